@@ -67,6 +67,7 @@
 //! - [`Batch`]: commands that leave together. [`Transaction`]: commands that run as one, if their [`Condition`]s hold.
 //!   [`Client::watch`]: read, decide and write, or begin again. [`Lease`]: a connection of one's own for a while.
 //! - [`Client::at`]: calls that are over at a deadline, wherever they are by then.
+//! - [`Client::priority`]: calls that never queue behind large ones.
 //! - [`Coalescing`]: calls that are gathered for a moment and leave as commands for many, SETs as MSET, with the same replies.
 //! - [`Subscription`]: channels as a stream of messages that outlives its connection, and gains and loses channels meanwhile.
 //! - [`Consumer`]: the entries of a stream's group as a stream, each at least once, with acknowledgements and a graceful end.
@@ -77,13 +78,13 @@
 //! - [`Reply::map`]: make something of an answer before it is there.
 //! - `testing`: engines for tests, with a clock that the test turns, a seed, and faults on demand.
 //! - [`Endpoint::Sentinel`]: the primary of a service, found by its Sentinels and followed when it changes:
-//!   `redis+sentinel://host1,host2/service`.
+//!   `redis+sentinel://host1,host2/service`. [`Config::read_from`]: reads from replicas, there and in a cluster.
 //! - [`Client::metrics`]: what the connection has done, for a page that is scraped; [`Config::on_event`]: what happens to it,
 //!   and which replies took long, and why.
 //! - [`Config`]: URLs, timeouts, the bound on the queue, reconnecting. A command that never left is sent on the next
-//!   connection; one that left and was not answered is sent again where it only reads ([`Resend`]) and fails where it may have
-//!   written, and [`Error::effect`] says what is known: [`Effect::None`] and [`Effect::Refused`] may be
-//!   sent again, [`Effect::Unknown`] may have been executed.
+//!   connection; one that left and was not answered is sent again where it only reads, and one that the server has turned away
+//!   for the moment whatever it does ([`Resend`]). What may have written fails, and [`Error::effect`] says what is known:
+//!   [`Effect::None`] and [`Effect::Refused`] may be sent again, [`Effect::Unknown`] may have been executed.
 //!
 //! # Features
 //!
@@ -142,16 +143,19 @@ pub use crate::api::consumer::handle::ConsumerHandle;
 pub use crate::api::consumer::{Consumer, Entries};
 pub use crate::api::handles::{Client, Db};
 pub use crate::api::lease::Lease;
+pub use crate::api::priority::Priority;
 pub use crate::api::scan::{Scan, ScanIter};
 pub use crate::api::script::{Runs, Script, ScriptReply};
 pub use crate::api::transaction::{Condition, Transaction};
+pub use crate::config::credentials::Credentials;
 pub use crate::config::event::{Event, EventHook, SlowCause};
+pub use crate::config::read_from::ReadFrom;
 #[cfg(feature = "tls")]
 pub use crate::config::tls::Tls;
 pub use crate::config::{Config, Endpoint, ErrorHook, Protocol, QueueFull, Resend};
 #[cfg(feature = "tls")]
 #[doc(hidden)]
-pub use crate::connect::tls_stream::Seal;
+pub use crate::connect::tls_session::TlsSession;
 pub use crate::connection::metrics::{Latency, Metrics};
 pub use crate::error::{Effect, Error, ErrorKind};
 pub use crate::options::bits::{BitField, BitRange};
@@ -166,7 +170,7 @@ pub use crate::options::{
     BitOperation, ClientFilter, ClientType, CommandFilter, ExpireIf, Expiry, FieldsIf, FlushMode, LcsOptions,
     PauseMode, RestorePolicy, SetOptions, Switch, Unblock,
 };
-pub use crate::pubsub::news::{Message, News};
+pub use crate::pubsub::event::{Message, SubscriptionEvent};
 pub use crate::pubsub::subscription::{Messages, Recv, Subscription};
 pub use crate::reply::Reply;
 pub use crate::reply::mapped::Mapped;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::scripted::{SLACK, config, serve};
-use sleeve::{Client, Effect, ErrorKind, News};
+use sleeve::{Client, Effect, ErrorKind, SubscriptionEvent};
 
 const LIMIT: Duration = Duration::from_millis(200);
 
@@ -38,7 +38,7 @@ fn what_is_not_confirmed_in_time_stays_wanted() {
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Timeout, Effect::Unknown), "{error}");
     // The connection is not given up for it; when it is lost, the next one begins with both.
     subscription.subscribe("hang up").unwrap();
-    assert_eq!(subscription.recv().wait(), Ok(News::Resumed));
+    assert_eq!(subscription.recv().wait(), Ok(SubscriptionEvent::Resumed));
     let told = told.lock().unwrap().clone();
     assert_eq!(told, ["SUBSCRIBE a", "SUBSCRIBE b", "SUBSCRIBE hang up", "HANG UP", "SUBSCRIBE a b hang up"]);
 }

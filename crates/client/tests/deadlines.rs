@@ -59,7 +59,7 @@ fn on_its_way_and_whoever_waits_for_it() {
     let (sender, receiver) = channel();
     let (at, since) = soon(&client);
     at.get::<String>("k").then(move |result| sender.send(result).unwrap());
-    told(&receiver.recv().unwrap().unwrap_err(), since, Effect::Unknown, &parts);
+    told(&receiver.recv_timeout(Duration::from_secs(60)).unwrap().unwrap_err(), since, Effect::Unknown, &parts);
     // Those that are due later, or never, wait on.
     let (at, since) = soon(&client);
     let (endless, later) = (client.get::<String>("k"), client.at(since + LIMIT * 100).get::<String>("k"));

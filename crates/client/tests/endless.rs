@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::scripted::{Requests, SLACK, config, echo, greet, serve, serve_all, until};
 use sleeve::prelude::*;
-use sleeve::{Client, Config, Effect, Endpoint, Error, ErrorKind, News};
+use sleeve::{Client, Config, Effect, Endpoint, Error, ErrorKind, SubscriptionEvent};
 
 const LIMIT: Duration = Duration::from_millis(400);
 
@@ -133,7 +133,10 @@ fn waiting_for_what_was_not_sent_is_an_error_at_once() {
     let (sender, called) = std::sync::mpsc::channel();
     batch.echo::<String>("c").then(move |result| sender.send(result).unwrap());
     batch.send();
-    assert_eq!((other.wait(), called.recv().unwrap()), (Ok("b".to_owned()), Ok("c".to_owned())));
+    assert_eq!(
+        (other.wait(), called.recv_timeout(Duration::from_secs(60)).unwrap()),
+        (Ok("b".to_owned()), Ok("c".to_owned()))
+    );
     let again = batch.echo::<String>("d");
     assert_eq!(again.wait().unwrap_err().kind(), ErrorKind::Usage);
     batch.send();
@@ -285,12 +288,12 @@ fn a_subscription_survives_a_password_that_is_refused_for_a_while() {
     let client = Client::connect_with(config(port).silence_max(Some(Duration::from_millis(100)))).unwrap();
     let subscription = client.subscribe(["a"]).unwrap();
     let next = || subscription.recv().wait_for(Duration::from_secs(60)).unwrap().expect("it comes");
-    assert!(matches!(next(), News::Message(_)));
+    assert!(matches!(next(), SubscriptionEvent::Message(_)));
     drop(client);
     refusals.store(5, Ordering::SeqCst);
     cut.store(true, Ordering::SeqCst);
-    assert_eq!(next(), News::Resumed);
-    assert!(matches!(next(), News::Message(_)));
+    assert_eq!(next(), SubscriptionEvent::Resumed);
+    assert!(matches!(next(), SubscriptionEvent::Message(_)));
     assert_eq!(refusals.load(Ordering::SeqCst), 0);
 }
 

@@ -22,19 +22,26 @@ fn connections_that_are_made_lost_and_refused_are_told_of() {
     let port = serve(|words| (words[0] == "GET").then(Vec::new).filter(|_| words[1] == "silence"));
     let (client, events) = told(config(port).resend(Resend::Nothing));
     let place = format!("127.0.0.1:{port}");
-    assert_eq!(events.recv().expect("an event").to_string(), format!("connected to {place}"));
+    assert_eq!(
+        events.recv_timeout(Duration::from_secs(60)).expect("an event").to_string(),
+        format!("connected to {place}")
+    );
     let silence = client.get::<String>("silence");
     assert_eq!(client.get::<String>("end").wait().unwrap_err().effect(), Effect::Unknown);
     assert!(silence.wait().is_err());
-    let Event::Lost { unanswered, why, .. } = events.recv().expect("an event") else { panic!("it was lost") };
+    let Event::Lost { unanswered, why, .. } = events.recv_timeout(Duration::from_secs(60)).expect("an event") else {
+        panic!("it was lost")
+    };
     assert!(!why.is_empty());
     // The second may have left after the first was lost, on the next connection.
     assert!((1..=2).contains(&unanswered), "{unanswered} commands");
-    assert!(matches!(events.recv(), Ok(Event::Connected { .. })));
+    assert!(matches!(events.recv_timeout(Duration::from_secs(60)), Ok(Event::Connected { .. })));
 
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let (client, events) = told(config(port));
-    let Event::Refused { error, .. } = events.recv().expect("an event") else { panic!("nobody is there") };
+    let Event::Refused { error, .. } = events.recv_timeout(Duration::from_secs(60)).expect("an event") else {
+        panic!("nobody is there")
+    };
     assert!(error.message().contains("Connection refused"), "{error}");
     let metrics = client.metrics().remove(0);
     assert!(!metrics.is_connected && metrics.connections == 0 && metrics.refused >= 1);
@@ -44,9 +51,9 @@ fn connections_that_are_made_lost_and_refused_are_told_of() {
 fn slow_replies_are_told_of_by_their_command_and_cause_and_never_by_their_arguments() {
     let port = serve(echo);
     let (client, events) = told(config(port).slow_after(Some(Duration::ZERO)));
-    assert!(matches!(events.recv(), Ok(Event::Connected { .. })));
+    assert!(matches!(events.recv_timeout(Duration::from_secs(60)), Ok(Event::Connected { .. })));
     assert_eq!(client.get::<String>("secret").wait().as_deref(), Ok("secret"));
-    let event = events.recv().expect("an event");
+    let event = events.recv_timeout(Duration::from_secs(60)).expect("an event");
     let Event::Slow { command, travelled, cause, .. } = &event else { panic!("{event}") };
     assert_eq!(command, "GET");
     assert!(!travelled.is_zero() && !event.to_string().contains("secret"), "{event}");
@@ -54,7 +61,7 @@ fn slow_replies_are_told_of_by_their_command_and_cause_and_never_by_their_argume
     assert!(matches!(cause, SlowCause::Silence | SlowCause::Queue), "{event}");
 
     let (client, events) = told(config(port).slow_after(Some(Duration::from_secs(3600))));
-    assert!(matches!(events.recv(), Ok(Event::Connected { .. })));
+    assert!(matches!(events.recv_timeout(Duration::from_secs(60)), Ok(Event::Connected { .. })));
     client.get::<String>("k").wait().expect("an answer");
     drop(client);
     assert_eq!(events.recv().ok(), None, "nothing was slow");

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::nodes::{Nodes, always};
 use crate::scripted::{config, echo, serve};
 use sleeve::prelude::*;
 use sleeve::{Client, CoalesceOptions, Coalescing, ErrorKind, Subscription};
@@ -81,6 +82,7 @@ fn use_what_is_inherited(
         assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
         assert!(error.message().contains("forked"), "{error}");
     }
+    assert!(client.metrics().is_empty());
     coalescing.flush();
     drop(coalescing.clone());
     let batch = client.batch();
@@ -106,13 +108,39 @@ fn use_a_fresh_one(port: u16) {
     client.close(PATIENCE).unwrap();
 }
 
+/// Runs this test in a process of its own, unless this is that process.
+fn runs_elsewhere(test: &str) -> bool {
+    if std::env::var_os(FORKING).is_some() {
+        return false;
+    }
+    let program = std::env::current_exe().unwrap();
+    let status = Command::new(program).args(["--exact", test, "--nocapture"]).env(FORKING, "yes").status().unwrap();
+    assert!(status.success());
+    true
+}
+
+#[test]
+fn a_child_leaves_its_parents_cluster_alone() {
+    if runs_elsewhere("forks::a_child_leaves_its_parents_cluster_alone") {
+        return;
+    }
+    let nodes = Nodes::start(vec![always("$1\r\nx\r\n")]);
+    let client = nodes.connect();
+    assert_eq!(client.get::<String>("k").wait().as_deref(), Ok("x"));
+    assert_eq!(client.metrics().len(), 1);
+    in_child(|| {
+        assert!(client.metrics().is_empty());
+        let error = client.get::<String>("k").wait().unwrap_err();
+        assert!(error.message().contains("forked"), "{error}");
+        let fresh = nodes.connect();
+        assert_eq!(fresh.get::<String>("k").wait().as_deref(), Ok("x"));
+    });
+    assert_eq!(client.get::<String>("k").wait().as_deref(), Ok("x"));
+}
+
 #[test]
 fn a_child_leaves_its_parents_connections_alone() {
-    if std::env::var_os(FORKING).is_none() {
-        let program = std::env::current_exe().unwrap();
-        let arguments = ["--exact", "forks::a_child_leaves_its_parents_connections_alone", "--nocapture"];
-        let status = Command::new(program).args(arguments).env(FORKING, "yes").status().unwrap();
-        assert!(status.success());
+    if runs_elsewhere("forks::a_child_leaves_its_parents_connections_alone") {
         return;
     }
     let forks: u64 = std::env::var("SLEEVE_SOAK_COUNT").map_or(50, |count| count.parse().unwrap());

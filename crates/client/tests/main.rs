@@ -1,5 +1,6 @@
 //! The client from outside, in one program: what it does in tasks, with an engine inside, and with the worst around it.
 
+mod abandoned;
 mod awake;
 mod changes;
 mod closing;
@@ -14,6 +15,11 @@ mod events;
 mod forks;
 mod near;
 mod neighbours;
+mod nodes;
+mod priority;
+mod redirections;
+mod refused;
+mod replicas;
 mod resend;
 mod scripted;
 mod sentinel;

@@ -90,6 +90,6 @@ fn what_a_hook_has_captured_is_dropped_where_hooks_run() {
     let hook = move |_: &sleeve::Error| _ = &captured;
     let client = Client::connect_with(config(serve(echo)).on_error(hook)).unwrap();
     drop(client);
-    assert_eq!(receiver.recv().unwrap().as_deref(), Some("sleeve-callbacks"));
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(60)).unwrap().as_deref(), Some("sleeve-callbacks"));
     another_goes_on();
 }

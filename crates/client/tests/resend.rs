@@ -103,6 +103,38 @@ fn wherever_a_connection_is_cut_reads_are_answered_and_no_write_is_executed_twic
     }
 }
 
+#[test]
+fn wherever_a_connection_is_cut_what_only_overwrites_is_executed_where_that_is_wanted() {
+    let ups = (0..=REQUESTS_LENGTH).map(|up| (up, usize::MAX));
+    let downs = (0..=REPLIES_LENGTH).map(|down| (usize::MAX, down));
+    for (up, down) in ups.chain(downs) {
+        let cutter = Cutter::start(up, down);
+        let client = Client::connect_with(config(cutter.port).resend(Resend::Overwrites)).unwrap();
+        let (first, write, last) = (client.get::<String>("k"), client.set("k", "v"), client.get::<String>("k"));
+        let place = format!("cut after {up} bytes up, {down} down");
+        assert_eq!((first.wait().as_deref(), write.wait()), (Ok("v"), Ok(())), "{place}");
+        assert_eq!(last.wait().as_deref(), Ok("v"), "{place}");
+        assert!((1..=2).contains(&cutter.writes.load(Ordering::SeqCst)), "{place}");
+    }
+}
+
+#[test]
+fn a_write_that_does_more_than_overwrite_is_sent_once_whatever_is_wanted() {
+    let (port, count) = hanging_up();
+    let client = Client::connect_with(config(port).resend(Resend::Overwrites)).unwrap();
+    let writes: [(&str, &[&str]); 5] = [
+        ("INCR", &["k"]),
+        ("DEL", &["k"]),
+        ("SET", &["k", "v", "NX"]),
+        ("SET", &["k", "v", "GET"]),
+        ("HSET", &["k", "f", "v"]),
+    ];
+    for (number, (name, words)) in writes.into_iter().enumerate() {
+        let error = client.cmd(name).arg(words).send::<sleeve::Value>().wait().unwrap_err();
+        assert_eq!((error.effect(), count.load(Ordering::SeqCst)), (Effect::Unknown, number as u32 + 1), "{name}");
+    }
+}
+
 /// A server that hangs up at every command, and how many have come.
 fn hanging_up() -> (u16, Arc<AtomicU32>) {
     let count = Arc::new(AtomicU32::new(0));

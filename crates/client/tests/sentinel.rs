@@ -1,12 +1,12 @@
 //! A service whose Sentinels do what the test says: dead ones, silent ones, ones that know nothing or are behind, and switches.
 
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sleeve::prelude::*;
-use sleeve::{Client, Config, Endpoint, Error, ErrorKind, News};
+use sleeve::{Client, Config, Endpoint, Error, ErrorKind, ReadFrom, SubscriptionEvent};
 
 use crate::scripted::{greet, serve, serve_all, until};
 
@@ -27,6 +27,8 @@ struct View {
     other: AtomicU16,
     /// How often it was asked.
     asked: AtomicU32,
+    /// The replicas that it names.
+    replicas: Mutex<Vec<u16>>,
 }
 
 impl View {
@@ -58,6 +60,12 @@ impl View {
                 None => b"*0\r\n".to_vec(),
                 Some(port) => [b"*1\r\n", &strings(&["ip", "127.0.0.1", "port", &port.to_string()])[..]].concat(),
             },
+            ["SENTINEL", "REPLICAS", SERVICE] => {
+                let replicas = self.replicas.lock().unwrap();
+                let row = |port: &u16| strings(&["name", "x", "ip", "127.0.0.1", "port", &port.to_string()]);
+                let rows: Vec<Vec<u8>> = replicas.iter().map(row).collect();
+                [format!("*{}\r\n", rows.len()).into_bytes(), rows.concat()].concat()
+            }
             ["SUBSCRIBE", channel] => [b"*3\r\n", &strings(&["subscribe", channel])[4..], b":1\r\n"].concat(),
             ["PING"] => match known(&self.switched) {
                 None => strings(&["pong", ""]),
@@ -85,6 +93,7 @@ fn server(name: &'static str, role: impl Fn() -> &'static str + Send + Sync + 's
             let message = [b">3\r\n", &strings(&["message", "news", name])[4..]].concat();
             Some([b">3\r\n", &strings(&["subscribe", "news"])[4..], b":1\r\n", &message].concat())
         }
+        "GET" => Some(format!("${}\r\n{name}\r\n", name.len()).into_bytes()),
         "SET" if role() != "master" => Some(b"-READONLY You can't write against a read only replica.\r\n".to_vec()),
         "SET" => Some(b"+OK\r\n".to_vec()),
         // Waits for as long as the connection is there.
@@ -185,7 +194,7 @@ fn a_switch_moves_every_connection_though_the_old_primary_is_well() {
     // A second Sentinel is behind for ever.
     let client = Client::connect_with(config(&[view.serve(), View::of(old).serve()])).unwrap();
     let subscription = client.subscribe(["news"]).unwrap();
-    assert!(matches!(subscription.recv().wait(), Ok(News::Message(message)) if message.payload == b"old"));
+    assert!(matches!(subscription.recv().wait(), Ok(SubscriptionEvent::Message(message)) if message.payload == b"old"));
     let waiting = client.blpop::<(String, String)>("jobs", Duration::ZERO);
     until("it waits", || WAITING.load(Ordering::SeqCst) > 0);
     let lease = client.lease().unwrap();
@@ -202,7 +211,7 @@ fn a_switch_moves_every_connection_though_the_old_primary_is_well() {
     assert!(lease.cmd("WHO").send::<String>().wait().is_err());
     let mut told = Vec::new();
     while told.last().is_none_or(|payload| payload != b"new") {
-        if let News::Message(message) = subscription.recv().wait().unwrap() {
+        if let SubscriptionEvent::Message(message) = subscription.recv().wait().unwrap() {
             told.push(message.payload);
         }
     }
@@ -238,10 +247,9 @@ fn a_server_that_has_become_a_replica_is_left() {
     assert_eq!(client.set("k", "v").wait(), Ok(()));
     demoted.store(1, Ordering::SeqCst);
     view.primary.store(new, Ordering::SeqCst);
-    let error = client.set("k", "v").wait().unwrap_err();
-    assert_eq!(error.code(), Some("READONLY"));
-    until("the client moves", || who(&client).as_deref() == Ok("new"));
+    // Nothing was executed, so it goes to the new primary, and its caller need not know.
     assert_eq!(client.set("k", "v").wait(), Ok(()));
+    assert_eq!(who(&client).as_deref(), Ok("new"));
 }
 
 #[test]
@@ -262,4 +270,53 @@ fn sentinels_that_others_name_are_asked_too() {
     // The server and the only Sentinel that the configuration names hang up from now on.
     until("the client moves", || who(&client).as_deref() == Ok("new"));
     assert!(learned.asked() > 0);
+}
+
+/// A replica that keeps up, and answers a GET with its name, or turns it away with this.
+fn replica(name: &'static str, refusal: Option<&'static str>) -> u16 {
+    serve(move |words| match (words[0].as_str(), refusal) {
+        ("ROLE", _) => Some([b"*5\r\n", &strings(&["slave", "h", "1", "connected"])[4..], b":7\r\n"].concat()),
+        ("GET", Some(refusal)) => Some(format!("-{refusal}\r\n").into_bytes()),
+        ("GET", None) => Some(format!("${}\r\n{name}\r\n", name.len()).into_bytes()),
+        _ => Some(b"-ERR this is a replica\r\n".to_vec()),
+    })
+}
+
+#[test]
+fn reads_go_to_the_replicas_that_a_sentinel_names() {
+    let view = View::of(primary("primary"));
+    *view.replicas.lock().unwrap() = vec![replica("a", None), replica("b", None), nobody()];
+    let client = Client::connect_with(config(&[nobody(), view.serve()]).read_from(ReadFrom::Replica)).unwrap();
+    let get = || client.get::<String>("k").wait().unwrap();
+    until("the first is asked", || get() == "a");
+    until("the second is asked", || get() == "b");
+    until("they take turns", || {
+        let mut names: Vec<String> = (0..6).map(|_| get()).collect();
+        names.sort();
+        names == ["a", "a", "a", "b", "b", "b"]
+    });
+    client.set("k", 1).wait().unwrap();
+    assert_eq!(who(&client).as_deref(), Ok("primary"));
+    let deadline = Instant::now() + Duration::from_secs(30);
+    until("a deadline keeps nobody from them", || client.at(deadline).get::<String>("k").wait().unwrap() == "a");
+    assert_eq!(client.lease().unwrap().get::<String>("k").wait().as_deref(), Ok("primary"));
+    assert_eq!(client.metrics().iter().filter(|metrics| metrics.is_connected).count(), 3);
+    client.close(Duration::from_secs(30)).unwrap();
+    assert_eq!(client.get::<String>("k").wait().unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn what_a_replica_turns_away_the_primary_answers() {
+    let view = View::of(primary("primary"));
+    let loading = replica("a", Some("LOADING Redis is loading the dataset in memory"));
+    *view.replicas.lock().unwrap() = vec![loading];
+    let client = Client::connect_with(config(&[view.serve()]).read_from(ReadFrom::Any)).unwrap();
+    until("the replica is connected to", || client.metrics().get(1).is_some_and(|replica| replica.replies > 2));
+    for _ in 0..50 {
+        assert_eq!(client.get::<String>("k").wait().as_deref(), Ok("primary"));
+    }
+    // What is forgotten is answered as well.
+    let reply = client.get::<String>("k");
+    drop(client);
+    assert_eq!(reply.wait().as_deref(), Ok("primary"));
 }

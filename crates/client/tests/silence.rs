@@ -16,7 +16,10 @@ fn a_command_that_is_not_answered_in_time_fails_with_an_unknown_effect() {
     let client = Client::connect_with(config(port).command_timeout(Some(Duration::from_millis(80)))).unwrap();
     let (sender, receiver) = channel();
     client.get::<String>("k").then(move |result| sender.send(result).unwrap());
-    let errors = [client.get::<String>("k").wait().unwrap_err(), receiver.recv().unwrap().unwrap_err()];
+    let errors = [
+        client.get::<String>("k").wait().unwrap_err(),
+        receiver.recv_timeout(Duration::from_secs(60)).unwrap().unwrap_err(),
+    ];
     for error in errors {
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Timeout, Effect::Unknown));
     }
@@ -115,7 +118,7 @@ fn a_callback_may_use_the_client_and_may_panic() {
     client.echo::<String>("a").then(|_| panic!("this callback panics on purpose"));
     let again = client.clone();
     client.echo::<String>("b").then(move |_| sender.send(again.echo::<String>("c").wait().unwrap()).unwrap());
-    assert_eq!(receiver.recv().unwrap(), "c");
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(60)).unwrap(), "c");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn a_subscription_is_read_by_the_combinators_of_streams() {
         client.publish("news", 2).await.unwrap();
         let first = subscription.next().await.unwrap().unwrap();
         let second = (&subscription).map(Result::unwrap).next().await.unwrap();
-        [first, second].map(|news| news.into_message().unwrap().payload_as::<i64>())
+        [first, second].map(|event| event.into_message().unwrap().payload_as::<i64>())
     });
     assert_eq!(payloads, [Ok(1), Ok(2)]);
 }

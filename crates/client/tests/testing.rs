@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use sleeve::prelude::*;
 use sleeve::testing::{Engine, Fault};
-use sleeve::{Client, Config, Effect, ErrorKind, Expiry, News, SetOptions, Value};
+use sleeve::{Client, Config, Effect, ErrorKind, Expiry, SetOptions, SubscriptionEvent, Value};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -53,7 +53,7 @@ fn what_expires_is_told_of_before_the_turn_is_over() {
     client.set_with::<()>("a", 1, expiring(SECOND)).wait().unwrap();
     engine.advance(2 * SECOND);
     let event = events.recv().wait_for(Duration::from_secs(60)).unwrap();
-    assert!(matches!(event, Some(News::Message(message)) if message.payload == b"a"));
+    assert!(matches!(event, Some(SubscriptionEvent::Message(message)) if message.payload == b"a"));
     assert_eq!(client.dbsize().wait(), Ok(0));
 }
 

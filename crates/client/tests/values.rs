@@ -74,7 +74,7 @@ fn what_is_made_of_a_reply_is_waited_for_as_the_reply_is() {
     assert_eq!(client.incr("n").map(|n| n + 1).wait_for(Duration::from_secs(60)), Ok(4));
     let (told, hears) = mpsc::channel();
     client.incr("n").map(|n| n + 1).then(move |result| told.send(result).expect("somebody listens"));
-    assert_eq!(hears.recv(), Ok(Ok(5)));
+    assert_eq!(hears.recv_timeout(Duration::from_secs(60)), Ok(Ok(5)));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     let mapped = client.incr("n").map(|n| n + 1);
     assert_eq!(runtime.block_on(async { tokio::spawn(mapped).await.unwrap() }), Ok(6));
@@ -102,5 +102,5 @@ fn forgotten_it_reports_the_command_and_runs_nothing() {
     let client = Client::connect_with(config).unwrap();
     client.set("name", "Ann").map(|()| panic!("nobody takes it")).forget();
     client.incr("name").map(|_| panic!("nobody takes it")).forget();
-    assert_eq!(hears.recv().unwrap().code(), Some("ERR"));
+    assert_eq!(hears.recv_timeout(Duration::from_secs(60)).unwrap().code(), Some("ERR"));
 }

@@ -17,6 +17,7 @@ use super::cmd::Cmd;
 use super::coalesce::handle::Coalescing;
 use super::lease;
 use super::lease::Lease;
+use super::priority::Priority;
 use super::transaction::Transaction;
 use crate::commands::ask::Ask;
 use crate::config::Config;
@@ -164,7 +165,7 @@ impl Client {
             Route::Local(embedded) => embedded
                 .listen(address)
                 .map_err(|error| Error::unsent(ErrorKind::Connect, format!("cannot listen at {address}: {error}"))),
-            Route::Remote(_) | Route::Cluster(_) => {
+            Route::Remote(_) | Route::Replicated(..) | Route::Cluster(_) => {
                 Err(Error::usage("only an embedded engine can be served from here"))
             }
         }
@@ -193,7 +194,7 @@ impl Client {
     /// What its shared connection has done, in numbers; in a cluster, the one to each node. An engine in this process has no
     /// connection, and its INFO tells more. What a lease does, a command that waits, or a subscription, is not counted here.
     pub fn metrics(&self) -> Vec<Metrics> {
-        self.origin.route.metrics()
+        self.origin.metrics()
     }
 
     /// Refuses further commands, waits until those that were sent are answered, those that wait on the server included, and
@@ -263,6 +264,15 @@ macro_rules! handle {
                 At { origin: self.origin.clone(), database: self.database, deadline }
             }
 
+            /// A handle whose calls have a second connection, on which nothing large is ahead of them; see [`Priority`].
+            ///
+            /// # Errors
+            /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no descriptor, or the client is another
+            /// process's.
+            pub fn priority(&self) -> Result<Priority, Error> {
+                Ok(Priority::new(self.origin.clone(), self.origin.priority()?, self.database))
+            }
+
             /// A handle whose reads are answered in this process where that is sound: replies are kept until the server says
             /// that their keys have changed; see [`Cached`] and [`CacheOptions`]. A client has one such cache, which is there as
             /// long as the client.
@@ -328,17 +338,17 @@ macro_rules! handle {
             ///
             /// ```
             /// # #[cfg(feature = "embedded")] {
-            /// # use sleeve::{Client, News, prelude::*};
+            /// # use sleeve::{Client, SubscriptionEvent, prelude::*};
             /// # let client = Client::connect("embedded://")?;
             /// let subscription = client.subscribe(["news", "weather"])?;
             /// client.publish("weather", "sunny").forget();
-            /// for news in &subscription {
-            ///     match news? {
-            ///         News::Message(message) => {
+            /// for event in &subscription {
+            ///     match event? {
+            ///         SubscriptionEvent::Message(message) => {
             ///             println!("{}: {:?}", message.channel_text(), message.payload);
             ///             break;
             ///         }
-            ///         News::Resumed => println!("(some messages may be missing)"),
+            ///         SubscriptionEvent::Resumed => println!("(some messages may be missing)"),
             ///         _ => {}
             ///     }
             /// }

@@ -134,31 +134,21 @@ const CHANGING_PAUSE: Duration = Duration::from_millis(20);
 /// How long it is tried there where no command timeout says so.
 const CHANGING_MAX: Duration = Duration::from_secs(60);
 
-/// So many transactions are discarded at most before that is no cluster that is changing any more.
-const DISCARDED_MAX: u32 = 20;
-
 /// Leases at the node that has the keys, one after the other as the cluster changes.
 struct Leases<'a> {
     origin: &'a Arc<Origin>,
     until: Instant,
-    /// How many transactions were discarded. What is wrong with one may be the commands, and not the cluster.
-    discarded: u32,
 }
 
 impl<'a> Leases<'a> {
     fn new(origin: &'a Arc<Origin>) -> Self {
         let limit = origin.route.config().command_timeout.unwrap_or(CHANGING_MAX).min(CHANGING_MAX);
-        Self { origin, until: Instant::now() + limit, discarded: 0 }
+        Self { origin, until: Instant::now() + limit }
     }
 
     /// Whether what has failed so may be tried again in a moment.
-    fn may_go_on<R>(&mut self, result: &Result<R, Error>) -> bool {
-        if result.as_ref().is_err_and(|error| error.code() == Some("EXECABORT")) {
-            self.discarded += 1;
-        }
-        self.discarded <= DISCARDED_MAX
-            && result.as_ref().is_err_and(|error| self.origin.route.has_changed(error))
-            && Instant::now() < self.until
+    fn may_go_on<R>(&self, result: &Result<R, Error>) -> bool {
+        result.as_ref().is_err_and(|error| self.origin.route.has_changed(error)) && Instant::now() < self.until
     }
 }
 
@@ -169,7 +159,7 @@ pub(crate) fn watch<R>(
     keys: impl ToArgs,
     mut attempt: impl FnMut(&Lease, &Transaction) -> Result<R, Error>,
 ) -> Result<R, Error> {
-    let mut leases = Leases::new(origin);
+    let leases = Leases::new(origin);
     loop {
         let lease = Lease::at(Arc::clone(origin), database, &keys);
         let result = lease.and_then(|lease| watch_with(&lease, &keys, &mut attempt));
@@ -203,7 +193,7 @@ pub(crate) async fn watch_async<R>(
     keys: impl ToArgs,
     mut attempt: impl AsyncFnMut(&Lease, &Transaction) -> Result<R, Error>,
 ) -> Result<R, Error> {
-    let mut leases = Leases::new(origin);
+    let leases = Leases::new(origin);
     loop {
         let result = match Lease::at(Arc::clone(origin), database, &keys) {
             Ok(lease) => watch_with_async(&lease, &keys, &mut attempt).await,

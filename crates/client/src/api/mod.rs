@@ -9,6 +9,7 @@ pub(crate) mod consumer;
 mod gathered;
 pub(crate) mod handles;
 pub(crate) mod lease;
+pub(crate) mod priority;
 pub(crate) mod scan;
 pub(crate) mod scan_commands;
 pub(crate) mod script;

@@ -14,7 +14,7 @@ use super::gathered::Gathered;
 use crate::commands::ask::Ask;
 use crate::error::Error;
 use crate::pipe::slot::{Completions, Target};
-use crate::pipe::transaction_state::{Check, Exchange, Watch};
+use crate::pipe::transaction_state::{Check, TransactionState, Watch};
 use crate::reply::Reply;
 use crate::request::name::Name;
 use crate::request::{Request, ToArg};
@@ -143,15 +143,19 @@ impl Transaction {
         commands.iter().chain([&target]).for_each(|target| target.mark_sent(connection));
         let bytes = [MULTI, &requests, EXEC].concat();
         if conditions.is_empty() {
-            self.route.send_exchange(Exchange::new(commands, target, None), self.database, &bytes);
+            self.route.send_transaction(TransactionState::new(commands, target, None), self.database, &bytes);
             return Reply::of(handle);
         }
         match watch(conditions, bytes) {
             Ok(watch) => {
                 let request = watch.request.clone();
-                self.route.send_exchange(Exchange::new(commands, target, Some(watch)), self.database, &request);
+                self.route.send_transaction(
+                    TransactionState::new(commands, target, Some(watch)),
+                    self.database,
+                    &request,
+                );
             }
-            Err(error) => Exchange::new(commands, target, None).fail(&error, &mut Completions::default()),
+            Err(error) => TransactionState::new(commands, target, None).fail(&error, &mut Completions::default()),
         }
         Reply::of(handle)
     }

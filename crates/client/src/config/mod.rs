@@ -2,9 +2,11 @@
 //!
 //! Pure data; reading a URL is in `url`. Any thread.
 
+pub(crate) mod credentials;
 pub(crate) mod event;
 #[cfg(not(feature = "tls"))]
 pub(crate) mod no_tls;
+pub(crate) mod read_from;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
 pub(crate) mod url;
@@ -15,9 +17,11 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::process::callback::Foreign;
+use credentials::{Credentials, Provider};
 use event::{Event, EventHook};
 #[cfg(not(feature = "tls"))]
 use no_tls::Tls;
+use read_from::ReadFrom;
 #[cfg(feature = "tls")]
 use tls::Tls;
 
@@ -49,6 +53,13 @@ pub enum Endpoint {
         /// What the Sentinels call the service.
         service: String,
     },
+}
+
+impl Endpoint {
+    /// Whether somebody says there which replicas there are.
+    pub(crate) fn has_replicas(&self) -> bool {
+        matches!(self, Self::Cluster(_) | Self::Sentinel { .. })
+    }
 }
 
 impl std::fmt::Display for Endpoint {
@@ -88,9 +99,23 @@ pub enum QueueFull {
     Fail,
 }
 
-/// What is sent again by itself when its connection was lost after it had left.
+/// What is sent again by itself after it had left: when its connection was lost, or when the server has turned it away.
 ///
-/// What had not left whole was not executed, and always goes out on the next connection.
+/// What had not left whole was not executed, and always goes out on the next connection. Nor is a command executed that the
+/// server turns away because it loads its data (`LOADING`), runs a script for long (`BUSY`), has lost its primary
+/// (`MASTERDOWN`), or takes no writes any more where Sentinels know who does (`READONLY`): whatever it is, it goes again after
+/// a pause, 10 ms at first and never more than 500 ms, until its time is up. Meanwhile nothing else leaves on the connection,
+/// and then it goes first. What was on its way with it may overtake it all the same, where the server gets well between the
+/// two: whose writes must not overtake each other waits for each, or uses [`Resend::Nothing`]. Not in a
+/// [`Transaction`](crate::Transaction) or a [`Lease`](crate::Lease), and not for scripts, which may say of themselves what they
+/// like: there the error comes at once, with [`Effect::Refused`](crate::Effect::Refused).
+///
+/// ```
+/// use sleeve::{Config, Resend};
+///
+/// let config = Config::from_url("redis://localhost")?.resend(Resend::Overwrites);
+/// # Ok::<(), sleeve::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Resend {
@@ -98,7 +123,13 @@ pub enum Resend {
     /// of what the server answers. A command that writes, or that waits on the server, never.
     #[default]
     Reads,
-    /// Nothing: whatever had left fails with [`Effect::Unknown`](crate::Effect::Unknown).
+    /// As `Reads`, and besides them writes that only overwrite: `SET` without a condition and without `GET`, `SETEX`, `PSETEX`,
+    /// `MSET`, `HMSET`, `PFMERGE`. Executed twice in a row they leave and answer the same. But where somebody else has written
+    /// the same key in between, the second time undoes that: for keys that have one writer, or whose last value is as good as
+    /// the one before.
+    Overwrites,
+    /// Nothing: whatever had left fails with [`Effect::Unknown`](crate::Effect::Unknown), and whatever was turned away with the
+    /// server's error.
     Nothing,
 }
 
@@ -133,6 +164,7 @@ pub struct Config {
     pub(crate) tls: Option<Tls>,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
+    pub(crate) credentials: Option<Provider>,
     pub(crate) sentinel_user: Option<String>,
     pub(crate) sentinel_password: Option<String>,
     pub(crate) database: u32,
@@ -146,6 +178,7 @@ pub struct Config {
     pub(crate) backoff_min: Duration,
     pub(crate) backoff_max: Duration,
     pub(crate) resend: Resend,
+    pub(crate) read_from: ReadFrom,
     pub(crate) error_hook: Option<ErrorHook>,
     pub(crate) event_hook: Option<EventHook>,
     pub(crate) slow_after: Option<Duration>,
@@ -167,6 +200,7 @@ impl Config {
             tls: None,
             user: None,
             password: None,
+            credentials: None,
             sentinel_user: None,
             sentinel_password: None,
             database: 0,
@@ -180,6 +214,7 @@ impl Config {
             backoff_min: Duration::from_millis(5),
             backoff_max: Duration::from_secs(2),
             resend: Resend::default(),
+            read_from: ReadFrom::default(),
             error_hook: None,
             event_hook: None,
             slow_after: None,
@@ -215,6 +250,33 @@ impl Config {
     /// The password to log in with.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
+        self
+    }
+
+    /// Who is asked for user and password whenever a connection is made, instead of [`user`](Config::user) and
+    /// [`password`](Config::password): for secrets that are rotated, and tokens that run out.
+    ///
+    /// It runs on a thread of its own, so it may take its time, within the time that a connection may
+    /// [take](Config::connect_timeout). Async code is run by its runtime's handle: `move || handle.block_on(fetch())`. What it
+    /// gives may say [when to ask again](Credentials::refresh_after); then the server is shown the new password on the living
+    /// connection. Subscriptions are logged in once, and an engine in this process not at all. When the provider fails, or the
+    /// server refuses what it gave, there is another attempt, and commands wait for it as for a connection.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use sleeve::{Config, Credentials};
+    ///
+    /// let config = Config::from_url("rediss://cache.example.com")?.credentials(|| {
+    ///     let token = std::fs::read_to_string("/run/secrets/cache-token")?;
+    ///     Ok::<_, std::io::Error>(Credentials::new(token.trim()).user("shop").refresh_after(Duration::from_secs(600)))
+    /// });
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
+    pub fn credentials<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+        mut self,
+        provider: impl Fn() -> Result<Credentials, E> + Send + Sync + 'static,
+    ) -> Self {
+        self.credentials = Some(Provider::new(provider));
         self
     }
 
@@ -294,9 +356,25 @@ impl Config {
         self
     }
 
-    /// What is sent again by itself when its connection was lost; reads without this.
+    /// What is sent again by itself when its connection was lost, or the server has turned it away; without this reads, and
+    /// what was turned away.
     pub fn resend(mut self, resend: Resend) -> Self {
         self.resend = resend;
+        self
+    }
+
+    /// Which servers reads may go to, in a cluster and behind Sentinels; the primary alone without this.
+    ///
+    /// Commands go there that only read keys which they name, by the command table, each by itself. Transactions, batches,
+    /// scripts, commands that may wait, calls that are [gathered](crate::Client::coalescing), leases and
+    /// [`watch`](crate::Client::watch) stay with the primary.
+    ///
+    /// **No order is promised between a write and a read from a replica**: it may answer what was there before, and two reads
+    /// may go to two replicas, of which the second is behind the first.
+    ///
+    /// A read that a replica turns away, or whose connection to it is lost, is sent to the primary, within the time that it has.
+    pub fn read_from(mut self, servers: ReadFrom) -> Self {
+        self.read_from = servers;
         self
     }
 

@@ -1,4 +1,4 @@
-//! The twins of `tls` and `tls_stream` in a build without the feature `tls`: there are none, and a URL that asks for
+//! The twins of `tls` and `tls_session` in a build without the feature `tls`: there are none, and a URL that asks for
 //! one hears why.
 //!
 //! Types without values, so that whoever holds one of them need not know which build this is. Any thread.
@@ -44,16 +44,16 @@ impl Handshake {
     }
 
     /// Nothing to encrypt with.
-    pub(crate) fn finish(self, _stream: impl AsFd) -> io::Result<Seal> {
+    pub(crate) fn finish(self, _stream: impl AsFd) -> io::Result<TlsSession> {
         match self.0 {}
     }
 }
 
 /// A stream's encryption: none.
 #[derive(Debug)]
-pub(crate) struct Seal(Infallible);
+pub(crate) struct TlsSession(Infallible);
 
-impl Seal {
+impl TlsSession {
     /// Sends.
     pub(crate) fn send(&self, _stream: impl AsFd, _bytes: &[u8]) -> io::Result<usize> {
         match self.0 {}

@@ -3,13 +3,13 @@
 //! Plain data, made into rustls's own form when a connection is made, so that files are read anew each time. Reading
 //! them blocks, so no connection's task does it. Any thread.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
@@ -26,12 +26,60 @@ use crate::error::{Error, ErrorKind};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tls {
-    pub(crate) ca_file: Option<PathBuf>,
+    pub(crate) ca: Option<Pem>,
     pub(crate) ca_folder: Option<PathBuf>,
-    pub(crate) certificate: Option<PathBuf>,
-    pub(crate) key: Option<PathBuf>,
+    pub(crate) certificate: Option<Pem>,
+    pub(crate) key: Option<Pem>,
     pub(crate) server_name: Option<String>,
     pub(crate) insecure: bool,
+}
+
+/// Where PEM comes from.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Pem {
+    /// A file, read anew for every connection.
+    File(PathBuf),
+    /// The bytes themselves.
+    Bytes(Arc<[u8]>),
+}
+
+impl Pem {
+    /// The certificates in it, at least one.
+    fn certificates(&self) -> io::Result<Vec<CertificateDer<'static>>> {
+        let failed = |error: pem::Error| wrong(format!("{self}: {error}"));
+        let found: Result<Vec<_>, _> = match self {
+            Self::File(file) => CertificateDer::pem_file_iter(file).map_err(failed)?.collect(),
+            Self::Bytes(bytes) => CertificateDer::pem_slice_iter(bytes).collect(),
+        };
+        match found.map_err(failed)? {
+            none if none.is_empty() => Err(wrong(format!("{self}: there is no certificate in it"))),
+            found => Ok(found),
+        }
+    }
+
+    fn key(&self) -> io::Result<PrivateKeyDer<'static>> {
+        let key = match self {
+            Self::File(file) => PrivateKeyDer::from_pem_file(file),
+            Self::Bytes(bytes) => PrivateKeyDer::from_pem_slice(bytes),
+        };
+        key.map_err(|error| wrong(format!("{self}: {error}")))
+    }
+}
+
+impl fmt::Display for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(file) => file.display().fmt(f),
+            Self::Bytes(_) => f.write_str("the PEM in memory"),
+        }
+    }
+}
+
+impl fmt::Debug for Pem {
+    /// Nothing of the bytes: they may be a key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Tls {
@@ -42,7 +90,21 @@ impl Tls {
 
     /// A PEM file of authorities to believe instead of the system's.
     pub fn ca_file(mut self, file: impl Into<PathBuf>) -> Self {
-        self.ca_file = Some(file.into());
+        self.ca = Some(Pem::File(file.into()));
+        self
+    }
+
+    /// As [`ca_file`](Tls::ca_file), for who has the PEM in memory.
+    ///
+    /// ```
+    /// use sleeve::Tls;
+    ///
+    /// let (ca, certificate, key) = (b"-----BEGIN ...", b"-----BEGIN ...", b"-----BEGIN ..."); // from a vault, say
+    /// let tls = Tls::new().ca_pem(ca).certificate_pem(certificate, key);
+    /// assert!(!format!("{tls:?}").contains("BEGIN"));
+    /// ```
+    pub fn ca_pem(mut self, pem: impl AsRef<[u8]>) -> Self {
+        self.ca = Some(Pem::Bytes(pem.as_ref().into()));
         self
     }
 
@@ -54,8 +116,15 @@ impl Tls {
 
     /// PEM files with the certificate to show and its key, for a server that asks.
     pub fn certificate(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
-        self.certificate = Some(certificate.into());
-        self.key = Some(key.into());
+        self.certificate = Some(Pem::File(certificate.into()));
+        self.key = Some(Pem::File(key.into()));
+        self
+    }
+
+    /// As [`certificate`](Tls::certificate), for who has the PEM in memory.
+    pub fn certificate_pem(mut self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
+        self.certificate = Some(Pem::Bytes(certificate.as_ref().into()));
+        self.key = Some(Pem::Bytes(key.as_ref().into()));
         self
     }
 
@@ -79,10 +148,10 @@ impl Tls {
     /// Takes what an option of a URL says about TLS; whether it says anything.
     pub(crate) fn take_option(&mut self, name: &str, value: &str) -> Result<bool, Error> {
         match name {
-            "ca" => self.ca_file = Some(value.into()),
+            "ca" => self.ca = Some(Pem::File(value.into())),
             "ca_folder" => self.ca_folder = Some(value.into()),
-            "cert" => self.certificate = Some(value.into()),
-            "key" => self.key = Some(value.into()),
+            "cert" => self.certificate = Some(Pem::File(value.into())),
+            "key" => self.key = Some(Pem::File(value.into())),
             "server_name" => self.server_name = Some(value.to_owned()),
             "insecure" => {
                 self.insecure = match value {
@@ -117,12 +186,9 @@ impl Tls {
             builder.with_root_certificates(self.roots()?)
         };
         let config = match (&self.certificate, &self.key) {
-            (Some(certificate), Some(key)) => {
-                let chain = certificates(certificate)?;
-                let key =
-                    PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(format!("{}: {error}", key.display())))?;
-                builder.with_client_auth_cert(chain, key).map_err(|error| wrong(error.to_string()))?
-            }
+            (Some(certificate), Some(key)) => builder
+                .with_client_auth_cert(certificate.certificates()?, key.key()?)
+                .map_err(|error| wrong(error.to_string()))?,
             (None, None) => builder.with_no_client_auth(),
             _ => return Err(wrong("a certificate and its key go together".to_owned())),
         };
@@ -131,27 +197,23 @@ impl Tls {
 
     fn roots(&self) -> io::Result<RootCertStore> {
         let mut roots = RootCertStore::empty();
-        let mut files: Vec<PathBuf> = self.ca_file.iter().cloned().collect();
+        let mut all: Vec<Pem> = self.ca.iter().cloned().collect();
         if let Some(folder) = &self.ca_folder {
             let entries = std::fs::read_dir(folder).map_err(|error| wrong(format!("{}: {error}", folder.display())))?;
-            files.extend(entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_file()));
+            let files = entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_file());
+            all.extend(files.map(Pem::File));
         }
-        for file in &files {
-            for certificate in certificates(file)? {
-                roots.add(certificate).map_err(|error| wrong(format!("{}: {error}", file.display())))?;
+        for pem in &all {
+            for certificate in pem.certificates()? {
+                roots.add(certificate).map_err(|error| wrong(format!("{pem}: {error}")))?;
             }
         }
-        if self.ca_file.is_none() && self.ca_folder.is_none() {
+        if self.ca.is_none() && self.ca_folder.is_none() {
             // What the system keeps and nobody can read is of no use to anybody else either.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
         Ok(roots)
     }
-}
-
-fn certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
-    let failed = |error| wrong(format!("{}: {error}", file.display()));
-    CertificateDer::pem_file_iter(file).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)
 }
 
 fn wrong(what: String) -> io::Error {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 #[cfg(not(feature = "tls"))]
 use super::no_tls::Tls;
+use super::read_from::ReadFrom;
 #[cfg(feature = "tls")]
 use super::tls::Tls;
 use super::{Config, Endpoint, Protocol, QueueFull, Resend};
@@ -19,6 +20,10 @@ const SCHEMES: &str =
 /// Where a server and a Sentinel listen when a URL does not say.
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
+
+/// What is said of a policy where nobody says which replicas there are.
+pub(crate) const NO_REPLICAS: &str = "reads go to replicas in a cluster (redis+cluster://) and behind Sentinels (redis+sentinel://) alone: \
+     anywhere else \"read_from\" is primary";
 
 fn bad(what: impl Into<String>) -> Error {
     Error::unsent(ErrorKind::Configuration, what.into())
@@ -38,8 +43,9 @@ impl Config {
     ///
     /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`), `connect_timeout`, `command_timeout`,
     /// `silence_max`, `backoff_min` and `backoff_max` (such as `250ms` or `5s`; the second and the third may be
-    /// `none`), `queue` (bytes, such as `16mb`), `queue_full` (`wait` or `fail`) and `resend` (`reads` or
-    /// `nothing`); with TLS also `ca` and `ca_folder`
+    /// `none`), `queue` (bytes, such as `16mb`), `queue_full` (`wait` or `fail`) and `resend` (`reads`, `overwrites`
+    /// or `nothing`); for a cluster and for Sentinels also `read_from` (`primary`, `replica`, `any` or `zone:NAME`, see
+    /// [`Config::read_from`]); with TLS also `ca` and `ca_folder`
     /// (whom to believe instead of the system's authorities), `cert` and `key` (what to show a server that asks),
     /// `server_name`, and `insecure=yes`. With `embedded://` every other option is one of the engine
     /// ([`Config::engine`]): `embedded://?maxmemory=10mb&databases=64`. A user, a password, a path or a value may be
@@ -220,10 +226,13 @@ fn option(config: &mut Config, name: &str, value: &str) -> Result<(), Error> {
         "resend" => {
             config.resend = match value {
                 "reads" => Resend::Reads,
+                "overwrites" => Resend::Overwrites,
                 "nothing" => Resend::Nothing,
-                _ => return Err(bad("the option \"resend\" is unknown: reads or nothing")),
+                _ => return Err(bad("the option \"resend\" is unknown: reads, overwrites or nothing")),
             }
         }
+        "read_from" if config.endpoint.has_replicas() => config.read_from = ReadFrom::read(value)?,
+        "read_from" => return Err(bad(NO_REPLICAS)),
         _ if matches!(config.endpoint, Endpoint::Embedded(_)) => {
             config.settings.push((name.to_owned(), value.to_owned()));
         }
@@ -304,10 +313,10 @@ mod tests {
         assert_eq!(read("redis://?silence_max=750ms").unwrap().silence_max, Some(Duration::from_millis(750)));
         assert_eq!(read("redis://?silence_max=none").unwrap().silence_max, None);
         assert_eq!(
-            (read("redis://").unwrap().resend, read("redis://?resend=nothing").unwrap().resend),
-            (Resend::Reads, Resend::Nothing)
+            ["", "?resend=overwrites", "?resend=nothing"].map(|end| read(&format!("redis://{end}")).unwrap().resend),
+            [Resend::Reads, Resend::Overwrites, Resend::Nothing]
         );
-        assert!(read("redis://?resend=writes").unwrap_err().message().contains("reads or nothing"));
+        assert!(read("redis://?resend=writes").unwrap_err().message().contains("reads, overwrites or nothing"));
         assert!(read("redis://?silence_max=soon").unwrap_err().message().contains("silence_max"));
         assert_eq!(read("unix:///run/a.sock").unwrap().endpoint, Endpoint::Unix("/run/a.sock".into()));
         assert_eq!(read("embedded://").unwrap().endpoint, Endpoint::Embedded(None));

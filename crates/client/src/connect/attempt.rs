@@ -6,8 +6,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::reactor::post::Post;
 use crate::reactor::state::Readiness;
+use crate::reactor::task_context::TaskContext;
 
 /// The time that is left of one attempt to connect.
 pub(crate) struct Attempt<'a> {
@@ -24,21 +24,21 @@ impl<'a> Attempt<'a> {
     }
 
     /// Waits until something happens, for no longer than there is time; or says why not to: the time is up, or nobody wants it.
-    pub(crate) async fn wait(&mut self, post: &Post) -> io::Result<Readiness> {
-        self.wait_for(post, Duration::MAX).await
+    pub(crate) async fn wait(&mut self, context: &TaskContext) -> io::Result<Readiness> {
+        self.wait_for(context, Duration::MAX).await
     }
 
     /// As [`wait`](Attempt::wait), and for no longer than this.
-    pub(crate) async fn wait_for(&mut self, post: &Post, time: Duration) -> io::Result<Readiness> {
+    pub(crate) async fn wait_for(&mut self, context: &TaskContext, time: Duration) -> io::Result<Readiness> {
         let slice = self.slice()?.min(time);
         // A time beyond what the machine can count is never over.
-        Ok(post.wait(Instant::now().checked_add(slice)).await)
+        Ok(context.wait(Instant::now().checked_add(slice)).await)
     }
 
     /// Lets the other tasks have their turns, if there is time.
-    pub(crate) async fn pass(&mut self, post: &Post) -> io::Result<()> {
+    pub(crate) async fn yield_now(&mut self, context: &TaskContext) -> io::Result<()> {
         self.slice()?;
-        post.pass().await;
+        context.yield_now().await;
         Ok(())
     }
 

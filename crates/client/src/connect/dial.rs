@@ -15,16 +15,17 @@ use rustix::net::{AddressFamily, SocketAddrUnix, connect, sockopt};
 
 use super::attempt::Attempt;
 use super::names;
+#[cfg(not(feature = "tls"))]
 use super::questions::Answer;
 use super::socket::{Socket, wait_for};
 #[cfg(feature = "tls")]
-use super::tls_stream::{Handshake, read_files};
+use super::tls_session::{Handshake, read_files};
 #[cfg(not(feature = "tls"))]
 use crate::config::no_tls::{Handshake, Tls};
 #[cfg(feature = "tls")]
 use crate::config::tls::Tls;
 use crate::config::{Config, Endpoint};
-use crate::reactor::post::{Post, Watch};
+use crate::reactor::task_context::{TaskContext, WatchedStream};
 use crate::sys::{stream, timespec};
 
 /// How long an address may take before the next one is tried beside it.
@@ -38,11 +39,11 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_PAUSE: Duration = Duration::from_secs(1);
 const KEEPALIVE_COUNT: u32 = 4;
 
-/// Opens a stream to the server, for the task at this post.
-pub(crate) async fn dial(config: &Config, post: &Post, attempt: &mut Attempt<'_>) -> io::Result<Socket> {
+/// Opens a stream to the server, for the task of this context.
+pub(crate) async fn dial(config: &Config, context: &TaskContext, attempt: &mut Attempt<'_>) -> io::Result<Socket> {
     match &config.endpoint {
-        Endpoint::Tcp { host, port } => dial_host(config, host, *port, post, attempt).await,
-        Endpoint::Unix(path) => Ok(Socket::new(unix(path, post, attempt).await?, None)),
+        Endpoint::Tcp { host, port } => dial_host(config, host, *port, context, attempt).await,
+        Endpoint::Unix(path) => Ok(Socket::new(unix(path, context, attempt).await?, None)),
         Endpoint::Cluster(_) => Err(io::Error::other("a cluster is several servers, and each has a socket of its own")),
         Endpoint::Sentinel { .. } => Err(io::Error::other("nobody has said where the service is")),
         Endpoint::Embedded(_) => Err(io::Error::other("an embedded engine has no socket")),
@@ -54,23 +55,23 @@ pub(crate) async fn dial_host(
     config: &Config,
     host: &str,
     port: u16,
-    post: &Post,
+    context: &TaskContext,
     attempt: &mut Attempt<'_>,
 ) -> io::Result<Socket> {
-    let fd = tcp(host, port, post, attempt).await?;
+    let fd = tcp(host, port, context, attempt).await?;
     match &config.tls {
         None => Ok(Socket::new(fd, None)),
-        Some(tls) => seal(fd, tls, host, post, attempt).await,
+        Some(tls) => start_tls(fd, tls, host, context, attempt).await,
     }
 }
 
 /// A stream to one of the host's addresses.
-async fn tcp(host: &str, port: u16, post: &Post, attempt: &mut Attempt<'_>) -> io::Result<OwnedFd> {
-    let addresses = look_up(host, port, post, attempt).await?;
+async fn tcp(host: &str, port: u16, context: &TaskContext, attempt: &mut Attempt<'_>) -> io::Result<OwnedFd> {
+    let addresses = look_up(host, port, context, attempt).await?;
     if addresses.is_empty() {
         return Err(io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address")));
     }
-    let stream = race(&addresses, post, attempt).await?;
+    let stream = race(&addresses, context, attempt).await?;
     sockopt::set_tcp_nodelay(&stream, true)?;
     watch_peer(&stream)?;
     Ok(stream)
@@ -78,26 +79,32 @@ async fn tcp(host: &str, port: u16, post: &Post, attempt: &mut Attempt<'_>) -> i
 
 /// What a handshake takes from files where there is none: nothing.
 #[cfg(not(feature = "tls"))]
-fn read_files(tls: &Tls, _bell: crate::reactor::Bell) -> io::Result<Answer<std::convert::Infallible>> {
+fn read_files(tls: &Tls, _waker: crate::reactor::TaskWaker) -> io::Result<Answer<std::convert::Infallible>> {
     match *tls {}
 }
 
 /// TLS on a stream.
-async fn seal(fd: OwnedFd, tls: &Tls, host: &str, post: &Post, attempt: &mut Attempt<'_>) -> io::Result<Socket> {
-    let files = hear(&read_files(tls, post.bell())?, post, attempt).await?;
+async fn start_tls(
+    fd: OwnedFd,
+    tls: &Tls,
+    host: &str,
+    context: &TaskContext,
+    attempt: &mut Attempt<'_>,
+) -> io::Result<Socket> {
+    let files = read_files(tls, context.task_waker())?.hear(context, attempt).await?;
     let mut handshake = Handshake::new(tls, files, host)?;
-    let watch = post.watch(&fd)?;
+    let watch = context.watch(&fd)?;
     while let Some(flags) = handshake.proceed(&fd)? {
         watch.arm(flags.contains(PollFlags::OUT))?;
-        attempt.wait(post).await?;
+        attempt.wait(context).await?;
     }
     drop(watch);
-    let seal = handshake.finish(&fd)?;
-    Ok(Socket::new(fd, Some((seal, post.bell()))))
+    let tls_session = handshake.finish(&fd)?;
+    Ok(Socket::new(fd, Some((tls_session, context.task_waker()))))
 }
 
 /// A stream to a Unix socket.
-async fn unix(path: &Path, post: &Post, attempt: &mut Attempt<'_>) -> io::Result<OwnedFd> {
+async fn unix(path: &Path, context: &TaskContext, attempt: &mut Attempt<'_>) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let stream = stream(AddressFamily::UNIX)?;
     loop {
@@ -105,39 +112,34 @@ async fn unix(path: &Path, post: &Post, attempt: &mut Attempt<'_>) -> io::Result
             Ok(()) => return Ok(stream),
             Err(Errno::INTR) => {}
             // The server's queue of connections is full, and nothing tells when it no longer is.
-            Err(Errno::AGAIN) => _ = attempt.wait_for(post, FULL_QUEUE_PAUSE).await?,
+            Err(Errno::AGAIN) => _ = attempt.wait_for(context, FULL_QUEUE_PAUSE).await?,
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-async fn look_up(host: &str, port: u16, post: &Post, attempt: &mut Attempt<'_>) -> io::Result<Vec<SocketAddr>> {
+async fn look_up(
+    host: &str,
+    port: u16,
+    context: &TaskContext,
+    attempt: &mut Attempt<'_>,
+) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![(address, port).into()]);
     }
-    let mut addresses = hear(&names::look_up(host, post.bell())?, post, attempt).await?;
+    let mut addresses = names::look_up(host, context.task_waker())?.hear(context, attempt).await?;
     addresses.iter_mut().for_each(|address| address.set_port(port));
     Ok(addresses)
 }
 
-/// Waits for an answer.
-async fn hear<V>(answer: &Answer<V>, post: &Post, attempt: &mut Attempt<'_>) -> io::Result<V> {
-    loop {
-        if let Some(found) = answer.take() {
-            return found;
-        }
-        attempt.wait(post).await?;
-    }
-}
-
 /// The first of the addresses that takes the connection.
-async fn race(addresses: &[SocketAddr], post: &Post, attempt: &mut Attempt<'_>) -> io::Result<OwnedFd> {
+async fn race(addresses: &[SocketAddr], context: &TaskContext, attempt: &mut Attempt<'_>) -> io::Result<OwnedFd> {
     let head_start = HEAD_START_MAX.min(attempt.left() / (2 * u32::try_from(addresses.len()).unwrap_or(u32::MAX)));
     let (mut untried, mut racing, mut next_at) = (addresses.iter(), Vec::new(), Instant::now());
     let mut refusal = io::Error::from(io::ErrorKind::NotFound);
     loop {
         if Instant::now() >= next_at || racing.is_empty() {
-            match untried.next().map(|address| begin(address, post)) {
+            match untried.next().map(|address| begin(address, context)) {
                 Some(Ok(stream)) => racing.push(stream),
                 Some(Err(error)) => refusal = error,
                 None if racing.is_empty() => return Err(refusal),
@@ -158,23 +160,23 @@ async fn race(addresses: &[SocketAddr], post: &Post, attempt: &mut Attempt<'_>) 
                 racing.iter().try_for_each(|stream| stream.arm(true))?;
                 let head_start = next_at.saturating_duration_since(Instant::now());
                 let time = if untried.len() > 0 { head_start } else { Duration::MAX };
-                attempt.wait_for(post, time).await?;
+                attempt.wait_for(context, time).await?;
             }
         }
     }
 }
 
 /// Begins to connect.
-fn begin(address: &SocketAddr, post: &Post) -> io::Result<Watch<OwnedFd>> {
+fn begin(address: &SocketAddr, context: &TaskContext) -> io::Result<WatchedStream<OwnedFd>> {
     let stream = stream(if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 })?;
     match connect(&stream, address) {
-        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => post.watch(stream),
+        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => context.watch(stream),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Takes one of them out that is connected or refused, if one is.
-fn settled(racing: &mut Vec<Watch<OwnedFd>>) -> io::Result<Option<io::Result<OwnedFd>>> {
+fn settled(racing: &mut Vec<WatchedStream<OwnedFd>>) -> io::Result<Option<io::Result<OwnedFd>>> {
     let mut fds: Vec<PollFd<'_>> = racing.iter().map(|stream| PollFd::new(stream.stream(), PollFlags::OUT)).collect();
     wait_for(&mut fds, Some(&timespec(Duration::ZERO)))?;
     let Some(index) = fds.iter().position(|fd| !fd.revents().is_empty()) else { return Ok(None) };
@@ -228,16 +230,16 @@ mod tests {
         let (_listener, _waiting, hole) = black_hole();
         let server = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = server.local_addr().expect("its address");
-        let stream = run(async move |post| {
+        let stream = run(async move |context| {
             let mut tick = || Some(Duration::from_millis(50));
-            race(&[hole, address], &post, &mut Attempt::new(Duration::from_secs(30), &mut tick)).await
+            race(&[hole, address], &context, &mut Attempt::new(Duration::from_secs(30), &mut tick)).await
         });
         let peer = rustix::net::getpeername(stream.expect("a connection")).expect("its peer").expect("of the internet");
         assert_eq!(SocketAddr::try_from(peer), Ok(address));
         let since = Instant::now();
-        let raced = run(async move |post| {
+        let raced = run(async move |context| {
             let mut tick = || Some(Duration::from_millis(50));
-            race(&[hole], &post, &mut Attempt::new(Duration::from_millis(300), &mut tick)).await
+            race(&[hole], &context, &mut Attempt::new(Duration::from_millis(300), &mut tick)).await
         });
         assert_eq!(raced.expect_err("nobody").kind(), io::ErrorKind::TimedOut);
         assert!(since.elapsed() < Duration::from_secs(3), "{:?}", since.elapsed());
@@ -247,13 +249,13 @@ mod tests {
     #[cfg_attr(miri, ignore = "needs sockets")]
     fn whoever_no_longer_wants_it_need_not_wait() {
         let (_listener, _waiting, hole) = black_hole();
-        let raced = run(async move |post| {
+        let raced = run(async move |context| {
             let mut ticks = 3;
             let mut tick = || {
                 ticks -= 1;
                 (ticks > 0).then_some(Duration::from_millis(1))
             };
-            race(&[hole], &post, &mut Attempt::new(Duration::MAX, &mut tick)).await
+            race(&[hole], &context, &mut Attempt::new(Duration::MAX, &mut tick)).await
         });
         assert!(raced.is_err());
     }

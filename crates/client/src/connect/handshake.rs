@@ -6,14 +6,18 @@
 //! primary at all: they may not know yet, or no longer. Runs in the connection's task, before anyone
 //! else knows the socket; bounded by a deadline.
 
+use std::time::Duration;
+
 use sleeve_wire::frame::{Frame, decode};
 
 use super::attempt::Attempt;
+use super::login;
 use super::refusal::Refusal;
 use super::socket::Socket;
 use super::talk::Talk;
+use crate::config::credentials::Credentials;
 use crate::config::{Config, Endpoint, Protocol};
-use crate::reactor::post::Post;
+use crate::reactor::task_context::TaskContext;
 
 /// Databases that are looked for where the server does not say how many it has.
 const DATABASES_MAX: u32 = 1 << 20;
@@ -26,23 +30,29 @@ pub(crate) struct Greeting {
     pub(crate) pings: bool,
     /// Whether it speaks RESP3, in which there are messages that answer no request.
     pub(crate) speaks_resp3: bool,
+    /// After how long other credentials are to be shown, if ever.
+    pub(crate) renews_after: Option<Duration>,
 }
 
 /// Greets the server.
 pub(crate) async fn greet(
     socket: &Socket,
     config: &Config,
-    post: &Post,
+    context: &TaskContext,
     attempt: &mut Attempt<'_>,
 ) -> Result<Greeting, Refusal> {
-    let mut talk = Talk::new(socket, post, attempt)?;
+    let credentials = login::credentials(config, context, attempt).await?;
+    let renews_after = credentials.as_ref().and_then(|credentials| credentials.refresh_after);
+    // Another attempt may be given another password.
+    let by_server = |text: &[u8]| Refusal::by_server(text).unless(config.credentials.is_some());
+    let mut talk = Talk::new(socket, context, attempt)?;
     let mut cluster = false;
     let mut greeted = false;
     if config.protocol == Protocol::Resp3 {
-        let reply = talk.ask(&hello(config)).await?;
+        let reply = talk.ask(&hello(config, credentials.as_ref())).await?;
         greeted = match decode(&reply) {
             Ok((Frame::Error(text), _)) if is_unknown(text) => false,
-            Ok((Frame::Error(text), _)) => return Err(Refusal::by_server(text)),
+            Ok((Frame::Error(text), _)) => return Err(by_server(text)),
             Ok((Frame::Map(_) | Frame::Array(_), _)) => {
                 cluster = mentions_cluster(&reply);
                 true
@@ -51,7 +61,9 @@ pub(crate) async fn greet(
         };
     }
     if !greeted {
-        log_in(&mut talk, config).await?;
+        log_in(&mut talk, config, credentials.as_ref())
+            .await
+            .map_err(|refusal| refusal.unless(config.credentials.is_some()))?;
     }
     // These go out together, so that a connection costs two round trips.
     let database = config.database.to_string();
@@ -90,13 +102,13 @@ pub(crate) async fn greet(
         None if !cluster && configured.starts_with(b"-BUSY") => u32::MAX,
         _ => find_databases(&mut talk, &database).await?,
     };
-    Ok(Greeting { databases, pings: pong.starts_with(b"+PONG"), speaks_resp3: greeted })
+    Ok(Greeting { databases, pings: pong.starts_with(b"+PONG"), speaks_resp3: greeted, renews_after })
 }
 
-fn hello(config: &Config) -> Vec<&str> {
+fn hello<'a>(config: &'a Config, credentials: Option<&'a Credentials>) -> Vec<&'a str> {
     let mut words = vec!["HELLO", "3"];
-    if let Some(password) = &config.password {
-        words.extend(["AUTH", config.user.as_deref().unwrap_or("default"), password]);
+    if let Some(Credentials { user, password, .. }) = credentials {
+        words.extend(["AUTH", user.as_deref().unwrap_or("default"), password]);
     }
     if let Some(name) = &config.name {
         words.extend(["SETNAME", name]);
@@ -105,12 +117,10 @@ fn hello(config: &Config) -> Vec<&str> {
 }
 
 /// The greeting of RESP2.
-async fn log_in(talk: &mut Talk<'_, '_>, config: &Config) -> Result<(), Refusal> {
+async fn log_in(talk: &mut Talk<'_, '_>, config: &Config, credentials: Option<&Credentials>) -> Result<(), Refusal> {
     let mut replies = Vec::new();
-    if let Some(password) = &config.password {
-        let user = config.user.as_deref();
-        let words: Vec<&str> = ["AUTH"].into_iter().chain(user).chain([password.as_str()]).collect();
-        replies.push(talk.ask(&words).await?);
+    if let Some(credentials) = credentials {
+        replies.push(talk.ask(&credentials.auth()).await?);
     }
     if let Some(name) = &config.name {
         replies.push(talk.ask(&["CLIENT", "SETNAME", name]).await?);

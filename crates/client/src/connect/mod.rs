@@ -4,6 +4,7 @@
 pub(crate) mod attempt;
 pub(crate) mod dial;
 pub(crate) mod handshake;
+pub(crate) mod login;
 mod names;
 pub(crate) mod questions;
 pub(crate) mod refusal;
@@ -11,4 +12,4 @@ pub(crate) mod sentinel;
 pub(crate) mod socket;
 pub(crate) mod talk;
 #[cfg(feature = "tls")]
-pub(crate) mod tls_stream;
+pub(crate) mod tls_session;

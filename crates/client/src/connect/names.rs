@@ -7,7 +7,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 use super::questions::{Answer, Questions};
 use crate::process::fork::PerProcess;
-use crate::reactor::Bell;
+use crate::reactor::TaskWaker;
 
 /// Names that are looked up at the same time at most. One whose servers do not answer takes half a minute, and is asked for
 /// again and again; so many have to be dead before one that is well waits for them.
@@ -17,8 +17,8 @@ static QUESTIONS: PerProcess<Questions<String, Vec<SocketAddr>>> =
     PerProcess::new(|| Questions::new("sleeve-names", THREADS_MAX, |host| find(host)));
 
 /// Begins to look a name up: its addresses, with no port.
-pub(crate) fn look_up(host: &str, bell: Bell) -> io::Result<Answer<Vec<SocketAddr>>> {
-    QUESTIONS.get().ask(&host.to_owned(), bell)
+pub(crate) fn look_up(host: &str, task_waker: TaskWaker) -> io::Result<Answer<Vec<SocketAddr>>> {
+    QUESTIONS.get().ask(&host.to_owned(), task_waker)
 }
 
 fn find(host: &str) -> io::Result<Vec<SocketAddr>> {

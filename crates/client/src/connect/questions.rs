@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::reactor::Bell;
+use super::attempt::Attempt;
+use crate::reactor::TaskWaker;
+use crate::reactor::task_context::TaskContext;
 
 /// How long an answer is kept that nobody was left to hear: longer than the pause between two attempts to connect.
 const KEPT_FOR: Duration = Duration::from_secs(10);
@@ -22,10 +24,10 @@ const KEPT_FOR: Duration = Duration::from_secs(10);
 /// What was found, or in words why there is nothing.
 type Found<V> = Result<V, (io::ErrorKind, String)>;
 
-/// An answer that comes when the bell has rung.
+/// An answer that comes when the task was woken.
 pub(crate) struct Answer<V> {
     found: Arc<Mutex<Option<Found<V>>>>,
-    bell: Bell,
+    task_waker: TaskWaker,
 }
 
 impl<V> Answer<V> {
@@ -35,9 +37,19 @@ impl<V> Answer<V> {
         Some(found.map_err(|(kind, why)| io::Error::new(kind, why)))
     }
 
+    /// Waits for it.
+    pub(super) async fn hear(self, post: &TaskContext, attempt: &mut Attempt<'_>) -> io::Result<V> {
+        loop {
+            if let Some(found) = self.take() {
+                return found;
+            }
+            attempt.wait(post).await?;
+        }
+    }
+
     /// A handle for whoever answers.
     fn twin(&self) -> Self {
-        Self { found: Arc::clone(&self.found), bell: self.bell }
+        Self { found: Arc::clone(&self.found), task_waker: self.task_waker }
     }
 
     /// Whether the one who asked still waits; for who answers.
@@ -73,8 +85,8 @@ impl<K: Clone + Eq + Hash + Send, V: Clone + Send> Questions<K, V> {
     }
 
     /// Begins to look for the answer.
-    pub(crate) fn ask(&'static self, question: &K, bell: Bell) -> io::Result<Answer<V>> {
-        let answer = Answer { found: Arc::default(), bell };
+    pub(crate) fn ask(&'static self, question: &K, task_waker: TaskWaker) -> io::Result<Answer<V>> {
+        let answer = Answer { found: Arc::default(), task_waker };
         let mut asked = self.asked.lock();
         asked.unheard.retain(|_, (_, came)| came.elapsed() < KEPT_FOR);
         if let Some((found, _)) = asked.unheard.remove(question) {
@@ -119,7 +131,7 @@ impl<K: Clone + Eq + Hash + Send, V: Clone + Send> Questions<K, V> {
             drop(asked);
             for answer in askers {
                 *answer.found.lock() = Some(found.clone());
-                answer.bell.ring();
+                answer.task_waker.wake();
             }
         }
     }
@@ -144,8 +156,8 @@ mod tests {
         if question.is_multiple_of(2) { Ok(question + 1) } else { Err(io::ErrorKind::NotFound.into()) }
     }
 
-    fn bell() -> Bell {
-        Bell::new().expect("a reactor")
+    fn task_waker() -> TaskWaker {
+        TaskWaker::new().expect("a reactor")
     }
 
     fn heard(answer: &Answer<u32>) -> io::Result<u32> {
@@ -162,12 +174,12 @@ mod tests {
     fn one_answer_serves_all_who_wait_and_the_next_when_nobody_does() {
         let questions: &'static Questions<u32, u32> = Box::leak(Box::new(Questions::new("sleeve-test", 2, find)));
         HELD.lock().extend([10, 11]);
-        let first = questions.ask(&10, bell()).expect("a thread");
-        let second = questions.ask(&10, bell()).expect("a thread");
-        let left = questions.ask(&11, bell()).expect("a thread");
+        let first = questions.ask(&10, task_waker()).expect("a thread");
+        let second = questions.ask(&10, task_waker()).expect("a thread");
+        let left = questions.ask(&11, task_waker()).expect("a thread");
         assert_eq!(questions.asked.lock().threads, 2);
         // Both threads are held up.
-        let third = questions.ask(&12, bell()).expect("a thread");
+        let third = questions.ask(&12, task_waker()).expect("a thread");
         drop(left);
         HELD.lock().clear();
         CHANGED.notify_all();
@@ -177,10 +189,10 @@ mod tests {
         }
         // What was found for who had left is there at once, and once.
         assert!(questions.asked.lock().unheard.contains_key(&11));
-        let again = questions.ask(&11, bell()).expect("it is there");
+        let again = questions.ask(&11, task_waker()).expect("it is there");
         assert_eq!(again.take().expect("it is there").expect_err("nothing").kind(), io::ErrorKind::NotFound);
         assert!(questions.asked.lock().unheard.is_empty());
-        let anew = questions.ask(&11, bell()).expect("a thread");
+        let anew = questions.ask(&11, task_waker()).expect("a thread");
         assert_eq!(heard(&anew).expect_err("nothing").kind(), io::ErrorKind::NotFound);
     }
 }

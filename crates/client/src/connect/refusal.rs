@@ -36,6 +36,11 @@ impl Refusal {
         Self::permanent(message)
     }
 
+    /// The same, but of what another attempt may find otherwise, where that is so.
+    pub(super) fn unless(self, may_change: bool) -> Self {
+        Self { permanent: self.permanent && !may_change, ..self }
+    }
+
     /// As it is told to callers, who may have several servers.
     pub(crate) fn at(&self, endpoint: &Endpoint) -> Error {
         Error::unsent(ErrorKind::Connect, format!("{endpoint}: {}", self.error.message()))

@@ -1,6 +1,6 @@
 //! A stream to a server, TCP or Unix.
 //!
-//! With `dial`, `tls_stream`, `reactor` and `sys` the only room that makes system calls. Nothing here blocks except the wait
+//! With `dial`, `tls_session`, `reactor` and `sys` the only room that makes system calls. Nothing here blocks except the wait
 //! of a caller that reads for itself, which is bounded by a time. Any thread.
 
 use std::io;
@@ -11,32 +11,32 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, Shutdown};
 
 #[cfg(feature = "tls")]
-use super::tls_stream::Seal;
+use super::tls_session::TlsSession;
 #[cfg(not(feature = "tls"))]
-use crate::config::no_tls::Seal;
-use crate::reactor::Bell;
+use crate::config::no_tls::TlsSession;
+use crate::reactor::TaskWaker;
 use crate::reactor::state::Readiness;
 use crate::sys::{Event, SEND_FLAGS, timespec};
 
 /// A connected stream that never blocks.
 pub(crate) struct Socket {
     fd: OwnedFd,
-    /// TLS, with the bell of the task that sends what waits for room.
-    seal: Option<(Seal, Bell)>,
+    /// TLS, with the waker of the task that sends what waits for room.
+    tls_session: Option<(TlsSession, TaskWaker)>,
 }
 
 impl Socket {
-    /// A stream that does not block, with TLS or without; the bell is that of the task which waits for it.
-    pub(crate) fn new(fd: OwnedFd, seal: Option<(Seal, Bell)>) -> Self {
-        Self { fd, seal }
+    /// A stream that does not block, with TLS or without; the waker is that of the task which waits for it.
+    pub(crate) fn new(fd: OwnedFd, tls_session: Option<(TlsSession, TaskWaker)>) -> Self {
+        Self { fd, tls_session }
     }
 
     /// Sends as much as the kernel takes now.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some((seal, bell)) = &self.seal {
-            let count = seal.send(&self.fd, bytes)?;
-            if seal.has_residue() {
-                bell.ring();
+        if let Some((tls_session, task_waker)) = &self.tls_session {
+            let count = tls_session.send(&self.fd, bytes)?;
+            if tls_session.has_residue() {
+                task_waker.wake();
             }
             return Ok(count);
         }
@@ -45,8 +45,8 @@ impl Socket {
 
     /// Receives what is there now; 0 when the peer has closed.
     pub(crate) fn receive(&self, room: &mut [u8]) -> io::Result<usize> {
-        if let Some((seal, _)) = &self.seal {
-            return seal.receive(&self.fd, room);
+        if let Some((tls_session, _)) = &self.tls_session {
+            return tls_session.receive(&self.fd, room);
         }
         let (count, _) = rustix::io::retry_on_intr(|| rustix::net::recv(&self.fd, &mut *room, RecvFlags::empty()))?;
         Ok(count)
@@ -54,7 +54,7 @@ impl Socket {
 
     /// Sends what TLS has encrypted and the kernel would not take, if it does now.
     pub(crate) fn flush(&self) -> io::Result<()> {
-        self.seal.as_ref().map_or(Ok(()), |(seal, _)| seal.flush(&self.fd))
+        self.tls_session.as_ref().map_or(Ok(()), |(tls_session, _)| tls_session.flush(&self.fd))
     }
 
     /// Ends both directions, so that whoever waits on the stream is told.
@@ -65,13 +65,13 @@ impl Socket {
 
     /// Whether TLS holds bytes back until there is room.
     pub(crate) fn has_residue(&self) -> bool {
-        self.seal.as_ref().is_some_and(|(seal, _)| seal.has_residue())
+        self.tls_session.as_ref().is_some_and(|(tls_session, _)| tls_session.has_residue())
     }
 
     /// Whether a send that took less than all did so because the kernel takes no more now: TLS takes no more than it encrypts
     /// at a time.
     pub(crate) fn was_full(&self) -> bool {
-        self.seal.as_ref().is_none_or(|(seal, _)| seal.has_residue())
+        self.tls_session.as_ref().is_none_or(|(tls_session, _)| tls_session.has_residue())
     }
 
     /// Whether the kernel would take more now. If not, it reports when it does.
@@ -82,14 +82,14 @@ impl Socket {
 
     /// Sleeps until there is something to read, the event is raised, or the time is up.
     pub(crate) fn wait(&self, event: &Event, timeout: Duration) -> io::Result<Readiness> {
-        let has_plain = self.seal.as_ref().is_some_and(|(seal, _)| seal.has_plain());
+        let has_plain = self.tls_session.as_ref().is_some_and(|(tls_session, _)| tls_session.has_plain());
         let timeout = timespec(if has_plain { Duration::ZERO } else { timeout });
         let mut fds = [PollFd::new(&self.fd, PollFlags::IN), PollFd::new(event, PollFlags::IN)];
         wait_for(&mut fds, Some(&timeout))?;
         let [stream, event] = fds.map(|fd| fd.revents());
         let hung_up = stream.intersects(PollFlags::ERR | PollFlags::HUP);
         let readable = has_plain || hung_up || stream.contains(PollFlags::IN);
-        Ok(Readiness { readable, hung_up, rung: !event.is_empty(), ..Readiness::default() })
+        Ok(Readiness { readable, hung_up, woken: !event.is_empty(), ..Readiness::default() })
     }
 }
 

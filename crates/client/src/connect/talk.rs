@@ -9,7 +9,7 @@ use sleeve_wire::frame::Scanner;
 use super::attempt::Attempt;
 use super::refusal::Refusal;
 use super::socket::Socket;
-use crate::reactor::post::{Post, Watch};
+use crate::reactor::task_context::{TaskContext, WatchedStream};
 use crate::request::Request;
 
 /// Bytes that may have come that are no whole reply yet, or not taken.
@@ -17,8 +17,8 @@ const REPLY_LENGTH_MAX: usize = 1024 * 1024;
 
 /// Requests and replies on a socket that nobody else uses yet.
 pub(crate) struct Talk<'a, 'b> {
-    watch: Watch<&'a Socket>,
-    post: &'a Post,
+    watch: WatchedStream<&'a Socket>,
+    context: &'a TaskContext,
     attempt: &'a mut Attempt<'b>,
     received: Vec<u8>,
     start: usize,
@@ -27,9 +27,9 @@ pub(crate) struct Talk<'a, 'b> {
 
 impl<'a, 'b> Talk<'a, 'b> {
     /// Nothing has been said yet.
-    pub(crate) fn new(socket: &'a Socket, post: &'a Post, attempt: &'a mut Attempt<'b>) -> io::Result<Self> {
-        let watch = post.watch(socket)?;
-        Ok(Self { watch, post, attempt, received: Vec::new(), start: 0, scanner: Scanner::new() })
+    pub(crate) fn new(socket: &'a Socket, context: &'a TaskContext, attempt: &'a mut Attempt<'b>) -> io::Result<Self> {
+        let watch = context.watch(socket)?;
+        Ok(Self { watch, context, attempt, received: Vec::new(), start: 0, scanner: Scanner::new() })
     }
 
     /// Sends a request and waits for its reply.
@@ -42,7 +42,7 @@ impl<'a, 'b> Talk<'a, 'b> {
     pub(crate) async fn send(&mut self, words: &[&str]) -> Result<(), Refusal> {
         let write = |request: &mut Request| words.iter().for_each(|word| _ = request.word(word));
         let bytes = Request::bytes_of(write).map_err(|error| Refusal { error, permanent: true })?;
-        send_all(&self.watch, &bytes, self.post, self.attempt).await?;
+        send_all(&self.watch, &bytes, self.context, self.attempt).await?;
         Ok(())
     }
 
@@ -96,13 +96,13 @@ impl<'a, 'b> Talk<'a, 'b> {
                     return Err(no_server(&format!("its greeting is longer than {REPLY_LENGTH_MAX} bytes")));
                 }
                 // What comes without a pause leaves the others their turns, and takes no longer than there is time.
-                self.attempt.pass(self.post).await?;
+                self.attempt.yield_now(self.context).await?;
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.watch.stream().flush()?;
                 self.watch.arm(self.watch.stream().has_residue())?;
-                self.attempt.wait_for(self.post, time).await?;
+                self.attempt.wait_for(self.context, time).await?;
                 Ok(())
             }
             Err(error) => Err(error.into()),
@@ -116,9 +116,9 @@ fn no_server(why: &str) -> Refusal {
 
 /// Sends all of it.
 pub(crate) async fn send_all(
-    watch: &Watch<&Socket>,
+    watch: &WatchedStream<&Socket>,
     mut rest: &[u8],
-    post: &Post,
+    context: &TaskContext,
     attempt: &mut Attempt<'_>,
 ) -> io::Result<()> {
     while !rest.is_empty() {
@@ -126,7 +126,7 @@ pub(crate) async fn send_all(
             Ok(count) => rest = rest.get(count..).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 watch.arm(true)?;
-                attempt.wait(post).await?;
+                attempt.wait(context).await?;
             }
             Err(error) => return Err(error),
         }

@@ -10,8 +10,9 @@ use parking_lot::MutexGuard;
 use super::{Link, Shared};
 use crate::error::Error;
 use crate::pipe::in_flight::LIMIT_MS_MAX;
+use crate::pipe::segment::long::LONG_MIN;
 use crate::pipe::slot::Handle;
-use crate::request::Written;
+use crate::request::EncodedRequest;
 use crate::sys::exact_clock_ms;
 
 impl Link {
@@ -19,7 +20,7 @@ impl Link {
     pub(crate) fn send_until(
         &self,
         database: u32,
-        request: Written<'_>,
+        request: EncodedRequest<'_>,
         deadline: Instant,
     ) -> Result<Option<Handle>, Error> {
         self.check(database)?;
@@ -27,6 +28,9 @@ impl Link {
             return Err(self.too_late(request.name));
         }
         let due_ms = self.due_ms(deadline);
+        if request.bytes.len() >= LONG_MIN {
+            return self.send_long(database, request, Some(due_ms));
+        }
         let mut shared = self.shared.lock();
         if !self.has_room(&shared, request.bytes.len()) {
             return Ok(None);
@@ -39,13 +43,13 @@ impl Link {
     /// As `pushed`, for what has a deadline of its own. If it is the next, the task knows of none as early, and has to hear of
     /// it if it sleeps.
     pub(super) fn pushed_due(&self, mut shared: MutexGuard<'_, Shared>, is_next: bool) {
-        let rings = is_next && !shared.is_awake();
-        if rings {
+        let wakes = is_next && !shared.is_awake();
+        if wakes {
             shared.wake_up();
         }
         self.pushed(shared);
-        if rings {
-            self.bell.ring();
+        if wakes {
+            self.task_waker.wake();
         }
     }
 

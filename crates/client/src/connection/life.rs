@@ -1,8 +1,10 @@
 //! The life of a connection, as a task of the reactor: connects, reads, and writes what is left for it.
 //!
-//! It moves bytes and decides nothing about them: frames and their askers are the intake's, order and loss the pipe's. It
+//! It moves bytes and decides nothing about them: frames and their askers are the reply reader's, order and loss the pipe's. It
 //! runs no foreign code but wakers, holds no lock while it waits, and ends when its client is gone and every command that
 //! was sent is answered. When the connection breaks it waits a little, longer each time, and connects again.
+
+mod renewal;
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -12,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::reader::{Calls, Cause, Habit, LONE_TICK, Rest, read};
-use super::silence::{Advice, Flight, Vigil};
+use super::silence::{Advice, InFlight, SilenceWatch};
 use super::{Link, Shared, no_such_database};
 use crate::config::Resend;
 use crate::config::event::Event;
@@ -25,9 +27,10 @@ use crate::error::{Error, ErrorKind};
 use crate::pipe::in_flight::{Asker, Entry};
 use crate::pipe::slot::Completions;
 use crate::reactor;
-use crate::reactor::post::Post;
 use crate::reactor::state::Readiness;
+use crate::reactor::task_context::TaskContext;
 use crate::sys::{clock_ms, clock_us};
+use renewal::Renewal;
 
 /// How long an attempt to connect goes on when the client is gone that has left something to be sent.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
@@ -49,47 +52,47 @@ const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
 /// Starts the task of a link. Should it panic, everybody who waits is told so, instead of waiting for ever.
 pub(crate) fn start(link: Arc<Link>) -> io::Result<()> {
-    let (bell, told) = (link.bell, Arc::clone(&link));
-    reactor::start(bell, async move |post| live(&link, &post).await, move |why| collapse(&told, why))
+    let (task_waker, told) = (link.task_waker, Arc::clone(&link));
+    reactor::start(task_waker, async move |context| live(&link, &context).await, move |why| fail_by_panic(&told, why))
 }
 
 /// The task has panicked.
-fn collapse(link: &Link, why: &str) {
+fn fail_by_panic(link: &Link, why: &str) {
     let why = format!("the connection's task panicked ({why})");
     // It is the first to say so, because there is one task a link.
-    let _ = link.collapsed.set(why.clone());
+    let _ = link.panicked.set(why.clone());
     if let Some(socket) = link.shared.lock().socket() {
         socket.shut();
     }
-    let mut intake = link.intake.lock();
+    let mut reply_reader = link.reply_reader.lock();
     let mut shared = link.shared.lock();
     shared.end();
-    let lost = shared.pipe.cut(intake.cut(), false);
-    let mut unsynced = link.cut_syncs(&shared, &mut intake.synced, &why);
+    let lost = shared.pipe.cut(reply_reader.cut(), Resend::Nothing);
+    let mut unsynced = link.cut_syncs(&shared, &mut reply_reader.synced, &why);
     shared.disconnected(why.clone());
     link.end_lone(&mut shared);
-    drop((shared, intake));
+    drop((shared, reply_reader));
     link.finish(&mut unsynced);
     fail(link, lost, &Error::disconnected(&why));
     end(link);
 }
 
 /// The whole life: connection after connection until nobody wants one.
-async fn live(link: &Link, post: &Post) {
+async fn live(link: &Link, context: &TaskContext) {
     let mut failures = 0u32;
-    let follower = link.vitals.follow(post.bell());
+    let follower = link.health.follow(context.task_waker());
     loop {
-        match establish(link, post, follower.as_ref()).await {
-            Ok(socket) => {
+        match establish(link, context, follower.as_ref()).await {
+            Ok((socket, renewal)) => {
                 let since = Instant::now();
                 let mut done = Completions::default();
-                let cause = serve(link, &socket, post, &mut done).await;
+                let cause = serve(link, &socket, renewal, context, &mut done).await;
                 link.finish(&mut done);
                 let cause = match follower.as_ref().and_then(Follower::farewell) {
                     Some(why) if !matches!(cause, Cause::Closed) => Cause::Broken(why),
                     _ => cause,
                 };
-                disconnect(link, &socket, post, &cause).await;
+                disconnect(link, &socket, context, &cause).await;
                 if matches!(cause, Cause::Closed) {
                     break;
                 }
@@ -101,7 +104,7 @@ async fn live(link: &Link, post: &Post) {
             Err(refusal) => refuse(link, refusal),
         }
         failures = failures.saturating_add(1);
-        if ends_with_it(link) || !rest(link, post, failures, follower.as_ref()).await {
+        if ends_with_it(link) || !rest(link, context, failures, follower.as_ref()).await {
             break;
         }
         // Elsewhere nothing has failed yet.
@@ -122,7 +125,11 @@ fn ends_with_it(link: &Link) -> bool {
 }
 
 /// Connects, greets, and lets what is gathered go.
-async fn establish(link: &Link, post: &Post, follower: Option<&Follower>) -> Result<Arc<Socket>, Refusal> {
+async fn establish(
+    link: &Link,
+    context: &TaskContext,
+    follower: Option<&Follower>,
+) -> Result<(Arc<Socket>, Renewal), Refusal> {
     let mut closing_since = None;
     let mut tick = || {
         let slice = tend(link);
@@ -135,7 +142,7 @@ async fn establish(link: &Link, post: &Post, follower: Option<&Follower>) -> Res
         Some(slice)
     };
     let mut attempt = Attempt::new(link.config.connect_timeout, &mut tick);
-    let (socket, greeting) = reach(follower, &link.config, post, &mut attempt).await?;
+    let (socket, greeting) = reach(follower, &link.config, context, &mut attempt).await?;
     link.databases.store(greeting.databases, Ordering::Relaxed);
     link.pings.store(greeting.pings, Ordering::Relaxed);
     link.near.greeted(greeting.speaks_resp3);
@@ -151,11 +158,11 @@ async fn establish(link: &Link, post: &Post, follower: Option<&Follower>) -> Res
     drop(link.write(shared));
     link.tell(|endpoint| Event::Connected { endpoint });
     link.finish(&mut done);
-    Ok(socket)
+    Ok((socket, Renewal::after(greeting.renews_after)))
 }
 
 /// Without a connection: tells commands that their time is up, and says for how long nobody's will be. Whoever sends the
-/// first one meanwhile rings.
+/// first one meanwhile wakes the task.
 fn tend(link: &Link) -> Duration {
     let mut done = Completions::default();
     let mut shared = link.shared.lock();
@@ -167,19 +174,26 @@ fn tend(link: &Link) -> Duration {
 }
 
 /// Reads and writes until the connection is over.
-async fn serve(link: &Link, socket: &Socket, post: &Post, done: &mut Completions) -> Cause {
-    let watch = match post.watch(socket) {
+async fn serve(
+    link: &Link,
+    socket: &Socket,
+    mut renewal: Renewal,
+    context: &TaskContext,
+    done: &mut Completions,
+) -> Cause {
+    let watch = match context.watch(socket) {
         Ok(watch) => watch,
         Err(error) => return error.into(),
     };
-    let (mut habit, mut vigil) = (Habit::default(), Vigil::new(&link.config, &link.vitals));
+    let (mut habit, mut silence_watch) = (Habit::default(), SilenceWatch::new(&link.config, &link.health));
     let mut calls = Calls::default();
     // What was left on another connection is gone with it.
     link.take_left();
     // Whether there may be something to read that is not reported again, and whether that may be the end.
     let (mut unread, mut hung_up) = (false, false);
     loop {
-        let sleep = match prepare(link, &mut habit, &mut vigil, calls.until().is_some(), done) {
+        let renewal_left = renewal.proceed(link, context.task_waker());
+        let sleep = match prepare(link, &mut habit, &mut silence_watch, calls.until().is_some(), done) {
             Ok(sleep) => sleep,
             Err(cause) => return cause,
         };
@@ -192,11 +206,12 @@ async fn serve(link: &Link, socket: &Socket, post: &Post, done: &mut Completions
             return error.into();
         }
         let ready = if unread && !sleep.lone {
-            post.pass().await;
+            context.yield_now().await;
             Readiness { readable: true, ..Readiness::default() }
         } else {
-            let until = sleep.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-            post.wait(until.into_iter().chain(calls.until()).min()).await
+            let timeout = sleep.timeout.into_iter().chain(renewal_left).min();
+            let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+            context.wait(until.into_iter().chain(calls.until()).min()).await
         };
         let mut shared = link.shared.lock();
         shared.wake_up();
@@ -220,11 +235,11 @@ async fn serve(link: &Link, socket: &Socket, post: &Post, done: &mut Completions
 }
 
 /// How the task waits.
-struct Sleep {
+struct Wait {
     /// The socket takes no more; room in it ends the wait.
     blocked: bool,
     timeout: Option<Duration>,
-    /// A lone caller reads for itself; only the bell and a short time end the wait.
+    /// A lone caller reads for itself; only its waker and a short time end the wait.
     lone: bool,
 }
 
@@ -232,17 +247,18 @@ struct Sleep {
 fn prepare(
     link: &Link,
     habit: &mut Habit,
-    vigil: &mut Vigil,
+    silence_watch: &mut SilenceWatch,
     leaves_to_tasks: bool,
     done: &mut Completions,
-) -> Result<Sleep, Cause> {
+) -> Result<Wait, Cause> {
     let sync_left = link.review_syncs(done);
     let mut shared = link.shared.lock();
-    let watched = watch(link, &mut shared, vigil)?;
+    let watched = watch(link, &mut shared, silence_watch)?;
     // Room may have been made before the one who found the socket full had said so, and is not reported again.
     if shared.is_full() && shared.socket().is_some_and(|socket| socket.has_room()) {
         shared.set_full(false);
     }
+    let pause_left = if shared.pipe.is_pausing() { link.resume_refused(&mut shared) } else { None };
     if shared.may_write() && !leaves_to_tasks {
         shared = link.write(shared);
     }
@@ -258,7 +274,7 @@ fn prepare(
     let command_left = link.expire(&mut shared, done);
     // Who has just had an answer may ask again at once, and need not say so.
     let limit = link.limit_ms().map(|limit_ms| Duration::from_millis(limit_ms.into()));
-    let nap = vigil.nap(limit);
+    let nap = silence_watch.nap(limit);
     let is_watched = command_left.is_some() || sync_left.is_some() || nap.is_some() || !shared.pipe.is_idle();
     if leaves_to_tasks {
         shared.doze();
@@ -269,24 +285,33 @@ fn prepare(
     let lone_tick = lone.then(|| limit.map_or(LONE_TICK, |limit| LONE_TICK.min(limit)));
     // What is left of something large waits for no more than the others' turns.
     let rest = (shared.may_write() && !leaves_to_tasks).then_some(Duration::ZERO);
-    let timeout =
-        command_left.into_iter().chain(watched).chain(sync_left).chain(nap).chain(lone_tick).chain(rest).min();
-    Ok(Sleep { blocked: shared.is_full(), timeout, lone })
+    let timeout = command_left
+        .into_iter()
+        .chain(watched)
+        .chain(sync_left)
+        .chain(nap)
+        .chain(lone_tick)
+        .chain(rest)
+        .chain(pause_left)
+        .min();
+    Ok(Wait { blocked: shared.is_full(), timeout, lone })
 }
 
 /// Looks whether the server is still there, and says when to look again.
-fn watch(link: &Link, shared: &mut Shared, vigil: &mut Vigil) -> Result<Option<Duration>, Cause> {
+fn watch(link: &Link, shared: &mut Shared, silence_watch: &mut SilenceWatch) -> Result<Option<Duration>, Cause> {
     let flight = match shared.pipe.is_idle() {
-        true => Flight::Nothing,
-        false if link.patient.load(Ordering::Relaxed) => Flight::Waiting,
-        false => Flight::Commands,
+        true => InFlight::Nothing,
+        false if link.is_blocking.load(Ordering::Relaxed) => InFlight::Waiting,
+        false => InFlight::Commands,
     };
     // Where a lone caller is taking something in, the server is there.
-    let Some(received) = link.intake.try_lock().map(|intake| intake.bytes_total) else { return Ok(Some(BUSY_LOOK)) };
+    let Some(received) = link.reply_reader.try_lock().map(|reply_reader| reply_reader.bytes_total) else {
+        return Ok(Some(BUSY_LOOK));
+    };
     let waited = shared.pipe.oldest_ms().map(|issued_ms| clock_ms().wrapping_sub(issued_ms));
-    let advice = vigil.look(received, flight, waited.map(|ms| Duration::from_millis(ms.into())));
-    if flight != Flight::Nothing {
-        let silence = vigil.silence();
+    let advice = silence_watch.look(received, flight, waited.map(|ms| Duration::from_millis(ms.into())));
+    if flight != InFlight::Nothing {
+        let silence = silence_watch.silence();
         let is_abandoned = shared.is_closing() && shared.pipe.is_abandoned();
         if (is_abandoned && silence > FAREWELL_MAX) || (shared.is_closing() && shared.pipe.is_expired()) {
             return Err(Cause::Closed);
@@ -310,11 +335,11 @@ fn watch(link: &Link, shared: &mut Shared, vigil: &mut Vigil) -> Result<Option<D
 }
 
 /// Keeps what never left, and fails what did.
-async fn disconnect(link: &Link, socket: &Socket, post: &Post, cause: &Cause) {
+async fn disconnect(link: &Link, socket: &Socket, context: &TaskContext, cause: &Cause) {
     socket.shut();
     // Whoever writes finds the socket shut and gives the bytes back, as soon as his thread has the processor again.
     while !cut(link, cause) {
-        post.wait(Some(Instant::now() + LENT_LOOK)).await;
+        context.wait(Some(Instant::now() + LENT_LOOK)).await;
     }
 }
 
@@ -324,21 +349,22 @@ fn cut(link: &Link, cause: &Cause) -> bool {
         Cause::Closed => "it was closed",
         Cause::Broken(why) => why,
     };
-    let mut intake = link.intake.lock();
+    let mut reply_reader = link.reply_reader.lock();
     let mut shared = link.shared.lock();
     if shared.pipe.is_lent() {
         return false;
     }
     // What ends with its connection is not sent again.
-    let resends = link.config.resend == Resend::Reads && link.is_lasting() && shared.is_wanted();
-    let lost = shared.pipe.cut(intake.cut(), resends);
-    let mut unsynced = link.cut_syncs(&shared, &mut intake.synced, why);
+    let resend = if link.is_lasting() && shared.is_wanted() { link.config.resend } else { Resend::Nothing };
+    let lost = shared.pipe.cut(reply_reader.cut(), resend);
+    shared.refusal = None;
+    let mut unsynced = link.cut_syncs(&shared, &mut reply_reader.synced, why);
     shared.disconnected(format!("the last one was lost: {why}"));
     let unanswered = lost.iter().filter(|entry| entry.asker.name().is_some()).count();
     shared.ledger.cut(unanswered, clock_us());
     link.end_lone(&mut shared);
     drop(shared);
-    drop(intake);
+    drop(reply_reader);
     if matches!(cause, Cause::Broken(_)) {
         link.tell(|endpoint| Event::Lost { endpoint, why: why.to_owned(), unanswered });
     }
@@ -380,7 +406,7 @@ fn pause(link: &Link, failures: u32) -> Duration {
 /// Waits before the next attempt, at random between half the pause and all of it, so that a server that comes back is not
 /// met by all its clients at once; no longer where the server turns out to be elsewhere. False when nobody needs another
 /// connection.
-async fn rest(link: &Link, post: &Post, failures: u32, follower: Option<&Follower>) -> bool {
+async fn rest(link: &Link, context: &TaskContext, failures: u32, follower: Option<&Follower>) -> bool {
     // A fresh RandomState is seeded by the system; how seldom this runs makes its cost irrelevant.
     let share = 0.5 + (RandomState::new().hash_one(failures) % 1024) as f64 / 2048.0;
     // A time beyond what the machine can count is never over.
@@ -393,10 +419,10 @@ async fn rest(link: &Link, post: &Post, failures: u32, follower: Option<&Followe
         let is_over = until.is_some_and(|until| until <= Instant::now());
         if is_over || follower.is_some_and(Follower::was_told) {
             // A pause of nothing at all leaves the others their turns.
-            post.pass().await;
+            context.yield_now().await;
             return true;
         }
-        post.wait(until.into_iter().chain(next).min()).await;
+        context.wait(until.into_iter().chain(next).min()).await;
     }
 }
 
@@ -418,26 +444,26 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::config::Endpoint;
-    use crate::request::Written;
+    use crate::request::EncodedRequest;
     use crate::request::name::Name;
 
-    fn ping() -> Written<'static> {
-        Written { bytes: PING, name: Name::UNKNOWN }
+    fn ping() -> EncodedRequest<'static> {
+        EncodedRequest { bytes: PING, name: Name::UNKNOWN }
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "needs an event descriptor")]
     fn a_task_that_panics_fails_what_waits_and_says_why() {
         let config = Config::new(Endpoint::Unix("/nonexistent".into()));
-        let link = Link::new(config, true, Arc::default()).expect("a bell");
+        let link = Link::new(config, true, Arc::default()).expect("a waker");
         let Ok(Some(waiting)) = link.send(0, ping()) else { panic!("it is queued") };
         let (sender, told) = std::sync::mpsc::channel();
-        let collapsing = Arc::clone(&link);
-        let collapsed = move |why: &str| {
-            collapse(&collapsing, why);
+        let panicking = Arc::clone(&link);
+        let panicked = move |why: &str| {
+            fail_by_panic(&panicking, why);
             sender.send(()).expect("the test waits");
         };
-        reactor::start(link.bell, async move |_| panic!("on purpose"), collapsed).expect("a thread");
+        reactor::start(link.task_waker, async move |_| panic!("on purpose"), panicked).expect("a thread");
         told.recv().expect("it is told");
         for error in [
             waiting.take().ok().and_then(|payload| payload.into_error()),

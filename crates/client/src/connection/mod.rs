@@ -18,11 +18,11 @@ pub(crate) mod deadline;
 mod gathered;
 pub(crate) mod life;
 pub(crate) mod metrics;
-mod moved;
 mod near;
 mod owner;
 pub(crate) mod probe;
 pub(crate) mod reader;
+mod refused;
 pub(crate) mod room;
 pub(crate) mod routed;
 pub(crate) mod silence;
@@ -36,19 +36,20 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::config::Config;
 use crate::config::event;
+use crate::config::{Config, Resend};
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::Pipe;
-use crate::pipe::in_flight::limit_ms;
-use crate::pipe::reply_reader::Intake;
+use crate::pipe::in_flight::{Time, limit_ms};
+use crate::pipe::reply_reader::ReplyReader;
+use crate::pipe::segment::long::{LONG_MIN, LongRequest};
 use crate::pipe::slot::{Completions, FIRST_CONNECTION, Handle, Source};
 use crate::process::callback;
 use crate::process::fork::{Process, inherited};
-use crate::reactor::Bell;
-use crate::request::Written;
+use crate::reactor::TaskWaker;
+use crate::request::EncodedRequest;
 use crate::sys::{Event, clock_ms, clock_us};
-use probe::Vitals;
+use probe::ServerHealth;
 pub(crate) use state::Shared;
 use tracker::Tracker;
 
@@ -65,21 +66,21 @@ pub(crate) struct Link {
     /// Where it was made, and where alone it may be used.
     pub(crate) process: Process,
     /// What is known of the server by all of a client's connections.
-    pub(crate) vitals: Arc<Vitals>,
+    pub(crate) health: Arc<ServerHealth>,
     /// Whether the server may be asked whether it is still there.
     pub(crate) pings: AtomicBool,
     /// Whether it is for commands that wait on the server, one at a time.
-    pub(crate) patient: AtomicBool,
+    pub(crate) is_blocking: AtomicBool,
     /// Why the task has ended against its will.
-    pub(crate) collapsed: OnceLock<String>,
+    pub(crate) panicked: OnceLock<String>,
     pub(crate) shared: Mutex<Shared>,
     /// The reader's half. Its lock is taken before `shared`, never the other way round.
-    pub(crate) intake: Mutex<Intake>,
+    pub(crate) reply_reader: Mutex<ReplyReader>,
     /// Told when the queue has room, when a writer has left, when the first attempt is over, when the task has ended.
     pub(crate) changed: Condvar,
-    pub(crate) bell: Bell,
+    pub(crate) task_waker: TaskWaker,
     /// Wakes a lone caller that reads for itself; made when there is one for the first time.
-    pub(crate) lone_bell: OnceLock<Event>,
+    pub(crate) caller_event: OnceLock<Event>,
     /// The number of the connection that is there, or comes next: as the pipe has it.
     pub(crate) connection: AtomicU32,
     /// Whether anybody may wait until something is synced: see `synced`.
@@ -102,21 +103,21 @@ fn slow_us(config: &Config) -> Option<u64> {
 }
 
 impl Link {
-    pub(crate) fn new(config: Config, lasting: bool, vitals: Arc<Vitals>) -> std::io::Result<Arc<Self>> {
-        let bell = Bell::new()?;
+    pub(crate) fn new(config: Config, lasting: bool, health: Arc<ServerHealth>) -> std::io::Result<Arc<Self>> {
+        let task_waker = TaskWaker::new()?;
         Ok(Arc::new_cyclic(|link: &Weak<Link>| Self {
             shared: Mutex::new(Shared::new(Pipe::new(config.database, Source::new(link.clone())))),
             lasting: AtomicBool::new(lasting),
             is_common: AtomicBool::new(false),
             process: Process::this(),
-            intake: Mutex::new(Intake::with_witness(vitals.witness(link))),
-            vitals,
+            reply_reader: Mutex::new(ReplyReader::new(health.error_observer(link), config.resend != Resend::Nothing)),
+            health,
             pings: AtomicBool::new(false),
-            patient: AtomicBool::new(false),
-            collapsed: OnceLock::new(),
+            is_blocking: AtomicBool::new(false),
+            panicked: OnceLock::new(),
             changed: Condvar::new(),
-            bell,
-            lone_bell: OnceLock::new(),
+            task_waker,
+            caller_event: OnceLock::new(),
             connection: AtomicU32::new(FIRST_CONNECTION),
             syncs: AtomicBool::new(false),
             near: Tracker::default(),
@@ -130,7 +131,10 @@ impl Link {
 
     /// Sends one request. None where the queue has no room for it: see `room`.
     #[inline]
-    pub(crate) fn send(&self, database: u32, request: Written<'_>) -> Result<Option<Handle>, Error> {
+    pub(crate) fn send(&self, database: u32, request: EncodedRequest<'_>) -> Result<Option<Handle>, Error> {
+        if request.bytes.len() >= LONG_MIN {
+            return self.send_long(database, request, None);
+        }
         self.check(database)?;
         let now_ms = clock_ms();
         let mut shared = self.shared.lock();
@@ -139,6 +143,26 @@ impl Link {
         }
         let handle = shared.pipe.push(database, request, now_ms);
         self.pushed(shared);
+        Ok(Some(handle))
+    }
+
+    /// As `send` and `send_until`, for a request that takes long to be copied: nobody waits for the lock meanwhile.
+    #[cold]
+    fn send_long(
+        &self,
+        database: u32,
+        request: EncodedRequest<'_>,
+        due_ms: Option<u32>,
+    ) -> Result<Option<Handle>, Error> {
+        self.check(database)?;
+        let long = LongRequest::of(request.bytes);
+        let time = due_ms.map_or_else(|| Time::Issued(clock_ms()), Time::Due);
+        let mut shared = self.shared.lock();
+        if !self.has_room(&shared, request.bytes.len()) {
+            return Ok(None);
+        }
+        let (handle, is_next) = shared.pipe.push_long(database, request.name, long, time);
+        self.pushed_due(shared, is_next);
         Ok(Some(handle))
     }
 
@@ -184,16 +208,16 @@ impl Link {
     pub(crate) fn wake(&self, mut shared: MutexGuard<'_, Shared>) {
         shared.wake_up();
         drop(shared);
-        self.bell.ring();
+        self.task_waker.wake();
     }
 
     /// Gives the socket back to the task, if a lone caller has it.
     pub(crate) fn end_lone(&self, shared: &mut Shared) {
         if shared.is_lone() {
             let is_read = shared.take_back();
-            self.bell.ring();
-            if is_read && let Some(bell) = self.lone_bell.get() {
-                bell.raise();
+            self.task_waker.wake();
+            if is_read && let Some(event) = self.caller_event.get() {
+                event.raise();
             }
         }
     }
@@ -236,7 +260,7 @@ impl Link {
         // Whoever gathered while this wrote has left it to this; if it does not write it now, the task must.
         if shared.is_asleep() && (shared.is_full() || shared.pipe.can_write()) {
             shared.wake_up();
-            self.bell.ring();
+            self.task_waker.wake();
         }
         shared
     }

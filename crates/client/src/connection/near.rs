@@ -1,7 +1,7 @@
 //! A connection that keeps a near cache true: the server is asked to say what changes, and reads for the cache go out in one
 //! piece.
 //!
-//! What callers write is in `tracker`, the reader's half in the intake (`pipe/reply_reader`). Any thread.
+//! What callers write is in `tracker`, the reader's half in the reply reader (`pipe/reply_reader`). Any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use crate::sys::clock_ms;
 impl Link {
     /// Has this cache kept true from now on, on each connection. A link has one at most.
     pub(crate) fn attach(&self, cache: Arc<dyn Cache>) {
-        self.intake.lock().cache = Some(Arc::clone(&cache));
+        self.reply_reader.lock().cache = Some(Arc::clone(&cache));
         if self.near.cache.set(cache).is_err() {
             return;
         }

@@ -2,7 +2,7 @@
 //! ends it.
 //!
 //! Some belong to one caller for a while, and to others before and after him; the pool of their client (`route/pool`) keeps
-//! them in between. How long a reply may take is set by whoever has one, command by command; its task is rung when that
+//! them in between. How long a reply may take is set by whoever has one, command by command; its task is woken when that
 //! changes. Whether it is still of use is looked at when it enters the pool and when it leaves it. Any thread.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::pipe::in_flight::{LIMIT_MS_MAX, limit_ms};
 use crate::pipe::slot::Completions;
 use crate::process::fork::inherited;
 use crate::reactor::watcher::watch_for;
-use crate::request::blocking_commands::Patience;
+use crate::request::blocking_commands::BlockTimeout;
 
 impl Link {
     /// Waits until the first attempt to connect is over.
@@ -31,10 +31,10 @@ impl Link {
 
     /// As `wait_first`, in async code.
     pub(crate) async fn await_first(self: Arc<Self>) -> Result<(), Error> {
-        let look = move |bell, _| {
+        let look = move |task_waker, _| {
             let mut shared = self.shared.lock();
             if shared.first.is_none() {
-                shared.watchers.push(bell);
+                shared.watchers.push(task_waker);
             }
             shared.first.clone()
         };
@@ -50,7 +50,7 @@ impl Link {
         shared.close();
         self.changed.notify_all();
         shared.wake_up();
-        self.bell.ring();
+        self.task_waker.wake();
         let Some(wait) = wait else { return Ok(()) };
         // A time beyond what the machine can count is never over.
         let deadline = Instant::now().checked_add(wait);
@@ -68,12 +68,12 @@ impl Link {
             return Err(inherited());
         }
         self.close(None)?;
-        let look = move |bell, is_late: bool| {
+        let look = move |task_waker, is_late: bool| {
             let mut shared = self.shared.lock();
             if shared.has_ended() {
                 return Some(Ok(()));
             }
-            shared.watchers.push(bell);
+            shared.watchers.push(task_waker);
             is_late.then(|| Err(self.still_unanswered()))
         };
         watch_for(deadline, look).await
@@ -100,7 +100,7 @@ impl Link {
         };
         drop(shared);
         self.changed.notify_all();
-        self.bell.ring();
+        self.task_waker.wake();
         let (error, mut done) = (Error::closed("the connection was given up"), Completions::default());
         never_sent.into_iter().for_each(|mut entry| entry.asker.fail(&error, &mut done));
         self.finish(&mut done);
@@ -124,12 +124,12 @@ impl Link {
 /// A connection that one caller has for himself for a while, and that others have before and after him.
 impl Link {
     /// The next command may wait on the server for this long, beside the command timeout.
-    pub(crate) fn be_patient(&self, patience: Patience) {
-        let limit = match patience {
-            Patience::Endless => None,
-            Patience::For(time) => self.config.command_timeout.and_then(|timeout| timeout.checked_add(time)),
+    pub(crate) fn set_block_timeout(&self, block_timeout: BlockTimeout) {
+        let limit = match block_timeout {
+            BlockTimeout::Endless => None,
+            BlockTimeout::For(time) => self.config.command_timeout.and_then(|timeout| timeout.checked_add(time)),
         };
-        self.patient.store(true, Ordering::Relaxed);
+        self.is_blocking.store(true, Ordering::Relaxed);
         // What is longer than the clock can watch over is not watched.
         let limit_ms = limit_ms(limit.filter(|limit| limit.as_millis() < u128::from(LIMIT_MS_MAX)));
         self.limit(limit_ms);
@@ -137,7 +137,7 @@ impl Link {
 
     fn limit(&self, limit_ms: u32) {
         if self.limit_ms.swap(limit_ms, Ordering::Relaxed) != limit_ms {
-            self.bell.ring();
+            self.task_waker.wake();
         }
     }
 
@@ -158,7 +158,7 @@ impl Link {
             return false;
         }
         self.lasting.store(lasting, Ordering::Relaxed);
-        self.patient.store(false, Ordering::Relaxed);
+        self.is_blocking.store(false, Ordering::Relaxed);
         self.limit(limit_ms(self.config.command_timeout));
         true
     }

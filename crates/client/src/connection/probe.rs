@@ -13,16 +13,16 @@ use crate::config::Config;
 use crate::connect::attempt::Attempt;
 use crate::connect::dial::{dial, dial_host};
 use crate::connect::sentinel::service::{Follower, Service};
-use crate::pipe::reply_reader::Witness;
-use crate::reactor::post::Post;
-use crate::reactor::{Bell, start};
+use crate::pipe::reply_reader::ErrorObserver;
+use crate::reactor::task_context::TaskContext;
+use crate::reactor::{TaskWaker, start};
 
 /// Between two tries at a server that refuses.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What the connections of one client know of their server.
 #[derive(Default)]
-pub(crate) struct Vitals {
+pub(crate) struct ServerHealth {
     state: Mutex<State>,
     /// Where it is, if Sentinels are asked for that.
     service: Option<Arc<Service>>,
@@ -49,20 +49,28 @@ pub(crate) enum Knowledge {
     None,
 }
 
-impl Vitals {
+impl ServerHealth {
     /// Nothing is known yet of the server that this configuration names.
     pub(crate) fn of(config: &Config) -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), service: Service::of(config) })
     }
 
-    /// The task of this bell connects to the server from now on, wherever it is. None where it is always at one place.
-    pub(crate) fn follow(&self, bell: Bell) -> Option<Follower> {
-        self.service.as_ref().map(|service| service.follow(bell))
+    /// What Sentinels are asked for, if they are.
+    pub(crate) fn service(&self) -> Option<&Arc<Service>> {
+        self.service.as_ref()
+    }
+
+    /// The task of this waker connects to the server from now on, wherever it is. None where it is always at one place.
+    pub(crate) fn follow(&self, task_waker: TaskWaker) -> Option<Follower> {
+        self.service.as_ref().map(|service| service.follow(task_waker))
     }
 
     /// Whoever is to know when the server turns commands away: a connection, where the server may turn out to be elsewhere.
-    pub(crate) fn witness<W: Witness + 'static>(&self, connection: &Weak<W>) -> Option<Weak<dyn Witness>> {
-        self.service.as_ref().map(|_| connection.clone() as Weak<dyn Witness>)
+    pub(crate) fn error_observer<W: ErrorObserver + 'static>(
+        &self,
+        connection: &Weak<W>,
+    ) -> Option<Weak<dyn ErrorObserver>> {
+        self.service.as_ref().map(|_| connection.clone() as Weak<dyn ErrorObserver>)
     }
 
     /// The server has said something.
@@ -85,16 +93,17 @@ impl Vitals {
     /// Has a task ask until the deadline.
     pub(crate) fn ask(self: &Arc<Self>, config: &Config, deadline: Instant) {
         self.state.lock().asking = true;
-        let (vitals, config) = (self.clone(), config.clone());
+        let (health, config) = (self.clone(), config.clone());
         let asked = Instant::now();
-        let (unasked, failed) = (Arc::clone(&vitals), Arc::clone(&vitals));
-        let ask = async move |post: Post| {
-            let answered = asks(&config, vitals.service.as_deref(), deadline, &post).await;
-            let mut state = vitals.state.lock();
+        let (unasked, failed) = (Arc::clone(&health), Arc::clone(&health));
+        let ask = async move |context: TaskContext| {
+            let answered = asks(&config, health.service.as_deref(), deadline, &context).await;
+            let mut state = health.state.lock();
             state.asking = false;
             if answered { state.heard = Some(Instant::now()) } else { state.unanswered = Some(asked) }
         };
-        let started = Bell::new().and_then(|bell| start(bell, ask, move |_| failed.state.lock().asking = false));
+        let started =
+            TaskWaker::new().and_then(|task_waker| start(task_waker, ask, move |_| failed.state.lock().asking = false));
         if started.is_err() {
             // Where nobody can ask, nobody is accused.
             unasked.state.lock().asking = false;
@@ -103,7 +112,7 @@ impl Vitals {
 }
 
 /// Whether the server says anything on a connection of its own before the deadline.
-async fn asks(config: &Config, service: Option<&Service>, deadline: Instant, post: &Post) -> bool {
+async fn asks(config: &Config, service: Option<&Service>, deadline: Instant, context: &TaskContext) -> bool {
     let mut tick = || Some(PAUSE);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -111,7 +120,7 @@ async fn asks(config: &Config, service: Option<&Service>, deadline: Instant, pos
             return false;
         }
         let mut attempt = Attempt::new(left, &mut tick);
-        match ask_once(config, service, post, &mut attempt).await {
+        match ask_once(config, service, context, &mut attempt).await {
             Ok(0) => {}
             Ok(_) => return true,
             // Whoever speaks TLS wrongly is there.
@@ -120,7 +129,7 @@ async fn asks(config: &Config, service: Option<&Service>, deadline: Instant, pos
         }
         let again = (Instant::now() + PAUSE).min(deadline);
         while Instant::now() < again {
-            post.wait(Some(again)).await;
+            context.wait(Some(again)).await;
         }
     }
 }
@@ -129,14 +138,14 @@ async fn asks(config: &Config, service: Option<&Service>, deadline: Instant, pos
 async fn ask_once(
     config: &Config,
     service: Option<&Service>,
-    post: &Post,
+    context: &TaskContext,
     attempt: &mut Attempt<'_>,
 ) -> std::io::Result<usize> {
     let socket = match service.and_then(Service::primary) {
-        None => dial(config, post, attempt).await?,
-        Some(place) => dial_host(config, &place.host, place.port, post, attempt).await?,
+        None => dial(config, context, attempt).await?,
+        Some(place) => dial_host(config, &place.host, place.port, context, attempt).await?,
     };
-    let watch = post.watch(&socket)?;
+    let watch = context.watch(&socket)?;
     // An ECHO of nothing is refused, and a refusal is an answer: a server gives it before it asks for a password, and while
     // CLIENT PAUSE holds up everything that can be executed. So few bytes always find room on a fresh connection.
     socket.send(b"*1\r\n$4\r\nECHO\r\n")?;
@@ -144,7 +153,7 @@ async fn ask_once(
         match socket.receive(&mut [0; 64]) {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 watch.arm(false)?;
-                attempt.wait(post).await?;
+                attempt.wait(context).await?;
             }
             outcome => return outcome,
         }

@@ -1,7 +1,7 @@
 //! Who reads what comes on a socket: the connection's task, a task of the application, or a caller that waits.
 //!
-//! Whoever is awake, reads. One reader at a time holds the intake's lock, and only while it reads what is there; wake-ups happen
-//! after it is released. There are three:
+//! Whoever is awake, reads. One reader at a time holds the reply reader's lock, and only while it reads what is there; wake-ups
+//! happen after it is released. There are three:
 //!
 //! - **The connection's task** reads where nobody else does.
 //! - **A task that waits for an answer**, for all who do. To wake a task from a foreign thread costs more than the whole
@@ -15,8 +15,8 @@
 //! - **A thread that is alone on its connection**. When it sends a command, waits for it, sends the next, and so on, the
 //!   reply need not travel over the reactor's thread: that costs two switches a command (measured on loopback: 26 us a round
 //!   trip with them, 17 without). So when the connection's task has seen such a habit for a while it leaves the socket to the
-//!   caller and waits for its bell. It takes the socket back as soon as two commands are on their way at once, as somebody
-//!   awaits in a task instead of waiting on a thread, or when nobody has waited for a while: whoever notices rings.
+//!   caller and waits to be woken. It takes the socket back as soon as two commands are on their way at once, as somebody
+//!   awaits in a task instead of waiting on a thread, or when nobody has waited for a while: whoever notices wakes it.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -28,7 +28,7 @@ use super::{Link, Shared};
 use crate::config::ErrorHook;
 use crate::connect::socket::Socket;
 use crate::error::Error;
-use crate::pipe::reply_reader::{Intake, Resumption};
+use crate::pipe::reply_reader::{ReplyReader, Resumption};
 use crate::pipe::slot::{Completions, Driver, Flush, Handle};
 use crate::process::fork::answered_to_parent;
 use crate::process::wake::wake_all;
@@ -70,8 +70,8 @@ pub(crate) fn read(
     done: &mut Completions,
 ) -> Result<Rest, Cause> {
     for _ in 0..READS_MAX {
-        let mut intake = link.intake.lock();
-        let room = intake.room();
+        let mut reply_reader = link.reply_reader.lock();
+        let room = reply_reader.room();
         let room_length = room.len();
         let count = match socket.receive(room) {
             Ok(0) => return Err(Cause::Broken("the server closed it".to_owned())),
@@ -82,14 +82,14 @@ pub(crate) fn read(
             Err(error) => return Err(error.into()),
         };
         let broken = |error: Error| Cause::Broken(error.to_string());
-        let replies = intake.filled(count).map_err(broken)?;
-        if !take(link, &mut intake, count, replies, habit.as_deref_mut()) {
+        let replies = reply_reader.filled(count).map_err(broken)?;
+        if !take(link, &mut reply_reader, count, replies, habit.as_deref_mut()) {
             return Err(Cause::Broken("the server sent a reply that nobody asked for".to_owned()));
         }
-        if let Some(next) = intake.deliver(done).map_err(broken)? {
-            resume(link, intake, next);
+        if let Some(next) = reply_reader.deliver(done).map_err(broken)? {
+            resume(link, reply_reader, next);
         } else {
-            drop(intake);
+            drop(reply_reader);
         }
         link.finish(done);
         if count < room_length && !hung_up {
@@ -100,15 +100,21 @@ pub(crate) fn read(
 }
 
 /// Takes the entries that these replies belong to out of the pipe.
-fn take(link: &Link, intake: &mut Intake, bytes: usize, replies: usize, habit: Option<&mut Habit>) -> bool {
+fn take(link: &Link, reply_reader: &mut ReplyReader, bytes: usize, replies: usize, habit: Option<&mut Habit>) -> bool {
     let now_us = clock_us();
     let mut shared = link.shared.lock();
     shared.in_company = replies > 1;
+    if !reply_reader.refusals.is_empty() {
+        link.await_writer(&mut shared, replies);
+    }
     let waiting = shared.pipe.in_flight();
-    let enough = shared.pipe.take(replies, &mut intake.pending);
-    let answered = (&intake.pending, waiting - shared.pipe.in_flight());
+    let enough = shared.pipe.take(replies, &mut reply_reader.pending);
+    let answered = (&reply_reader.pending, waiting - shared.pipe.in_flight());
     if let Some(slow) = shared.ledger.arrived(bytes, answered, now_us, link.slow_us) {
         link.tell(|endpoint| slow.told(endpoint));
+    }
+    if !reply_reader.refusals.is_empty() {
+        link.put_off(&mut shared, reply_reader);
     }
     link.made_room(&shared);
     if let Some(habit) = habit.filter(|_| replies > 0) {
@@ -117,12 +123,12 @@ fn take(link: &Link, intake: &mut Intake, bytes: usize, replies: usize, habit: O
     enough
 }
 
-/// Sends what must be sent because of a reply. It is back in the pipe before the intake is released: whoever cuts the connection
-/// finds it in one of them.
-fn resume(link: &Link, intake: MutexGuard<'_, Intake>, next: Resumption) {
+/// Sends what must be sent because of a reply. It is back in the pipe before the reply reader is released: whoever cuts the
+/// connection finds it in one of them.
+fn resume(link: &Link, reply_reader: MutexGuard<'_, ReplyReader>, next: Resumption) {
     let mut shared = link.shared.lock();
     shared.pipe.resume(next.asker, next.frames, next.database, next.request, next.time);
-    drop(intake);
+    drop(reply_reader);
     if !shared.is_full() {
         drop(link.write(shared));
     }
@@ -270,7 +276,7 @@ impl Habit {
         if self.streak >= LONE_AFTER {
             self.streak = 0;
             // Whoever waits on the server for long has nothing to gain.
-            if !link.patient.load(Ordering::Relaxed) && link.has_lone_bell() {
+            if !link.is_blocking.load(Ordering::Relaxed) && link.has_caller_event() {
                 shared.leave_to_caller();
             }
         }
@@ -293,8 +299,8 @@ impl Habit {
 
 impl Link {
     /// Whether a lone caller can be woken.
-    fn has_lone_bell(&self) -> bool {
-        self.lone_bell.get().is_some() || Event::new().is_ok_and(|event| self.lone_bell.set(event).is_ok())
+    fn has_caller_event(&self) -> bool {
+        self.caller_event.get().is_some() || Event::new().is_ok_and(|event| self.caller_event.set(event).is_ok())
     }
 }
 
@@ -339,23 +345,23 @@ impl Driver for Link {
             shared = self.write(shared);
         }
         while shared.is_lone() && !handle.is_done() {
-            let Some((socket, bell)) = shared.socket().cloned().zip(self.lone_bell.get()) else { return };
+            let Some((socket, event)) = shared.socket().cloned().zip(self.caller_event.get()) else { return };
             shared.begin_reading();
             drop(shared);
             // The task may have left the socket to this caller while it hands out his answer, of which nothing else tells.
-            drop(self.intake.lock());
+            drop(self.reply_reader.lock());
             if handle.is_done() {
                 shared = self.shared.lock();
                 shared.end_reading();
                 continue;
             }
             let left = deadline.map_or(LONE_TICK, |deadline| deadline.saturating_duration_since(Instant::now()));
-            let ready = socket.wait(bell, left.min(LONE_TICK));
+            let ready = socket.wait(event, left.min(LONE_TICK));
             let mut done = Completions::default();
             let outcome = match ready {
                 Ok(ready) if ready.readable => read(self, &socket, ready.hung_up, None, &mut done),
-                Ok(ready) if ready.rung => {
-                    bell.clear();
+                Ok(ready) if ready.woken => {
+                    event.clear();
                     Ok(Rest::None)
                 }
                 Ok(_) => Ok(Rest::None),

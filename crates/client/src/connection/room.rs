@@ -10,28 +10,29 @@ use parking_lot::MutexGuard;
 use super::{Link, Shared};
 use crate::config::QueueFull;
 use crate::error::{Error, ErrorKind};
-use crate::pipe::in_flight::Unit;
+use crate::pipe::in_flight::{Time, Unit};
 use crate::pipe::queued::{Queued, Sent, runs_tasks};
+use crate::pipe::segment::long::LongRequest;
 use crate::pipe::slot::Completions;
-use crate::pipe::transaction_state::Exchange;
-use crate::request::Written;
+use crate::pipe::transaction_state::TransactionState;
+use crate::request::EncodedRequest;
 use crate::request::name::Name;
 use crate::sys::clock_ms;
 
 /// How long somebody waits for room.
-pub(super) struct Patience {
+pub(super) struct RoomDeadline {
     pub(super) until: Option<Instant>,
     /// The limit of all commands, where no earlier deadline was said.
     limit: Option<Duration>,
 }
 
 impl Link {
-    pub(super) fn patience(&self, own: Option<Instant>) -> Patience {
+    pub(super) fn room_deadline(&self, own: Option<Instant>) -> RoomDeadline {
         let limit = self.config.command_timeout;
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         match own {
-            Some(own) if until.is_none_or(|until| own < until) => Patience { until: Some(own), limit: None },
-            _ => Patience { until, limit },
+            Some(own) if until.is_none_or(|until| own < until) => RoomDeadline { until: Some(own), limit: None },
+            _ => RoomDeadline { until, limit },
         }
     }
 
@@ -40,22 +41,25 @@ impl Link {
     pub(crate) fn send_when_there_is_room(
         &self,
         database: u32,
-        request: Written<'_>,
+        request: EncodedRequest<'_>,
         own: Option<Instant>,
     ) -> Result<Sent, Error> {
-        let patience = self.patience(own);
-        let (mut shared, fits) = self.admit(self.shared.lock(), request.name, request.bytes.len(), &patience, true)?;
-        let handle = match own {
-            None => shared.pipe.push(database, request, clock_ms()),
-            Some(own) => {
-                shared.wake_up();
-                self.bell.ring();
-                shared.pipe.push_due(database, request, self.due_ms(own)).0
-            }
+        let (room_deadline, long) = (self.room_deadline(own), LongRequest::if_long(request.bytes));
+        let (mut shared, fits) =
+            self.admit(self.shared.lock(), request.name, request.bytes.len(), &room_deadline, true)?;
+        if own.is_some() {
+            shared.wake_up();
+            self.task_waker.wake();
+        }
+        let time = own.map_or_else(|| Time::Issued(clock_ms()), |own| Time::Due(self.due_ms(own)));
+        let handle = match (long, time) {
+            (Some(long), time) => shared.pipe.push_long(database, request.name, long, time).0,
+            (None, Time::Issued(now_ms)) => shared.pipe.push(database, request, now_ms),
+            (None, Time::Due(due_ms)) => shared.pipe.push_due(database, request, due_ms).0,
         };
         self.pushed(shared);
         self.near.observed_one(request);
-        Ok(if fits { Sent::Slot(handle) } else { Sent::Queued(Queued::new(handle, patience.until)) })
+        Ok(if fits { Sent::Slot(handle) } else { Sent::Queued(Queued::new(handle, room_deadline.until)) })
     }
 
     /// Sends several requests with nothing in between.
@@ -74,16 +78,16 @@ impl Link {
     }
 
     /// Sends a transaction.
-    pub(crate) fn send_exchange(&self, mut exchange: Exchange, database: u32, request: &[u8]) {
-        let name = exchange.name().unwrap_or(Name::UNKNOWN);
+    pub(crate) fn send_transaction(&self, mut transaction: TransactionState, database: u32, request: &[u8]) {
+        let name = transaction.name().unwrap_or(Name::UNKNOWN);
         match self.check(database).and_then(|()| self.admit_many(name, request.len())) {
             Ok(mut shared) => {
-                let execution = self.near.execution(&exchange);
-                shared.pipe.push_exchange(exchange, database, request, clock_ms());
+                let execution = self.near.execution(&transaction);
+                shared.pipe.push_transaction(transaction, database, request, clock_ms());
                 self.pushed(shared);
                 self.near.observed(execution.as_deref().unwrap_or(request));
             }
-            Err(error) => exchange.fail(&error, &mut Completions::default()),
+            Err(error) => transaction.fail(&error, &mut Completions::default()),
         }
     }
 
@@ -106,7 +110,7 @@ impl Link {
             return Ok(shared);
         }
         // Nobody waits on their behalf later.
-        self.admit(shared, name, length, &self.patience(None), false).map(|(shared, _)| shared)
+        self.admit(shared, name, length, &self.room_deadline(None), false).map(|(shared, _)| shared)
     }
 
     /// The lock, once a request may be queued, and whether it fits. One that does not is queued all the same while the queue
@@ -117,7 +121,7 @@ impl Link {
         mut shared: MutexGuard<'a, Shared>,
         name: Name,
         length: usize,
-        patience: &Patience,
+        room_deadline: &RoomDeadline,
         waits_later: bool,
     ) -> Result<(MutexGuard<'a, Shared>, bool), Error> {
         loop {
@@ -140,8 +144,8 @@ impl Link {
             if !is_far_too_full || (waits_later && runs_tasks()) {
                 return Ok((shared, false));
             }
-            if !self.wait_for_change(&mut shared, patience.until) && !self.fits(&shared, length) {
-                let situation = self.situation(shared.trouble(), patience.limit, Some(&shared.ledger));
+            if !self.wait_for_change(&mut shared, room_deadline.until) && !self.fits(&shared, length) {
+                let situation = self.situation(shared.trouble(), room_deadline.limit, Some(&shared.ledger));
                 return Err(situation.no_room(name, shared.phase()));
             }
         }

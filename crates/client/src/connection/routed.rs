@@ -46,17 +46,17 @@ impl Link {
         mut routed: Routed,
         own: Option<Instant>,
     ) -> Result<Sent, Unsent> {
-        let patience = self.patience(own);
-        let (mut shared, fits) = match self.admit(self.shared.lock(), routed.name, routed.bytes.len(), &patience, true)
-        {
-            Ok(admitted) => admitted,
-            Err(error) if error.kind() == ErrorKind::Closed => return Err(Unsent::Ended(routed)),
-            Err(error) => return Err(Unsent::Refused(error)),
-        };
+        let room_deadline = self.room_deadline(own);
+        let (mut shared, fits) =
+            match self.admit(self.shared.lock(), routed.name, routed.bytes.len(), &room_deadline, true) {
+                Ok(admitted) => admitted,
+                Err(error) if error.kind() == ErrorKind::Closed => return Err(Unsent::Ended(routed)),
+                Err(error) => return Err(Unsent::Refused(error)),
+            };
         let (target, handle) = shared.pipe.pair(routed.name);
         routed.attach(target);
         self.push_routed(shared, [routed]);
-        Ok(if fits { Sent::Slot(handle) } else { Sent::Queued(Queued::new(handle, patience.until)) })
+        Ok(if fits { Sent::Slot(handle) } else { Sent::Queued(Queued::new(handle, room_deadline.until)) })
     }
 
     /// Sends requests whose callers have their ends already, with nothing in between. They neither wait for room nor are

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::probe::{Knowledge, Vitals};
+use super::probe::{Knowledge, ServerHealth};
 use crate::config::Config;
 
 /// Between two looks at a question that somebody has asked.
@@ -26,7 +26,7 @@ pub(crate) enum Advice {
 
 /// What is in flight.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flight {
+pub(crate) enum InFlight {
     Nothing,
     /// A command that may wait on the server, so that silence is expected.
     Waiting,
@@ -34,12 +34,12 @@ pub(crate) enum Flight {
 }
 
 /// How long a server has been silent, and what was done about it.
-pub(crate) struct Vigil {
+pub(crate) struct SilenceWatch {
     config: Config,
-    vitals: Arc<Vitals>,
+    health: Arc<ServerHealth>,
     /// Bytes that had come when somebody looked last.
     received: u64,
-    flight: Flight,
+    flight: InFlight,
     /// Since when nothing has come, as far as it counts.
     since: Instant,
     /// When somebody looked last.
@@ -50,12 +50,12 @@ pub(crate) struct Vigil {
     told: Option<Instant>,
 }
 
-impl Vigil {
-    pub(crate) fn new(config: &Config, vitals: &Arc<Vitals>) -> Self {
-        let (config, vitals) = (config.clone(), vitals.clone());
+impl SilenceWatch {
+    pub(crate) fn new(config: &Config, health: &Arc<ServerHealth>) -> Self {
+        let (config, health) = (config.clone(), health.clone());
         let now = Instant::now();
-        let (received, flight) = (0, Flight::Nothing);
-        Self { config, vitals, received, flight, since: now, looked: now, heard: None, told: None }
+        let (received, flight) = (0, InFlight::Nothing);
+        Self { config, health, received, flight, since: now, looked: now, heard: None, told: None }
     }
 
     /// For how long nothing has come while something was in flight.
@@ -72,7 +72,7 @@ impl Vigil {
     }
 
     /// Looks at how many bytes have come by now. What is in flight was issued so long ago, where that is known.
-    pub(crate) fn look(&mut self, received: u64, flight: Flight, waited: Option<Duration>) -> Advice {
+    pub(crate) fn look(&mut self, received: u64, flight: InFlight, waited: Option<Duration>) -> Advice {
         let now = Instant::now();
         // What was sent after the last look cannot have been waited for since then.
         let issued = waited.and_then(|waited| now.checked_sub(waited)).filter(|issued| *issued > self.looked);
@@ -81,7 +81,7 @@ impl Vigil {
             (self.received, self.since, self.heard) = (received, issued.unwrap_or(now), Some(now));
             if self.told.is_none_or(|told| now - told > LOOK) {
                 self.told = Some(now);
-                self.vitals.hear(now);
+                self.health.hear(now);
             }
         } else if self.flight != flight {
             self.since = issued.unwrap_or(now);
@@ -90,19 +90,19 @@ impl Vigil {
         let Some(silence_max) = self.config.silence_max else { return Advice::Sleep(None) };
         // The second times leave an answer that comes at the last moment time to come.
         let (doubt, verdict) = match flight {
-            Flight::Nothing => (silence_max / 10 * 9, Duration::MAX),
-            Flight::Waiting => (silence_max / 10 * 9, silence_max.saturating_mul(2)),
-            Flight::Commands => (suspicion(silence_max), silence_max.saturating_add(silence_max / 16)),
+            InFlight::Nothing => (silence_max / 10 * 9, Duration::MAX),
+            InFlight::Waiting => (silence_max / 10 * 9, silence_max.saturating_mul(2)),
+            InFlight::Commands => (suspicion(silence_max), silence_max.saturating_add(silence_max / 16)),
         };
         let silence = now.saturating_duration_since(self.since);
         if silence < doubt {
             return Advice::Sleep(Some(doubt - silence));
         }
-        if flight == Flight::Nothing {
+        if flight == InFlight::Nothing {
             self.since = now;
             return Advice::Ask;
         }
-        match self.vitals.known(self.since) {
+        match self.health.known(self.since) {
             Knowledge::Heard(heard) => {
                 self.since = heard;
                 Advice::Sleep(Some(doubt.saturating_sub(heard.elapsed()).max(LOOK)))
@@ -115,7 +115,7 @@ impl Vigil {
                 let deadlines = self.since.checked_add(verdict).zip(now.checked_add(doubt));
                 // A time beyond what the machine can count is never over.
                 let Some((deadline, least)) = deadlines else { return Advice::Sleep(None) };
-                self.vitals.ask(&self.config, deadline.max(least));
+                self.health.ask(&self.config, deadline.max(least));
                 Advice::Sleep(Some(LOOK))
             }
         }

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::pipe::Pipe;
 use crate::pipe::ledger::Ledger;
 use crate::pipe::timeout::Phase;
-use crate::reactor::Bell;
+use crate::reactor::TaskWaker;
 use crate::sys::clock_us;
 
 /// How far the connection has come.
@@ -73,8 +73,8 @@ pub(crate) struct Shared {
     reader: Reader,
     /// Whether the first attempt to connect is over, and how it ended.
     pub(crate) first: Option<Result<(), Error>>,
-    /// Rung when the first attempt is over and when the task has ended, for those who wait for that in async code.
-    pub(crate) watchers: Vec<Bell>,
+    /// Woken when the first attempt is over and when the task has ended, for those who wait for that in async code.
+    pub(crate) watchers: Vec<TaskWaker>,
     /// Callers that wait for room in the queue.
     pub(crate) waiting_for_room: usize,
     /// How often a thread has waited for a reply.
@@ -87,6 +87,8 @@ pub(crate) struct Shared {
     pub(crate) is_unread: bool,
     /// Why the connection is broken, as a caller that reads has found.
     pub(crate) fault: Option<String>,
+    /// What the server has said that turned commands away which wait to be sent again.
+    pub(crate) refusal: Option<String>,
 }
 
 impl Shared {
@@ -106,6 +108,7 @@ impl Shared {
             will_be_written: false,
             is_unread: false,
             fault: None,
+            refusal: None,
         }
     }
 }
@@ -294,14 +297,14 @@ impl Shared {
         }
     }
 
-    /// Why there is no connection, as far as an attempt has told.
+    /// Why there is no connection, as far as an attempt has told; or why nothing leaves on it.
     pub(crate) fn trouble(&self) -> Option<&str> {
-        self.wire.trouble()
+        self.wire.trouble().or(self.refusal.as_deref())
     }
 
-    /// What is to be written and answered, why there is no connection, and what has gone over it.
+    /// What is to be written and answered, what `trouble` says, and what has gone over it.
     pub(crate) fn parts(&mut self) -> (&mut Pipe, Option<&str>, &Ledger) {
-        (&mut self.pipe, self.wire.trouble(), &self.ledger)
+        (&mut self.pipe, self.wire.trouble().or(self.refusal.as_deref()), &self.ledger)
     }
 }
 

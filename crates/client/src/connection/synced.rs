@@ -14,9 +14,9 @@ use crate::pipe::queued::Sent;
 use crate::pipe::slot::{Completions, Handle};
 use crate::pipe::synced::{FOLLOW, Synced};
 use crate::process::fork::inherited;
-use crate::request::blocking_commands::Patience;
+use crate::request::blocking_commands::BlockTimeout;
 use crate::request::name::Name;
-use crate::request::{Request, Written};
+use crate::request::{EncodedRequest, Request};
 use crate::sys::clock_ms;
 
 impl Link {
@@ -35,11 +35,11 @@ impl Link {
         if !self.is_lasting() {
             return self.wait_aof(sent_on);
         }
-        if self.patient.load(Ordering::Relaxed) {
+        if self.is_blocking.load(Ordering::Relaxed) {
             // The command has its answer, so its own time is over.
-            self.be_patient(Patience::For(Duration::ZERO));
+            self.set_block_timeout(BlockTimeout::For(Duration::ZERO));
         }
-        let mut intake = self.intake.lock();
+        let mut reply_reader = self.reply_reader.lock();
         let mut shared = self.shared.lock();
         if sent_on != shared.pipe.connection() {
             return Err(Error::unsynced("the connection on which it was sent is not there any more"));
@@ -47,14 +47,14 @@ impl Link {
         if shared.has_ended() {
             return Err(Error::unsynced(&self.ended()));
         }
-        if let Some(refusal) = intake.synced.refusal() {
+        if let Some(refusal) = reply_reader.synced.refusal() {
             return Err(refusal.clone());
         }
         let (target, handle) = shared.pipe.pair(name);
         self.syncs.store(true, Ordering::Relaxed);
         let now_ms = clock_ms();
-        let asks = intake.synced.enter(target, now_ms);
-        drop(intake);
+        let asks = reply_reader.synced.enter(target, now_ms);
+        drop(reply_reader);
         if asks {
             shared.pipe.push_unasked(Asker::Follow, FOLLOW, now_ms);
             self.pushed(shared);
@@ -73,7 +73,7 @@ impl Link {
         let milliseconds = self.limit_ms().unwrap_or(0);
         let write = |request: &mut Request| _ = request.begin_with("WAITAOF").arg((1, 0, milliseconds));
         let database = self.config.database;
-        let send = |request: Written<'_>| match self.send(database, request)? {
+        let send = |request: EncodedRequest<'_>| match self.send(database, request)? {
             Some(handle) => Ok(Sent::Slot(handle)),
             None => self.send_when_there_is_room(database, request, None),
         };
@@ -92,8 +92,8 @@ impl Link {
 
     #[cold]
     fn review_waiting(&self, done: &mut Completions) -> Option<Duration> {
-        let mut intake = self.intake.lock();
-        if intake.synced.is_empty() {
+        let mut reply_reader = self.reply_reader.lock();
+        if reply_reader.synced.is_empty() {
             self.syncs.store(false, Ordering::Relaxed);
             return None;
         }
@@ -106,13 +106,14 @@ impl Link {
             );
             Error::new(ErrorKind::Timeout, Effect::Unknown, message)
         };
-        let left_ms = intake.synced.expire(clock_ms(), limit_ms, late, done);
+        let left_ms = reply_reader.synced.expire(clock_ms(), limit_ms, late, done);
         left_ms.map(|left_ms| Duration::from_millis(left_ms.max(limit_ms / 16).into()))
     }
 
     /// Whether the connection may end as far as those are concerned who wait until something is synced.
     pub(super) fn owes_no_sync(&self) -> bool {
-        !self.syncs.load(Ordering::Relaxed) || self.intake.try_lock().is_some_and(|intake| intake.synced.is_empty())
+        !self.syncs.load(Ordering::Relaxed)
+            || self.reply_reader.try_lock().is_some_and(|reply_reader| reply_reader.synced.is_empty())
     }
 
     /// The connection is lost: those who wait are told so. The pipe has been cut.

@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 use sleeve_wire::commands::Flags;
 
 use crate::pipe::near::Cache;
-use crate::pipe::transaction_state::Exchange;
-use crate::request::Written;
+use crate::pipe::transaction_state::TransactionState;
+use crate::request::EncodedRequest;
 
 /// The cache of a link, if it has one, and how far its server was asked.
 #[derive(Default)]
@@ -28,7 +28,7 @@ impl Tracker {
     }
 
     /// A request was sent by itself, as [`observed`](Tracker::observed).
-    pub(super) fn observed_one(&self, request: Written<'_>) {
+    pub(super) fn observed_one(&self, request: EncodedRequest<'_>) {
         let only_reads = request.name.row().is_some_and(|row| row.flags.contains(Flags::READONLY));
         if !only_reads {
             self.observed(request.bytes);
@@ -44,7 +44,7 @@ impl Tracker {
     }
 
     /// What a transaction will execute, for the cache to be told; nothing where that goes out at once, or nobody is told.
-    pub(super) fn execution(&self, exchange: &Exchange) -> Option<Vec<u8>> {
-        self.cache.get().and(exchange.execution()).map(<[u8]>::to_vec)
+    pub(super) fn execution(&self, transaction: &TransactionState) -> Option<Vec<u8>> {
+        self.cache.get().and(transaction.execution()).map(<[u8]>::to_vec)
     }
 }

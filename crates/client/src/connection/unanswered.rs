@@ -10,7 +10,7 @@ use crate::pipe::in_flight::left_ms;
 use crate::pipe::ledger::Ledger;
 use crate::pipe::slot::Completions;
 use crate::pipe::timeout::{Phase, Situation};
-use crate::reactor::Bell;
+use crate::reactor::TaskWaker;
 use crate::request::name::Name;
 use crate::sys::{clock_ms, exact_clock_ms};
 
@@ -33,10 +33,10 @@ impl Link {
         let limit_left = self.limit_ms().and_then(|limit_ms| self.expire_old(pipe, trouble, ledger, limit_ms, done));
         if done.has_some()
             && shared.is_lone()
-            && let Some(bell) = self.lone_bell.get()
+            && let Some(event) = self.caller_event.get()
         {
             // Nobody else wakes a caller that reads for itself.
-            bell.raise();
+            event.raise();
         }
         self.made_room(shared);
         due_left.into_iter().chain(limit_left).min()
@@ -91,7 +91,7 @@ impl Link {
     /// The first attempt is over, or the task has ended: tells those who wait for that.
     pub(crate) fn announce(&self, shared: &mut Shared) {
         self.changed.notify_all();
-        shared.watchers.drain(..).for_each(Bell::ring);
+        shared.watchers.drain(..).for_each(TaskWaker::wake);
     }
 
     /// Whether a lost connection is made again.
@@ -101,7 +101,7 @@ impl Link {
 
     /// Why nothing can be sent any more.
     pub(crate) fn ended(&self) -> String {
-        match self.collapsed.get() {
+        match self.panicked.get() {
             Some(why) => why.clone(),
             None if self.is_lasting() => "the client was closed".to_owned(),
             None => "the leased connection was lost".to_owned(),

@@ -1,9 +1,9 @@
 //! What a broken connection loses: the bytes that had left are compared with the bytes of each request.
 //!
 //! What had left whole is lost, and nobody knows whether it was executed; what had not is kept, and goes out first on the next
-//! connection, which is in another database by then and watches nothing. Ahead of it go the reads among what is lost, where they
-//! are to be sent again (`resend`). Not so where whoever asked has been told meanwhile that time was up: nobody waits for that
-//! any more.
+//! connection, which is in another database by then and watches nothing. Ahead of it go the reads among what is lost, and
+//! what else is to be sent again (`resend`). Not so where whoever asked has been told meanwhile that time was up: nobody waits
+//! for that any more.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -14,17 +14,20 @@ use super::in_flight::{Asker, Entry};
 use super::resend::Left;
 use super::segment::{SELECT_LENGTH_MAX, Segment, select_length, write_select};
 use super::slot::FIRST_CONNECTION;
-use super::{Door, Pipe};
+use super::{Pipe, WriteState};
+use crate::config::Resend;
 use crate::request::name::Name;
+use crate::request::words::Places;
 
 /// What a SELECT begins with that goes ahead of a request.
 const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT\r\n";
 
 impl Pipe {
     /// The connection broke. Returns the entries whose requests had left whole and are not sent again, which none is unless
-    /// `resends`; `taken` are those whose replies the reader was handing out. The others stay, to go out first on the next
+    /// `resend` says so; `taken` are those whose replies the reader was handing out. The others stay, to go out first on the next
     /// connection.
-    pub(crate) fn cut(&mut self, taken: VecDeque<Entry>, resends: bool) -> Vec<Entry> {
+    pub(crate) fn cut(&mut self, taken: VecDeque<Entry>, resend: Resend) -> Vec<Entry> {
+        self.end_pause();
         let mut lost: Vec<Entry> = taken.into_iter().collect();
         let (answered, mut again) = (self.answered, Segment::default());
         let mut position = answered;
@@ -34,27 +37,27 @@ impl Pipe {
                 break;
             }
             self.queued -= entry.length;
-            let (length, stays) = (entry.length as u64, resends && !entry.was_told());
-            lost.extend(if stays { self.send_again(entry, position, &mut again) } else { Some(entry) });
+            let length = entry.length as u64;
+            lost.extend(self.send_again(entry, position, resend, &mut again));
             position += length;
         }
         (self.wire_database, self.unwatches) = (self.home, false);
         self.keep_unsent(position);
         // A transaction whose looks were out has executed nothing: it begins again, ahead of what it held back.
-        if let Some(Entry { asker: Asker::Exchange(exchange), .. }) = lost.last()
-            && exchange.holds()
-            && !exchange.is_over()
+        if let Some(Entry { asker: Asker::Transaction(transaction), .. }) = lost.last()
+            && transaction.holds()
+            && !transaction.is_over()
             && let Some(entry) = lost.pop()
         {
             self.queued += entry.length;
             self.backlog.push_front(Segment { holds: true, ..Segment::of_one(entry, Vec::new()) });
         }
-        (self.door, self.held) = (Door::Shut, false);
+        (self.write_state, self.held) = (WriteState::Closed, false);
         (self.sent, self.answered, self.expired) = (0, 0, 0);
         // A number is used again after four thousand million connections.
         self.connection = self.connection.wrapping_add(1).max(FIRST_CONNECTION);
         self.source.renew_for(self.connection);
-        self.restart_exchange();
+        self.restart_transaction();
         self.reselect();
         self.queue_again(again, answered);
         lost
@@ -80,20 +83,20 @@ impl Pipe {
         let has_told = entries.iter().any(|entry| entry.asker.is_over());
         // The bytes before `written` are those that `sent` ends with.
         let start = usize::try_from(position + written - self.sent).unwrap_or(usize::MAX);
-        self.backlog.push_front(Segment { bytes, start, entries, holds: self.held });
+        self.backlog.push_front(Segment { bytes, start, entries, holds: self.held, again: false });
         if has_told {
             self.gather_again(|entry| !entry.asker.is_over());
         }
     }
 
     /// A transaction with conditions that is first in line watches again: the old connection's WATCH is gone.
-    fn restart_exchange(&mut self) {
+    fn restart_transaction(&mut self) {
         let Some(segment) = self.backlog.front_mut() else { return };
         let Some(entry) = segment.entries.front_mut() else { return };
-        let Asker::Exchange(exchange) = &mut entry.asker else { return };
-        if let Some(request) = exchange.restart() {
+        let Asker::Transaction(transaction) = &mut entry.asker else { return };
+        if let Some(request) = transaction.restart() {
             self.queued = self.queued + request.len() - entry.length;
-            (entry.replies, entry.length, entry.selects) = (exchange.frames(), request.len(), false);
+            (entry.replies, entry.length, entry.selects) = (transaction.frames(), request.len(), false);
             (segment.bytes, segment.start, segment.holds) = (request, 0, true);
         }
     }
@@ -125,31 +128,42 @@ impl Pipe {
     }
 }
 
-/// Reads that are sent again.
+/// Requests that are sent again.
 impl Pipe {
     /// Puts a request that had left, and stands here in what has, among those that are to be sent again; or gives it back.
-    fn send_again(&mut self, mut entry: Entry, position: u64, again: &mut Segment) -> Option<Entry> {
+    fn send_again(&mut self, mut entry: Entry, position: u64, resend: Resend, again: &mut Segment) -> Option<Entry> {
         // Where nothing at all was answered the oldest may be the one that breaks connections.
         let is_suspect = position == 0 && self.kept.again_until > 0;
         let length = entry.length as u64;
-        if is_suspect || length > self.kept.bank || !only_reads(&entry) {
+        if is_suspect || length > self.kept.bank || entry.was_told() || resend == Resend::Nothing {
             return Some(entry);
         }
-        let bytes = match self.writing.is_empty() {
-            true => &self.last,
-            // What was written before is kept by now, or answered.
-            false => self.writing.get(..self.written).unwrap_or_default(),
-        };
-        let newest = Left { bytes, sent: self.sent };
-        let Some(bytes) = self.kept.get(position, position + length, newest) else { return Some(entry) };
-        // Its SELECT may be answered, and have an entry of its own by now.
-        let is_answered = !entry.selects && bytes.starts_with(SELECT);
-        let request = bytes.get(if is_answered { select_length(entry.database) } else { 0 }..).unwrap_or_default();
-        entry.length = request.len();
-        again.bytes.extend_from_slice(request);
+        match self.request_at(&entry, position) {
+            Some(request) if only_reads(&entry) || (resend == Resend::Overwrites && overwrites(&entry, request)) => {
+                again.bytes.extend_from_slice(request);
+                entry.length = request.len();
+            }
+            _ => return Some(entry),
+        }
+        entry.replies -= u32::from(mem::take(&mut entry.selects));
         again.entries.push_back(entry);
         self.kept.bank -= length;
         None
+    }
+
+    /// The request of an entry whose bytes had left from this place of the connection on, without its SELECT; none where the
+    /// bytes are gone.
+    pub(super) fn request_at(&self, entry: &Entry, position: u64) -> Option<&[u8]> {
+        let bytes = match self.writing.is_empty() {
+            // Whoever writes has them; what was written before is kept by now, or answered.
+            _ if self.is_lent() => &[],
+            true => self.last.as_slice(),
+            false => self.writing.get(..self.written).unwrap_or_default(),
+        };
+        let newest = Left { bytes, sent: self.sent };
+        let bytes = self.kept.get(position, position + entry.length as u64, newest)?;
+        // Its SELECT may be answered, and have an entry of its own by now.
+        bytes.get(if bytes.starts_with(SELECT) { select_length(entry.database) } else { 0 }..)
     }
 
     /// Puts what is to be sent again first in line, on the next connection. So much was answered on the last.
@@ -178,4 +192,10 @@ fn only_reads(entry: &Entry) -> bool {
     };
     let row = entry.asker.name().and_then(Name::row);
     is_awaited && row.is_some_and(|row| row.flags.contains(Flags::READONLY) && row.timeout.is_none())
+}
+
+/// Whether a command writes, and leaves and answers the same when it is executed twice in a row.
+fn overwrites(entry: &Entry, request: &[u8]) -> bool {
+    let row = entry.asker.name().and_then(Name::row);
+    matches!(entry.asker, Asker::Slot(_)) && row.is_some_and(|row| row.may_repeat(Places::of(request).args(request)))
 }

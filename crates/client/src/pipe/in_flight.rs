@@ -1,6 +1,6 @@
 //! What the pipe keeps of a request until it is answered: who asked, and what its bytes were worth.
 //!
-//! Pure data; whoever has the pipe or the intake has its entries.
+//! Pure data; whoever has the pipe or the reply reader has its entries.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::near::Read;
 use super::routed::Routed;
 use super::slot::{Completions, Payload, Target};
-use super::transaction_state::{Exchange, Step};
+use super::transaction_state::{Step, TransactionState};
 use crate::error::Error;
 use crate::request::name::Name;
 
@@ -25,7 +25,7 @@ pub(crate) enum Asker {
     /// One caller, one reply.
     Slot(Target),
     /// A transaction: many replies.
-    Exchange(Box<Exchange>),
+    Transaction(Box<TransactionState>),
     /// A read for a cache: several replies.
     Read(Box<Read>),
     /// One caller, one reply, unless a node of a cluster turns the request away.
@@ -44,7 +44,7 @@ impl Asker {
         match self {
             Self::Slot(target) => target.is_abandoned(),
             Self::Routed(routed) => routed.is_abandoned(),
-            Self::Exchange(_) | Self::Read(_) => false,
+            Self::Transaction(_) | Self::Read(_) => false,
             Self::Follow | Self::Tracking | Self::Nobody => true,
         }
     }
@@ -52,7 +52,7 @@ impl Asker {
     /// Whether nobody is told anything by the answer: whoever asked was told something else, or never cared.
     pub(crate) fn is_over(&self) -> bool {
         match self {
-            Self::Exchange(exchange) => exchange.is_over(),
+            Self::Transaction(transaction) => transaction.is_over(),
             Self::Nobody => true,
             Self::Read(read) => read.target().is_none(),
             Self::Slot(_) | Self::Routed(_) | Self::Follow | Self::Tracking => false,
@@ -74,7 +74,7 @@ impl Asker {
     pub(crate) fn name(&self) -> Option<Name> {
         match self {
             Self::Slot(target) => Some(target.name()),
-            Self::Exchange(exchange) => exchange.name(),
+            Self::Transaction(transaction) => transaction.name(),
             Self::Read(read) => read.target().map(Target::name),
             Self::Routed(routed) => Some(routed.name),
             Self::Follow | Self::Tracking | Self::Nobody => None,
@@ -98,9 +98,9 @@ impl Asker {
         match mem::replace(self, Self::Nobody) {
             Self::Slot(target) => target.complete(Payload::Failed(error.clone()), done),
             Self::Routed(routed) => routed.fail(error, done),
-            Self::Exchange(mut exchange) => {
-                exchange.fail(error, done);
-                *self = Self::Exchange(exchange);
+            Self::Transaction(mut transaction) => {
+                transaction.fail(error, done);
+                *self = Self::Transaction(transaction);
             }
             Self::Read(mut read) => {
                 read.fail(error, done);

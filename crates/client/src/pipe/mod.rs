@@ -17,6 +17,7 @@ pub(crate) mod ledger;
 pub(crate) mod near;
 pub(crate) mod payload;
 pub(crate) mod queued;
+pub(crate) mod refused;
 pub(crate) mod reply_reader;
 mod resend;
 pub(crate) mod routed;
@@ -37,14 +38,14 @@ use std::mem;
 use std::task::Waker;
 
 use crate::error::Error;
-use crate::request::Written;
+use crate::request::EncodedRequest;
 use crate::request::name::Name;
 use in_flight::{Asker, Entry, Time, Unit, call_task, is_before};
-use resend::{Kept, Left};
+use resend::{Kept, Left, Pause};
 use routed::Routed;
 use segment::{Segment, select_length, write_select};
-use slot::{Completions, FIRST_CONNECTION, Handle, Source, Target};
-use transaction_state::Exchange;
+use slot::{FIRST_CONNECTION, Handle, Source, Target};
+use transaction_state::TransactionState;
 
 /// An emptied out-buffer larger than this is given back to the allocator.
 const KEPT_CAPACITY_MAX: usize = 1024 * 1024;
@@ -60,9 +61,9 @@ const KEPT_ENTRIES_MAX: usize = 32 * 1024;
 
 /// Whether anything may leave.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Door {
+enum WriteState {
     /// There is no connection.
-    Shut,
+    Closed,
     Open,
     /// Somebody has the bytes and is writing them.
     Lent,
@@ -80,7 +81,7 @@ pub(crate) struct Pipe {
     /// What was written last, whole, until something else is to be; and what of all before that is not answered.
     last: Vec<u8>,
     kept: Kept,
-    door: Door,
+    write_state: WriteState,
     in_flight: VecDeque<Entry>,
     /// How many entries at the front of `in_flight` have already been told that time is up.
     expired: usize,
@@ -95,7 +96,9 @@ pub(crate) struct Pipe {
     queued: usize,
     /// Bytes that are gathered for callers who were told that time is up: they are taken out before they may leave.
     dead: usize,
+    /// Whether nothing may be written after what is on its way: until that is answered, or a pause is over.
     held: bool,
+    pause: Pause,
     /// The database that the last gathered request leaves the connection in.
     database: u32,
     /// The database that the connection is in when all that has begun to leave is executed.
@@ -118,7 +121,7 @@ impl Pipe {
             written: 0,
             last: Vec::new(),
             kept: Kept::new(),
-            door: Door::Shut,
+            write_state: WriteState::Closed,
             in_flight: VecDeque::new(),
             expired: 0,
             next_due_ms: None,
@@ -128,6 +131,7 @@ impl Pipe {
             queued: 0,
             dead: 0,
             held: false,
+            pause: Pause::default(),
             database: home,
             wire_database: home,
             home,
@@ -139,7 +143,7 @@ impl Pipe {
 
     /// Gathers one request and returns the end that its caller waits on.
     #[inline]
-    pub(crate) fn push(&mut self, database: u32, request: Written<'_>, now_ms: u32) -> Handle {
+    pub(crate) fn push(&mut self, database: u32, request: EncodedRequest<'_>, now_ms: u32) -> Handle {
         let (target, handle) = self.source.pair(request.name);
         self.gather(Asker::Slot(target), 1, database, request.bytes, Time::Issued(now_ms));
         handle
@@ -147,7 +151,7 @@ impl Pipe {
 
     /// As `push`, for a request with a deadline of its own, which is no later than that of any other that is sent now. Whether
     /// no deadline is known to be earlier: whoever watches over them has to hear of it then.
-    pub(crate) fn push_due(&mut self, database: u32, request: Written<'_>, due_ms: u32) -> (Handle, bool) {
+    pub(crate) fn push_due(&mut self, database: u32, request: EncodedRequest<'_>, due_ms: u32) -> (Handle, bool) {
         let (target, handle) = self.source.pair(request.name);
         self.gather(Asker::Slot(target), 1, database, request.bytes, Time::Due(due_ms));
         let is_next = self.next_due_ms.is_none_or(|next_ms| is_before(due_ms, next_ms));
@@ -204,12 +208,12 @@ impl Pipe {
     }
 
     /// Gathers a transaction; one with conditions also holds back whatever comes after it.
-    pub(crate) fn push_exchange(&mut self, exchange: Exchange, database: u32, request: &[u8], now_ms: u32) {
-        let (holds, frames) = (exchange.holds(), exchange.frames());
+    pub(crate) fn push_transaction(&mut self, state: TransactionState, database: u32, request: &[u8], now_ms: u32) {
+        let (holds, frames) = (state.holds(), state.frames());
         if holds {
             self.close_segment();
         }
-        self.gather(Asker::Exchange(Box::new(exchange)), frames, database, request, Time::Issued(now_ms));
+        self.gather(Asker::Transaction(Box::new(state)), frames, database, request, Time::Issued(now_ms));
         if holds {
             self.out.holds = true;
             self.close_segment();
@@ -219,6 +223,11 @@ impl Pipe {
     /// The two ends of an answer that is not the reply to a request.
     pub(crate) fn pair(&mut self, name: Name) -> (Target, Handle) {
         self.source.pair(name)
+    }
+
+    /// Gathers a request of the connection itself, in whichever database it is, and returns the end that its answer comes to.
+    pub(crate) fn push_here(&mut self, request: EncodedRequest<'_>, now_ms: u32) -> Handle {
+        self.push(self.database, request, now_ms)
     }
 
     /// Gathers a request whose answer no caller waits for.
@@ -287,12 +296,12 @@ impl Pipe {
 
     /// Whether somebody has the bytes and is writing them.
     pub(crate) fn is_lent(&self) -> bool {
-        self.door == Door::Lent
+        self.write_state == WriteState::Lent
     }
 
     /// Whether there is something that may be written now, by somebody who is not writing yet.
     pub(crate) fn can_write(&self) -> bool {
-        self.door == Door::Open
+        self.write_state == WriteState::Open
             && (!self.writing.is_empty() || (!self.held && (!self.out.bytes.is_empty() || !self.backlog.is_empty())))
     }
 
@@ -304,7 +313,7 @@ impl Pipe {
         if self.writing.is_empty() {
             self.next_segment();
         }
-        self.door = Door::Lent;
+        self.write_state = WriteState::Lent;
         Some((mem::take(&mut self.writing), self.written))
     }
 
@@ -339,7 +348,7 @@ impl Pipe {
 
     /// Takes the lent bytes back, of which `count` more have left.
     pub(crate) fn wrote(&mut self, bytes: Vec<u8>, count: usize) {
-        self.door = Door::Open;
+        self.write_state = WriteState::Open;
         self.writing = bytes;
         self.written += count;
         self.sent += count as u64;
@@ -401,21 +410,6 @@ impl Pipe {
         self.held = false;
     }
 
-    /// Refuses the gathered requests for databases that the server turns out not to have. Only before they may leave.
-    pub(crate) fn refuse_databases(&mut self, databases: u32, error: &Error, done: &mut Completions) {
-        let segments = self.backlog.iter().chain([&self.out]);
-        if segments.flat_map(|segment| &segment.entries).all(|entry| entry.database < databases) {
-            return;
-        }
-        self.gather_again(|entry| {
-            let is_refused = entry.database >= databases;
-            if is_refused {
-                entry.asker.fail(error, done);
-            }
-            !is_refused
-        });
-    }
-
     /// Takes those of the gathered requests out that are not kept, or whose callers were told that time is up. The others keep
     /// their order, and are each in their database.
     fn gather_again(&mut self, mut is_kept: impl FnMut(&mut Entry) -> bool) {
@@ -437,8 +431,8 @@ impl Pipe {
                 let (frames, time) = (entry.replies - u32::from(entry.selects), entry.time());
                 self.gather(entry.asker, frames, entry.database, request, time);
             }
-            if segment.holds && !self.out.entries.is_empty() {
-                self.out.holds = true;
+            if !self.out.entries.is_empty() {
+                (self.out.holds, self.out.again) = (segment.holds, segment.again);
             }
             self.close_segment();
         }
@@ -458,7 +452,7 @@ impl Pipe {
 
     /// A fresh connection is there: what is gathered may leave.
     pub(crate) fn connect(&mut self) {
-        self.door = Door::Open;
+        self.write_state = WriteState::Open;
     }
 
     /// The number of the connection that is there, or comes next.
@@ -468,7 +462,7 @@ impl Pipe {
 
     /// Whether requests can leave at once.
     pub(crate) fn is_connected(&self) -> bool {
-        self.door != Door::Shut
+        self.write_state != WriteState::Closed
     }
 
     /// See [`call_task`].

@@ -31,7 +31,7 @@ pub(crate) trait Cache: Send + Sync {
     fn lost(&self);
 
     /// A read was answered. Whoever else waits for it is answered as well, and the one who sent it after that.
-    fn landed(&self, place: Place, answer: &mut Answer, done: &mut Completions);
+    fn landed(&self, id: ReadId, answer: &mut Answer, done: &mut Completions);
 
     /// These requests were sent, so the caller must not read what was there before them.
     fn wrote(&self, requests: &[u8]);
@@ -45,7 +45,7 @@ pub(crate) trait Cache: Send + Sync {
 
 /// Where a cache finds a read that is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ReadId {
     /// The hash of its key.
     pub(crate) hash: u64,
     /// Which of the reads of such keys.
@@ -58,12 +58,12 @@ pub(crate) struct Answer {
     pub(crate) payload: Payload,
     /// Whether the server remembers that the key was read here, as far as it was asked to.
     pub(crate) is_remembered: bool,
-    pub(crate) life: Life,
+    pub(crate) lifetime: KeyLifetime,
 }
 
 /// For how long a key lives, as its server says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
+pub(crate) enum KeyLifetime {
     /// Until somebody removes it; or it is not there.
     Endless,
     /// For so long from some time after the read was sent.
@@ -72,7 +72,7 @@ pub(crate) enum Life {
     Unknown,
 }
 
-impl Life {
+impl KeyLifetime {
     /// What PTTL has answered.
     pub(crate) fn of(reply: &[u8]) -> Self {
         match decode(reply) {
@@ -86,7 +86,7 @@ impl Life {
 /// A read that is made for a cache.
 pub(crate) struct Read {
     cache: Arc<dyn Cache>,
-    place: Place,
+    id: ReadId,
     /// Who asked first; none once he was told something else.
     target: Option<Target>,
     /// Replies that come before the read's own.
@@ -97,10 +97,10 @@ pub(crate) struct Read {
 
 impl Read {
     /// A read whose key the server is asked to remember by a request of its own, if `leading` says so.
-    pub(crate) fn new(cache: Arc<dyn Cache>, place: Place, target: Target, leading: bool) -> Self {
+    pub(crate) fn new(cache: Arc<dyn Cache>, id: ReadId, target: Target, leading: bool) -> Self {
         let payload = Payload::Failed(Error::closed("the read was given up"));
-        let answer = Answer { payload, is_remembered: !leading, life: Life::Unknown };
-        Self { cache, place, target: Some(target), leading: leading.into(), received: 0, answer }
+        let answer = Answer { payload, is_remembered: !leading, lifetime: KeyLifetime::Unknown };
+        Self { cache, id, target: Some(target), leading: leading.into(), received: 0, answer }
     }
 
     /// How many replies come for it.
@@ -125,7 +125,7 @@ impl Read {
             self.answer.payload = Payload::shared(reply);
             return Step::More;
         }
-        self.answer.life = Life::of(reply);
+        self.answer.lifetime = KeyLifetime::of(reply);
         self.land(done);
         Step::Done
     }
@@ -138,7 +138,7 @@ impl Read {
 
     fn land(&mut self, done: &mut Completions) {
         let Some(target) = self.target.take() else { return };
-        self.cache.landed(self.place, &mut self.answer, done);
+        self.cache.landed(self.id, &mut self.answer, done);
         target.complete(self.answer.payload.clone(), done);
     }
 }

@@ -16,6 +16,7 @@ use sleeve_wire::frame::{Scanner, short_bulk};
 
 use super::in_flight::{Asker, Entry, Time};
 use super::near::Cache;
+use super::refused::passing;
 use super::slot::Completions;
 use super::slot::Payload;
 use super::synced::{MESSAGE, Synced};
@@ -48,7 +49,7 @@ pub(crate) struct Resumption {
 impl Resumption {
     fn execute(entry: Entry, request: Vec<u8>) -> Self {
         let (database, time, asker) = (entry.database, entry.time(), entry.asker);
-        let frames = if let Asker::Exchange(exchange) = &asker { exchange.frames() } else { 0 };
+        let frames = if let Asker::Transaction(transaction) = &asker { transaction.frames() } else { 0 };
         Self { asker, frames, database, request, time }
     }
 
@@ -59,18 +60,18 @@ impl Resumption {
 }
 
 /// Who is to know when a server turns commands away.
-pub(crate) trait Witness: Send + Sync {
-    /// The server has answered with this error. The intake's lock is held.
+pub(crate) trait ErrorObserver: Send + Sync {
+    /// The server has answered with this error. The reply reader's lock is held.
     fn refused(&self, error: &[u8]);
 }
 
 /// Whoever is to know of errors hears of this one, if it is one. Those that a server turns commands away with are too long to be
 /// kept in a slot, so nobody asks this of a reply that is short.
-fn testify(witness: Option<&Weak<dyn Witness>>, reply: &[u8]) {
+fn tell_of_error(error_observer: Option<&Weak<dyn ErrorObserver>>, reply: &[u8]) {
     if reply.first() == Some(&b'-')
-        && let Some(witness) = witness.and_then(Weak::upgrade)
+        && let Some(error_observer) = error_observer.and_then(Weak::upgrade)
     {
-        witness.refused(reply.trim_ascii_end().get(1..).unwrap_or_default());
+        error_observer.refused(reply.trim_ascii_end().get(1..).unwrap_or_default());
     }
 }
 
@@ -91,7 +92,7 @@ impl Whole {
 
 /// The reader's half of a connection.
 #[derive(Default)]
-pub(crate) struct Intake {
+pub(crate) struct ReplyReader {
     /// Always initialised to its length, so that it can be read into.
     buffer: Vec<u8>,
     start: usize,
@@ -110,13 +111,19 @@ pub(crate) struct Intake {
     /// What is kept true by messages that say which keys have changed.
     pub(crate) cache: Option<Arc<dyn Cache>>,
     /// Who is to know of errors, if anybody is.
-    witness: Option<Weak<dyn Witness>>,
+    error_observer: Option<Weak<dyn ErrorObserver>>,
+    /// Whether what was turned away for the moment may go again.
+    notes_refusals: bool,
+    /// The numbers of those of `replies` that turn a command away for the moment, until somebody looks at them.
+    pub(crate) refusals: Vec<usize>,
+    /// What the last of them said.
+    pub(crate) refusal: Option<Error>,
 }
 
-impl Intake {
-    /// One with somebody who is to know of errors.
-    pub(crate) fn with_witness(witness: Option<Weak<dyn Witness>>) -> Self {
-        Self { witness, ..Self::default() }
+impl ReplyReader {
+    /// One with somebody who is to know of errors, and which notes what was turned away for the moment, if it may go again.
+    pub(crate) fn new(error_observer: Option<Weak<dyn ErrorObserver>>, notes_refusals: bool) -> Self {
+        Self { error_observer, notes_refusals, ..Self::default() }
     }
 
     /// Room to read into: never empty, and never so much that filling it takes long.
@@ -158,16 +165,33 @@ impl Intake {
             }
             match self.scanner.scan(rest) {
                 Ok(Some(length)) => {
-                    if behind_attributes(rest).first() != Some(&b'>') {
-                        self.replies.push(Whole { start, end: start + length, head: 0 });
-                    } else {
-                        self.sort(length);
+                    match behind_attributes(rest).first() {
+                        Some(b'>') => self.sort(length),
+                        first => {
+                            if first == Some(&b'-') {
+                                self.suspect(length);
+                            }
+                            self.replies.push(Whole { start, end: start + length, head: 0 });
+                        }
                     }
                     self.start += length;
                 }
                 Ok(None) => return Ok(self.replies.len()),
                 Err(error) => return Err(Error::protocol(error)),
             }
+        }
+    }
+
+    /// An error of this length has come. If it turns a command away for the moment, that may be sent again.
+    #[cold]
+    fn suspect(&mut self, length: usize) {
+        let reply = self.buffer.get(self.start..self.start + length).unwrap_or_default();
+        if self.notes_refusals
+            && let Some(error) = passing(behind_attributes(reply), self.error_observer.is_some())
+        {
+            tell_of_error(self.error_observer.as_ref(), behind_attributes(reply));
+            self.refusals.push(self.replies.len());
+            self.refusal = Some(error);
         }
     }
 
@@ -205,9 +229,9 @@ impl Intake {
                 }
             }
             let step = match &mut entry.asker {
-                Asker::Exchange(exchange) => {
-                    testify(self.witness.as_ref(), reply);
-                    exchange.accept(reply, done)
+                Asker::Transaction(transaction) => {
+                    tell_of_error(self.error_observer.as_ref(), reply);
+                    transaction.accept(reply, done)
                 }
                 Asker::Read(read) => read.accept(reply, done),
                 asker @ Asker::Routed(_) => asker.accept_routed(reply, done),
@@ -224,7 +248,7 @@ impl Intake {
                     let payload = match Payload::short(reply, head) {
                         Some(short) => short,
                         None if reply.len() < HANDED_OVER_MIN || reply.len() != end => {
-                            testify(self.witness.as_ref(), reply);
+                            tell_of_error(self.error_observer.as_ref(), reply);
                             Payload::Long(reply.into())
                         }
                         None => {
@@ -282,6 +306,7 @@ impl Intake {
         (self.start, self.end) = (0, 0);
         self.scanner = Scanner::new();
         self.replies.clear();
+        self.refusals.clear();
         self.messages.clear();
         mem::take(&mut self.pending)
     }

@@ -3,11 +3,16 @@
 //! A read whose answer was lost has changed nothing, so it may be asked again, and its caller need not know. Nothing is
 //! decided before a connection breaks. Until then the bytes that were written last stay where they are, and what was written
 //! before them and is not answered yet is kept here, when the next are written; where a caller waits for each of his answers
-//! nothing is ever moved. A command that writes is never sent again, whatever is known of it.
+//! nothing is ever moved. A command that writes is not sent again, whatever is known of it, but where its user has said that
+//! those which only overwrite may be: which these are, the command table says.
 //!
 //! A server that fails is not to be asked twice as much. So what is sent again is paid for, byte by byte, out of a bank into
 //! which a share of what is answered goes. And where a connection has answered nothing at all, its oldest request is not sent a
-//! third time: it may be what breaks them. It takes bytes and gives bytes: no socket, no clock, no thread.
+//! third time: it may be what breaks them. What a server turns away for the moment goes after a pause, which is longer with
+//! every time in a row, and is not paid for: each leaves no more than twice a second then. It takes bytes and gives bytes: no
+//! socket, no clock, no thread.
+
+use super::in_flight::is_before;
 
 /// Bytes that are kept beside those that were written last. What leaves beyond them cannot be sent again.
 const KEPT_MAX: usize = 512 * 1024;
@@ -52,7 +57,7 @@ impl Kept {
     }
 
     /// Where the bytes end that are kept; whatever is not answered and stands behind it was written last.
-    fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.from + self.bytes.len() as u64
     }
 
@@ -91,5 +96,56 @@ impl Kept {
         }
         let index = |at: u64| usize::try_from(at.checked_sub(self.from)?).ok();
         self.bytes.get(index(from)?..index(to)?)
+    }
+}
+
+/// How long nothing leaves after a refusal: at first, and at most.
+const PAUSE_MS_MIN: u32 = 10;
+const PAUSE_MS_MAX: u32 = 500;
+
+/// After so long without a refusal the next pause is a first one.
+const QUIET_MS: u32 = 1000;
+
+/// When what was turned away may leave again.
+#[derive(Default)]
+pub(super) struct Pause {
+    /// Nothing leaves until then.
+    pub(super) until_ms: Option<u32>,
+    /// How long the last one was, and when it ended.
+    last: Option<(u32, u32)>,
+}
+
+impl Pause {
+    /// As long as the first one again, or twice as long as the last, where that was just over.
+    pub(super) fn begin(&mut self, now_ms: u32) {
+        let length_ms = match self.last {
+            Some((length_ms, ended_ms)) if is_before(now_ms, ended_ms.wrapping_add(QUIET_MS)) => {
+                (length_ms * 2).min(PAUSE_MS_MAX)
+            }
+            _ => PAUSE_MS_MIN,
+        };
+        self.until_ms = Some(now_ms.wrapping_add(length_ms));
+        self.last = Some((length_ms, now_ms.wrapping_add(length_ms)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_begin_anew_when_it_was_quiet() {
+        let mut pause = Pause::default();
+        let mut now_ms = u32::MAX - 100;
+        let mut lengths = Vec::new();
+        for _ in 0..8 {
+            pause.begin(now_ms);
+            let until_ms = pause.until_ms.take().expect("it has begun");
+            lengths.push(until_ms.wrapping_sub(now_ms));
+            now_ms = until_ms.wrapping_add(1);
+        }
+        assert_eq!(lengths, [10, 20, 40, 80, 160, 320, 500, 500]);
+        pause.begin(now_ms.wrapping_add(QUIET_MS));
+        assert_eq!(pause.last.map(|(length_ms, _)| length_ms), Some(PAUSE_MS_MIN));
     }
 }

@@ -19,8 +19,8 @@ use crate::request::name::Name;
 const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
 
 /// The codes with which a node of a cluster turns a request away that may be sent again: elsewhere, or later.
-const TURNED_AWAY: [&str; 8] =
-    ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "READONLY", "MASTERDOWN", "UNBLOCKED"];
+const TURNED_AWAY: [&str; 9] =
+    ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "BUSY", "READONLY", "MASTERDOWN", "UNBLOCKED"];
 
 /// Takes requests back.
 ///
@@ -34,9 +34,11 @@ pub(crate) trait Redirector: Send + Sync {
 
 /// Whom a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Aim {
+pub(crate) enum Destination {
     /// The owner of this slot.
     Slot(u16),
+    /// Whoever has a copy of this slot, the owner among them. It only reads.
+    Copies(u16),
     /// Any node that owns slots.
     Anybody,
     /// The node of this number, and no other.
@@ -57,13 +59,15 @@ pub(crate) struct Routed {
     pub(crate) is_due: bool,
     /// Whether its caller has said when that is.
     pub(crate) has_deadline: bool,
-    pub(crate) aim: Aim,
+    pub(crate) destination: Destination,
     /// By which number a connection is known that it has for itself, if it has one.
-    pub(crate) seat: Option<u64>,
+    pub(crate) dedicated: Option<u64>,
     /// The number of the node that it was sent to last.
     pub(crate) node: u32,
     /// How often it was sent, as far as nodes have turned it away.
-    pub(crate) attempts: u32,
+    pub(crate) attempts: u16,
+    /// How many redirections it has followed in a row without a pause.
+    pub(crate) redirections: u16,
     /// Whether the node is told that the slot is on its way there.
     is_asking: bool,
     /// Whether the reply to ASKING has not come yet.
@@ -76,9 +80,9 @@ impl Routed {
         (bytes, name): (Arc<[u8]>, Name),
         database: u32,
         (at_ms, is_due): (u32, bool),
-        aim: Aim,
+        destination: Destination,
     ) -> Self {
-        let (node, attempts) = (0, 0);
+        let (node, attempts, redirections) = (0, 0, 0);
         let (is_asking, is_asked) = (false, false);
         let (target, has_deadline) = (None, is_due);
         Self {
@@ -90,10 +94,11 @@ impl Routed {
             at_ms,
             is_due,
             has_deadline,
-            aim,
-            seat: None,
+            destination,
+            dedicated: None,
             node,
             attempts,
+            redirections,
             is_asking,
             is_asked,
         }
@@ -130,7 +135,7 @@ impl Routed {
 
     /// Whether whoever waits for it may read where the request is now.
     pub(super) fn is_first(&self) -> bool {
-        self.attempts == 0 && self.seat.is_none()
+        self.attempts == 0 && self.dedicated.is_none()
     }
 
     /// Whether nobody waits for the answer any more.
@@ -174,6 +179,10 @@ impl Routed {
         let never_left = error.effect() == Effect::None;
         match error.kind() {
             ErrorKind::Connect | ErrorKind::Closed if never_left => self.come_back(error.clone(), done),
+            // Nothing has changed where it was read.
+            ErrorKind::Disconnected if matches!(self.destination, Destination::Copies(_)) => {
+                self.come_back(error.clone(), done)
+            }
             _ => self.give_up(error.clone(), done),
         }
     }

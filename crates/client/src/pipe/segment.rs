@@ -3,6 +3,8 @@
 //! What is taken from the front is not moved away: the segment remembers where its first request begins. Pure data; whoever
 //! has the pipe has its segments.
 
+pub(crate) mod long;
+
 use std::collections::VecDeque;
 
 use super::in_flight::Entry;
@@ -22,12 +24,14 @@ pub(crate) struct Segment {
     pub(crate) entries: VecDeque<Entry>,
     /// Whether nothing may be written after it until it is answered.
     pub(crate) holds: bool,
+    /// Whether the server has turned away what is in it, and it goes again.
+    pub(crate) again: bool,
 }
 
 impl Segment {
     /// A segment of one request.
     pub(crate) fn of_one(entry: Entry, bytes: Vec<u8>) -> Self {
-        Self { bytes, start: 0, entries: VecDeque::from([entry]), holds: false }
+        Self { bytes, start: 0, entries: VecDeque::from([entry]), holds: false, again: false }
     }
 
     /// Bytes of its requests.
@@ -59,8 +63,9 @@ impl Segment {
         let length = self.entries.front()?.length;
         let bytes = self.rest().get(..length).unwrap_or_default().to_vec();
         let holds = self.holds && self.entries.len() == 1;
+        let again = self.again;
         let entry = self.remove_first()?;
-        Some(Self { holds, ..Self::of_one(entry, bytes) })
+        Some(Self { holds, again, ..Self::of_one(entry, bytes) })
     }
 }
 

@@ -1,24 +1,26 @@
-//! The pipe and the intake against a server made of bytes, in one thread, from one seed.
+//! The pipe and the reply reader against a server made of bytes, in one thread, from one seed.
 //!
 //! Requests are gathered, written in pieces, executed by a small model of a server, answered in pieces; the connection is
 //! cut anywhere, times run out, handles are dropped. Whatever happens, each command's fate must be what its caller was
 //! told, and nobody may be left without an answer. A seed that fails is the whole story of the failure.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use sleeve_wire::frame::{Frame, Scanner, decode};
 
 use super::Pipe;
-use super::in_flight::{Entry, Unit, is_before};
-use super::reply_reader::Intake;
-use super::slot::{Completions, Handle, Payload, Source};
-use super::testing::{Dice, source};
+use super::in_flight::{Entry, Time, Unit, is_before};
+use super::reply_reader::ReplyReader;
+use super::segment::long::LongRequest;
+use super::slot::{Completions, Driver, Handle, Payload, Source};
+use super::testing::{Dice, driver};
 use super::timeout::Situation;
-use super::transaction_state::{Check, Exchange, Watch};
-use crate::config::Endpoint;
+use super::transaction_state::{Check, TransactionState, Watch};
+use crate::config::{Endpoint, Resend};
 use crate::error::{Effect, Error};
 use crate::request::name::Name;
-use crate::request::{Request, Written};
+use crate::request::{EncodedRequest, Request};
 
 /// A server that knows SELECT, ADD (which counts how often a command was executed), GET (which only reads), EXISTS and
 /// transactions.
@@ -27,6 +29,8 @@ struct Server {
     executed: HashMap<(u32, String), u32>,
     database: u32,
     queued: Option<Vec<Vec<String>>>,
+    /// Whether it loads its data, and turns away what it is asked outside of transactions.
+    is_loading: bool,
 }
 
 impl Server {
@@ -39,8 +43,10 @@ impl Server {
         match (words[0].as_str(), &mut self.queued) {
             ("EXEC", queued) => {
                 let commands = queued.take().unwrap();
+                let is_loading = std::mem::take(&mut self.is_loading);
                 replies.extend_from_slice(format!("*{}\r\n", commands.len()).as_bytes());
                 commands.into_iter().for_each(|words| self.execute(words, replies));
+                self.is_loading = is_loading;
             }
             (_, Some(queued)) => {
                 queued.push(words);
@@ -53,6 +59,9 @@ impl Server {
             ("SELECT", _) => {
                 self.database = words[1].parse().unwrap();
                 replies.extend_from_slice(b"+OK\r\n");
+            }
+            ("ADD" | "GET", _) if self.is_loading => {
+                replies.extend_from_slice(b"-LOADING Redis is loading the dataset in memory\r\n");
             }
             ("ADD" | "GET", _) => {
                 if words[0] == "ADD" {
@@ -70,6 +79,10 @@ impl Server {
     }
 }
 
+/// What the commands are to the pipe: one writes, and one only reads.
+const WRITE: Name = Name::of(&["INCR"]);
+const READ: Name = Name::of(&["GET"]);
+
 /// A command whose caller waits, or has gone.
 struct Asked {
     database: u32,
@@ -83,8 +96,10 @@ struct Asked {
 
 struct World {
     dice: Dice,
+    /// Every chunk of slots has a handle of it.
+    driver: Arc<dyn Driver>,
     pipe: Pipe,
-    intake: Intake,
+    reply_reader: ReplyReader,
     source: Source,
     server: Server,
     /// Bytes on their way to the server, and back.
@@ -102,11 +117,14 @@ fn bytes_of(words: &[&str]) -> Vec<u8> {
 
 impl World {
     fn new(seed: u64) -> Self {
+        let driver = driver();
+        let source = || Source::new(Arc::downgrade(&driver));
         Self {
             dice: Dice::new(seed),
             pipe: Pipe::new(0, source()),
-            intake: Intake::default(),
+            reply_reader: ReplyReader::new(None, true),
             source: source(),
+            driver: driver.clone(),
             server: Server::default(),
             up: VecDeque::new(),
             down: VecDeque::new(),
@@ -127,13 +145,13 @@ impl World {
     fn any_command(&mut self) -> (u32, String, Vec<u8>, Name) {
         let (database, key, request) = self.command();
         match self.dice.roll(2) {
-            0 => (database, key, request, Name::UNKNOWN),
-            _ => (database, key.clone(), bytes_of(&["GET", &key]), Name::of(&["GET"])),
+            0 => (database, key, request, WRITE),
+            _ => (database, key.clone(), bytes_of(&["GET", &key]), READ),
         }
     }
 
     fn remember(&mut self, database: u32, key: String, handle: Handle) {
-        let only_reads = handle.name().is_known();
+        let only_reads = handle.name() == READ;
         let handle = if self.dice.roll(10) == 0 { None } else { Some(handle) };
         self.asked.push(Asked { database, key, handle, due_ms: None, told: None, only_reads });
     }
@@ -144,10 +162,14 @@ impl World {
             1 => self.ask_transaction(),
             _ => {
                 let (database, key, request, name) = self.any_command();
-                let request = Written { bytes: &request, name };
+                let request = EncodedRequest { bytes: &request, name };
                 // None is later than that of others, who have a hundred.
                 let due_ms = (self.dice.roll(3) == 0).then(|| self.now_ms.wrapping_add(self.dice.roll(100) as u32));
                 let handle = match due_ms {
+                    _ if self.dice.roll(4) == 0 => {
+                        let time = due_ms.map_or(Time::Issued(self.now_ms), Time::Due);
+                        self.pipe.push_long(database, name, LongRequest::of(request.bytes), time).0
+                    }
                     Some(due_ms) => self.pipe.push_due(database, request, due_ms).0,
                     None => self.pipe.push(database, request, self.now_ms),
                 };
@@ -184,15 +206,20 @@ impl World {
         let (outcome, handle) = self.source.pair(Name::UNKNOWN);
         self.outcomes.push(handle);
         if self.dice.roll(2) == 0 {
-            let exchange = Exchange::new(targets, outcome, None);
-            return self.pipe.push_exchange(exchange, database, &execution, self.now_ms);
+            let transaction = TransactionState::new(targets, outcome, None);
+            return self.pipe.push_transaction(transaction, database, &execution, self.now_ms);
         }
         // A key that nobody adds to does not exist; asking for the opposite makes the condition false.
         let checks = vec![Check::Exists(false), Check::Exists(self.dice.roll(4) == 0)];
         let watches = bytes_of(&["WATCH", "x"]).repeat(2);
         let request = [watches, bytes_of(&["EXISTS", "x"]).repeat(2)].concat();
         let watch = Watch { request: request.clone(), checks, execution };
-        self.pipe.push_exchange(Exchange::new(targets, outcome, Some(watch)), database, &request, self.now_ms);
+        self.pipe.push_transaction(
+            TransactionState::new(targets, outcome, Some(watch)),
+            database,
+            &request,
+            self.now_ms,
+        );
     }
 
     fn write(&mut self) {
@@ -226,14 +253,16 @@ impl World {
     }
 
     fn read(&mut self) {
-        let count = self.dice.roll(self.down.len() + 1).min(self.intake.room().len());
-        for (room, byte) in self.intake.room().iter_mut().zip(self.down.drain(..count)) {
+        let count = self.dice.roll(self.down.len() + 1).min(self.reply_reader.room().len());
+        for (room, byte) in self.reply_reader.room().iter_mut().zip(self.down.drain(..count)) {
             *room = byte;
         }
-        let replies = self.intake.filled(count).unwrap();
-        assert!(self.pipe.take(replies, &mut self.intake.pending));
+        let replies = self.reply_reader.filled(count).unwrap();
+        assert!(self.pipe.take(replies, &mut self.reply_reader.pending));
+        let refusals = std::mem::take(&mut self.reply_reader.refusals);
+        self.pipe.put_off(&mut self.reply_reader.pending, &refusals, self.now_ms, Some(100));
         let mut done = Completions::default();
-        if let Some(next) = self.intake.deliver(&mut done).unwrap() {
+        if let Some(next) = self.reply_reader.deliver(&mut done).unwrap() {
             self.pipe.resume(next.asker, next.frames, next.database, next.request, next.time);
         }
     }
@@ -246,9 +275,9 @@ impl World {
         self.up.clear();
         self.down.clear();
         let has_answered = self.pipe.answered > 0;
-        let lost = self.pipe.cut(self.intake.cut(), true);
+        let lost = self.pipe.cut(self.reply_reader.cut(), Resend::Reads);
         let mut done = Completions::default();
-        let is_read = |entry: &&Entry| entry.asker.name().is_some_and(Name::is_known) && !entry.asker.is_abandoned();
+        let is_read = |entry: &&Entry| entry.asker.name() == Some(READ) && !entry.asker.is_abandoned();
         // Only the oldest may be what breaks connections.
         let reads_max = usize::from(!has_answered);
         assert!(lost.iter().filter(is_read).count() <= reads_max, "a read was not sent again");
@@ -277,12 +306,16 @@ impl World {
                 let situation = Situation { endpoint: &endpoint, limit: None, trouble: None, ledger: None };
                 self.pipe.expire_due(self.now_ms, &situation, &mut Completions::default());
                 self.pipe.expire(self.now_ms.wrapping_sub(100), &situation, &mut Completions::default());
+                if self.pipe.pause_left_ms(self.now_ms) == Some(0) {
+                    self.pipe.end_pause();
+                }
                 for asked in &self.asked {
                     let is_due = asked.due_ms.is_some_and(|due_ms| is_before(due_ms, self.now_ms));
                     assert!(!is_due || asked.handle.as_ref().is_none_or(Handle::is_done), "{} was not told", asked.key);
                 }
             }
-            38 if self.pipe.is_connected() => self.cut(),
+            38 if self.pipe.is_connected() && self.dice.roll(2) == 0 => self.cut(),
+            38 => self.server.is_loading = self.dice.roll(4) == 0,
             39 if !self.pipe.is_connected() => self.reconnect(),
             _ => {}
         }
@@ -311,7 +344,9 @@ impl World {
 
     /// Lets everything come to its end, and compares.
     fn finish(mut self) {
+        self.server.is_loading = false;
         while !self.pipe.is_idle() || !self.pipe.is_connected() {
+            self.pipe.end_pause();
             if !self.pipe.is_connected() {
                 self.reconnect();
             }
@@ -329,17 +364,20 @@ impl World {
             match told {
                 _ if *only_reads => assert_eq!(executed, 0, "{key} was only read"),
                 Some(Effect::Answered) => assert_eq!(executed, 1, "{key} was answered"),
-                Some(Effect::None) => assert_eq!(executed, 0, "{key} was told never to have been sent"),
+                Some(Effect::None | Effect::Refused) => assert_eq!(executed, 0, "{key} was told never to be executed"),
                 _ => assert!(executed <= 1, "{key} was executed {executed} times"),
             }
         }
         let known: HashSet<_> = self.asked.iter().map(|asked| (asked.database, asked.key.clone())).collect();
         assert!(self.server.executed.keys().all(|place| known.contains(place)), "a command ran in another database");
-        for outcome in self.outcomes {
+        let Self { driver, pipe, source, reply_reader, asked, outcomes, .. } = self;
+        for outcome in outcomes {
             let payload: Payload = outcome.take().unwrap_or_else(|_| panic!("a transaction has no outcome"));
             // Its commands were compared; that it has an end, of whatever kind, is all that is asked of it here.
             drop(payload);
         }
+        drop((pipe, source, reply_reader, asked));
+        assert_eq!(Arc::weak_count(&driver), 0, "slots are left over");
     }
 }
 

@@ -133,19 +133,19 @@ struct Chunk {
 
 /// One end's place: which slot of which chunk.
 #[derive(Clone, Copy)]
-struct Place {
+struct SlotRef {
     chunk: NonNull<Chunk>,
     index: u32,
 }
 
-impl Place {
+impl SlotRef {
     /// Which command it is for.
     fn name(&self) -> Name {
         Name::from_number(self.slot().name.load(Ordering::Relaxed))
     }
 
     fn slot(&self) -> &Slot {
-        // SAFETY: whoever holds a `Place` holds one of the references that the chunk was charged with for it, so the
+        // SAFETY: whoever holds a `SlotRef` holds one of the references that the chunk was charged with for it, so the
         // chunk is alive; `index` was in bounds when the place was made and chunks never shrink.
         unsafe { self.chunk.as_ref().slots.get_unchecked(self.index as usize) }
     }
@@ -218,10 +218,10 @@ impl Source {
             Some(chunk) if self.next < self.length => chunk,
             _ => self.refill(),
         };
-        let place = Place { chunk, index: self.next as u32 };
+        let slot_ref = SlotRef { chunk, index: self.next as u32 };
         self.next += 1;
-        place.slot().name.store(name.number(), Ordering::Relaxed);
-        (Target { place }, Handle { place })
+        slot_ref.slot().name.store(name.number(), Ordering::Relaxed);
+        (Target { slot_ref }, Handle { slot_ref })
     }
 
     #[cold]
@@ -253,7 +253,7 @@ impl Drop for Source {
 
 /// The caller's end.
 pub(crate) struct Handle {
-    place: Place,
+    slot_ref: SlotRef,
 }
 
 // SAFETY: the protocol of the state byte gives each end its cells in turn, with acquire and release orderings, so an
@@ -266,13 +266,13 @@ unsafe impl Sync for Handle {}
 impl Handle {
     /// Whether the answer is there.
     pub(crate) fn is_done(&self) -> bool {
-        self.place.slot().state.load(Ordering::Acquire) == DONE
+        self.slot_ref.slot().state.load(Ordering::Acquire) == DONE
     }
 
     /// The connection that will answer, if it still exists.
     pub(crate) fn driver(&self) -> Option<std::sync::Arc<dyn Driver>> {
         // SAFETY: this handle's reference keeps the chunk alive.
-        unsafe { self.place.chunk.as_ref() }.driver.upgrade()
+        unsafe { self.slot_ref.chunk.as_ref() }.driver.upgrade()
     }
 
     /// Whether nobody has sent the request yet.
@@ -284,12 +284,12 @@ impl Handle {
     /// later one.
     pub(crate) fn sent_on(&self) -> u32 {
         // SAFETY: this handle's reference keeps the chunk alive.
-        unsafe { self.place.chunk.as_ref() }.sent_on.load(Ordering::Acquire)
+        unsafe { self.slot_ref.chunk.as_ref() }.sent_on.load(Ordering::Acquire)
     }
 
     /// Which command it is for.
     pub(crate) fn name(&self) -> Name {
-        self.place.name()
+        self.slot_ref.name()
     }
 
     /// Why it is of no use to wait, if it is of none: nobody has sent the request, or the answer goes to another process.
@@ -305,7 +305,7 @@ impl Handle {
     /// What is said to a caller who waits no longer.
     #[cold]
     pub(crate) fn given_up(&self) -> Error {
-        let name = self.place.name();
+        let name = self.slot_ref.name();
         self.driver().map_or_else(|| unanswered(name), |driver| driver.given_up(name))
     }
 
@@ -319,8 +319,8 @@ impl Handle {
         // this end takes it exactly once, because it is consumed here without running its `Drop`.
         // Its reference goes with it.
         let payload = unsafe {
-            let payload = (*this.place.slot().payload.get()).assume_init_read();
-            release(this.place.chunk, 1);
+            let payload = (*this.slot_ref.slot().payload.get()).assume_init_read();
+            release(this.slot_ref.chunk, 1);
             payload
         };
         Ok(payload)
@@ -332,7 +332,7 @@ impl Handle {
         if !self.recall() {
             return Poll::Ready(());
         }
-        let slot = self.place.slot();
+        let slot = self.slot_ref.slot();
         // SAFETY: the state is `EMPTY`, which gives the waker to this end until it stores `WAITING`.
         let waker = unsafe { &mut *slot.waker.get() };
         match waker {
@@ -353,10 +353,10 @@ impl Handle {
     /// Lets go, but asks that an error be reported. Gives the answer if it is there already.
     pub(crate) fn forget(mut self) -> Option<Payload> {
         if self.recall() && self.leave(FORGOTTEN) {
-            let place = ManuallyDrop::new(self).place;
+            let slot_ref = ManuallyDrop::new(self).slot_ref;
             // SAFETY: this end's reference, which nobody uses any more. The end is not dropped but released: from here on a
             // `DONE` no longer means that the payload is its own.
-            unsafe { release(place.chunk, 1) };
+            unsafe { release(slot_ref.chunk, 1) };
             return None;
         }
         self.take().ok()
@@ -365,7 +365,7 @@ impl Handle {
     /// Takes the waker back, if one is out. False when the slot is done.
     fn recall(&mut self) -> bool {
         loop {
-            match self.place.slot().state.compare_exchange(WAITING, EMPTY, Ordering::Acquire, Ordering::Acquire) {
+            match self.slot_ref.slot().state.compare_exchange(WAITING, EMPTY, Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => return true,
                 Err(CALLING) => std::thread::yield_now(),
                 Err(state) => return state != DONE,
@@ -375,7 +375,7 @@ impl Handle {
 
     /// Moves an `EMPTY` slot to a final state of this end. False when the slot is done.
     fn leave(&mut self, state: u8) -> bool {
-        let slot = self.place.slot();
+        let slot = self.slot_ref.slot();
         // SAFETY: the state is `EMPTY` or `DONE`, and in both the waker is this end's: the target takes it only when it
         // finds `WAITING`.
         unsafe { *slot.waker.get() = None };
@@ -387,16 +387,16 @@ impl Drop for Handle {
     fn drop(&mut self) {
         if self.is_done() || !self.recall() || !self.leave(DROPPED) {
             // SAFETY: the slot is `DONE`, so the payload is stored and belongs to this end.
-            unsafe { (*self.place.slot().payload.get()).assume_init_drop() };
+            unsafe { (*self.slot_ref.slot().payload.get()).assume_init_drop() };
         }
         // SAFETY: this end's reference, which nobody uses any more.
-        unsafe { release(self.place.chunk, 1) };
+        unsafe { release(self.slot_ref.chunk, 1) };
     }
 }
 
 /// The connection's end. It is completed, or it completes itself with an error when it is dropped.
 pub(crate) struct Target {
-    place: Place,
+    slot_ref: SlotRef,
 }
 
 // SAFETY: as for `Handle`: the state byte gives each end its cells in turn.
@@ -406,22 +406,22 @@ impl Target {
     /// The request, and with it its neighbours', is being sent on this connection: its answer may be waited for.
     pub(crate) fn mark_sent(&self, connection: u32) {
         // SAFETY: this target's reference keeps the chunk alive.
-        unsafe { self.place.chunk.as_ref() }.sent_on.store(connection, Ordering::Release);
+        unsafe { self.slot_ref.chunk.as_ref() }.sent_on.store(connection, Ordering::Release);
     }
 
     /// Which command it is for.
     pub(crate) fn name(&self) -> Name {
-        self.place.name()
+        self.slot_ref.name()
     }
 
     /// Whether nobody waits for the answer any more.
     pub(crate) fn is_abandoned(&self) -> bool {
-        matches!(self.place.slot().state.load(Ordering::Relaxed), DROPPED | FORGOTTEN)
+        matches!(self.slot_ref.slot().state.load(Ordering::Relaxed), DROPPED | FORGOTTEN)
     }
 
     /// The waker of the task that waits for the answer, if a task does. Woken by it, the task comes and leaves another.
     pub(crate) fn call(&self) -> Option<Waker> {
-        let slot = self.place.slot();
+        let slot = self.slot_ref.slot();
         slot.state.compare_exchange(WAITING, CALLING, Ordering::Acquire, Ordering::Relaxed).ok()?;
         if !slot.is_task.load(Ordering::Relaxed) {
             slot.state.store(WAITING, Ordering::Release);
@@ -436,11 +436,11 @@ impl Target {
     /// Stores the answer. The wake-up, if any, happens when `done` is finished.
     #[inline]
     pub(crate) fn complete(self, payload: Payload, done: &mut Completions) {
-        let place = ManuallyDrop::new(self).place;
+        let slot_ref = ManuallyDrop::new(self).slot_ref;
         // SAFETY: this is the slot's target, which is consumed, and its reference goes to `done`.
         unsafe {
-            settle(&place, payload, done);
-            done.give_back(place.chunk);
+            settle(&slot_ref, payload, done);
+            done.give_back(slot_ref.chunk);
         }
     }
 }
@@ -451,8 +451,8 @@ impl Drop for Target {
         let payload = Payload::Failed(Error::closed("it was dropped before it was sent"));
         // SAFETY: this is the slot's target, which ends, and its reference with it.
         unsafe {
-            settle(&self.place, payload, &mut done);
-            release(self.place.chunk, 1);
+            settle(&self.slot_ref, payload, &mut done);
+            release(self.slot_ref.chunk, 1);
         }
     }
 }
@@ -462,8 +462,8 @@ impl Drop for Target {
 /// # Safety
 /// The caller is the slot's target, and does this once.
 #[inline]
-unsafe fn settle(place: &Place, payload: Payload, done: &mut Completions) {
-    let slot = place.slot();
+unsafe fn settle(slot_ref: &SlotRef, payload: Payload, done: &mut Completions) {
+    let slot = slot_ref.slot();
     // SAFETY: before `DONE` the payload belongs to the target, which the caller is.
     unsafe { (*slot.payload.get()).write(payload) };
     match slot.state.swap(DONE, Ordering::AcqRel) {

@@ -24,14 +24,14 @@ pub(crate) const IS_SYNCED: &[u8] = b"*2\r\n:1\r\n:0\r\n";
 
 /// What a message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Told {
+struct SyncMessage {
     /// The replies so far show nothing that stands behind this offset.
     shown: i64,
     /// The disk has everything up to this offset; none where nobody will ever know.
     synced: Option<i64>,
 }
 
-impl Told {
+impl SyncMessage {
     fn of(message: &[u8]) -> Option<Self> {
         let Ok((Frame::Push(mut items), _)) = decode(message) else { return None };
         match (items.next()?.ok()?, items.next()?.ok()?, items.next()?.ok()?) {
@@ -98,7 +98,7 @@ impl Synced {
 
     /// A message has come. All who wait have their replies, so it covers those that were not covered yet.
     pub(crate) fn told(&mut self, message: &[u8], done: &mut Completions) {
-        let Some(told) = Told::of(message) else { return };
+        let Some(told) = SyncMessage::of(message) else { return };
         let Some(synced) = told.synced else {
             let error = Error::new(
                 ErrorKind::Server,

@@ -19,8 +19,13 @@ impl Driver for Nobody {
 }
 
 /// Who is pushed on in vain.
+pub(crate) fn driver() -> Arc<dyn Driver> {
+    Arc::new(Nobody)
+}
+
+/// The same, gone.
 pub(crate) fn nobody() -> Weak<dyn Driver> {
-    Arc::downgrade(&(Arc::new(Nobody) as Arc<dyn Driver>))
+    Arc::downgrade(&driver())
 }
 
 /// Where replies land that nobody pushes on.

@@ -4,17 +4,18 @@ use std::time::{Duration, Instant};
 
 use sleeve_wire::frame::Frame;
 
-use super::reply_reader::Intake;
+use super::reply_reader::ReplyReader;
+use super::slot::Completions;
 use super::testing::source;
 use super::timeout::Situation;
 use super::transaction_state::{Check, Watch};
 use super::*;
-use crate::config::Endpoint;
+use crate::config::{Endpoint, Resend};
 use crate::error::Effect;
 use crate::request::name::Name;
 
-fn unnamed(bytes: &[u8]) -> Written<'_> {
-    Written { bytes, name: Name::UNKNOWN }
+fn unnamed(bytes: &[u8]) -> EncodedRequest<'_> {
+    EncodedRequest { bytes, name: Name::UNKNOWN }
 }
 
 fn situation() -> Situation<'static> {
@@ -51,7 +52,7 @@ fn bulk(length: usize) -> Vec<u8> {
 fn large_replies_come_whole_in_reads_of_bounded_length() {
     let lengths = [3, 700_000, 5, 0, 300_000, 300_000, 250_000, 1, 3_000_000, 2_000_000, 7];
     let lengths = if cfg!(miri) { &[3, 300_000, 5][..] } else { &lengths };
-    let (mut pipe, mut intake, mut done) = (pipe(), Intake::default(), Completions::default());
+    let (mut pipe, mut reply_reader, mut done) = (pipe(), ReplyReader::default(), Completions::default());
     pipe.connect();
     let handles: Vec<Handle> = lengths.iter().map(|_| pipe.push(0, unnamed(b"*1\r\n$1\r\nA\r\n"), 0)).collect();
     lend_all(&mut pipe);
@@ -59,14 +60,14 @@ fn large_replies_come_whole_in_reads_of_bounded_length() {
     let bytes = replies.join(&b">1\r\n+message\r\n"[..]);
     let mut rest = bytes.as_slice();
     while !rest.is_empty() {
-        let room = intake.room();
+        let room = reply_reader.room();
         assert!((1..=320 * 1024).contains(&room.len()), "{}", room.len());
         let count = room.len().min(rest.len());
         room[..count].copy_from_slice(&rest[..count]);
         rest = &rest[count..];
-        let replies = intake.filled(count).expect("they are replies");
-        assert!(pipe.take(replies, &mut intake.pending));
-        assert!(intake.deliver(&mut done).expect("they are asked for").is_none());
+        let replies = reply_reader.filled(count).expect("they are replies");
+        assert!(pipe.take(replies, &mut reply_reader.pending));
+        assert!(reply_reader.deliver(&mut done).expect("they are asked for").is_none());
     }
     for (handle, reply) in handles.into_iter().zip(&replies) {
         let payload = handle.take().ok().expect("it is done");
@@ -78,12 +79,12 @@ fn large_replies_come_whole_in_reads_of_bounded_length() {
 #[test]
 fn a_long_transaction_is_answered_when_all_its_replies_have_come() {
     let count = if cfg!(miri) { 200 } else { 40_000 };
-    let (mut pipe, mut intake, mut done) = (pipe(), Intake::default(), Completions::default());
+    let (mut pipe, mut reply_reader, mut done) = (pipe(), ReplyReader::default(), Completions::default());
     pipe.connect();
     let before = pipe.push(0, unnamed(b"A"), 0);
     let (targets, handles): (Vec<_>, Vec<_>) = (0..count).map(|_| pipe.source.pair(Name::UNKNOWN)).unzip();
     let (outcome, told) = pipe.source.pair(Name::UNKNOWN);
-    pipe.push_exchange(Exchange::new(targets, outcome, None), 3, b"X", 0);
+    pipe.push_transaction(TransactionState::new(targets, outcome, None), 3, b"X", 0);
     let after = pipe.push(3, unnamed(b"B"), 0);
     lend_all(&mut pipe);
     let execution = [format!("*{count}\r\n").into_bytes(), b":1\r\n".repeat(count)].concat();
@@ -92,15 +93,15 @@ fn a_long_transaction_is_answered_when_all_its_replies_have_come() {
     let mut rest = replies.as_slice();
     while !rest.is_empty() {
         assert_eq!(told.is_done(), rest.len() <= 7, "{} bytes are to come", rest.len());
-        let room = intake.room();
+        let room = reply_reader.room();
         let length = room.len().min(rest.len()).min(10_007);
         room[..length].copy_from_slice(&rest[..length]);
         rest = &rest[length..];
-        let replies = intake.filled(length).expect("they are replies");
-        assert!(pipe.take(replies, &mut intake.pending));
-        assert!(intake.deliver(&mut done).expect("they are asked for").is_none());
+        let replies = reply_reader.filled(length).expect("they are replies");
+        assert!(pipe.take(replies, &mut reply_reader.pending));
+        assert!(reply_reader.deliver(&mut done).expect("they are asked for").is_none());
     }
-    assert!(pipe.is_idle() && intake.pending.is_empty() && handles.iter().all(Handle::is_done));
+    assert!(pipe.is_idle() && reply_reader.pending.is_empty() && handles.iter().all(Handle::is_done));
     for (handle, reply) in [(before, Frame::Bulk(b"a")), (told, Frame::Integer(1)), (after, Frame::Bulk(b"b"))] {
         assert_eq!(handle.take().ok().expect("it is done").frame(), Ok(reply));
     }
@@ -179,7 +180,7 @@ fn what_is_told_at_its_own_deadline_moves_nothing_until_it_may_leave_or_is_much(
     let (first, _) = pipe.push_due(5, unnamed(b"FIRST"), 40);
     _ = pipe.push(5, unnamed(&many), 33);
     assert!(pipe.expire_due(41, &situation(), &mut done) && effect(first) == Effect::None);
-    pipe.cut(VecDeque::new(), true);
+    pipe.cut(VecDeque::new(), Resend::Reads);
     pipe.expire(0, &situation(), &mut done);
     pipe.connect();
     assert_eq!(lend_all(&mut pipe), select(5) + &String::from_utf8_lossy(&many));
@@ -187,17 +188,17 @@ fn what_is_told_at_its_own_deadline_moves_nothing_until_it_may_leave_or_is_much(
 
 #[test]
 fn who_was_told_leaves_all_his_replies_in_their_place() {
-    let (mut pipe, mut intake, mut done) = (pipe(), Intake::default(), Completions::default());
+    let (mut pipe, mut reply_reader, mut done) = (pipe(), ReplyReader::default(), Completions::default());
     pipe.connect();
     // As ASKING and a request that was told that its time is up.
     pipe.gather(Asker::Nobody, 2, 0, b"TOLD", Time::Issued(0));
     let next = pipe.push(0, unnamed(b"NEXT"), 0);
     lend_all(&mut pipe);
     let replies = b"+OK\r\n:7\r\n:8\r\n";
-    intake.room()[..replies.len()].copy_from_slice(replies);
-    let count = intake.filled(replies.len()).expect("they are replies");
-    assert!(pipe.take(count, &mut intake.pending));
-    assert!(intake.deliver(&mut done).expect("they are in order").is_none());
+    reply_reader.room()[..replies.len()].copy_from_slice(replies);
+    let count = reply_reader.filled(replies.len()).expect("they are replies");
+    assert!(pipe.take(count, &mut reply_reader.pending));
+    assert!(reply_reader.deliver(&mut done).expect("they are in order").is_none());
     let payload = next.take().ok().expect("it is answered");
     assert_eq!(payload.frame().expect("a reply"), Frame::Integer(8));
 }
@@ -228,10 +229,10 @@ fn what_was_gathered_before_it_came_is_told_by_its_own_time() {
 }
 
 /// A transaction that looks at a key first, and the end that is told its outcome.
-fn with_condition(pipe: &mut Pipe) -> (Exchange, Handle) {
+fn with_condition(pipe: &mut Pipe) -> (TransactionState, Handle) {
     let (outcome, told) = pipe.source.pair(Name::UNKNOWN);
     let watch = Watch { request: b"W".to_vec(), checks: vec![Check::Exists(true)], execution: b"X".to_vec() };
-    (Exchange::new(Vec::new(), outcome, Some(watch)), told)
+    (TransactionState::new(Vec::new(), outcome, Some(watch)), told)
 }
 
 #[test]
@@ -246,7 +247,7 @@ fn nothing_that_was_told_is_sent_again_or_waited_for_when_the_connection_is_lost
     pipe.expire_due(11, &situation(), &mut done);
     assert_eq!(effect(due), Effect::Unknown);
     let behind = pipe.push(5, unnamed(b"BEHIND"), 20);
-    assert!(pipe.cut(VecDeque::new(), true).is_empty(), "none had left whole");
+    assert!(pipe.cut(VecDeque::new(), Resend::Reads).is_empty(), "none had left whole");
     assert_eq!(pipe.oldest_ms(), Some(0), "nobody else is told before");
     pipe.expire(5, &situation(), &mut done);
     assert_eq!(effect(old), Effect::None);
@@ -259,13 +260,13 @@ fn nothing_that_was_told_is_sent_again_or_waited_for_when_the_connection_is_lost
 fn a_transaction_that_was_told_does_not_begin_again_on_the_next_connection() {
     let (mut pipe, mut done) = (pipe(), Completions::default());
     pipe.connect();
-    let (exchange, told) = with_condition(&mut pipe);
-    pipe.push_exchange(exchange, 0, b"W", 0);
+    let (transaction, told) = with_condition(&mut pipe);
+    pipe.push_transaction(transaction, 0, b"W", 0);
     assert_eq!(lend_all(&mut pipe), "W");
     let next = pipe.push(0, unnamed(b"N"), 5);
     pipe.expire(1, &situation(), &mut done);
     assert_eq!(effect(told), Effect::Unknown);
-    pipe.cut(VecDeque::new(), true);
+    pipe.cut(VecDeque::new(), Resend::Reads);
     pipe.connect();
     assert_eq!(lend_all(&mut pipe), "N");
     assert!(!next.is_done());
@@ -275,15 +276,17 @@ fn a_transaction_that_was_told_does_not_begin_again_on_the_next_connection() {
 fn a_transaction_that_is_not_executed_in_time_releases_its_keys() {
     let mut pipe = pipe();
     pipe.connect();
-    let (exchange, told) = with_condition(&mut pipe);
-    pipe.push_exchange(exchange, 2, b"W", 0);
+    let (transaction, told) = with_condition(&mut pipe);
+    pipe.push_transaction(transaction, 2, b"W", 0);
     assert_eq!(lend_all(&mut pipe), "*2\r\n$6\r\nSELECT\r\n$1\r\n2\r\nW");
     let (mut pending, mut done) = (VecDeque::new(), Completions::default());
     assert!(pipe.take(3, &mut pending));
-    let Some(Entry { asker: Asker::Exchange(mut exchange), .. }) = pending.pop_front() else { panic!("no exchange") };
-    exchange.accept(b"+OK\r\n", &mut done);
-    exchange.accept(b":1\r\n", &mut done);
-    let (asker, request, time) = (Asker::Exchange(exchange), b"X".to_vec(), Time::Issued(1));
+    let Some(Entry { asker: Asker::Transaction(mut transaction), .. }) = pending.pop_front() else {
+        panic!("no transaction")
+    };
+    transaction.accept(b"+OK\r\n", &mut done);
+    transaction.accept(b":1\r\n", &mut done);
+    let (asker, request, time) = (Asker::Transaction(transaction), b"X".to_vec(), Time::Issued(1));
     pipe.resume(asker, 2, 2, request, time);
     pipe.expire(2, &situation(), &mut done);
     assert_eq!(effect(told), Effect::None);

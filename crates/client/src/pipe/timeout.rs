@@ -69,8 +69,11 @@ impl Situation<'_> {
             (Phase::Connecting, Some(trouble)) => {
                 return format!("it waited for a connection: {trouble}");
             }
-            (Phase::Sending, _) => "it waited to be sent",
-            (Phase::Travelling, _) => "it waited to be sent or for its reply",
+            (Phase::Sending | Phase::Travelling, Some(refusal)) => {
+                return format!("it waited to be sent again, because the server said: {refusal}");
+            }
+            (Phase::Sending, None) => "it waited to be sent",
+            (Phase::Travelling, None) => "it waited to be sent or for its reply",
             (Phase::Answering, _) => "it waited for its reply",
         };
         self.facts(phase).map_or_else(|| what.to_owned(), |facts| format!("{what} ({facts})"))
@@ -153,7 +156,7 @@ impl Pipe {
             let counted = if entry.was_told() { &mut self.dead } else { &mut self.queued };
             *counted -= entry.length;
             verdict.tell(&mut entry.asker, phase, done);
-            self.unwatches |= matches!(&entry.asker, Asker::Exchange(exchange) if exchange.has_watched());
+            self.unwatches |= matches!(&entry.asker, Asker::Transaction(transaction) if transaction.has_watched());
         }
         self.timeouts += verdict.told;
         if removed {

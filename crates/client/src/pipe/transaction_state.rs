@@ -47,13 +47,13 @@ pub(crate) struct Watch {
 
 /// What the pipe does after a reply.
 pub(crate) enum Step {
-    /// More replies belong to this exchange.
+    /// More replies belong to this transaction.
     More,
     /// This was the last one.
     Done,
     /// The looks hold: this goes out next, and answers to it come back here.
     Execute(Vec<u8>),
-    /// The exchange is over, and the watched keys are to be released.
+    /// The transaction is over, and the watched keys are to be released.
     Release,
 }
 
@@ -64,7 +64,7 @@ enum Phase {
 }
 
 /// One transaction between its first request and its last reply.
-pub(crate) struct Exchange {
+pub(crate) struct TransactionState {
     phase: Phase,
     watch: Option<Watch>,
     /// The commands that still wait for their answers, and the transaction as a whole.
@@ -74,13 +74,17 @@ pub(crate) struct Exchange {
     received: usize,
     /// Why the looks do not hold; the inner `None` stands for a condition that is simply false.
     verdict: Option<Option<Error>>,
+    /// Why the server did not queue a command that it may take later, or another server may. EXEC fails then, and does not say
+    /// why.
+    turned_away: Option<Error>,
 }
 
-impl Exchange {
+impl TransactionState {
     pub(crate) fn new(commands: Vec<Target>, outcome: Target, watch: Option<Watch>) -> Self {
         let phase = if watch.is_some() { Phase::Watching } else { Phase::Executing };
         let commands = commands.into_iter().map(Some).collect();
-        Self { phase, watch, commands, outcome: Some(outcome), received: 0, verdict: None }
+        let (verdict, turned_away) = (None, None);
+        Self { phase, watch, commands, outcome: Some(outcome), received: 0, verdict, turned_away }
     }
 
     /// How many replies this phase takes.
@@ -122,7 +126,7 @@ impl Exchange {
         let watch = self.watch.as_ref()?;
         self.phase = Phase::Watching;
         self.received = 0;
-        self.verdict = None;
+        (self.verdict, self.turned_away) = (None, None);
         Some(watch.request.clone())
     }
 
@@ -197,7 +201,11 @@ impl Exchange {
             && matches!(reply.first(), Some(b'-' | b'!'))
             && let Some(target) = self.commands.get_mut(index).and_then(Option::take)
         {
-            target.complete(Payload::of(reply), done);
+            let refusal = Payload::of(reply);
+            if self.turned_away.is_none() {
+                self.turned_away = refusal.clone().into_error().filter(|error| error.effect() == Effect::Refused);
+            }
+            target.complete(refusal, done);
         }
         Step::More
     }
@@ -218,7 +226,10 @@ impl Exchange {
                 self.settle(Payload::of(b":1\r\n"), done);
             }
             Ok((Frame::Null, _)) => self.abort("a watched key was changed before the transaction was executed", done),
-            Ok((Frame::Error(text), _)) => self.fail(&Error::server(text), done),
+            Ok((Frame::Error(text), _)) => {
+                let turned_away = self.turned_away.take().filter(|_| text.starts_with(b"EXECABORT"));
+                self.fail(&turned_away.unwrap_or_else(|| Error::server(text)), done);
+            }
             Ok(_) => self.fail(&Error::protocol("EXEC was answered with another type"), done),
             Err(error) => self.fail(&Error::protocol(error), done),
         }

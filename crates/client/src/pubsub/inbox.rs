@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::news::News;
+use super::event::SubscriptionEvent;
 use crate::error::Error;
 use crate::process::wake::wake_all;
-use crate::reactor::Bell;
+use crate::reactor::TaskWaker;
 
 /// Messages that wait for their reader, up to a bound.
 pub(crate) struct Inbox {
@@ -20,12 +20,12 @@ pub(crate) struct Inbox {
     changed: Condvar,
     bytes_max: usize,
     /// Of the task, which waits while it is full.
-    bell: Bell,
+    task_waker: TaskWaker,
 }
 
 #[derive(Default)]
 struct State {
-    news: VecDeque<News>,
+    events: VecDeque<SubscriptionEvent>,
     bytes: usize,
     wakers: Vec<Waker>,
     /// Nothing will come any more, and why.
@@ -34,8 +34,8 @@ struct State {
     begun: bool,
     /// Nobody reads any more.
     dropped: bool,
-    /// Rung when it has begun or ended, for those who wait for that in async code.
-    bells: Vec<Bell>,
+    /// Woken when it has begun or ended, for those who wait for that in async code.
+    task_wakers: Vec<TaskWaker>,
 }
 
 impl State {
@@ -46,21 +46,21 @@ impl State {
 }
 
 impl Inbox {
-    pub(crate) fn new(bytes_max: usize, bell: Bell) -> Self {
-        Self { state: Mutex::default(), changed: Condvar::new(), bytes_max, bell }
+    pub(crate) fn new(bytes_max: usize, task_waker: TaskWaker) -> Self {
+        Self { state: Mutex::default(), changed: Condvar::new(), bytes_max, task_waker }
     }
 
-    /// Whether nothing may be left at present. When that is no longer so, the bell rings.
+    /// Whether nothing may be left at present. When that is no longer so, the task is woken.
     pub(crate) fn is_full(&self) -> bool {
         let state = self.state.lock();
         state.bytes > self.bytes_max && !state.dropped
     }
 
     /// Leaves something for the readers; false when nobody reads any more.
-    pub(crate) fn put(&self, news: News) -> bool {
+    pub(crate) fn put(&self, event: SubscriptionEvent) -> bool {
         let mut state = self.state.lock();
-        state.bytes += weight(&news);
-        state.news.push_back(news);
+        state.bytes += weight(&event);
+        state.events.push_back(event);
         let is_wanted = !state.dropped;
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
@@ -73,7 +73,7 @@ impl Inbox {
     pub(crate) fn begin(&self) {
         let mut state = self.state.lock();
         state.begun = true;
-        state.bells.drain(..).for_each(Bell::ring);
+        state.task_wakers.drain(..).for_each(TaskWaker::wake);
         self.changed.notify_all();
     }
 
@@ -81,7 +81,7 @@ impl Inbox {
     pub(crate) fn end(&self, error: Error) {
         let mut state = self.state.lock();
         state.ended.get_or_insert(error);
-        state.bells.drain(..).for_each(Bell::ring);
+        state.task_wakers.drain(..).for_each(TaskWaker::wake);
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
         self.changed.notify_all();
@@ -91,7 +91,7 @@ impl Inbox {
     /// Nobody reads any more.
     pub(crate) fn abandon(&self) {
         self.state.lock().dropped = true;
-        self.bell.ring();
+        self.task_waker.wake();
     }
 
     /// Whether nobody reads any more.
@@ -110,18 +110,18 @@ impl Inbox {
         }
     }
 
-    /// Whether all names are confirmed, once that is known; until then the bell is rung when it may be.
-    pub(crate) fn look_begun(&self, bell: Bell) -> Option<Result<(), Error>> {
+    /// Whether all names are confirmed, once that is known; until then the task is woken when it may be.
+    pub(crate) fn look_begun(&self, task_waker: TaskWaker) -> Option<Result<(), Error>> {
         let mut state = self.state.lock();
         let begun = state.beginning();
         if begun.is_none() {
-            state.bells.push(bell);
+            state.task_wakers.push(task_waker);
         }
         begun
     }
 
     /// The next, or none when the time is up; forever without a time.
-    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<Option<News>, Error> {
+    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<Option<SubscriptionEvent>, Error> {
         let mut state = self.state.lock();
         loop {
             if let Some(taken) = self.take(&mut state) {
@@ -138,7 +138,7 @@ impl Inbox {
     }
 
     /// The next, if it is there; else this waker is woken when it is.
-    pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<News, Error>> {
+    pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<SubscriptionEvent, Error>> {
         let mut state = self.state.lock();
         let taken = self.take(&mut state);
         if taken.is_none() && !state.wakers.iter().any(|known| known.will_wake(waker)) {
@@ -147,24 +147,24 @@ impl Inbox {
         taken
     }
 
-    fn take(&self, state: &mut State) -> Option<Result<News, Error>> {
-        match state.news.pop_front() {
-            Some(news) => {
+    fn take(&self, state: &mut State) -> Option<Result<SubscriptionEvent, Error>> {
+        match state.events.pop_front() {
+            Some(event) => {
                 let was_full = state.bytes > self.bytes_max;
-                state.bytes -= weight(&news);
+                state.bytes -= weight(&event);
                 if was_full && state.bytes <= self.bytes_max {
-                    self.bell.ring();
+                    self.task_waker.wake();
                 }
-                Some(Ok(news))
+                Some(Ok(event))
             }
             None => state.ended.clone().map(Err),
         }
     }
 }
 
-fn weight(news: &News) -> usize {
-    match news {
-        News::Message(message) => 64 + message.channel.len() + message.payload.len(),
-        News::Resumed => 64,
+fn weight(event: &SubscriptionEvent) -> usize {
+    match event {
+        SubscriptionEvent::Message(message) => 64 + message.channel.len() + message.payload.len(),
+        SubscriptionEvent::Resumed => 64,
     }
 }

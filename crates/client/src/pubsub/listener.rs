@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use sleeve_wire::frame::Scanner;
 
+use super::event;
+use super::event::{PubSubFrame, SubscriptionEvent};
 use super::inbox::Inbox;
 use super::names::Verb;
-use super::news;
-use super::news::{News, Word};
-use super::wanted::{Progress, Wanted};
+use super::wanted::{Progress, WantedNames};
 use crate::config::Config;
 use crate::connect::attempt::Attempt;
 use crate::connect::refusal::Refusal;
@@ -21,62 +21,62 @@ use crate::connect::sentinel::search::reach;
 use crate::connect::sentinel::service::Follower;
 use crate::connect::socket::Socket;
 use crate::connect::talk::send_all;
-use crate::connection::probe::Vitals;
-use crate::connection::silence::{Advice, Flight, Vigil};
+use crate::connection::probe::ServerHealth;
+use crate::connection::silence::{Advice, InFlight, SilenceWatch};
 use crate::error::{Error, ErrorKind};
 use crate::process::fork::Process;
 use crate::reactor;
-use crate::reactor::Bell;
-use crate::reactor::post::{Post, Watch};
+use crate::reactor::TaskWaker;
+use crate::reactor::task_context::{TaskContext, WatchedStream};
 use crate::route::cluster::Cluster;
 use crate::route::cluster::slots::slot_of;
 
 /// What a reader of a connection shares with the subscription.
 pub(crate) struct Listener {
     pub(crate) config: Config,
-    pub(crate) place: Place,
+    pub(crate) upstream: Upstream,
     pub(crate) inbox: Inbox,
-    pub(crate) bell: Bell,
+    pub(crate) task_waker: TaskWaker,
     /// What it is subscribed to, and who waits until it is.
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: WantedNames,
     /// Where it was made, and where alone it may be read.
     pub(crate) process: Process,
 }
 
 /// Where it listens.
-pub(crate) enum Place {
+pub(crate) enum Upstream {
     /// At this server, of which all of a client's connections know this.
-    Server(Arc<Vitals>),
+    Server(Arc<ServerHealth>),
     /// At a node of a cluster: any, or the owner of the slot in which shard channels lie.
     Cluster(Arc<Cluster>),
 }
 
 impl Listener {
     /// Which server is listened to now, and what is known of it.
-    fn server(&self) -> Result<(Config, Arc<Vitals>), Error> {
-        match &self.place {
-            Place::Server(vitals) => Ok((self.config.clone(), Arc::clone(vitals))),
-            Place::Cluster(cluster) => cluster.place(self.wanted.shard_channel().as_deref().map(slot_of)),
+    fn server(&self) -> Result<(Config, Arc<ServerHealth>), Error> {
+        match &self.upstream {
+            Upstream::Server(health) => Ok((self.config.clone(), Arc::clone(health))),
+            Upstream::Cluster(cluster) => cluster.place(self.wanted.shard_channel().as_deref().map(slot_of)),
         }
     }
 
     /// Whoever tells where the server is, if somebody does.
-    fn follower(&self, bell: Bell) -> Option<Follower> {
-        match &self.place {
-            Place::Server(vitals) => vitals.follow(bell),
-            Place::Cluster(_) => None,
+    fn follower(&self, task_waker: TaskWaker) -> Option<Follower> {
+        match &self.upstream {
+            Upstream::Server(health) => health.follow(task_waker),
+            Upstream::Cluster(_) => None,
         }
     }
 
     /// Whether a server's refusal says that somebody else is to be asked, or the same later.
     fn is_elsewhere(&self, error: &Error) -> bool {
-        matches!(self.place, Place::Cluster(_))
+        matches!(self.upstream, Upstream::Cluster(_))
             && matches!(error.code(), Some("MOVED" | "ASK" | "CLUSTERDOWN" | "LOADING"))
     }
 
     /// What was seen shows that the cluster has changed.
     fn doubt(&self) {
-        if let Place::Cluster(cluster) = &self.place {
+        if let Upstream::Cluster(cluster) = &self.upstream {
             cluster.doubt();
         }
     }
@@ -98,13 +98,15 @@ const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
 /// Starts the task. Should it panic, whoever reads is told so, instead of waiting for ever.
 pub(crate) fn start(listener: Arc<Listener>) -> io::Result<()> {
-    let (bell, told) = (listener.bell, Arc::clone(&listener));
-    let task = async move |post| {
-        live(&listener, &post).await;
+    let (task_waker, told) = (listener.task_waker, Arc::clone(&listener));
+    let task = async move |context| {
+        live(&listener, &context).await;
         // Nobody is left to confirm anything to who waits for it.
         listener.wanted.end(Error::unsent(ErrorKind::Closed, "the subscription was dropped"));
     };
-    reactor::start(bell, task, move |_| told.end(Error::unsent(ErrorKind::Closed, "the subscription's task panicked")))
+    reactor::start(task_waker, task, move |_| {
+        told.end(Error::unsent(ErrorKind::Closed, "the subscription's task panicked"))
+    })
 }
 
 /// Why a connection is over.
@@ -131,12 +133,12 @@ impl From<io::Error> for Cause {
     }
 }
 
-async fn live(listener: &Listener, post: &Post) {
+async fn live(listener: &Listener, context: &TaskContext) {
     let (mut has_begun, mut pause, began) = (false, listener.config.backoff_min, Instant::now());
-    let follower = listener.follower(post.bell());
+    let follower = listener.follower(context.task_waker());
     loop {
         let since = Instant::now();
-        let cause = serve(listener, post, follower.as_ref(), &mut has_begun).await;
+        let cause = serve(listener, context, follower.as_ref(), &mut has_begun).await;
         if matches!(cause, Cause::Lost(_)) {
             listener.doubt();
         }
@@ -152,7 +154,7 @@ async fn live(listener: &Listener, post: &Post) {
             Cause::Lost(_) if since.elapsed() > pause => pause = listener.config.backoff_min,
             Cause::Turned(_) | Cause::Lost(_) => pause = pause.saturating_mul(2).min(listener.config.backoff_max),
         }
-        if !rest(listener, post, pause, follower.as_ref()).await {
+        if !rest(listener, context, pause, follower.as_ref()).await {
             return;
         }
         // Elsewhere nothing has failed yet.
@@ -164,7 +166,7 @@ async fn live(listener: &Listener, post: &Post) {
 
 /// Waits before the next attempt, however often somebody changes what is wanted; no longer where the server turns out to be
 /// elsewhere. False when nobody reads any more.
-async fn rest(listener: &Listener, post: &Post, pause: Duration, follower: Option<&Follower>) -> bool {
+async fn rest(listener: &Listener, context: &TaskContext, pause: Duration, follower: Option<&Follower>) -> bool {
     // A time beyond what the machine can count is never over.
     let until = Instant::now().checked_add(pause);
     loop {
@@ -173,25 +175,25 @@ async fn rest(listener: &Listener, post: &Post, pause: Duration, follower: Optio
         }
         if until.is_some_and(|until| until <= Instant::now()) || follower.is_some_and(Follower::was_told) {
             // A pause of nothing at all leaves the others their turns.
-            post.pass().await;
+            context.yield_now().await;
             return true;
         }
-        post.wait(until).await;
+        context.wait(until).await;
     }
 }
 
 /// One connection, from its beginning to its end.
-async fn serve(listener: &Listener, post: &Post, follower: Option<&Follower>, has_begun: &mut bool) -> Cause {
-    let (config, vitals) = match listener.server() {
+async fn serve(listener: &Listener, context: &TaskContext, follower: Option<&Follower>, has_begun: &mut bool) -> Cause {
+    let (config, health) = match listener.server() {
         Ok(server) => server,
         Err(error) => return Cause::Lost(error),
     };
-    let (socket, pings) = match subscribe(listener, &config, post, follower).await {
+    let (socket, pings) = match subscribe(listener, &config, context, follower).await {
         Ok(subscribed) => subscribed,
         Err(_) if listener.inbox.is_abandoned() => return Cause::Abandoned,
         Err(cause) => return cause,
     };
-    let watch = match post.watch(&*socket) {
+    let watch = match context.watch(&*socket) {
         Ok(watch) => watch,
         Err(error) => return error.into(),
     };
@@ -199,8 +201,8 @@ async fn serve(listener: &Listener, post: &Post, follower: Option<&Follower>, ha
         listener,
         socket: &socket,
         watch,
-        post,
-        vigil: Vigil::new(&config, &vitals),
+        context,
+        silence_watch: SilenceWatch::new(&config, &health),
         pings,
         asked: false,
         received_total: 0,
@@ -217,14 +219,14 @@ async fn serve(listener: &Listener, post: &Post, follower: Option<&Follower>, ha
 async fn subscribe(
     listener: &Listener,
     config: &Config,
-    post: &Post,
+    context: &TaskContext,
     follower: Option<&Follower>,
 ) -> Result<(Arc<Socket>, bool), Cause> {
     let mut tick = || (!listener.inbox.is_abandoned()).then_some(Duration::MAX);
     let mut attempt = Attempt::new(listener.config.connect_timeout, &mut tick);
-    let (socket, greeting) = reach(follower, config, post, &mut attempt).await?;
+    let (socket, greeting) = reach(follower, config, context, &mut attempt).await?;
     let request = listener.wanted.restart().map_err(Cause::Refused)?;
-    send_all(&post.watch(&*socket)?, &request, post, &mut attempt).await?;
+    send_all(&context.watch(&*socket)?, &request, context, &mut attempt).await?;
     Ok((socket, greeting.pings))
 }
 
@@ -232,9 +234,9 @@ async fn subscribe(
 struct Reader<'a> {
     listener: &'a Listener,
     socket: &'a Socket,
-    watch: Watch<&'a Socket>,
-    post: &'a Post,
-    vigil: Vigil,
+    watch: WatchedStream<&'a Socket>,
+    context: &'a TaskContext,
+    silence_watch: SilenceWatch,
     pings: bool,
     /// Whether the server was asked whether it is still there, and has not said anything since.
     asked: bool,
@@ -277,7 +279,7 @@ impl Reader<'_> {
             let mut start = 0;
             while let Some(length) = scanner.scan(received.get(start..).unwrap_or_default()).map_err(broken)? {
                 while listener.inbox.is_full() {
-                    self.post.wait(None).await;
+                    self.context.wait(None).await;
                 }
                 let frame = received.get(start..start + length).unwrap_or_default();
                 start += length;
@@ -286,7 +288,7 @@ impl Reader<'_> {
             received.drain(..start);
             // What comes without a pause leaves the others their turns, and lets what is to be sent be sent.
             self.prepare()?;
-            self.post.pass().await;
+            self.context.yield_now().await;
         }
     }
 
@@ -295,39 +297,39 @@ impl Reader<'_> {
         let timeout = self.prepare()?;
         self.watch.arm(!self.unsent.is_empty() || self.socket.has_residue())?;
         // A time beyond what the machine can count is never over.
-        self.post.wait(timeout.and_then(|timeout| Instant::now().checked_add(timeout))).await;
+        self.context.wait(timeout.and_then(|timeout| Instant::now().checked_add(timeout))).await;
         Ok(())
     }
 
     /// Sends what is to be sent, and says how long nothing else is to be done.
     fn prepare(&mut self) -> Result<Option<Duration>, Cause> {
         let listener = self.listener;
-        let patience = match listener.wanted.has_begun() {
+        let wait_max = match listener.wanted.has_begun() {
             true => None,
             false => Some(listener.config.connect_timeout.saturating_sub(self.confirmed_at.elapsed())),
         };
-        if patience == Some(Duration::ZERO) {
+        if wait_max == Some(Duration::ZERO) {
             let error = io::Error::new(io::ErrorKind::TimedOut, "the server did not confirm it in time");
             return Err(error.into());
         }
         let watched = self.watch()?;
         self.send()?;
         self.socket.flush()?;
-        Ok(patience.into_iter().chain(watched).min())
+        Ok(wait_max.into_iter().chain(watched).min())
     }
 
     /// Readers are told that messages may be missing, once a connection.
     fn resume(&mut self) {
         if std::mem::take(&mut self.resumes) {
-            self.listener.inbox.put(News::Resumed);
+            self.listener.inbox.put(SubscriptionEvent::Resumed);
         }
     }
 
     /// Takes what has come; an error ends the connection.
     fn take(&mut self, frame: &[u8], has_begun: &mut bool) -> Result<(), Cause> {
         let listener = self.listener;
-        match news::read(frame) {
-            Word::Confirmed(verb) => {
+        match event::read(frame) {
+            PubSubFrame::Confirmed(verb) => {
                 self.confirmed_at = Instant::now();
                 let progress = listener.wanted.confirm(verb);
                 if verb == Verb::SUnsubscribe && progress == Progress::None && listener.wanted.shard_channel().is_some()
@@ -344,14 +346,14 @@ impl Reader<'_> {
                     listener.inbox.begin();
                 }
             }
-            Word::Message(message) => {
-                if !listener.inbox.put(News::Message(message)) {
+            PubSubFrame::Message(message) => {
+                if !listener.inbox.put(SubscriptionEvent::Message(message)) {
                     return Err(Cause::Abandoned);
                 }
             }
             // Whoever it is for is asked instead; all that is wanted stays so.
-            Word::Refused(error) if listener.is_elsewhere(&error) => return Err(Cause::Lost(error)),
-            Word::Refused(error) => {
+            PubSubFrame::Refused(error) if listener.is_elsewhere(&error) => return Err(Cause::Lost(error)),
+            PubSubFrame::Refused(error) => {
                 let beginning = !listener.wanted.has_begun();
                 match listener.wanted.refuse(&error) {
                     Progress::Beginning => return Err(Cause::Refused(error)),
@@ -360,7 +362,7 @@ impl Reader<'_> {
                     _ => {}
                 }
             }
-            Word::Other => {}
+            PubSubFrame::Other => {}
         }
         Ok(())
     }
@@ -380,8 +382,8 @@ impl Reader<'_> {
 
     /// Looks whether the server is still there, and says when to look again.
     fn watch(&mut self) -> Result<Option<Duration>, Cause> {
-        let flight = if self.asked { Flight::Commands } else { Flight::Nothing };
-        match self.vigil.look(self.received_total, flight, None) {
+        let flight = if self.asked { InFlight::Commands } else { InFlight::Nothing };
+        match self.silence_watch.look(self.received_total, flight, None) {
             Advice::Sleep(time) => Ok(time),
             Advice::GiveUp(why) => Err(io::Error::other(why).into()),
             Advice::Ask => {

@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 
+#[cfg(feature = "embedded")]
+use super::embedded_listener::EmbeddedListener;
+use super::event::SubscriptionEvent;
 use super::inbox::Inbox;
 use super::listener;
-use super::listener::{Listener, Place};
+use super::listener::{Listener, Upstream};
 use super::names::{Change, Verb};
-use super::news::News;
-#[cfg(feature = "embedded")]
-use super::seat::Seat;
-use super::wanted::Wanted;
+use super::wanted::WantedNames;
 use crate::error::{Error, ErrorKind};
 use crate::process::fork::{Process, inherited};
 #[cfg(feature = "embedded")]
 use crate::process::off_thread::apart;
-use crate::reactor::Bell;
+use crate::reactor::TaskWaker;
 use crate::reactor::watcher::watch_for;
 use crate::request::{Request, ToArgs};
 use crate::route::Route;
@@ -36,12 +36,12 @@ use crate::route::embedded::Embedded;
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
-/// use sleeve::{Client, News, prelude::*};
+/// use sleeve::{Client, SubscriptionEvent, prelude::*};
 ///
 /// let client = Client::embedded();
 /// let subscription = client.subscribe(["news"])?;
 /// client.publish("news", "hello").wait()?;
-/// let Some(News::Message(message)) = subscription.recv().wait_for(std::time::Duration::from_secs(5))? else {
+/// let Some(SubscriptionEvent::Message(message)) = subscription.recv().wait_for(std::time::Duration::from_secs(5))? else {
 ///     panic!("nothing came");
 /// };
 /// assert_eq!(message.payload, b"hello");
@@ -71,12 +71,12 @@ use crate::route::embedded::Embedded;
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
-/// # use sleeve::{Client, News, prelude::*};
+/// # use sleeve::{Client, SubscriptionEvent, prelude::*};
 /// # let client = Client::embedded();
 /// let subscription = client.psubscribe("weather.*")?;
 /// client.publish("weather.rome", 31).wait()?;
-/// for news in &subscription {
-///     if let News::Message(message) = news? {
+/// for event in &subscription {
+///     if let SubscriptionEvent::Message(message) = event? {
 ///         assert_eq!(message.channel_text(), "weather.rome");
 ///         assert_eq!(message.payload_as::<i64>()?, 31);
 ///         break;
@@ -95,7 +95,7 @@ pub struct Subscription {
 enum Source {
     Remote(Arc<Listener>),
     #[cfg(feature = "embedded")]
-    Local(Arc<Seat>),
+    Local(Arc<EmbeddedListener>),
 }
 
 /// Methods that change what a subscription listens to.
@@ -132,7 +132,7 @@ impl Source {
                 None => Ok(()),
             },
             #[cfg(feature = "embedded")]
-            Self::Local(seat) => seat.change(change),
+            Self::Local(listener) => listener.change(change),
         }
     }
 
@@ -143,13 +143,14 @@ impl Source {
             Self::Remote(listener) => match Changing::begin(&listener, change)? {
                 Some(changing) => {
                     let deadline = changing.deadline;
-                    let look = move |bell, is_late| changing.listener.wanted.look(changing.number, bell, is_late);
+                    let look =
+                        move |task_waker, is_late| changing.listener.wanted.look(changing.number, task_waker, is_late);
                     watch_for(deadline, look).await
                 }
                 None => Ok(()),
             },
             #[cfg(feature = "embedded")]
-            Self::Local(seat) => apart("sleeve-subscribe", move || seat.change(change)).await,
+            Self::Local(listener) => apart("sleeve-subscribe", move || listener.change(change)).await,
         }
     }
 }
@@ -164,12 +165,12 @@ struct Changing {
 impl Changing {
     /// Asks for it; none where there is nothing to wait for.
     fn begin(listener: &Arc<Listener>, change: Change) -> Result<Option<Self>, Error> {
-        if let Place::Cluster(_) = listener.place {
+        if let Upstream::Cluster(_) = listener.upstream {
             change.check_one_slot(listener.wanted.shard_channel().as_deref())?;
         }
         let deadline = Instant::now().checked_add(listener.config.connect_timeout);
         let Some(number) = listener.wanted.change(change) else { return Ok(None) };
-        listener.bell.ring();
+        listener.task_waker.wake();
         Ok(Some(Self { listener: Arc::clone(listener), number, deadline }))
     }
 }
@@ -203,7 +204,7 @@ impl Subscription {
             Route::Local(embedded) => apart("sleeve-subscribe", move || Self::local(&embedded, first)).await,
             route => {
                 let (subscription, listener) = Self::remote(&route, first)?;
-                watch_for(None, move |bell, _| listener.inbox.look_begun(bell)).await?;
+                watch_for(None, move |task_waker, _| listener.inbox.look_begun(task_waker)).await?;
                 Ok(subscription)
             }
         }
@@ -212,8 +213,8 @@ impl Subscription {
     /// In the engine, where everything is confirmed at once.
     #[cfg(feature = "embedded")]
     fn local(embedded: &Embedded, first: Change) -> Result<Self, Error> {
-        let seat = Seat::open(embedded.engine(), first, embedded.config().queue_bytes_max)?;
-        Ok(Self::of(Source::Local(Arc::new(seat))))
+        let listener = EmbeddedListener::open(embedded.engine(), first, embedded.config().queue_bytes_max)?;
+        Ok(Self::of(Source::Local(Arc::new(listener))))
     }
 
     changes! {
@@ -239,19 +240,20 @@ impl Subscription {
     fn remote(route: &Route, first: Change) -> Result<(Self, Arc<Listener>), Error> {
         route.check_process()?;
         let (config, process) = (route.config().clone(), Process::this());
-        let place = match route {
-            Route::Remote(link) => Place::Server(link.vitals.clone()),
+        let upstream = match route {
+            Route::Remote(link) | Route::Replicated(link, _) => Upstream::Server(link.health.clone()),
             Route::Cluster(cluster) => {
                 first.check_one_slot(None)?;
-                Place::Cluster(Arc::clone(cluster))
+                Upstream::Cluster(Arc::clone(cluster))
             }
             #[cfg(feature = "embedded")]
             Route::Local(_) => return Err(Error::usage("an engine in this process has no connection")),
         };
         let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start a subscription: {error}"));
-        let bell = Bell::new().map_err(failed)?;
-        let inbox = Inbox::new(config.queue_bytes_max, bell);
-        let listener = Arc::new(Listener { config, place, inbox, bell, wanted: Wanted::new(first), process });
+        let task_waker = TaskWaker::new().map_err(failed)?;
+        let inbox = Inbox::new(config.queue_bytes_max, task_waker);
+        let listener =
+            Arc::new(Listener { config, upstream, inbox, task_waker, wanted: WantedNames::new(first), process });
         listener::start(Arc::clone(&listener)).map_err(failed)?;
         Ok((Self::of(Source::Remote(Arc::clone(&listener))), listener))
     }
@@ -270,32 +272,32 @@ impl Subscription {
     ///
     /// # Errors
     /// Why nothing will come any more.
-    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<News>, Error> {
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<SubscriptionEvent>, Error> {
         // A time beyond what the machine can count is never over.
         self.wait_until(Instant::now().checked_add(timeout))
     }
 
-    fn wait_until(&self, deadline: Option<Instant>) -> Result<Option<News>, Error> {
+    fn wait_until(&self, deadline: Option<Instant>) -> Result<Option<SubscriptionEvent>, Error> {
         match &self.source {
             Source::Remote(listener) if !listener.process.is_this() => Err(inherited()),
             Source::Remote(listener) => listener.inbox.wait(deadline),
             #[cfg(feature = "embedded")]
-            Source::Local(seat) => seat.wait(deadline),
+            Source::Local(listener) => listener.wait(deadline),
         }
     }
 
     /// For iterators and streams: an error is the last that they bring.
-    fn until_error(&self, news: Result<News, Error>) -> Option<Result<News, Error>> {
-        let had_ended = self.ended.fetch_or(news.is_err(), Ordering::Relaxed);
-        (!had_ended || news.is_ok()).then_some(news)
+    fn until_error(&self, event: Result<SubscriptionEvent, Error>) -> Option<Result<SubscriptionEvent, Error>> {
+        let had_ended = self.ended.fetch_or(event.is_err(), Ordering::Relaxed);
+        (!had_ended || event.is_ok()).then_some(event)
     }
 
-    fn poll(&self, context: &mut Context<'_>) -> Poll<Result<News, Error>> {
+    fn poll(&self, context: &mut Context<'_>) -> Poll<Result<SubscriptionEvent, Error>> {
         let polled = match &self.source {
             Source::Remote(listener) if !listener.process.is_this() => Some(Err(inherited())),
             Source::Remote(listener) => listener.inbox.poll(context.waker()),
             #[cfg(feature = "embedded")]
-            Source::Local(seat) => seat.poll(context.waker()),
+            Source::Local(listener) => listener.poll(context.waker()),
         };
         polled.map_or(Poll::Pending, Poll::Ready)
     }
@@ -319,7 +321,7 @@ impl std::fmt::Debug for Subscription {
 }
 
 impl<'a> IntoIterator for &'a Subscription {
-    type Item = Result<News, Error>;
+    type Item = Result<SubscriptionEvent, Error>;
     type IntoIter = Messages<'a>;
 
     fn into_iter(self) -> Messages<'a> {
@@ -349,7 +351,7 @@ pub struct Messages<'a> {
 }
 
 impl Iterator for Messages<'_> {
-    type Item = Result<News, Error>;
+    type Item = Result<SubscriptionEvent, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.subscription.until_error(self.subscription.recv().wait())
@@ -357,18 +359,18 @@ impl Iterator for Messages<'_> {
 }
 
 impl Stream for &Subscription {
-    type Item = Result<News, Error>;
+    type Item = Result<SubscriptionEvent, Error>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.poll(context).map(|news| self.until_error(news))
+        self.poll(context).map(|event| self.until_error(event))
     }
 }
 
 impl Stream for Subscription {
-    type Item = Result<News, Error>;
+    type Item = Result<SubscriptionEvent, Error>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.poll(context).map(|news| self.until_error(news))
+        self.poll(context).map(|event| self.until_error(event))
     }
 }
 
@@ -384,10 +386,10 @@ impl Recv<'_> {
     ///
     /// # Errors
     /// Why nothing will come any more.
-    pub fn wait(self) -> Result<News, Error> {
+    pub fn wait(self) -> Result<SubscriptionEvent, Error> {
         loop {
-            if let Some(news) = self.subscription.wait_until(None)? {
-                return Ok(news);
+            if let Some(event) = self.subscription.wait_until(None)? {
+                return Ok(event);
             }
         }
     }
@@ -396,13 +398,13 @@ impl Recv<'_> {
     ///
     /// # Errors
     /// Why nothing will come any more.
-    pub fn wait_for(self, timeout: Duration) -> Result<Option<News>, Error> {
+    pub fn wait_for(self, timeout: Duration) -> Result<Option<SubscriptionEvent>, Error> {
         self.subscription.recv_timeout(timeout)
     }
 }
 
 impl Future for Recv<'_> {
-    type Output = Result<News, Error>;
+    type Output = Result<SubscriptionEvent, Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.subscription.poll(context)

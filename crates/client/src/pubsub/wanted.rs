@@ -13,10 +13,10 @@ use parking_lot::{Condvar, Mutex};
 
 use super::names::{Change, Names, Verb};
 use crate::error::{Effect, Error, ErrorKind};
-use crate::reactor::Bell;
+use crate::reactor::TaskWaker;
 
 /// The channels that a subscription is to have, and who waits for their confirmation.
-pub(crate) struct Wanted {
+pub(crate) struct WantedNames {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -25,22 +25,22 @@ pub(crate) struct Wanted {
 struct State {
     names: Names,
     /// Changes that are not sent yet.
-    unsent: VecDeque<Asked>,
+    unsent: VecDeque<PendingChange>,
     /// Changes that are sent and not confirmed yet, the oldest first.
-    sent: VecDeque<Asked>,
+    sent: VecDeque<PendingChange>,
     /// Changes that a fresh connection makes with its first words.
-    carried: Vec<Asked>,
+    carried: Vec<PendingChange>,
     /// Those who wait, and what became of their changes.
     waiting: HashMap<u64, Option<Result<(), Error>>>,
     next: u64,
-    /// Rung at the next change of any of this, for those who wait in async code.
-    bells: Vec<Bell>,
+    /// Woken at the next change of any of this, for those who wait in async code.
+    task_wakers: Vec<TaskWaker>,
     /// Nothing is confirmed any more, and why.
     ended: Option<Error>,
 }
 
 /// A change that somebody asked for, or that begins a connection.
-struct Asked {
+struct PendingChange {
     /// Who waits for it; none where nobody does.
     number: Option<u64>,
     change: Change,
@@ -91,7 +91,7 @@ impl State {
     }
 }
 
-impl Wanted {
+impl WantedNames {
     /// Begins with these.
     pub(crate) fn new(mut first: Change) -> Self {
         let mut state = State::default();
@@ -104,7 +104,7 @@ impl Wanted {
         self.state.lock().names.shard_channels().next().cloned()
     }
 
-    /// Makes a change, and returns its number to [`wait`](Wanted::wait) with; none where there is nothing to wait for.
+    /// Makes a change, and returns its number to [`wait`](WantedNames::wait) with; none where there is nothing to wait for.
     pub(crate) fn change(&self, mut change: Change) -> Option<u64> {
         let mut state = self.state.lock();
         let added = state.names.apply(&mut change);
@@ -115,7 +115,7 @@ impl Wanted {
         state.next += 1;
         state.waiting.insert(number, None);
         let left = change.names.len();
-        state.unsent.push_back(Asked { number: Some(number), change, added, left });
+        state.unsent.push_back(PendingChange { number: Some(number), change, added, left });
         Some(number)
     }
 
@@ -139,12 +139,12 @@ impl Wanted {
         }
     }
 
-    /// What became of the change of this number, once that is known; until then the bell is rung when it may be.
-    pub(crate) fn look(&self, number: u64, bell: Bell, is_late: bool) -> Option<Result<(), Error>> {
+    /// What became of the change of this number, once that is known; until then the task is woken when it may be.
+    pub(crate) fn look(&self, number: u64, task_waker: TaskWaker, is_late: bool) -> Option<Result<(), Error>> {
         let mut state = self.state.lock();
         let outcome = state.outcome(number).or_else(|| is_late.then(|| Err(unconfirmed())));
         if outcome.is_none() {
-            state.bells.push(bell);
+            state.task_wakers.push(task_waker);
         }
         outcome
     }
@@ -157,7 +157,7 @@ impl Wanted {
     /// Tells those who wait that something has changed.
     fn announce(&self, state: &mut State) {
         self.changed.notify_all();
-        state.bells.drain(..).for_each(Bell::ring);
+        state.task_wakers.drain(..).for_each(TaskWaker::wake);
     }
 
     /// A fresh connection: what it is to be told. Where that is nothing, it has begun.
@@ -170,7 +170,7 @@ impl Wanted {
         for change in state.names.all() {
             request.extend_from_slice(&change.verb.request(&change.names)?);
             let left = change.names.len();
-            state.sent.push_back(Asked { number: None, change, added: Vec::new(), left });
+            state.sent.push_back(PendingChange { number: None, change, added: Vec::new(), left });
         }
         if state.sent.is_empty() {
             state.begin();
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_fresh_connection_is_told_what_is_wanted_then() {
-        let wanted = Wanted::new(change(Verb::Subscribe, &["a"]));
+        let wanted = WantedNames::new(change(Verb::Subscribe, &["a"]));
         assert_eq!(told(wanted.restart()), "*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n");
         assert!(!wanted.has_begun());
         assert_eq!(wanted.confirm(Verb::Unsubscribe), Progress::None);
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_is_taken_back() {
-        let wanted = Wanted::new(change(Verb::Subscribe, &["a"]));
+        let wanted = WantedNames::new(change(Verb::Subscribe, &["a"]));
         let no = Error::server(b"NOPERM no");
         wanted.restart().unwrap();
         assert_eq!(wanted.refuse(&no), Progress::Beginning);
@@ -301,7 +301,7 @@ mod tests {
         wanted.take_unsent().unwrap();
         assert_eq!((wanted.refuse(&no), wanted.wait(added, soon())), (Progress::Change, Err(no.clone())));
         assert_eq!(wanted.refuse(&no), Progress::None);
-        // Asked for without a connection, it is refused with the first words of the next, which is not to blame.
+        // PendingChange for without a connection, it is refused with the first words of the next, which is not to blame.
         let added = wanted.change(change(Verb::Subscribe, &["c"])).unwrap();
         assert!(told(wanted.restart()).contains('c'));
         assert_eq!((wanted.refuse(&no), wanted.wait(added, soon())), (Progress::Change, Err(no.clone())));

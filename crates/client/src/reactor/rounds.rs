@@ -1,4 +1,5 @@
-//! The reactor's thread: round after round it takes its mail, gives turns to those who have something to do, and sleeps.
+//! The reactor's thread: round after round it takes what was submitted, gives turns to those who have something to do, and
+//! sleeps.
 //!
 //! A turn polls a task once. Within a round nobody has two turns, so a task that always has something to do holds up no other.
 //! A panic ends the task that it came from; one of the rounds themselves ends all tasks, and the next to come starts a new
@@ -14,10 +15,10 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::bell::{Arrival, Collapsed, Mail, Reactor, Work};
 use super::poller::Events;
 use super::state::{Readiness, State};
 use super::timers::Timers;
+use super::waker::{NewTask, OnPanic, Reactor, Submissions, Work};
 use crate::process::callback;
 
 /// How long is slept where the system does not say what has happened: then everybody looks.
@@ -29,7 +30,7 @@ const LATE_PAUSE: Duration = Duration::from_millis(50);
 /// A task and what it waits for.
 struct Task {
     work: Work,
-    collapsed: Collapsed,
+    on_panic: OnPanic,
     state: Rc<State>,
     /// It stands in the queue for a turn.
     is_queued: bool,
@@ -55,8 +56,8 @@ struct Rounds {
     tasks: HashMap<u64, Task>,
     queue: Vec<u64>,
     timers: Timers,
-    /// Mail that is being read; its room is used again.
-    mail: Mail,
+    /// What is being taken; its room is used again.
+    submissions: Submissions,
 }
 
 /// Goes on until no task is left.
@@ -69,13 +70,13 @@ pub(super) fn run(reactor: &'static Reactor) {
 
 impl Rounds {
     fn new(reactor: &'static Reactor) -> Self {
-        let (tasks, queue, timers, mail) = Default::default();
-        Self { reactor, tasks, queue, timers, mail }
+        let (tasks, queue, timers, submissions) = Default::default();
+        Self { reactor, tasks, queue, timers, submissions }
     }
 
     fn go_on(&mut self) {
         let (mut events, mut turns) = (Events::new(), Vec::new());
-        while self.take_mail() {
+        while self.take_submissions() {
             mem::swap(&mut turns, &mut self.queue);
             for number in turns.drain(..) {
                 self.turn(number);
@@ -86,49 +87,49 @@ impl Rounds {
 
     /// The rounds themselves have panicked. Whoever comes next has a thread of his own, and all who are here are told.
     fn give_up(&mut self, why: &str) {
-        let mut mail = self.reactor.mail.lock();
-        mail.is_read = false;
-        mail.rung.clear();
-        let arrivals = mem::take(&mut mail.arrivals);
-        drop(mail);
+        let mut submissions = self.reactor.submissions.lock();
+        submissions.is_read = false;
+        submissions.woken.clear();
+        let new_tasks = mem::take(&mut submissions.new_tasks);
+        drop(submissions);
         for (_, task) in self.tasks.drain() {
-            tell(task.collapsed, why);
+            tell(task.on_panic, why);
             _ = drop_caught(task.work);
         }
-        for Arrival { begin, collapsed, .. } in self.mail.arrivals.drain(..).chain(arrivals) {
-            tell(collapsed, why);
+        for NewTask { begin, on_panic, .. } in self.submissions.new_tasks.drain(..).chain(new_tasks) {
+            tell(on_panic, why);
             _ = drop_caught(begin);
         }
     }
 
-    /// Reads the mail. False when there is nothing to be done any more, and whoever comes next needs another thread.
-    fn take_mail(&mut self) -> bool {
-        let mut mail = self.reactor.mail.lock();
-        mem::swap(&mut mail.arrivals, &mut self.mail.arrivals);
-        mem::swap(&mut mail.rung, &mut self.mail.rung);
-        if self.tasks.is_empty() && self.mail.arrivals.is_empty() {
-            self.mail.rung.clear();
-            mail.is_read = false;
+    /// Takes what was submitted. False when there is nothing to be done any more, and whoever comes next needs another thread.
+    fn take_submissions(&mut self) -> bool {
+        let mut submissions = self.reactor.submissions.lock();
+        mem::swap(&mut submissions.new_tasks, &mut self.submissions.new_tasks);
+        mem::swap(&mut submissions.woken, &mut self.submissions.woken);
+        if self.tasks.is_empty() && self.submissions.new_tasks.is_empty() {
+            self.submissions.woken.clear();
+            submissions.is_read = false;
             return false;
         }
-        drop(mail);
-        let Mail { mut arrivals, mut rung, .. } = mem::take(&mut self.mail);
-        arrivals.drain(..).for_each(|arrival| self.admit(arrival));
-        rung.drain(..).for_each(|number| self.report(number, Readiness::RUNG));
-        self.mail = Mail { arrivals, rung, is_read: false };
+        drop(submissions);
+        let Submissions { mut new_tasks, mut woken, .. } = mem::take(&mut self.submissions);
+        new_tasks.drain(..).for_each(|new_task| self.admit(new_task));
+        woken.drain(..).for_each(|number| self.report(number, Readiness::WOKEN));
+        self.submissions = Submissions { new_tasks, woken, is_read: false };
         true
     }
 
-    fn admit(&mut self, arrival: Arrival) {
-        let Arrival { number, begin, collapsed } = arrival;
+    fn admit(&mut self, new_task: NewTask) {
+        let NewTask { number, begin, on_panic } = new_task;
         let state = Rc::<State>::default();
         match catch_unwind(AssertUnwindSafe(|| begin(Rc::clone(&state)))) {
             Ok(work) => {
-                let task = Task { work, collapsed, state, is_queued: true, entered: None, later: None };
+                let task = Task { work, on_panic, state, is_queued: true, entered: None, later: None };
                 self.tasks.insert(number, task);
                 self.queue.push(number);
             }
-            Err(payload) => tell(collapsed, &reason(payload)),
+            Err(payload) => tell(on_panic, &reason(payload)),
         }
     }
 
@@ -157,12 +158,12 @@ impl Rounds {
             }
             return;
         }
-        if let Some(Task { work, collapsed, .. }) = self.tasks.remove(&number) {
+        if let Some(Task { work, on_panic, .. }) = self.tasks.remove(&number) {
             // What a task leaves behind may panic when it is dropped, and so may what would have told of it.
             let dropped = drop_caught(work);
             match outcome.map_err(reason).and(dropped) {
-                Err(why) => tell(collapsed, &why),
-                Ok(()) => _ = drop_caught(collapsed),
+                Err(why) => tell(on_panic, &why),
+                Ok(()) => _ = drop_caught(on_panic),
             }
         }
     }
@@ -171,7 +172,7 @@ impl Rounds {
     fn sleep(&mut self, events: &mut Events) {
         self.reactor.sleeps.store(true, Ordering::SeqCst);
         // Without a task the thread has nothing to wait for but its own end.
-        let timeout = if self.queue.is_empty() && !self.tasks.is_empty() && !self.has_mail() {
+        let timeout = if self.queue.is_empty() && !self.tasks.is_empty() && !self.has_submissions() {
             self.timers.next().map(|at| at.saturating_duration_since(Instant::now()))
         } else {
             Some(Duration::ZERO)
@@ -187,7 +188,7 @@ impl Rounds {
         }
         if outcome.is_err() {
             thread::sleep(BLIND_PAUSE);
-            let all = Readiness { readable: true, writable: true, hung_up: true, rung: true };
+            let all = Readiness { readable: true, writable: true, hung_up: true, woken: true };
             for number in self.tasks.keys().copied().collect::<Vec<_>>() {
                 self.report(number, all);
             }
@@ -196,9 +197,9 @@ impl Rounds {
     }
 
     /// Whether somebody has written who did not see that this thread was about to sleep.
-    fn has_mail(&self) -> bool {
-        let mail = self.reactor.mail.lock();
-        !mail.rung.is_empty() || !mail.arrivals.is_empty()
+    fn has_submissions(&self) -> bool {
+        let submissions = self.reactor.submissions.lock();
+        !submissions.woken.is_empty() || !submissions.new_tasks.is_empty()
     }
 
     /// Gives a turn to those whose time has come, unless they have moved it on.
@@ -233,8 +234,8 @@ fn reason(payload: Box<dyn Any + Send>) -> String {
 }
 
 /// Tells whoever started a task why it is over.
-fn tell(collapsed: Collapsed, why: &str) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| collapsed(why))) {
+fn tell(on_panic: OnPanic, why: &str) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| on_panic(why))) {
         mem::forget(payload);
     }
 }
@@ -264,7 +265,7 @@ mod tests {
                 std::task::Poll::Pending
             })) as Work
         };
-        rounds.admit(Arrival { number: 1, begin: Box::new(begin), collapsed: Box::new(|_| {}) });
+        rounds.admit(NewTask { number: 1, begin: Box::new(begin), on_panic: Box::new(|_| {}) });
         for _ in 0..1000 {
             rounds.turn(1);
             rounds.call_due();
@@ -279,19 +280,19 @@ mod tests {
         let (sender, receiver) = channel();
         let arrive = |number: u32| {
             let sender = sender.clone();
-            let collapsed = Box::new(move |why: &str| sender.send((number, why.to_owned())).expect("the test waits"));
-            let mut mail = reactor.mail.lock();
+            let on_panic = Box::new(move |why: &str| sender.send((number, why.to_owned())).expect("the test waits"));
+            let mut submissions = reactor.submissions.lock();
             let begin = Box::new(|_| Box::pin(std::future::pending()) as Work);
-            mail.arrivals.push(Arrival { number: number.into(), begin, collapsed });
-            mail.is_read = true;
+            submissions.new_tasks.push(NewTask { number: number.into(), begin, on_panic });
+            submissions.is_read = true;
         };
         let mut rounds = Rounds::new(reactor);
         arrive(1);
-        assert!(rounds.take_mail());
+        assert!(rounds.take_submissions());
         arrive(2);
         rounds.give_up("on purpose");
         let told: Vec<_> = receiver.try_iter().collect();
         assert_eq!(told, [(1, "on purpose".to_owned()), (2, "on purpose".to_owned())]);
-        assert!(!reactor.mail.lock().is_read);
+        assert!(!reactor.submissions.lock().is_read);
     }
 }

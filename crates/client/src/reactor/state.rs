@@ -18,12 +18,12 @@ pub(crate) struct Readiness {
     pub(crate) writable: bool,
     /// The other end of a socket has closed it: what is left may be less than a receive has room for.
     pub(crate) hung_up: bool,
-    /// Somebody has rung.
-    pub(crate) rung: bool,
+    /// Somebody has woken the task.
+    pub(crate) woken: bool,
 }
 
 impl Readiness {
-    pub(crate) const RUNG: Self = Self { readable: false, writable: false, hung_up: false, rung: true };
+    pub(crate) const WOKEN: Self = Self { readable: false, writable: false, hung_up: false, woken: true };
 
     pub(super) fn is_any(self) -> bool {
         self != Self::default()
@@ -35,7 +35,7 @@ impl Readiness {
             readable: self.readable || more.readable,
             writable: self.writable || more.writable,
             hung_up: self.hung_up || more.hung_up,
-            rung: self.rung || more.rung,
+            woken: self.woken || more.woken,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tasks from outside: turns, times, bells, panics, and the thread that comes and goes; and the poller of other systems.
+//! Tasks from outside: turns, times, wakers, panics, and the thread that comes and goes; and the poller of other systems.
 
 use std::io;
 use std::io::{Read, Write};
@@ -9,30 +9,30 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use super::poller::poll;
-use super::post::Post;
 use super::state::Readiness;
-use super::{Bell, start};
+use super::task_context::TaskContext;
+use super::{TaskWaker, start};
 
 /// Runs a task to its end, and returns what it makes.
 pub(crate) fn run<R: Send + 'static, F: Future<Output = R> + 'static>(
-    task: impl FnOnce(Post) -> F + Send + 'static,
+    task: impl FnOnce(TaskContext) -> F + Send + 'static,
 ) -> R {
     let (sender, receiver) = channel();
-    let work = async move |post| sender.send(task(post).await).expect("the test waits");
-    start(Bell::new().expect("a reactor"), work, |_| {}).expect("a thread");
+    let work = async move |context| sender.send(task(context).await).expect("the test waits");
+    start(TaskWaker::new().expect("a reactor"), work, |_| {}).expect("a thread");
     receiver.recv().expect("it ends")
 }
 
-/// A task beside the one that a test is about: it ends when its bell is rung, and tells of that.
-fn neighbour() -> (Bell, Receiver<()>) {
+/// A task beside the one that a test is about: it ends when it is woken, and tells of that.
+fn neighbour() -> (TaskWaker, Receiver<()>) {
     let (ending, ended) = channel();
-    let bell = Bell::new().expect("a reactor");
-    let waits = async move |post: Post| {
-        while !post.wait(None).await.rung {}
+    let task_waker = TaskWaker::new().expect("a reactor");
+    let waits = async move |context: TaskContext| {
+        while !context.wait(None).await.woken {}
         ending.send(()).expect("the test waits");
     };
-    start(bell, waits, |_| {}).expect("a thread");
-    (bell, ended)
+    start(task_waker, waits, |_| {}).expect("a thread");
+    (task_waker, ended)
 }
 
 #[test]
@@ -40,10 +40,10 @@ fn neighbour() -> (Bell, Receiver<()>) {
 fn a_task_that_panics_is_told_of_and_harms_nobody_else() {
     let (sender, receiver) = channel();
     let (other, gone_on) = neighbour();
-    let collapsed = move |why: &str| sender.send(why.to_owned()).expect("the test waits");
-    start(Bell::new().expect("a reactor"), async |_| panic!("on purpose"), collapsed).expect("a thread");
+    let on_panic = move |why: &str| sender.send(why.to_owned()).expect("the test waits");
+    start(TaskWaker::new().expect("a reactor"), async |_| panic!("on purpose"), on_panic).expect("a thread");
     assert_eq!(receiver.recv().expect("it is told"), "on purpose");
-    other.ring();
+    other.wake();
     gone_on.recv().expect("it goes on");
 }
 
@@ -62,9 +62,9 @@ fn what_a_task_leaves_behind_may_panic_and_harms_nobody_else() {
     let panicking = Panicking;
     let (ending, ended) = channel();
     let ends = async move |_| ending.send(()).expect("the test waits");
-    start(Bell::new().expect("a reactor"), ends, move |_| drop(panicking)).expect("a thread");
+    start(TaskWaker::new().expect("a reactor"), ends, move |_| drop(panicking)).expect("a thread");
     ended.recv().expect("it ends");
-    other.ring();
+    other.wake();
     gone_on.recv().expect("it goes on");
 }
 
@@ -73,10 +73,10 @@ fn what_a_task_leaves_behind_may_panic_and_harms_nobody_else() {
 fn who_waits_for_a_time_that_has_passed_leaves_the_others_their_turns() {
     let since = Instant::now();
     let (sender, receiver) = channel();
-    let busy = async move |post: Post| {
+    let busy = async move |context: TaskContext| {
         // Bounded, so that it ends even where the other never has a turn.
         for _ in 0..1_000_000 {
-            assert_eq!(post.wait(Some(since)).await, Readiness::default());
+            assert_eq!(context.wait(Some(since)).await, Readiness::default());
             if receiver.try_recv().is_ok() {
                 return;
             }
@@ -84,8 +84,8 @@ fn who_waits_for_a_time_that_has_passed_leaves_the_others_their_turns() {
         panic!("the other had no turn");
     };
     let (telling, told) = channel();
-    let collapsed = move |why: &str| telling.send(why.to_owned()).expect("the test waits");
-    start(Bell::new().expect("a reactor"), busy, collapsed).expect("a thread");
+    let on_panic = move |why: &str| telling.send(why.to_owned()).expect("the test waits");
+    start(TaskWaker::new().expect("a reactor"), busy, on_panic).expect("a thread");
     run(async move |_| _ = sender.send(()));
     assert_eq!(told.recv().ok(), None);
 }
@@ -93,17 +93,17 @@ fn who_waits_for_a_time_that_has_passed_leaves_the_others_their_turns() {
 #[test]
 #[cfg_attr(miri, ignore = "needs an event descriptor")]
 fn times_come_in_their_order_and_may_be_moved() {
-    let waited = run(async |post| {
+    let waited = run(async |context| {
         let since = Instant::now();
         let at = |ms| Some(since + Duration::from_millis(ms));
-        // A bell ends a wait before its time, which then no longer counts.
-        post.bell().ring();
-        assert_eq!(post.wait(at(60_000)).await, Readiness::RUNG);
+        // A waker ends a wait before its time, which then no longer counts.
+        context.task_waker().wake();
+        assert_eq!(context.wait(at(60_000)).await, Readiness::WOKEN);
         for ms in [1, 3, 2, 20] {
-            assert_eq!(post.wait(at(ms)).await, Readiness::default());
+            assert_eq!(context.wait(at(ms)).await, Readiness::default());
             assert!(since.elapsed() >= Duration::from_millis(ms));
         }
-        post.pass().await;
+        context.yield_now().await;
         since.elapsed()
     });
     assert!(waited < Duration::from_secs(60), "{waited:?}");
@@ -116,8 +116,8 @@ fn what_comes_on_a_stream_is_reported_and_its_end() {
     ours.set_nonblocking(true).expect("it does not block");
     let (sender, receiver) = channel();
     let reader = std::thread::spawn(move || {
-        run(async move |post| {
-            let watch = post.watch(&ours).expect("it is watched");
+        run(async move |context| {
+            let watch = context.watch(&ours).expect("it is watched");
             let mut came = Vec::new();
             loop {
                 let mut room = [0; 2];
@@ -128,7 +128,7 @@ fn what_comes_on_a_stream_is_reported_and_its_end() {
                         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
                         sender.send(()).expect("the test listens");
                         watch.arm(false).expect("it is watched");
-                        post.wait(None).await;
+                        context.wait(None).await;
                     }
                 }
             }

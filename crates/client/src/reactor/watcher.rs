@@ -1,5 +1,5 @@
 //! Waiting in async code, on any runtime, for something that a connection's task brings about: a task of the reactor looks
-//! whether it has come, whenever its bell is rung, and wakes whoever awaits it.
+//! whether it has come, whenever it is woken, and wakes whoever awaits it.
 //!
 //! Dropped before that, it looks no more.
 
@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::post::Post;
-use super::{Bell, start};
+use super::task_context::TaskContext;
+use super::{TaskWaker, start};
 use crate::error::{Error, ErrorKind};
 use crate::process::wake::wake_all;
 
@@ -26,40 +26,40 @@ struct Outcome<R> {
 /// The end of whoever awaits it.
 struct Awaited<R> {
     outcome: Arc<Mutex<Outcome<R>>>,
-    bell: Bell,
+    task_waker: TaskWaker,
 }
 
 impl<R> Drop for Awaited<R> {
     fn drop(&mut self) {
         self.outcome.lock().is_dropped = true;
-        self.bell.ring();
+        self.task_waker.wake();
     }
 }
 
 /// Waits until `look` finds something. It is called on the reactor's thread and must not block; as long as there is nothing, it
-/// has to see to it that the bell is rung when there may be. After `until` it is told that it is late, and says what that means.
+/// has to see to it that the task is woken when there may be. After `until` it is told that it is late, and says what that means.
 pub(crate) async fn watch_for<R: Send + 'static>(
     until: Option<Instant>,
-    mut look: impl FnMut(Bell, bool) -> Option<Result<R, Error>> + Send + 'static,
+    mut look: impl FnMut(TaskWaker, bool) -> Option<Result<R, Error>> + Send + 'static,
 ) -> Result<R, Error> {
     let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot wait for the connection: {error}"));
-    let bell = Bell::new().map_err(failed)?;
+    let task_waker = TaskWaker::new().map_err(failed)?;
     let outcome = Arc::new(Mutex::new(Outcome { result: None, waker: None, is_dropped: false }));
     let (found, panicked) = (Arc::clone(&outcome), Arc::clone(&outcome));
-    let task = async move |post: Post| {
+    let task = async move |context: TaskContext| {
         while !found.lock().is_dropped {
             let is_late = until.is_some_and(|until| until <= Instant::now());
-            if let Some(result) = look(bell, is_late) {
+            if let Some(result) = look(task_waker, is_late) {
                 return tell(&found, result);
             }
-            post.wait(until).await;
+            context.wait(until).await;
         }
     };
-    let collapsed = move |why: &str| {
+    let on_panic = move |why: &str| {
         tell(&panicked, Err(Error::unsent(ErrorKind::Closed, format!("the task that waited for it panicked ({why})"))));
     };
-    start(bell, task, collapsed).map_err(failed)?;
-    let awaited = Awaited { outcome, bell };
+    start(task_waker, task, on_panic).map_err(failed)?;
+    let awaited = Awaited { outcome, task_waker };
     poll_fn(|context| {
         let mut outcome = awaited.outcome.lock();
         match outcome.result.take() {

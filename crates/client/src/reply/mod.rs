@@ -52,12 +52,12 @@ pub struct Reply<T> {
 }
 
 /// What a reply has until it is answered; dropping it gives it back.
-pub(crate) type Turn = Box<dyn Send + Sync>;
+pub(crate) type Guard = Box<dyn Send + Sync>;
 
 /// What is left of a reply that is waited for in another way.
 pub(crate) enum Parts {
     /// Its answer will be here; with it what the reply has until then.
-    Slot(Handle, Option<Turn>),
+    Slot(Handle, Option<Guard>),
     /// Its answer is this; given by the engine of this number.
     Answered(Payload, DriverNumber),
 }
@@ -67,7 +67,7 @@ enum State {
     /// As `Slot`, while the queue is fuller than it should be.
     Queued(Queued),
     /// As `Slot`, with a connection that the command has for itself. Dropped before the answer, the command is given up.
-    Apart(Handle, Turn),
+    Apart(Handle, Guard),
     /// Answered by the call itself; the hook is there for `forget`, the number for whoever asks whether it is synced.
     Ready(Payload, Option<ErrorHook>, DriverNumber),
     Taken,
@@ -92,8 +92,8 @@ impl<T: FromReply> Reply<T> {
         }
     }
 
-    pub(crate) fn apart(handle: Handle, turn: Turn) -> Self {
-        Self::new(State::Apart(handle, turn))
+    pub(crate) fn apart(handle: Handle, guard: Guard) -> Self {
+        Self::new(State::Apart(handle, guard))
     }
 
     pub(crate) fn ready(payload: Payload, hook: Option<&ErrorHook>) -> Self {
@@ -107,7 +107,7 @@ impl<T: FromReply> Reply<T> {
         }
         match self.state {
             State::Slot(handle) => Parts::Slot(handle, None),
-            State::Apart(handle, turn) => Parts::Slot(handle, Some(turn)),
+            State::Apart(handle, guard) => Parts::Slot(handle, Some(guard)),
             State::Ready(payload, _, driver) => Parts::Answered(payload, driver),
             State::Queued(_) | State::Taken => Parts::Answered(Payload::Failed(already_taken()), DriverNumber::NONE),
         }
@@ -184,10 +184,10 @@ impl<T: FromReply> Reply<T> {
             State::Slot(handle) => {
                 block(handle, deadline).map_err(|handle| handle.given_up()).and_then(|payload| read(&payload))
             }
-            State::Apart(handle, turn) => {
+            State::Apart(handle, guard) => {
                 // An embedded engine's way ends with its turn, and knows until then where the command was sent.
                 let answer = block(handle, deadline).map_err(|handle| handle.given_up());
-                drop(turn);
+                drop(guard);
                 answer.and_then(|payload| read(&payload))
             }
             State::Ready(payload, ..) => read(&payload),
@@ -216,7 +216,7 @@ impl<T: FromReply> Reply<T> {
             self.settle(Queued::wait_for_room);
         }
         let (payload, hook) = match self.state {
-            State::Apart(handle, turn) => return forget_apart(handle, turn),
+            State::Apart(handle, guard) => return forget_apart(handle, guard),
             State::Slot(handle) => {
                 let driver = handle.driver();
                 (handle.forget(), driver.and_then(|driver| driver.error_hook()))
@@ -244,7 +244,7 @@ impl<T: FromReply> Future for Reply<T> {
         }
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Slot(handle) => self.conclude(handle, State::Slot),
-            State::Apart(handle, turn) => self.conclude(handle, |handle| State::Apart(handle, turn)),
+            State::Apart(handle, guard) => self.conclude(handle, |handle| State::Apart(handle, guard)),
             State::Ready(payload, ..) => Poll::Ready(read(&payload)),
             State::Queued(_) | State::Taken => Poll::Ready(Err(already_taken())),
         }
@@ -258,9 +258,9 @@ impl<T> std::fmt::Debug for Reply<T> {
 }
 
 /// Keeps the connection of a command that nobody waits for until it is answered.
-fn forget_apart(handle: Handle, turn: Turn) {
+fn forget_apart(handle: Handle, guard: Guard) {
     let hook = handle.driver().and_then(|driver| driver.error_hook());
-    let apart = Reply::<Value>::apart(handle, turn);
+    let apart = Reply::<Value>::apart(handle, guard);
     apart.then(move |result| {
         if let (Err(error), Some(hook)) = (result, hook) {
             hook(&error);

@@ -15,7 +15,7 @@ use sleeve_wire::frame::Frame;
 
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::slot::{Driver, Handle, Payload};
-use crate::reply::{Parts, Reply, Turn, already_taken, block, poll, read};
+use crate::reply::{Guard, Parts, Reply, already_taken, block, poll, read};
 use crate::request::name::Name;
 use crate::values::decode::FromReply;
 
@@ -32,13 +32,13 @@ pub struct Synced<T> {
 
 enum Stage {
     /// The command is not answered yet.
-    Answering(Handle, Option<Turn>),
+    Answering(Handle, Option<Guard>),
     /// It was answered so, and the handle will say whether it is synced.
     Syncing {
         answer: Payload,
         word: Handle,
         /// What the reply had until it was answered.
-        turn: Option<Turn>,
+        guard: Option<Guard>,
     },
     /// Nothing is waited for any more.
     Settled(Result<Payload, Error>),
@@ -82,29 +82,29 @@ impl<T: FromReply> Reply<T> {
     /// the answer, was over ([`ErrorKind::Timeout`](crate::ErrorKind::Timeout)).
     pub fn synced(self) -> Synced<T> {
         let stage = match self.into_parts() {
-            Parts::Slot(handle, turn) => Stage::Answering(handle, turn),
+            Parts::Slot(handle, guard) => Stage::Answering(handle, guard),
             Parts::Answered(answer, number) => {
-                Carrier { name: Name::UNKNOWN, sent_on: 0, driver: number.driver() }.ask(answer, None)
+                SentBy { name: Name::UNKNOWN, sent_on: 0, driver: number.driver() }.ask(answer, None)
             }
         };
         Synced { stage, has_yielded: false, result: PhantomData }
     }
 }
 
-/// Who carried a command, and can say whether its effect is synced.
-struct Carrier {
+/// By whom a command was sent, who can say whether its effect is synced.
+struct SentBy {
     name: Name,
     sent_on: u32,
     driver: Option<Arc<dyn Driver>>,
 }
 
-impl Carrier {
+impl SentBy {
     fn of(handle: &Handle) -> Self {
         Self { name: handle.name(), sent_on: handle.sent_on(), driver: handle.driver() }
     }
 
     /// Asks whether what was answered is synced; where it is an error, there is nothing to ask.
-    fn ask(self, answer: Payload, turn: Option<Turn>) -> Stage {
+    fn ask(self, answer: Payload, guard: Option<Guard>) -> Stage {
         if answer.frame().is_err() {
             return Stage::Settled(Ok(answer));
         }
@@ -113,7 +113,7 @@ impl Carrier {
             None => Err(Error::unsynced("the client was closed")),
         };
         match asked {
-            Ok(word) => Stage::Syncing { answer, word, turn },
+            Ok(word) => Stage::Syncing { answer, word, guard },
             Err(error) => Stage::Settled(Err(error)),
         }
     }
@@ -150,13 +150,13 @@ impl<T: FromReply> Synced<T> {
         let mut stage = self.stage;
         loop {
             stage = match stage {
-                Stage::Answering(handle, turn) => {
-                    let carrier = Carrier::of(&handle);
-                    carrier.ask(block(handle, deadline).map_err(|handle| handle.given_up())?, turn)
+                Stage::Answering(handle, guard) => {
+                    let sent_by = SentBy::of(&handle);
+                    sent_by.ask(block(handle, deadline).map_err(|handle| handle.given_up())?, guard)
                 }
-                Stage::Syncing { answer, word, turn } => {
+                Stage::Syncing { answer, word, guard } => {
                     let word = block(word, deadline).map_err(|word| given_up(word.name()));
-                    drop(turn);
+                    drop(guard);
                     Stage::Settled(word.and_then(|word| understand(&word)).map(|()| answer))
                 }
                 Stage::Settled(result) => return result.and_then(|answer| read(&answer)),
@@ -172,19 +172,19 @@ impl<T: FromReply> Future for Synced<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             self.stage = match mem::replace(&mut self.stage, Stage::Taken) {
-                Stage::Answering(mut handle, turn) => match self.poll_handle(&mut handle, context) {
+                Stage::Answering(mut handle, guard) => match self.poll_handle(&mut handle, context) {
                     Poll::Pending => {
-                        self.stage = Stage::Answering(handle, turn);
+                        self.stage = Stage::Answering(handle, guard);
                         return Poll::Pending;
                     }
                     Poll::Ready(()) => {
-                        let carrier = Carrier::of(&handle);
-                        carrier.ask(taken(handle), turn)
+                        let sent_by = SentBy::of(&handle);
+                        sent_by.ask(taken(handle), guard)
                     }
                 },
-                Stage::Syncing { answer, mut word, turn } => match self.poll_handle(&mut word, context) {
+                Stage::Syncing { answer, mut word, guard } => match self.poll_handle(&mut word, context) {
                     Poll::Pending => {
-                        self.stage = Stage::Syncing { answer, word, turn };
+                        self.stage = Stage::Syncing { answer, word, guard };
                         return Poll::Pending;
                     }
                     Poll::Ready(()) => Stage::Settled(understand(&taken(word)).map(|()| answer)),

@@ -10,14 +10,14 @@ use super::Request;
 
 /// How long a command may hold up its connection on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum BlockTimeout {
     /// Until there is something, whenever that is.
     Endless,
     /// For this long.
     For(Duration),
 }
 
-impl Patience {
+impl BlockTimeout {
     /// A number of units of time, as the server reads it. What is no time the server refuses at once.
     fn of(word: Option<&&[u8]>, unit: Duration) -> Self {
         let number: Option<f64> = word.and_then(|word| str::from_utf8(word).ok()?.parse().ok());
@@ -32,11 +32,11 @@ impl Patience {
 }
 
 /// How long this request may wait; `None` for one that does not.
-pub(crate) fn of(request: &Request) -> Option<Patience> {
+pub(crate) fn of(request: &Request) -> Option<BlockTimeout> {
     let timeout = request.name().row()?.timeout?;
     let words = request.words();
     let position = timeout.position(words.len(), |index| words.get(index).copied().unwrap_or_default())?;
-    Some(Patience::of(words.get(position), timeout.unit.duration()))
+    Some(BlockTimeout::of(words.get(position), timeout.unit.duration()))
 }
 
 #[cfg(test)]
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
     use crate::request::name::Name;
 
-    fn patience(line: &str) -> Option<Patience> {
+    fn timeout(line: &str) -> Option<BlockTimeout> {
         let words: Vec<&str> = line.split(' ').collect();
         let mut request = Request::empty();
         request.call(Name::of(&words));
@@ -56,14 +56,14 @@ mod tests {
 
     #[test]
     fn the_time_is_where_the_command_has_it() {
-        let seconds = |count| Some(Patience::For(Duration::from_secs(count)));
-        assert_eq!(patience("blpop a b 2"), seconds(2));
-        assert_eq!(patience("BLPOP a 0"), Some(Patience::Endless));
-        assert_eq!(patience("BLPOP a 0.25"), Some(Patience::For(Duration::from_millis(250))));
-        assert_eq!(patience("BLMOVE a b LEFT RIGHT 3"), seconds(3));
-        assert_eq!(patience("BZMPOP 4 2 a b MIN COUNT 10"), seconds(4));
-        assert_eq!(patience("XREAD COUNT 2 BLOCK 5000 STREAMS a $"), seconds(5));
-        assert_eq!(patience("XREADGROUP GROUP block BLOCK BLOCK 0 STREAMS a >"), Some(Patience::Endless));
+        let seconds = |count| Some(BlockTimeout::For(Duration::from_secs(count)));
+        assert_eq!(timeout("blpop a b 2"), seconds(2));
+        assert_eq!(timeout("BLPOP a 0"), Some(BlockTimeout::Endless));
+        assert_eq!(timeout("BLPOP a 0.25"), Some(BlockTimeout::For(Duration::from_millis(250))));
+        assert_eq!(timeout("BLMOVE a b LEFT RIGHT 3"), seconds(3));
+        assert_eq!(timeout("BZMPOP 4 2 a b MIN COUNT 10"), seconds(4));
+        assert_eq!(timeout("XREAD COUNT 2 BLOCK 5000 STREAMS a $"), seconds(5));
+        assert_eq!(timeout("XREADGROUP GROUP block BLOCK BLOCK 0 STREAMS a >"), Some(BlockTimeout::Endless));
     }
 
     #[test]
@@ -82,16 +82,16 @@ mod tests {
 
     #[test]
     fn what_does_not_wait_has_none() {
-        assert_eq!(patience("LPOP a 2"), None);
-        assert_eq!(patience("XREAD STREAMS BLOCK 0"), None);
-        assert_eq!(patience("XREADGROUP GROUP g BLOCK STREAMS a >"), None);
+        assert_eq!(timeout("LPOP a 2"), None);
+        assert_eq!(timeout("XREAD STREAMS BLOCK 0"), None);
+        assert_eq!(timeout("XREADGROUP GROUP g BLOCK STREAMS a >"), None);
     }
 
     #[test]
     fn what_the_server_refuses_waits_for_nothing() {
         for line in ["BLPOP a", "BLPOP a -1", "BLPOP a nan", "BLMPOP", "XREAD BLOCK"] {
-            assert_eq!(patience(line), Some(Patience::For(Duration::ZERO)), "{line}");
+            assert_eq!(timeout(line), Some(BlockTimeout::For(Duration::ZERO)), "{line}");
         }
-        assert_eq!(patience("BLPOP a 1e300"), Some(Patience::Endless));
+        assert_eq!(timeout("BLPOP a 1e300"), Some(BlockTimeout::Endless));
     }
 }

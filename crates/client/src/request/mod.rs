@@ -1,8 +1,9 @@
 //! A command on its way out: its words and arguments as the bytes that travel.
 //!
 //! A request is written once, in its final form, into a buffer of the calling thread; the pipe then copies it under its
-//! lock, so that no foreign code (an argument's [`ToArgs`]) ever runs under a lock. The number of arguments stands in
-//! front of them and is only known at the end; room for it is left at the start and it is written right-aligned.
+//! lock (a long one is copied before), so that no foreign code (an argument's [`ToArgs`]) ever runs under a lock. The number of
+//! arguments stands in front of them and is only known at the end; room for it is left at the start and it is written
+//! right-aligned.
 //!
 //! It refuses to know commands: what is sent is what was said. Any thread; the buffer is the thread's own, and an
 //! argument that itself sends a command while it is being written simply gets another.
@@ -112,7 +113,7 @@ pub struct Request {
 
 /// A request as it travels, and which command it is.
 #[derive(Clone, Copy)]
-pub(crate) struct Written<'a> {
+pub(crate) struct EncodedRequest<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) name: Name,
 }
@@ -181,14 +182,17 @@ thread_local! {
 impl Request {
     /// Lets `write` write a request and hands its bytes to `send`, or says why it cannot be sent.
     #[inline]
-    pub(crate) fn with<R>(write: impl FnOnce(&mut Request), send: impl FnOnce(Written<'_>) -> R) -> Result<R, Error> {
+    pub(crate) fn with<R>(
+        write: impl FnOnce(&mut Request),
+        send: impl FnOnce(EncodedRequest<'_>) -> R,
+    ) -> Result<R, Error> {
         let mut request = Request { buffer: BUFFER.take(), count: 0, name: Name::UNKNOWN, refused: None };
         request.buffer.clear();
         request.buffer.extend_from_slice(&[b'0'; HEADER_ROOM]);
         write(&mut request);
         let result = request.finish().map(|start| {
             let bytes = request.buffer.get(start..).unwrap_or_default();
-            send(Written { bytes, name: request.name })
+            send(EncodedRequest { bytes, name: request.name })
         });
         if request.buffer.capacity() <= KEPT_CAPACITY_MAX {
             BUFFER.set(request.buffer);

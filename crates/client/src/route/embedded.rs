@@ -6,12 +6,12 @@
 //! holds because a call returns answered. (What CLIENT says about "this connection" is said about one of the sessions.)
 //!
 //! The reply that does not come at once, because the command waits for a key or CLIENT PAUSE holds it up, goes through the
-//! same pipe and intake as on a connection. A thread that lives only meanwhile takes it in: the engine rings when there is
-//! something, and the thread itself looks when a time is over.
+//! same pipe and reply reader as on a connection. A thread that lives only meanwhile takes it in: the engine wakes it when there
+//! is something, and the thread itself looks when a time is over.
 
+pub(crate) mod clock;
 mod deadline;
 pub(crate) mod engines;
-pub(crate) mod hands;
 mod synced;
 #[cfg(test)]
 mod tests;
@@ -28,27 +28,27 @@ use parking_lot::{Mutex, MutexGuard};
 use sleeve_server::{Engine, Local, Opt};
 use sleeve_wire::frame::Scanner;
 
-use crate::config::{Config, Endpoint, ErrorHook};
+use crate::config::{Config, Endpoint, ErrorHook, Resend};
 use crate::connection::no_such_database;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::Pipe;
 use crate::pipe::driver_number::DriverNumber;
 use crate::pipe::in_flight::{Unit, left_ms};
 use crate::pipe::queued::Sent;
-use crate::pipe::reply_reader::Intake;
+use crate::pipe::reply_reader::ReplyReader;
 use crate::pipe::slot::{Completions, Driver, Flush, Handle, Payload, Source};
 use crate::pipe::timeout::{Phase, Situation};
-use crate::pipe::transaction_state::Exchange;
+use crate::pipe::transaction_state::TransactionState;
 use crate::process::callback;
-use crate::request::Written;
+use crate::request::EncodedRequest;
 use crate::request::name::Name;
 use crate::sys::exact_clock_ms;
-use engines::House;
-use hands::Hands;
-use wakeup::{Alarm, start};
+use clock::EngineClock;
+use engines::EngineInstance;
+use wakeup::{Wakeup, start};
 
 /// Sessions that one client opens at most; more callers at the same time take turns.
-const SEATS_MAX: usize = 8;
+const SESSIONS_MAX: usize = 8;
 
 /// The longest sleep while replies are late, so that keys expire in an engine that has no other thread.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
@@ -57,11 +57,11 @@ const SLEEP_MAX: Duration = Duration::from_millis(50);
 const CLOSE_TICK: Duration = Duration::from_millis(2);
 
 /// A session of the engine with its way in and out.
-struct Seat {
+struct Session {
     local: Local,
-    hands: Hands,
+    clock: EngineClock,
     pipe: Pipe,
-    intake: Intake,
+    reply_reader: ReplyReader,
     request: Vec<u8>,
     replies: Vec<u8>,
 }
@@ -69,14 +69,14 @@ struct Seat {
 /// One client's way into an engine.
 pub(crate) struct Embedded {
     config: Config,
-    house: Arc<House>,
+    instance: Arc<EngineInstance>,
     databases: u32,
-    seats: [OnceLock<Mutex<Seat>>; SEATS_MAX],
+    sessions: [OnceLock<Mutex<Session>>; SESSIONS_MAX],
     closed: AtomicBool,
     /// Whether a thread is asking for replies that are late.
     asking: AtomicBool,
     /// What that thread sleeps by.
-    alarm: Arc<Alarm>,
+    wakeup: Arc<Wakeup>,
     me: Weak<Embedded>,
     /// By which replies find it that were answered at once.
     number: DriverNumber,
@@ -85,11 +85,11 @@ pub(crate) struct Embedded {
 impl Embedded {
     /// Opens the engine that the configuration names, or a new one of the client's own.
     pub(crate) fn open(config: Config) -> Result<Arc<Self>, Error> {
-        let house = match &config.endpoint {
-            Endpoint::Embedded(Some(name)) => House::named(name, &config.settings)?,
-            _ => House::of_its_own(&config.settings)?,
+        let instance = match &config.endpoint {
+            Endpoint::Embedded(Some(name)) => EngineInstance::named(name, &config.settings)?,
+            _ => EngineInstance::of_its_own(&config.settings)?,
         };
-        let embedded = Self::enter(house, config);
+        let embedded = Self::enter(instance, config);
         if embedded.config.database >= embedded.databases {
             return Err(Error::unsent(
                 ErrorKind::Connect,
@@ -101,39 +101,39 @@ impl Embedded {
 
     /// Opens a new engine of the client's own.
     pub(crate) fn open_own(config: Config) -> Arc<Self> {
-        Self::enter(House::plain(), config)
+        Self::enter(EngineInstance::plain(), config)
     }
 
     /// Opens an engine that is there.
-    pub(crate) fn open_in(house: Arc<House>) -> Arc<Self> {
-        Self::enter(house, Config::new(Endpoint::Embedded(None)))
+    pub(crate) fn open_in(instance: Arc<EngineInstance>) -> Arc<Self> {
+        Self::enter(instance, Config::new(Endpoint::Embedded(None)))
     }
 
-    fn enter(house: Arc<House>, config: Config) -> Arc<Self> {
-        let databases = u32::try_from(house.engine.config.number(Opt::Databases)).unwrap_or(u32::MAX);
-        let alarm: Arc<Alarm> = Arc::default();
-        house.hands.watch(alarm.watcher());
+    fn enter(instance: Arc<EngineInstance>, config: Config) -> Arc<Self> {
+        let databases = u32::try_from(instance.engine.config.number(Opt::Databases)).unwrap_or(u32::MAX);
+        let wakeup: Arc<Wakeup> = Arc::default();
+        instance.clock.watch(wakeup.watcher());
         Arc::new_cyclic(|me: &Weak<Self>| Self {
             number: DriverNumber::enter(me.clone()),
             config,
-            house,
+            instance,
             databases,
-            seats: [const { OnceLock::new() }; SEATS_MAX],
+            sessions: [const { OnceLock::new() }; SESSIONS_MAX],
             closed: AtomicBool::new(false),
             asking: AtomicBool::new(false),
-            alarm,
+            wakeup,
             me: me.clone(),
         })
     }
 
     /// Sessions of one's own in the same engine.
     pub(crate) fn separate(&self) -> Arc<Self> {
-        Self::enter(self.house.clone(), self.config.clone())
+        Self::enter(self.instance.clone(), self.config.clone())
     }
 
     /// The engine itself, and its clock.
-    pub(crate) fn engine(&self) -> (&Arc<Engine>, &Hands) {
-        (&self.house.engine, &self.house.hands)
+    pub(crate) fn engine(&self) -> (&Arc<Engine>, &EngineClock) {
+        (&self.instance.engine, &self.instance.clock)
     }
 
     pub(crate) fn config(&self) -> &Config {
@@ -146,12 +146,12 @@ impl Embedded {
 
     /// Serves the engine at this address too.
     pub(crate) fn listen(&self, address: SocketAddr) -> io::Result<SocketAddr> {
-        if self.house.hands.stand() {
+        if self.instance.clock.is_manual() {
             return Err(io::Error::other("its clock stands; a testing::Engine has an address of its own"));
         }
-        let server = self.house.engine.listen(address)?;
+        let server = self.instance.engine.listen(address)?;
         let bound = server.addresses().first().copied().unwrap_or(address);
-        self.house.servers.lock().push(server);
+        self.instance.servers.lock().push(server);
         Ok(bound)
     }
 
@@ -161,13 +161,13 @@ impl Embedded {
         let Some(wait) = wait else { return Ok(()) };
         let deadline = Instant::now().checked_add(wait);
         // Whoever was told that time is up needs no answer.
-        while !self.open_seats().all(|seat| seat.lock().pipe.is_expired()) {
+        while !self.open_sessions().all(|session| session.lock().pipe.is_expired()) {
             let left = deadline.map_or(SLEEP_MAX, |at| at.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 let message = "some commands are still not answered";
                 return Err(Error::new(ErrorKind::Timeout, Effect::Unknown, message));
             }
-            // The thread that asks for late replies hears the alarm, so this looks by itself now and then.
+            // The thread that asks for late replies hears the wake-up, so this looks by itself now and then.
             thread::sleep(left.min(CLOSE_TICK));
         }
         Ok(())
@@ -175,7 +175,7 @@ impl Embedded {
 
     /// Whether all requests are answered.
     pub(crate) fn is_idle(&self) -> bool {
-        self.open_seats().all(|seat| seat.lock().is_idle())
+        self.open_sessions().all(|session| session.lock().is_idle())
     }
 
     /// Whether more can be sent.
@@ -187,36 +187,36 @@ impl Embedded {
     pub(crate) fn abort(&self) {
         self.closed.store(true, Ordering::Release);
         self.give_up(&Error::disconnected("it was given up"));
-        self.alarm.ring();
+        self.wakeup.wake();
     }
 
     /// Answers whatever is late with this error.
     fn give_up(&self, error: &Error) {
         let mut done = Completions::default();
-        for seat in self.open_seats() {
-            let mut seat = seat.lock();
-            if !seat.is_idle() {
-                seat.renew(self, error, &mut done);
+        for session in self.open_sessions() {
+            let mut session = session.lock();
+            if !session.is_idle() {
+                session.renew(self, error, &mut done);
             }
         }
         self.finish(&mut done);
     }
 
-    fn open_seats(&self) -> impl Iterator<Item = &Mutex<Seat>> {
-        self.seats.iter().filter_map(OnceLock::get)
+    fn open_sessions(&self) -> impl Iterator<Item = &Mutex<Session>> {
+        self.sessions.iter().filter_map(OnceLock::get)
     }
 
     /// Executes one request.
     #[inline]
-    pub(crate) fn send(&self, database: u32, request: Written<'_>) -> Result<Sent, Error> {
+    pub(crate) fn send(&self, database: u32, request: EncodedRequest<'_>) -> Result<Sent, Error> {
         self.check(database)?;
-        let mut seat = self.seat();
-        let has_begun = seat.is_idle();
-        if has_begun && let Some(payload) = seat.answer(self, database, request.bytes) {
+        let mut session = self.session();
+        let has_begun = session.is_idle();
+        if has_begun && let Some(payload) = session.answer(self, database, request.bytes) {
             return Ok(Sent::Ready(payload, self.number));
         }
-        let handle = seat.pipe.push(database, request, 0);
-        self.take_in(seat, has_begun);
+        let handle = session.pipe.push(database, request, 0);
+        self.take_in(session, has_begun);
         Ok(Sent::Slot(handle))
     }
 
@@ -225,25 +225,25 @@ impl Embedded {
         Situation { endpoint: &self.config.endpoint, limit: None, trouble: None, ledger: None }
     }
 
-    /// Executes several requests with nothing of this seat's in between.
+    /// Executes several requests with nothing of this session's in between.
     pub(crate) fn send_units(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
         if let Err(error) = units.iter().try_for_each(|unit| self.check(unit.database)) {
             return Err((error, units));
         }
-        let mut seat = self.seat();
-        seat.pipe.push_units(units, bytes, 0);
-        self.take_in(seat, false);
+        let mut session = self.session();
+        session.pipe.push_units(units, bytes, 0);
+        self.take_in(session, false);
         Ok(())
     }
 
     /// Executes a transaction.
-    pub(crate) fn send_exchange(&self, mut exchange: Exchange, database: u32, request: &[u8]) {
+    pub(crate) fn send_transaction(&self, mut transaction: TransactionState, database: u32, request: &[u8]) {
         if let Err(error) = self.check(database) {
-            return exchange.fail(&error, &mut Completions::default());
+            return transaction.fail(&error, &mut Completions::default());
         }
-        let mut seat = self.seat();
-        seat.pipe.push_exchange(exchange, database, request, 0);
-        self.take_in(seat, false);
+        let mut session = self.session();
+        session.pipe.push_transaction(transaction, database, request, 0);
+        self.take_in(session, false);
     }
 
     #[inline]
@@ -256,25 +256,25 @@ impl Embedded {
 
     /// A session that nobody is using, a new one, or the turn at a busy one.
     #[inline]
-    fn seat(&self) -> MutexGuard<'_, Seat> {
-        for seat in &self.seats {
-            if let Some(seat) = seat.get_or_init(|| Mutex::new(Seat::new(self))).try_lock() {
-                return seat;
+    fn session(&self) -> MutexGuard<'_, Session> {
+        for session in &self.sessions {
+            if let Some(session) = session.get_or_init(|| Mutex::new(Session::new(self))).try_lock() {
+                return session;
             }
         }
-        let [first, ..] = &self.seats;
-        first.get_or_init(|| Mutex::new(Seat::new(self))).lock()
+        let [first, ..] = &self.sessions;
+        first.get_or_init(|| Mutex::new(Session::new(self))).lock()
     }
 
     /// Runs what is gathered (`executed` says that it has run already) and answers whoever is answered by it.
-    fn take_in(&self, mut seat: MutexGuard<'_, Seat>, executed: bool) {
+    fn take_in(&self, mut session: MutexGuard<'_, Session>, executed: bool) {
         let mut done = Completions::default();
-        let outcome = seat.run(executed, &mut done);
-        let late = !seat.is_idle();
+        let outcome = session.run(executed, &mut done);
+        let late = !session.is_idle();
         if let Err(error) = outcome {
-            seat.renew(self, &error, &mut done);
+            session.renew(self, &error, &mut done);
         }
-        drop(seat);
+        drop(session);
         self.finish(&mut done);
         if late {
             self.ask_later();
@@ -291,12 +291,12 @@ impl Embedded {
         if self.asking.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (me, alarm) = (self.me.clone(), self.alarm.clone());
+        let (me, wakeup) = (self.me.clone(), self.wakeup.clone());
         let ask = move || {
             while let Some(embedded) = me.upgrade() {
                 let Some(pause) = embedded.ask_all() else { return };
                 drop(embedded);
-                alarm.sleep(pause);
+                wakeup.sleep(pause);
             }
         };
         if let Err(error) = start(ask) {
@@ -309,21 +309,21 @@ impl Embedded {
         }
     }
 
-    /// Asks every seat for late replies, and says how long to sleep. None when none is late, and the asking is over.
+    /// Asks every session for late replies, and says how long to sleep. None when none is late, and the asking is over.
     fn ask_all(&self) -> Option<Duration> {
         self.asking.store(false, Ordering::Release);
         let mut pause = None;
-        for seat in self.open_seats() {
-            if !seat.lock().is_idle() {
-                self.take_in_quietly(seat.lock());
+        for session in self.open_sessions() {
+            if !session.lock().is_idle() {
+                self.take_in_quietly(session.lock());
             }
-            let seat = seat.lock();
-            if !seat.is_idle() {
-                // A clock that stands says by itself when it was turned.
-                let due = seat.local.due_in_ms().filter(|_| !seat.hands.stand());
+            let session = session.lock();
+            if !session.is_idle() {
+                // A clock that stands says by itself when it was advanced.
+                let due = session.local.due_in_ms().filter(|_| !session.clock.is_manual());
                 let due = due.map_or(SLEEP_MAX, Duration::from_millis);
                 // One more, so that it has passed when the sleep ends.
-                let over = seat.pipe.next_due_ms().map(|due_ms| left_ms(due_ms, exact_clock_ms()) + 1);
+                let over = session.pipe.next_due_ms().map(|due_ms| left_ms(due_ms, exact_clock_ms()) + 1);
                 let over = over.map_or(SLEEP_MAX, |left_ms| Duration::from_millis(left_ms.into()));
                 pause = Some(due.min(over).min(pause.unwrap_or(SLEEP_MAX)));
             }
@@ -332,13 +332,13 @@ impl Embedded {
         pause.filter(|_| !self.asking.swap(true, Ordering::AcqRel))
     }
 
-    fn take_in_quietly(&self, mut seat: MutexGuard<'_, Seat>) {
+    fn take_in_quietly(&self, mut session: MutexGuard<'_, Session>) {
         let mut done = Completions::default();
-        if let Err(error) = seat.run(false, &mut done) {
-            seat.renew(self, &error, &mut done);
+        if let Err(error) = session.run(false, &mut done) {
+            session.renew(self, &error, &mut done);
         }
-        seat.pipe.expire_due(exact_clock_ms(), &self.situation(), &mut done);
-        drop(seat);
+        session.pipe.expire_due(exact_clock_ms(), &self.situation(), &mut done);
+        drop(session);
         self.finish(&mut done);
     }
 }
@@ -346,7 +346,7 @@ impl Embedded {
 impl Drop for Embedded {
     fn drop(&mut self) {
         self.number.remove();
-        self.alarm.ring();
+        self.wakeup.wake();
     }
 }
 
@@ -378,14 +378,14 @@ impl Driver for Embedded {
     }
 }
 
-impl Seat {
+impl Session {
     fn new(embedded: &Embedded) -> Self {
         let mut pipe = Pipe::new(0, Source::new(embedded.driver()));
         pipe.connect();
-        let alarm = embedded.alarm.clone();
-        let hands = embedded.house.hands.clone();
-        let local = hands.connect(&embedded.house.engine, move || alarm.ring());
-        Self { local, hands, pipe, intake: Intake::default(), request: Vec::new(), replies: Vec::new() }
+        let wakeup = embedded.wakeup.clone();
+        let clock = embedded.instance.clock.clone();
+        let local = clock.connect(&embedded.instance.engine, move || wakeup.wake());
+        Self { local, clock, pipe, reply_reader: ReplyReader::default(), request: Vec::new(), replies: Vec::new() }
     }
 
     /// Whether all requests are answered.
@@ -402,9 +402,9 @@ impl Seat {
             self.request.clear();
             crate::pipe::segment::write_select(&mut self.request, database);
             self.request.extend_from_slice(request);
-            self.hands.exchange(&mut self.local, &self.request, &mut self.replies)
+            self.clock.exchange(&mut self.local, &self.request, &mut self.replies)
         } else {
-            self.hands.exchange(&mut self.local, request, &mut self.replies)
+            self.clock.exchange(&mut self.local, request, &mut self.replies)
         };
         let mut rest = self.replies.as_slice();
         let mut payload = None;
@@ -445,7 +445,7 @@ impl Seat {
             let (bytes, written) = lent.unwrap_or_default();
             if !executed {
                 let rest = bytes.get(written..).unwrap_or_default();
-                ended = self.hands.exchange(&mut self.local, rest, &mut self.replies).is_err();
+                ended = self.clock.exchange(&mut self.local, rest, &mut self.replies).is_err();
             }
             if !idle {
                 let length = bytes.len() - written;
@@ -466,16 +466,16 @@ impl Seat {
     fn hand_out(&mut self, done: &mut Completions) -> Result<(), Error> {
         let mut rest = self.replies.as_slice();
         while !rest.is_empty() {
-            let room = self.intake.room();
+            let room = self.reply_reader.room();
             let count = room.len().min(rest.len());
             let (now, later) = rest.split_at_checked(count).unwrap_or((rest, &[]));
             room.iter_mut().zip(now).for_each(|(to, from)| *to = *from);
             rest = later;
-            let replies = self.intake.filled(count)?;
-            if !self.pipe.take(replies, &mut self.intake.pending) {
+            let replies = self.reply_reader.filled(count)?;
+            if !self.pipe.take(replies, &mut self.reply_reader.pending) {
                 return Err(Error::protocol("the engine gave a reply that nobody asked for"));
             }
-            if let Some(next) = self.intake.deliver(done)? {
+            if let Some(next) = self.reply_reader.deliver(done)? {
                 self.pipe.resume(next.asker, next.frames, next.database, next.request, next.time);
             }
         }
@@ -485,7 +485,7 @@ impl Seat {
 
     /// Opens another session; what the old one has not answered fails.
     fn renew(&mut self, embedded: &Embedded, error: &Error, done: &mut Completions) {
-        let lost = self.pipe.cut(self.intake.cut(), false);
+        let lost = self.pipe.cut(self.reply_reader.cut(), Resend::Nothing);
         for mut entry in lost.into_iter().chain(self.pipe.clear()) {
             entry.asker.fail(error, done);
         }

@@ -11,7 +11,7 @@ impl Route {
     #[inline]
     pub(crate) fn check(&self, database: u32) -> Result<(), Error> {
         match self {
-            Self::Remote(link) => link.check(database),
+            Self::Remote(link) | Self::Replicated(link, _) => link.check(database),
             Self::Cluster(cluster) => cluster.check(database),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.check(database),
@@ -21,7 +21,7 @@ impl Route {
     /// Sends several requests that were admitted and issued before, with nothing in between and without a wait.
     pub(crate) fn send_gathered(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
         match self {
-            Self::Remote(link) => link.send_gathered(units, bytes),
+            Self::Remote(link) | Self::Replicated(link, _) => link.send_gathered(units, bytes),
             Self::Cluster(cluster) => cluster.send_gathered(units, bytes),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.send_units(units, bytes),
@@ -31,7 +31,7 @@ impl Route {
     /// Whether more is queued than should be.
     pub(crate) fn is_overfull(&self) -> bool {
         match self {
-            Self::Remote(link) => link.is_overfull(),
+            Self::Remote(link) | Self::Replicated(link, _) => link.is_overfull(),
             Self::Cluster(cluster) => cluster.is_overfull(),
             #[cfg(feature = "embedded")]
             Self::Local(_) => false,
@@ -41,7 +41,7 @@ impl Route {
     /// The time on the clock by which requests grow old.
     pub(crate) fn now_ms(&self) -> u32 {
         match self {
-            Self::Remote(_) | Self::Cluster(_) => clock_ms(),
+            Self::Remote(_) | Self::Replicated(..) | Self::Cluster(_) => clock_ms(),
             #[cfg(feature = "embedded")]
             Self::Local(_) => 0,
         }
@@ -49,13 +49,13 @@ impl Route {
 
     /// Whether requests are executed in the thread that sends them.
     pub(crate) fn is_local(&self) -> bool {
-        !matches!(self, Self::Remote(_) | Self::Cluster(_))
+        !matches!(self, Self::Remote(_) | Self::Replicated(..) | Self::Cluster(_))
     }
 
     /// Whom a waiter may push on.
     pub(crate) fn as_driver(&self) -> &dyn Driver {
         match self {
-            Self::Remote(link) => &**link,
+            Self::Remote(link) | Self::Replicated(link, _) => &**link,
             Self::Cluster(cluster) => &**cluster,
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => &**embedded,
@@ -65,7 +65,7 @@ impl Route {
     /// Wakes whoever waited for what was completed, and reports the errors that nobody waits for. No lock may be held.
     pub(crate) fn finish(&self, done: &mut Completions) {
         match self {
-            Self::Remote(link) => link.finish(done),
+            Self::Remote(link) | Self::Replicated(link, _) => link.finish(done),
             Self::Cluster(cluster) => cluster.finish(done),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.finish(done),

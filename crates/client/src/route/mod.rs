@@ -2,40 +2,50 @@
 //!
 //! The twins are chosen here and nowhere else; whatever is above sends through the same few calls.
 
+mod checkups;
 pub(crate) mod cluster;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
 mod gathered;
+mod inquiry;
 pub(crate) mod near;
+mod node;
 pub(crate) mod origin;
 pub(crate) mod pool;
+mod replicas;
+pub(crate) mod replicated;
+mod time_left;
 
+use std::iter;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use crate::config::read_from::ReadFrom;
+use crate::config::url::NO_REPLICAS;
 use crate::config::{Config, Endpoint, ErrorHook};
 use crate::connection::Link;
 use crate::connection::life;
 use crate::connection::metrics::Metrics;
-use crate::connection::probe::Vitals;
+use crate::connection::probe::ServerHealth;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::in_flight::Unit;
 use crate::pipe::queued::Sent;
-use crate::pipe::routed::Aim;
+use crate::pipe::routed::Destination;
 use crate::pipe::slot::Driver;
 use crate::pipe::slot::FIRST_CONNECTION;
-use crate::pipe::transaction_state::Exchange;
+use crate::pipe::transaction_state::TransactionState;
 use crate::process::fork::inherited;
 #[cfg(feature = "embedded")]
 use crate::process::off_thread::apart;
 use crate::reply::Reply;
-use crate::request::blocking_commands::Patience;
-use crate::request::{Request, Written};
+use crate::request::blocking_commands::BlockTimeout;
+use crate::request::{EncodedRequest, Request};
 use crate::values::decode::FromReply;
 use cluster::{Cluster, upkeep};
 #[cfg(feature = "embedded")]
 use embedded::Embedded;
+use replicated::Replicated;
 
 /// What to do about an engine that was left out.
 #[cfg(not(feature = "embedded"))]
@@ -53,23 +63,25 @@ pub(crate) fn not_in_a_cluster(what: &str) -> Error {
 }
 
 /// With these a node says that the cluster has changed, or is about to.
-const CHANGING: [&str; 9] = [
-    "MOVED",
-    "ASK",
-    "TRYAGAIN",
-    "CLUSTERDOWN",
-    "LOADING",
-    "READONLY",
-    "MASTERDOWN",
-    "UNBLOCKED",
-    // One of its commands may have been told so.
-    "EXECABORT",
-];
+const CHANGING: [&str; 8] =
+    ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "READONLY", "MASTERDOWN", "UNBLOCKED"];
+
+/// Behind these words EXEC says why nothing was executed.
+const DISCARDED: &str = "EXECABORT Transaction discarded because of: ";
+
+/// Whether a node says by this that the cluster has changed, or is about to.
+fn is_changing(error: &Error) -> bool {
+    let text = error.message();
+    let code = text.strip_prefix(DISCARDED).unwrap_or(text).split(' ').next().unwrap_or_default();
+    CHANGING.contains(&code)
+}
 
 /// A way for requests.
 #[derive(Clone)]
 pub(crate) enum Route {
     Remote(Arc<Link>),
+    /// As `Remote`, where reads may go to the replicas of the server as well.
+    Replicated(Arc<Link>, Arc<Replicated>),
     Cluster(Arc<Cluster>),
     #[cfg(feature = "embedded")]
     Local(Arc<Embedded>),
@@ -78,6 +90,9 @@ pub(crate) enum Route {
 impl Route {
     /// Begins the way that the configuration asks for. `lasting` says whether a lost connection is made again.
     pub(crate) fn open(config: Config, lasting: bool) -> Result<Self, Error> {
+        if config.read_from != ReadFrom::Primary && !config.endpoint.has_replicas() {
+            return Err(Error::unsent(ErrorKind::Configuration, NO_REPLICAS));
+        }
         match &config.endpoint {
             #[cfg(feature = "embedded")]
             Endpoint::Embedded(_) => Ok(Self::Local(Embedded::open(config)?)),
@@ -85,15 +100,21 @@ impl Route {
             Endpoint::Embedded(_) => Err(Error::unsent(ErrorKind::Configuration, NO_ENGINE)),
             Endpoint::Cluster(_) => upkeep::open(config).map(Self::Cluster),
             _ => {
-                let vitals = Vitals::of(&config);
-                Self::remote(config, lasting, vitals)
+                let (health, policy) = (ServerHealth::of(&config), config.read_from.clone());
+                let route = Self::remote(config, lasting, health)?;
+                match &route {
+                    Self::Remote(link) if policy != ReadFrom::Primary => {
+                        Ok(Self::Replicated(Arc::clone(link), Replicated::open(link)?))
+                    }
+                    _ => Ok(route),
+                }
             }
         }
     }
 
-    fn remote(config: Config, lasting: bool, vitals: Arc<Vitals>) -> Result<Self, Error> {
+    fn remote(config: Config, lasting: bool, health: Arc<ServerHealth>) -> Result<Self, Error> {
         let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start a connection: {error}"));
-        let link = Link::new(config, lasting, vitals).map_err(failed)?;
+        let link = Link::new(config, lasting, health).map_err(failed)?;
         life::start(link.clone()).map_err(failed)?;
         Ok(Self::Remote(link))
     }
@@ -101,7 +122,7 @@ impl Route {
     /// Why it cannot be used here, if it cannot: it is another process's.
     pub(crate) fn check_process(&self) -> Result<(), Error> {
         match self {
-            Self::Remote(link) if !link.process.is_this() => Err(inherited()),
+            Self::Remote(link) | Self::Replicated(link, _) if !link.process.is_this() => Err(inherited()),
             Self::Cluster(cluster) if !cluster.process.is_this() => Err(inherited()),
             _ => Ok(()),
         }
@@ -110,7 +131,9 @@ impl Route {
     /// A way of one's own to the same place, for what cannot be shared. `lasting` says whether a lost connection is made again.
     pub(crate) fn separate(&self, lasting: bool) -> Result<Self, Error> {
         match self {
-            Self::Remote(link) => Self::remote(link.config.clone(), lasting, link.vitals.clone()),
+            Self::Remote(link) | Self::Replicated(link, _) => {
+                Self::remote(link.config.clone(), lasting, link.health.clone())
+            }
             Self::Cluster(_) => Err(Error::usage(
                 "in a cluster a lease is a connection to the node that has a key: use client.lease_for(key)",
             )),
@@ -125,7 +148,7 @@ impl Route {
         let Self::Cluster(cluster) = self else { return false };
         let has_changed = match (error.kind(), error.effect()) {
             (ErrorKind::Connect, Effect::None) => true,
-            (ErrorKind::Server, Effect::Refused) => error.code().is_some_and(|code| CHANGING.contains(&code)),
+            (ErrorKind::Server, Effect::Refused) => is_changing(error),
             _ => false,
         };
         if has_changed {
@@ -137,7 +160,7 @@ impl Route {
     /// Whether it may wait in a pool for whoever needs one: then it is not made again when it is lost.
     pub(crate) fn enter_pool(&self) -> bool {
         match self {
-            Self::Remote(link) => link.enter_pool(),
+            Self::Remote(link) | Self::Replicated(link, _) => link.enter_pool(),
             Self::Cluster(cluster) => cluster.is_open(),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.is_open(),
@@ -147,7 +170,7 @@ impl Route {
     /// Somebody has it for himself from now on, and it is made again when it is lost if it is `lasting`. False when it was lost.
     pub(crate) fn leave_pool(&self, lasting: bool) -> bool {
         match self {
-            Self::Remote(link) => link.leave_pool(lasting),
+            Self::Remote(link) | Self::Replicated(link, _) => link.leave_pool(lasting),
             Self::Cluster(cluster) => cluster.is_open(),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.is_open(),
@@ -156,7 +179,7 @@ impl Route {
 
     pub(crate) fn config(&self) -> &Config {
         match self {
-            Self::Remote(link) => &link.config,
+            Self::Remote(link) | Self::Replicated(link, _) => &link.config,
             Self::Cluster(cluster) => &cluster.config,
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.config(),
@@ -166,7 +189,7 @@ impl Route {
     /// Whom a waiter may push on.
     pub(crate) fn driver(&self) -> Weak<dyn Driver> {
         match self {
-            Self::Remote(link) => Arc::downgrade(link) as Weak<dyn Driver>,
+            Self::Remote(link) | Self::Replicated(link, _) => Arc::downgrade(link) as Weak<dyn Driver>,
             Self::Cluster(cluster) => cluster.driver(),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.driver(),
@@ -176,7 +199,7 @@ impl Route {
     /// Waits until the first attempt to connect is over.
     pub(crate) fn wait_first(&self) -> Result<(), Error> {
         match self {
-            Self::Remote(link) => link.wait_first(),
+            Self::Remote(link) | Self::Replicated(link, _) => link.wait_first(),
             Self::Cluster(cluster) => cluster.wait_first(),
             #[cfg(feature = "embedded")]
             Self::Local(_) => Ok(()),
@@ -186,7 +209,7 @@ impl Route {
     /// As `wait_first`, in async code.
     pub(crate) async fn await_first(&self) -> Result<(), Error> {
         match self {
-            Self::Remote(link) => Arc::clone(link).await_first().await,
+            Self::Remote(link) | Self::Replicated(link, _) => Arc::clone(link).await_first().await,
             Self::Cluster(cluster) => Arc::clone(cluster).await_first().await,
             #[cfg(feature = "embedded")]
             Self::Local(_) => Ok(()),
@@ -223,7 +246,7 @@ impl Route {
         write: impl FnOnce(&mut Request),
     ) -> Reply<T> {
         let Self::Cluster(cluster) = self else { return self.ask(database, write) };
-        match Request::with(write, |request| cluster.send_to(Aim::Node(node), database, request, None)) {
+        match Request::with(write, |request| cluster.send_to(Destination::Node(node), database, request, None)) {
             Ok(Ok(sent)) => Reply::sent(sent, self.error_hook()),
             Ok(Err(error)) | Err(error) => Reply::failed(error, self.error_hook()),
         }
@@ -244,11 +267,12 @@ impl Route {
 
     /// Sends one request.
     #[inline]
-    pub(crate) fn send(&self, database: u32, request: Written<'_>) -> Result<Sent, Error> {
+    pub(crate) fn send(&self, database: u32, request: EncodedRequest<'_>) -> Result<Sent, Error> {
         match self {
-            Self::Remote(link) => match link.send(database, request)? {
+            Self::Remote(link) => send(link, database, request),
+            Self::Replicated(link, replicated) => match replicated.send(database, request, None) {
                 Some(handle) => Ok(Sent::Slot(handle)),
-                None => link.send_when_there_is_room(database, request, None),
+                None => send(link, database, request),
             },
             Self::Cluster(cluster) => cluster.send(database, request, None),
             #[cfg(feature = "embedded")]
@@ -257,11 +281,17 @@ impl Route {
     }
 
     /// As `send`, for a request whose time is up then.
-    pub(crate) fn send_until(&self, database: u32, request: Written<'_>, deadline: Instant) -> Result<Sent, Error> {
+    pub(crate) fn send_until(
+        &self,
+        database: u32,
+        request: EncodedRequest<'_>,
+        deadline: Instant,
+    ) -> Result<Sent, Error> {
         match self {
-            Self::Remote(link) => match link.send_until(database, request, deadline)? {
+            Self::Remote(link) => send_until(link, database, request, deadline),
+            Self::Replicated(link, replicated) => match replicated.send(database, request, Some(deadline)) {
                 Some(handle) => Ok(Sent::Slot(handle)),
-                None => link.send_when_there_is_room(database, request, Some(deadline)),
+                None => send_until(link, database, request, deadline),
             },
             Self::Cluster(cluster) => cluster.send(database, request, Some(deadline)),
             #[cfg(feature = "embedded")]
@@ -272,7 +302,7 @@ impl Route {
     /// Sends several requests with nothing in between.
     pub(crate) fn send_units(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
         match self {
-            Self::Remote(link) => link.send_units(units, bytes),
+            Self::Remote(link) | Self::Replicated(link, _) => link.send_units(units, bytes),
             Self::Cluster(cluster) => cluster.send_units(units, bytes),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.send_units(units, bytes),
@@ -280,29 +310,31 @@ impl Route {
     }
 
     /// Sends a transaction.
-    pub(crate) fn send_exchange(&self, exchange: Exchange, database: u32, request: &[u8]) {
+    pub(crate) fn send_transaction(&self, transaction: TransactionState, database: u32, request: &[u8]) {
         match self {
-            Self::Remote(link) => link.send_exchange(exchange, database, request),
-            Self::Cluster(cluster) => cluster.send_exchange(exchange, database, request),
+            Self::Remote(link) | Self::Replicated(link, _) => link.send_transaction(transaction, database, request),
+            Self::Cluster(cluster) => cluster.send_transaction(transaction, database, request),
             #[cfg(feature = "embedded")]
-            Self::Local(embedded) => embedded.send_exchange(exchange, database, request),
+            Self::Local(embedded) => embedded.send_transaction(transaction, database, request),
         }
     }
 
     /// The next request may wait on the server for this long, beside the command timeout. Only where one is sent at a time.
-    pub(crate) fn be_patient(&self, patience: Patience) {
+    pub(crate) fn set_block_timeout(&self, block_timeout: BlockTimeout) {
         match self {
-            Self::Remote(link) => link.be_patient(patience),
+            Self::Remote(link) | Self::Replicated(link, _) => link.set_block_timeout(block_timeout),
             Self::Cluster(_) => {}
             #[cfg(feature = "embedded")]
             Self::Local(_) => {}
         }
     }
 
-    /// What each of its connections has done.
+    /// What each of its connections has done; of those that another process has, nothing.
     pub(crate) fn metrics(&self) -> Vec<Metrics> {
         match self {
+            Self::Remote(link) | Self::Replicated(link, _) if !link.process.is_this() => Vec::new(),
             Self::Remote(link) => vec![link.metrics()],
+            Self::Replicated(link, replicated) => iter::once(link.metrics()).chain(replicated.metrics()).collect(),
             Self::Cluster(cluster) => cluster.metrics(),
             #[cfg(feature = "embedded")]
             Self::Local(_) => Vec::new(),
@@ -312,7 +344,7 @@ impl Route {
     /// The number of the connection that is there, or comes next.
     pub(crate) fn connection(&self) -> u32 {
         match self {
-            Self::Remote(link) => link.connection.load(Ordering::Relaxed),
+            Self::Remote(link) | Self::Replicated(link, _) => link.connection.load(Ordering::Relaxed),
             Self::Cluster(_) => FIRST_CONNECTION,
             #[cfg(feature = "embedded")]
             Self::Local(_) => FIRST_CONNECTION,
@@ -323,6 +355,7 @@ impl Route {
     pub(crate) fn is_idle(&self) -> bool {
         match self {
             Self::Remote(link) => link.is_idle(),
+            Self::Replicated(link, replicated) => link.is_idle() && replicated.is_idle(),
             Self::Cluster(cluster) => cluster.is_idle(),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.is_idle(),
@@ -332,7 +365,7 @@ impl Route {
     /// Whether more can be sent.
     pub(crate) fn is_open(&self) -> bool {
         match self {
-            Self::Remote(link) => link.is_open(),
+            Self::Remote(link) | Self::Replicated(link, _) => link.is_open(),
             Self::Cluster(cluster) => cluster.is_open(),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.is_open(),
@@ -343,6 +376,7 @@ impl Route {
     pub(crate) fn abort(&self) {
         match self {
             Self::Remote(link) => link.abort(),
+            Self::Replicated(_, replicated) => replicated.abort(),
             // What is on its way is answered all the same: nobody but the client's end ends its nodes' connections.
             Self::Cluster(cluster) => _ = cluster.close(None),
             #[cfg(feature = "embedded")]
@@ -354,6 +388,7 @@ impl Route {
     pub(crate) fn close(&self, wait: Option<Duration>) -> Result<(), Error> {
         match self {
             Self::Remote(link) => link.close(wait),
+            Self::Replicated(_, replicated) => replicated.close(wait),
             Self::Cluster(cluster) => cluster.close(wait),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.close(wait),
@@ -364,6 +399,7 @@ impl Route {
     pub(crate) async fn close_async(self, deadline: Option<Instant>) -> Result<(), Error> {
         match self {
             Self::Remote(link) => link.close_async(deadline).await,
+            Self::Replicated(_, replicated) => replicated.close_async(deadline).await,
             Self::Cluster(cluster) => cluster.close_async(deadline).await,
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => {
@@ -371,5 +407,20 @@ impl Route {
                 apart("sleeve-close", move || embedded.close(Some(left))).await
             }
         }
+    }
+}
+
+#[inline]
+fn send(link: &Link, database: u32, request: EncodedRequest<'_>) -> Result<Sent, Error> {
+    match link.send(database, request)? {
+        Some(handle) => Ok(Sent::Slot(handle)),
+        None => link.send_when_there_is_room(database, request, None),
+    }
+}
+
+fn send_until(link: &Link, database: u32, request: EncodedRequest<'_>, deadline: Instant) -> Result<Sent, Error> {
+    match link.send_until(database, request, deadline)? {
+        Some(handle) => Ok(Sent::Slot(handle)),
+        None => link.send_when_there_is_room(database, request, Some(deadline)),
     }
 }

@@ -9,22 +9,25 @@ use parking_lot::Mutex;
 
 use super::Route;
 use super::near::Near;
-use super::pool::{Pool, SeatTurn, Turn};
+use super::pool::{ClusterPoolGuard, Pool, PoolGuard};
 use crate::config::Endpoint;
+use crate::connection::metrics::Metrics;
 use crate::error::Error;
 use crate::options::cache::CacheOptions;
 use crate::pipe::queued::Sent;
-use crate::reactor::Bell;
+use crate::reactor::TaskWaker;
 use crate::reactor::watcher::watch_for;
 use crate::reply::Reply;
 use crate::request::blocking_commands;
-use crate::request::blocking_commands::Patience;
-use crate::request::{Request, Written};
+use crate::request::blocking_commands::BlockTimeout;
+use crate::request::{EncodedRequest, Request};
 use crate::values::decode::FromReply;
 
 /// What the handles of one client share.
 pub(crate) struct Origin {
     pub(crate) route: Route,
+    /// The way for what must not queue behind large things, once somebody has asked for it.
+    priority: OnceLock<Route>,
     /// Connections for the next leases and commands that wait.
     pub(crate) pool: Arc<Pool>,
     /// Those who keep requests back for a while.
@@ -43,8 +46,8 @@ pub(crate) trait Reserve: Send + Sync {
     /// Takes no more, and sends what is left.
     fn close(self: Arc<Self>);
 
-    /// Whether all that was left is answered. Where it is not, the bell is rung when that may have changed.
-    fn is_settled(&self, bell: Bell) -> bool;
+    /// Whether all that was left is answered. Where it is not, the task is woken when that may have changed.
+    fn is_settled(&self, task_waker: TaskWaker) -> bool;
 
     /// Waits until all that was left is answered, but for no longer than this.
     fn settle(&self, deadline: Instant);
@@ -54,13 +57,14 @@ impl Drop for Origin {
     fn drop(&mut self) {
         // Without a wait it cannot fail.
         let _ = self.route.close(None);
+        self.priority.get().into_iter().for_each(|route| _ = route.close(None));
     }
 }
 
 impl Origin {
     pub(crate) fn new(route: Route) -> Arc<Self> {
-        let (near, opening) = (OnceLock::new(), Mutex::new(()));
-        Arc::new(Self { route, pool: Arc::default(), reserves: Mutex::default(), near, opening })
+        let (near, priority, opening) = (OnceLock::new(), OnceLock::new(), Mutex::new(()));
+        Arc::new(Self { route, priority, pool: Arc::default(), reserves: Mutex::default(), near, opening })
     }
 
     /// Somebody keeps requests back.
@@ -68,6 +72,29 @@ impl Origin {
         let mut reserves = self.reserves.lock();
         reserves.retain(|reserve| reserve.strong_count() > 0);
         reserves.push(reserve);
+    }
+
+    /// The way for what must not queue behind large things.
+    pub(crate) fn priority(&self) -> Result<Route, Error> {
+        self.route.check_process()?;
+        let _opening = self.opening.lock();
+        if let Some(route) = self.priority.get() {
+            return Ok(route.clone());
+        }
+        if !self.route.is_open() {
+            return Err(Error::closed("the client was closed"));
+        }
+        let route = match &self.route {
+            // Connections to all nodes, each made when it is needed; and so to all replicas that are read from.
+            several @ (Route::Cluster(_) | Route::Replicated(..)) => Route::open(several.config().clone(), true)?,
+            other => other.separate(true)?,
+        };
+        Ok(self.priority.get_or_init(|| route).clone())
+    }
+
+    /// What each of its connections has done that it shares.
+    pub(crate) fn metrics(&self) -> Vec<Metrics> {
+        self.route.metrics().into_iter().chain(self.priority.get().into_iter().flat_map(Route::metrics)).collect()
     }
 
     /// The near cache of the client; opened with these options where there is none.
@@ -98,6 +125,10 @@ impl Origin {
         // A time beyond what the machine can count is never over.
         let left = deadline.map_or(timeout, |deadline| deadline.saturating_duration_since(Instant::now()));
         self.route.close(Some(left))?;
+        if let Some(priority) = self.priority.get() {
+            let left = deadline.map_or(timeout, |deadline| deadline.saturating_duration_since(Instant::now()));
+            priority.close(Some(left))?;
+        }
         self.pool.close(deadline)
     }
 
@@ -120,10 +151,12 @@ impl Origin {
         let deadline = Instant::now().checked_add(timeout);
         let farewell = self.farewell(deadline);
         for reserve in self.close_reserves() {
-            let look = move |bell, is_late| (reserve.is_settled(bell) || is_late).then_some(Ok(()));
+            let look = move |task_waker, is_late| (reserve.is_settled(task_waker) || is_late).then_some(Ok(()));
             watch_for(Some(farewell), look).await?;
         }
-        self.route.clone().close_async(deadline).await?;
+        for route in [Some(&self.route), self.priority.get()].into_iter().flatten() {
+            route.clone().close_async(deadline).await?;
+        }
         for route in self.pool.waiting() {
             route.close_async(deadline).await?;
         }
@@ -139,14 +172,14 @@ impl Origin {
     ) -> Reply<T> {
         let mut request = Request::empty();
         write(&mut request);
-        let Some(patience) = blocking_commands::of(&request) else {
+        let Some(block_timeout) = blocking_commands::of(&request) else {
             let write = |out: &mut Request| *out = request;
             return match deadline {
                 None => self.route.ask(database, write),
                 Some(deadline) => self.route.ask_until(database, deadline, write),
             };
         };
-        self.ask_apart(database, patience, deadline, request)
+        self.ask_apart(database, block_timeout, deadline, request)
             .unwrap_or_else(|error| Reply::failed(error, self.route.error_hook()))
     }
 
@@ -154,7 +187,7 @@ impl Origin {
     fn ask_apart<T: FromReply>(
         &self,
         database: u32,
-        patience: Patience,
+        block_timeout: BlockTimeout,
         deadline: Option<Instant>,
         request: Request,
     ) -> Result<Reply<T>, Error> {
@@ -164,19 +197,20 @@ impl Origin {
         }
         if let Route::Cluster(cluster) = &self.route {
             let idle = |endpoint: &Endpoint| self.pool.take_idle_to(endpoint);
-            let send = |request: Written<'_>| cluster.send_apart(database, request, (patience, deadline), idle);
-            let (handle, seat) = Request::with(|out| *out = request, send)??;
+            let send =
+                |request: EncodedRequest<'_>| cluster.send_apart(database, request, (block_timeout, deadline), idle);
+            let (handle, dedicated) = Request::with(|out| *out = request, send)??;
             let pool = Arc::clone(&self.pool);
-            return Ok(Reply::apart(handle, Box::new(SeatTurn { pool, seat })));
+            return Ok(Reply::apart(handle, Box::new(ClusterPoolGuard { pool, dedicated })));
         }
-        let turn = Turn::take(&self.pool, &self.route)?;
-        turn.route.be_patient(patience);
-        let send = |request: Written<'_>| match deadline {
-            None => turn.route.send(database, request),
-            Some(deadline) => turn.route.send_until(database, request, deadline),
+        let guard = PoolGuard::take(&self.pool, &self.route)?;
+        guard.route.set_block_timeout(block_timeout);
+        let send = |request: EncodedRequest<'_>| match deadline {
+            None => guard.route.send(database, request),
+            Some(deadline) => guard.route.send_until(database, request, deadline),
         };
         match Request::with(|out| *out = request, send)?? {
-            Sent::Slot(handle) => Ok(Reply::apart(handle, Box::new(turn))),
+            Sent::Slot(handle) => Ok(Reply::apart(handle, Box::new(guard))),
             sent => Ok(Reply::sent(sent, self.route.error_hook())),
         }
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::Route;
-use super::cluster::seat::Seat;
+use super::cluster::dedicated::DedicatedConnection;
 use super::cluster::slots::slot_of_all;
 use crate::config::Endpoint;
 use crate::connection::Link;
@@ -54,10 +54,10 @@ impl Pool {
     /// As `take`, for one that is not made again, to where these keys are: in a cluster they are all in one slot.
     pub(crate) fn take_at(&self, route: &Route, keys: impl ToArgs) -> Result<Route, Error> {
         let Route::Cluster(cluster) = route else { return self.take(route, false) };
-        let (config, vitals) = cluster.place(Some(slot_of_all("a lease", keys)?))?;
+        let (config, health) = cluster.place(Some(slot_of_all("a lease", keys)?))?;
         match self.take_idle_to(&config.endpoint) {
             Some(link) => Ok(Route::Remote(link)),
-            None => Route::remote(config, false, vitals),
+            None => Route::remote(config, false, health),
         }
     }
 
@@ -113,14 +113,14 @@ fn close(route: &Route) {
     let _ = route.close(None);
 }
 
-/// A connection on which one command waits.
-pub(crate) struct Turn {
+/// A connection on which one command waits; dropped, it goes back to the pool.
+pub(crate) struct PoolGuard {
     pool: Arc<Pool>,
     number: u64,
     pub(crate) route: Route,
 }
 
-impl Turn {
+impl PoolGuard {
     /// A connection for a command that waits.
     pub(crate) fn take(pool: &Arc<Pool>, route: &Route) -> Result<Self, Error> {
         let route = pool.take(route, true)?;
@@ -133,7 +133,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for PoolGuard {
     fn drop(&mut self) {
         self.pool.waiting.lock().routes.retain(|(number, _)| *number != self.number);
         if !self.route.is_idle() {
@@ -143,15 +143,15 @@ impl Drop for Turn {
     }
 }
 
-/// The seat of a command that waits in a cluster; its connection is kept for the next.
-pub(crate) struct SeatTurn {
+/// The connection of a command that waits in a cluster; it is kept for the next.
+pub(crate) struct ClusterPoolGuard {
     pub(crate) pool: Arc<Pool>,
-    pub(crate) seat: Arc<Seat>,
+    pub(crate) dedicated: Arc<DedicatedConnection>,
 }
 
-impl Drop for SeatTurn {
+impl Drop for ClusterPoolGuard {
     fn drop(&mut self) {
-        if let Some(link) = self.seat.take_idle() {
+        if let Some(link) = self.dedicated.leave() {
             self.pool.give_back(Route::Remote(link));
         }
     }

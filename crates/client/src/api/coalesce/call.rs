@@ -9,7 +9,7 @@ use sleeve_wire::arguments::{Args, Span};
 use sleeve_wire::commands::{Begin, Command, Find, Merge, Reach, Row, Shape};
 use sleeve_wire::number::parse_i64;
 
-use crate::request::Written;
+use crate::request::EncodedRequest;
 
 /// A longer request gains nothing by company, and is not copied once more.
 const MERGED_LENGTH_MAX: usize = 8 * 1024;
@@ -41,7 +41,7 @@ impl Touch {
 
 /// A call that is to be gathered.
 pub(super) struct Call<'a> {
-    pub(super) request: Written<'a>,
+    pub(super) request: EncodedRequest<'a>,
     pub(super) database: u32,
     pub(super) touch: Touch,
     /// How it is merged, if it can be.
@@ -64,7 +64,7 @@ pub(super) struct Mergeable<'a> {
 impl<'a> Call<'a> {
     /// A call that can be merged; none for every other.
     #[inline]
-    pub(super) fn mergeable(request: Written<'a>, database: u32, hasher: &RandomState) -> Option<Self> {
+    pub(super) fn mergeable(request: EncodedRequest<'a>, database: u32, hasher: &RandomState) -> Option<Self> {
         let row = request.name.row()?;
         let rule = row.merge.as_ref()?;
         if request.bytes.len() > MERGED_LENGTH_MAX {
@@ -107,7 +107,7 @@ impl<'a> Call<'a> {
     }
 
     /// A call that goes alone.
-    pub(super) fn alone(request: Written<'a>, database: u32, hasher: &RandomState) -> Self {
+    pub(super) fn alone(request: EncodedRequest<'a>, database: u32, hasher: &RandomState) -> Self {
         let touch = touch(request, database, hasher).unwrap_or(Touch::Everything);
         Self { request, database, touch, merged: None }
     }
@@ -131,7 +131,7 @@ fn number_of(hasher: &RandomState, database: u32, key: &[u8]) -> u64 {
 }
 
 /// The keys that a request names, if it touches no others.
-fn touch(request: Written<'_>, database: u32, hasher: &RandomState) -> Option<Touch> {
+fn touch(request: EncodedRequest<'_>, database: u32, hasher: &RandomState) -> Option<Touch> {
     let row = request.name.row()?;
     if !names_its_keys(row) {
         return None;

@@ -39,14 +39,14 @@ pub(super) struct Answer {
 
 /// Requests that leave together.
 #[derive(Default)]
-pub(super) struct Shipment {
+pub(super) struct Outgoing {
     pub(super) bytes: Vec<u8>,
     pub(super) units: Vec<Unit>,
     /// How many of the bytes have a unit.
     closed: usize,
 }
 
-impl Shipment {
+impl Outgoing {
     /// What was written since the last one is a request that was issued then, whose answer goes there.
     fn close(&mut self, database: u32, target: Target, issued_ms: u32) {
         self.units.push(Unit { database, target, length: self.bytes.len() - self.closed, issued_ms });
@@ -55,18 +55,18 @@ impl Shipment {
 
     /// The calls of a group, one by one.
     pub(super) fn one_by_one(mut group: Group) -> Self {
-        let mut shipment = Self::default();
+        let mut outgoing = Self::default();
         for part in mem::take(&mut group.parts) {
-            group.write_part(&part, &mut shipment.bytes);
-            shipment.close(group.database, part.target, part.issued_ms);
+            group.write_part(&part, &mut outgoing.bytes);
+            outgoing.close(group.database, part.target, part.issued_ms);
         }
-        shipment
+        outgoing
     }
 }
 
 /// A gathering as it leaves: its requests, what is waited for, and the calls that left alone.
-pub(super) struct Departure {
-    pub(super) shipment: Shipment,
+pub(super) struct PreparedGathering {
+    pub(super) outgoing: Outgoing,
     pub(super) awaited: VecDeque<Awaited>,
     /// The groups of a single call, with what each touches: nobody has to be asked again for those.
     pub(super) alone: Vec<(u32, Touch)>,
@@ -74,10 +74,10 @@ pub(super) struct Departure {
     pub(super) is_merged: bool,
 }
 
-impl Departure {
+impl PreparedGathering {
     /// Makes requests of groups. The last is waited for in any case, so that it is known when all are answered.
     pub(super) fn of(groups: Vec<Group>, source: &mut Source) -> Self {
-        let (mut shipment, mut awaited, mut alone) = (Shipment::default(), VecDeque::new(), Vec::new());
+        let (mut outgoing, mut awaited, mut alone) = (Outgoing::default(), VecDeque::new(), Vec::new());
         let mut pieces: Vec<Group> = Vec::with_capacity(groups.len());
         for (number, group) in (0..).zip(groups) {
             if group.parts.len() == 1 {
@@ -91,13 +91,13 @@ impl Departure {
             if let Some(rule) = piece.rule.filter(|_| piece.parts.len() > 1) {
                 let (target, handle) = source.pair(Name::of_row(rule.into.row()));
                 is_merged = true;
-                piece.write_merged(&mut shipment.bytes);
-                shipment.close(database, target, piece.issued_ms());
+                piece.write_merged(&mut outgoing.bytes);
+                outgoing.close(database, target, piece.issued_ms());
                 awaited.push_back(Awaited { handle, outcome: Outcome::Parts(piece) });
                 continue;
             }
             let Some(part) = piece.parts.pop() else { continue };
-            piece.write_part(&part, &mut shipment.bytes);
+            piece.write_part(&part, &mut outgoing.bytes);
             let issued_ms = part.issued_ms;
             let target = if at == last {
                 let (target, handle) = source.pair(part.target.name());
@@ -106,9 +106,9 @@ impl Departure {
             } else {
                 part.target
             };
-            shipment.close(database, target, issued_ms);
+            outgoing.close(database, target, issued_ms);
         }
-        Self { shipment, awaited, alone, is_merged }
+        Self { outgoing, awaited, alone, is_merged }
     }
 }
 

@@ -18,7 +18,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use sleeve_wire::commands::Command;
 
 use super::call::Call;
-use super::flight::{Answer, Departure, Flight, Outcome, Shipment};
+use super::flight::{Answer, Flight, Outcome, Outgoing, PreparedGathering};
 use super::split::{hand_out, is_refusal};
 use super::state::{State, Work};
 use super::timer::Timer;
@@ -29,11 +29,11 @@ use crate::pipe::LATE_SHARE;
 use crate::pipe::queued::{Queued, Sent, runs_tasks};
 use crate::pipe::slot::{Completions, Driver, Flush, Handle, Payload, Source};
 use crate::process::fork::Process;
-use crate::reactor::Bell;
+use crate::reactor::TaskWaker;
 use crate::reply::Reply;
 use crate::request::blocking_commands;
 use crate::request::name::Name;
-use crate::request::{Request, Written};
+use crate::request::{EncodedRequest, Request};
 use crate::route::origin::{Origin, Reserve};
 use crate::values::decode::FromReply;
 
@@ -104,7 +104,7 @@ impl Gatherer {
         self.origin.ask_waiting(database, None, |out| *out = request)
     }
 
-    fn send(self: &Arc<Self>, database: u32, request: Written<'_>) -> Result<Sent, Error> {
+    fn send(self: &Arc<Self>, database: u32, request: EncodedRequest<'_>) -> Result<Sent, Error> {
         let route = &self.origin.route;
         // A child has no business with what its parent has gathered; whether it may use the way at all, the way says.
         if !self.process.is_this() {
@@ -124,7 +124,7 @@ impl Gatherer {
             }
             None => Call::alone(request, database, &self.hasher),
         };
-        if call.merged.is_none() && state.gathering.is_clear_of(&call.touch, &state.marks, state.standing) {
+        if call.merged.is_none() && state.gathering.is_clear_of(&call.touch, &state.marks, state.progress) {
             drop(state);
             return route.send(database, request);
         }
@@ -157,13 +157,13 @@ impl Gatherer {
         }
         let is_first = state.gathering.is_empty();
         let (target, handle) = state.source.pair(call.request.name);
-        let State { gathering, marks, standing, .. } = &mut *state;
+        let State { gathering, marks, progress, .. } = &mut *state;
         let now_ms = route.now_ms();
         if is_first {
             gathering.spread_ms = spread_ms(config.command_timeout);
             gathering.since = (!self.options.delay.is_zero()).then(Instant::now);
         }
-        gathering.add(call, target, now_ms, marks, standing);
+        gathering.add(call, target, now_ms, marks, progress);
         gathering.is_due |= fills;
         if state.may_leave() {
             self.work(state);
@@ -221,12 +221,12 @@ impl Gatherer {
 
     fn watch(self: &Arc<Self>) {
         let timer = self.timer.get_or_init(|| {
-            let (me, collapsed) = (Arc::downgrade(self), Arc::downgrade(self));
+            let (me, panicked) = (Arc::downgrade(self), Arc::downgrade(self));
             let look = move || me.upgrade().map(|gatherer| gatherer.look());
-            let give_up = move || collapsed.upgrade().into_iter().for_each(|gatherer| gatherer.go_untimed());
+            let give_up = move || panicked.upgrade().into_iter().for_each(|gatherer| gatherer.go_untimed());
             Timer::start(self.origin.route.is_local(), look, give_up)
         });
-        if !timer.ring() {
+        if !timer.wake() {
             self.go_untimed();
         }
     }
@@ -251,15 +251,15 @@ impl Gatherer {
                     state.settle(answered);
                 }
                 Work::Send { groups, sequence, merged } => {
-                    let Departure { shipment, awaited, alone, is_merged } =
-                        Departure::of(groups, &mut self.landing.lock());
+                    let PreparedGathering { outgoing, awaited, alone, is_merged } =
+                        PreparedGathering::of(groups, &mut self.landing.lock());
                     let mut flight = Flight { sequence, awaited };
                     self.listen(&mut flight);
-                    self.ship(shipment, &mut done);
+                    self.send_outgoing(outgoing, &mut done);
                     state = self.state.lock();
-                    state.standing.sent = sequence;
+                    state.progress.sent = sequence;
                     if !is_merged {
-                        state.standing.merged = merged;
+                        state.progress.merged = merged;
                     }
                     for (group, touch) in alone {
                         touch.keys().for_each(|key| state.marks.forget(key, sequence, group));
@@ -278,7 +278,7 @@ impl Gatherer {
         if state.waiting > 0 {
             self.changed.notify_all();
         }
-        state.bells.drain(..).for_each(Bell::ring);
+        state.task_wakers.drain(..).for_each(TaskWaker::wake);
     }
 
     /// Has this gatherer woken when something of the flight is answered.
@@ -299,14 +299,14 @@ impl Gatherer {
                     refused.push(rule.into);
                 }
                 if let Some(again) = hand_out(payload, group, done) {
-                    self.ship(Shipment::one_by_one(again), done);
+                    self.send_outgoing(Outgoing::one_by_one(again), done);
                 }
             }
         }
     }
 
-    fn ship(&self, shipment: Shipment, done: &mut Completions) {
-        let Shipment { bytes, units, .. } = shipment;
+    fn send_outgoing(&self, outgoing: Outgoing, done: &mut Completions) {
+        let Outgoing { bytes, units, .. } = outgoing;
         if let Err((error, units)) = self.origin.route.send_gathered(units, &bytes) {
             for unit in units {
                 unit.target.complete(Payload::Failed(error.clone()), done);
@@ -370,14 +370,14 @@ impl Reserve for Gatherer {
         }
     }
 
-    fn is_settled(&self, bell: Bell) -> bool {
+    fn is_settled(&self, task_waker: TaskWaker) -> bool {
         if !self.process.is_this() {
             return true;
         }
         let mut state = self.state.lock();
         let is_settled = state.is_settled();
         if !is_settled {
-            state.bells.push(bell);
+            state.task_wakers.push(task_waker);
         }
         is_settled
     }
@@ -428,7 +428,7 @@ impl Driver for Gatherer {
 impl Drop for Gatherer {
     fn drop(&mut self) {
         if let Some(timer) = self.timer.get() {
-            timer.ring();
+            timer.wake();
         }
     }
 }

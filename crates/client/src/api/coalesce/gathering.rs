@@ -17,7 +17,7 @@ use crate::pipe::slot::Target;
 
 /// Where gathering and answering stand.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Standing {
+pub(super) struct Progress {
     /// The number of this gathering.
     pub(super) sequence: u64,
     /// The number of the last gathering that is answered, as are all before it.
@@ -25,7 +25,7 @@ pub(super) struct Standing {
     /// The number of the last gathering in which anything was merged.
     pub(super) merged: u64,
     /// The number of the last gathering with a call that may touch any key.
-    pub(super) wall: u64,
+    pub(super) barrier: u64,
     /// The number of the last gathering that was sent.
     pub(super) sent: u64,
 }
@@ -56,17 +56,17 @@ impl Gathering {
     }
 
     /// Whether it may leave as far as what is on its way is concerned.
-    pub(super) fn is_free(&self, standing: Standing) -> bool {
-        self.held_until <= standing.answered
+    pub(super) fn is_free(&self, progress: Progress) -> bool {
+        self.held_until <= progress.answered
     }
 
     /// Whether this has nothing to do with what is gathered and what is on its way merged.
-    pub(super) fn is_clear_of(&self, touch: &Touch, marks: &Marks, standing: Standing) -> bool {
+    pub(super) fn is_clear_of(&self, touch: &Touch, marks: &Marks, progress: Progress) -> bool {
         match touch {
-            Touch::Everything => self.is_empty() && standing.merged <= standing.answered,
+            Touch::Everything => self.is_empty() && progress.merged <= progress.answered,
             keys => {
-                let is_pending = |key| marks.get(key).is_some_and(|mark| mark.sequence > standing.answered);
-                standing.wall <= standing.sent && !keys.keys().any(is_pending)
+                let is_pending = |key| marks.get(key).is_some_and(|mark| mark.sequence > progress.answered);
+                progress.barrier <= progress.sent && !keys.keys().any(is_pending)
             }
         }
     }
@@ -78,21 +78,21 @@ impl Gathering {
         target: Target,
         now_ms: u32,
         marks: &mut Marks,
-        standing: &mut Standing,
+        progress: &mut Progress,
     ) {
         self.calls += 1;
         self.bytes += call.request.bytes.len();
         // Behind which group it must not come, and behind which gathering.
         let (mut lowest, mut held) = (self.floor, 0);
         for mark in call.touch.keys().filter_map(|key| marks.get(key)) {
-            if mark.sequence == standing.sequence {
+            if mark.sequence == progress.sequence {
                 lowest = lowest.max(mark.group);
             } else {
                 held = held.max(mark.sequence);
             }
         }
         if call.touch == Touch::Everything {
-            (held, self.is_due) = (standing.merged, true);
+            (held, self.is_due) = (progress.merged, true);
             // Nothing before it may be asked again behind it.
             self.groups.iter_mut().for_each(|group| group.is_settled = true);
         }
@@ -100,7 +100,7 @@ impl Gathering {
         let group = self.group_for(call, lowest, now_ms);
         let mut beside = None;
         for key in call.touch.keys() {
-            let Some(mark) = marks.get(key).filter(|mark| mark.sequence == standing.sequence) else { continue };
+            let Some(mark) = marks.get(key).filter(|mark| mark.sequence == progress.sequence) else { continue };
             if mark.group == group {
                 beside = Some(mark.place);
             } else if let Some(before) = self.groups.get_mut(mark.group as usize) {
@@ -110,11 +110,11 @@ impl Gathering {
         let Some(found) = self.groups.get_mut(group as usize) else { return };
         let place = found.add(call, target, now_ms, beside);
         for key in call.touch.keys() {
-            marks.set(key, Mark { sequence: standing.sequence, group, place });
+            marks.set(key, Mark { sequence: progress.sequence, group, place });
         }
         if call.touch == Touch::Everything {
             self.floor = group + 1;
-            standing.wall = standing.sequence;
+            progress.barrier = progress.sequence;
         }
     }
 

@@ -7,11 +7,11 @@ use std::time::Instant;
 use sleeve_wire::commands::Command;
 
 use super::flight::{Answer, Flight, take_answers};
-use super::gathering::{Gathering, Standing};
+use super::gathering::{Gathering, Progress};
 use super::group::Group;
 use super::marks::Marks;
 use crate::pipe::slot::Source;
-use crate::reactor::Bell;
+use crate::reactor::TaskWaker;
 
 /// What all clones of a handle have under one lock.
 pub(super) struct State {
@@ -20,7 +20,7 @@ pub(super) struct State {
     /// The number of the connection for which `source` is.
     pub(super) connection: u32,
     pub(super) gathering: Gathering,
-    pub(super) standing: Standing,
+    pub(super) progress: Progress,
     pub(super) marks: Marks,
     pub(super) flights: VecDeque<Flight>,
     /// Commands that the server has refused for many.
@@ -35,8 +35,8 @@ pub(super) struct State {
     pub(super) is_untimed: bool,
     /// Callers that wait for room, or until all is answered.
     pub(super) waiting: usize,
-    /// Rung for those who wait until all is answered, in async code.
-    pub(super) bells: Vec<Bell>,
+    /// Woken for those who wait until all is answered, in async code.
+    pub(super) task_wakers: Vec<TaskWaker>,
 }
 
 /// What is to be done next.
@@ -60,7 +60,7 @@ impl State {
             source,
             connection: 0,
             gathering: Gathering::default(),
-            standing: Standing { sequence: 1, ..Standing::default() },
+            progress: Progress { sequence: 1, ..Progress::default() },
             marks: Marks::default(),
             flights: VecDeque::new(),
             refused: Vec::new(),
@@ -69,13 +69,13 @@ impl State {
             looks_at: None,
             is_untimed,
             waiting: 0,
-            bells: Vec::new(),
+            task_wakers: Vec::new(),
         }
     }
 
     /// Whether nothing is gathered and nothing that was is on its way.
     pub(super) fn is_quiet(&self) -> bool {
-        self.gathering.is_empty() && self.standing.answered + 1 == self.standing.sequence
+        self.gathering.is_empty() && self.progress.answered + 1 == self.progress.sequence
     }
 
     /// Whether all that was gathered is answered, and nobody is at work with it.
@@ -87,7 +87,7 @@ impl State {
     pub(super) fn may_leave(&self) -> bool {
         let waits = self.gathering.since.is_some() && !self.is_untimed;
         let is_time = self.gathering.is_due || (!waits && self.flights.is_empty());
-        !self.gathering.is_empty() && is_time && self.gathering.is_free(self.standing)
+        !self.gathering.is_empty() && is_time && self.gathering.is_free(self.progress)
     }
 
     pub(super) fn next_work(&mut self) -> Option<Work> {
@@ -99,16 +99,16 @@ impl State {
             return None;
         }
         let Gathering { groups, .. } = mem::take(&mut self.gathering);
-        let Standing { sequence, merged, .. } = self.standing;
+        let Progress { sequence, merged, .. } = self.progress;
         // Whether it is, is not known yet.
-        (self.standing.sequence, self.standing.merged) = (sequence + 1, sequence);
+        (self.progress.sequence, self.progress.merged) = (sequence + 1, sequence);
         Some(Work::Send { groups, sequence, merged })
     }
 
     /// All up to this gathering are answered, and who had to be asked again has been sent.
     pub(super) fn settle(&mut self, answered: Option<u64>) {
         if let Some(answered) = answered {
-            self.standing.answered = answered;
+            self.progress.answered = answered;
             let is_last = self.is_quiet();
             self.marks.answered(answered, is_last);
         }

@@ -5,8 +5,8 @@ use std::hash::RandomState;
 use sleeve_wire::frame::{Frame, decode};
 
 use super::call::Call;
-use super::flight::{Departure, Outcome, Shipment};
-use super::gathering::{Gathering, Standing};
+use super::flight::{Outcome, Outgoing, PreparedGathering};
+use super::gathering::{Gathering, Progress};
 use super::group::Group;
 use super::marks::Marks;
 use super::split::{hand_out, is_refusal};
@@ -22,7 +22,7 @@ struct Table {
     hasher: RandomState,
     marks: Marks,
     gathering: Gathering,
-    standing: Standing,
+    progress: Progress,
 }
 
 impl Table {
@@ -32,7 +32,7 @@ impl Table {
             hasher: RandomState::new(),
             marks: Marks::default(),
             gathering: Gathering::default(),
-            standing: Standing { sequence: 1, ..Standing::default() },
+            progress: Progress { sequence: 1, ..Progress::default() },
         }
     }
 
@@ -47,31 +47,31 @@ impl Table {
             words.iter().for_each(|word| _ = request.word(word));
             request.call(Name::of(&words));
         };
-        let Self { source, hasher, marks, gathering, standing } = self;
+        let Self { source, hasher, marks, gathering, progress } = self;
         let added = Request::with(write, |request| {
             let call = Call::mergeable(request, database, hasher);
             let call = call.unwrap_or_else(|| Call::alone(request, database, hasher));
             let (target, handle) = source.pair(request.name);
-            gathering.add(&call, target, 0, marks, standing);
+            gathering.add(&call, target, 0, marks, progress);
             handle
         });
         added.expect("it can be sent")
     }
 
     /// What leaves.
-    fn leave(&mut self) -> Departure {
+    fn leave(&mut self) -> PreparedGathering {
         let groups = std::mem::take(&mut self.gathering).groups;
-        self.standing.merged = self.standing.sequence;
-        self.standing.sequence += 1;
-        Departure::of(groups, &mut self.source)
+        self.progress.merged = self.progress.sequence;
+        self.progress.sequence += 1;
+        PreparedGathering::of(groups, &mut self.source)
     }
 }
 
-/// The requests of a shipment, as lines.
-fn lines(shipment: &Shipment) -> Vec<String> {
-    let mut rest = shipment.bytes.as_slice();
+/// The requests that leave together, as lines.
+fn lines(outgoing: &Outgoing) -> Vec<String> {
+    let mut rest = outgoing.bytes.as_slice();
     let mut lines = Vec::new();
-    for unit in &shipment.units {
+    for unit in &outgoing.units {
         let (bytes, after) = rest.split_at(unit.length);
         rest = after;
         let Ok((Frame::Array(items), length)) = decode(bytes) else { panic!("no request: {}", bytes.escape_ascii()) };
@@ -91,7 +91,7 @@ fn lines(shipment: &Shipment) -> Vec<String> {
 fn leaving(calls: &[&str]) -> Vec<String> {
     let mut table = Table::new();
     let _handles: Vec<Handle> = calls.iter().map(|line| table.add(line)).collect();
-    lines(&table.leave().shipment)
+    lines(&table.leave().outgoing)
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn only_neighbours_whose_replies_nobody_reads_become_one_where_a_count_says_noth
                 }
             })
             .collect();
-        let lines = lines(&table.leave().shipment);
+        let lines = lines(&table.leave().outgoing);
         drop(read);
         lines
     };
@@ -222,11 +222,11 @@ fn only_neighbours_whose_replies_nobody_reads_become_one_where_a_count_says_noth
 fn what_has_to_do_with_a_merged_command_on_its_way_is_held_back() {
     let mut table = Table::new();
     let _gone: Vec<Handle> = ["SET a 1", "SET b 2", "GET c"].map(|line| table.add(line)).into();
-    let departure = table.leave();
-    for (group, touch) in departure.alone {
+    let prepared = table.leave();
+    for (group, touch) in prepared.alone {
         touch.keys().for_each(|key| table.marks.forget(key, 1, group));
     }
-    let standing = table.standing;
+    let progress = table.progress;
     // What left alone needs no watch.
     for (line, is_free) in [
         ("SET d 1", true),
@@ -238,8 +238,8 @@ fn what_has_to_do_with_a_merged_command_on_its_way_is_held_back() {
     ] {
         table.gathering = Gathering::default();
         let _handle = table.add(line);
-        assert_eq!(table.gathering.is_free(standing), is_free, "{line}");
-        assert!(table.gathering.is_free(Standing { answered: 1, ..standing }), "{line}");
+        assert_eq!(table.gathering.is_free(progress), is_free, "{line}");
+        assert!(table.gathering.is_free(Progress { answered: 1, ..progress }), "{line}");
     }
 }
 
@@ -247,11 +247,11 @@ fn what_has_to_do_with_a_merged_command_on_its_way_is_held_back() {
 fn answers_to(calls: &[&str], reply: Payload) -> (Vec<Option<Result<String, Error>>>, Vec<String>) {
     let mut table = Table::new();
     let handles: Vec<Handle> = calls.iter().map(|line| table.add(line)).collect();
-    let mut departure = table.leave();
-    let outcome = departure.awaited.pop_front().expect("something is waited for").outcome;
+    let mut prepared = table.leave();
+    let outcome = prepared.awaited.pop_front().expect("something is waited for").outcome;
     let Outcome::Parts(group) = outcome else { panic!("it went alone") };
     let again: Option<Group> = hand_out(reply, group, &mut Completions::default());
-    let again = again.map(Shipment::one_by_one);
+    let again = again.map(Outgoing::one_by_one);
     let lines = again.as_ref().map(lines).unwrap_or_default();
     let shown = |payload: Payload| match payload {
         Payload::Failed(error) => Err(error),

@@ -7,11 +7,11 @@
 use std::thread::{self, Thread};
 use std::time::Instant;
 
-use crate::reactor::{self, Bell};
+use crate::reactor::{self, TaskWaker};
 
 /// Whoever looks.
 pub(super) enum Timer {
-    Task(Bell),
+    Task(TaskWaker),
     Thread(Thread),
     /// The system gave nothing that could.
     Nobody,
@@ -19,32 +19,32 @@ pub(super) enum Timer {
 
 impl Timer {
     /// Starts it. `look` does what is to be done and says when to look again, or that there is nothing to look at any
-    /// more; `collapsed` is told should it panic.
+    /// more; `on_panic` is told should it panic.
     pub(super) fn start(
         is_thread: bool,
         look: impl Fn() -> Option<Option<Instant>> + Send + 'static,
-        collapsed: impl FnOnce() + Send + 'static,
+        on_panic: impl FnOnce() + Send + 'static,
     ) -> Self {
         if is_thread {
             let started = thread::Builder::new().name("sleeve-coalesce".to_owned()).spawn(move || attend(look));
             return started.map_or(Self::Nobody, |started| Self::Thread(started.thread().clone()));
         }
-        let Ok(bell) = Bell::new() else { return Self::Nobody };
-        let task = async move |post: reactor::post::Post| {
+        let Ok(task_waker) = TaskWaker::new() else { return Self::Nobody };
+        let task = async move |context: reactor::task_context::TaskContext| {
             while let Some(until) = look() {
-                post.wait(until).await;
+                context.wait(until).await;
             }
         };
-        match reactor::start(bell, task, move |_| collapsed()) {
-            Ok(()) => Self::Task(bell),
+        match reactor::start(task_waker, task, move |_| on_panic()) {
+            Ok(()) => Self::Task(task_waker),
             Err(_) => Self::Nobody,
         }
     }
 
     /// Has it look now. False when there is nobody who could.
-    pub(super) fn ring(&self) -> bool {
+    pub(super) fn wake(&self) -> bool {
         match self {
-            Self::Task(bell) => bell.ring(),
+            Self::Task(task_waker) => task_waker.wake(),
             Self::Thread(thread) => thread.unpark(),
             Self::Nobody => return false,
         }

@@ -16,7 +16,7 @@ use sleeve_server::Local;
 use sleeve_wire::frame::{Frame, Scanner, decode};
 
 use super::faults::{Act, Faults};
-use crate::route::embedded::engines::House;
+use crate::route::embedded::engines::EngineInstance;
 
 /// A request that no engine knows: it leaves the same traces as one that is refused.
 const UNKNOWN: &[u8] = b"*1\r\n$20\r\nSLEEVE-TESTING-FAULT\r\n";
@@ -34,10 +34,10 @@ pub(super) struct Link {
 /// One connection.
 struct Line {
     stream: TcpStream,
-    house: Arc<House>,
+    instance: Arc<EngineInstance>,
     faults: Arc<Faults>,
     session: Mutex<Session>,
-    bell: Arc<Bell>,
+    wakeup: Arc<SessionWakeup>,
 }
 
 struct Session {
@@ -47,19 +47,19 @@ struct Session {
 
 /// Says that the session may have something to say.
 #[derive(Default)]
-struct Bell {
-    state: Mutex<Rung>,
+struct SessionWakeup {
+    state: Mutex<Wakeup>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Rung {
-    is_rung: bool,
+struct Wakeup {
+    is_woken: bool,
     is_over: bool,
 }
 
 impl Link {
-    pub(super) fn open(address: SocketAddr, house: Arc<House>, faults: Arc<Faults>) -> io::Result<Self> {
+    pub(super) fn open(address: SocketAddr, instance: Arc<EngineInstance>, faults: Arc<Faults>) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let link = Self { address: listener.local_addr()?, lines: Arc::default(), is_over: Arc::default() };
         let (lines, is_over) = (Arc::clone(&link.lines), Arc::clone(&link.is_over));
@@ -73,7 +73,7 @@ impl Link {
                     continue;
                 }
                 // Without threads for it the connection ends, which is what its client is told.
-                let Ok(line) = Line::begin(stream, &house, &faults) else { continue };
+                let Ok(line) = Line::begin(stream, &instance, &faults) else { continue };
                 let mut lines = lines.lock();
                 lines.retain(|line| line.strong_count() > 0);
                 lines.push(Arc::downgrade(&line));
@@ -110,15 +110,16 @@ impl Drop for Link {
 
 impl Line {
     /// Serves a connection with two threads of its own.
-    fn begin(stream: TcpStream, house: &Arc<House>, faults: &Arc<Faults>) -> io::Result<Arc<Self>> {
+    fn begin(stream: TcpStream, instance: &Arc<EngineInstance>, faults: &Arc<Faults>) -> io::Result<Arc<Self>> {
         stream.set_nodelay(true)?;
-        let bell: Arc<Bell> = Arc::default();
-        let rung = Arc::clone(&bell);
-        let local = house.hands.connect(&house.engine, move || rung.ring());
-        let watching = Arc::downgrade(&bell);
-        house.hands.watch(move || watching.upgrade().map(|bell| bell.ring()).is_some());
+        let wakeup: Arc<SessionWakeup> = Arc::default();
+        let caller = Arc::clone(&wakeup);
+        let local = instance.clock.connect(&instance.engine, move || caller.wake());
+        let watching = Arc::downgrade(&wakeup);
+        instance.clock.watch(move || watching.upgrade().map(|wakeup| wakeup.wake()).is_some());
         let session = Mutex::new(Session { local, replies: Vec::new() });
-        let line = Arc::new(Self { stream, house: Arc::clone(house), faults: Arc::clone(faults), session, bell });
+        let line =
+            Arc::new(Self { stream, instance: Arc::clone(instance), faults: Arc::clone(faults), session, wakeup });
         let (reads, hears) = (Arc::clone(&line), Arc::clone(&line));
         let named = |name: &str| thread::Builder::new().name(name.to_owned());
         named("sleeve-testing-hears").spawn(move || hears.hear())?;
@@ -133,7 +134,7 @@ impl Line {
     fn cut(&self) {
         // A connection that is over cannot be ended, and need not be.
         let _ = self.stream.shutdown(Shutdown::Both);
-        self.bell.end();
+        self.wakeup.end();
     }
 
     /// Takes in requests until the connection is over.
@@ -172,11 +173,11 @@ impl Line {
         let executed = match &act {
             Some(Act::CutBefore) => return false,
             Some(Act::Error(text)) => {
-                let goes_on = session.exchange(&self.house, UNKNOWN);
+                let goes_on = session.exchange(&self.instance, UNKNOWN);
                 refuse(&mut session.replies, text);
                 goes_on
             }
-            _ => session.exchange(&self.house, request),
+            _ => session.exchange(&self.instance, request),
         };
         match act {
             Some(Act::CutAfter) => return false,
@@ -194,9 +195,9 @@ impl Line {
 
     /// Hands on what the session says by itself.
     fn hear(&self) {
-        while self.bell.wait() {
+        while self.wakeup.wait() {
             let mut session = self.session.lock();
-            let goes_on = session.exchange(&self.house, &[]);
+            let goes_on = session.exchange(&self.instance, &[]);
             if !(self.send(&mut session) && goes_on) {
                 return self.cut();
             }
@@ -213,14 +214,14 @@ impl Line {
 
 impl Session {
     /// False when the session is over.
-    fn exchange(&mut self, house: &House, requests: &[u8]) -> bool {
-        house.hands.exchange(&mut self.local, requests, &mut self.replies).is_ok()
+    fn exchange(&mut self, instance: &EngineInstance, requests: &[u8]) -> bool {
+        instance.clock.exchange(&mut self.local, requests, &mut self.replies).is_ok()
     }
 }
 
-impl Bell {
-    fn ring(&self) {
-        self.state.lock().is_rung = true;
+impl SessionWakeup {
+    fn wake(&self) {
+        self.state.lock().is_woken = true;
         self.changed.notify_all();
     }
 
@@ -229,13 +230,13 @@ impl Bell {
         self.changed.notify_all();
     }
 
-    /// Waits until it is rung; false when it will not be any more.
+    /// Waits until it is woken; false when it will not be any more.
     fn wait(&self) -> bool {
         let mut state = self.state.lock();
-        while !state.is_rung && !state.is_over {
+        while !state.is_woken && !state.is_over {
             self.changed.wait(&mut state);
         }
-        state.is_rung = false;
+        state.is_woken = false;
         !state.is_over
     }
 }

@@ -20,7 +20,7 @@ use crate::config::{Config, Endpoint};
 use crate::error::{Error, ErrorKind};
 use crate::route::Route;
 use crate::route::embedded::Embedded;
-use crate::route::embedded::engines::House;
+use crate::route::embedded::engines::EngineInstance;
 use crate::route::origin::Origin;
 use faults::{Fault, Faults};
 use link::Link;
@@ -88,7 +88,7 @@ pub struct Engine {
 }
 
 struct Inner {
-    house: Arc<House>,
+    instance: Arc<EngineInstance>,
     seed: u64,
     faults: Arc<Faults>,
     /// What serves the address; none before somebody asks for it.
@@ -120,9 +120,9 @@ impl Engine {
     }
 
     fn begin(seed: u64, now: Instant, settings: &[(String, String)]) -> Result<Self, Error> {
-        let house = House::standing(settings, seed, now)?;
-        let passing = Mutex::new(house.hands.connect(&house.engine, || {}));
-        let inner = Inner { house, seed, faults: Arc::default(), link: Mutex::default(), passing };
+        let instance = EngineInstance::at_manual_clock(settings, seed, now)?;
+        let passing = Mutex::new(instance.clock.connect(&instance.engine, || {}));
+        let inner = Inner { instance, seed, faults: Arc::default(), link: Mutex::default(), passing };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -133,7 +133,7 @@ impl Engine {
 
     /// A client whose calls run in the threads that make them. It has no link, so no faults.
     pub fn client(&self) -> Client {
-        let route = Route::Local(Embedded::open_in(Arc::clone(&self.inner.house)));
+        let route = Route::Local(Embedded::open_in(Arc::clone(&self.inner.instance)));
         Client { origin: Origin::new(route), database: 0 }
     }
 
@@ -146,8 +146,8 @@ impl Engine {
         if let Some(link) = &*link {
             return Ok(link.address());
         }
-        let (house, faults) = (Arc::clone(&self.inner.house), Arc::clone(&self.inner.faults));
-        let opened = Link::open((Ipv4Addr::LOCALHOST, 0).into(), house, faults);
+        let (instance, faults) = (Arc::clone(&self.inner.instance), Arc::clone(&self.inner.faults));
+        let opened = Link::open((Ipv4Addr::LOCALHOST, 0).into(), instance, faults);
         let opened =
             opened.map_err(|error| Error::unsent(ErrorKind::Connect, format!("the engine has no address: {error}")))?;
         Ok(link.insert(opened).address())
@@ -175,15 +175,15 @@ impl Engine {
     /// time ends); if it is turned by a tenth of a second or more, they have been removed, with their events, when this returns.
     /// Whoever waits for a time that is over hears so.
     pub fn advance(&self, by: Duration) {
-        let hands = &self.inner.house.hands;
-        hands.turn(by);
+        let clock = &self.inner.instance.clock;
+        clock.advance(by);
         // It can only have been ended by whoever ends all clients; then nothing is to be told.
-        let _ = hands.exchange(&mut self.inner.passing.lock(), &[], &mut Vec::new());
+        let _ = clock.exchange(&mut self.inner.passing.lock(), &[], &mut Vec::new());
     }
 
     /// What time it is there.
     pub fn now(&self) -> SystemTime {
-        let wall_us = u64::try_from(self.inner.house.hands.now().wall_us).unwrap_or_default();
+        let wall_us = u64::try_from(self.inner.instance.clock.now().wall_us).unwrap_or_default();
         SystemTime::UNIX_EPOCH + Duration::from_micros(wall_us)
     }
 

@@ -10,7 +10,7 @@ use crate::connect::handshake::{Greeting, greet};
 use crate::connect::refusal::Refusal;
 use crate::connect::socket::Socket;
 use crate::connect::talk::Talk;
-use crate::reactor::post::Post;
+use crate::reactor::task_context::TaskContext;
 
 /// The channel on which a Sentinel says that a primary is elsewhere.
 pub(super) const SWITCH: &str = "+switch-master";
@@ -28,11 +28,11 @@ pub(super) async fn ask(
     sentinel: &Address,
     service: &str,
     config: &Config,
-    post: &Post,
+    context: &TaskContext,
     attempt: &mut Attempt<'_>,
 ) -> Result<Answer, Refusal> {
-    let socket = dial_host(config, &sentinel.host, sentinel.port, post, attempt).await?;
-    let mut talk = Talk::new(&socket, post, attempt)?;
+    let socket = dial_host(config, &sentinel.host, sentinel.port, context, attempt).await?;
+    let mut talk = Talk::new(&socket, context, attempt)?;
     // All go out together.
     let has_password = log_in(&mut talk, config).await?;
     talk.send(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", service]).await?;
@@ -42,6 +42,26 @@ pub(super) async fn ask(
     }
     let primary = read_primary(&talk.reply().await?)?;
     Ok(Answer { primary, others: read_others(&talk.reply().await?) })
+}
+
+/// Asks a Sentinel which replicas a service has.
+pub(super) async fn ask_for_replicas(
+    sentinel: &Address,
+    service: &str,
+    config: &Config,
+    context: &TaskContext,
+    attempt: &mut Attempt<'_>,
+) -> Result<Vec<Address>, Refusal> {
+    let socket = dial_host(config, &sentinel.host, sentinel.port, context, attempt).await?;
+    let mut talk = Talk::new(&socket, context, attempt)?;
+    let has_password = log_in(&mut talk, config).await?;
+    talk.send(&["SENTINEL", "REPLICAS", service]).await?;
+    if has_password {
+        check(&talk.reply().await?)?;
+    }
+    let reply = talk.reply().await?;
+    check(&reply)?;
+    Ok(read_others(&reply))
 }
 
 /// Sends a Sentinel the password that is for Sentinels. Whether there is one, to which there will be a reply.
@@ -65,11 +85,11 @@ pub(super) fn check(reply: &[u8]) -> Result<(), Refusal> {
 pub(super) async fn enter(
     place: &Address,
     config: &Config,
-    post: &Post,
+    context: &TaskContext,
     attempt: &mut Attempt<'_>,
 ) -> Result<(Socket, Greeting), Refusal> {
-    let socket = dial_host(config, &place.host, place.port, post, attempt).await?;
-    let greeting = greet(&socket, config, post, attempt).await?;
+    let socket = dial_host(config, &place.host, place.port, context, attempt).await?;
+    let greeting = greet(&socket, config, context, attempt).await?;
     Ok((socket, greeting))
 }
 

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::asking::{ask, enter};
-use super::service::{Address, Follower};
+use super::asking::{ask, ask_for_replicas, enter};
+use super::service::{Address, Follower, Service};
 use super::watch;
 use crate::config::Config;
 use crate::connect::attempt::Attempt;
@@ -17,7 +17,7 @@ use crate::connect::dial::dial;
 use crate::connect::handshake::{Greeting, greet};
 use crate::connect::refusal::Refusal;
 use crate::connect::socket::Socket;
-use crate::reactor::post::Post;
+use crate::reactor::task_context::TaskContext;
 
 /// How long a Sentinel may take to answer before the next is asked.
 pub(super) const SENTINEL_TIME_MAX: Duration = Duration::from_secs(1);
@@ -26,24 +26,42 @@ pub(super) const SENTINEL_TIME_MAX: Duration = Duration::from_secs(1);
 pub(crate) async fn reach(
     follower: Option<&Follower>,
     config: &Config,
-    post: &Post,
+    context: &TaskContext,
     attempt: &mut Attempt<'_>,
 ) -> Result<(Arc<Socket>, Greeting), Refusal> {
     if let Some(follower) = follower {
-        return Search { follower, config, post, said: Vec::new(), tried: Vec::new(), is_hopeless: true }
+        return Search { follower, config, context, said: Vec::new(), tried: Vec::new(), is_hopeless: true }
             .run(attempt)
             .await;
     }
-    let socket = dial(config, post, attempt).await?;
-    let greeting = greet(&socket, config, post, attempt).await?;
+    let socket = dial(config, context, attempt).await?;
+    let greeting = greet(&socket, config, context, attempt).await?;
     Ok((Arc::new(socket), greeting))
+}
+
+/// The replicas of a service, as the first of its Sentinels says that can be reached; none where nobody says anything.
+pub(crate) async fn find_replicas(
+    service: &Service,
+    config: &Config,
+    context: &TaskContext,
+    attempt: &mut Attempt<'_>,
+) -> Option<Vec<(String, u16)>> {
+    for sentinel in service.sentinels() {
+        let time = SENTINEL_TIME_MAX.min(attempt.left());
+        let mut tick = || attempt.tick();
+        let mut part = Attempt::new(time, &mut tick);
+        if let Ok(replicas) = ask_for_replicas(&sentinel, &service.name, config, context, &mut part).await {
+            return Some(replicas.into_iter().map(|Address { host, port }| (host, port)).collect());
+        }
+    }
+    None
 }
 
 /// One look for the primary.
 struct Search<'a> {
     follower: &'a Follower,
     config: &'a Config,
-    post: &'a Post,
+    context: &'a TaskContext,
     /// What each of the Sentinels led to.
     said: Vec<String>,
     /// The servers that were named, and were no use.
@@ -62,7 +80,7 @@ impl Search<'_> {
                 return reached.ok_or_else(|| self.nowhere());
             }
             (self.said, self.tried, self.is_hopeless) = (Vec::new(), Vec::new(), true);
-            attempt.pass(self.post).await?;
+            attempt.yield_now(self.context).await?;
         }
     }
 
@@ -92,8 +110,8 @@ impl Search<'_> {
     /// Asks a Sentinel where the primary is, for at most this long.
     async fn ask(&mut self, sentinel: &Address, time: Duration, attempt: &mut Attempt<'_>) -> Option<Address> {
         let service = &self.follower.service;
-        let (config, post) = (self.config, self.post);
-        let work = async |attempt: &mut Attempt<'_>| ask(sentinel, &service.name, config, post, attempt).await;
+        let (config, context) = (self.config, self.context);
+        let work = async |attempt: &mut Attempt<'_>| ask(sentinel, &service.name, config, context, attempt).await;
         match self.spend(time.min(SENTINEL_TIME_MAX), attempt, work).await {
             Ok(answer) => {
                 service.learn(sentinel, answer.others);
@@ -122,8 +140,8 @@ impl Search<'_> {
             return None;
         }
         self.follower.head_for(place);
-        let (config, post) = (self.config, self.post);
-        let work = async |attempt: &mut Attempt<'_>| enter(place, config, post, attempt).await;
+        let (config, context) = (self.config, self.context);
+        let work = async |attempt: &mut Attempt<'_>| enter(place, config, context, attempt).await;
         match self.spend(time, attempt, work).await {
             Ok((socket, greeting)) => {
                 let socket = Arc::new(socket);

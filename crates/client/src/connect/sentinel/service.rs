@@ -2,7 +2,7 @@
 //! when that changes.
 //!
 //! Each connection's task follows it for as long as it lives. Whoever learns of another primary tells all the others: their
-//! sockets are shut, so that they find their connections at an end, and their bells are rung, so that nobody waits for a
+//! sockets are shut, so that they find their connections at an end, and their tasks are woken, so that nobody waits for a
 //! server that is no primary any more. Nothing on the way of a command looks at any of this. Any thread; one short lock.
 
 use std::fmt;
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::config::{Config, Endpoint, write_place};
 use crate::connect::socket::Socket;
-use crate::reactor::Bell;
+use crate::reactor::TaskWaker;
 
 /// Sentinels that are kept beside those of the configuration.
 const LEARNED_MAX: usize = 32;
@@ -45,13 +45,13 @@ struct State {
     sentinels: Vec<Address>,
     primary: Option<Address>,
     members: Vec<Arc<Member>>,
-    /// The bell of the task that listens for changes.
-    watch: Option<Bell>,
+    /// The waker of the task that listens for changes.
+    watch: Option<TaskWaker>,
 }
 
 /// A connection's task, as far as it is to be told.
 struct Member {
-    bell: Bell,
+    task_waker: TaskWaker,
     /// Where it is connected, or about to be, or was last.
     place: Mutex<Option<Address>>,
     socket: Mutex<Weak<Socket>>,
@@ -74,10 +74,10 @@ impl Service {
         self.state.lock().primary.clone()
     }
 
-    /// The task of this bell follows the service from now on.
-    pub(crate) fn follow(self: &Arc<Self>, bell: Bell) -> Follower {
+    /// The task of this waker follows the service from now on.
+    pub(crate) fn follow(self: &Arc<Self>, task_waker: TaskWaker) -> Follower {
         let (place, socket) = (Mutex::new(None), Mutex::new(Weak::new()));
-        let member = Arc::new(Member { bell, place, socket, was_told: AtomicBool::new(false) });
+        let member = Arc::new(Member { task_waker, place, socket, was_told: AtomicBool::new(false) });
         self.state.lock().members.push(Arc::clone(&member));
         Follower { service: Arc::clone(self), member }
     }
@@ -132,7 +132,7 @@ impl Service {
             if let Some(socket) = member.socket.lock().upgrade() {
                 socket.shut();
             }
-            member.bell.ring();
+            member.task_waker.wake();
         }
     }
 
@@ -141,11 +141,11 @@ impl Service {
         !self.state.lock().members.is_empty()
     }
 
-    /// Whoever has this bell is to listen for changes, unless somebody does already.
-    pub(super) fn begin_watch(&self, bell: Bell) -> bool {
+    /// Whoever has this waker is to listen for changes, unless somebody does already.
+    pub(super) fn begin_watch(&self, task_waker: TaskWaker) -> bool {
         let mut state = self.state.lock();
         let is_first = state.watch.is_none();
-        state.watch.get_or_insert(bell);
+        state.watch.get_or_insert(task_waker);
         is_first
     }
 
@@ -216,7 +216,7 @@ impl Drop for Follower {
         state.members.retain(|member| !Arc::ptr_eq(member, &self.member));
         // The last one: nobody has to listen any more.
         if let Some(watch) = state.watch.filter(|_| state.members.is_empty()) {
-            watch.ring();
+            watch.wake();
         }
     }
 }

@@ -15,8 +15,8 @@ use crate::connect::attempt::Attempt;
 use crate::connect::dial::dial_host;
 use crate::connect::refusal::Refusal;
 use crate::connect::talk::Talk;
-use crate::reactor::post::Post;
-use crate::reactor::{self, Bell};
+use crate::reactor::task_context::TaskContext;
+use crate::reactor::{self, TaskWaker};
 
 /// For how long a Sentinel may be silent before it is asked whether it is still there, and then again before it is given up.
 const SILENCE_MAX: Duration = Duration::from_secs(1);
@@ -27,35 +27,35 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Has somebody listen, to this Sentinel first, unless somebody does already. Where that cannot be, connections ask when they
 /// are lost.
 pub(super) fn start(service: &Arc<Service>, config: &Config, sentinel: &Address) {
-    let Ok(bell) = Bell::new() else { return };
-    if !service.begin_watch(bell) {
+    let Ok(task_waker) = TaskWaker::new() else { return };
+    if !service.begin_watch(task_waker) {
         return;
     }
     let (listened, failed, config) = (Arc::clone(service), Arc::clone(service), config.clone());
     let first = sentinel.clone();
-    let task = async move |post| live(&listened, first, &config, &post).await;
-    if reactor::start(bell, task, move |_| failed.lose_watch()).is_err() {
+    let task = async move |context| live(&listened, first, &config, &context).await;
+    if reactor::start(task_waker, task, move |_| failed.lose_watch()).is_err() {
         service.lose_watch();
     }
 }
 
 /// Listens with one Sentinel after the other for as long as anybody follows the service.
-async fn live(service: &Service, first: Address, config: &Config, post: &Post) {
+async fn live(service: &Service, first: Address, config: &Config, context: &TaskContext) {
     let (mut sentinel, mut pause) = (first, config.backoff_min);
     while !service.end_watch() {
         let since = Instant::now();
         let mut tick = || service.is_followed().then_some(Duration::MAX);
         let mut attempt = Attempt::new(Duration::MAX, &mut tick);
         // Whatever is wrong with it, another is next.
-        let _ = listen(service, &sentinel, config, post, &mut attempt).await;
+        let _ = listen(service, &sentinel, config, context, &mut attempt).await;
         sentinel = service.after(&sentinel);
         pause = if since.elapsed() > PAUSE_MAX { config.backoff_min } else { (pause * 2).min(PAUSE_MAX) };
         let until = Instant::now() + pause;
         while Instant::now() < until && service.is_followed() {
-            post.wait(Some(until)).await;
+            context.wait(Some(until)).await;
         }
         // A pause of nothing at all leaves the others their turns.
-        post.pass().await;
+        context.yield_now().await;
     }
 }
 
@@ -64,22 +64,22 @@ async fn listen(
     service: &Service,
     sentinel: &Address,
     config: &Config,
-    post: &Post,
+    context: &TaskContext,
     attempt: &mut Attempt<'_>,
 ) -> Result<(), Refusal> {
     let socket = {
         let mut tick = || attempt.tick();
         let mut part = Attempt::new(config.connect_timeout.min(SILENCE_MAX), &mut tick);
-        dial_host(config, &sentinel.host, sentinel.port, post, &mut part).await?
+        dial_host(config, &sentinel.host, sentinel.port, context, &mut part).await?
     };
-    let mut talk = Talk::new(&socket, post, attempt)?;
+    let mut talk = Talk::new(&socket, context, attempt)?;
     let has_password = log_in(&mut talk, config).await?;
     talk.send(&["SUBSCRIBE", SWITCH]).await?;
     for _ in 0..1 + u32::from(has_password) {
         let Some(reply) = talk.reply_within(SILENCE_MAX).await? else { return Ok(()) };
         check(&reply)?;
     }
-    catch_up(service, sentinel, config, post).await?;
+    catch_up(service, sentinel, config, context).await?;
     let mut was_asked = false;
     loop {
         match talk.reply_within(SILENCE_MAX).await? {
@@ -102,13 +102,19 @@ async fn listen(
 
 /// What may have been said before this Sentinel was listened to. It may be behind the others, so what it names has to say itself
 /// that it is a primary.
-async fn catch_up(service: &Service, sentinel: &Address, config: &Config, post: &Post) -> Result<(), Refusal> {
+async fn catch_up(
+    service: &Service,
+    sentinel: &Address,
+    config: &Config,
+    context: &TaskContext,
+) -> Result<(), Refusal> {
     let mut tick = || service.is_followed().then_some(Duration::MAX);
     let mut attempt = Attempt::new(config.connect_timeout.min(SILENCE_MAX), &mut tick);
-    let answer = ask(sentinel, &service.name, config, post, &mut attempt).await?;
+    let answer = ask(sentinel, &service.name, config, context, &mut attempt).await?;
     service.learn(sentinel, answer.others);
     let Some(place) = answer.primary else { return Err(Refusal::temporary("it knows no such service".to_owned())) };
-    if service.primary().is_some_and(|known| known != place) && enter(&place, config, post, &mut attempt).await.is_ok()
+    if service.primary().is_some_and(|known| known != place)
+        && enter(&place, config, context, &mut attempt).await.is_ok()
     {
         service.moves(&place);
     }

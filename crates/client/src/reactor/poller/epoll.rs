@@ -40,7 +40,7 @@ impl Events {
             let hung_up = flags.intersects(HUNG_UP);
             let readable = hung_up || flags.contains(EventFlags::IN);
             let writable = hung_up || flags.contains(EventFlags::OUT);
-            (number != NOBODY).then_some((number, Readiness { readable, writable, hung_up, rung: false }))
+            (number != NOBODY).then_some((number, Readiness { readable, writable, hung_up, woken: false }))
         })
     }
 }

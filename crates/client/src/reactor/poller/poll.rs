@@ -120,7 +120,7 @@ impl Poller {
             if hung_up {
                 entry.flags = PollFlags::empty();
             }
-            events.0.push((entry.number, Readiness { readable, writable, hung_up, rung: false }));
+            events.0.push((entry.number, Readiness { readable, writable, hung_up, woken: false }));
         }
         Ok(())
     }

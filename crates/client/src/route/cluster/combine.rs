@@ -74,7 +74,7 @@ impl Parts {
         let is_elsewhere = |answer: &Payload| {
             answer
                 .frame()
-                .is_err_and(|error| matches!(error.code(), Some("MOVED" | "EXECABORT" | "CLUSTERDOWN" | "READONLY")))
+                .is_err_and(|error| matches!(error.code(), Some("MOVED" | "ASK" | "CLUSTERDOWN" | "READONLY")))
         };
         if answers.iter().any(is_elsewhere)
             && let Some(cluster) = self.cluster.upgrade()

@@ -4,13 +4,15 @@
 //! requests for it are still on their way to the old one is held: nothing is sent for it until those are back, so that no
 //! request overtakes another of the same slot. Pure data; whoever has the lock on the map has all of it. Foreign bytes.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use sleeve_wire::frame::{Frame, Items};
 
-use super::node::{Address, Node};
 use super::slots::SLOTS;
 use crate::error::Error;
+use crate::route::node::{Address, Node};
+use crate::route::replicas::Replicas;
 
 /// In the place of a shard: nobody owns the slot, as far as is known.
 const UNSERVED: u16 = u16::MAX;
@@ -21,7 +23,7 @@ const HELD: u16 = u16::MAX - 1;
 /// A node that owns slots, and those that have copies of them.
 pub(super) struct Shard {
     pub(super) primary: Arc<Node>,
-    pub(super) replicas: Vec<Arc<Node>>,
+    pub(super) replicas: Replicas,
 }
 
 /// Who owns what.
@@ -31,12 +33,14 @@ pub(super) struct Map {
     routes: Vec<u16>,
     /// The place in `shards` of each slot's owner, as it was told last.
     owners: Vec<u16>,
+    /// How many hold each slot that is held.
+    holds: HashMap<u16, u32>,
 }
 
 impl Default for Map {
     fn default() -> Self {
         let nobody = vec![UNSERVED; usize::from(SLOTS)];
-        Self { shards: Vec::new(), routes: nobody.clone(), owners: nobody }
+        Self { shards: Vec::new(), routes: nobody.clone(), owners: nobody, holds: HashMap::new() }
     }
 }
 
@@ -55,21 +59,29 @@ impl Map {
 
     /// All nodes, each once.
     pub(super) fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
-        self.shards.iter().flat_map(|shard| std::iter::once(&shard.primary).chain(&shard.replicas))
+        self.shards.iter().flat_map(|shard| std::iter::once(&shard.primary).chain(&shard.replicas.all))
     }
 
     fn place_of(&mut self, node: &Arc<Node>) -> u16 {
         let known = self.shards.iter().position(|shard| shard.primary.number == node.number);
         let place = known.unwrap_or_else(|| {
-            self.shards.push(Shard { primary: Arc::clone(node), replicas: Vec::new() });
+            self.shards.push(Shard { primary: Arc::clone(node), replicas: Replicas::new(Vec::new(), 0) });
             self.shards.len() - 1
         });
         u16::try_from(place).unwrap_or(UNSERVED)
     }
 
+    /// The number of whom requests for a slot are on their way to: where it is held, those that came back are sent to whom its
+    /// owner was said to be.
+    fn bound_for(&self, slot: u16) -> Option<u32> {
+        let of = |places: &[u16]| places.get(usize::from(slot)).copied();
+        let place = of(&self.routes).filter(|&place| place != HELD).or_else(|| of(&self.owners))?;
+        self.shards.get(usize::from(place)).map(|shard| shard.primary.number)
+    }
+
     /// A slot is this node's, as somebody has said. The number of whom it was sent to before, if that was another.
     pub(super) fn assign(&mut self, slot: u16, node: &Arc<Node>) -> Option<u32> {
-        let before = self.route(slot).map(|shard| shard.primary.number);
+        let before = self.bound_for(slot);
         let place = self.place_of(node);
         if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
             *owner = place;
@@ -81,15 +93,26 @@ impl Map {
         before.filter(|&before| before != node.number)
     }
 
-    /// Nothing is sent for this slot until it is released.
+    /// Nothing is sent for this slot until it is released, by each who holds it.
     pub(super) fn hold(&mut self, slot: u16) {
         if let Some(route) = self.routes.get_mut(usize::from(slot)) {
             *route = HELD;
+            *self.holds.entry(slot).or_default() += 1;
         }
     }
 
-    /// Requests for this slot go to its owner again.
+    /// One of those who hold this slot does so no longer. Behind the last, requests for it go to its owner again.
     pub(super) fn release(&mut self, slot: u16) {
+        match self.holds.get_mut(&slot) {
+            Some(holds) if *holds > 1 => *holds -= 1,
+            _ => {
+                self.holds.remove(&slot);
+                self.open(slot);
+            }
+        }
+    }
+
+    fn open(&mut self, slot: u16) {
         let owner = self.owners.get(usize::from(slot)).copied().unwrap_or(UNSERVED);
         if let Some(route) = self.routes.get_mut(usize::from(slot)) {
             *route = owner;
@@ -98,8 +121,7 @@ impl Map {
 
     /// Takes over what a node has told. Returns the slots that were sent to another node before, with its number.
     pub(super) fn replace(&mut self, shards: Vec<(Shard, Vec<(u16, u16)>)>) -> Vec<(u16, u32)> {
-        let before: Vec<Option<u32>> =
-            (0..SLOTS).map(|slot| self.route(slot).map(|shard| shard.primary.number)).collect();
+        let before: Vec<Option<u32>> = (0..SLOTS).map(|slot| self.bound_for(slot)).collect();
         self.owners.fill(UNSERVED);
         self.shards.clear();
         for (place, (shard, ranges)) in (0..HELD).zip(shards) {
@@ -112,11 +134,10 @@ impl Map {
         }
         let mut moved = Vec::new();
         for (slot, before) in (0..SLOTS).zip(before) {
-            if self.routes.get(usize::from(slot)) == Some(&HELD) {
-                continue;
+            if self.routes.get(usize::from(slot)) != Some(&HELD) {
+                self.open(slot);
             }
-            self.release(slot);
-            let after = self.route(slot).map(|shard| shard.primary.number);
+            let after = self.bound_for(slot);
             moved.extend(before.filter(|_| after.is_some() && after != before).map(|before| (slot, before)));
         }
         moved
@@ -179,7 +200,7 @@ mod tests {
     }
 
     fn shard(number: u32) -> Shard {
-        Shard { primary: node(number), replicas: Vec::new() }
+        Shard { primary: node(number), replicas: Replicas::new(Vec::new(), 0) }
     }
 
     fn owner(map: &Map, slot: u16) -> Option<u32> {
@@ -199,13 +220,28 @@ mod tests {
         assert_eq!((owner(&map, 5), owner(&map, 6)), (None, Some(1)));
         // What is told meanwhile counts when it is released.
         let moved = map.replace(vec![(shard(3), vec![(0, 6)]), (shard(2), vec![(7, 16383)])]);
-        assert_eq!(moved.len(), 8191);
-        assert!(moved.contains(&(0, 1)) && !moved.iter().any(|&(slot, _)| slot == 5));
+        assert_eq!(moved.len(), 8192);
+        assert!(moved.contains(&(0, 1)) && moved.contains(&(5, 2)));
         assert_eq!(owner(&map, 5), None);
         map.release(5);
         assert_eq!((owner(&map, 5), owner(&map, 7)), (Some(3), Some(2)));
         map.assign(7, &node(9));
         assert_eq!(owner(&map, 7), Some(9));
+    }
+
+    #[test]
+    fn a_slot_that_moves_twice_is_held_until_both_owners_have_answered() {
+        let mut map = Map::default();
+        map.replace(vec![(shard(1), vec![(0, 16383)])]);
+        assert_eq!(map.assign(5, &node(2)), Some(1));
+        map.hold(5);
+        // What came back from the first is on its way to the second.
+        assert_eq!(map.assign(5, &node(3)), Some(2));
+        map.hold(5);
+        map.release(5);
+        assert_eq!(owner(&map, 5), None);
+        map.release(5);
+        assert_eq!(owner(&map, 5), Some(3));
     }
 
     #[test]

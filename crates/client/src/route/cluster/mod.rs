@@ -1,6 +1,7 @@
 //! A cluster: servers that share the keys by slots, as one way for requests.
 //!
-//! A request goes straight from its caller to the connection of the node that owns its slot (`slots`, `map`, `node`); what
+//! A request goes straight from its caller to the connection of the node that owns its slot (`slots`, `map`), or has a copy of it
+//! where reads may go there (`copies`); what
 //! several nodes have to answer is split and put together again (`split`, `combine`). It keeps its bytes until it is answered:
 //! where a node turns it away, or is lost before it has left, it comes back and is sent again (`redirect`) by the cluster's
 //! own task (`upkeep`), which also learns who owns what. What cannot go anywhere yet waits there too.
@@ -13,14 +14,14 @@
 
 mod apart;
 mod combine;
+mod copies;
+pub(crate) mod dedicated;
 mod driver;
-mod mail;
 mod map;
-mod node;
+mod pending;
 mod redirect;
 mod refresh;
 mod registry;
-pub(crate) mod seat;
 mod several;
 pub(crate) mod slots;
 mod split;
@@ -38,24 +39,26 @@ use crate::config::{Config, Endpoint};
 use crate::connection::Link;
 use crate::connection::deadline::due_ms;
 use crate::connection::metrics::Metrics;
-use crate::connection::probe::Vitals;
+use crate::connection::probe::ServerHealth;
 use crate::connection::routed::Unsent;
 use crate::error::{Effect, Error, ErrorKind};
-use crate::pipe::in_flight::{left_ms, limit_ms};
+use crate::pipe::in_flight::limit_ms;
 use crate::pipe::queued::Sent;
-use crate::pipe::routed::{Aim, Redirector, Routed};
+use crate::pipe::routed::{Destination, Redirector, Routed};
 use crate::pipe::slot::{Completions, Driver, Source};
 use crate::pipe::timeout::{Phase, Situation};
 use crate::process::callback;
 use crate::process::fork::{Process, inherited};
-use crate::reactor::Bell;
+use crate::reactor::TaskWaker;
 use crate::reactor::watcher::watch_for;
-use crate::request::Written;
+use crate::request::EncodedRequest;
 use crate::request::name::Name;
-use crate::sys::{clock_ms, exact_clock_ms};
-use mail::Mail;
-use map::{Map, Shard};
-use seat::Seats;
+use crate::route::node::{Fitness, Node};
+use crate::route::time_left;
+use crate::sys::clock_ms;
+use dedicated::DedicatedConnections;
+use map::Map;
+use pending::PendingRequests;
 use slots::{Named, named};
 
 /// A cluster, or the attempt to know one.
@@ -63,16 +66,16 @@ pub(crate) struct Cluster {
     pub(crate) config: Config,
     pub(crate) process: Process,
     me: Weak<Cluster>,
-    /// Rings the task.
-    bell: Bell,
+    /// Wakes the task.
+    task_waker: TaskWaker,
     map: RwLock<Map>,
     /// Makes the ends of calls that wait here, or are answered by several nodes.
     source: Mutex<Source>,
     /// What the task finds when it looks.
-    mail: Mutex<Mail>,
+    pending: Mutex<PendingRequests>,
     beginning: Mutex<Beginning>,
     /// Connections that commands which wait on the server have for themselves.
-    seats: Arc<Mutex<Seats>>,
+    dedicated: Arc<Mutex<DedicatedConnections>>,
     /// Told when the beginning is over, when something that waited has gone, when the task has ended.
     changed: Condvar,
     /// No more is taken.
@@ -84,22 +87,22 @@ pub(crate) struct Cluster {
 struct Beginning {
     first: Option<Result<(), Error>>,
     has_ended: bool,
-    watchers: Vec<Bell>,
+    watchers: Vec<TaskWaker>,
 }
 
 impl Cluster {
-    /// A cluster of which nothing is known; its task is rung by this.
-    fn new(config: Config, bell: Bell) -> Arc<Self> {
+    /// A cluster of which nothing is known; its task is woken by this.
+    fn new(config: Config, task_waker: TaskWaker) -> Arc<Self> {
         Arc::new_cyclic(|me: &Weak<Self>| Self {
             config,
             process: Process::this(),
             me: me.clone(),
-            bell,
+            task_waker,
             map: RwLock::default(),
             source: Mutex::new(Source::new(me.clone())),
-            mail: Mutex::default(),
+            pending: Mutex::default(),
             beginning: Mutex::default(),
-            seats: Arc::default(),
+            dedicated: Arc::default(),
             changed: Condvar::new(),
             is_closed: AtomicBool::new(false),
         })
@@ -116,7 +119,7 @@ impl Cluster {
 
     /// What the connection to each node has done since there is one.
     pub(crate) fn metrics(&self) -> Vec<Metrics> {
-        self.map.read().nodes().filter_map(|node| node.link()).map(|link| link.metrics()).collect()
+        self.links().iter().map(|link| link.metrics()).collect()
     }
 
     /// As `check_open`, and whether the nodes have this database, as far as one has told.
@@ -130,11 +133,18 @@ impl Cluster {
 
     /// Sends one request to whom it is for. It may have a deadline of its own.
     #[inline]
-    pub(crate) fn send(&self, database: u32, request: Written<'_>, deadline: Option<Instant>) -> Result<Sent, Error> {
+    pub(crate) fn send(
+        &self,
+        database: u32,
+        request: EncodedRequest<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<Sent, Error> {
         match named(request) {
-            Named::One(slot) => self.send_to(Aim::Slot(slot), database, request, deadline),
+            Named::One(slot) => self.send_to(self.destination(slot, request.name), database, request, deadline),
             Named::None => match request.name.row().and_then(|row| row.request_policy()) {
-                None | Some(RequestPolicy::MultiShard) => self.send_to(Aim::Anybody, database, request, deadline),
+                None | Some(RequestPolicy::MultiShard) => {
+                    self.send_to(Destination::Anybody, database, request, deadline)
+                }
                 Some(policy) => self.send_to_all(policy, database, request, deadline),
             },
             Named::Several(one, other) => self.send_split((one, other), database, request, deadline),
@@ -157,14 +167,14 @@ impl Cluster {
     /// Sends one request there.
     pub(crate) fn send_to(
         &self,
-        aim: Aim,
+        destination: Destination,
         database: u32,
-        request: Written<'_>,
+        request: EncodedRequest<'_>,
         deadline: Option<Instant>,
     ) -> Result<Sent, Error> {
         self.check_open()?;
         let time = self.time(request.name, deadline)?;
-        let routed = Routed::new(self.me.clone(), (request.bytes.into(), request.name), database, time, aim);
+        let routed = Routed::new(self.me.clone(), (request.bytes.into(), request.name), database, time, destination);
         match self.send_now(routed)? {
             Outcome::Sent(sent) => Ok(self.hold_up(sent)),
             Outcome::Full(link, routed) => match link.send_routed_when_there_is_room(routed, deadline) {
@@ -183,18 +193,33 @@ impl Cluster {
     #[inline]
     fn send_now(&self, mut routed: Routed) -> Result<Outcome, Error> {
         let map = self.map.read();
-        if let Some(shard) = shard_for(&map, routed.aim)
-            && let Some(link) = shard.primary.link()
-        {
-            routed.node = shard.primary.number;
-            routed = match link.send_routed(routed) {
-                Ok(handle) => return Ok(Outcome::Sent(Sent::Slot(handle))),
-                Err(Unsent::Refused(error)) => return Err(error),
-                Err(Unsent::Full(routed)) => return Ok(Outcome::Full(link, routed)),
-                Err(Unsent::Ended(routed)) => routed,
-            };
+        if let Some(node) = self.node_for(&map, routed.destination) {
+            if let Some(link) = node.link() {
+                routed.node = node.number;
+                routed = match link.send_routed(routed) {
+                    Ok(handle) => return Ok(Outcome::Sent(Sent::Slot(handle))),
+                    Err(Unsent::Refused(error)) => return Err(error),
+                    Err(Unsent::Full(routed)) => return Ok(Outcome::Full(link, routed)),
+                    Err(Unsent::Ended(routed)) => routed,
+                };
+            }
+            // Whoever reads next need not find out again.
+            node.set_fitness(Fitness::Unfit);
         }
         self.wait_for_task(routed).map(Outcome::Sent)
+    }
+
+    /// Who is asked by a request with this destination; none while nobody can be.
+    #[inline]
+    fn node_for<'a>(&self, map: &'a Map, destination: Destination) -> Option<&'a Arc<Node>> {
+        let shard = match destination {
+            Destination::Slot(slot) => map.route(slot),
+            Destination::Copies(slot) => return self.reader_of(map.route(slot)?),
+            // Always the same as long as it is there, so that what one caller says to anybody stays in order.
+            Destination::Anybody => map.shards.iter().find(|shard| shard.primary.is_connected()).or(map.shards.first()),
+            Destination::Node(number) => map.shards.iter().find(|shard| shard.primary.number == number),
+        };
+        shard.map(|shard| &shard.primary)
     }
 
     /// When a request is sent now, or when its time is up, and whether it is the second.
@@ -215,11 +240,7 @@ impl Cluster {
 
     /// For how long a request may still take; none where that is for as long as it takes.
     fn left_ms(&self, routed: &Routed) -> Option<u32> {
-        if routed.is_due {
-            return Some(left_ms(routed.at_ms, exact_clock_ms()));
-        }
-        let passed_ms = clock_ms().wrapping_sub(routed.at_ms);
-        self.limit_ms().map(|limit_ms| limit_ms.saturating_sub(passed_ms))
+        time_left::left_ms(routed, self.limit_ms())
     }
 
     /// What is known now, for whom time is up.
@@ -227,23 +248,28 @@ impl Cluster {
         Situation { endpoint: &self.config.endpoint, limit, trouble, ledger: None }
     }
 
-    /// The connections to the nodes that are known.
+    /// The connections to the nodes that are known; none in a process that has only inherited them, in which the map may be
+    /// locked for ever.
     fn links(&self) -> Vec<Arc<Link>> {
+        if !self.process.is_this() {
+            return Vec::new();
+        }
         self.map.read().nodes().filter_map(|node| node.link()).collect()
     }
 
     /// Something shows that the map may be wrong: who owns what is asked for anew.
     pub(crate) fn doubt(&self) {
-        self.mail.lock().is_doubted = true;
-        self.bell.ring();
+        self.pending.lock().is_doubted = true;
+        self.task_waker.wake();
     }
 
     /// Where connections of one's own go to that are for this slot, or to any node: how the node is connected to, and what is
     /// known of it by all connections to it.
-    pub(crate) fn place(&self, slot: Option<u16>) -> Result<(Config, Arc<Vitals>), Error> {
+    pub(crate) fn place(&self, slot: Option<u16>) -> Result<(Config, Arc<ServerHealth>), Error> {
         self.check_open()?;
-        let place =
-            shard_for(&self.map.read(), slot.map_or(Aim::Anybody, Aim::Slot)).map(|shard| shard.primary.place());
+        let place = self
+            .node_for(&self.map.read(), slot.map_or(Destination::Anybody, Destination::Slot))
+            .map(|node| node.place());
         place.ok_or_else(|| {
             self.doubt();
             let message =
@@ -265,17 +291,6 @@ enum Outcome {
     Full(Arc<Link>, Routed),
 }
 
-/// Who is asked by a request with this aim; none while nobody can be.
-#[inline]
-fn shard_for(map: &Map, aim: Aim) -> Option<&Shard> {
-    match aim {
-        Aim::Slot(slot) => map.route(slot),
-        // Always the same as long as it is there, so that what one caller says to anybody stays in order.
-        Aim::Anybody => map.shards.iter().find(|shard| shard.primary.is_connected()).or(map.shards.first()),
-        Aim::Node(number) => map.shards.iter().find(|shard| shard.primary.number == number),
-    }
-}
-
 /// Waiting for its beginning and its end.
 impl Cluster {
     /// Waits until the first attempt to know who owns what is over.
@@ -291,10 +306,10 @@ impl Cluster {
 
     /// As `wait_first`, in async code.
     pub(crate) async fn await_first(self: Arc<Self>) -> Result<(), Error> {
-        let look = move |bell, _| {
+        let look = move |task_waker, _| {
             let mut beginning = self.beginning.lock();
             if beginning.first.is_none() {
-                beginning.watchers.push(bell);
+                beginning.watchers.push(task_waker);
             }
             beginning.first.clone()
         };
@@ -312,14 +327,14 @@ impl Cluster {
 
     fn announce(&self, beginning: &mut Beginning) {
         self.changed.notify_all();
-        beginning.watchers.drain(..).for_each(Bell::ring);
+        beginning.watchers.drain(..).for_each(TaskWaker::wake);
     }
 
     /// Nothing will be sent any more.
     fn end(&self, why: &str) {
         self.is_closed.store(true, Ordering::Release);
         let mut done = Completions::default();
-        self.mail.lock().close(why, &mut done);
+        self.pending.lock().close(why, &mut done);
         let mut beginning = self.beginning.lock();
         beginning.has_ended = true;
         beginning.first.get_or_insert_with(|| Err(Error::unsent(ErrorKind::Closed, why)));
@@ -334,7 +349,7 @@ impl Cluster {
             return wait.map_or(Ok(()), |_| Err(inherited()));
         }
         self.is_closed.store(true, Ordering::Release);
-        self.bell.ring();
+        self.task_waker.wake();
         let Some(wait) = wait else { return Ok(()) };
         // A time beyond what the machine can count is never over.
         let deadline = Instant::now().checked_add(wait);
@@ -357,12 +372,12 @@ impl Cluster {
             return Err(inherited());
         }
         self.close(None)?;
-        let look = move |bell, is_late: bool| {
+        let look = move |task_waker, is_late: bool| {
             let mut beginning = self.beginning.lock();
             if beginning.has_ended {
                 return Some(Ok(()));
             }
-            beginning.watchers.push(bell);
+            beginning.watchers.push(task_waker);
             is_late.then(|| Err(self.still_unanswered()))
         };
         watch_for(deadline, look).await
@@ -380,7 +395,7 @@ impl Cluster {
 
     /// Whether nothing is on its way.
     pub(crate) fn is_idle(&self) -> bool {
-        self.mail.lock().is_empty() && self.links().iter().all(|link| link.is_idle())
+        self.process.is_this() && self.pending.lock().is_empty() && self.links().iter().all(|link| link.is_idle())
     }
 
     /// By whom whoever waits may push on.
@@ -391,10 +406,10 @@ impl Cluster {
 
 impl Redirector for Cluster {
     fn came_back(&self, request: Routed, why: Error, done: &mut Completions) {
-        if let Err((request, why)) = self.mail.lock().put_back(request, why) {
+        if let Err((request, why)) = self.pending.lock().put_back(request, why) {
             return request.give_up(why, done);
         }
-        self.bell.ring();
+        self.task_waker.wake();
     }
 }
 

@@ -3,9 +3,9 @@
 //! MOVED says who owns the slot, and ASK who has the key while the slot moves; the others say that it may work later. Foreign
 //! bytes: what cannot be read as a redirection is tried again later. Pure functions.
 
-use super::node::Address;
 use super::slots::SLOTS;
 use crate::error::{Error, ErrorKind};
+use crate::route::node::Address;
 
 /// What is to be done with it.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Redirect {
         match code {
             "MOVED" => place().map_or(Self::Changing, |(slot, to)| Self::Moved { slot, to }),
             "ASK" => place().map_or(Self::Changing, |(_, to)| Self::Ask { to }),
-            "TRYAGAIN" | "LOADING" => Self::Later,
+            "TRYAGAIN" | "LOADING" | "BUSY" => Self::Later,
             _ => Self::Changing,
         }
     }

@@ -5,19 +5,15 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::task::Context;
 use std::time::{Duration, Instant};
 
 use super::map::{Map, Range, Shard, ranges};
-use super::node::{Address, Node};
 use super::seeds;
 use super::upkeep::{Fence, Question, Upkeep};
-use crate::connection::Link;
 use crate::error::{Error, ErrorKind};
-use crate::pipe::in_flight::Unit;
-use crate::pipe::slot::{Driver, Handle};
 use crate::request::name::Name;
-use crate::sys::clock_ms;
+use crate::route::node::{Address, Node};
+use crate::route::replicas::Replicas;
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 const CLUSTER_SLOTS: &[u8] = b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
@@ -31,6 +27,10 @@ const REFRESH_PAUSE: Duration = Duration::from_millis(50);
 /// After how long it is asked although nothing shows that anything has changed.
 const REFRESH_PERIOD: Duration = Duration::from_secs(30);
 
+/// How long a node is kept that owns nothing, from when a redirection named it last: a slot that moves there names it for as
+/// long as it has keys that are not there yet.
+const NAMED_KEPT: Duration = Duration::from_secs(60);
+
 impl Upkeep<'_> {
     /// It is to be asked for anew.
     pub(super) fn want_refresh(&mut self, now: Instant) {
@@ -43,22 +43,9 @@ impl Upkeep<'_> {
     /// Holds these slots until all that was sent to this node before is answered.
     pub(super) fn fence(&mut self, map: &mut Map, node: u32, slots: Vec<u16>) {
         let link = self.registry.numbered(node).and_then(|node| node.link());
-        let Some(handle) = link.and_then(|link| self.question_on(&link, PING, Name::of(&["PING"]))) else { return };
+        let Some(handle) = link.and_then(|link| self.inquiry.send(&link, PING, Name::of(&["PING"]))) else { return };
         slots.iter().for_each(|&slot| map.hold(slot));
         self.fences.push(Fence { handle, slots, is_over: false });
-    }
-
-    /// Sends a request whose answer this task takes.
-    fn question_on(&mut self, link: &Arc<Link>, request: &[u8], name: Name) -> Option<Handle> {
-        let (target, mut handle) = self.source.pair(name);
-        let unit =
-            Unit { database: self.cluster.config.database, target, length: request.len(), issued_ms: clock_ms() };
-        link.send_gathered(vec![unit], request).ok()?;
-        link.flush(false);
-        if handle.poll_ready(&mut Context::from_waker(&self.waker), false).is_ready() {
-            self.cluster.bell.ring();
-        }
-        Some(handle)
     }
 
     /// Opens the slots behind whose requests nobody waits any more.
@@ -100,7 +87,7 @@ impl Upkeep<'_> {
         }
         while let Some(node) = self.candidates.pop_front() {
             let Some(link) = node.connect(now) else { continue };
-            if let Some(handle) = self.question_on(&link, CLUSTER_SLOTS, Name::of(&["CLUSTER", "SLOTS"])) {
+            if let Some(handle) = self.inquiry.send(&link, CLUSTER_SLOTS, Name::of(&["CLUSTER", "SLOTS"])) {
                 self.question = Some(Question { handle, asked: node, until: now + ANSWER_PATIENCE });
                 return;
             }
@@ -144,12 +131,17 @@ impl Upkeep<'_> {
     fn install(&mut self, map: &mut Map, ranges: &[Range], now: Instant) {
         let mut shards: Vec<(Shard, Vec<(u16, u16)>)> = Vec::new();
         for range in ranges {
-            let mut nodes = range.nodes.iter().filter_map(|at| self.registry.at(at, &self.cluster.config));
-            let Some(primary) = nodes.next() else { continue };
+            let Some((owner, copies)) = range.nodes.split_first() else { continue };
+            let config = &self.cluster.config;
+            let Some(primary) = self.registry.at(owner, config) else { continue };
             let slots = (range.first, range.last);
             match shards.iter_mut().find(|(shard, _)| shard.primary.number == primary.number) {
                 Some((_, ranges)) => ranges.push(slots),
-                None => shards.push((Shard { primary, replicas: nodes.collect() }, vec![slots])),
+                None => {
+                    let replicas = copies.iter().filter_map(|at| self.registry.replica_at(at, config)).collect();
+                    let replicas = Replicas::new(replicas, self.rotation as usize);
+                    shards.push((Shard { primary, replicas }, vec![slots]));
+                }
             }
         }
         let rotation = usize::try_from(self.rotation % shards.len().max(1) as u64).unwrap_or(0);
@@ -164,10 +156,13 @@ impl Upkeep<'_> {
         self.candidates.clear();
         (self.is_asking, self.failed_rounds, self.is_changed) = (false, 0, true);
         // One that owns nothing yet may be asked for a slot on its way there.
-        let is_asked = |node: &Node| node.link().is_some_and(|link| link.is_open() && !link.is_idle());
+        let is_asked = |node: &Node| {
+            node.was_named_within(NAMED_KEPT, now) || node.link().is_some_and(|link| link.is_open() && !link.is_idle())
+        };
         self.registry.retain(|node| map.nodes().any(|known| known.number == node.number) || is_asked(node));
         // All owners are connected to before anybody needs them.
         map.shards.iter().for_each(|shard| _ = shard.primary.connect(now));
+        self.checkups.hurry(now);
         if map.is_whole() {
             self.trouble = None;
         }

@@ -3,31 +3,48 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::node::{Address, Node};
 use crate::config::Config;
+use crate::route::node::{Address, Node};
 
 /// More nodes than any cluster has: what names more is no cluster.
 const NODES_MAX: usize = 4096;
 
+/// What a connection to a node is for: to ask one that owns slots, or to read from one that has copies. The second has to be
+/// said on the connection, and a node that was the one may become the other.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Part {
+    Owner,
+    Replica,
+}
+
 /// The nodes, by address.
 #[derive(Default)]
 pub(super) struct Registry {
-    nodes: HashMap<Address, Arc<Node>>,
+    nodes: HashMap<(Address, Part), Arc<Node>>,
     last: u32,
 }
 
 impl Registry {
     /// The node at this address; a new one where it is not known. None where there are too many.
     pub(super) fn at(&mut self, address: &Address, config: &Config) -> Option<Arc<Node>> {
-        if let Some(node) = self.nodes.get(address) {
+        self.known_as((address.clone(), Part::Owner), config)
+    }
+
+    /// As `at`, for a node whose copies are read.
+    pub(super) fn replica_at(&mut self, address: &Address, config: &Config) -> Option<Arc<Node>> {
+        self.known_as((address.clone(), Part::Replica), config)
+    }
+
+    fn known_as(&mut self, place: (Address, Part), config: &Config) -> Option<Arc<Node>> {
+        if let Some(node) = self.nodes.get(&place) {
             return Some(Arc::clone(node));
         }
         if self.nodes.len() >= NODES_MAX {
             return None;
         }
         self.last += 1;
-        let node = Arc::new(Node::new(self.last, address.clone(), config));
-        self.nodes.insert(address.clone(), Arc::clone(&node));
+        let node = Arc::new(Node::new(self.last, place.0.clone(), config));
+        self.nodes.insert(place, Arc::clone(&node));
         Some(node)
     }
 

@@ -7,35 +7,35 @@ use std::sync::Arc;
 
 use sleeve_wire::commands::ResponsePolicy;
 
+use super::Cluster;
 use super::combine::{Parts, Recipe};
 use super::slots::{Named, crossing, named};
-use super::{Cluster, shard_for};
 use crate::config::QueueFull;
 use crate::connection::Link;
 use crate::error::{Error, ErrorKind};
 use crate::pipe::in_flight::Unit;
 use crate::pipe::queued::runs_tasks;
-use crate::pipe::routed::{Aim, Routed};
+use crate::pipe::routed::{Destination, Routed};
 use crate::pipe::slot::Completions;
-use crate::pipe::transaction_state::Exchange;
-use crate::request::Written;
+use crate::pipe::transaction_state::TransactionState;
+use crate::request::EncodedRequest;
 use crate::request::name::Name;
 use crate::request::words::{Places, Words};
 use crate::sys::clock_ms;
 
 /// The requests of units that stand one behind the other.
-fn requests<'a>(units: &[Unit], bytes: &'a [u8]) -> Vec<Written<'a>> {
+fn requests<'a>(units: &[Unit], bytes: &'a [u8]) -> Vec<EncodedRequest<'a>> {
     let mut rest = bytes;
     let request = |unit: &Unit| {
         let (request, after) = rest.split_at_checked(unit.length).unwrap_or((rest, &[]));
         rest = after;
-        Written { bytes: request, name: unit.target.name() }
+        EncodedRequest { bytes: request, name: unit.target.name() }
     };
     units.iter().map(request).collect()
 }
 
 /// The one slot that requests name which go together; none where they name none.
-fn one_slot<'a>(what: &str, requests: impl Iterator<Item = Written<'a>>) -> Result<Option<u16>, Error> {
+fn one_slot<'a>(what: &str, requests: impl Iterator<Item = EncodedRequest<'a>>) -> Result<Option<u16>, Error> {
     let mut one = None;
     for request in requests {
         match (named(request), one) {
@@ -62,28 +62,28 @@ impl Cluster {
     pub(crate) fn send_units(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
         let requests = requests(&units, bytes);
         let slot = self.check_open().and_then(|()| one_slot("the batch", requests.iter().copied()));
-        let aim = match slot {
-            Ok(slot) => slot.map_or(Aim::Anybody, Aim::Slot),
+        let destination = match slot {
+            Ok(slot) => slot.map_or(Destination::Anybody, Destination::Slot),
             Err(error) => return Err((error, units)),
         };
-        if let Err(error) = self.make_room(aim, bytes.len()) {
+        if let Err(error) = self.make_room(destination, bytes.len()) {
             return Err((error, units));
         }
         let time = (clock_ms(), false);
-        let route = |(unit, request): (Unit, Written<'_>)| {
+        let route = |(unit, request): (Unit, EncodedRequest<'_>)| {
             let request = (request.bytes.into(), request.name);
-            let mut routed = Routed::new(self.me.clone(), request, unit.database, time, aim);
+            let mut routed = Routed::new(self.me.clone(), request, unit.database, time, destination);
             routed.attach(unit.target);
             routed
         };
         let routed = units.into_iter().zip(requests).map(route).collect();
-        self.send_attached(aim, routed);
+        self.send_attached(destination, routed);
         Ok(())
     }
 
     /// Waits until the connection for this has room, or says that it has none.
-    fn make_room(&self, aim: Aim, length: usize) -> Result<(), Error> {
-        let link = shard_for(&self.map.read(), aim).and_then(|shard| shard.primary.link());
+    fn make_room(&self, destination: Destination, length: usize) -> Result<(), Error> {
+        let link = self.node_for(&self.map.read(), destination).and_then(|node| node.link());
         let Some(link) = link.filter(|link| link.is_overfull()) else { return Ok(()) };
         match self.config.queue_full {
             QueueFull::Fail => Err(Error::unsent(
@@ -91,19 +91,19 @@ impl Cluster {
                 format!("the queue of {} has no room for {length} bytes, so they were not sent", link.config.endpoint),
             )),
             QueueFull::Wait => {
-                link.await_room(self.patience(), runs_tasks());
+                link.await_room(self.room_deadline(), runs_tasks());
                 Ok(())
             }
         }
     }
 
     /// Sends requests whose callers have their ends, with nothing in between, or leaves them to the task.
-    fn send_attached(&self, aim: Aim, mut several: Vec<Routed>) {
+    fn send_attached(&self, destination: Destination, mut several: Vec<Routed>) {
         let map = self.map.read();
-        if let Some(shard) = shard_for(&map, aim)
-            && let Some(link) = shard.primary.link()
+        if let Some(node) = self.node_for(&map, destination)
+            && let Some(link) = node.link()
         {
-            several.iter_mut().for_each(|routed| routed.node = shard.primary.number);
+            several.iter_mut().for_each(|routed| routed.node = node.number);
             several = match link.resend_routed(several) {
                 Ok(()) => return,
                 Err(several) => several,
@@ -122,9 +122,9 @@ impl Cluster {
         }
         let requests = requests(&units, bytes);
         for (unit, request) in units.into_iter().zip(requests) {
-            let aim = match named(request) {
-                Named::One(slot) => Aim::Slot(slot),
-                Named::None => Aim::Anybody,
+            let destination = match named(request) {
+                Named::One(slot) => Destination::Slot(slot),
+                Named::None => Destination::Anybody,
                 Named::Several(one, other) => {
                     if let Some(target) = self.split_for(unit.target, unit.database, request, None) {
                         self.complete(target, crossing(&request.name.to_string(), one, other));
@@ -133,40 +133,40 @@ impl Cluster {
                 }
             };
             let request = (request.bytes.into(), request.name);
-            let mut routed = Routed::new(self.me.clone(), request, unit.database, (unit.issued_ms, false), aim);
+            let mut routed = Routed::new(self.me.clone(), request, unit.database, (unit.issued_ms, false), destination);
             routed.attach(unit.target);
-            self.send_attached(aim, vec![routed]);
+            self.send_attached(destination, vec![routed]);
         }
         Ok(())
     }
 
     /// Sends a transaction to the owner of its slot.
-    pub(crate) fn send_exchange(&self, mut exchange: Exchange, database: u32, request: &[u8]) {
-        let parts = [request, exchange.execution().unwrap_or_default()].map(commands_of).concat();
+    pub(crate) fn send_transaction(&self, mut transaction: TransactionState, database: u32, request: &[u8]) {
+        let parts = [request, transaction.execution().unwrap_or_default()].map(commands_of).concat();
         let slot = self.check_open().and_then(|()| one_slot("the transaction", parts.iter().copied()));
-        let aim = slot.map(|slot| slot.map_or(Aim::Anybody, Aim::Slot));
-        match aim.and_then(|aim| self.link_for(aim)) {
+        let destination = slot.map(|slot| slot.map_or(Destination::Anybody, Destination::Slot));
+        match destination.and_then(|destination| self.link_for(destination)) {
             Ok(link) => {
                 // What shows that the slot is elsewhere by now is seen on its way to the caller.
-                let (outcome, handle) = self.source.lock().pair(exchange.name().unwrap_or(Name::UNKNOWN));
-                if let Some(target) = exchange.tell_instead(outcome) {
+                let (outcome, handle) = self.source.lock().pair(transaction.name().unwrap_or(Name::UNKNOWN));
+                if let Some(target) = transaction.tell_instead(outcome) {
                     let recipe = Recipe::Policy(Some(ResponsePolicy::OneSucceeded));
                     Parts::gather(self.me.clone(), vec![handle], recipe, target);
                 }
-                link.send_exchange(exchange, database, request);
+                link.send_transaction(transaction, database, request);
             }
             Err(error) => {
                 self.doubt();
                 let mut done = Completions::default();
-                exchange.fail(&error, &mut done);
+                transaction.fail(&error, &mut done);
                 self.finish(&mut done);
             }
         }
     }
 
     /// The connection to whom this is for.
-    fn link_for(&self, aim: Aim) -> Result<Arc<Link>, Error> {
-        let link = shard_for(&self.map.read(), aim).and_then(|shard| shard.primary.link());
+    fn link_for(&self, destination: Destination) -> Result<Arc<Link>, Error> {
+        let link = self.node_for(&self.map.read(), destination).and_then(|node| node.link());
         link.filter(|link| link.is_open()).ok_or_else(|| {
             let message =
                 "the node of the cluster that has its keys cannot be reached at the moment, so it was not sent";
@@ -176,7 +176,7 @@ impl Cluster {
 }
 
 /// The requests that stand one behind the other in these bytes.
-fn commands_of(bytes: &[u8]) -> Vec<Written<'_>> {
+fn commands_of(bytes: &[u8]) -> Vec<EncodedRequest<'_>> {
     let mut rest = bytes;
     let mut requests = Vec::new();
     while !rest.is_empty() {
@@ -185,7 +185,7 @@ fn commands_of(bytes: &[u8]) -> Vec<Written<'_>> {
         let Some((request, after)) = rest.split_at_checked(words.at()) else { break };
         let places = Places::of(request);
         let named: Vec<&[u8]> = places.args(request).iter().take(2).collect();
-        requests.push(Written { bytes: request, name: Name::find(&named) });
+        requests.push(EncodedRequest { bytes: request, name: Name::find(&named) });
         rest = after;
     }
     requests

@@ -8,7 +8,7 @@ use sleeve_wire::commands::Row;
 
 use crate::error::Error;
 use crate::request::words::{Places, Words};
-use crate::request::{Request, ToArgs, Written};
+use crate::request::{EncodedRequest, Request, ToArgs};
 
 /// How many slots there are.
 pub(crate) const SLOTS: u16 = 16_384;
@@ -66,7 +66,7 @@ pub(super) enum Named {
 }
 
 /// Which slots a request names, by its row in the command table.
-pub(super) fn named(request: Written<'_>) -> Named {
+pub(super) fn named(request: EncodedRequest<'_>) -> Named {
     let Some(row) = request.name.row() else { return Named::None };
     match row.lone_key {
         Some(index) => {
@@ -142,7 +142,7 @@ mod tests {
         let named = |line: &str| {
             let words: Vec<&str> = line.split(' ').collect();
             let bytes = Request::bytes_of(|request| words.iter().for_each(|word| _ = request.word(word))).unwrap();
-            named(Written { bytes: &bytes, name: Name::of(&words) })
+            named(EncodedRequest { bytes: &bytes, name: Name::of(&words) })
         };
         assert_eq!(named("GET foo"), Named::One(12182));
         assert_eq!(named("GET"), Named::None);

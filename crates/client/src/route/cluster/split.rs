@@ -14,11 +14,11 @@ use super::combine::{Parts, Recipe};
 use super::slots::{crossing, slot_of};
 use crate::error::Error;
 use crate::pipe::queued::Sent;
-use crate::pipe::routed::Aim;
+use crate::pipe::routed::Destination;
 use crate::pipe::slot::{Completions, Handle, Payload, Target};
 use crate::request::name::Name;
 use crate::request::words::Places;
-use crate::request::{Request, Written};
+use crate::request::{EncodedRequest, Request};
 
 /// What one slot gets of a request.
 struct Share {
@@ -34,7 +34,7 @@ impl Cluster {
         &self,
         (one, other): (u16, u16),
         database: u32,
-        request: Written<'_>,
+        request: EncodedRequest<'_>,
         deadline: Option<Instant>,
     ) -> Result<Sent, Error> {
         self.check_open()?;
@@ -50,7 +50,7 @@ impl Cluster {
         &self,
         target: Target,
         database: u32,
-        request: Written<'_>,
+        request: EncodedRequest<'_>,
         deadline: Option<Instant>,
     ) -> Option<Target> {
         let Some((row, step)) = request.name.row().and_then(|row| Some((row, splits_by(row)?))) else {
@@ -64,8 +64,8 @@ impl Cluster {
             }
         };
         let send = |share: &Share| {
-            let request = Written { bytes: &share.bytes, name: request.name };
-            self.send_to(Aim::Slot(share.slot), database, request, deadline)
+            let request = EncodedRequest { bytes: &share.bytes, name: request.name };
+            self.send_to(self.destination(share.slot, request.name), database, request, deadline)
         };
         let sent: Vec<Handle> = shares.iter().map(|share| self.handle_of(send(share), request.name)).collect();
         let recipe = match row.response_policy() {
@@ -81,7 +81,7 @@ impl Cluster {
         &self,
         policy: RequestPolicy,
         database: u32,
-        request: Written<'_>,
+        request: EncodedRequest<'_>,
         deadline: Option<Instant>,
     ) -> Result<Sent, Error> {
         self.check_open()?;
@@ -99,8 +99,9 @@ impl Cluster {
         if nodes.is_empty() {
             return Err(self.unknown_nodes());
         }
-        let send =
-            |&node: &u32| self.handle_of(self.send_to(Aim::Node(node), database, request, deadline), request.name);
+        let send = |&node: &u32| {
+            self.handle_of(self.send_to(Destination::Node(node), database, request, deadline), request.name)
+        };
         let sent: Vec<Handle> = nodes.iter().map(send).collect();
         let (target, handle) = self.source.lock().pair(request.name);
         Parts::gather(self.me.clone(), sent, Recipe::Policy(response), target);
@@ -147,7 +148,7 @@ fn splits_by(row: &Row) -> Option<usize> {
 }
 
 /// What each slot gets, in the order in which the slots are named.
-fn shares(request: Written<'_>, step: usize) -> Result<Vec<Share>, Error> {
+fn shares(request: EncodedRequest<'_>, step: usize) -> Result<Vec<Share>, Error> {
     let places = Places::of(request.bytes);
     let args = places.args(request.bytes);
     let words: Vec<&[u8]> = args.iter().collect();
@@ -204,7 +205,7 @@ mod tests {
     fn each_slot_gets_its_keys_and_what_belongs_to_them() {
         let words = ["MSET", "foo", "1", "bar", "2", "{foo}x", "3"];
         let bytes = Request::bytes_of(|out| words.iter().for_each(|word| _ = out.word(word))).unwrap();
-        let shares = shares(Written { bytes: &bytes, name: Name::of(&words) }, 2).unwrap();
+        let shares = shares(EncodedRequest { bytes: &bytes, name: Name::of(&words) }, 2).unwrap();
         let shown: Vec<(u16, String, Vec<usize>)> = shares
             .into_iter()
             .map(|share| {

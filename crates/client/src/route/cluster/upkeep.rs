@@ -13,32 +13,33 @@ use std::hash::BuildHasher;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use super::Cluster;
 use super::map::Map;
-use super::node::{Address, Node};
 use super::redirect::Redirect;
 use super::registry::Registry;
-use super::shard_for;
 use crate::config::Config;
 use crate::connection::Link;
 use crate::error::{Effect, Error, ErrorKind};
-use crate::pipe::routed::{Aim, Routed};
-use crate::pipe::slot::{Completions, Driver, Handle, Source};
+use crate::pipe::routed::{Destination, Routed};
+use crate::pipe::slot::{Completions, Driver, Handle};
 use crate::pipe::timeout::Phase;
 use crate::reactor;
-use crate::reactor::Bell;
-use crate::reactor::post::Post;
-use crate::sys::{clock_ms, exact_clock_ms};
+use crate::reactor::TaskWaker;
+use crate::reactor::task_context::TaskContext;
+use crate::route::checkups::Checkups;
+use crate::route::inquiry::Inquiry;
+use crate::route::node::{Address, Node};
+use crate::route::time_left;
+use crate::sys::clock_ms;
 
 /// How long a request waits before it is sent again to a node that has told to try again: at first, and at most.
 const AGAIN_MIN: Duration = Duration::from_millis(10);
 const AGAIN_MAX: Duration = Duration::from_millis(200);
 
 /// How often in a row a request follows redirections at once. Where they go round in a circle, it goes more slowly.
-const REDIRECTIONS_MAX: u32 = 8;
+const REDIRECTIONS_MAX: u16 = 8;
 
 /// How long it goes on when the client is gone that has left something to be sent.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
@@ -49,22 +50,13 @@ const CLOSING_LOOK: Duration = Duration::from_millis(5);
 /// Begins to get to know a cluster.
 pub(crate) fn open(config: Config) -> Result<Arc<Cluster>, Error> {
     let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start with the cluster: {error}"));
-    let bell = Bell::new().map_err(failed)?;
-    let cluster = Cluster::new(config, bell);
-    let (task, collapsed) = (Arc::clone(&cluster), Arc::clone(&cluster));
-    let live = async move |post| Upkeep::new(&task).live(&post).await;
-    reactor::start(bell, live, move |why| collapsed.end(&format!("the cluster's task panicked ({why})")))
+    let task_waker = TaskWaker::new().map_err(failed)?;
+    let cluster = Cluster::new(config, task_waker);
+    let (task, panicked) = (Arc::clone(&cluster), Arc::clone(&cluster));
+    let live = async move |context| Upkeep::new(&task).live(&context).await;
+    reactor::start(task_waker, live, move |why| panicked.end(&format!("the cluster's task panicked ({why})")))
         .map_err(failed)?;
     Ok(cluster)
-}
-
-/// Rings the task when an answer is there that it waits for.
-struct Ring(Bell);
-
-impl Wake for Ring {
-    fn wake(self: Arc<Self>) {
-        self.0.ring();
-    }
 }
 
 /// A request that came back.
@@ -95,8 +87,8 @@ pub(super) struct Question {
 pub(super) struct Upkeep<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) registry: Registry,
-    pub(super) source: Source,
-    pub(super) waker: Waker,
+    pub(super) inquiry: Inquiry,
+    pub(super) checkups: Checkups,
     /// Requests that came back, oldest first.
     again: Vec<Again>,
     /// Requests that nobody could send, oldest first.
@@ -129,8 +121,8 @@ impl<'a> Upkeep<'a> {
         Self {
             cluster,
             registry: Registry::default(),
-            source: Source::new(cluster.driver()),
-            waker: Waker::from(Arc::new(Ring(cluster.bell))),
+            inquiry: Inquiry::new(cluster.driver(), cluster.task_waker, cluster.config.database),
+            checkups: Checkups::new(&cluster.config.read_from, true),
             again: Vec::new(),
             waiting: VecDeque::new(),
             fences: Vec::new(),
@@ -150,7 +142,7 @@ impl<'a> Upkeep<'a> {
     }
 
     /// Turn after turn, until the client is gone and all that it has sent is answered.
-    pub(super) async fn live(mut self, post: &Post) {
+    pub(super) async fn live(mut self, context: &TaskContext) {
         loop {
             let mut done = Completions::default();
             let now = Instant::now();
@@ -160,7 +152,7 @@ impl<'a> Upkeep<'a> {
                 break;
             }
             let next = self.next_look(now);
-            post.wait(next).await;
+            context.wait(next).await;
             // What a time has changed, nobody says.
             self.is_changed |= next.is_some_and(|next| next <= Instant::now());
         }
@@ -172,10 +164,10 @@ impl<'a> Upkeep<'a> {
         let cluster = self.cluster;
         let mut map = cluster.map.write();
         self.fences.iter_mut().for_each(|fence| fence.is_over = fence.handle.is_done());
-        let mut mail = cluster.mail.lock();
-        let (arrived, returned) = (mem::take(&mut mail.arrived), mem::take(&mut mail.returned));
-        let is_doubted = mem::take(&mut mail.is_doubted);
-        drop(mail);
+        let mut pending = cluster.pending.lock();
+        let (arrived, returned) = (mem::take(&mut pending.arrived), mem::take(&mut pending.returned));
+        let is_doubted = mem::take(&mut pending.is_doubted);
+        drop(pending);
         if is_doubted {
             self.want_refresh(now);
         }
@@ -190,13 +182,14 @@ impl<'a> Upkeep<'a> {
         self.lift_fences(&mut map);
         self.hear(&mut map, now);
         self.ask(&map, now);
+        self.check_replicas(&map, now);
         self.expire(done);
         self.send_again(&map, now, done);
         let from = if mem::take(&mut self.is_changed) { 0 } else { tried };
         self.send_waiting(&map, from, now, done);
     }
 
-    /// When there is something to do although nobody rings.
+    /// When there is something to do although nobody wakes the task.
     fn next_look(&self, now: Instant) -> Option<Instant> {
         let is_anyone_late = !self.again.is_empty() || !self.waiting.is_empty();
         let rests = self.registry.all().filter_map(|node| node.rests(now)).min();
@@ -205,7 +198,8 @@ impl<'a> Upkeep<'a> {
         let closing = self.closing_since.map(|since| now + CLOSING_LOOK * if is_patient(since) { 20 } else { 1 });
         let again = self.again.iter().map(|again| again.at).filter(|&at| at > now).min();
         let question = self.question.as_ref().map(|question| question.until);
-        [self.refresh_at, self.due_at, rest_over, closing, again, question].into_iter().flatten().min()
+        let checkup = self.checkups.next_look(now).filter(|_| closing.is_none());
+        [self.refresh_at, self.due_at, rest_over, closing, again, question, checkup].into_iter().flatten().min()
     }
 
     /// Whether the client is gone, and nobody waits for anything any more.
@@ -215,14 +209,14 @@ impl<'a> Upkeep<'a> {
         }
         let since = *self.closing_since.get_or_insert(now);
         let is_left = |link: &Arc<Link>| !link.is_open() || link.is_idle();
-        let nobody_waits = self.cluster.mail.lock().is_empty() && self.cluster.seats.lock().is_empty();
+        let nobody_waits = self.cluster.pending.lock().is_empty() && self.cluster.dedicated.lock().is_empty();
         let is_idle = nobody_waits && self.registry.all().filter_map(|node| node.link()).all(|link| is_left(&link));
         is_idle || (now.duration_since(since) > FAREWELL_MAX && !self.has_connected())
     }
 
     /// Whether something may still be answered.
     fn has_connected(&self) -> bool {
-        !self.cluster.seats.lock().is_empty()
+        !self.cluster.dedicated.lock().is_empty()
             || self.registry.all().any(|node| node.is_connected() && node.link().is_some_and(|link| !link.is_idle()))
     }
 }
@@ -230,24 +224,24 @@ impl<'a> Upkeep<'a> {
 /// Requests that come back.
 impl Upkeep<'_> {
     /// Finds out what is to be done with one.
-    fn take_back(&mut self, map: &mut Map, mut routed: Routed, why: Error, now: Instant, done: &mut Completions) {
+    fn take_back(&mut self, map: &mut Map, routed: Routed, why: Error, now: Instant, done: &mut Completions) {
         let from = self.registry.numbered(routed.node).cloned();
         if let Some(link) = from.as_ref().and_then(|node| node.link()) {
             link.release_reader();
         }
-        routed.attempts += 1;
+        let Some(mut routed) = self.take_from_copy(map, routed, &why, now, done) else { return };
+        routed.attempts = routed.attempts.saturating_add(1);
         routed.ask(false);
-        // From now on its time is its own: others that were issued later may go ahead of it.
-        if routed.seat.is_some() && !routed.has_deadline && why.kind() == ErrorKind::Server {
-            // It may have waited on the server for as long as it was to.
-            routed.at_ms = clock_ms();
-        } else if let Some(left_ms) = self.cluster.left_ms(&routed) {
-            (routed.at_ms, routed.is_due) = (exact_clock_ms().wrapping_add(left_ms), true);
+        match routed.dedicated {
+            Some(_) if routed.has_deadline => time_left::own(&mut routed, self.cluster.limit_ms()),
+            Some(_) if why.kind() == ErrorKind::Server => self.make_up(&mut routed, now),
+            Some(_) => {}
+            None => time_left::own(&mut routed, self.cluster.limit_ms()),
         }
         let host = from.as_ref().map_or("", |node| node.address.host.as_str()).to_owned();
         let mut redirect = Redirect::of(&why, &host);
         let is_elsewhere = matches!(redirect, Redirect::Moved { .. } | Redirect::Ask { .. });
-        if matches!(routed.aim, Aim::Node(_)) && (is_elsewhere || why.code() == Some("READONLY")) {
+        if matches!(routed.destination, Destination::Node(_)) && (is_elsewhere || why.code() == Some("READONLY")) {
             return self.give_up(routed, why, done);
         }
         if let Redirect::Moved { slot, to } = &redirect {
@@ -256,8 +250,13 @@ impl Upkeep<'_> {
         if redirect != Redirect::Later {
             self.want_refresh(now);
         }
-        if routed.attempts > REDIRECTIONS_MAX && redirect != Redirect::Lost {
-            redirect = Redirect::Later;
+        match &redirect {
+            _ if is_elsewhere => routed.redirections += 1,
+            Redirect::Lost => {}
+            _ => routed.redirections = 0,
+        }
+        if routed.redirections > REDIRECTIONS_MAX {
+            (redirect, routed.redirections) = (Redirect::Later, 0);
         }
         self.trouble = Some(why.clone());
         self.note_due(&routed, now);
@@ -268,13 +267,28 @@ impl Upkeep<'_> {
                 return self.send_there(&to, routed, why, now, done);
             }
             // A connection of its own may be refused while the node's common one is well.
-            Redirect::Lost if routed.seat.is_none() => now,
+            Redirect::Lost if routed.dedicated.is_none() => now,
             Redirect::Lost | Redirect::Later | Redirect::Changing => {
                 let doublings = routed.attempts.saturating_sub(1).min(10);
                 now + AGAIN_MIN.saturating_mul(1 << doublings).min(AGAIN_MAX)
             }
         };
         self.again.push(Again { routed, at, why });
+    }
+
+    /// It is sent to the owner of its slot as soon as there is one.
+    pub(super) fn put_off(&mut self, routed: Routed, now: Instant, why: Error) {
+        self.again.push(Again { routed, at: now, why });
+    }
+
+    /// A command that waits on the server has come back from there. What it was let wait is none of the time that it may take,
+    /// and makes up for as much of what it had to wait for a server before.
+    fn make_up(&self, routed: &mut Routed, now: Instant) {
+        let dedicated = routed.dedicated.and_then(|number| self.cluster.dedicated.lock().numbered(number));
+        let stay = dedicated.map_or(Duration::ZERO, |dedicated| dedicated.stay(now));
+        let passed_ms = clock_ms().wrapping_sub(routed.at_ms);
+        let given_ms = u32::try_from(stay.as_millis()).map_or(u32::MAX, |stay_ms| stay_ms.saturating_mul(2));
+        routed.at_ms = routed.at_ms.wrapping_add(passed_ms.min(given_ms));
     }
 
     /// A slot is somebody else's: requests for it go there from now on, behind those that are on their way to the last owner.
@@ -292,6 +306,7 @@ impl Upkeep<'_> {
             // Those that came back before go first, but for those of slots on the move, of which nobody else knows whither.
             Some(_) if !self.again.is_empty() && !routed.is_asking() => self.again.push(Again { routed, at: now, why }),
             Some(node) => {
+                node.name(now);
                 if let Some(routed) = self.deliver(&node, routed, now) {
                     self.again.push(Again { routed, at: now, why });
                 }
@@ -302,9 +317,9 @@ impl Upkeep<'_> {
 
     /// Sends a request to this node, or gives it back.
     fn deliver(&self, node: &Node, mut routed: Routed, now: Instant) -> Option<Routed> {
-        let link = match routed.seat.map(|number| self.cluster.seats.lock().numbered(number)) {
+        let link = match routed.dedicated.map(|number| self.cluster.dedicated.lock().numbered(number)) {
             None => node.connect(now),
-            Some(Some(seat)) => seat.take_to(node, now),
+            Some(Some(dedicated)) => dedicated.take_to(node, now),
             // Whoever waited for it has given it up.
             Some(None) => {
                 self.cluster.left(1, routed.bytes.len());
@@ -329,7 +344,7 @@ impl Upkeep<'_> {
         }
     }
 
-    fn give_up(&self, routed: Routed, why: Error, done: &mut Completions) {
+    pub(super) fn give_up(&self, routed: Routed, why: Error, done: &mut Completions) {
         self.cluster.left(1, routed.bytes.len());
         routed.give_up(why, done);
     }
@@ -355,14 +370,21 @@ impl Upkeep<'_> {
         }
     }
 
-    fn send_to_owner(&self, map: &Map, routed: Routed, now: Instant, done: &mut Completions) -> Option<Routed> {
-        let node = match routed.aim {
-            Aim::Node(number) => self.registry.numbered(number),
-            aim => shard_for(map, aim).map(|shard| &shard.primary),
+    pub(super) fn send_to_owner(
+        &self,
+        map: &Map,
+        routed: Routed,
+        now: Instant,
+        done: &mut Completions,
+    ) -> Option<Routed> {
+        let node = match routed.destination {
+            Destination::Node(number) => self.registry.numbered(number),
+            Destination::Copies(slot) => self.cluster.node_for(map, Destination::Slot(slot)),
+            destination => self.cluster.node_for(map, destination),
         };
-        match (node, routed.aim) {
+        match (node, routed.destination) {
             (Some(node), _) => self.deliver(node, routed, now),
-            (None, Aim::Node(_)) => {
+            (None, Destination::Node(_)) => {
                 let left = "the node that it was for has left the cluster";
                 self.give_up(
                     routed,
@@ -376,7 +398,7 @@ impl Upkeep<'_> {
     }
 
     /// Looks again when the time of this one is up.
-    fn note_due(&mut self, routed: &Routed, now: Instant) {
+    pub(super) fn note_due(&mut self, routed: &Routed, now: Instant) {
         // One more, so that it has passed when the wait ends.
         let due = self.cluster.left_ms(routed).map(|left_ms| now + Duration::from_millis(u64::from(left_ms) + 1));
         self.due_at = self.due_at.into_iter().chain(due).min();

@@ -17,41 +17,41 @@ impl Cluster {
     pub(super) fn wait_for_task(&self, mut routed: Routed) -> Result<Sent, Error> {
         let length = routed.bytes.len();
         let bytes_max = self.config.queue_bytes_max;
-        let mut mail = self.mail.lock();
-        if let Some(error) = &mail.closed {
+        let mut pending = self.pending.lock();
+        if let Some(error) = &pending.closed {
             return Err(error.clone());
         }
-        let is_full = mail.bytes + length > bytes_max && !mail.is_empty();
+        let is_full = pending.bytes + length > bytes_max && !pending.is_empty();
         if is_full && self.config.queue_full == QueueFull::Fail {
-            let message = format!("{} bytes of requests wait for {} already", mail.bytes, self.config.endpoint);
+            let message = format!("{} bytes of requests wait for {} already", pending.bytes, self.config.endpoint);
             return Err(Error::unsent(ErrorKind::QueueFull, format!("{message}, so the command was not sent")));
         }
         let (target, handle) = self.source.lock().pair(routed.name);
         routed.attach(target);
-        mail.enter(&routed);
-        mail.arrived.push(routed);
-        drop(mail);
-        self.bell.ring();
-        Ok(if is_full { Sent::Queued(Queued::new(handle, self.patience())) } else { Sent::Slot(handle) })
+        pending.enter(&routed);
+        pending.arrived.push(routed);
+        drop(pending);
+        self.task_waker.wake();
+        Ok(if is_full { Sent::Queued(Queued::new(handle, self.room_deadline())) } else { Sent::Slot(handle) })
     }
 
     /// Leaves requests to the task whose callers have their ends. The caller has a lock on the map.
     pub(super) fn leave_to_task(&self, several: Vec<Routed>, done: &mut Completions) {
-        let mut mail = self.mail.lock();
+        let mut pending = self.pending.lock();
         for routed in several {
-            match &mail.closed {
+            match &pending.closed {
                 Some(error) => routed.give_up(error.clone(), done),
                 None => {
-                    mail.enter(&routed);
-                    mail.arrived.push(routed);
+                    pending.enter(&routed);
+                    pending.arrived.push(routed);
                 }
             }
         }
-        drop(mail);
-        self.bell.ring();
+        drop(pending);
+        self.task_waker.wake();
     }
 
-    pub(super) fn patience(&self) -> Option<Instant> {
+    pub(super) fn room_deadline(&self) -> Option<Instant> {
         self.config.command_timeout.and_then(|limit| Instant::now().checked_add(limit))
     }
 
@@ -60,7 +60,7 @@ impl Cluster {
         if let Sent::Queued(_) = sent
             && !runs_tasks()
         {
-            self.await_room(self.patience(), true);
+            self.await_room(self.room_deadline(), true);
         }
         sent
     }
@@ -69,7 +69,7 @@ impl Cluster {
     pub(super) fn await_room(&self, deadline: Option<Instant>, is_task: bool) {
         let bytes_max = self.config.queue_bytes_max.saturating_mul(if is_task { 2 } else { 1 });
         let mut beginning = self.beginning.lock();
-        while self.mail.lock().bytes > bytes_max && !beginning.has_ended {
+        while self.pending.lock().bytes > bytes_max && !beginning.has_ended {
             match deadline {
                 None => self.changed.wait(&mut beginning),
                 Some(deadline) if self.changed.wait_until(&mut beginning, deadline).timed_out() => return,
@@ -80,12 +80,14 @@ impl Cluster {
 
     /// Whether more waits for the task, or is queued on a connection, than should be.
     pub(crate) fn is_overfull(&self) -> bool {
-        self.mail.lock().bytes > self.config.queue_bytes_max || self.links().iter().any(|link| link.is_overfull())
+        self.process.is_this()
+            && (self.pending.lock().bytes > self.config.queue_bytes_max
+                || self.links().iter().any(|link| link.is_overfull()))
     }
 
     /// So many requests with so many bytes wait no longer.
     pub(super) fn left(&self, requests: usize, bytes: usize) {
-        self.mail.lock().leave(requests, bytes);
+        self.pending.lock().leave(requests, bytes);
         // Whoever looks has this lock from his look until he waits.
         let _beginning = self.beginning.lock();
         self.changed.notify_all();

@@ -8,31 +8,36 @@ use super::Embedded;
 use crate::error::{Effect, Error};
 use crate::pipe::queued::Sent;
 use crate::pipe::timeout::Phase;
-use crate::request::Written;
+use crate::request::EncodedRequest;
 use crate::sys::exact_clock_ms;
 
 impl Embedded {
     /// As `send`, for a request whose time is up then, should its reply be late.
-    pub(crate) fn send_until(&self, database: u32, request: Written<'_>, deadline: Instant) -> Result<Sent, Error> {
+    pub(crate) fn send_until(
+        &self,
+        database: u32,
+        request: EncodedRequest<'_>,
+        deadline: Instant,
+    ) -> Result<Sent, Error> {
         self.check(database)?;
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(self.situation().timed_out(request.name, Phase::Sending, Effect::None));
         }
-        let mut seat = self.seat();
-        let has_begun = seat.is_idle();
-        if has_begun && let Some(payload) = seat.answer(self, database, request.bytes) {
+        let mut session = self.session();
+        let has_begun = session.is_idle();
+        if has_begun && let Some(payload) = session.answer(self, database, request.bytes) {
             return Ok(Sent::Ready(payload, self.number));
         }
         // What is too long for the clock is never over.
         let left_ms = u32::try_from(left.as_nanos().div_ceil(1_000_000)).ok().filter(|left_ms| *left_ms < u32::MAX / 4);
         let handle = match left_ms {
-            Some(left_ms) => seat.pipe.push_due(database, request, exact_clock_ms().wrapping_add(left_ms)).0,
-            None => seat.pipe.push(database, request, 0),
+            Some(left_ms) => session.pipe.push_due(database, request, exact_clock_ms().wrapping_add(left_ms)).0,
+            None => session.pipe.push(database, request, 0),
         };
-        self.take_in(seat, has_begun);
+        self.take_in(session, has_begun);
         // Whoever asks for late replies may be asleep for longer.
-        self.alarm.ring();
+        self.wakeup.wake();
         Ok(Sent::Slot(handle))
     }
 }

@@ -14,30 +14,30 @@ use sleeve_server::engine::origin::Origin;
 use sleeve_server::host::clock::Instant;
 use sleeve_server::{Engine, Opt};
 
-use super::hands::Hands;
+use super::clock::EngineClock;
 use crate::config::url::named;
 use crate::error::{Error, ErrorKind};
 
 /// An engine, and what listens in front of it.
-pub(crate) struct House {
+pub(crate) struct EngineInstance {
     pub(crate) engine: Arc<Engine>,
     pub(crate) servers: Mutex<Vec<Server>>,
     /// Whose time it goes by.
-    pub(crate) hands: Hands,
+    pub(crate) clock: EngineClock,
 }
 
 /// The engines that have names.
-static HOUSES: LazyLock<Mutex<HashMap<String, Weak<House>>>> = LazyLock::new(Mutex::default);
+static NAMED_ENGINES: LazyLock<Mutex<HashMap<String, Weak<EngineInstance>>>> = LazyLock::new(Mutex::default);
 
-impl House {
+impl EngineInstance {
     fn of(engine: Arc<Engine>) -> Arc<Self> {
-        Arc::new(Self { engine, servers: Mutex::default(), hands: Hands::default() })
+        Arc::new(Self { engine, servers: Mutex::default(), clock: EngineClock::default() })
     }
 
     /// A new engine with these settings that begins from a seed, and whose clock stands at this time.
-    pub(crate) fn standing(settings: &[(String, String)], seed: u64, now: Instant) -> Result<Arc<Self>, Error> {
+    pub(crate) fn at_manual_clock(settings: &[(String, String)], seed: u64, now: Instant) -> Result<Arc<Self>, Error> {
         let engine = Engine::begin(configured(settings, None)?, Origin::of_seed(seed, now));
-        Ok(Arc::new(Self { engine, servers: Mutex::default(), hands: Hands::standing(now) }))
+        Ok(Arc::new(Self { engine, servers: Mutex::default(), clock: EngineClock::manual(now) }))
     }
 
     /// An engine with this configuration, which has the data that its log has, if it is to have one.
@@ -61,25 +61,25 @@ impl House {
 
     /// The engine of this name; made, with these settings, where there is none. One that is there must have them already.
     pub(crate) fn named(name: &str, settings: &[(String, String)]) -> Result<Arc<Self>, Error> {
-        let mut houses = HOUSES.lock();
-        houses.retain(|_, house| house.strong_count() > 0);
+        let mut engines = NAMED_ENGINES.lock();
+        engines.retain(|_, instance| instance.strong_count() > 0);
         let wanted = configured(settings, name.starts_with('/').then_some(name))?;
-        if let Some(house) = houses.get(name).and_then(Weak::upgrade) {
+        if let Some(instance) = engines.get(name).and_then(Weak::upgrade) {
             for (row, _) in settings.iter().filter_map(|(option, _)| find(option.as_bytes())) {
-                if house.engine.config.value(row.option) != wanted.value(row.option) {
+                if instance.engine.config.value(row.option) != wanted.value(row.option) {
                     let why = format!("the engine \"{name}\" runs already with another \"{}\"", row.name);
                     return Err(bad(format!("{why}: leave it out, or use CONFIG SET")));
                 }
             }
-            return Ok(house);
+            return Ok(instance);
         }
-        let house = Self::open(wanted)?;
-        houses.insert(name.to_owned(), Arc::downgrade(&house));
-        Ok(house)
+        let instance = Self::open(wanted)?;
+        engines.insert(name.to_owned(), Arc::downgrade(&instance));
+        Ok(instance)
     }
 }
 
-impl Drop for House {
+impl Drop for EngineInstance {
     /// What was done and not synced yet is synced, and the folder is free for another.
     fn drop(&mut self) {
         // Whoever is served from here on would be told of writes that no log has.

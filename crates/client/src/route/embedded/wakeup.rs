@@ -1,7 +1,7 @@
 //! What a thread sleeps by that has nothing to do until somebody says so.
 //!
-//! It is rung from any thread, and stays rung until it is heard, so that nothing is missed that happened just before the
-//! sleep.
+//! It is woken from any thread, and what was said is kept until it is heard, so that nothing is missed that happened just before
+//! the sleep.
 
 use std::io;
 use std::sync::Arc;
@@ -12,30 +12,30 @@ use parking_lot::{Condvar, Mutex};
 
 /// A sleeping thread's wake-up call, with a time at which it wakes by itself.
 #[derive(Default)]
-pub(crate) struct Alarm {
-    rung: Mutex<bool>,
+pub(crate) struct Wakeup {
+    is_woken: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Alarm {
+impl Wakeup {
     /// Ends the present or the next sleep.
-    pub(crate) fn ring(&self) {
-        *self.rung.lock() = true;
+    pub(crate) fn wake(&self) {
+        *self.is_woken.lock() = true;
         self.changed.notify_one();
     }
 
-    /// Rings it for whoever turns a clock, as long as it is there.
+    /// Wakes it for whoever advances a clock, as long as it is there.
     pub(crate) fn watcher(self: &Arc<Self>) -> impl Fn() -> bool + Send + Sync + 'static {
-        let alarm = Arc::downgrade(self);
-        move || alarm.upgrade().map(|alarm| alarm.ring()).is_some()
+        let wakeup = Arc::downgrade(self);
+        move || wakeup.upgrade().map(|wakeup| wakeup.wake()).is_some()
     }
 
-    /// Sleeps until it has been rung, or for this long.
+    /// Sleeps until it has been woken, or for this long.
     pub(crate) fn sleep(&self, time: Duration) {
         let until = Instant::now() + time;
-        let mut rung = self.rung.lock();
-        while !*rung && !self.changed.wait_until(&mut rung, until).timed_out() {}
-        *rung = false;
+        let mut is_woken = self.is_woken.lock();
+        while !*is_woken && !self.changed.wait_until(&mut is_woken, until).timed_out() {}
+        *is_woken = false;
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! Pure data; one shard's lock guards it.
 
-use super::store::{Asked, ByHash};
+use super::store::{ByHash, KeyedRequest};
 use crate::pipe::slot::Target;
 
 /// A read on its way.
@@ -49,7 +49,7 @@ impl Flights {
     }
 
     /// A read is about to be sent; by which number it is found.
-    pub(super) fn begin(&mut self, asked: Asked<'_>, sent_ms: u64, is_tracked: bool) -> u64 {
+    pub(super) fn begin(&mut self, asked: KeyedRequest<'_>, sent_ms: u64, is_tracked: bool) -> u64 {
         self.last += 1;
         self.by_hash.entry(asked.hash).or_default().push(Flight {
             number: self.last,

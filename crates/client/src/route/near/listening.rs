@@ -1,7 +1,7 @@
 //! How the cache is kept true over an engine in this process: a session of its own that listens.
 //!
-//! It reads what is missing, in the caller's thread, and the engine rings when it has something to say: before a write returns
-//! that has changed a key. Whoever looks for a reply first looks whether it has rung, and then has the session say what it
+//! It reads what is missing, in the caller's thread, and the engine calls when it has something to say: before a write returns
+//! that has changed a key. Whoever looks for a reply first looks whether it has called, and then has the session say what it
 //! knows. So a read that begins when a write is over never finds what was there before it, whoever wrote.
 
 use std::sync::Arc;
@@ -11,33 +11,33 @@ use parking_lot::Mutex;
 use sleeve_server::{Engine, Local};
 use sleeve_wire::frame::Scanner;
 
-use super::shards::Wanted;
+use super::shards::CacheRead;
 use super::tracking::Tracking;
-use crate::pipe::near::{Answer, Cache, Life};
+use crate::pipe::near::{Answer, Cache, KeyLifetime};
 use crate::pipe::segment::write_select;
 use crate::pipe::slot::Payload;
-use crate::route::embedded::hands::Hands;
+use crate::route::embedded::clock::EngineClock;
 
 /// Speaks RESP3, which has messages.
 const HELLO: &[u8] = b"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n";
 
-/// Somebody hears what the engine says: it may have been taken out of the box, so that no more is rung for it, and not be
+/// Somebody hears what the engine says: it may have been taken out of the box, so that no more is called for it, and not be
 /// heeded yet. Whoever looks meanwhile waits for that.
 const HEARING: u64 = u64::MAX;
 
 /// A session of an embedded engine that reads for the cache and hears what changes.
 pub(super) struct Listening {
     engine: Arc<Engine>,
-    hands: Hands,
-    /// How often the engine has rung, and how often it had when it was last heard to the end; [`HEARING`] meanwhile.
-    rung: Arc<AtomicU64>,
+    clock: EngineClock,
+    /// How often the engine has called, and how often it had when it was last heard to the end; [`HEARING`] meanwhile.
+    calls: Arc<AtomicU64>,
     heard: AtomicU64,
     session: Mutex<Option<Session>>,
 }
 
 struct Session {
     local: Local,
-    hands: Hands,
+    clock: EngineClock,
     database: u32,
     received: Vec<u8>,
 }
@@ -46,15 +46,15 @@ struct Session {
 struct Lost;
 
 impl Listening {
-    pub(super) fn new((engine, hands): (&Arc<Engine>, &Hands)) -> Self {
-        let (engine, hands) = (Arc::clone(engine), hands.clone());
-        Self { engine, hands, rung: Arc::default(), heard: AtomicU64::new(0), session: Mutex::new(None) }
+    pub(super) fn new((engine, clock): (&Arc<Engine>, &EngineClock)) -> Self {
+        let (engine, clock) = (Arc::clone(engine), clock.clone());
+        Self { engine, clock, calls: Arc::default(), heard: AtomicU64::new(0), session: Mutex::new(None) }
     }
 
     /// Takes in what has changed, if anything has.
     #[inline]
     pub(super) fn hear(&self, tracking: &Tracking) {
-        if self.rung.load(Ordering::Acquire) != self.heard.load(Ordering::Acquire) {
+        if self.calls.load(Ordering::Acquire) != self.heard.load(Ordering::Acquire) {
             self.hear_now(tracking);
         }
     }
@@ -66,7 +66,7 @@ impl Listening {
     }
 
     /// Reads what is missing; nothing where the engine does not answer at once, and others have to wait for it.
-    pub(super) fn read(&self, tracking: &Tracking, wanted: Wanted<'_>, requests: &[u8]) -> Option<Payload> {
+    pub(super) fn read(&self, tracking: &Tracking, wanted: CacheRead<'_>, requests: &[u8]) -> Option<Payload> {
         let mut session = self.session.lock();
         if session.is_none() {
             *session = self.open(tracking);
@@ -99,17 +99,17 @@ impl Listening {
         let mut replies = replies.into_iter().skip(leading);
         let is_remembered = remembering == 0 || is_ok(replies.next().as_ref());
         let payload = Payload::shared(&replies.next()?);
-        let answer = Answer { payload, is_remembered, life: Life::of(&replies.next()?) };
+        let answer = Answer { payload, is_remembered, lifetime: KeyLifetime::of(&replies.next()?) };
         tracking.shards.keep(wanted, &answer);
         Some(answer.payload)
     }
 
     /// Opens a session that is told of changes.
     fn open(&self, tracking: &Tracking) -> Option<Session> {
-        let rung = Arc::clone(&self.rung);
-        let hands = self.hands.clone();
-        let local = hands.connect(&self.engine, move || _ = rung.fetch_add(1, Ordering::AcqRel));
-        let mut session = Some(Session { local, hands, database: 0, received: Vec::new() });
+        let calls = Arc::clone(&self.calls);
+        let clock = self.clock.clone();
+        let local = clock.connect(&self.engine, move || _ = calls.fetch_add(1, Ordering::AcqRel));
+        let mut session = Some(Session { local, clock, database: 0, received: Vec::new() });
         let replies = self.exchange(&mut session, tracking, &[HELLO, tracking.request()].concat())?;
         tracking.asked(replies.get(1)?);
         session
@@ -119,12 +119,12 @@ impl Listening {
     fn exchange(&self, session: &mut Option<Session>, tracking: &Tracking, requests: &[u8]) -> Option<Vec<Vec<u8>>> {
         let open = session.as_mut()?;
         self.heard.store(HEARING, Ordering::Release);
-        let rung = self.rung.load(Ordering::Acquire);
+        let calls = self.calls.load(Ordering::Acquire);
         let replies = open.exchange(tracking, requests);
         if replies.is_err() {
             self.lose(session, tracking);
         }
-        self.heard.store(rung, Ordering::Release);
+        self.heard.store(calls, Ordering::Release);
         replies.ok()
     }
 
@@ -138,7 +138,7 @@ impl Listening {
 impl Session {
     fn exchange(&mut self, tracking: &Tracking, requests: &[u8]) -> Result<Vec<Vec<u8>>, Lost> {
         self.received.clear();
-        let outcome = self.hands.exchange(&mut self.local, requests, &mut self.received);
+        let outcome = self.clock.exchange(&mut self.local, requests, &mut self.received);
         let (mut rest, mut replies) = (self.received.as_slice(), Vec::new());
         while let Ok(Some(length)) = Scanner::new().scan(rest) {
             let (frame, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));

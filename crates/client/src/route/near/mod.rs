@@ -32,16 +32,16 @@ use crate::connection::Link;
 use crate::error::Error;
 use crate::options::cache::CacheOptions;
 use crate::pipe::driver_number::DriverNumber;
-use crate::pipe::near::{Cache, Place, Read};
+use crate::pipe::near::{Cache, Read, ReadId};
 use crate::pipe::queued::Sent;
 use crate::pipe::slot::{Completions, Handle, Target};
 use crate::process::fork::{Process, inherited};
-use crate::request::Written;
+use crate::request::EncodedRequest;
 use crate::sys::uptime_ms;
 #[cfg(feature = "embedded")]
 use listening::Listening;
 use requests::deciding_key;
-use shards::{Look, Shards, Wanted};
+use shards::{CacheRead, Look, Shards};
 use stats::CacheStats;
 use tracking::{CACHING, Tracking};
 
@@ -69,7 +69,7 @@ impl Near {
     pub(crate) fn open(route: &Route, options: CacheOptions) -> Result<Self, Error> {
         options.check()?;
         route.check_process()?;
-        if matches!(route, Route::Remote(_)) && route.config().protocol == Protocol::Resp2 {
+        if matches!(route, Route::Remote(_) | Route::Replicated(..)) && route.config().protocol == Protocol::Resp2 {
             return Err(Error::usage(
                 "the near cache needs RESP3, by which a server says what changes, and this client is configured for RESP2",
             ));
@@ -80,7 +80,7 @@ impl Near {
         let shards = Shards::new(&options, &route.driver(), secret, shared_ms_max);
         let tracking = Arc::new(Tracking::new(shards, options)?);
         let way = match route {
-            Route::Remote(link) => {
+            Route::Remote(link) | Route::Replicated(link, _) => {
                 link.attach(Arc::clone(&tracking) as Arc<dyn Cache>);
                 Way::Remote(Arc::clone(link))
             }
@@ -108,12 +108,12 @@ impl Near {
 
     /// Answers a request from here, or sends it.
     #[inline]
-    pub(crate) fn send(&self, route: &Route, database: u32, request: Written<'_>) -> Result<Sent, Error> {
+    pub(crate) fn send(&self, route: &Route, database: u32, request: EncodedRequest<'_>) -> Result<Sent, Error> {
         let Some(key) = deciding_key(request) else { return route.send(database, request) };
         if !self.process.is_this() {
             return Err(inherited());
         }
-        let wanted = Wanted { database, request, key, now_ms: uptime_ms() };
+        let wanted = CacheRead { database, request, key, now_ms: uptime_ms() };
         if !self.tracking.options.covers(wanted.key()) {
             return route.send(database, request);
         }
@@ -136,7 +136,7 @@ impl Near {
 
     /// Sends a read over the connection.
     #[cold]
-    fn fly(&self, link: &Link, wanted: Wanted<'_>, ends: (Place, Target, Handle)) -> Result<Sent, Error> {
+    fn fly(&self, link: &Link, wanted: CacheRead<'_>, ends: (ReadId, Target, Handle)) -> Result<Sent, Error> {
         let (place, target, handle) = ends;
         let opts_in = self.tracking.opts_in();
         let cache = Arc::clone(&self.tracking) as Arc<dyn Cache>;
@@ -158,7 +158,7 @@ impl Near {
     /// Reads in an engine in this process.
     #[cfg(feature = "embedded")]
     #[cold]
-    fn read_here(&self, listening: &Listening, route: &Route, wanted: Wanted<'_>) -> Result<Sent, Error> {
+    fn read_here(&self, listening: &Listening, route: &Route, wanted: CacheRead<'_>) -> Result<Sent, Error> {
         if route.is_open()
             && let Some(payload) = listening.read(&self.tracking, wanted, &requests_of(wanted, self.tracking.opts_in()))
         {
@@ -171,7 +171,7 @@ impl Near {
 
 /// Everything that a read for the cache sends: what has its key remembered, where that is to be said, the read, and for how
 /// long the key will live.
-fn requests_of(wanted: Wanted<'_>, opts_in: bool) -> Vec<u8> {
+fn requests_of(wanted: CacheRead<'_>, opts_in: bool) -> Vec<u8> {
     let (request, key) = (wanted.request.bytes, wanted.key());
     let mut requests = Vec::with_capacity(CACHING.len() + request.len() + key.len() + 48);
     if opts_in {

@@ -5,7 +5,7 @@
 use sleeve_wire::arguments::{Args, Span};
 use sleeve_wire::commands::{Flags, all};
 
-use crate::request::Written;
+use crate::request::EncodedRequest;
 use crate::request::name::Name;
 use crate::request::words::Words;
 
@@ -30,7 +30,7 @@ static DECIDING: [u8; ROWS] = {
 
 /// Where the key stands in the bytes of a request whose reply may be kept.
 #[inline]
-pub(super) fn deciding_key(request: Written<'_>) -> Option<(usize, usize)> {
+pub(super) fn deciding_key(request: EncodedRequest<'_>) -> Option<(usize, usize)> {
     let place = DECIDING.get(usize::from(request.name.number())).copied().filter(|&place| place != 0)?;
     let mut words = Words::of(request.bytes);
     let key = words.nth(usize::from(place & !IS_LAST))?;
@@ -91,7 +91,7 @@ mod tests {
 
     fn key(words: &[&str]) -> Option<String> {
         let bytes = written(words);
-        let (start, end) = deciding_key(Written { bytes: &bytes, name: Name::of(words) })?;
+        let (start, end) = deciding_key(EncodedRequest { bytes: &bytes, name: Name::of(words) })?;
         Some(String::from_utf8_lossy(bytes.get(start..end)?).into_owned())
     }
 

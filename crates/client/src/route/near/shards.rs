@@ -16,12 +16,12 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::flights::Flights;
 use super::stats::CacheStats;
-use super::store::{Asked, Found, Store};
+use super::store::{Found, KeyedRequest, Store};
 use crate::options::cache::CacheOptions;
-use crate::pipe::near::{Answer, Life, Place};
+use crate::pipe::near::{Answer, KeyLifetime, ReadId};
 use crate::pipe::slot::Payload;
 use crate::pipe::slot::{Completions, Driver, Handle, Source, Target};
-use crate::request::Written;
+use crate::request::EncodedRequest;
 use crate::sys::CLOCK_TICK_MS;
 
 /// Parts; a power of two.
@@ -42,26 +42,26 @@ pub(super) enum Look {
     /// Another's read will answer it.
     Shared(Handle),
     /// It is to be sent, and then landed at this place.
-    Missing(Place, Target, Handle),
+    Missing(ReadId, Target, Handle),
 }
 
 /// A request whose reply may be kept, and who wants it when.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct CacheRead<'a> {
     pub(super) database: u32,
-    pub(super) request: Written<'a>,
+    pub(super) request: EncodedRequest<'a>,
     /// Where its key begins and ends.
     pub(super) key: (usize, usize),
     pub(super) now_ms: u64,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> CacheRead<'a> {
     pub(super) fn key(&self) -> &'a [u8] {
         self.request.bytes.get(self.key.0..self.key.1).unwrap_or_default()
     }
 
-    fn asked(&self, hash: u64) -> Asked<'a> {
-        Asked { hash, database: self.database, request: self.request.bytes, key: self.key }
+    fn asked(&self, hash: u64) -> KeyedRequest<'a> {
+        KeyedRequest { hash, database: self.database, request: self.request.bytes, key: self.key }
     }
 }
 
@@ -116,7 +116,7 @@ impl Shards {
 
     /// What is kept, or what is to be done.
     #[inline]
-    pub(super) fn look(&self, wanted: Wanted<'_>) -> Look {
+    pub(super) fn look(&self, wanted: CacheRead<'_>) -> Look {
         let hash = self.hash(wanted.key());
         let mut shard = self.shard(hash);
         match shard.find(hash, wanted) {
@@ -126,8 +126,8 @@ impl Shards {
     }
 
     #[cold]
-    fn miss(&self, shard: &mut Shard, hash: u64, wanted: Wanted<'_>) -> Look {
-        let Wanted { database, request, now_ms, .. } = wanted;
+    fn miss(&self, shard: &mut Shard, hash: u64, wanted: CacheRead<'_>) -> Look {
+        let CacheRead { database, request, now_ms, .. } = wanted;
         let (target, handle) = shard.source.pair(request.name);
         if let Some(flight) = shard.flights.current(hash, database, request.bytes) {
             if now_ms.saturating_sub(flight.sent_ms) <= self.shared_ms_max {
@@ -139,19 +139,19 @@ impl Shards {
         }
         shard.stats.misses += 1;
         let number = shard.flights.begin(wanted.asked(hash), now_ms, self.opts_in || self.is_tracked());
-        Look::Missing(Place { hash, number }, target, handle)
+        Look::Missing(ReadId { hash, number }, target, handle)
     }
 
     /// What is kept; whoever asks does what is to be done at once, and keeps its reply by himself.
     #[cfg(feature = "embedded")]
-    pub(super) fn find(&self, wanted: Wanted<'_>) -> Option<Payload> {
+    pub(super) fn find(&self, wanted: CacheRead<'_>) -> Option<Payload> {
         let hash = self.hash(wanted.key());
         self.shard(hash).find(hash, wanted)
     }
 
     /// A reply has come to whoever asked by himself, with nothing of its key in between that was not heard before.
     #[cfg(feature = "embedded")]
-    pub(super) fn keep(&self, wanted: Wanted<'_>, answer: &Answer) {
+    pub(super) fn keep(&self, wanted: CacheRead<'_>, answer: &Answer) {
         let hash = self.hash(wanted.key());
         let mut shard = self.shard(hash);
         shard.stats.misses += 1;
@@ -160,10 +160,11 @@ impl Shards {
     }
 
     /// A read was answered: its reply is kept, if nothing speaks against it, and goes to those who wait for it too.
-    pub(super) fn land(&self, place: Place, answer: &Answer, done: &mut Completions) {
+    pub(super) fn land(&self, place: ReadId, answer: &Answer, done: &mut Completions) {
         let mut shard = self.shard(place.hash);
         let Some(flight) = shard.flights.end(place.hash, place.number) else { return };
-        let asked = Asked { hash: place.hash, database: flight.database, request: &flight.request, key: flight.key };
+        let asked =
+            KeyedRequest { hash: place.hash, database: flight.database, request: &flight.request, key: flight.key };
         let is_true = flight.is_current && flight.is_tracked;
         self.keep_in(&mut shard, asked, answer, flight.sent_ms, is_true);
         drop(shard);
@@ -172,12 +173,12 @@ impl Shards {
         }
     }
 
-    fn keep_in(&self, shard: &mut Shard, asked: Asked<'_>, answer: &Answer, sent_ms: u64, is_true: bool) {
-        let kept_ms = match answer.life {
+    fn keep_in(&self, shard: &mut Shard, asked: KeyedRequest<'_>, answer: &Answer, sent_ms: u64, is_true: bool) {
+        let kept_ms = match answer.lifetime {
             _ if !is_true || !answer.is_remembered || answer.payload.frame().is_err() => 0,
-            Life::Unknown => 0,
-            Life::Endless => self.ttl_max_ms,
-            Life::For(left) => {
+            KeyLifetime::Unknown => 0,
+            KeyLifetime::Endless => self.ttl_max_ms,
+            KeyLifetime::For(left) => {
                 // The clock may be behind when it is looked at.
                 let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
                 left_ms.saturating_sub(CLOCK_TICK_MS).min(self.ttl_max_ms)
@@ -237,7 +238,7 @@ impl Shards {
 
 impl Shard {
     #[inline]
-    fn find(&mut self, hash: u64, wanted: Wanted<'_>) -> Option<Payload> {
+    fn find(&mut self, hash: u64, wanted: CacheRead<'_>) -> Option<Payload> {
         match self.store.find(hash, wanted.database, wanted.request.bytes, wanted.now_ms) {
             Found::Reply(payload) => {
                 self.stats.hits += 1;

@@ -1,4 +1,4 @@
-//! The cache, the pipe and the intake against a server made of bytes, in one thread, from one seed.
+//! The cache, the pipe and the reply reader against a server made of bytes, in one thread, from one seed.
 //!
 //! Callers read and write, others write too, keys expire, everything is flushed; the connection is cut anywhere, times run out.
 //! Whatever happens, no read may be older than what had been heard when it began: an invalidation that had arrived, a connection
@@ -16,22 +16,22 @@ use sleeve_wire::frame::{Frame, Scanner, decode};
 
 use super::requests::deciding_key;
 use super::requests_of;
-use super::shards::{Look, Shards, Wanted};
+use super::shards::{CacheRead, Look, Shards};
 use super::stats::CacheStats;
 use super::tracking::Tracking;
-use crate::config::Endpoint;
+use crate::config::{Endpoint, Resend};
 use crate::error::Error;
 use crate::options::cache::CacheOptions;
 use crate::pipe::Pipe;
 use crate::pipe::in_flight::{Asker, Time};
 use crate::pipe::near::{Cache, Read};
-use crate::pipe::reply_reader::Intake;
+use crate::pipe::reply_reader::ReplyReader;
 use crate::pipe::slot::Payload;
 use crate::pipe::slot::{Completions, Handle};
 use crate::pipe::testing::{Dice, nobody, source};
 use crate::pipe::timeout::Situation;
 use crate::request::name::Name;
-use crate::request::{Request, Written};
+use crate::request::{EncodedRequest, Request};
 use planted::{Fault, Planted};
 use server::{Key, Server, State};
 
@@ -53,7 +53,7 @@ struct Asked {
 struct World {
     dice: Dice,
     pipe: Pipe,
-    intake: Intake,
+    reply_reader: ReplyReader,
     cache: Arc<Planted>,
     server: Server,
     up: VecDeque<u8>,
@@ -82,12 +82,12 @@ impl World {
         let shards = Shards::new(&options, &nobody(), seed, 60);
         let tracking = Tracking::new(shards, options).expect("a request");
         let cache = Arc::new(Planted { tracking, fault, late: Default::default() });
-        let mut intake = Intake::default();
-        intake.cache = Some(Arc::clone(&cache) as Arc<dyn Cache>);
+        let mut reply_reader = ReplyReader::default();
+        reply_reader.cache = Some(Arc::clone(&cache) as Arc<dyn Cache>);
         Self {
             dice,
             pipe: Pipe::new(0, source()),
-            intake,
+            reply_reader,
             cache,
             server: Server::default(),
             up: VecDeque::new(),
@@ -111,9 +111,9 @@ impl World {
         let words: &[&str] = if self.dice.roll(4) == 0 { &["SUBSTR", &key.1, "0", "-1"] } else { &["GET", &key.1] };
         let write = |request: &mut Request| words.iter().for_each(|word| _ = request.word(word));
         let bytes = Request::bytes_of(write).expect("a request");
-        let request = Written { bytes: &bytes, name: Name::of(words) };
+        let request = EncodedRequest { bytes: &bytes, name: Name::of(words) };
         let place = deciding_key(request).expect("it may be kept");
-        let wanted = Wanted { database: key.0, request, key: place, now_ms: self.now_ms };
+        let wanted = CacheRead { database: key.0, request, key: place, now_ms: self.now_ms };
         let floor = self.floors.get(&key).copied().unwrap_or(0);
         let own = self.last_own.get(&key).copied();
         let handle = match self.cache.tracking.shards.look(wanted) {
@@ -141,7 +141,7 @@ impl World {
         let note = format!("w{number}");
         let write = |request: &mut Request| _ = request.word("SET").word(&key.1).word(&note);
         let bytes = Request::bytes_of(write).expect("a request");
-        let request = Written { bytes: &bytes, name: Name::of(&["SET"]) };
+        let request = EncodedRequest { bytes: &bytes, name: Name::of(&["SET"]) };
         self.writes.push(self.pipe.push(key.0, request, self.now_ms as u32));
         self.cache.wrote(&bytes);
         self.last_own.insert(key, number);
@@ -199,18 +199,18 @@ impl World {
     }
 
     fn take_in(&mut self) {
-        let count = some_of(&mut self.dice, self.server.down.len()).min(self.intake.room().len());
-        for (room, byte) in self.intake.room().iter_mut().zip(self.server.down.drain(..count)) {
+        let count = some_of(&mut self.dice, self.server.down.len()).min(self.reply_reader.room().len());
+        for (room, byte) in self.reply_reader.room().iter_mut().zip(self.server.down.drain(..count)) {
             *room = byte;
         }
         self.taken += count as u64;
-        let replies = self.intake.filled(count).expect("replies");
+        let replies = self.reply_reader.filled(count).expect("replies");
         while let Some((_, versions)) = self.server.said.pop_front_if(|(end, _)| *end <= self.taken) {
             self.raise_floors(versions);
         }
-        assert!(self.pipe.take(replies, &mut self.intake.pending));
+        assert!(self.pipe.take(replies, &mut self.reply_reader.pending));
         let mut done = Completions::default();
-        assert!(self.intake.deliver(&mut done).expect("replies").is_none());
+        assert!(self.reply_reader.deliver(&mut done).expect("replies").is_none());
     }
 
     fn raise_floors(&mut self, versions: Vec<(Key, usize)>) {
@@ -226,7 +226,7 @@ impl World {
         }
         self.up.clear();
         self.server.hang_up();
-        let lost = self.pipe.cut(self.intake.cut(), true);
+        let lost = self.pipe.cut(self.reply_reader.cut(), Resend::Reads);
         let mut done = Completions::default();
         for mut entry in lost {
             entry.asker.fail(&Error::disconnected("it was cut"), &mut done);
@@ -304,7 +304,7 @@ impl World {
 
     /// Lets everything come to its end.
     fn finish(mut self) -> CacheStats {
-        while !self.pipe.is_idle() || !self.intake.pending.is_empty() || !self.pipe.is_connected() {
+        while !self.pipe.is_idle() || !self.reply_reader.pending.is_empty() || !self.pipe.is_connected() {
             if !self.pipe.is_connected() {
                 self.reconnect();
             }

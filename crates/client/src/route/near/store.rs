@@ -45,14 +45,14 @@ pub(super) type ByHash<T> = HashMap<u64, T, BuildHasherDefault<AsItIs>>;
 
 /// A request, with where its key stands in it.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct KeyedRequest<'a> {
     pub(super) hash: u64,
     pub(super) database: u32,
     pub(super) request: &'a [u8],
     pub(super) key: (usize, usize),
 }
 
-impl Asked<'_> {
+impl KeyedRequest<'_> {
     fn key_range(&self) -> Range<usize> {
         self.key.0..self.key.1
     }
@@ -130,8 +130,8 @@ impl Store {
 
     /// Keeps a reply until this time, in the place of what was kept for this request; how many others went for it. One that is
     /// too large by itself is not kept.
-    pub(super) fn keep(&mut self, asked: Asked<'_>, reply: Payload, until_ms: u64) -> u64 {
-        let Asked { hash, database, request, .. } = asked;
+    pub(super) fn keep(&mut self, asked: KeyedRequest<'_>, reply: Payload, until_ms: u64) -> u64 {
+        let KeyedRequest { hash, database, request, .. } = asked;
         self.remove(hash, |entry| entry.answers(database, request));
         let key = asked.key_range();
         let entry = Entry {
@@ -237,9 +237,9 @@ impl Store {
 mod tests {
     use super::*;
 
-    fn asked<'a>(hash: u64, database: u32, request: &'a str) -> Asked<'a> {
+    fn asked<'a>(hash: u64, database: u32, request: &'a str) -> KeyedRequest<'a> {
         let start = request.find(' ').map_or(0, |space| space + 1);
-        Asked { hash, database, request: request.as_bytes(), key: (start, request.len()) }
+        KeyedRequest { hash, database, request: request.as_bytes(), key: (start, request.len()) }
     }
 
     fn text(found: Found) -> Option<String> {

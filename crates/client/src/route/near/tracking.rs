@@ -18,7 +18,7 @@ use super::requests::{Change, changes};
 use super::shards::Shards;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::options::cache::CacheOptions;
-use crate::pipe::near::{Answer, Cache, Place};
+use crate::pipe::near::{Answer, Cache, ReadId};
 use crate::pipe::slot::Completions;
 use crate::pipe::slot::Payload;
 use crate::request::Request;
@@ -107,7 +107,7 @@ impl Cache for Tracking {
         self.shards.track(false);
     }
 
-    fn landed(&self, place: Place, answer: &mut Answer, done: &mut Completions) {
+    fn landed(&self, place: ReadId, answer: &mut Answer, done: &mut Completions) {
         if let Some(refusal) = self.refusal()
             && answer.payload.frame().is_ok()
         {

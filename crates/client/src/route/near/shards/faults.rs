@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Asked, Shards};
-use crate::pipe::near::{Answer, Place};
+use super::{KeyedRequest, Shards};
+use crate::pipe::near::{Answer, ReadId};
 
 /// A read that was overtaken, and its answer.
 pub(in super::super) struct Overtaken {
@@ -17,7 +17,7 @@ pub(in super::super) struct Overtaken {
 
 impl Shards {
     /// What was heard of the key of this read is forgotten.
-    pub(in super::super) fn unhear(&self, place: Place) {
+    pub(in super::super) fn unhear(&self, place: ReadId) {
         if let Some(flight) = self.shard(place.hash).flights.by_number(place.hash, place.number) {
             flight.is_current = true;
         }
@@ -29,7 +29,7 @@ impl Shards {
     }
 
     /// A copy of a read that was overtaken.
-    pub(in super::super) fn overtaken(&self, place: Place, answer: &Answer) -> Option<Overtaken> {
+    pub(in super::super) fn overtaken(&self, place: ReadId, answer: &Answer) -> Option<Overtaken> {
         let mut shard = self.shard(place.hash);
         let flight = shard.flights.by_number(place.hash, place.number).filter(|flight| !flight.is_current)?;
         let (request, answer) = (flight.request.clone(), answer.clone());
@@ -39,7 +39,7 @@ impl Shards {
 
     /// It is kept although another one came after it.
     pub(in super::super) fn keep_overtaken(&self, late: &Overtaken) {
-        let asked = Asked { hash: late.hash, database: late.database, request: &late.request, key: late.key };
+        let asked = KeyedRequest { hash: late.hash, database: late.database, request: &late.request, key: late.key };
         let mut shard = self.shard(late.hash);
         self.keep_in(&mut shard, asked, &late.answer, late.sent_ms, true);
     }

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use super::super::shards::faults::Overtaken;
 use super::super::tracking::Tracking;
 use crate::error::Error;
-use crate::pipe::near::{Answer, Cache, Life, Place};
+use crate::pipe::near::{Answer, Cache, KeyLifetime, ReadId};
 use crate::pipe::slot::Completions;
 
 /// What is planted.
@@ -51,13 +51,13 @@ impl Cache for Planted {
         }
     }
 
-    fn landed(&self, place: Place, answer: &mut Answer, done: &mut Completions) {
+    fn landed(&self, place: ReadId, answer: &mut Answer, done: &mut Completions) {
         let shards = &self.tracking.shards;
         if self.fault == Fault::KeepsOvertaken {
             shards.unhear(place);
         }
         if self.fault == Fault::OutlivesKeys {
-            answer.life = Life::Endless;
+            answer.lifetime = KeyLifetime::Endless;
         }
         let late = shards.overtaken(place, answer).filter(|_| self.fault == Fault::KeepsOlder);
         self.tracking.landed(place, answer, done);

@@ -1,6 +1,7 @@
-//! How a task is reached from other threads: its bell, and the mail that the reactor's thread reads between its rounds.
+//! How a task is reached from other threads: its waker, and what is submitted to the reactor's thread, which it takes between
+//! its rounds.
 //!
-//! Mail is written under a short lock. The thread says that it sleeps before it looks at the mail for the last time, and
+//! Submissions are written under a short lock. The thread says that it sleeps before it looks at them for the last time, and
 //! whoever writes looks at that afterwards, so one of the two always sees the other; a thread that is awake costs no system
 //! call. Any thread.
 
@@ -22,21 +23,21 @@ pub(super) type Work = Pin<Box<dyn Future<Output = ()>>>;
 pub(super) type Begin = Box<dyn FnOnce(Rc<State>) -> Work + Send>;
 
 /// Is told why a task has panicked.
-pub(super) type Collapsed = Box<dyn FnOnce(&str) + Send>;
+pub(super) type OnPanic = Box<dyn FnOnce(&str) + Send>;
 
 /// A task that has not begun.
-pub(super) struct Arrival {
+pub(super) struct NewTask {
     pub(super) number: u64,
     pub(super) begin: Begin,
-    pub(super) collapsed: Collapsed,
+    pub(super) on_panic: OnPanic,
 }
 
-/// What the thread finds when it looks up from its tasks.
+/// What other threads have submitted, for the thread to find between its rounds.
 #[derive(Default)]
-pub(super) struct Mail {
-    pub(super) arrivals: Vec<Arrival>,
-    /// The tasks whose bells were rung.
-    pub(super) rung: Vec<u64>,
+pub(super) struct Submissions {
+    pub(super) new_tasks: Vec<NewTask>,
+    /// The tasks that were woken.
+    pub(super) woken: Vec<u64>,
     /// The thread is there, and will look.
     pub(super) is_read: bool,
 }
@@ -45,14 +46,14 @@ pub(super) struct Mail {
 pub(super) struct Reactor {
     process: Process,
     pub(super) poller: Poller,
-    pub(super) mail: Mutex<Mail>,
-    /// The thread sleeps, or is about to, and must be woken for mail.
+    pub(super) submissions: Mutex<Submissions>,
+    /// The thread sleeps, or is about to, and must be woken for submissions.
     pub(super) sleeps: AtomicBool,
     next: AtomicU64,
 }
 
 impl Reactor {
-    /// This process's own. It is never given back: what a bell names is always there.
+    /// This process's own. It is never given back: what a waker names is always there.
     fn this() -> io::Result<&'static Self> {
         static REACTOR: PerProcess<Mutex<Option<&'static Reactor>>> = PerProcess::new(Mutex::default);
         let mut place = REACTOR.get().lock();
@@ -68,13 +69,13 @@ impl Reactor {
         Ok(Self {
             process: Process::this(),
             poller: Poller::new()?,
-            mail: Mutex::default(),
+            submissions: Mutex::default(),
             sleeps: AtomicBool::new(false),
             next: AtomicU64::new(NOBODY + 1),
         })
     }
 
-    /// Has the thread look at its mail, which has just been changed.
+    /// Has the thread look at its submissions, which have just been changed.
     pub(super) fn wake(&self) {
         if self.sleeps.swap(false, Ordering::SeqCst) {
             self.poller.wake();
@@ -84,35 +85,35 @@ impl Reactor {
 
 /// Gives a task a turn, from any thread. It outlives its task, and is of no use then.
 #[derive(Clone, Copy)]
-pub(crate) struct Bell {
+pub(crate) struct TaskWaker {
     pub(super) reactor: &'static Reactor,
     pub(super) number: u64,
 }
 
-impl Bell {
-    /// The bell of a task that is yet to be started.
+impl TaskWaker {
+    /// The waker of a task that is yet to be started.
     pub(crate) fn new() -> io::Result<Self> {
         let reactor = Reactor::this()?;
         Ok(Self { reactor, number: reactor.next.fetch_add(1, Ordering::Relaxed) })
     }
 
     /// Gives the task a turn soon.
-    pub(crate) fn ring(self) {
+    pub(crate) fn wake(self) {
         // What a child has inherited belongs to its parent, and so do the locks.
         if !self.reactor.process.is_this() {
             return;
         }
-        let mut mail = self.reactor.mail.lock();
-        if mail.is_read && mail.rung.last() != Some(&self.number) {
-            mail.rung.push(self.number);
+        let mut submissions = self.reactor.submissions.lock();
+        if submissions.is_read && submissions.woken.last() != Some(&self.number) {
+            submissions.woken.push(self.number);
         }
-        drop(mail);
+        drop(submissions);
         self.reactor.wake();
     }
 }
 
-impl std::fmt::Debug for Bell {
+impl std::fmt::Debug for TaskWaker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "bell {}", self.number)
+        write!(f, "waker of task {}", self.number)
     }
 }

@@ -11,14 +11,14 @@ use crate::values::decode::FromReply;
 /// What a [`Subscription`](crate::Subscription) brings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum News {
+pub enum SubscriptionEvent {
     /// Somebody published this.
     Message(Message),
     /// The connection was lost, and made again just now: what was published meanwhile is missing.
     Resumed,
 }
 
-impl News {
+impl SubscriptionEvent {
     /// The message, if it is one.
     pub fn into_message(self) -> Option<Message> {
         match self {
@@ -70,7 +70,7 @@ impl Message {
 }
 
 /// What a frame on a subscriber's connection says.
-pub(crate) enum Word {
+pub(crate) enum PubSubFrame {
     /// One more name is confirmed, or no longer subscribed.
     Confirmed(Verb),
     /// A message.
@@ -82,23 +82,23 @@ pub(crate) enum Word {
 }
 
 /// Reads a frame, which has been cut out whole.
-pub(crate) fn read(frame: &[u8]) -> Word {
+pub(crate) fn read(frame: &[u8]) -> PubSubFrame {
     let items = match decode(frame) {
         Ok((Frame::Push(items) | Frame::Array(items), _)) => items,
-        Ok((Frame::Error(text), _)) => return Word::Refused(Error::server(text)),
-        _ => return Word::Other,
+        Ok((Frame::Error(text), _)) => return PubSubFrame::Refused(Error::server(text)),
+        _ => return PubSubFrame::Other,
     };
     let words: Vec<Frame<'_>> = items.filter_map(Result::ok).collect();
     match words.as_slice() {
         [Frame::Bulk(b"message" | b"smessage"), Frame::Bulk(channel), Frame::Bulk(payload)] => {
-            Word::Message(Message { channel: channel.to_vec(), pattern: None, payload: payload.to_vec() })
+            PubSubFrame::Message(Message { channel: channel.to_vec(), pattern: None, payload: payload.to_vec() })
         }
         [Frame::Bulk(b"pmessage"), Frame::Bulk(pattern), Frame::Bulk(channel), Frame::Bulk(payload)] => {
             let pattern = Some(pattern.to_vec());
-            Word::Message(Message { channel: channel.to_vec(), pattern, payload: payload.to_vec() })
+            PubSubFrame::Message(Message { channel: channel.to_vec(), pattern, payload: payload.to_vec() })
         }
-        [Frame::Bulk(word), ..] => Verb::confirmed(word).map_or(Word::Other, Word::Confirmed),
-        _ => Word::Other,
+        [Frame::Bulk(word), ..] => Verb::confirmed(word).map_or(PubSubFrame::Other, PubSubFrame::Confirmed),
+        _ => PubSubFrame::Other,
     }
 }
 
@@ -110,12 +110,12 @@ mod tests {
     fn messages_are_read_in_both_protocols() {
         for mark in ["*", ">"] {
             let bytes = format!("{mark}4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\nc\r\n$2\r\n42\r\n");
-            let Word::Message(message) = read(bytes.as_bytes()) else { panic!("a message") };
+            let PubSubFrame::Message(message) = read(bytes.as_bytes()) else { panic!("a message") };
             assert_eq!((message.channel_text(), message.payload_as::<i64>()), ("c".into(), Ok(42)));
             assert_eq!(message.pattern.as_deref(), Some(b"*".as_slice()));
         }
-        assert!(matches!(read(b"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"), Word::Confirmed(Verb::Subscribe)));
-        assert!(matches!(read(b"-NOPERM no\r\n"), Word::Refused(_)));
-        assert!(matches!(read(b"*2\r\n$10\r\ninvalidate\r\n*-1\r\n"), Word::Other));
+        assert!(matches!(read(b"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"), PubSubFrame::Confirmed(Verb::Subscribe)));
+        assert!(matches!(read(b"-NOPERM no\r\n"), PubSubFrame::Refused(_)));
+        assert!(matches!(read(b"*2\r\n$10\r\ninvalidate\r\n*-1\r\n"), PubSubFrame::Other));
     }
 }

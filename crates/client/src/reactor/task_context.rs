@@ -1,4 +1,4 @@
-//! Where a task stands: what it waits for, and what has happened since it looked last.
+//! A task's own view of the reactor: what it waits for, and what has happened since it looked last.
 //!
 //! On the reactor's thread alone. What a socket reports counts for the whole task, which looks at each of its sockets
 //! itself, and before it waits: something may have come before the socket was watched.
@@ -11,19 +11,19 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Instant;
 
-use super::bell::Bell;
 use super::state::{Readiness, State};
+use super::waker::TaskWaker;
 
-/// A task's own place with the reactor.
-pub(crate) struct Post {
-    pub(super) bell: Bell,
+/// What a task is handed: how it waits, and how others wake it.
+pub(crate) struct TaskContext {
+    pub(super) task_waker: TaskWaker,
     pub(super) state: Rc<State>,
 }
 
-impl Post {
+impl TaskContext {
     /// Gives this task a turn, from any thread.
-    pub(crate) fn bell(&self) -> Bell {
-        self.bell
+    pub(crate) fn task_waker(&self) -> TaskWaker {
+        self.task_waker
     }
 
     /// Waits until something has happened to this task, or until then. Where that has passed already the others have their turns.
@@ -45,7 +45,7 @@ impl Post {
     }
 
     /// Lets the other tasks have their turns.
-    pub(crate) async fn pass(&self) {
+    pub(crate) async fn yield_now(&self) {
         let mut has_passed = false;
         poll_fn(|_| {
             if has_passed {
@@ -59,20 +59,20 @@ impl Post {
     }
 
     /// Has whatever happens to this stream count as happening to this task. It is armed until it is told otherwise.
-    pub(crate) fn watch<S: AsFd>(&self, stream: S) -> io::Result<Watch<S>> {
-        self.bell.reactor.poller.add(&stream, self.bell.number)?;
-        Ok(Watch { bell: self.bell, stream, is_armed: Cell::new(true) })
+    pub(crate) fn watch<S: AsFd>(&self, stream: S) -> io::Result<WatchedStream<S>> {
+        self.task_waker.reactor.poller.add(&stream, self.task_waker.number)?;
+        Ok(WatchedStream { task_waker: self.task_waker, stream, is_armed: Cell::new(true) })
     }
 }
 
 /// A stream that is watched for a task until this is dropped.
-pub(crate) struct Watch<S: AsFd> {
-    bell: Bell,
+pub(crate) struct WatchedStream<S: AsFd> {
+    task_waker: TaskWaker,
     stream: S,
     is_armed: Cell<bool>,
 }
 
-impl<S: AsFd> Watch<S> {
+impl<S: AsFd> WatchedStream<S> {
     /// The stream.
     pub(crate) fn stream(&self) -> &S {
         &self.stream
@@ -82,20 +82,20 @@ impl<S: AsFd> Watch<S> {
     /// wait.
     pub(crate) fn arm(&self, writes: bool) -> io::Result<()> {
         let was_armed = self.is_armed.replace(true);
-        self.bell.reactor.poller.arm(&self.stream, self.bell.number, was_armed, writes)
+        self.task_waker.reactor.poller.arm(&self.stream, self.task_waker.number, was_armed, writes)
     }
 
     /// Leaves it alone, but for its end: somebody else reads.
     pub(crate) fn disarm(&self) -> io::Result<()> {
         if self.is_armed.replace(false) {
-            self.bell.reactor.poller.disarm(&self.stream, self.bell.number)?;
+            self.task_waker.reactor.poller.disarm(&self.stream, self.task_waker.number)?;
         }
         Ok(())
     }
 }
 
-impl<S: AsFd> Drop for Watch<S> {
+impl<S: AsFd> Drop for WatchedStream<S> {
     fn drop(&mut self) {
-        self.bell.reactor.poller.remove(&self.stream);
+        self.task_waker.reactor.poller.remove(&self.stream);
     }
 }

@@ -1,4 +1,4 @@
-//! What the cluster's task finds when it looks: requests that cannot go anywhere yet, and those that came back.
+//! What is pending for the cluster's task: requests that cannot go anywhere yet, and those that came back.
 //!
 //! Pure data; whoever has the lock on it has all of it, for a moment. Any thread.
 
@@ -8,7 +8,7 @@ use crate::pipe::slot::Completions;
 
 /// What the task finds when it looks.
 #[derive(Default)]
-pub(super) struct Mail {
+pub(super) struct PendingRequests {
     /// Requests that nobody could send, oldest first.
     pub(super) arrived: Vec<Routed>,
     /// Requests that came back, and why, oldest first.
@@ -22,7 +22,7 @@ pub(super) struct Mail {
     pub(super) closed: Option<Error>,
 }
 
-impl Mail {
+impl PendingRequests {
     pub(super) fn enter(&mut self, routed: &Routed) {
         self.waiting += 1;
         self.bytes += routed.bytes.len();

@@ -12,49 +12,49 @@ use parking_lot::{Mutex, MutexGuard};
 use sleeve_server::{Closed, Engine, Local};
 use sleeve_wire::frame::Scanner;
 
+use super::event;
+use super::event::{PubSubFrame, SubscriptionEvent};
 use super::names::{Change, Names};
-use super::news;
-use super::news::{News, Word};
 use crate::error::{Error, ErrorKind};
 use crate::process::wake::wake_all;
-use crate::route::embedded::hands::Hands;
+use crate::route::embedded::clock::EngineClock;
 
 /// Between two looks at the clock of a reader that waits long, so that keys expire in an engine that has no other thread.
 const WAIT_SLICE: Duration = Duration::from_millis(50);
 
 /// A session of the embedded engine that only listens.
-pub(crate) struct Seat {
+pub(crate) struct EmbeddedListener {
     engine: Arc<Engine>,
-    hands: Hands,
+    clock: EngineClock,
     wakers: Arc<Mutex<Vec<Waker>>>,
     session: Mutex<Session>,
 }
 
 struct Session {
     local: Local,
-    hands: Hands,
+    clock: EngineClock,
     /// What it is subscribed to.
     names: Names,
     received: Vec<u8>,
-    news: VecDeque<News>,
+    events: VecDeque<SubscriptionEvent>,
     /// Bytes of frames that are read ahead at most.
     bytes_max: usize,
 }
 
-impl Seat {
+impl EmbeddedListener {
     /// Opens a session that listens.
     pub(crate) fn open(
-        (engine, hands): (&Arc<Engine>, &Hands),
+        (engine, clock): (&Arc<Engine>, &EngineClock),
         first: Change,
         bytes_max: usize,
     ) -> Result<Self, Error> {
         let wakers = Arc::new(Mutex::new(Vec::new()));
-        let local = connect(engine, hands, &wakers);
-        let (names, received, news) = (Names::default(), Vec::new(), VecDeque::new());
-        let session = Mutex::new(Session { local, hands: hands.clone(), names, received, news, bytes_max });
-        let seat = Self { engine: Arc::clone(engine), hands: hands.clone(), wakers, session };
-        seat.change(first)?;
-        Ok(seat)
+        let local = connect(engine, clock, &wakers);
+        let (names, received, events) = (Names::default(), Vec::new(), VecDeque::new());
+        let session = Mutex::new(Session { local, clock: clock.clone(), names, received, events, bytes_max });
+        let listener = Self { engine: Arc::clone(engine), clock: clock.clone(), wakers, session };
+        listener.change(first)?;
+        Ok(listener)
     }
 
     /// Changes what it is subscribed to.
@@ -65,16 +65,16 @@ impl Seat {
             return Ok(());
         }
         let changed = match session.tell(&change) {
-            Err(Told::Closed) => self.reopen(&mut session),
-            Err(Told::Refused(error)) => Err(error),
+            Err(ChangeError::Closed) => self.reopen(&mut session),
+            Err(ChangeError::Refused(error)) => Err(error),
             Ok(()) => Ok(()),
         };
         if changed.is_err() {
             session.names.take_back(change.verb, &added);
         }
-        let has_news = !session.news.is_empty();
+        let has_events = !session.events.is_empty();
         drop(session);
-        if has_news {
+        if has_events {
             let wakers = std::mem::take(&mut *self.wakers.lock());
             wake_all(wakers.into_iter());
         }
@@ -83,24 +83,24 @@ impl Seat {
 
     /// The engine has closed the session: another one takes its place, with the same names.
     fn reopen(&self, session: &mut Session) -> Result<(), Error> {
-        session.local = connect(&self.engine, &self.hands, &self.wakers);
+        session.local = connect(&self.engine, &self.clock, &self.wakers);
         session.received.clear();
         for change in session.names.all() {
             session.tell(&change).map_err(|told| match told {
-                Told::Closed => closed(),
-                Told::Refused(error) => error,
+                ChangeError::Closed => closed(),
+                ChangeError::Refused(error) => error,
             })?;
         }
-        session.news.push_back(News::Resumed);
+        session.events.push_back(SubscriptionEvent::Resumed);
         Ok(())
     }
 
     /// The next, or none when the time is up.
-    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<Option<News>, Error> {
+    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<Option<SubscriptionEvent>, Error> {
         let mut session = self.session.lock();
         loop {
-            if let Some(news) = session.news.pop_front() {
-                return Ok(Some(news));
+            if let Some(event) = session.events.pop_front() {
+                return Ok(Some(event));
             }
             let left = deadline.map_or(WAIT_SLICE, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() {
@@ -113,26 +113,26 @@ impl Seat {
     }
 
     /// The next, if it is there; else this waker is woken when it may be.
-    pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<News, Error>> {
+    pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<SubscriptionEvent, Error>> {
         let mut session = self.session.lock();
         let mut wakers = self.wakers.lock();
         if !wakers.iter().any(|known| known.will_wake(waker)) {
             wakers.push(waker.clone());
         }
         drop(wakers);
-        if session.news.is_empty()
+        if session.events.is_empty()
             && let Err(error) = self.look(&mut session, Duration::ZERO)
         {
             return Some(Err(error));
         }
-        session.news.pop_front().map(Ok)
+        session.events.pop_front().map(Ok)
     }
 
     /// Takes what has come within this time.
     fn look(&self, session: &mut Session, timeout: Duration) -> Result<(), Error> {
         let mut received = std::mem::take(&mut session.received);
         session.local.wait_for_mail(timeout);
-        let looked = session.hands.exchange(&mut session.local, &[], &mut received);
+        let looked = session.clock.exchange(&mut session.local, &[], &mut received);
         session.received = received;
         session.cut()?;
         if looked == Err(Closed) { self.reopen(session) } else { Ok(()) }
@@ -140,40 +140,40 @@ impl Seat {
 }
 
 /// Why the engine did not do what it was told.
-enum Told {
+enum ChangeError {
     Closed,
     Refused(Error),
 }
 
 impl Session {
     /// Has the engine make a change of the names.
-    fn tell(&mut self, change: &Change) -> Result<(), Told> {
-        let request = change.verb.request(&change.names).map_err(Told::Refused)?;
+    fn tell(&mut self, change: &Change) -> Result<(), ChangeError> {
+        let request = change.verb.request(&change.names).map_err(ChangeError::Refused)?;
         let mut received = std::mem::take(&mut self.received);
-        let told = self.hands.exchange(&mut self.local, &request, &mut received);
+        let told = self.clock.exchange(&mut self.local, &request, &mut received);
         self.received = received;
-        let (confirmed, refused) = self.cut().map_err(Told::Refused)?;
+        let (confirmed, refused) = self.cut().map_err(ChangeError::Refused)?;
         match (told, refused) {
-            (_, Some(error)) => Err(Told::Refused(error)),
-            (Err(Closed), None) => Err(Told::Closed),
+            (_, Some(error)) => Err(ChangeError::Refused(error)),
+            (Err(Closed), None) => Err(ChangeError::Closed),
             (Ok(_), None) if confirmed < change.names.len() => {
-                Err(Told::Refused(Error::unsent(ErrorKind::Connect, "the engine did not confirm it")))
+                Err(ChangeError::Refused(Error::unsent(ErrorKind::Connect, "the engine did not confirm it")))
             }
             (Ok(_), None) => Ok(()),
         }
     }
 
-    /// Cuts what was received into news; how many names were confirmed, and what was refused.
+    /// Cuts what was received into events; how many names were confirmed, and what was refused.
     fn cut(&mut self) -> Result<(usize, Option<Error>), Error> {
         let (mut scanner, mut start, mut confirmed, mut refused) = (Scanner::new(), 0, 0, None);
         while let Some(length) =
             scanner.scan(self.received.get(start..).unwrap_or_default()).map_err(Error::protocol)?
         {
-            match news::read(self.received.get(start..start + length).unwrap_or_default()) {
-                Word::Confirmed(_) => confirmed += 1,
-                Word::Message(message) => self.news.push_back(News::Message(message)),
-                Word::Refused(error) => refused = Some(error),
-                Word::Other => {}
+            match event::read(self.received.get(start..start + length).unwrap_or_default()) {
+                PubSubFrame::Confirmed(_) => confirmed += 1,
+                PubSubFrame::Message(message) => self.events.push_back(SubscriptionEvent::Message(message)),
+                PubSubFrame::Refused(error) => refused = Some(error),
+                PubSubFrame::Other => {}
             }
             start += length;
         }
@@ -183,9 +183,9 @@ impl Session {
     }
 }
 
-fn connect(engine: &Arc<Engine>, hands: &Hands, wakers: &Arc<Mutex<Vec<Waker>>>) -> Local {
+fn connect(engine: &Arc<Engine>, clock: &EngineClock, wakers: &Arc<Mutex<Vec<Waker>>>) -> Local {
     let wakers = Arc::clone(wakers);
-    hands.connect(engine, move || {
+    clock.connect(engine, move || {
         let woken = std::mem::take(&mut *wakers.lock());
         wake_all(woken.into_iter());
     })

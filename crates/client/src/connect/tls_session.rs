@@ -1,6 +1,6 @@
 //! TLS around a stream: what is sent is encrypted on the way out, what is received decrypted on the way in.
 //!
-//! A [`Seal`] stands beside a connected stream and is handed it with each call. It never blocks, whatever the stream does.
+//! A [`TlsSession`] stands beside a connected stream and is handed it with each call. It never blocks, whatever the stream does.
 //! Once bytes are encrypted they have to leave, so what the kernel does not take stays here as residue: the next call
 //! sends it first, and whoever waits for the stream asks for room while there is some. Any thread; one call at a time gets
 //! through.
@@ -19,12 +19,12 @@ use rustls::{ClientConfig, ClientConnection};
 use super::questions::{Answer, Questions};
 use crate::config::tls::Tls;
 use crate::process::fork::PerProcess;
-use crate::reactor::Bell;
+use crate::reactor::TaskWaker;
 use crate::sys::{SEND_FLAGS, timespec};
 
 /// The TLS state of one stream.
 #[derive(Debug)]
-pub struct Seal {
+pub struct TlsSession {
     state: Mutex<State>,
     /// Encrypted bytes wait for room.
     residue: AtomicBool,
@@ -49,7 +49,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// Bytes that one receive takes at most: a record and its head.
 const ARRIVED_BYTES: usize = 17 * 1024;
 
-impl Seal {
+impl TlsSession {
     /// Agrees with the server at the other end of `stream` on keys. It waits, up to the deadline, whether or not the
     /// stream blocks.
     ///
@@ -168,10 +168,10 @@ const THREADS_MAX: usize = 16;
 
 /// Begins to read the files that a handshake takes: whoever must not block asks for them. All who ask while they are read
 /// have the same.
-pub(crate) fn read_files(tls: &Tls, bell: Bell) -> io::Result<Answer<Arc<ClientConfig>>> {
+pub(crate) fn read_files(tls: &Tls, task_waker: TaskWaker) -> io::Result<Answer<Arc<ClientConfig>>> {
     static QUESTIONS: PerProcess<Questions<Tls, Arc<ClientConfig>>> =
         PerProcess::new(|| Questions::new("sleeve-files", THREADS_MAX, Tls::client_config));
-    QUESTIONS.get().ask(tls, bell)
+    QUESTIONS.get().ask(tls, task_waker)
 }
 
 /// A stream on whose keys both ends have not agreed yet.
@@ -209,13 +209,13 @@ impl Handshake {
         Ok(None)
     }
 
-    /// The stream's seal, when it is done.
-    pub(crate) fn finish(mut self, stream: impl AsFd) -> io::Result<Seal> {
+    /// The stream's TLS session, when it is done.
+    pub(crate) fn finish(mut self, stream: impl AsFd) -> io::Result<TlsSession> {
         self.state.collect()?;
         let (residue, plain) = (AtomicBool::new(true), AtomicBool::new(true));
-        let seal = Seal { state: Mutex::new(self.state), residue, plain };
-        seal.flush(stream)?;
-        Ok(seal)
+        let tls_session = TlsSession { state: Mutex::new(self.state), residue, plain };
+        tls_session.flush(stream)?;
+        Ok(tls_session)
     }
 }
 

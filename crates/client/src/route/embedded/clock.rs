@@ -1,4 +1,4 @@
-//! Whose time an engine goes by: the machine's, or one that stands until a test turns it.
+//! Whose time an engine goes by: the machine's, or one that a test advances by hand.
 //!
 //! Sessions are opened here and exchange bytes here, so that all of one engine see the same time. Any thread.
 
@@ -9,48 +9,48 @@ use parking_lot::Mutex;
 use sleeve_server::host::clock::Instant;
 use sleeve_server::{Closed, Engine, Local};
 
-/// The hands of an engine's clock.
+/// The clock that an engine goes by.
 #[derive(Clone, Default)]
-pub(crate) struct Hands(Option<Arc<Standing>>);
+pub(crate) struct EngineClock(Option<Arc<ManualClock>>);
 
-/// A clock that stands.
-struct Standing {
+/// A clock that stands until it is advanced.
+struct ManualClock {
     now: Mutex<Instant>,
-    /// Called when it was turned; whoever is gone says so.
+    /// Called when it was advanced; whoever is gone says so.
     watchers: Mutex<Vec<Box<dyn Fn() -> bool + Send + Sync>>>,
 }
 
-impl Hands {
-    /// Hands that stand at this time.
-    pub(crate) fn standing(now: Instant) -> Self {
-        Self(Some(Arc::new(Standing { now: Mutex::new(now), watchers: Mutex::default() })))
+impl EngineClock {
+    /// One that stands at this time until it is advanced.
+    pub(crate) fn manual(now: Instant) -> Self {
+        Self(Some(Arc::new(ManualClock { now: Mutex::new(now), watchers: Mutex::default() })))
     }
 
-    /// Whether they stand.
-    pub(crate) fn stand(&self) -> bool {
+    /// Whether it stands until it is advanced.
+    pub(crate) fn is_manual(&self) -> bool {
         self.0.is_some()
     }
 
     /// What time it is.
     pub(crate) fn now(&self) -> Instant {
-        self.0.as_ref().map_or_else(Instant::now, |standing| *standing.now.lock())
+        self.0.as_ref().map_or_else(Instant::now, |manual| *manual.now.lock())
     }
 
-    /// Turns hands that stand, and tells whoever may have waited for it.
-    pub(crate) fn turn(&self, by: Duration) {
-        let Some(standing) = &self.0 else { return };
+    /// Advances one that stands, and tells whoever may have waited for it.
+    pub(crate) fn advance(&self, by: Duration) {
+        let Some(manual) = &self.0 else { return };
         let by_us = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
-        let mut now = standing.now.lock();
+        let mut now = manual.now.lock();
         now.wall_us = now.wall_us.saturating_add_unsigned(by_us);
         now.monotonic_us = now.monotonic_us.saturating_add(by_us);
         drop(now);
-        standing.watchers.lock().retain(|watcher| watcher());
+        manual.watchers.lock().retain(|watcher| watcher());
     }
 
-    /// Has this called whenever the hands were turned, until it answers false. Hands that go by themselves turn nobody.
+    /// Has this called whenever it was advanced, until it answers false. One that goes by itself calls nobody.
     pub(crate) fn watch(&self, watcher: impl Fn() -> bool + Send + Sync + 'static) {
-        if let Some(standing) = &self.0 {
-            standing.watchers.lock().push(Box::new(watcher));
+        if let Some(manual) = &self.0 {
+            manual.watchers.lock().push(Box::new(watcher));
         }
     }
 

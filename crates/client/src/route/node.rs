@@ -1,4 +1,5 @@
-//! One node of a cluster, as a client sees it: its address, the connection that all share, and when it is tried again.
+//! One node of a cluster, or a replica that reads go to, as a client sees it: its address, the connection that all share, and
+//! when it is tried again.
 //!
 //! A node has one connection at a time, which is not made again when it is lost: what had not left on it comes back and goes
 //! to whoever owns the slot by then. Another one is made by the cluster's own task alone. That runs on the thread on which
@@ -6,13 +7,13 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 
 use crate::config::{Config, Endpoint};
-use crate::connection::probe::Vitals;
+use crate::connection::probe::ServerHealth;
 use crate::connection::{Link, life};
 
 /// Where a node listens.
@@ -47,6 +48,17 @@ impl std::fmt::Display for Address {
     }
 }
 
+/// How well a replica may be read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fitness {
+    /// Not at all: its connection is not ready for that, or it has no data.
+    Unfit,
+    /// It has data, and does not keep up with its primary.
+    Stale,
+    /// It keeps up with its primary.
+    Fit,
+}
+
 /// One node.
 pub(super) struct Node {
     /// By which requests name it.
@@ -54,31 +66,45 @@ pub(super) struct Node {
     pub(super) address: Address,
     /// As the cluster's, but for where it is.
     config: Config,
-    vitals: Arc<Vitals>,
+    health: Arc<ServerHealth>,
     link: RwLock<Option<Arc<Link>>>,
     /// How often in a row it could not be reached.
     failures: AtomicU32,
     /// When it is tried again.
     rests_until: Mutex<Option<Instant>>,
+    /// When a redirection named it last.
+    named: Mutex<Option<Instant>>,
+    /// How well it may be read from, of a replica.
+    fitness: AtomicU8,
+    /// Whether it is in the zone that reads prefer.
+    is_near: AtomicBool,
 }
 
 impl Node {
     pub(super) fn new(number: u32, address: Address, config: &Config) -> Self {
         let config = Config { endpoint: address.endpoint(), ..config.clone() };
-        let (link, failures, rests_until) = Default::default();
-        Self { number, address, config, vitals: Arc::default(), link, failures, rests_until }
+        let (link, failures, rests_until, named) = Default::default();
+        let (fitness, is_near) = Default::default();
+        Self { number, address, config, health: Arc::default(), link, failures, rests_until, named, fitness, is_near }
+    }
+
+    /// The server at the other end of this connection, wherever that is.
+    pub(super) fn around(number: u32, link: &Arc<Link>) -> Self {
+        let node = Self::new(number, Address { host: String::new(), port: 0 }, &link.config);
+        *node.link.write() = Some(Arc::clone(link));
+        node
     }
 
     /// A connection of one's own to it, that is not made again when it is lost.
     pub(super) fn separate(&self) -> io::Result<Arc<Link>> {
-        let link = Link::new(self.config.clone(), false, Arc::clone(&self.vitals))?;
+        let link = Link::new(self.config.clone(), false, Arc::clone(&self.health))?;
         life::start(Arc::clone(&link))?;
         Ok(link)
     }
 
     /// How it is connected to, and what is known of it by all connections to it.
-    pub(super) fn place(&self) -> (Config, Arc<Vitals>) {
-        (self.config.clone(), Arc::clone(&self.vitals))
+    pub(super) fn place(&self) -> (Config, Arc<ServerHealth>) {
+        (self.config.clone(), Arc::clone(&self.health))
     }
 
     /// The connection that all share, if there is one or one is being made.
@@ -106,6 +132,8 @@ impl Node {
         match self.separate() {
             Ok(link) => {
                 link.is_common.store(true, Ordering::Relaxed);
+                // Nobody has made it ready for reading yet.
+                self.set_fitness(Fitness::Unfit);
                 *self.link.write() = Some(Arc::clone(&link));
                 Some(link)
             }
@@ -131,6 +159,36 @@ impl Node {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed);
         let pause = self.config.backoff_min.saturating_mul(1 << failures.min(20)).min(self.config.backoff_max);
         *self.rests_until.lock() = now.checked_add(pause);
+    }
+
+    /// Whether it may be read from so well, or better.
+    #[inline]
+    pub(super) fn is(&self, fitness: Fitness) -> bool {
+        self.fitness.load(Ordering::Relaxed) >= fitness as u8
+    }
+
+    pub(super) fn set_fitness(&self, fitness: Fitness) {
+        self.fitness.store(fitness as u8, Ordering::Relaxed);
+    }
+
+    /// Whether it is in the zone that reads prefer.
+    #[inline]
+    pub(super) fn is_near(&self) -> bool {
+        self.is_near.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_near(&self, is_near: bool) {
+        self.is_near.store(is_near, Ordering::Relaxed);
+    }
+
+    /// A redirection has named it.
+    pub(super) fn name(&self, now: Instant) {
+        *self.named.lock() = Some(now);
+    }
+
+    /// Whether a redirection has named it that recently.
+    pub(super) fn was_named_within(&self, time: Duration, now: Instant) -> bool {
+        self.named.lock().is_some_and(|named| now.saturating_duration_since(named) < time)
     }
 
     /// For how long it is left alone.

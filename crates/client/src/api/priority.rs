@@ -1,0 +1,90 @@
+//! A handle whose calls have a connection of their own, so that they never queue behind large ones.
+//!
+//! It is a client or a database, and as cheap. All such handles of a client share one further connection, which is made when the
+//! first of them is. Any thread.
+
+use std::sync::Arc;
+
+use super::cmd::Cmd;
+use crate::commands::ask::Ask;
+use crate::reply::Reply;
+use crate::request::{Request, blocking_commands};
+use crate::route::Route;
+use crate::route::origin::Origin;
+use crate::values::decode::FromReply;
+
+/// A [`Client`](crate::Client) or [`Db`](crate::Db) whose calls go ahead of those of the others: over a second connection, on
+/// which nothing large is in front of them.
+///
+/// A connection answers in order, so a small command waits until what was asked for before it has come, be that hundred
+/// megabytes. What must not wait (a heartbeat, a lock that is to be renewed) is asked here. Nothing says in which order the
+/// server executes calls of this handle and calls of another; among themselves these keep theirs.
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// use sleeve::{Client, prelude::*};
+///
+/// let client = Client::connect("embedded://")?; // or "redis://..."
+/// client.set("large", vec![0; 1_000_000]).wait()?;
+/// let large = client.get::<Vec<u8>>("large");
+/// let renewed = client.priority()?.pexpire("lock:7", 30_000).wait()?; // does not wait for it
+/// assert!(!renewed && large.wait()?.len() == 1_000_000);
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Priority {
+    /// Keeps the client there.
+    origin: Arc<Origin>,
+    route: Route,
+    database: u32,
+}
+
+impl Priority {
+    pub(crate) fn new(origin: Arc<Origin>, route: Route, database: u32) -> Self {
+        Self { origin, route, database }
+    }
+
+    /// Another database of the same server, on the same connection.
+    pub fn db(&self, database: u32) -> Self {
+        Self { origin: self.origin.clone(), route: self.route.clone(), database }
+    }
+
+    /// A command by its name, for those that have no method of their own; see [`Cmd`].
+    pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
+        Cmd::new(self, name)
+    }
+}
+
+impl Ask for Priority {
+    #[inline]
+    fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        self.route.ask(self.database, write)
+    }
+
+    fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        let mut request = Request::empty();
+        write(&mut request);
+        // One that may wait, and does not, is as any other.
+        let waits = blocking_commands::of(&request).is_some();
+        let write = |out: &mut Request| *out = request;
+        match waits {
+            true => self.origin.ask_waiting(self.database, None, write),
+            false => self.route.ask(self.database, write),
+        }
+    }
+
+    fn nodes(&self) -> Result<Vec<u32>, crate::error::Error> {
+        self.route.nodes()
+    }
+
+    fn ask_node<T: FromReply>(&self, node: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        self.route.ask_node(node, self.database, write)
+    }
+}
+
+impl std::fmt::Debug for Priority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Priority").field("database", &self.database).finish_non_exhaustive()
+    }
+}

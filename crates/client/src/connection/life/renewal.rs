@@ -1,0 +1,114 @@
+//! Credentials that are rotated: shown anew to the server while the connection goes on.
+//!
+//! What a provider gives may say how long it is good for. When that time is over the provider is asked again, on a thread of its
+//! own, and AUTH goes out among the commands of the callers, who notice nothing. Where the provider fails, or the server refuses
+//! what it gave, the connection stays logged in as it was for as long as the server lets it, the event hook is told, and there
+//! is another attempt. The connection's task alone calls it.
+
+use std::time::{Duration, Instant};
+
+use super::super::Link;
+use crate::config::credentials::Credentials;
+use crate::config::event::Event;
+use crate::connect::login;
+use crate::connect::questions::Answer;
+use crate::connect::refusal::Refusal;
+use crate::pipe::slot::Handle;
+use crate::reactor::TaskWaker;
+use crate::request::name::Name;
+use crate::request::{EncodedRequest, Request};
+use crate::sys::clock_ms;
+
+/// Until a provider that has failed, or given what the server refuses, is asked again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The shortest time after which a provider is asked again.
+const REFRESH_MIN: Duration = Duration::from_millis(100);
+
+/// How far the credentials of one connection are on their way to be renewed.
+pub(super) enum Renewal {
+    /// They are good for as long as the connection is there.
+    Never,
+    /// Until then.
+    At(Instant),
+    /// The provider was asked.
+    Asked(Answer<Credentials>),
+    /// The server was shown what it gave, which is good for so long.
+    Shown(Handle, Option<Duration>),
+}
+
+impl Renewal {
+    /// What was shown at the greeting is good for so long.
+    pub(super) fn after(time: Option<Duration>) -> Self {
+        time.and_then(|time| Instant::now().checked_add(time.max(REFRESH_MIN))).map_or(Self::Never, Self::At)
+    }
+
+    /// Goes on as far as possible, and says when to look again, if nothing rings before.
+    pub(super) fn proceed(&mut self, link: &Link, waker: TaskWaker) -> Option<Duration> {
+        match self {
+            Self::Never => None,
+            Self::At(at) => {
+                let left = at.saturating_duration_since(Instant::now());
+                if !left.is_zero() {
+                    return Some(left);
+                }
+                self.ask(link, waker)
+            }
+            Self::Asked(answer) => match answer.take()? {
+                Ok(credentials) => self.show(link, &credentials),
+                Err(error) => self.fail(link, &format!("nobody has provided credentials: {error}")),
+            },
+            Self::Shown(handle, time) => {
+                if !handle.is_done() {
+                    // Nobody rings when it is answered.
+                    return Some(RETRY_AFTER);
+                }
+                let time = *time;
+                let Self::Shown(handle, _) = std::mem::replace(self, Self::after(time)) else { return None };
+                match handle.take().ok().and_then(|payload| payload.into_error()) {
+                    Some(error) => {
+                        // A server that does not know the command repeats its arguments.
+                        self.fail(link, Refusal::by_server(error.message().as_bytes()).error.message())
+                    }
+                    None => self.proceed(link, waker),
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, link: &Link, waker: TaskWaker) -> Option<Duration> {
+        let Some(provider) = &link.config.credentials else {
+            *self = Self::Never;
+            return None;
+        };
+        match login::ask(provider, waker) {
+            Ok(answer) => {
+                *self = Self::Asked(answer);
+                None
+            }
+            Err(error) => self.fail(link, &error.to_string()),
+        }
+    }
+
+    /// Has AUTH go out among the callers' commands.
+    fn show(&mut self, link: &Link, credentials: &Credentials) -> Option<Duration> {
+        let write = |request: &mut Request| credentials.auth().into_iter().for_each(|word| _ = request.word(word));
+        match Request::bytes_of(write) {
+            Ok(bytes) => {
+                let name = Name::of(&["AUTH"]);
+                let handle = link.shared.lock().pipe.push_here(EncodedRequest { bytes: &bytes, name }, clock_ms());
+                *self = Self::Shown(handle, credentials.refresh_after);
+                // The task writes it before it waits.
+                Some(RETRY_AFTER)
+            }
+            Err(error) => self.fail(link, error.message()),
+        }
+    }
+
+    fn fail(&mut self, link: &Link, why: &str) -> Option<Duration> {
+        let error = Refusal::temporary(format!("its credentials are not renewed: {why}")).at(&link.config.endpoint);
+        link.tell(|endpoint| Event::Refused { endpoint, error });
+        *self = Self::At(Instant::now() + RETRY_AFTER);
+        Some(RETRY_AFTER)
+    }
+}

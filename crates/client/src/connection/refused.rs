@@ -1,0 +1,76 @@
+//! Commands that the server has turned away for the moment: the connection waits, and sends them again.
+//!
+//! What is sent again, and after which pause, is the pipe's (`pipe/refused`); the connection's task ends the pause, whoever has
+//! read the refusal. A connection that is not made again when it is lost belongs to one caller, who may be within a transaction
+//! that he writes by hand: he is told at once.
+//!
+//! A server that was made a replica says READONLY. Where it is always at one place, that is the caller's to hear and nobody
+//! else's; where Sentinels say where the primary is, the connection is at an end, and they are asked again. Commands that wait
+//! for their answers on it are lost with it, but for those that were turned away, which go to the new primary.
+
+use std::time::Duration;
+use std::{mem, thread};
+
+use parking_lot::MutexGuard;
+
+use super::reader::Cause;
+use super::{Link, Shared};
+use crate::pipe::reply_reader::{ErrorObserver, ReplyReader};
+use crate::sys::exact_clock_ms;
+
+/// What a replica says behind its code.
+const READ_ONLY: &[u8] = b"write against a read only";
+
+/// How often whoever reads lets others go on while somebody has the bytes of what was turned away.
+const YIELDS_MAX: u32 = 10_000;
+
+impl Link {
+    /// Replies have come faster than whoever writes has given the bytes back that they are about: waits for him.
+    #[cold]
+    pub(super) fn await_writer(&self, shared: &mut MutexGuard<'_, Shared>, replies: usize) {
+        for _ in 0..YIELDS_MAX {
+            if shared.pipe.has_bytes_of(replies) {
+                return;
+            }
+            // The writer's socket does not block.
+            MutexGuard::unlocked(shared, thread::yield_now);
+        }
+    }
+
+    /// Some of the replies that were just taken in turn their commands away.
+    #[cold]
+    pub(super) fn put_off(&self, shared: &mut Shared, reply_reader: &mut ReplyReader) {
+        let refusals = mem::take(&mut reply_reader.refusals);
+        let refusal = reply_reader.refusal.take();
+        if !self.is_lasting() {
+            return;
+        }
+        if shared.pipe.put_off(&mut reply_reader.pending, &refusals, exact_clock_ms(), self.limit_ms()) {
+            shared.refusal = refusal.map(|error| error.message().to_owned());
+            self.end_lone(shared);
+            shared.wake_up();
+            self.task_waker.wake();
+        }
+    }
+
+    /// Lets what was turned away go again when it is time; says for how long it is not.
+    pub(super) fn resume_refused(&self, shared: &mut Shared) -> Option<Duration> {
+        let left_ms = shared.pipe.pause_left_ms(exact_clock_ms())?;
+        if left_ms > 0 {
+            return Some(Duration::from_millis(left_ms.into()));
+        }
+        shared.pipe.end_pause();
+        shared.refusal = None;
+        None
+    }
+}
+
+impl ErrorObserver for Link {
+    fn refused(&self, error: &[u8]) {
+        // A script may begin its own errors as it likes.
+        let turns_away = error.windows(READ_ONLY.len()).any(|words| words == READ_ONLY);
+        if error.starts_with(b"READONLY ") && turns_away {
+            self.report(Cause::Broken("the server takes no writes any more, so another is the primary".to_owned()));
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Reads that go to replicas, where the configuration lets them: who has a copy, and what becomes of a read that one has turned
+//! away.
+//!
+//! Callers look at what is known beforehand and never wait for a replica (`route/checkups`). A read that comes back goes to the
+//! owner of its slot at once, and from then on it is a request as any other.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Cluster;
+use super::map::{Map, Shard};
+use super::upkeep::Upkeep;
+use crate::config::Resend;
+use crate::config::read_from::ReadFrom;
+use crate::error::{Error, ErrorKind};
+use crate::pipe::routed::{Destination, Routed};
+use crate::pipe::slot::Completions;
+use crate::request::name::Name;
+use crate::route::node::{Fitness, Node};
+use crate::route::replicas::may_answer;
+use crate::route::time_left;
+
+impl Cluster {
+    /// Whom a request for this slot is for.
+    #[inline]
+    pub(super) fn destination(&self, slot: u16, name: Name) -> Destination {
+        if self.config.read_from != ReadFrom::Primary && may_answer(name) {
+            Destination::Copies(slot)
+        } else {
+            Destination::Slot(slot)
+        }
+    }
+
+    /// Who of a shard is read from now.
+    pub(super) fn reader_of<'a>(&self, shard: &'a Shard) -> Option<&'a Arc<Node>> {
+        shard.replicas.choose(&self.config.read_from, &shard.primary).or(Some(&shard.primary))
+    }
+}
+
+impl Upkeep<'_> {
+    /// Looks after the replicas.
+    pub(super) fn check_replicas(&mut self, map: &Map, now: Instant) {
+        if self.cluster.is_open() {
+            let shards = map.shards.iter().map(|shard| (&shard.primary, &shard.replicas));
+            if self.checkups.turn(shards, &mut self.inquiry, now) {
+                self.want_refresh(now);
+            }
+        }
+    }
+
+    /// A read that might have been answered by any copy has come back: from a replica to the owner at once. It is given back
+    /// where an owner has turned it away, which is no other case than with any request.
+    pub(super) fn take_from_copy(
+        &mut self,
+        map: &Map,
+        mut routed: Routed,
+        why: &Error,
+        now: Instant,
+        done: &mut Completions,
+    ) -> Option<Routed> {
+        let Destination::Copies(slot) = routed.destination else { return Some(routed) };
+        routed.destination = Destination::Slot(slot);
+        let is_lost = why.kind() == ErrorKind::Disconnected;
+        if is_lost && self.cluster.config.resend == Resend::Nothing {
+            self.give_up(routed, why.clone(), done);
+            return None;
+        }
+        let owner = map.route(slot).map(|shard| shard.primary.number);
+        if owner == Some(routed.node) {
+            return Some(routed);
+        }
+        if let Some(replica) = self.registry.numbered(routed.node) {
+            replica.set_fitness(Fitness::Unfit);
+        }
+        if !matches!(why.code(), Some("LOADING" | "BUSY")) {
+            self.want_refresh(now);
+        }
+        routed.attempts = routed.attempts.saturating_add(1);
+        time_left::own(&mut routed, self.cluster.limit_ms());
+        self.note_due(&routed, now);
+        if let Some(routed) = self.send_to_owner(map, routed, now, done) {
+            self.put_off(routed, now, why.clone());
+        }
+        None
+    }
+}

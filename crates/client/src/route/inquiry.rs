@@ -1,0 +1,49 @@
+//! Requests whose answers a task of the reactor takes itself: it is rung when one is there.
+//!
+//! On the reactor's thread alone.
+
+use std::sync::{Arc, Weak};
+use std::task::{Context, Wake, Waker};
+
+use crate::connection::Link;
+use crate::pipe::in_flight::Unit;
+use crate::pipe::slot::{Driver, Handle, Source};
+use crate::reactor::TaskWaker;
+use crate::request::name::Name;
+use crate::sys::clock_ms;
+
+/// Wakes a task when an answer is there that it waits for.
+struct WakeTask(TaskWaker);
+
+impl Wake for WakeTask {
+    fn wake(self: Arc<Self>) {
+        self.0.wake();
+    }
+}
+
+/// Sends the requests of one task.
+pub(super) struct Inquiry {
+    source: Source,
+    waker: Waker,
+    task_waker: TaskWaker,
+    database: u32,
+}
+
+impl Inquiry {
+    /// For the task of this waker, which works on this database.
+    pub(super) fn new(driver: Weak<dyn Driver>, task_waker: TaskWaker, database: u32) -> Self {
+        Self { source: Source::new(driver), waker: Waker::from(Arc::new(WakeTask(task_waker))), task_waker, database }
+    }
+
+    /// Sends a request; none where the connection takes no more.
+    pub(super) fn send(&mut self, link: &Arc<Link>, request: &[u8], name: Name) -> Option<Handle> {
+        let (target, mut handle) = self.source.pair(name);
+        let unit = Unit { database: self.database, target, length: request.len(), issued_ms: clock_ms() };
+        link.send_gathered(vec![unit], request).ok()?;
+        link.flush(false);
+        if handle.poll_ready(&mut Context::from_waker(&self.waker), false).is_ready() {
+            self.task_waker.wake();
+        }
+        Some(handle)
+    }
+}
