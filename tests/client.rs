@@ -179,7 +179,7 @@ fn every_way_of_waiting(client: &Client) -> Result<(), Error> {
     assert_eq!(client.incr("n").wait_for(Duration::from_secs(20))?, 2);
     let (sender, receiver) = channel();
     client.incr("n").then(move |result| sender.send(result).unwrap());
-    assert_eq!(receiver.recv().unwrap()?, 3);
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(60)).unwrap()?, 3);
     client.incr("n").forget();
     drop(client.incr("n"));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -209,7 +209,7 @@ fn a_lone_caller_may_be_joined_at_any_time(client: &Client) -> Result<(), Error>
             1 => {
                 let (sender, receiver) = channel();
                 client.incr("n").then(move |result| sender.send(result).unwrap());
-                assert_eq!(receiver.recv().unwrap()?, next());
+                assert_eq!(receiver.recv_timeout(Duration::from_secs(60)).unwrap()?, next());
             }
             2 => {
                 client.incr("n").forget();
@@ -405,10 +405,13 @@ fn forgotten_errors_reach_the_hook(client: &Client) -> Result<(), Error> {
     client.set("text", "abc").forget();
     for _ in 0..10 {
         client.incr("text").forget();
-        assert_eq!(receiver.recv().unwrap().message(), "ERR value is not an integer or out of range");
+        assert_eq!(
+            receiver.recv_timeout(Duration::from_secs(60)).unwrap().message(),
+            "ERR value is not an integer or out of range"
+        );
     }
     client.cmd("SELECT").arg(1).send::<()>().forget();
-    assert_eq!(receiver.recv().unwrap().kind(), ErrorKind::Usage);
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(60)).unwrap().kind(), ErrorKind::Usage);
     drop(client.incr("text"));
     client.set("text", "end").wait()?;
     assert!(receiver.try_recv().is_err());

@@ -4,12 +4,13 @@
 //! went to the wrong node: each answer is one more than the one before.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use sleeve::prelude::*;
-use sleeve::{Client, Config, Effect, ErrorKind, Lease, News, ScanOptions, Transaction};
+use sleeve::{Client, Config, Effect, ErrorKind, Lease, ReadFrom, ScanOptions, SubscriptionEvent, Transaction};
 use sleeve_tests::{Cluster, Kind, Server, soak};
 
 /// How long anything may take. Only what is broken gets near it.
@@ -190,6 +191,72 @@ fn a_primary_that_is_killed_is_replaced_and_the_others_callers_go_on() {
     });
 }
 
+/// How often a node has executed GET.
+fn reads(node: &Server) -> u64 {
+    let answer = node.connect().command(&["INFO", "commandstats"]).unwrap();
+    let stats = String::from_utf8_lossy(&answer).into_owned();
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_get:calls="));
+    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+}
+
+fn signal(node: &Server, name: &str) {
+    let sent = Command::new("kill").args([format!("-{name}"), node.process_id().to_string()]).status();
+    assert!(sent.unwrap().success());
+}
+
+/// Waits until a read is answered soon, whoever is not there: what is in flight may wait until it is known who that is.
+fn until_nobody_waits(client: &Client) {
+    until("nobody waits", || {
+        let reply = client.get::<String>("k");
+        thread::sleep(Duration::from_millis(50));
+        reply.is_ready()
+    });
+}
+
+#[test]
+fn reads_go_to_the_replicas_that_keep_up() {
+    let mut cluster = Cluster::start(Kind::Valkey, 1, 2, &["--cluster-allow-reads-when-down", "yes"]);
+    for (node, zone) in cluster.servers.iter().zip(["a", "b", "c"]) {
+        assert_eq!(node.connect().command(&["CONFIG", "SET", "availability-zone", zone]).unwrap(), b"+OK\r\n");
+    }
+    let connect = |policy| {
+        let config = Config::from_url(&cluster.url()).unwrap().read_from(policy);
+        Client::connect_with(config.command_timeout(Some(PATIENCE))).unwrap()
+    };
+    let (client, near) = (connect(ReadFrom::Replica), connect(ReadFrom::Zone("c".to_owned())));
+    client.set("k", "v").wait().unwrap();
+    let get = |client: &Client| client.get::<Option<String>>("k").wait().unwrap();
+    let reads_of = |node: usize| reads(&cluster.servers[node]);
+    until("both are read from", || get(&client).is_some() && reads_of(1) > 0 && reads_of(2) > 0);
+    until("they take turns", || {
+        let before = [0, 1, 2].map(reads_of);
+        (0..100).for_each(|_| assert_eq!(get(&client).as_deref(), Some("v")));
+        [0, 1, 2].map(reads_of) == [before[0], before[1] + 50, before[2] + 50]
+    });
+    until("the own zone is read from", || {
+        let before = [0, 1, 2].map(reads_of);
+        (0..10).for_each(|_| _ = get(&near));
+        [0, 1, 2].map(reads_of) == [before[0], before[1], before[2] + 10]
+    });
+    // One that stops is passed over, and asked again when it goes on.
+    signal(&cluster.servers[2], "STOP");
+    [&client, &near].into_iter().for_each(until_nobody_waits);
+    until("the other answers all", || {
+        let before = reads_of(1);
+        (0..100).for_each(|_| assert_eq!(get(&client).as_deref(), Some("v")));
+        reads_of(1) == before + 100
+    });
+    signal(&cluster.servers[2], "CONT");
+    let before = reads_of(2);
+    until("it is read from again", || get(&near).is_some() && reads_of(2) > before + 5);
+    // One that has lost its primary is worse than the primary, and better than nobody.
+    drop(near);
+    cluster.servers[2].kill();
+    cluster.servers[0].kill();
+    until_nobody_waits(&client);
+    assert_eq!(get(&client).as_deref(), Some("v"));
+}
+
 #[test]
 fn a_cluster_that_is_restarted_whole_is_found_again() {
     let mut cluster = Cluster::start(Kind::Valkey, 3, 0, &[]);
@@ -240,7 +307,7 @@ fn whoever_waits_listens_or_watches_goes_with_the_slot() {
         // It is heard of again when it is subscribed at the new owner.
         until("the message is heard", || {
             client.cmd("SPUBLISH").arg(("{jobs}news", round)).send::<i64>().wait().unwrap();
-            let heard = |news: Option<News>| matches!(news, Some(News::Message(message)) if message.payload_as::<i64>() == Ok(round));
+            let heard = |event: Option<SubscriptionEvent>| matches!(event, Some(SubscriptionEvent::Message(message)) if message.payload_as::<i64>() == Ok(round));
             heard(subscription.recv_timeout(Duration::from_millis(20)).unwrap())
         });
         client.publish("everybody", round).wait().unwrap();
@@ -260,4 +327,38 @@ fn a_scan_goes_through_all_nodes() {
     assert_eq!(keys, (0..KEYS).map(key).collect());
     let some = client.scan_all_with::<String>(ScanOptions::new().pattern("key:7*")).into_iter().count();
     assert_eq!(some, (0..KEYS).map(key).filter(|key| key.starts_with("key:7")).count());
+}
+
+#[test]
+fn databases_are_those_that_the_nodes_have() {
+    let cluster = Cluster::start(Kind::Valkey, 3, 0, &["--cluster-databases", "4"]);
+    let client = connect(&cluster);
+    let keys: Vec<String> = (0..30).map(|number| format!("k{number}")).collect();
+    for database in 0..4 {
+        let pairs: Vec<(&String, u32)> = keys.iter().map(|key| (key, database)).collect();
+        client.db(database).mset(pairs).wait().unwrap();
+    }
+    // Calls of several databases go over one connection.
+    let sent: Vec<_> = keys.iter().flat_map(|key| [3, 0, 2].map(|database| client.db(database).incr(key))).collect();
+    let counts: Vec<i64> = sent.into_iter().map(|reply| reply.wait().unwrap()).collect();
+    assert!(counts.chunks(3).all(|counts| counts == [4, 1, 3]), "{counts:?}");
+    assert_eq!(client.db(1).mget::<Vec<u32>>(&keys).wait().unwrap(), vec![1; 30]);
+    let transaction = client.db(2).transaction();
+    let count = transaction.incr("k7");
+    assert_eq!((transaction.exec().wait(), count.wait()), (Ok(true), Ok(4)));
+    assert_eq!(client.db(3).dbsize().wait(), Ok(30));
+    let there = Client::connect(&format!("{}/3", cluster.url())).unwrap();
+    assert_eq!(there.get::<i64>("k7").wait(), Ok(4));
+    assert_eq!(there.scan_all::<String>().into_iter().count(), 30);
+    // A request that is sent on takes its database along.
+    let slot = cluster.slot_of("moved");
+    let owner = usize::from(slot / (sleeve_tests::cluster::SLOTS / 3 + 1));
+    cluster.move_slot(slot, owner, (owner + 1) % 3, || ());
+    client.db(3).set("moved", "here").wait().unwrap();
+    assert_eq!(there.get::<String>("moved").wait().as_deref(), Ok("here"));
+    assert_eq!(client.get::<Option<String>>("moved").wait(), Ok(None));
+    let error = client.db(4).get::<Option<String>>("k7").wait().unwrap_err();
+    assert_eq!((error.code(), error.effect()), (Some("ERR"), Effect::None), "{error}");
+    let error = Client::connect(&format!("{}/4", cluster.url())).err().unwrap();
+    assert!(error.message().contains("out of range"), "{error}");
 }

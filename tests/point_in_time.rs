@@ -173,3 +173,24 @@ fn what_waits_for_a_slow_disk_stays_below_its_bound() {
         });
     }
 }
+
+/// Entries of a stream, all of them pending.
+const PENDING: u64 = 10_000;
+
+#[test]
+fn what_is_pending_in_a_stream_counts_until_it_is_written() {
+    // What each of them takes at least before its group is written: in a base in requests its entry is held with it.
+    for (preamble, each_min) in [("yes", 90), ("no", 350)] {
+        let mut rig = Rig::new(&[(Opt::AofUseRdbPreamble, preamble)], Arc::new(MemoryDisk::new()));
+        rig.ask("XGROUP CREATE stream group 0 MKSTREAM");
+        (1..=PENDING).for_each(|number| _ = rig.ask(&format!("XADD stream {number}-1 field value")));
+        rig.ask(&format!("XREADGROUP GROUP group consumer COUNT {PENDING} STREAMS stream >"));
+        rig.begin_snapshot();
+        while rig.info("aof_rewrite_in_progress") == "1" {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(rig.info("aof_last_bgrewrite_status"), "ok");
+        let most: u64 = rig.info("rdb_last_cow_size").parse().expect("bytes");
+        assert!(most >= PENDING * each_min, "{preamble}: {most} bytes have waited");
+    }
+}

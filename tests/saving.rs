@@ -209,3 +209,22 @@ fn libraries_go_to_redis_7_and_values_come_from_valkey_9() {
         assert_eq!(say(&mut here, line), say(&mut there, line), "{line}");
     }
 }
+
+#[test]
+fn a_server_that_could_not_end_is_told_again_and_then_saves_as_the_first_time() {
+    let mut server = start(Kind::Sleeve, &["--save", "3600 1000000", "--appendonly", "no"]);
+    let mut connection = server.connect();
+    assert_eq!(say(&mut connection, "SET a 1"), "+OK\r\n");
+    let obstacle = server.folder().join("dump.rdb/in the way");
+    fs::create_dir_all(&obstacle).expect("a folder of the server");
+    let process = server.process_id().to_string();
+    let end = || _ = std::process::Command::new("kill").arg(&process).status().expect("kill is everywhere");
+    end();
+    wait_until("the failure", || server.log().contains("Error trying to save the DB, can't exit."));
+    assert_eq!(say(&mut connection, "SET b 1"), "+OK\r\n");
+    fs::remove_dir_all(server.folder().join("dump.rdb")).expect("nobody is in it");
+    end();
+    server.wait_for_exit(std::time::Duration::from_secs(60)).expect("it ends");
+    server.restart().expect("it starts again");
+    assert_eq!(say(&mut server.connect(), "DBSIZE"), ":2\r\n");
+}

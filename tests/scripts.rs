@@ -132,6 +132,24 @@ macro_rules! everywhere {
     };
 }
 
+/// Who is told that a script holds the server is not: the command waits, and goes when the script is over.
+#[test]
+fn whoever_asks_while_a_script_holds_the_server_is_answered_when_it_is_over() {
+    for kind in [sleeve_tests::Kind::Sleeve, sleeve_tests::Kind::Redis] {
+        let server = sleeve_tests::Server::start_with(kind, &["--busy-reply-threshold", "20"]);
+        let [runner, other] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+        let ended = runner.cmd("EVAL").arg(("while true do end", 0)).send::<()>();
+        let written: Vec<_> = (0..100).map(|_| other.incr("n")).collect();
+        let mut plain = server.connect();
+        while !plain.command(&["PING"]).unwrap().starts_with(b"-BUSY") {}
+        // It is sent behind them on the same connection.
+        while other.script_kill().wait().is_err() {}
+        assert!(ended.wait().unwrap_err().message().contains("killed by user"));
+        let counted: Vec<i64> = written.into_iter().map(|reply| reply.wait().unwrap()).collect();
+        assert!(counted.into_iter().eq(1..=100), "{}", kind.name());
+    }
+}
+
 fn on_server(kind: sleeve_tests::Kind, promise: fn(&Client) -> Result<(), Error>) {
     let server = sleeve_tests::Server::start(kind);
     promise(&Client::connect(&server.url()).unwrap()).unwrap();

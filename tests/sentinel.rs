@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use sleeve::prelude::*;
-use sleeve::{Client, Effect, News};
+use sleeve::{Client, Effect, SubscriptionEvent};
 use sleeve_tests::server::free_port;
 use sleeve_tests::{Connection, Kind, Server};
 
@@ -279,6 +279,46 @@ fn a_failover_that_was_asked_for_moves_every_kind_of_connection() {
         let heard = client.publish("news", "moved").wait().ok()? > 0;
         heard.then_some(())
     });
-    while !matches!(subscription.recv().wait().expect("it goes on"), News::Message(_)) {}
+    while !matches!(subscription.recv().wait().expect("it goes on"), SubscriptionEvent::Message(_)) {}
     compare(&callers.stop(), &client);
+}
+
+/// How often a server has executed GET.
+fn reads(server: &Server) -> u64 {
+    let answer = server.connect().command(&["INFO", "commandstats"]).expect("an answer");
+    let stats = String::from_utf8_lossy(&answer).into_owned();
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_get:calls="));
+    line.map_or(0, |line| line.split(',').next().expect("a number").parse().expect("a number"))
+}
+
+#[test]
+fn reads_go_to_replicas_and_go_on_while_servers_come_and_go() {
+    let mut house = House::build();
+    let hosts: Vec<_> = house.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port)).collect();
+    let url = format!("redis+sentinel://{}/{SERVICE}?read_from=replica", hosts.join(","));
+    let client = Client::connect(&url).expect("a primary");
+    client.set("k", "v").wait().expect("it is set");
+    let get = || client.get::<Option<String>>("k").wait().expect("an answer");
+    until("both replicas are read from", || {
+        (get().is_some() && reads(&house.servers[1]) > 0 && reads(&house.servers[2]) > 0).then_some(())
+    });
+    until("they take turns", || {
+        let before = [0, 1, 2].map(|number| reads(&house.servers[number]));
+        (0..100).for_each(|_| assert_eq!(get().as_deref(), Some("v")));
+        let after = [0, 1, 2].map(|number| reads(&house.servers[number]));
+        (after == [before[0], before[1] + 50, before[2] + 50]).then_some(())
+    });
+    // A read that is lost with its replica is answered by another.
+    house.servers[2].kill();
+    (0..100).for_each(|_| assert_eq!(get().as_deref(), Some("v")));
+    // Without a primary the last replica is read from, and becomes the primary.
+    let old = house.servers[0].port();
+    house.servers[0].kill();
+    let since = Instant::now();
+    until("a write is answered", || {
+        assert_eq!(get().as_deref(), Some("v"), "{:?}", since.elapsed());
+        client.set("after", 1).wait().ok()
+    });
+    assert_ne!(house.wait_for_switch(0, old), old);
+    assert_eq!(get().as_deref(), Some("v"));
 }

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use sleeve::prelude::*;
-use sleeve::{Client, Message, News, Subscription};
+use sleeve::{Client, Message, Subscription, SubscriptionEvent};
 use sleeve_tests::{Kind, Server};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn message(subscription: &Subscription) -> Message {
-    let news = subscription.recv().wait_for(PATIENCE).expect("the subscription lives").expect("something comes");
-    news.into_message().expect("the connection holds")
+    let event = subscription.recv().wait_for(PATIENCE).expect("the subscription lives").expect("something comes");
+    event.into_message().expect("the connection holds")
 }
 
 /// Runs `check` with clients of every place that messages can come from.
@@ -75,8 +75,8 @@ fn a_lost_connection_is_made_again_and_said_so() {
         let subscription = client.subscribe(["a", "b"]).expect("subscribed");
         for round in 0..5_i64 {
             assert_eq!(client.cmd("CLIENT").arg("KILL").arg("TYPE").arg("pubsub").send().wait(), Ok(1));
-            let news = subscription.recv().wait_for(PATIENCE).expect("the subscription lives");
-            assert_eq!(news, Some(News::Resumed));
+            let event = subscription.recv().wait_for(PATIENCE).expect("the subscription lives");
+            assert_eq!(event, Some(SubscriptionEvent::Resumed));
             while client.publish("b", round).wait() != Ok(1) {}
             assert_eq!(message(&subscription).payload_as(), Ok(round));
         }
@@ -96,8 +96,8 @@ fn messages_are_awaited_in_any_runtime() {
         });
         runtime.block_on(async {
             for number in 0..100_i64 {
-                let news = subscription.recv().await.expect("the subscription lives");
-                assert_eq!(news.into_message().expect("a message").payload_as(), Ok(number));
+                let event = subscription.recv().await.expect("the subscription lives");
+                assert_eq!(event.into_message().expect("a message").payload_as(), Ok(number));
             }
             publish.await.expect("all were published");
         });
@@ -115,14 +115,14 @@ fn a_subscription_is_a_stream_and_an_iterator() {
     everywhere(|client| {
         let mut subscription = client.subscribe(["a"]).expect("subscribed");
         (0..10).for_each(|number| client.publish("a", number).forget());
-        let payload = |news: News| news.into_message().expect("a message").payload_as::<i64>();
-        for (number, news) in (0..5).zip(&subscription) {
-            assert_eq!(payload(news.expect("the subscription lives")), Ok(number));
+        let payload = |event: SubscriptionEvent| event.into_message().expect("a message").payload_as::<i64>();
+        for (number, event) in (0..5).zip(&subscription) {
+            assert_eq!(payload(event.expect("the subscription lives")), Ok(number));
         }
         runtime.block_on(async {
             for number in 5..10 {
-                let news = next(&mut subscription).await.expect("it goes on").expect("the subscription lives");
-                assert_eq!(payload(news), Ok(number));
+                let event = next(&mut subscription).await.expect("it goes on").expect("the subscription lives");
+                assert_eq!(payload(event), Ok(number));
             }
         });
     });
@@ -184,8 +184,8 @@ fn changes_hold_over_reconnects() {
             let subscription = client.subscribe(["a", "b"]).expect("subscribed");
             let lose = || {
                 assert_eq!(client.cmd("CLIENT KILL TYPE pubsub").send().wait(), Ok(1));
-                let news = subscription.recv().wait_for(PATIENCE).expect("the subscription lives");
-                assert_eq!(news, Some(News::Resumed));
+                let event = subscription.recv().wait_for(PATIENCE).expect("the subscription lives");
+                assert_eq!(event, Some(SubscriptionEvent::Resumed));
             };
             subscription.subscribe("c").expect("added");
             subscription.unsubscribe("a").expect("taken away");
@@ -195,7 +195,7 @@ fn changes_hold_over_reconnects() {
             assert_eq!(client.cmd("CLIENT KILL TYPE pubsub").send().wait(), Ok(1));
             subscription.subscribe("d").expect("added");
             subscription.unsubscribe(["b", "c"]).expect("taken away");
-            assert_eq!(subscription.recv().wait_for(PATIENCE), Ok(Some(News::Resumed)));
+            assert_eq!(subscription.recv().wait_for(PATIENCE), Ok(Some(SubscriptionEvent::Resumed)));
             assert_eq!(channels(&client), ["d"]);
             subscription.unsubscribe("d").expect("the last one is taken away");
             // Redis kills a client of RESP2 without channels as a normal one, so it is told by its number of channels.
@@ -206,7 +206,7 @@ fn changes_hold_over_reconnects() {
             };
             let id = listening().expect("it is still connected");
             assert_eq!(client.cmd("CLIENT KILL ID").arg(id).send().wait(), Ok(1));
-            assert_eq!(subscription.recv().wait_for(PATIENCE), Ok(Some(News::Resumed)));
+            assert_eq!(subscription.recv().wait_for(PATIENCE), Ok(Some(SubscriptionEvent::Resumed)));
             subscription.subscribe("e").expect("added");
             client.publish("e", 5).forget();
             assert_eq!((message(&subscription).payload_as(), channels(&client)), (Ok(5), vec!["e".to_owned()]));
@@ -228,7 +228,7 @@ fn what_is_refused_is_not_wanted_and_disturbs_nobody() {
         assert_eq!(channels(&admin), ["a"]);
         subscription.subscribe("c").expect("added");
         assert_eq!(admin.cmd("CLIENT KILL TYPE pubsub").send().wait(), Ok(1));
-        assert_eq!(subscription.recv().wait_for(PATIENCE), Ok(Some(News::Resumed)));
+        assert_eq!(subscription.recv().wait_for(PATIENCE), Ok(Some(SubscriptionEvent::Resumed)));
         while channels(&admin) != ["a", "c"] {}
         admin.publish("c", 1).forget();
         assert_eq!(message(&subscription).payload_as(), Ok(1));
@@ -243,8 +243,8 @@ fn changes_are_awaited_and_made_even_where_nobody_waits_any_more() {
         runtime.block_on(async {
             subscription.subscribe_async("b").await.expect("added");
             client.publish("b", 1).await.expect("published");
-            let news = next(&mut subscription).await.expect("it goes on").expect("the subscription lives");
-            assert_eq!(news.into_message().expect("a message").payload_as(), Ok(1));
+            let event = next(&mut subscription).await.expect("it goes on").expect("the subscription lives");
+            assert_eq!(event.into_message().expect("a message").payload_as(), Ok(1));
             subscription.unsubscribe_async("a").await.expect("taken away");
             let mut adding = Box::pin(subscription.psubscribe_async("c*"));
             // Polled once and dropped.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use sleeve::prelude::*;
-use sleeve::{Client, Config, Endpoint, ErrorKind, Tls};
+use sleeve::{Client, Config, Endpoint, ErrorKind, Resend, Tls};
 use sleeve_tests::server::free_port;
 use sleeve_tests::{Kind, Server};
 
@@ -149,7 +149,10 @@ fn others_are_served_while_a_script_runs_for_long() {
     let authority = Authority::new("busy");
     for workers in ["1", "2"] {
         let (server, port) = authority.serve(Kind::Sleeve, &["--workers", workers, "--busy-reply-threshold", "20"]);
-        let [runner, other] = [(); 2].map(|()| connect(port, authority.showing()).unwrap());
+        let endpoint = Endpoint::Tcp { host: "localhost".to_owned(), port };
+        // What is turned away is to be told, and not to be sent again.
+        let config = Config::new(endpoint).tls(authority.showing()).resend(Resend::Nothing);
+        let [runner, other] = [(); 2].map(|()| Client::connect_with(config.clone()).unwrap());
         let script = "while true do end";
         let ended = runner.cmd("EVAL").arg((script, 0)).send::<()>();
         let behind = runner.incr("n");
@@ -188,6 +191,27 @@ fn who_is_not_believed_is_turned_away() {
         connect(port, authority.believing().insecure(true)).unwrap();
         assert_eq!(plain.command(&["CONFIG", "SET", "tls-auth-clients", "no"]).unwrap(), b"+OK\r\n");
         connect(port, authority.believing()).unwrap();
+    }
+}
+
+#[test]
+fn certificates_may_come_from_memory() {
+    let authority = Authority::new("memory");
+    let read = |name: &str| std::fs::read(authority.file(name)).unwrap();
+    let (ca, certificate, key) = (read("ca.crt"), read("client.crt"), read("client.key"));
+    for kind in kinds() {
+        let (_server, port) = authority.serve(kind, &[]);
+        let believing = Tls::new().ca_pem(&ca);
+        let client = connect(port, believing.clone().certificate_pem(&certificate, &key)).unwrap();
+        assert_eq!(client.ping().wait().as_deref(), Ok("PONG"), "{}", kind.name());
+        for (tls, why) in [
+            (believing.clone(), "Certificate"),
+            (Tls::new().ca_pem("no PEM"), "the PEM in memory: there is no certificate in it"),
+            (believing.certificate_pem(&certificate, "no PEM"), "the PEM in memory: "),
+        ] {
+            let error = connect(port, tls).map(drop).unwrap_err();
+            assert!(error.message().contains(why), "{}: {error}", kind.name());
+        }
     }
 }
 

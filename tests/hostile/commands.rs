@@ -11,8 +11,9 @@ use sleeve_wire::commands::{Row, all};
 
 use super::lua;
 
-/// Commands that end the server, and one that takes no argument and seconds of work.
-const LEFT_OUT: &[&str] = &["shutdown", "failover", "pfselftest"];
+/// Commands that end the server, one that takes no argument and seconds of work, and those of replication: what a replica is
+/// sent are no replies, and a replica of somebody refuses most commands. They are attacked in `replication_primary`.
+const LEFT_OUT: &[&str] = &["shutdown", "failover", "pfselftest", "sync", "psync", "replicaof", "slaveof"];
 
 /// Commands after which a connection gets more than one reply for a command, or none.
 const UNCOUNTED: &[&str] = &[
@@ -25,8 +26,6 @@ const UNCOUNTED: &[&str] = &[
     "sunsubscribe",
     "client|reply",
     "quit",
-    "sync",
-    "psync",
 ];
 
 /// Commands that end other connections, or forget how many ended.

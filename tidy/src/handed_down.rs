@@ -73,6 +73,11 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("crates/server/src/engine/durability/log_file.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/engine/persistence/log.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/engine/persistence/save.rs", "Instant::now", OF_THE_DISK),
+    (
+        "crates/server/src/engine/persistence/for_replicas.rs",
+        "monotonic_ms",
+        "the snapshot's thread waits for replicas as for a disk",
+    ),
     ("crates/server/src/engine/persistence/save.rs", "monotonic_ms", OF_THE_DISK),
     ("crates/server/src/engine/persistence/save.rs", "ticks", "how long a snapshot holds a shard is only measured"),
     ("crates/server/src/engine/persistence/shutdown.rs", "Instant::now", OF_THE_DISK),

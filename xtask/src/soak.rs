@@ -141,6 +141,13 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "client-abandoned",
+        shows: "of so many calls that are cancelled, dropped or out of time nobody hears another's answer, and nothing is left",
+        test: &["--package", "sleeve", "--test", "outside", "abandoned::"],
+        size: Size::Count(1_000_000),
+        env: &[],
+    },
+    Soak {
         name: "near-cache",
         shows: "so many histories of reads, writes and lost connections hold no read that is older than what had been heard",
         test: &["--package", "sleeve", "--lib", "near::simulation::no_read"],

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use crate::replies::Replies;
-use crate::sealed::Sealed;
+use crate::tls_stream::TlsStream;
 
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,8 +50,8 @@ impl Endpoint {
         match self {
             Self::Tcp { host, port } => tcp(host, *port).map(Stream::Tcp),
             Self::Tls { host, port, tls } => {
-                let sealed = Sealed::new(tcp(host, *port)?, tls, host)?;
-                Ok(Stream::Tls(Box::new(sealed)))
+                let stream = TlsStream::new(tcp(host, *port)?, tls, host)?;
+                Ok(Stream::Tls(Box::new(stream)))
             }
             Self::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path)?)),
         }
@@ -82,7 +82,7 @@ pub enum Stream {
     /// Over TCP.
     Tcp(TcpStream),
     /// Over TCP with TLS.
-    Tls(Box<Sealed>),
+    Tls(Box<TlsStream>),
     /// Over a Unix socket.
     Unix(UnixStream),
 }
@@ -92,8 +92,8 @@ impl Stream {
     pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_nonblocking(on),
-            Self::Tls(sealed) => {
-                sealed.set_nonblocking(on);
+            Self::Tls(stream) => {
+                stream.set_nonblocking(on);
                 Ok(())
             }
             Self::Unix(stream) => stream.set_nonblocking(on),
@@ -104,8 +104,8 @@ impl Stream {
     pub fn set_read_timeout(&self, limit: Option<std::time::Duration>) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_read_timeout(limit),
-            Self::Tls(sealed) => {
-                sealed.set_read_timeout(limit);
+            Self::Tls(stream) => {
+                stream.set_read_timeout(limit);
                 Ok(())
             }
             Self::Unix(stream) => stream.set_read_timeout(limit),
@@ -117,7 +117,7 @@ impl Stream {
         let stream = match self {
             Self::Unix(_) => return true,
             Self::Tcp(stream) => stream,
-            Self::Tls(sealed) => sealed.stream(),
+            Self::Tls(stream) => stream.stream(),
         };
         match (stream.local_addr(), stream.peer_addr()) {
             (Ok(here), Ok(there)) => here.ip() == there.ip() || there.ip().is_loopback(),
@@ -130,7 +130,7 @@ impl Read for &Stream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => (&mut &*stream).read(into),
-            Stream::Tls(sealed) => sealed.read(into),
+            Stream::Tls(stream) => stream.read(into),
             Stream::Unix(stream) => (&mut &*stream).read(into),
         }
     }
@@ -140,7 +140,7 @@ impl Write for &Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => (&mut &*stream).write(bytes),
-            Stream::Tls(sealed) => sealed.write(bytes),
+            Stream::Tls(stream) => stream.write(bytes),
             Stream::Unix(stream) => (&mut &*stream).write(bytes),
         }
     }
@@ -154,7 +154,7 @@ impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
-            Self::Tls(sealed) => sealed.as_fd(),
+            Self::Tls(stream) => stream.as_fd(),
             Self::Unix(stream) => stream.as_fd(),
         }
     }

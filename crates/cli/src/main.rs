@@ -18,7 +18,7 @@
 //! | `serve` | `sleeve serve`: a server process. |
 //! | `address` | The options and URLs that say where a server is. |
 //! | `endpoint` | Where a server is and how to log in to it. |
-//! | `sealed` | A stream with TLS that blocks or not. |
+//! | `tls_stream` | A stream with TLS that blocks or not. |
 //! | `replies` | Whole replies counted in a stream of bytes. |
 //! | `unsupported` | Options of other programs that are not there, each with the reason. |
 //! | `interrupt` | Ctrl-C, heard instead of suffered. |
@@ -34,9 +34,9 @@ mod endpoint;
 mod interrupt;
 mod output;
 mod replies;
-mod sealed;
 mod serve;
 mod shell;
+mod tls_stream;
 mod tour;
 mod unsupported;
 mod workload;

@@ -83,7 +83,10 @@ fn examine(file: File, mut see: impl FnMut(u64, &Event)) -> (Census, Option<Dama
     let secret = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id());
     let hash_key = HashKey::new(u128::from(secret).to_le_bytes());
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+    // What is no file, such as a pipe, has no size that could be known.
+    let size = file.metadata().ok().filter(|metadata| metadata.is_file()).map(|metadata| metadata.len());
     let mut reader = Reader::new(file, Limits::usual(hash_key));
+    size.iter().for_each(|&size| reader.expect_size(size));
     let (mut seen, mut database) = (HashSet::new(), 0);
     let damage = loop {
         let event = match reader.next_event() {

@@ -6,7 +6,7 @@ use sleeve::prelude::*;
 use sleeve::{Client, Error};
 
 use super::raw::{Raw, Requests};
-use super::sample::{SAMPLE_TIME_MAX, Sample, Watch};
+use super::sample::{SAMPLE_TIME_MAX, Sample, Stopwatch};
 use super::step::{Step, Workload};
 use crate::endpoint::encode;
 
@@ -68,7 +68,7 @@ fn requests() -> Requests {
 }
 
 fn one_by_one(client: &Client) -> Result<Sample, Error> {
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     let mut done = 0;
     while done < OPERATIONS && watch.elapsed() < SAMPLE_TIME_MAX {
         client.db(database(done)).incr(KEY).wait()?;
@@ -80,7 +80,7 @@ fn one_by_one(client: &Client) -> Result<Sample, Error> {
 fn pipelined(client: &Client) -> Result<Sample, Error> {
     let databases: Vec<_> = (0..DATABASES as u32).map(|number| client.db(number)).collect();
     let mut replies = Vec::with_capacity(OPERATIONS as usize);
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     for _ in 0..OPERATIONS / AT_A_TIME / DATABASES {
         for database in &databases {
             for _ in 0..AT_A_TIME {
@@ -96,7 +96,7 @@ fn pipelined(client: &Client) -> Result<Sample, Error> {
 
 fn forgotten(client: &Client) -> Result<Sample, Error> {
     let databases: Vec<_> = (0..DATABASES as u32).map(|number| client.db(number)).collect();
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     for _ in 0..OPERATIONS / AT_A_TIME / DATABASES {
         for database in &databases {
             for _ in 0..AT_A_TIME {

@@ -4,7 +4,7 @@ use sleeve::prelude::*;
 use sleeve::{Client, Error};
 
 use super::raw::{Raw, Requests};
-use super::sample::{SAMPLE_TIME_MAX, Sample, Watch};
+use super::sample::{SAMPLE_TIME_MAX, Sample, Stopwatch};
 use super::step::{Step, Workload};
 use crate::bench::template::numbered_key;
 use crate::endpoint::encode;
@@ -62,7 +62,7 @@ fn fill(client: &Client) -> Result<(), Error> {
 
 fn one_by_one(client: &Client) -> Result<Sample, Error> {
     fill(client)?;
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     let mut done = 0;
     while done < SAMPLED {
         let value: Box<[u8]> = client.get(key(done)).wait()?;
@@ -78,7 +78,7 @@ fn one_by_one(client: &Client) -> Result<Sample, Error> {
 
 fn pipelined(client: &Client) -> Result<Sample, Error> {
     let mut replies = Vec::with_capacity(OPERATIONS as usize);
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     replies.extend((0..OPERATIONS).map(|number| client.get::<Box<[u8]>>(key(number))));
     for reply in replies {
         reply.wait()?;

@@ -8,7 +8,7 @@ use sleeve::prelude::*;
 use sleeve::{Client, Error, Reply};
 
 use super::raw::{Raw, Requests};
-use super::sample::{Sample, Watch};
+use super::sample::{Sample, Stopwatch};
 use super::step::{Step, Workload};
 use crate::endpoint::encode;
 
@@ -69,7 +69,7 @@ fn requests(count: u64) -> Requests {
 
 fn by_threads(client: &Client, threads: u64) -> Result<Sample, Error> {
     client.set(KEY, VALUE).wait()?;
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     let each = CALLS / threads;
     thread::scope(|scope| {
         let callers: Vec<_> = (0..threads)
@@ -83,7 +83,7 @@ fn by_threads(client: &Client, threads: u64) -> Result<Sample, Error> {
 fn fan_out(client: &Client) -> Result<Sample, Error> {
     client.set(KEY, VALUE).wait()?;
     let mut unanswered: VecDeque<Reply<Box<[u8]>>> = VecDeque::with_capacity(AT_ONCE);
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     for _ in 0..FANNED_OUT {
         if unanswered.len() == AT_ONCE
             && let Some(oldest) = unanswered.pop_front()

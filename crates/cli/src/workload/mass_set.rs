@@ -6,7 +6,7 @@ use sleeve::prelude::*;
 use sleeve::{Client, CoalesceOptions, Error};
 
 use super::raw::{Raw, Requests};
-use super::sample::{SAMPLE_TIME_MAX, Sample, Watch};
+use super::sample::{SAMPLE_TIME_MAX, Sample, Stopwatch};
 use super::step::{Step, Workload};
 use crate::bench::template::numbered_key;
 use crate::endpoint::encode;
@@ -86,7 +86,7 @@ fn requests(count: u64) -> Requests {
 }
 
 fn one_by_one(client: &Client) -> Result<Sample, Error> {
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     let mut done = 0;
     while done < SAMPLED && watch.elapsed() < SAMPLE_TIME_MAX {
         client.set(key(done), VALUE).wait()?;
@@ -97,7 +97,7 @@ fn one_by_one(client: &Client) -> Result<Sample, Error> {
 
 fn pipelined(client: &Client) -> Result<Sample, Error> {
     let mut replies = Vec::with_capacity(OPERATIONS as usize);
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     replies.extend((0..OPERATIONS).map(|number| client.set(key(number), VALUE)));
     for reply in replies {
         reply.wait()?;
@@ -106,7 +106,7 @@ fn pipelined(client: &Client) -> Result<Sample, Error> {
 }
 
 fn forgotten(client: &Client) -> Result<Sample, Error> {
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     for number in 0..OPERATIONS {
         client.set(key(number), VALUE).forget();
     }
@@ -118,7 +118,7 @@ fn forgotten(client: &Client) -> Result<Sample, Error> {
 fn coalesced(client: &Client, delay: Duration) -> Result<Sample, Error> {
     let coalescing = client.coalescing_with(CoalesceOptions::new().delay(delay));
     let mut replies = Vec::with_capacity(OPERATIONS as usize);
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     replies.extend((0..OPERATIONS).map(|number| coalescing.set(key(number), VALUE)));
     for reply in replies {
         reply.wait()?;

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::sample::{SAMPLE_TIME_MAX, Sample, Watch};
+use super::sample::{SAMPLE_TIME_MAX, Sample, Stopwatch};
 use crate::endpoint::{Endpoint, Login, Stream};
 use crate::replies::Replies;
 
@@ -52,7 +52,7 @@ impl Raw {
         self.stream.set_nonblocking(false)?;
         let mut replies = Replies::default();
         let (mut start, mut done) = (0, 0);
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         for part in &requests.parts {
             let bytes = requests.bytes.get(start..start + part.length).unwrap_or_default();
             start += part.length;
@@ -76,7 +76,7 @@ impl Raw {
         let mut replies = Replies::default();
         let expected: usize = requests.parts.iter().map(|part| part.replies).sum();
         let (mut sent, mut seen) = (0, 0);
-        let watch = Watch::start();
+        let watch = Stopwatch::start();
         while seen < expected {
             let rest = requests.bytes.get(sent..).unwrap_or_default();
             let wrote = if rest.is_empty() { 0 } else { tried((&self.stream).write(rest))?.unwrap_or(0) };

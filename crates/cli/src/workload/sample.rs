@@ -1,4 +1,6 @@
-//! What one measured step took.
+//! A step's time on the clock and on the processors, measured together.
+//!
+//! The processors' time of the server is added by whoever can read it.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +11,12 @@ pub const SAMPLE_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// A clock and a CPU meter that were started together.
 #[derive(Debug)]
-pub struct Watch {
+pub struct Stopwatch {
     started: Instant,
     cpu_ns: u64,
 }
 
-impl Watch {
+impl Stopwatch {
     /// Starts both.
     pub fn start() -> Self {
         Self { cpu_ns: own_nanoseconds(), started: Instant::now() }

@@ -5,7 +5,7 @@ use sleeve::prelude::*;
 use sleeve::{Batch, Client, Error, Reply};
 
 use super::raw::{Raw, Requests};
-use super::sample::{SAMPLE_TIME_MAX, Sample, Watch};
+use super::sample::{SAMPLE_TIME_MAX, Sample, Stopwatch};
 use super::step::{Step, Workload};
 use crate::bench::template::numbered_key;
 use crate::endpoint::encode;
@@ -91,7 +91,7 @@ fn wait((counts, score): Replies) -> Result<(), Error> {
 
 /// Calls until all are done, or the time of a sample is over.
 fn sampled(mut one: impl FnMut(u64) -> Result<(), Error>) -> Result<Sample, Error> {
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     let mut done = 0;
     while done < CALLS && watch.elapsed() < SAMPLE_TIME_MAX {
         one(done)?;
@@ -122,7 +122,7 @@ fn batches(client: &Client) -> Result<Sample, Error> {
 }
 
 fn together(client: &Client) -> Result<Sample, Error> {
-    let watch = Watch::start();
+    let watch = Stopwatch::start();
     let replies: Vec<_> = (0..CALLS).map(|number| call(client, number)).collect();
     replies.into_iter().try_for_each(wait)?;
     Ok(watch.stop(CALLS))

@@ -139,7 +139,9 @@ fn snapshot(source: RdbSource) -> Result<(u64, u64, Option<u64>), String> {
     // Whoever made the file cannot know this secret.
     let secret = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id());
     let hash_key = HashKey::new(u128::from(secret).to_le_bytes());
+    let size = source.size;
     let mut reader = Reader::new(source, Limits::usual(hash_key));
+    reader.expect_size(size);
     let (mut keys, mut stands_for) = (0, None);
     loop {
         match reader.next_event() {

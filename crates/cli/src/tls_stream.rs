@@ -1,6 +1,6 @@
-//! A TCP stream with TLS that blocks or not, as its owner likes: the tools' use of the client's seal.
+//! A TCP stream with TLS that blocks or not, as its owner likes: the tools' use of the client's TLS session.
 //!
-//! The seal itself never blocks, so that a thread that reads does not keep another from writing; waiting is done here.
+//! The TLS session itself never blocks, so that a thread that reads does not keep another from writing; waiting is done here.
 //! Writing always waits until all of it has left. Any thread.
 
 use std::io;
@@ -11,26 +11,26 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
-use sleeve::{Seal, Tls};
+use sleeve::{Tls, TlsSession};
 
 /// How long an attempt to agree with the server on keys may take.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A stream with TLS around it, which blocks.
 #[derive(Debug)]
-pub struct Sealed {
+pub struct TlsStream {
     stream: TcpStream,
-    seal: Seal,
+    tls_session: TlsSession,
     never_waits: AtomicBool,
     /// How long a read waits, in milliseconds; 0 for as long as it takes.
     read_ms_max: AtomicU64,
 }
 
-impl Sealed {
+impl TlsStream {
     /// Agrees with the server on keys.
     pub fn new(stream: TcpStream, tls: &Tls, host: &str) -> io::Result<Self> {
-        let seal = Seal::handshake(&stream, tls, host, Instant::now() + HANDSHAKE_TIME_MAX)?;
-        Ok(Self { stream, seal, never_waits: AtomicBool::new(false), read_ms_max: AtomicU64::new(0) })
+        let tls_session = TlsSession::handshake(&stream, tls, host, Instant::now() + HANDSHAKE_TIME_MAX)?;
+        Ok(Self { stream, tls_session, never_waits: AtomicBool::new(false), read_ms_max: AtomicU64::new(0) })
     }
 
     /// The stream under it.
@@ -53,7 +53,7 @@ impl Sealed {
         let limit_ms = self.read_ms_max.load(Ordering::Relaxed);
         let deadline = (limit_ms != 0).then(|| Instant::now() + Duration::from_millis(limit_ms));
         loop {
-            match self.seal.receive(&self.stream, into) {
+            match self.tls_session.receive(&self.stream, into) {
                 Err(error)
                     if error.kind() == io::ErrorKind::WouldBlock && !self.never_waits.load(Ordering::Relaxed) => {}
                 outcome => return outcome,
@@ -72,12 +72,12 @@ impl Sealed {
 
     /// Writes everything.
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.seal.send_all(&self.stream, bytes)?;
+        self.tls_session.send_all(&self.stream, bytes)?;
         Ok(bytes.len())
     }
 }
 
-impl AsFd for Sealed {
+impl AsFd for TlsStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }

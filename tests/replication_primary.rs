@@ -1,0 +1,499 @@
+//! Sleeve as the primary of servers of other makers: they are given all data while it changes, follow, lose their connections
+//! and go on, and hold the same in the end at the same offset. And what a primary says to whoever only claims to be a replica.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use sleeve_tests::generator::{Generator, Scope};
+use sleeve_tests::random::{Random, seed};
+use sleeve_tests::{Connection, Kind, Server};
+use sleeve_wire::commands::Group;
+
+use crate::persistence::{ask, heir, wait_until};
+use crate::rdb_files;
+use crate::replay::peer;
+
+/// Signs of life would move the offset while it is compared.
+const PRIMARY: &[&str] =
+    &["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "3600"];
+
+fn primary(more: &[&str]) -> Server {
+    Server::start_with(Kind::Sleeve, &[PRIMARY, more].concat())
+}
+
+/// A server of this kind that follows another.
+fn replica(kind: Kind, primary: &Server, more: &[&str]) -> Server {
+    let port = primary.port().to_string();
+    let own = ["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes", "--save", ""];
+    Server::start_with(kind, &[&own, more].concat())
+}
+
+/// A line of INFO.
+fn info(connection: &mut Connection, name: &str) -> String {
+    let text = ask(connection, &["INFO", "everything"]);
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:"))).map(str::to_owned);
+    line.unwrap_or_default()
+}
+
+/// Waits until a replica has everything, and compares what both hold.
+fn assert_same(primary: &Server, replica: &Server) {
+    let kind = replica.kind();
+    let (mut ours, mut theirs) = (primary.connect(), replica.connect());
+    let held =
+        |connection: &mut Connection| peer::contents(kind, &mut |words| connection.command(words).expect("it answers"));
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        let offset = info(&mut ours, "master_repl_offset");
+        if info(&mut theirs, "master_link_status") == "up" && info(&mut theirs, "slave_repl_offset") == offset {
+            (before, after) = (held(&mut ours), held(&mut theirs));
+            if before == after && info(&mut ours, "master_repl_offset") == offset {
+                assert_eq!(info(&mut theirs, "master_replid"), info(&mut ours, "master_replid"));
+                return;
+            }
+        }
+        if std::time::Instant::now() > deadline {
+            let differing: Vec<_> = before.iter().zip(&after).filter(|(before, after)| before != after).collect();
+            panic!("{differing:#?}\n{} and {}\n{}", before.len(), after.len(), replica.log());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What the random commands of a run may be for a replica of this kind.
+fn scope(kind: Kind) -> Scope {
+    let mut scope = Scope::default();
+    if kind == Kind::Redis {
+        // Deadlines of fields are newer, and in no words that it knows.
+        scope.rows.retain(|row| row.group != Group::Hash || row.since < "7.4" || row.full_name == "hgetdel");
+    }
+    scope
+}
+
+/// Sends random commands until it is told to stop, some of them in transactions.
+fn write(address: std::net::SocketAddr, (seed, scope): (u64, Scope), is_over: &AtomicBool) {
+    let mut connection = Connection::open(address).expect("it is served");
+    let mut generator = Generator::new(seed, scope);
+    let mut in_transaction = false;
+    while !is_over.load(Ordering::Relaxed) {
+        let words = if in_transaction { generator.command_in_transaction() } else { generator.command() };
+        in_transaction = connection.command(&words).expect("a reply") == b"+QUEUED\r\n";
+        if generator.random().once_in(20) && !in_transaction {
+            let random = generator.random();
+            let (key, time) = (random.below(3), 1 + random.below(20));
+            let request = match random.below(5) {
+                0 => format!("SET k{key} {time} PX {time}"),
+                1 => format!("SPOP s{key} {time}"),
+                2 => format!("PUBLISH channel message{time}"),
+                3 => format!("XADD x{key} MAXLEN ~ 100 * field {time}"),
+                _ => format!(
+                    "EVAL return{{redis.call('incr','n'),redis.call('publish','c','m'),redis.call('rpush','r','{time}')}} 0"
+                ),
+            };
+            let words: Vec<&str> = request.split(' ').collect();
+            connection.command(&words).expect("a reply");
+        }
+    }
+    connection.command(&["EXEC"]).expect("a reply");
+}
+
+/// Has the writers stop, also where the test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A replica of this kind that comes while the data changes, and whose connection is cut twice.
+fn follows(kind: Kind, more: &[&str]) {
+    let seed = seed(11);
+    let primary = primary(more);
+    rdb_files::fill(&mut primary.connect(), &mut Random::new(seed), kind != Kind::Redis);
+    let is_over = AtomicBool::new(false);
+    let replica = thread::scope(|threads| {
+        let over = Over(&is_over);
+        for number in 0..2 {
+            let (address, is_over) = (primary.address(), &is_over);
+            threads.spawn(move || write(address, (seed + number, scope(kind)), is_over));
+        }
+        let replica = replica(kind, &primary, &[]);
+        let (mut ours, mut theirs) = (primary.connect(), replica.connect());
+        wait_until("the link", || info(&mut theirs, "master_link_status") == "up");
+        for cuts in 1..=2 {
+            wait_until("more", || ask(&mut ours, &["CLIENT", "KILL", "TYPE", "replica"]) == ":1\r\n");
+            wait_until("going on", || info(&mut ours, "sync_partial_ok") == cuts.to_string());
+        }
+        drop(over);
+        replica
+    });
+    assert_same(&primary, &replica);
+    let mut ours = primary.connect();
+    assert_eq!(info(&mut ours, "sync_full"), "1", "{}", replica.log());
+    assert_eq!(info(&mut ours, "connected_slaves"), "1");
+}
+
+#[test]
+fn a_redis_7_is_given_all_data_while_it_changes_and_goes_on_where_it_was_cut() {
+    follows(Kind::Redis, &["--workers", "1"]);
+}
+
+#[test]
+fn a_redis_8_is_given_all_data_while_it_changes_and_goes_on_where_it_was_cut() {
+    follows(Kind::Redis8, &["--workers", "2"]);
+}
+
+#[test]
+fn a_valkey_9_is_given_all_data_while_it_changes_and_goes_on_where_it_was_cut() {
+    follows(Kind::Valkey, &["--workers", "2", "--appendonly", "yes"]);
+}
+
+#[test]
+fn a_replica_that_comes_while_a_file_is_written_for_another_shares_it() {
+    let primary = primary(&["--repl-diskless-sync", "no", "--rdb-key-save-delay", "20000"]);
+    let mut ours = primary.connect();
+    rdb_files::fill(&mut ours, &mut Random::new(7), false);
+    let replicas = [0, 1].map(|number| {
+        let replica = replica(Kind::Redis, &primary, &[]);
+        wait_until("the snapshot", || replica.log().contains("Full resync from master"));
+        ask(&mut ours, &["SET", &format!("behind{number}"), "the instant"]);
+        assert!(info(&mut ours, &format!("slave{number}")).contains("state=wait_bgsave"));
+        replica
+    });
+    assert_eq!(ask(&mut ours, &["CONFIG", "SET", "rdb-key-save-delay", "0"]), "+OK\r\n");
+    replicas.iter().for_each(|replica| assert_same(&primary, replica));
+    assert_eq!(primary.log().matches("Starting BGSAVE for SYNC").count(), 1);
+    let left = std::fs::read_dir(primary.folder()).expect("its folder").map(|entry| entry.expect("a file").file_name());
+    assert!(left.into_iter().all(|name| !name.to_string_lossy().contains("temp-repl")));
+}
+
+#[test]
+fn who_takes_nothing_of_a_snapshot_is_let_go_and_others_have_it() {
+    let together =
+        ["--repl-diskless-sync-delay", "1000", "--repl-diskless-sync-max-replicas", "4", "--rdbcompression", "no"];
+    let primary = primary(&together);
+    let mut ours = primary.connect();
+    let value = "x".repeat(1 << 20);
+    for number in 0..32 {
+        assert_eq!(ask(&mut ours, &["SET", &format!("large{number}"), &value]), "+OK\r\n");
+    }
+    let stalled = [(); 3].map(|()| {
+        let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+        say(&mut stream, "REPLCONF capa eof capa psync2\r\n", "\r\n");
+        stream.write_all(b"PSYNC ? -1\r\n").expect("it takes them");
+        stream
+    });
+    wait_until("all of them", || info(&mut ours, "connected_slaves") == "3");
+    let replica = replica(Kind::Redis, &primary, &[]);
+    wait_until("the end of three", || {
+        assert_eq!(ask(&mut ours, &["INCR", "n"]).get(..1), Some(":"));
+        info(&mut ours, "connected_slaves") == "1"
+    });
+    drop(stalled);
+    assert_same(&primary, &replica);
+    assert_eq!(primary.log().matches("is let go").count(), 3);
+    assert_eq!(primary.log().matches("Starting BGSAVE for SYNC").count(), 1);
+}
+
+#[test]
+fn a_log_that_goes_further_than_the_stream_begins_the_stream_anew() {
+    let mut logged = primary(&["--appendonly", "yes"]);
+    for number in 0..1_000 {
+        ask(&mut logged.connect(), &["SET", "logged", &number.to_string()]);
+    }
+    logged.kill();
+    let primary = heir(Kind::Sleeve, &logged, PRIMARY);
+    let replica = replica(Kind::Redis, &primary, &[]);
+    assert_same(&primary, &replica);
+    let mut ours = primary.connect();
+    let before = info(&mut ours, "master_replid");
+    assert_eq!(ask(&mut ours, &["SET", "a", "1"]), "+OK\r\n");
+    assert_eq!(ask(&mut ours, &["CONFIG", "SET", "appendonly", "yes"]), "+OK\r\n");
+    wait_until("another stream", || info(&mut ours, "master_replid") != before);
+    wait_until("the base", || info(&mut ours, "aof_rewrite_in_progress") == "0");
+    assert_eq!(ask(&mut ours, &["SET", "a", "2"]), "+OK\r\n");
+    assert_same(&primary, &replica);
+    assert_eq!(info(&mut ours, "sync_full"), "2");
+}
+
+#[test]
+fn waiting_for_replicas_and_their_disks_ends_when_they_have_it() {
+    let primary = primary(&["--appendonly", "yes"]);
+    let mut ours = primary.connect();
+    assert_eq!(ask(&mut ours, &["SET", "a", "1"]), "+OK\r\n");
+    assert_eq!(ask(&mut ours, &["WAIT", "1", "10"]), ":0\r\n");
+    let replica = replica(Kind::Valkey, &primary, &["--appendonly", "yes"]);
+    assert_same(&primary, &replica);
+    for number in 0..20 {
+        assert_eq!(ask(&mut ours, &["SET", "a", &number.to_string()]), "+OK\r\n");
+        assert_eq!(ask(&mut ours, &["WAIT", "1", "0"]), ":1\r\n");
+        assert_eq!(
+            ask(&mut replica.connect(), &["GET", "a"]),
+            format!("${}\r\n{number}\r\n", number.to_string().len())
+        );
+    }
+    assert_eq!(ask(&mut ours, &["SET", "a", "x"]), "+OK\r\n");
+    assert_eq!(ask(&mut ours, &["WAITAOF", "1", "1", "0"]), "*2\r\n:1\r\n:1\r\n");
+    assert_eq!(ask(&mut ours, &["WAIT", "2", "10"]), ":1\r\n");
+    assert_eq!(ask(&mut ours, &["WAITAOF", "1", "2", "10"]), "*2\r\n:1\r\n:1\r\n");
+    let role = ask(&mut ours, &["ROLE"]);
+    let offset = info(&mut ours, "master_repl_offset");
+    let port = replica.port();
+    assert!(
+        role.starts_with(&format!(
+            "*3\r\n$6\r\nmaster\r\n:{offset}\r\n*1\r\n*3\r\n$9\r\n127.0.0.1\r\n$5\r\n{port}\r\n"
+        )),
+        "{role}"
+    );
+    let clients = ask(&mut ours, &["CLIENT", "LIST", "TYPE", "replica"]);
+    assert!(clients.contains(" flags=S ") && clients.contains("cmd=replconf"), "{clients}");
+}
+
+#[test]
+fn writes_are_refused_while_too_few_replicas_follow() {
+    let primary = primary(&[]);
+    let mut ours = primary.connect();
+    let refused = "-NOREPLICAS Not enough good replicas to write.\r\n";
+    assert_eq!(ask(&mut ours, &["CONFIG", "SET", "min-replicas-to-write", "1"]), "+OK\r\n");
+    assert_eq!(ask(&mut ours, &["SET", "a", "1"]), refused);
+    assert_eq!(ask(&mut ours, &["GET", "a"]), "$-1\r\n");
+    assert!(ask(&mut ours, &["EVAL", "return redis.call('set','a','1')", "0"]).starts_with("-NOREPLICAS"));
+    assert_eq!(ask(&mut ours, &["MULTI"]), "+OK\r\n");
+    assert_eq!(ask(&mut ours, &["SET", "a", "1"]), refused);
+    assert!(ask(&mut ours, &["EXEC"]).starts_with("-EXECABORT"));
+    assert_eq!(info(&mut ours, "min_slaves_good_slaves"), "0");
+    let replica = replica(Kind::Redis, &primary, &[]);
+    wait_until("a replica", || ask(&mut ours, &["SET", "a", "1"]) == "+OK\r\n");
+    assert_eq!(info(&mut ours, "min_slaves_good_slaves"), "1");
+    drop(replica);
+    wait_until("none", || ask(&mut ours, &["SET", "a", "1"]) == refused);
+    assert_eq!(ask(&mut ours, &["CONFIG", "SET", "min-replicas-max-lag", "0"]), "+OK\r\n");
+    assert_eq!(ask(&mut ours, &["SET", "a", "1"]), "+OK\r\n");
+}
+
+#[test]
+fn messages_reach_who_listens_to_a_replica_and_no_log() {
+    let mut primary = primary(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let replica = replica(Kind::Redis, &primary, &[]);
+    assert_same(&primary, &replica);
+    let (mut ours, mut listener) = (primary.connect(), replica.connect());
+    assert!(ask(&mut listener, &["SUBSCRIBE", "news"]).starts_with("*3"));
+    for request in [
+        vec!["PUBLISH", "news", "one"],
+        vec!["MULTI"],
+        vec!["SET", "a", "1"],
+        vec!["PUBLISH", "news", "two"],
+        vec!["EXEC"],
+        vec!["EVAL", "redis.call('publish', 'news', 'three') return redis.call('publish', 'news', 'four')", "0"],
+        vec!["SET", "b", "2"],
+    ] {
+        assert!(!ask(&mut ours, &request).starts_with('-'));
+    }
+    for message in ["one", "two", "three", "four"] {
+        let heard = String::from_utf8_lossy(&listener.reply().expect("a message")).into_owned();
+        assert!(heard.ends_with(&format!("\r\n{message}\r\n")), "{heard}");
+    }
+    assert_same(&primary, &replica);
+    let folder = primary.folder().join("appendonlydir");
+    let files = std::fs::read_dir(&folder).expect("a log").map(|entry| entry.expect("a file").path());
+    let logged: Vec<u8> = files.flat_map(|path| std::fs::read(path).expect("a file")).collect();
+    let logged = String::from_utf8_lossy(&logged).to_lowercase();
+    assert!(logged.contains("\r\na\r\n") && logged.contains("\r\nb\r\n"), "{logged}");
+    assert!(!logged.contains("publish") && !logged.contains("getack") && !logged.contains("ping"), "{logged}");
+    let before = ask(&mut ours, &["DEBUG", "DIGEST"]);
+    primary.kill();
+    primary.restart().expect("it starts");
+    assert_eq!(ask(&mut primary.connect(), &["DEBUG", "DIGEST"]), before);
+}
+
+/// Says lines as they are, and reads until what has come ends in `end`.
+fn say(stream: &mut TcpStream, line: &str, end: &str) -> String {
+    stream.write_all(line.as_bytes()).expect("it takes them");
+    let (mut said, mut byte) = (String::new(), [0]);
+    while !said.ends_with(end) {
+        stream.read_exact(&mut byte).unwrap_or_else(|error| panic!("{error} behind {said:?}"));
+        said.push(char::from(byte[0]));
+    }
+    said
+}
+
+#[test]
+fn the_first_words_are_answered_as_redis_answers_them() {
+    let words = [
+        "REPLCONF\r\n",
+        "REPLCONF listening-port 7000 capa eof capa psync2 capa nosuch\r\n",
+        "REPLCONF listening-port x\r\n",
+        "REPLCONF nosuch 1\r\n",
+        "REPLCONF rdb-only 2\r\n",
+        "REPLCONF rdb-filter-only \"functions nosuch\"\r\n",
+        "REPLCONF rdb-filter-only \"\"\r\n",
+        "REPLCONF rdb-only 0 ip-address 10.0.0.1\r\n",
+        "REPLCONF rdb-only\r\n",
+    ];
+    let answers = [Kind::Sleeve, Kind::Redis].map(|kind| {
+        let server = Server::start_with(kind, &[]);
+        let mut stream = TcpStream::connect(server.address()).expect("it is served");
+        words.map(|line| say(&mut stream, line, "\r\n"))
+    });
+    assert_eq!(answers[0], answers[1]);
+}
+
+#[test]
+fn a_snapshot_between_marks_and_the_stream_behind_it_are_told_at_their_offsets() {
+    let primary = primary(&[]);
+    let mut ours = primary.connect();
+    ask(&mut ours, &["SET", "a", "1"]);
+    let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+    assert_eq!(say(&mut stream, "REPLCONF capa eof capa psync2\r\n", "\r\n"), "+OK\r\n");
+    let told = say(&mut stream, "PSYNC ? -1\r\n", "\r\n");
+    let id = info(&mut ours, "master_replid");
+    assert_eq!(told.trim_start_matches('\n'), format!("+FULLRESYNC {id} 0\r\n"));
+    let head = say(&mut stream, "", "\r\n");
+    let mark = head.trim_end().strip_prefix("$EOF:").expect("a mark").to_owned();
+    assert_eq!(mark.len(), 40);
+    assert!(say(&mut stream, "", &mark).starts_with("REDIS0010"));
+    ask(&mut ours, &["SET", "a", "2"]);
+    assert_eq!(info(&mut ours, "slave0").split(',').nth(2), Some("state=send_bulk"));
+    let effect = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n2\r\n";
+    assert_eq!(say(&mut stream, "REPLCONF ACK 0\r\n", "\r\n$1\r\n2\r\n"), effect);
+    drop(stream);
+    // Who comes back names the next byte, counted from 1.
+    for (next, is_good) in
+        [(24, true), (effect.len() as i64 + 1, true), (1, true), (0, false), (1_000, false), (i64::MIN, false)]
+    {
+        let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+        say(&mut stream, "REPLCONF capa eof capa psync2\r\n", "\r\n");
+        let answer = say(&mut stream, &format!("PSYNC {id} {next}\r\n"), "\r\n");
+        let expected =
+            if is_good { format!("+CONTINUE {id}\r\n") } else { format!("+FULLRESYNC {id} {}\r\n", effect.len()) };
+        assert_eq!(answer.trim_start_matches('\n'), expected, "{next}");
+        if is_good && next <= effect.len() as i64 {
+            assert_eq!(say(&mut stream, "", "\r\na\r\n$1\r\n2\r\n"), effect[next as usize - 1..]);
+        }
+    }
+    let mut other = TcpStream::connect(primary.address()).expect("it is served");
+    let refused = say(&mut other, &format!("PSYNC {} 1\r\n", "0".repeat(40)), "\r\n");
+    assert_eq!(refused.trim_start_matches('\n'), format!("+FULLRESYNC {id} {}\r\n", effect.len()));
+}
+
+#[test]
+fn who_knows_no_marks_is_told_the_length() {
+    let primary = primary(&[]);
+    ask(&mut primary.connect(), &["SET", "a", "1"]);
+    let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+    let head = say(&mut stream, "SYNC\r\n", "\r\n");
+    let length: usize = head.trim().strip_prefix('$').expect("a length").parse().expect("a number");
+    let mut snapshot = vec![0; length];
+    stream.read_exact(&mut snapshot).expect("the snapshot");
+    assert!(snapshot.starts_with(b"REDIS0010"));
+    ask(&mut primary.connect(), &["SET", "a", "2"]);
+    assert!(say(&mut stream, "", "\r\n$1\r\n2\r\n").ends_with("SET\r\n$1\r\na\r\n$1\r\n2\r\n"));
+}
+
+#[test]
+fn a_replica_that_does_not_read_is_let_go_at_its_limit_and_holds_up_nobody() {
+    let primary = primary(&["--client-output-buffer-limit", "replica 1mb 0 0", "--repl-backlog-size", "16384"]);
+    let mut ours = primary.connect();
+    let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+    say(&mut stream, "SYNC\r\n", "\r\n");
+    let value = "x".repeat(10_000);
+    let mut lagging = 0_u64;
+    wait_until("the end of its patience", || {
+        lagging = lagging.max(info(&mut ours, "mem_not_counted_for_evict").parse().expect("a number"));
+        assert_eq!(ask(&mut ours, &["SET", "a", &value]), "+OK\r\n");
+        info(&mut ours, "connected_slaves") == "0"
+    });
+    assert_eq!(info(&mut ours, "client_output_buffer_limit_disconnections"), "1");
+    assert!(lagging > 100_000, "{lagging} bytes were kept for it");
+    let bytes: u64 = info(&mut ours, "mem_journal").parse().expect("a number");
+    assert!(bytes < 300_000, "{bytes} bytes are kept for nobody");
+}
+
+#[test]
+fn who_takes_nothing_of_a_file_is_let_go_when_its_time_is_over() {
+    let primary = primary(&["--repl-diskless-sync", "no", "--rdbcompression", "no", "--repl-timeout", "2"]);
+    let mut ours = primary.connect();
+    let value = "x".repeat(1 << 20);
+    for number in 0..24 {
+        assert_eq!(ask(&mut ours, &["SET", &format!("large{number}"), &value]), "+OK\r\n");
+    }
+    let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+    stream.write_all(b"PSYNC ? -1\r\n").expect("it takes them");
+    wait_until("its file", || info(&mut ours, "slave0").contains("state=send_bulk"));
+    wait_until("its end", || info(&mut ours, "connected_slaves") == "0");
+    assert!(primary.log().contains("timedout replica (full sync)"));
+}
+
+#[test]
+fn foreign_words_of_a_replica_harm_nobody() {
+    let primary = primary(&[]);
+    let mut random = Random::new(seed(5));
+    let pieces = [
+        "REPLCONF ACK ",
+        "REPLCONF ACK 5 FACK ",
+        "REPLCONF GETACK *",
+        "PSYNC ? -1",
+        "PSYNC ",
+        "SYNC",
+        "-1",
+        "99999999999999999999",
+        "REPLCONF capa eof",
+        "\r\n",
+        "\r\n",
+        " ",
+        "*1\r\n$4\r\nPING",
+        "GET a",
+        "SUBSCRIBE b",
+        "MULTI",
+        "EXEC",
+        "QUIT",
+        "CLIENT REPLY ON",
+        "REPLCONF version 9.0.0",
+        "REPLCONF version x.y",
+        "RESET",
+        "\0",
+    ];
+    for _ in 0..60 {
+        let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+        let text: String = (0..20).map(|_| *random.pick(&pieces)).collect();
+        // It may have been closed for what it has said.
+        _ = stream.write_all(text.as_bytes());
+        _ = stream.write_all(b"\r\n");
+        assert_eq!(ask(&mut primary.connect(), &["PING"]), "+PONG\r\n");
+    }
+    let mut ours = primary.connect();
+    wait_until("all have gone", || info(&mut ours, "connected_slaves") == "0");
+    assert_eq!(ask(&mut ours, &["SET", "a", "1"]), "+OK\r\n");
+}
+
+#[test]
+fn a_replica_that_ends_in_the_packet_in_which_it_begins_is_forgotten() {
+    let server = primary(&[]);
+    for (number, request) in ["PSYNC ? -1\r\nQUIT\r\n", "SYNC\r\n*-5\r\n", "SYNC\r\nQUIT\r\n"].iter().enumerate() {
+        let mut stream = TcpStream::connect(server.address()).expect("it listens");
+        stream.write_all(request.as_bytes()).expect("connected");
+        drop(stream);
+        let asked = || server.log().matches("asks for synchronization").count();
+        wait_until("the replica", || asked() == number + 1);
+    }
+    wait_until("the end of all", || info(&mut server.connect(), "connected_slaves") == "0");
+}
+
+#[test]
+fn a_file_that_takes_no_sign_of_the_replica_is_no_reason_to_let_go_of_it() {
+    let primary = primary(&["--repl-diskless-sync", "no"]);
+    let mut connection = primary.connect();
+    ask(&mut connection, &["SET", "key", "value"]);
+    let replica = replica(Kind::Redis, &primary, &[]);
+    assert_same(&primary, &replica);
+    let slave = |connection: &mut Connection| info(connection, "slave0");
+    wait_until("a sign of life", || {
+        slave(&mut connection).contains("lag=0") || slave(&mut connection).contains("lag=1")
+    });
+    assert_eq!(["sync_full", "sync_partial_ok"].map(|name| info(&mut connection, name)), ["1", "0"]);
+    assert!(!primary.log().contains("Disconnecting timedout replica"), "{}", primary.log());
+}

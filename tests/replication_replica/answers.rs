@@ -1,0 +1,143 @@
+//! What a replica answers, beside a replica that is redis-server 7.0.
+
+use sleeve_tests::{Kind, Server};
+
+use super::{caught_up, follow, primary};
+use crate::persistence::{ask, wait_until};
+
+/// Plays the same lines to two replicas of one primary; what they answer is the same.
+struct Both {
+    ours: Server,
+    theirs: Server,
+}
+
+impl Both {
+    fn of(primary: &Server, arguments: &[&str]) -> Both {
+        let arguments = [&["--enable-debug-command", "yes"], arguments].concat();
+        let both = Both {
+            ours: Server::start_with(Kind::Sleeve, &arguments),
+            theirs: Server::start_with(Kind::Redis, &arguments),
+        };
+        for replica in [&both.ours, &both.theirs] {
+            follow(replica, primary);
+            caught_up(replica, primary);
+        }
+        both
+    }
+
+    fn play(&self, lines: &[&str]) {
+        let (mut ours, mut theirs) = (self.ours.connect(), self.theirs.connect());
+        for line in lines {
+            let words: Vec<String> = line.split(' ').map(|word| word.replace('_', " ")).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            assert_eq!(ask(&mut ours, &words), ask(&mut theirs, &words), "{line}");
+        }
+    }
+}
+
+const WRITES: &[&str] = &[
+    "SET a 1",
+    "GET a",
+    "MULTI",
+    "GET a",
+    "SET a 2",
+    "EXEC",
+    "MULTI",
+    "GET a",
+    "EXEC",
+    "PFCOUNT hll",
+    "PUBLISH news x",
+    "SORT list STORE other",
+    "SORT list",
+    "XREADGROUP GROUP g c STREAMS stream >",
+    "BLPOP list 1",
+    "GETEX a PERSIST",
+    "GETEX a",
+    "FLUSHALL",
+    "SPOP set",
+    "EVAL return_redis.call('get','a') 0",
+    "EVAL return_redis.call('set','a','1') 0",
+    "EVAL return_redis.pcall('set','a','1').err 0",
+    "EVAL #!lua\nreturn_1 0",
+    "EVAL #!lua_flags=no-writes\nreturn_redis.call('get','a') 0",
+    "EVAL_RO return_redis.call('get','a') 0",
+    "FCALL f 0",
+    "FUNCTION FLUSH",
+    "SCRIPT LOAD return_1",
+    "EXPIRE a 100",
+    "OBJECT ENCODING a",
+    "RESTORE b 0 x",
+    "DEL nothing",
+    "WAIT 0 0",
+];
+
+#[test]
+fn a_replica_refuses_writes_as_redis_does() {
+    let primary = primary(Kind::Redis);
+    crate::persistence::fill(&primary);
+    ask(&mut primary.connect(), &["SET", "a", "1"]);
+    let both = Both::of(&primary, &[]);
+    both.play(WRITES);
+    let port = primary.port().to_string();
+    both.play(&[
+        &format!("REPLICAOF 127.0.0.1 {port}"),
+        &format!("SLAVEOF 127.0.0.1 {port}"),
+        "REPLICAOF 127.0.0.1 x",
+        "REPLICAOF 127.0.0.1 65536",
+        "REPLICAOF NO",
+        "CONFIG GET replicaof",
+        "CONFIG SET replicaof no_one",
+        "CONFIG GET replica-read-only",
+        "CONFIG SET replica-read-only no",
+        "SET a 3",
+        "GET a",
+        "EVAL return_redis.call('set','a','4') 0",
+        "CONFIG SET replica-read-only yes",
+        "SET a 5",
+        "GET a",
+        "MULTI",
+        "REPLICAOF NO ONE",
+        "SET a 6",
+    ]);
+}
+
+#[test]
+fn a_replica_without_a_link_answers_as_redis_does() {
+    let mut primary = primary(Kind::Redis);
+    crate::persistence::fill(&primary);
+    let both = Both::of(&primary, &[]);
+    primary.kill();
+    for replica in [&both.ours, &both.theirs] {
+        wait_until("the link's end", || super::info(replica, "master_link_status") == "down");
+    }
+    both.play(&["GET string:0", "SET a 1", "PING"]);
+    both.play(&["CONFIG SET replica-serve-stale-data no"]);
+    both.play(&[
+        "GET string:0",
+        "SET a 1",
+        "PING",
+        "ECHO x",
+        "SELECT 1",
+        "MULTI",
+        "GET string:0",
+        "EXEC",
+        "MULTI",
+        "PING",
+        "EXEC",
+        "EVAL return_1 0",
+        "EVAL return_redis.call('get','a') 0",
+        "EVAL #!lua\nreturn_1 0",
+        "EVAL #!lua_flags=no-writes\nreturn_1 0",
+        "EVAL #!lua_flags=allow-stale,no-writes\nreturn_1 0",
+        "EVAL #!lua_flags=allow-stale,no-writes\nreturn_redis.call('get','a') 0",
+        "EVAL #!lua_flags=allow-stale,no-writes\nreturn_redis.call('echo','a') 0",
+        "PUBLISH news x",
+        "DBSIZE",
+        "CONFIG SET replica-serve-stale-data yes",
+        "GET string:0",
+        "DBSIZE",
+        "REPLICAOF NO ONE",
+        "SET a 1",
+        "GET a",
+    ]);
+}

@@ -1,0 +1,115 @@
+//! A primary that is none: what it says breaks nothing, is told in the log, and what there was is still there.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use sleeve_tests::{Kind, Server};
+
+use super::{caught_up, follow, info, primary, replica};
+use crate::persistence::{ask, digest, fill, wait_until};
+
+const ID: &str = "0123456789abcdef0123456789abcdef01234567";
+
+/// Answers whatever comes first with these bytes, after what greets a replica; and again whoever comes next.
+fn serve(listener: &TcpListener, answer: &[u8], rounds: usize) {
+    for _ in 0..rounds {
+        let (mut peer, _) = listener.accept().expect("a replica");
+        greet(&mut peer);
+        // Whoever does not like it may have gone amid it.
+        _ = peer.write_all(answer);
+        _ = peer.shutdown(std::net::Shutdown::Write);
+        _ = peer.read_to_end(&mut Vec::new());
+    }
+}
+
+/// Answers all that a replica says before the stream begins.
+fn greet(peer: &mut TcpStream) {
+    peer.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+    let (mut heard, mut bytes) = (Vec::new(), [0; 4_096]);
+    let mut answered = 0;
+    while !heard.windows(5).any(|word| word == b"PSYNC") {
+        let count = peer.read(&mut bytes).expect("a replica speaks");
+        assert_ne!(count, 0, "a replica speaks");
+        heard.extend_from_slice(&bytes[..count]);
+        let requests = heard.iter().filter(|byte| **byte == b'*').count();
+        let replies = (answered..requests).filter(|number| *number < 4);
+        let text: String = replies.map(|number| if number == 0 { "+PONG\r\n" } else { "+OK\r\n" }).collect();
+        answered = requests;
+        peer.write_all(text.as_bytes()).expect("a replica listens");
+    }
+}
+
+/// The dump of an empty server.
+fn empty_dump() -> Vec<u8> {
+    let server = Server::start(Kind::Redis);
+    ask(&mut server.connect(), &["SAVE"]);
+    std::fs::read(server.folder().join("dump.rdb")).expect("a dump")
+}
+
+#[test]
+fn what_no_primary_says_leaves_the_data_alone_and_is_told_in_the_log() {
+    let (good, replica) = (primary(Kind::Redis), replica(&[]));
+    fill(&good);
+    follow(&replica, &good);
+    caught_up(&replica, &good);
+    let held = digest(&replica);
+    let dump = empty_dump();
+    let mut damaged = dump.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 0xff;
+    let anew = format!("+FULLRESYNC {ID} 7\r\n");
+    let with = |head: String, dump: &[u8]| [head.as_bytes(), dump].concat();
+    let cases = [
+        (b"+WHATEVER\r\n".to_vec(), "no answer of a primary"),
+        (with(format!("{anew}$1000000000000\r\n"), b"REDIS0010"), "closed the connection"),
+        (with(format!("{anew}$9\r\n"), b"XXXXX0010"), "cannot be loaded"),
+        (with(format!("{anew}${}\r\n", damaged.len()), &damaged), "cannot be loaded"),
+        (with(format!("{anew}$40\r\n"), &dump[..40]), "cannot be loaded"),
+        (with(format!("{anew}*1\r\n"), b""), "no dump begins with"),
+    ];
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = listener.local_addr().expect("it is bound").port().to_string();
+    for (answer, reason) in cases {
+        std::thread::scope(|threads| {
+            threads.spawn(|| serve(&listener, &answer, 2));
+            ask(&mut replica.connect(), &["REPLICAOF", "127.0.0.1", &port]);
+            wait_until(reason, || replica.log().matches(reason).count() >= 2);
+            // Another task is one with a pause of its own.
+            ask(&mut replica.connect(), &["REPLICAOF", "127.0.0.1", "1"]);
+        });
+        assert_eq!(digest(&replica), held, "{reason}");
+        // So often it has to be there for the next case.
+        std::fs::write(replica.folder().join("server.log"), "").expect("a log");
+    }
+    follow(&replica, &good);
+    caught_up(&replica, &good);
+    assert_eq!(digest(&replica), held);
+}
+
+#[test]
+fn a_stream_that_cannot_be_applied_ends_the_link_and_all_data_is_asked_for() {
+    let dump = empty_dump();
+    for (stream, reason) in [
+        (&b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*1\r\n$7\r\nNOTHING\r\n"[..], "NOTHING"),
+        (b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*2\r\n$5\r\nRPUSH\r\n$1\r\na\r\n", "wrong number"),
+        (b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\nSET a 2\r\n", "no request"),
+        (b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*1\r\n$x\r\n", "Protocol error"),
+        (b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*1\r\n$4\r\nEXEC\r\n", "MULTI and EXEC"),
+    ] {
+        let replica = replica(&[]);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let port = listener.local_addr().expect("it is bound").port().to_string();
+        let head = format!("+FULLRESYNC {ID} 7\r\n${}\r\n", dump.len());
+        let answer = [head.as_bytes(), &dump, stream].concat();
+        std::thread::scope(|threads| {
+            threads.spawn(|| serve(&listener, &answer, 2));
+            ask(&mut replica.connect(), &["REPLICAOF", "127.0.0.1", &port]);
+            wait_until(reason, || replica.log().matches("All data will be asked for").count() >= 2);
+            ask(&mut replica.connect(), &["REPLICAOF", "NO", "ONE"]);
+        });
+        assert!(replica.log().contains(reason), "{reason}\n{}", replica.log());
+        assert_eq!(info(&replica, "master_repl_offset"), (7 + 27).to_string(), "what was good has counted");
+        assert_eq!(ask(&mut replica.connect(), &["GET", "a"]), "$1\r\n1\r\n");
+    }
+}
