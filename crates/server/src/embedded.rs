@@ -5,6 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::context::others::Nobody;
@@ -44,7 +45,20 @@ impl Engine {
 
     /// As [`Engine::connect`], at a time that the caller names; for those who go on with [`Local::exchange_at`].
     pub fn connect_at(self: &Arc<Self>, now: Instant, wake: impl Fn() + Send + Sync + 'static) -> Local {
-        let mailbox = Arc::new(Mailbox::bounded(wake));
+        self.connect_with_flag(now, Arc::default(), wake)
+    }
+
+    /// As [`Engine::connect_at`], with a flag that is set as long as something waits for [`Local::exchange`]. `wake` is called
+    /// once for all that waits, perhaps a moment later and by another thread; the flag is set before a command returns that
+    /// has something to say to this session, so whoever has executed one and then reads the flag finds it set, or what was
+    /// said already taken. It is cleared (with release) by an exchange before that passes on what it took.
+    pub fn connect_with_flag(
+        self: &Arc<Self>,
+        now: Instant,
+        has_mail: Arc<AtomicBool>,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> Local {
+        let mailbox = Arc::new(Mailbox::bounded(has_mail, wake));
         self.enter_mailbox(&mailbox);
         if self.failure().is_some() {
             mailbox.post(Letter::Stop);

@@ -1,6 +1,7 @@
 //! Sessions in the caller's own thread, at times that the tests name.
 
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
 use sleeve_server::engine::origin::Origin;
 use sleeve_server::host::clock::Instant;
@@ -52,6 +53,29 @@ fn a_killed_session_executes_nothing_more_and_nobody_sees_it() {
     assert_eq!(local.exchange(b"SET a 1\r\n", &mut replies), Err(Closed));
     assert_eq!((ask(&mut other, "EXISTS a").as_str(), replies.len()), (":0\r\n", 0));
     assert_eq!(engine.watches.len(), 0, "what is over watches nothing");
+}
+
+#[test]
+fn what_a_session_is_to_hear_is_flagged_before_whoever_caused_it_goes_on() {
+    let engine = engine();
+    let (mut first, second) = (engine.connect(|| {}), Mutex::new(engine.connect(|| {})));
+    let (has_mail, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+    let (flag, record) = (Arc::clone(&has_mail), Arc::clone(&seen));
+    // While the first write still wakes the listener, another one is executed to its end: it wakes nobody any more.
+    let wake = move || {
+        let before = flag.load(Ordering::Acquire);
+        let reply = ask(&mut second.lock().unwrap(), "SET b 2");
+        record.lock().unwrap().push((before, reply, flag.load(Ordering::Acquire)));
+    };
+    let mut listener = engine.connect_with_flag(Instant::now(), Arc::clone(&has_mail), wake);
+    ask(&mut listener, "HELLO 3\r\nCLIENT TRACKING ON\r\nGET a\r\nGET b");
+    assert!(!has_mail.load(Ordering::Acquire), "nothing was said yet");
+    assert_eq!(ask(&mut first, "SET a 1"), "+OK\r\n");
+    assert_eq!(*seen.lock().unwrap(), [(true, "+OK\r\n".to_owned(), true)]);
+    let mut heard = Vec::new();
+    listener.exchange(b"", &mut heard).expect("the session lives");
+    assert_eq!(String::from_utf8_lossy(&heard).matches("invalidate").count(), 2);
+    assert!(!has_mail.load(Ordering::Acquire), "all was taken");
 }
 
 #[test]

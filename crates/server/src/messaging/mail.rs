@@ -103,8 +103,9 @@ pub struct Accepted {
 /// One owner's letters.
 pub struct Mailbox {
     queue: Mutex<MailQueue>,
-    /// Whether letters lie in it, for its owner, who looks often and is woken when it looked a moment too early.
-    pub has_letters: AtomicBool,
+    /// Whether letters lie in it, for its owner, who looks often and is woken when it looked a moment too early. It is true
+    /// before anybody who has put one goes on; the owner may share it with those who look without the box.
+    pub has_letters: Arc<AtomicBool>,
     /// The owner reads seldom: what may wait for it is bounded.
     is_bounded: bool,
     /// A letter has said stop, whether or not it has been read.
@@ -134,7 +135,7 @@ impl Mailbox {
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
             queue: Mutex::default(),
-            has_letters: AtomicBool::new(false),
+            has_letters: Arc::default(),
             is_bounded: false,
             is_stopped: AtomicBool::new(false),
             arrival: Condvar::new(),
@@ -144,8 +145,8 @@ impl Mailbox {
 
     /// The same for an owner that may not look for long: one client, which is closed when too many bytes of published
     /// messages wait for it.
-    pub fn bounded(wake: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { is_bounded: true, ..Self::new(wake) }
+    pub fn bounded(has_letters: Arc<AtomicBool>, wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { is_bounded: true, has_letters, ..Self::new(wake) }
     }
 
     /// Whether the owner has been told to stop, for those who run something for it while it cannot read.
@@ -169,7 +170,7 @@ impl Mailbox {
 
     fn add(&self, queue: &mut MailQueue, letter: Letter) {
         queue.letters.push(letter);
-        self.has_letters.store(true, Ordering::Relaxed);
+        self.has_letters.store(true, Ordering::Release);
     }
 
     fn wake_unless_woken(&self, mut queue: MutexGuard<'_, MailQueue>) {
@@ -228,7 +229,7 @@ impl Mailbox {
     /// Takes all letters, oldest first.
     pub fn collect(&self) -> Vec<Letter> {
         let mut queue = self.queue.lock();
-        self.has_letters.store(false, Ordering::Relaxed);
+        self.has_letters.store(false, Ordering::Release);
         std::mem::take(&mut *queue).letters
     }
 }

@@ -3,6 +3,7 @@
 //! Sessions are opened here and exchange bytes here, so that all of one engine see the same time. Any thread.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -56,10 +57,12 @@ impl EngineClock {
 
     /// Opens a session.
     pub(crate) fn connect(&self, engine: &Arc<Engine>, wake: impl Fn() + Send + Sync + 'static) -> Local {
-        match &self.0 {
-            None => engine.connect(wake),
-            Some(_) => engine.connect_at(self.now(), wake),
-        }
+        engine.connect_at(self.now(), wake)
+    }
+
+    /// Opens a session with a flag that is set as long as it has something to say.
+    pub(crate) fn connect_with_flag(&self, engine: &Arc<Engine>, has_mail: Arc<AtomicBool>) -> Local {
+        engine.connect_with_flag(self.now(), has_mail, || ())
     }
 
     /// Exchanges requests for replies, without waiting.

@@ -1,11 +1,11 @@
 //! How the cache is kept true over an engine in this process: a session of its own that listens.
 //!
-//! It reads what is missing, in the caller's thread, and the engine calls when it has something to say: before a write returns
-//! that has changed a key. Whoever looks for a reply first looks whether it has called, and then has the session say what it
+//! It reads what is missing, in the caller's thread, and the engine sets a flag when it has something to say: before a write
+//! returns that has changed a key. Whoever looks for a reply first looks at the flag, and then has the session say what it
 //! knows. So a read that begins when a write is over never finds what was there before it, whoever wrote.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use sleeve_server::{Engine, Local};
@@ -21,17 +21,15 @@ use crate::route::embedded::clock::EngineClock;
 /// Speaks RESP3, which has messages.
 const HELLO: &[u8] = b"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n";
 
-/// Somebody hears what the engine says: it may have been taken out of the box, so that no more is called for it, and not be
-/// heeded yet. Whoever looks meanwhile waits for that.
-const HEARING: u64 = u64::MAX;
-
 /// A session of an embedded engine that reads for the cache and hears what changes.
 pub(super) struct Listening {
     engine: Arc<Engine>,
     clock: EngineClock,
-    /// How often the engine has called, and how often it had when it was last heard to the end; [`HEARING`] meanwhile.
-    calls: Arc<AtomicU64>,
-    heard: AtomicU64,
+    /// The engine has something to say.
+    has_mail: Arc<AtomicBool>,
+    /// Somebody hears what it says: it may be taken already, so that the flag is down, and not be heeded yet. Whoever looks
+    /// meanwhile waits for that. It is up before the flag goes down, so it is read after the flag.
+    is_hearing: AtomicBool,
     session: Mutex<Option<Session>>,
 }
 
@@ -48,13 +46,13 @@ struct Lost;
 impl Listening {
     pub(super) fn new((engine, clock): (&Arc<Engine>, &EngineClock)) -> Self {
         let (engine, clock) = (Arc::clone(engine), clock.clone());
-        Self { engine, clock, calls: Arc::default(), heard: AtomicU64::new(0), session: Mutex::new(None) }
+        Self { engine, clock, has_mail: Arc::default(), is_hearing: AtomicBool::new(false), session: Mutex::new(None) }
     }
 
     /// Takes in what has changed, if anything has.
     #[inline]
     pub(super) fn hear(&self, tracking: &Tracking) {
-        if self.calls.load(Ordering::Acquire) != self.heard.load(Ordering::Acquire) {
+        if self.has_mail.load(Ordering::Acquire) || self.is_hearing.load(Ordering::Acquire) {
             self.hear_now(tracking);
         }
     }
@@ -106,9 +104,8 @@ impl Listening {
 
     /// Opens a session that is told of changes.
     fn open(&self, tracking: &Tracking) -> Option<Session> {
-        let calls = Arc::clone(&self.calls);
         let clock = self.clock.clone();
-        let local = clock.connect(&self.engine, move || _ = calls.fetch_add(1, Ordering::AcqRel));
+        let local = clock.connect_with_flag(&self.engine, Arc::clone(&self.has_mail));
         let mut session = Some(Session { local, clock, database: 0, received: Vec::new() });
         let replies = self.exchange(&mut session, tracking, &[HELLO, tracking.request()].concat())?;
         tracking.asked(replies.get(1)?);
@@ -118,13 +115,12 @@ impl Listening {
     /// Exchanges requests for replies; messages that come are heard.
     fn exchange(&self, session: &mut Option<Session>, tracking: &Tracking, requests: &[u8]) -> Option<Vec<Vec<u8>>> {
         let open = session.as_mut()?;
-        self.heard.store(HEARING, Ordering::Release);
-        let calls = self.calls.load(Ordering::Acquire);
+        self.is_hearing.store(true, Ordering::Release);
         let replies = open.exchange(tracking, requests);
         if replies.is_err() {
             self.lose(session, tracking);
         }
-        self.heard.store(calls, Ordering::Release);
+        self.is_hearing.store(false, Ordering::Release);
         replies.ok()
     }
 
