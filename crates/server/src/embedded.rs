@@ -261,7 +261,7 @@ impl Local {
         if now_ms >= self.next_tick_ms {
             self.scratch.engine.sample(self.scratch.now);
             self.scratch.engine.follow_file_rules(self.scratch.now);
-            let next_in_ms = self.expiry.step(self.scratch.at_hand());
+            let next_in_ms = self.expiry.step(self.scratch.thread_context());
             self.next_tick_ms = now_ms + next_in_ms;
         }
     }

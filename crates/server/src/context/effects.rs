@@ -164,7 +164,7 @@ mod tests {
         let mut state =
             State::new(engine.clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0), engine.acl.default_user());
         let mut pending = Pending::default();
-        let mut cx = Cx::new(scratch.at_hand(), &mut state, &mut output, &mut pending, |_, _| ());
+        let mut cx = Cx::new(scratch.thread_context(), &mut state, &mut output, &mut pending, |_, _| ());
         cx.locks.recorder.begin_transaction();
         cx.record(&[b"DEL", b"first"]);
         let mut reader = engine.journal.subscribe();

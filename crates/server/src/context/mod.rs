@@ -29,7 +29,7 @@ use sleeve_wire::reply::Writer;
 
 use crate::config::Opt;
 use crate::engine::Engine;
-use crate::engine::journal::{Recorder, Spare};
+use crate::engine::journal::{BatchBuffer, Recorder};
 use crate::engine::keyspace::key_clock;
 use crate::engine::keyspace::locks::Locks;
 use crate::host::clock::{Clock, Instant};
@@ -46,7 +46,7 @@ use session_state::State;
 
 /// What whoever runs a command has at hand: the engine, and what is the running thread's own.
 #[derive(Clone, Copy)]
-pub struct AtHand<'a> {
+pub struct ThreadContext<'a> {
     /// The engine.
     pub engine: &'a Engine,
     /// The thread's counters.
@@ -58,7 +58,7 @@ pub struct AtHand<'a> {
     /// What tells how late it has become since then.
     pub clock: Clock,
     /// Where effects are put into words.
-    pub spare: &'a Spare,
+    pub batch_buffer: &'a BatchBuffer,
 }
 
 /// The view that one batch of commands has of the engine, its client and its reply.
@@ -105,24 +105,24 @@ pub struct Cx<'a> {
     pub(crate) is_message: bool,
 }
 
-impl<'a> AtHand<'a> {
+impl<'a> ThreadContext<'a> {
     /// The way into the journal.
     #[inline]
     pub fn recorder(&self) -> Recorder<'a> {
-        Recorder::new(&self.engine.journal, &self.engine.offsets, self.spare)
+        Recorder::new(&self.engine.journal, &self.engine.offsets, self.batch_buffer)
     }
 }
 
 impl<'a> Cx<'a> {
     /// The view of one batch.
     pub fn new(
-        at_hand: AtHand<'a>,
+        thread_context: ThreadContext<'a>,
         state: &'a mut State,
         out: &'a mut Output,
         pending: &'a mut Pending,
         call: fn(&mut Cx<'_>, Request<'_>),
     ) -> Self {
-        let AtHand { engine, counters, dice, now, clock, .. } = at_hand;
+        let ThreadContext { engine, counters, dice, now, clock, .. } = thread_context;
         let due_ms = due_ms(now, state);
         debug_assert!(pending.wakeups.own.is_empty() && pending.wakeups.invalid.is_empty(), "meant for another client");
         Self {
@@ -134,7 +134,7 @@ impl<'a> Cx<'a> {
             due_ms,
             clock,
             dice,
-            locks: Locks::new(&engine.store, &engine.all_or_each, at_hand.recorder()),
+            locks: Locks::new(&engine.store, &engine.all_or_each, thread_context.recorder()),
             call,
             others: None,
             timed: None,

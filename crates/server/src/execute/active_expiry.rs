@@ -12,7 +12,7 @@ use sleeve_store::{ExpireReport, Garbage};
 
 use super::serve_blocked;
 use crate::config::Opt;
-use crate::context::AtHand;
+use crate::context::ThreadContext;
 use crate::context::field_expiry;
 use crate::context::key_change;
 use crate::context::key_change::{Cause, Pending, Source};
@@ -62,8 +62,8 @@ impl Expiry {
     }
 
     /// Takes one slice; returns in how many milliseconds the next is due.
-    pub fn step(&mut self, at_hand: AtHand<'_>) -> u64 {
-        let AtHand { engine, now, clock, .. } = at_hand;
+    pub fn step(&mut self, thread_context: ThreadContext<'_>) -> u64 {
+        let ThreadContext { engine, now, clock, .. } = thread_context;
         let round_ms = 1_000 / u64::from(engine.rounds_a_second());
         if !engine.debug.active_expire.load(Ordering::Relaxed) {
             return round_ms;
@@ -77,11 +77,11 @@ impl Expiry {
             // A script may have all shards for long, and who is served below would wait for them.
             let Some(_turn) = engine.all_or_each.try_read() else { break };
             let mut marked = VecDeque::new();
-            let Some((step, fields_left)) = self.step_shard(at_hand, &mut marked) else {
+            let Some((step, fields_left)) = self.step_shard(thread_context, &mut marked) else {
                 return round_ms;
             };
             if !marked.is_empty() {
-                serve_blocked::gone(at_hand, execute::call, marked);
+                serve_blocked::gone(thread_context, execute::call, marked);
             }
             report.add(step);
             are_fields_left = fields_left;
@@ -90,12 +90,12 @@ impl Expiry {
                 self.advance(engine);
             }
             if clock.nanoseconds_after(now) >= ends_ns {
-                at_hand.counters.expiry_capped.add(1);
+                thread_context.counters.expiry_capped.add(1);
                 break;
             }
         }
         let took_us = (clock.nanoseconds_after(now) - began_ns) / 1_000;
-        at_hand.counters.expiry_us.add(took_us);
+        thread_context.counters.expiry_us.add(took_us);
         engine.rates.note_stale(report.expired, report.sampled);
         let slow_ms = engine.config.number(Opt::LatencyMonitorThreshold) as u64;
         if slow_ms > 0 && took_us / 1_000 >= slow_ms {
@@ -108,8 +108,12 @@ impl Expiry {
 
     /// Removes the keys that are due from a few buckets, and the fields that are from a few hashes: what it did about keys,
     /// and whether more fields are due. `marked` gets the keys that somebody waits for. None when nothing may go now.
-    fn step_shard(&self, at_hand: AtHand<'_>, marked: &mut VecDeque<DatabaseKey>) -> Option<(ExpireReport, bool)> {
-        let AtHand { engine, counters, now, .. } = at_hand;
+    fn step_shard(
+        &self,
+        thread_context: ThreadContext<'_>,
+        marked: &mut VecDeque<DatabaseKey>,
+    ) -> Option<(ExpireReport, bool)> {
+        let ThreadContext { engine, counters, now, .. } = thread_context;
         let nothing = (ExpireReport { wrapped: true, ..ExpireReport::default() }, false);
         if self.shard >= engine.store.shards() {
             return Some(nothing);
@@ -121,7 +125,7 @@ impl Expiry {
         if !key_change::may_vanish(engine, now) {
             return None;
         }
-        let (mut pending, mut recorder, mut large) = (Pending::default(), at_hand.recorder(), Vec::new());
+        let (mut pending, mut recorder, mut large) = (Pending::default(), thread_context.recorder(), Vec::new());
         // What takes long to free is freed when nobody waits for the shard.
         let mut free = |garbage: Garbage| {
             if garbage.bytes() >= LARGE_BYTES_MIN {
@@ -180,10 +184,10 @@ mod tests {
         let scratch = Scratch::new(&engine, Instant { wall_us: 1_000_000, monotonic_us: 0 });
         // The slice has begun, and asks again for each shard.
         engine.pause.begin(PauseScope::Writes, 1_000);
-        assert!(expiry.step_shard(scratch.at_hand(), &mut VecDeque::new()).is_none());
+        assert!(expiry.step_shard(scratch.thread_context(), &mut VecDeque::new()).is_none());
         assert_eq!(engine.store.len(0), 1, "nothing changes during a pause");
         engine.pause.end();
-        let step = expiry.step_shard(scratch.at_hand(), &mut VecDeque::new());
+        let step = expiry.step_shard(scratch.thread_context(), &mut VecDeque::new());
         assert_eq!(step.map(|(report, _)| report.expired), Some(1));
         assert_eq!((engine.store.len(0), scratch.counters.expired.get()), (0, 1));
     }
@@ -207,7 +211,7 @@ mod tests {
             entry.set_deadline(Some(1_000));
         }
         let scratch = Scratch::new(&engine, Instant { wall_us: 5_000_000, monotonic_us: 0 });
-        Expiry::new(shard, 1).step_shard(scratch.at_hand(), &mut VecDeque::new()).expect("nothing hinders it");
+        Expiry::new(shard, 1).step_shard(scratch.thread_context(), &mut VecDeque::new()).expect("nothing hinders it");
         // A file is written in a form that holds fields with deadlines if the shard still names such a hash.
         assert!(matches!(engine.store.lock(shard).find(0, key, 0), Find::Missing));
         assert_eq!(scratch.counters.expired.get(), 1);

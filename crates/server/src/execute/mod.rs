@@ -21,7 +21,7 @@ use crate::context::key_change::Pending;
 use crate::context::lookahead::Found;
 use crate::context::others::Others;
 use crate::context::session_state::{Replies, State};
-use crate::context::{AtHand, Cx};
+use crate::context::{Cx, ThreadContext};
 use crate::host::log;
 use crate::request::error;
 use crate::request::error::Error;
@@ -31,9 +31,9 @@ use scratch::Scratch;
 /// Runs the requests of the batch, which lie in `buffer`, and appends their replies to its output. Returns how many
 /// were run: fewer than all when the peer is to be closed, when it waits for a key, or when a pause holds the next one.
 pub fn batch(state: &mut State, scratch: &mut Scratch, buffer: &[u8], others: &mut dyn Others) -> usize {
-    let Scratch { engine, counters, dice, now, clock, spare, batch, lookahead, output, pending } = scratch;
-    let at_hand = AtHand { engine, counters, dice, now: *now, clock: *clock, spare };
-    let mut cx = Cx::new(at_hand, state, output, pending, call);
+    let Scratch { engine, counters, dice, now, clock, batch_buffer, batch, lookahead, output, pending } = scratch;
+    let thread_context = ThreadContext { engine, counters, dice, now: *now, clock: *clock, batch_buffer };
+    let mut cx = Cx::new(thread_context, state, output, pending, call);
     cx.others = Some(others);
     let mut run = 0;
     'groups: while run < batch.len() {

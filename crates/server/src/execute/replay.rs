@@ -25,10 +25,10 @@ use crate::commands::transaction;
 use crate::context::key_change::Pending;
 use crate::context::lookahead::{Found, Lookahead};
 use crate::context::session_state::{State, Transaction};
-use crate::context::{AtHand, Cx};
+use crate::context::{Cx, ThreadContext};
 use crate::engine::Engine;
 use crate::engine::clients::client_info::NewClient;
-use crate::engine::journal::Spare;
+use crate::engine::journal::BatchBuffer;
 use crate::engine::readiness::Hindrance;
 use crate::host::clock::{Clock, Instant};
 use crate::host::dice::Dice;
@@ -56,7 +56,7 @@ pub struct Replay {
     /// Nobody asks what a log has done, so that is shown nowhere; what a primary sends is.
     counters: Arc<Counters>,
     dice: Dice,
-    spare: Spare,
+    batch_buffer: BatchBuffer,
     /// Behind the last whole request.
     offset: u64,
     /// Where the MULTI stands that has not ended, and the requests behind it.
@@ -132,7 +132,7 @@ impl Replay {
             output: Output::default(),
             counters,
             dice: engine.dice(),
-            spare: Spare::default(),
+            batch_buffer: BatchBuffer::default(),
             offset,
             open: None,
             is_copying,
@@ -198,10 +198,11 @@ impl Replay {
     }
 
     fn apply_batch(&mut self, batch: &Batch, bytes: &[u8], now: Instant) -> Result<(), Refused> {
-        let Self { engine, state, lookahead, output, counters, dice, spare, offset, open, is_copying, .. } = self;
-        let at_hand = AtHand { engine, counters, dice, now, clock: Clock::Machine, spare };
+        let Self { engine, state, lookahead, output, counters, dice, batch_buffer, offset, open, is_copying, .. } =
+            self;
+        let thread_context = ThreadContext { engine, counters, dice, now, clock: Clock::Machine, batch_buffer };
         let mut pending = Pending::default();
-        let mut cx = Cx::new(at_hand, state, output, &mut pending, call);
+        let mut cx = Cx::new(thread_context, state, output, &mut pending, call);
         cx.recorder().mute();
         let mut applying = Applying { open, is_copying: *is_copying, is_asked: &mut self.is_asked };
         let (mut next, mut copied) = (0, 0);

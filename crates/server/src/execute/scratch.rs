@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use sleeve_wire::request::Batch;
 
-use crate::context::AtHand;
+use crate::context::ThreadContext;
 use crate::context::key_change::Pending;
 use crate::context::lookahead::Lookahead;
 use crate::engine::Engine;
-use crate::engine::journal::Spare;
+use crate::engine::journal::BatchBuffer;
 use crate::host::clock::{Clock, Instant};
 use crate::host::dice::Dice;
 use crate::observe::stats::Counters;
@@ -35,7 +35,7 @@ pub struct Scratch {
     /// What was found out about them ahead.
     pub lookahead: Lookahead,
     /// Where their effects are put into words.
-    pub spare: Spare,
+    pub batch_buffer: BatchBuffer,
     /// What they are answered.
     pub output: Output,
     /// What their changes leave to be done.
@@ -53,7 +53,7 @@ impl Scratch {
             dice: engine.dice(),
             batch: Batch::new(),
             lookahead: Lookahead::default(),
-            spare: Spare::default(),
+            batch_buffer: BatchBuffer::default(),
             output: Output::default(),
             pending: Pending::default(),
         }
@@ -63,9 +63,9 @@ impl Scratch {
 impl Scratch {
     /// What commands get of it.
     #[inline]
-    pub fn at_hand(&self) -> AtHand<'_> {
-        let Self { engine, counters, dice, now, clock, spare, .. } = self;
-        AtHand { engine, counters, dice, now: *now, clock: *clock, spare }
+    pub fn thread_context(&self) -> ThreadContext<'_> {
+        let Self { engine, counters, dice, now, clock, batch_buffer, .. } = self;
+        ThreadContext { engine, counters, dice, now: *now, clock: *clock, batch_buffer }
     }
 }
 

@@ -17,7 +17,7 @@ use sleeve_wire::commands::Row;
 use crate::context::key_change::Pending;
 use crate::context::permission;
 use crate::context::session_state::State;
-use crate::context::{AtHand, Cx};
+use crate::context::{Cx, ThreadContext};
 use crate::engine::clients::blocking::{Block, DatabaseKey, NewWaiter, Waiter};
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::request::output::{Mark, Output};
@@ -33,14 +33,14 @@ pub fn marked(cx: &mut Cx<'_>) {
 }
 
 /// Serves keys that no command has changed: their time has come, or they were evicted. No shard is locked.
-pub fn gone(at_hand: AtHand<'_>, call: fn(&mut Cx<'_>, Request<'_>), places: VecDeque<DatabaseKey>) {
-    let engine = at_hand.engine;
+pub fn gone(thread_context: ThreadContext<'_>, call: fn(&mut Cx<'_>, Request<'_>), places: VecDeque<DatabaseKey>) {
+    let engine = thread_context.engine;
     let Some((first, _)) = places.iter().find_map(|key| engine.blocking.next(key, 0, None)) else {
         return places.iter().for_each(|key| engine.blocking.unmark(key));
     };
     let (mut state, mut out) = (State::stand_in(&first), Output::default());
     let mut pending = Pending { marked: places, ..Pending::default() };
-    let mut cx = Cx::new(at_hand, &mut state, &mut out, &mut pending, call);
+    let mut cx = Cx::new(thread_context, &mut state, &mut out, &mut pending, call);
     marked(&mut cx);
     cx.settle_time();
     cx.post_letters(None);

@@ -17,7 +17,7 @@ impl Worker {
         engine.sample(now);
         engine.follow_file_rules(now);
         engine.tend_replicas(now);
-        let expiry_in_ms = self.expiry.step(scratch.at_hand());
+        let expiry_in_ms = self.expiry.step(scratch.thread_context());
         self.next_tick_ms = now.monotonic_ms() + expiry_in_ms.min(period_ms);
         if engine.pause.is_begun() {
             if engine.pause.held(now.monotonic_ms()).is_none() {

@@ -18,7 +18,7 @@ use crate::engine::Engine;
 use crate::engine::clients::watch::Presence;
 use crate::engine::durability::loading::{Again, NotLoaded, WhenLoaded};
 use crate::engine::durability::snapshots::{Purpose, WhenDone};
-use crate::engine::journal::{Recorder, Spare};
+use crate::engine::journal::{BatchBuffer, Recorder};
 use crate::engine::keyspace::locks::Locks;
 use crate::engine::readiness::Hindrance;
 use crate::engine::scripts::Libraries;
@@ -67,8 +67,8 @@ impl Engine {
     pub(super) fn begin_loading(&self) {
         loop {
             self.durability.snapshots.wait_until_over();
-            let spare = Spare::default();
-            let locks = self.lock_all(&spare);
+            let batch_buffer = BatchBuffer::default();
+            let locks = self.lock_all(&batch_buffer);
             self.readiness.set(Hindrance::Loading, true);
             self.is_replaying.store(true, Ordering::Relaxed);
             // One that was to begin when the locks come free would begin with half of what is loaded.
@@ -82,8 +82,8 @@ impl Engine {
         }
     }
 
-    pub(super) fn lock_all<'s>(&'s self, spare: &'s Spare) -> Locks<'s> {
-        let recorder = Recorder::new(&self.journal, &self.offsets, spare);
+    pub(super) fn lock_all<'s>(&'s self, batch_buffer: &'s BatchBuffer) -> Locks<'s> {
+        let recorder = Recorder::new(&self.journal, &self.offsets, batch_buffer);
         let mut locks = Locks::new(&self.store, &self.all_or_each, recorder);
         _ = locks.take_all_unless(|| false);
         locks
@@ -134,8 +134,8 @@ impl Engine {
     }
 
     fn change_places(&self, other: &Store) {
-        let spare = Spare::default();
-        let mut locks = self.lock_all(&spare);
+        let batch_buffer = BatchBuffer::default();
+        let mut locks = self.lock_all(&batch_buffer);
         locks.exchange(other);
         locks.weigh(&self.estimate);
     }
@@ -209,8 +209,8 @@ impl Engine {
     pub(super) fn tell_of_all(self: &Arc<Self>, before: &Store) {
         let now_ms = Instant::now().wall_ms();
         let databases = 0..self.store.databases() as u32;
-        let (mut pending, spare) = (Pending::default(), Spare::default());
-        let mut locks = self.lock_all(&spare);
+        let (mut pending, batch_buffer) = (Pending::default(), BatchBuffer::default());
+        let mut locks = self.lock_all(&batch_buffer);
         key_change::tell_all((self, None, &mut pending), Turnover::Replaced, databases, |database, name| {
             let key = self.store.key(name);
             let presence = |shard: &Shard| Presence::of(shard.find(database as usize, key, now_ms));
@@ -219,7 +219,7 @@ impl Engine {
         drop(locks);
         self.tracking.broadcast(&mut pending.wakeups);
         pending.wakeups.ring(None);
-        serve_blocked::gone(Scratch::new(self, Instant::now()).at_hand(), execute::call, pending.marked);
+        serve_blocked::gone(Scratch::new(self, Instant::now()).thread_context(), execute::call, pending.marked);
     }
 
     /// What follows from other data: it is not what the log says, and it is what was loaded.

@@ -12,7 +12,7 @@ use super::rdb::Origin;
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
-use crate::engine::journal::Spare;
+use crate::engine::journal::BatchBuffer;
 use crate::engine::persistence::save;
 use crate::engine::replication::Id;
 use crate::execute::replay::Replay;
@@ -61,8 +61,8 @@ impl Engine {
         match loaded {
             Ok(end) => {
                 let database = end.stream_database.unwrap_or(0);
-                let spare = Spare::default();
-                let locks = self.lock_all(&spare);
+                let batch_buffer = BatchBuffer::default();
+                let locks = self.lock_all(&batch_buffer);
                 self.replication.ids.renew(id);
                 self.offsets.forget();
                 self.journal.begin_copy(offset, database);

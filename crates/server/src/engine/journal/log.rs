@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::batch::{Batch, write_select};
 use super::chunks::{Chunk, Chunks};
-use super::stage::{Stage, write_select};
 use crate::messaging::mail::{Letter, Mailbox};
 
 /// The log of effects; one an engine.
@@ -253,10 +253,10 @@ impl Journal {
         kept.chunks.end()
     }
 
-    /// Appends the pieces of a stage, if anybody reads, and empties it; the offset behind them. The caller holds the lock of
+    /// Appends the pieces of a batch, if anybody reads, and empties it; the offset behind them. The caller holds the lock of
     /// every shard that they changed, and calls [`Journal::ring`] when it has given them back.
-    pub fn append(&self, stage: &mut Stage) -> u64 {
-        let Some(pieces) = stage.take() else { return self.end() };
+    pub fn append(&self, batch: &mut Batch) -> u64 {
+        let Some(pieces) = batch.take() else { return self.end() };
         let mut freed = Vec::new();
         let mut kept = self.kept.lock();
         // Of a copy each byte counts, read or not.

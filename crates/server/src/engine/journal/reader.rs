@@ -167,14 +167,14 @@ impl Slices {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::journal::Stage;
+    use crate::engine::journal::Batch;
 
     fn append(journal: &Journal, database: u32, effect: &[&str]) -> u64 {
-        let mut stage = Stage::default();
-        let mut words = stage.effect(database, effect.len());
+        let mut batch = Batch::default();
+        let mut words = batch.effect(database, effect.len());
         effect.iter().for_each(|word| words.bulk(word.as_bytes()));
-        stage.seal();
-        let end = journal.append(&mut stage);
+        batch.seal();
+        let end = journal.append(&mut batch);
         journal.ring();
         end
     }

@@ -2,26 +2,26 @@
 //!
 //! It also knows up to which offset the journal must be written for all that its thread has seen to be safe
 //! ([`Recorder::shown_offset`]): whoever gives back a shard has seen the last piece about it. While nobody reads the journal,
-//! giving back costs two loads. Lives as long as a batch; one thread.
+//! giving back costs two loads. Lives while its thread executes the requests that came together; one thread.
 
 use std::cell::Cell;
 
 use sleeve_wire::reply::Writer;
 
+use super::batch::Batch;
 use super::log::Journal;
 use super::offsets::ShardOffsets;
-use super::stage::Stage;
 
-/// From so many bytes on pieces are not kept for the end of the batch.
-const STAGED_BYTES: usize = 64 << 10;
+/// From so many bytes on a batch is appended although locks are still held.
+const BATCH_BYTES_MAX: usize = 64 << 10;
 
-/// Room for effects that a thread uses again and again.
+/// The memory of a thread's batches, used again and again.
 #[derive(Default)]
-pub struct Spare(Cell<Vec<u8>>);
+pub struct BatchBuffer(Cell<Vec<u8>>);
 
-impl std::fmt::Debug for Spare {
+impl std::fmt::Debug for BatchBuffer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Spare")
+        f.write_str("BatchBuffer")
     }
 }
 
@@ -30,8 +30,8 @@ impl std::fmt::Debug for Spare {
 pub struct Recorder<'s> {
     journal: &'s Journal,
     offsets: &'s ShardOffsets,
-    spare: &'s Spare,
-    stage: Stage,
+    batch_buffer: &'s BatchBuffer,
+    batch: Batch,
     /// Whether the effects of the transaction or script that runs are wanted; none while none runs.
     transaction: Option<bool>,
     /// Nothing is wanted, whatever runs.
@@ -44,14 +44,14 @@ pub struct Recorder<'s> {
 }
 
 impl<'s> Recorder<'s> {
-    /// The way of one batch.
-    pub fn new(journal: &'s Journal, offsets: &'s ShardOffsets, spare: &'s Spare) -> Self {
-        let stage = Stage::default();
+    /// An empty one.
+    pub fn new(journal: &'s Journal, offsets: &'s ShardOffsets, batch_buffer: &'s BatchBuffer) -> Self {
+        let batch = Batch::default();
         Self {
             journal,
             offsets,
-            spare,
-            stage,
+            batch_buffer,
+            batch,
             transaction: None,
             is_mute: false,
             appended_offset: 0,
@@ -70,14 +70,14 @@ impl<'s> Recorder<'s> {
     #[inline]
     pub fn effect(&mut self, database: u32, words: usize) -> Writer<'_> {
         self.make_room();
-        self.stage.effect(database, words)
+        self.batch.effect(database, words)
     }
 
     /// Adds an effect on `database` that is in the journal's form already. Effects are wanted.
     #[inline]
     pub fn verbatim(&mut self, database: u32, request: &[u8]) {
         self.make_room();
-        self.stage.verbatim(database, request);
+        self.batch.verbatim(database, request);
     }
 
     /// Whether what is for replicas alone is wanted.
@@ -89,24 +89,24 @@ impl<'s> Recorder<'s> {
     /// Adds a request for replicas alone, in the journal's form. It is wanted.
     pub fn for_replicas(&mut self, request: &[u8]) {
         self.make_room();
-        self.stage.for_replicas(request);
+        self.batch.for_replicas(request);
     }
 
     /// Adds a part of another server's journal, which has been applied under the locks that are held. Nothing else is recorded:
     /// [`Recorder::mute`] was called before. What no log needs is for replicas alone.
     pub fn foreign(&mut self, database: u32, bytes: &[u8], is_for_replicas: bool) {
         self.make_room();
-        self.stage.foreign(database, bytes, is_for_replicas);
+        self.batch.foreign(database, bytes, is_for_replicas);
         self.pieces += 1;
-        if self.stage.len() >= STAGED_BYTES {
-            self.appended_offset = self.journal.append(&mut self.stage);
+        if self.batch.len() >= BATCH_BYTES_MAX {
+            self.appended_offset = self.journal.append(&mut self.batch);
         }
     }
 
     #[inline]
     fn make_room(&mut self) {
-        if self.stage.capacity() == 0 {
-            self.stage.set_room(self.spare.0.take());
+        if self.batch.capacity() == 0 {
+            self.batch.set_room(self.batch_buffer.0.take());
         }
     }
 
@@ -125,7 +125,7 @@ impl<'s> Recorder<'s> {
 
     /// Forgets what the transaction that runs has recorded.
     pub fn drop_piece(&mut self) {
-        self.stage.drop_open();
+        self.batch.drop_open();
     }
 
     /// Records nothing from now on: what runs stands in a log already.
@@ -137,7 +137,7 @@ impl<'s> Recorder<'s> {
     /// Ends a piece: that of a command, if it is not part of a transaction.
     #[inline]
     pub fn end_piece(&mut self) {
-        if self.stage.is_open() && self.transaction.is_none() {
+        if self.batch.is_open() && self.transaction.is_none() {
             self.seal();
         }
     }
@@ -145,28 +145,28 @@ impl<'s> Recorder<'s> {
     #[inline(never)]
     fn seal(&mut self) {
         self.pieces += 1;
-        self.stage.seal();
-        if self.stage.len() >= STAGED_BYTES {
-            self.appended_offset = self.journal.append(&mut self.stage);
+        self.batch.seal();
+        if self.batch.len() >= BATCH_BYTES_MAX {
+            self.appended_offset = self.journal.append(&mut self.batch);
         }
     }
 
     /// Whether [`Recorder::settle`] is to be called before locks are given back.
     #[inline]
     pub fn is_due(&self) -> bool {
-        self.journal.is_read() || !self.stage.is_empty()
+        self.journal.is_read() || !self.batch.is_empty()
     }
 
     /// Appends what was recorded under the locks of these shards, which are all that are held and are about to be given
     /// back. [`Recorder::ring`] is called behind that.
     pub fn settle(&mut self, shards: impl Iterator<Item = usize>) {
         if std::thread::panicking() {
-            self.stage.drop_open();
-        } else if self.stage.is_open() {
-            self.stage.seal();
+            self.batch.drop_open();
+        } else if self.batch.is_open() {
+            self.batch.seal();
         }
-        if !self.stage.is_empty() {
-            self.appended_offset = self.journal.append(&mut self.stage);
+        if !self.batch.is_empty() {
+            self.appended_offset = self.journal.append(&mut self.batch);
         }
         self.shown_offset = self.shown_offset.max(self.appended_offset);
         for shard in shards {
@@ -207,10 +207,10 @@ impl<'s> Recorder<'s> {
 
 impl Drop for Recorder<'_> {
     fn drop(&mut self) {
-        let mut room = std::mem::take(&mut self.stage).into_room();
+        let mut room = std::mem::take(&mut self.batch).into_room();
         room.clear();
-        if (1..=2 * STAGED_BYTES).contains(&room.capacity()) {
-            self.spare.0.set(room);
+        if (1..=2 * BATCH_BYTES_MAX).contains(&room.capacity()) {
+            self.batch_buffer.0.set(room);
         }
     }
 }

@@ -340,7 +340,7 @@ mod tests {
     use super::*;
     use crate::config::{Config, Opt};
     use crate::engine::Engine;
-    use crate::engine::journal::{Reader, Spare};
+    use crate::engine::journal::{BatchBuffer, Reader};
 
     fn engine() -> Arc<Engine> {
         let config = Config::default();
@@ -348,8 +348,8 @@ mod tests {
         Engine::new(config)
     }
 
-    fn locks<'s>(engine: &'s Engine, spare: &'s Spare) -> Locks<'s> {
-        Locks::new(&engine.store, &engine.all_or_each, Recorder::new(&engine.journal, &engine.offsets, spare))
+    fn locks<'s>(engine: &'s Engine, batch_buffer: &'s BatchBuffer) -> Locks<'s> {
+        Locks::new(&engine.store, &engine.all_or_each, Recorder::new(&engine.journal, &engine.offsets, batch_buffer))
     }
 
     /// A key of each shard.
@@ -373,9 +373,9 @@ mod tests {
 
     #[test]
     fn what_was_recorded_is_appended_before_a_shard_is_given_back_and_several_pieces_at_once() {
-        let (engine, spare) = (engine(), Spare::default());
+        let (engine, batch_buffer) = (engine(), BatchBuffer::default());
         let ([one, other], mut reader) = (hashes(&engine), engine.journal.subscribe());
-        let mut locks = locks(&engine, &spare);
+        let mut locks = locks(&engine, &batch_buffer);
         locks.take_one(one);
         record(&mut locks, "first");
         locks.take_one(one);
@@ -392,17 +392,17 @@ mod tests {
 
     #[test]
     fn who_has_seen_a_shard_has_seen_the_last_piece_about_it_and_no_other() {
-        let (engine, spare) = (engine(), Spare::default());
+        let (engine, batch_buffer) = (engine(), BatchBuffer::default());
         let ([one, other], _reader) = (hashes(&engine), engine.journal.subscribe());
-        let mut writer = locks(&engine, &spare);
+        let mut writer = locks(&engine, &batch_buffer);
         writer.take_one(one);
         record(&mut writer, "written");
         writer.clear();
         let written = engine.journal.end();
         assert_eq!(writer.recorder.shown_offset(), written);
         let shown = |see: &dyn Fn(&mut Locks<'_>)| {
-            let spare = Spare::default();
-            let mut reader = locks(&engine, &spare);
+            let batch_buffer = BatchBuffer::default();
+            let mut reader = locks(&engine, &batch_buffer);
             see(&mut reader);
             reader.clear();
             reader.recorder.shown_offset()
@@ -416,10 +416,10 @@ mod tests {
 
     #[test]
     fn a_thread_that_fails_leaves_whole_pieces_alone() {
-        let (engine, spare) = (engine(), Spare::default());
+        let (engine, batch_buffer) = (engine(), BatchBuffer::default());
         let ([one, _], mut reader) = (hashes(&engine), engine.journal.subscribe());
         let failed = catch_unwind(AssertUnwindSafe(|| {
-            let mut locks = locks(&engine, &spare);
+            let mut locks = locks(&engine, &batch_buffer);
             locks.take_one(one);
             record(&mut locks, "whole");
             locks.recorder.effect(0, 1).bulk(b"half");

@@ -21,7 +21,7 @@ use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
 use crate::engine::durability::snapshots::{Purpose, Refusal, WhenDone};
-use crate::engine::journal::{Recorder, Spare};
+use crate::engine::journal::{BatchBuffer, Recorder};
 use crate::engine::keyspace::locks::Locks;
 use crate::engine::readiness::Hindrance;
 use crate::host::clock;
@@ -278,8 +278,8 @@ impl Engine {
         if self.journal.end() < not_before {
             self.restart_stream();
         }
-        let spare = Spare::default();
-        let recorder = Recorder::new(&self.journal, &self.offsets, &spare);
+        let batch_buffer = BatchBuffer::default();
+        let recorder = Recorder::new(&self.journal, &self.offsets, &batch_buffer);
         let mut locks = Locks::new(&self.store, &self.all_or_each, recorder);
         if !locks.take_all_unless(|| self.durability.snapshots.is_aborted()) {
             return Err(ABORTED.into());

@@ -15,9 +15,9 @@ const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 /// Stands for the database that the bytes begin with: a piece began with an effect that is about none.
 const FIRST_DATABASE: u32 = u32::MAX;
 
-/// Whole pieces, and the one that is open.
+/// Pieces that go into the journal together: whole ones, and the one that is open.
 #[derive(Debug, Default)]
-pub struct Stage {
+pub struct Batch {
     bytes: Vec<u8>,
     /// Where the open piece begins.
     open_at: usize,
@@ -37,9 +37,9 @@ pub struct Stage {
     is_foreign: bool,
 }
 
-/// What a stage has been emptied of.
+/// What was taken out of a batch.
 #[derive(Debug)]
-pub struct Pieces<'s> {
+pub struct TakenBatch<'s> {
     /// The bytes, which are to be taken out.
     pub bytes: &'s mut Vec<u8>,
     /// How many pieces they are.
@@ -53,7 +53,7 @@ pub struct Pieces<'s> {
     pub is_foreign: bool,
 }
 
-impl Stage {
+impl Batch {
     /// Gives it room that was used before. It is empty.
     pub fn set_room(&mut self, room: Vec<u8>) {
         debug_assert!(self.bytes.is_empty() && room.is_empty(), "nothing is lost");
@@ -114,7 +114,7 @@ impl Stage {
     }
 
     /// Adds a part of another server's journal as it came, behind which `database` is selected: a whole request, or all of a
-    /// transaction. Nothing else goes into the stage before that is taken out.
+    /// transaction. Nothing else goes into the batch before that is taken out.
     pub fn foreign(&mut self, database: u32, bytes: &[u8], is_for_replicas: bool) {
         debug_assert!(self.effects == 0 && (self.is_foreign || self.bytes.is_empty()), "one server's effects alone");
         self.is_foreign = true;
@@ -193,7 +193,7 @@ impl Stage {
     }
 
     /// Takes out what is there, all of it sealed; none if there is nothing.
-    pub fn take(&mut self) -> Option<Pieces<'_>> {
+    pub fn take(&mut self) -> Option<TakenBatch<'_>> {
         debug_assert!(self.effects == 0, "every piece is whole");
         self.open_at = 0;
         if self.bytes.is_empty() {
@@ -202,7 +202,7 @@ impl Stage {
         }
         let (databases, count) = (self.databases.take(), std::mem::take(&mut self.pieces));
         let is_foreign = std::mem::take(&mut self.is_foreign);
-        Some(Pieces { bytes: &mut self.bytes, count, databases, for_replicas: &mut self.for_replicas, is_foreign })
+        Some(TakenBatch { bytes: &mut self.bytes, count, databases, for_replicas: &mut self.for_replicas, is_foreign })
     }
 
     /// Gives its room away.
@@ -223,13 +223,13 @@ pub fn write_select(bytes: &mut Vec<u8>, database: u32) {
 mod tests {
     use super::*;
 
-    fn add(stage: &mut Stage, database: u32, word: &str) {
-        stage.effect(database, 1).bulk(word.as_bytes());
+    fn add(batch: &mut Batch, database: u32, word: &str) {
+        batch.effect(database, 1).bulk(word.as_bytes());
     }
 
-    /// The words of what is in a stage, and the database that it begins with.
-    fn words(stage: &mut Stage) -> (Vec<String>, u32) {
-        let pieces = stage.take().expect("something is in it");
+    /// The words of what is in a batch, and the database that it begins with.
+    fn words(batch: &mut Batch) -> (Vec<String>, u32) {
+        let pieces = batch.take().expect("something is in it");
         let text = String::from_utf8(std::mem::take(pieces.bytes)).expect("text");
         let lines = text.split("\r\n").filter(|line| !line.is_empty() && !line.starts_with(['*', '$']));
         (lines.map(str::to_owned).collect(), pieces.databases.expect("they are about databases").0)
@@ -237,52 +237,52 @@ mod tests {
 
     #[test]
     fn several_effects_stand_between_multi_and_exec_and_a_single_one_alone() {
-        let mut stage = Stage::default();
-        add(&mut stage, 3, "a");
-        stage.seal();
+        let mut batch = Batch::default();
+        add(&mut batch, 3, "a");
+        batch.seal();
         for word in ["b", "c", "d"] {
-            add(&mut stage, 3, word);
+            add(&mut batch, 3, word);
         }
-        assert!(stage.is_open());
-        stage.seal();
-        stage.seal();
-        stage.verbatim(3, b"*1\r\n$1\r\ne\r\n");
-        stage.seal();
-        assert_eq!(stage.pieces, 3);
-        assert_eq!(words(&mut stage), (["a", "MULTI", "b", "c", "d", "EXEC", "e"].map(str::to_owned).to_vec(), 3));
-        assert!(stage.take().is_none() && stage.is_empty());
+        assert!(batch.is_open());
+        batch.seal();
+        batch.seal();
+        batch.verbatim(3, b"*1\r\n$1\r\ne\r\n");
+        batch.seal();
+        assert_eq!(batch.pieces, 3);
+        assert_eq!(words(&mut batch), (["a", "MULTI", "b", "c", "d", "EXEC", "e"].map(str::to_owned).to_vec(), 3));
+        assert!(batch.take().is_none() && batch.is_empty());
     }
 
     #[test]
     fn a_select_stands_before_multi_and_wherever_the_database_changes_inside() {
-        let mut stage = Stage::default();
-        add(&mut stage, 0, "a");
-        stage.seal();
+        let mut batch = Batch::default();
+        add(&mut batch, 0, "a");
+        batch.seal();
         for (database, word) in [(1, "b"), (1, "c"), (2, "d"), (1, "e")] {
-            add(&mut stage, database, word);
+            add(&mut batch, database, word);
         }
-        stage.seal();
-        add(&mut stage, 0, "f");
-        stage.seal();
+        batch.seal();
+        add(&mut batch, 0, "f");
+        batch.seal();
         let expected = "a SELECT 1 MULTI b c SELECT 2 d SELECT 1 e EXEC SELECT 0 f";
-        assert_eq!(words(&mut stage).0.join(" "), expected);
+        assert_eq!(words(&mut batch).0.join(" "), expected);
     }
 
     #[test]
     fn what_did_not_come_to_its_end_is_dropped_alone() {
-        let mut stage = Stage::default();
-        add(&mut stage, 0, "a");
-        stage.seal();
-        add(&mut stage, 0, "b");
-        add(&mut stage, 0, "c");
-        stage.drop_open();
-        stage.seal();
-        assert_eq!(words(&mut stage).0, ["a"]);
+        let mut batch = Batch::default();
+        add(&mut batch, 0, "a");
+        batch.seal();
+        add(&mut batch, 0, "b");
+        add(&mut batch, 0, "c");
+        batch.drop_open();
+        batch.seal();
+        assert_eq!(words(&mut batch).0, ["a"]);
     }
 
-    /// What of a stage is for replicas alone, and what is for logs too.
-    fn parts(stage: &mut Stage) -> [String; 2] {
-        let pieces = stage.take().expect("something is in it");
+    /// What of a batch is for replicas alone, and what is for logs too.
+    fn parts(batch: &mut Batch) -> [String; 2] {
+        let pieces = batch.take().expect("something is in it");
         let mut for_logs = pieces.bytes.clone();
         let mut for_replicas = Vec::new();
         pieces.for_replicas.iter().for_each(|range| for_replicas.extend_from_slice(&pieces.bytes[range.clone()]));
@@ -297,26 +297,26 @@ mod tests {
 
     #[test]
     fn what_is_for_replicas_alone_keeps_its_place_and_a_log_is_left_whole_pieces() {
-        let (mut stage, message) = (Stage::default(), b"*1\r\n$1\r\np\r\n".as_slice());
-        stage.for_replicas(message);
-        stage.seal();
-        add(&mut stage, 3, "a");
-        stage.for_replicas(message);
-        stage.seal();
-        stage.for_replicas(message);
-        stage.for_replicas(message);
-        stage.seal();
-        stage.for_replicas(message);
-        add(&mut stage, 4, "b");
-        stage.seal();
-        stage.for_replicas(message);
-        stage.drop_open();
-        add(&mut stage, 4, "c");
-        stage.seal();
-        assert_eq!(parts(&mut stage), ["p p MULTI p p EXEC p", "MULTI a EXEC MULTI SELECT 4 b EXEC c"]);
-        stage.for_replicas(message);
-        stage.seal();
-        let pieces = stage.take().expect("a piece");
+        let (mut batch, message) = (Batch::default(), b"*1\r\n$1\r\np\r\n".as_slice());
+        batch.for_replicas(message);
+        batch.seal();
+        add(&mut batch, 3, "a");
+        batch.for_replicas(message);
+        batch.seal();
+        batch.for_replicas(message);
+        batch.for_replicas(message);
+        batch.seal();
+        batch.for_replicas(message);
+        add(&mut batch, 4, "b");
+        batch.seal();
+        batch.for_replicas(message);
+        batch.drop_open();
+        add(&mut batch, 4, "c");
+        batch.seal();
+        assert_eq!(parts(&mut batch), ["p p MULTI p p EXEC p", "MULTI a EXEC MULTI SELECT 4 b EXEC c"]);
+        batch.for_replicas(message);
+        batch.seal();
+        let pieces = batch.take().expect("a piece");
         assert_eq!((pieces.databases, pieces.count), (None, 1));
         assert_eq!(pieces.for_replicas.first(), Some(&(0..message.len())));
     }
@@ -329,14 +329,14 @@ mod tests {
             (0, vec![5, 0], 5, "a SELECT 5 c"),
             (0, vec![5, 0], 0, "a SELECT 5 SELECT 0 c"),
         ] {
-            let mut stage = Stage::default();
-            add(&mut stage, before, "a");
-            stage.seal();
-            inside.into_iter().for_each(|database| add(&mut stage, database, "b"));
-            stage.drop_open();
-            add(&mut stage, behind, "c");
-            stage.seal();
-            assert_eq!(words(&mut stage).0.join(" "), expected);
+            let mut batch = Batch::default();
+            add(&mut batch, before, "a");
+            batch.seal();
+            inside.into_iter().for_each(|database| add(&mut batch, database, "b"));
+            batch.drop_open();
+            add(&mut batch, behind, "c");
+            batch.seal();
+            assert_eq!(words(&mut batch).0.join(" "), expected);
         }
     }
 }
