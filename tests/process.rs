@@ -186,7 +186,8 @@ fn a_log_that_was_moved_away_begins_anew() {
         std::fs::remove_file(&path).expect("removed");
         say(&format!("round {round}"));
     }
-    assert_eq!(descriptors(), before, "a descriptor was left open");
+    // One that was about to be closed before may be gone; a round that leaves one open shows twenty more.
+    assert!(descriptors() <= before, "a descriptor was left open");
 }
 
 #[test]
