@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::config::load::LoadError;
 use crate::config::{Config, Opt, arguments, load, value};
@@ -30,6 +31,9 @@ use crate::host::panics;
 use crate::host::process_title;
 use crate::messaging::mail::Mailbox;
 use crate::worker::{Team, Worker};
+
+/// How long a server that ends waits for the thread that follows its primary.
+const LINK_END_MAX: Duration = Duration::from_secs(5);
 
 /// Workers that serve an engine; dropping it, or [`Server::stop`], closes their connections and listeners.
 #[derive(Debug)]
@@ -264,8 +268,7 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     systemd::tell(&engine.config, systemd::READY);
     server.wait();
     systemd::tell(&engine.config, systemd::STOPPING);
-    engine.durability.snapshots.close();
-    engine.end_log();
+    end_rest(&engine);
     if let Some(path) = pid_file {
         _ = std::fs::remove_file(path);
     }
@@ -274,6 +277,15 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     }
     log::warning("Sleeve is now ready to exit, bye bye...");
     Ok(())
+}
+
+/// Ends what goes on without workers.
+fn end_rest(engine: &Engine) {
+    engine.durability.snapshots.close();
+    // What comes from the primary behind this is in no log.
+    engine.replication.role.end();
+    engine.replication.role.wait_until_ended(LINK_END_MAX);
+    engine.end_log();
 }
 
 /// Starts what a server process cannot do without: the thread for signals, and the workers.

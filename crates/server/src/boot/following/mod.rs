@@ -96,8 +96,10 @@ impl Follower {
             self.copying = None;
         }
         if self.copying.is_none() && task.may_continue {
-            // Whoever goes on with a journal that was this server's own selects a database first.
-            self.copying = Some(Replay::copy(&engine, 0));
+            // Whoever goes on with a journal that was this server's own selects a database first, and one that was loaded says
+            // which is selected.
+            let (_, database) = engine.journal.position();
+            self.copying = Some(Replay::copy(&engine, database));
         }
         let mut connection = match Connection::open(&engine, task) {
             Ok(connection) => connection,

@@ -14,6 +14,7 @@ use super::rdb::{End, Origin};
 use super::{cannot, unusable};
 use crate::engine::Engine;
 use crate::engine::durability::loading::GIVEN_UP;
+use crate::engine::replication::Place;
 use crate::execute::replay::{Refused, Replay};
 use crate::host::clock;
 use crate::host::clock::Instant;
@@ -58,11 +59,11 @@ impl FileRange {
 }
 
 impl Engine {
-    /// Applies a log.
+    /// Applies a log; also gives the place in the stream to replicas at which its base stands, if that says so.
     ///
     /// # Errors
     /// What is wrong with it, in which file and at which byte, and what can be done. Some of it may be applied then.
-    pub(super) fn replay_log(self: &Arc<Self>, log: replay::Replay) -> Result<Outcome, String> {
+    pub(super) fn replay_log(self: &Arc<Self>, log: replay::Replay) -> Result<(Outcome, Option<Place>), String> {
         let (parts, incoming) = sync_channel(PARTS_AHEAD);
         let (empties, spare) = sync_channel(PARTS_AHEAD);
         let (ends, loaded) = sync_channel(1);
@@ -80,8 +81,9 @@ impl Engine {
         incoming: Receiver<LogPart>,
         empties: SyncSender<Vec<u8>>,
         ends: SyncSender<End>,
-    ) -> Result<Outcome, String> {
+    ) -> Result<(Outcome, Option<Place>), String> {
         let (mut replay, mut seen) = (Replay::begin(self, 0), 0);
+        let mut place = None;
         let mut timer = FileTimer::default();
         loop {
             if self.durability.loading.is_given_up() {
@@ -109,12 +111,13 @@ impl Engine {
                     let end = self.load_rdb(&mut replay, source, size, Origin::Base);
                     let end = end.map_err(|error| unusable(Path::new(&name), &error))?;
                     seen += end.bytes;
+                    place = end.place;
                     // It is there and waits.
                     _ = ends.send(end);
                 }
                 LogPart::End(outcome) => {
                     timer.note(None);
-                    return Ok(outcome);
+                    return Ok((outcome, place));
                 }
                 LogPart::Bad(why) => return Err(why),
             }

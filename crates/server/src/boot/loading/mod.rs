@@ -20,11 +20,12 @@ use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
 use crate::engine::readiness::Hindrance;
+use crate::engine::replication::Place;
 use crate::execute::replay::Replay;
 use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::host::log;
-use rdb::Origin;
+use rdb::{End, Origin};
 
 impl Engine {
     /// Loads what the options name, and opens the log if there is to be one. Nobody is served what needs data meanwhile: whoever
@@ -38,7 +39,7 @@ impl Engine {
         let begun_ms = clock::monotonic_ms();
         let (loaded, source) = match self.config.flag(Opt::Appendonly) {
             true => (self.load_log().map(|()| true), "append only file"),
-            false => (self.load_snapshot(), "disk"),
+            false => (self.load_snapshot().map(|end| self.resume_from(end)), "disk"),
         };
         self.durability.loading.end();
         if loaded? {
@@ -60,20 +61,27 @@ impl Engine {
         }
     }
 
-    /// Loads the snapshot that `dbfilename` names; whether there is one.
-    fn load_snapshot(self: &Arc<Self>) -> Result<bool, String> {
+    /// Has the stream to replicas go on where a snapshot stands that was loaded, if it says so; whether there was one.
+    fn resume_from(&self, snapshot: Option<End>) -> bool {
+        if let Some(place) = snapshot.and_then(|end| end.place) {
+            self.resume_stream(place, Instant::now());
+        }
+        snapshot.is_some()
+    }
+
+    /// Loads the snapshot that `dbfilename` names, if there is one.
+    fn load_snapshot(self: &Arc<Self>) -> Result<Option<End>, String> {
         let path = self.snapshot_path();
         let (source, size) = match Source::open(&*self.disk, &path) {
             Ok(opened) => opened,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => {
                 return Err(format!("Fatal error: can't open {} for reading: {}", path.display(), reason(&error)));
             }
         };
         self.durability.loading.begin(Instant::now().wall_ms() / 1_000, size);
-        self.load_rdb(&mut Replay::begin(self, 0), source, size, Origin::Snapshot)
-            .map_err(|error| unusable(&path, &error))?;
-        Ok(true)
+        let loaded = self.load_rdb(&mut Replay::begin(self, 0), source, size, Origin::Snapshot);
+        loaded.map(Some).map_err(|error| unusable(&path, &error))
     }
 
     /// Loads the log, or begins one with the data of the snapshot.
@@ -87,7 +95,7 @@ impl Engine {
             Err(error) => log::warning(&cannot("remove what a process that died had not finished", &error)),
         }
         if folder.is_empty() {
-            let has_snapshot = self.load_snapshot()?;
+            let has_snapshot = self.load_snapshot().map(|end| self.resume_from(end))?;
             if has_snapshot {
                 log::notice("There is no append-only file yet: it begins with the data of the snapshot");
             }
@@ -100,7 +108,7 @@ impl Engine {
         self.durability.loading.begin(Instant::now().wall_ms() / 1_000, total);
         let options =
             replay::Options { load_truncated: self.config.flag(Opt::AofLoadTruncated), ..replay::Options::default() };
-        let outcome = self.replay_log(folder.replay(options))?;
+        let (outcome, base) = self.replay_log(folder.replay(options))?;
         outcome.told.iter().for_each(|odd| log::warning(odd));
         if let Some(cut) = &outcome.cut {
             log::warning(&format!(
@@ -112,6 +120,12 @@ impl Engine {
             ));
         }
         self.journal.set_end(outcome.end);
+        // What has been cut off, or cannot be counted, may be in the data of replicas.
+        let is_sure = outcome.is_exact && outcome.cut.is_none();
+        let stands_at = |place: &Place| is_sure && place.offset == outcome.end;
+        if let Some(place) = self.take_closing_place().filter(stands_at).or(base.filter(stands_at)) {
+            self.resume_stream(place, Instant::now());
+        }
         let resumed = folder.resume(outcome).map_err(|error| cannot("go on with the append-only file", &error))?;
         self.open_log(resumed).map_err(|error| cannot("start the log's threads", &error))
     }

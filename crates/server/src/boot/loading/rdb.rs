@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::engine::durability::loading::GIVEN_UP;
 use crate::engine::keyspace::key_clock;
 use crate::engine::persistence::save::test_delay;
+use crate::engine::replication::{Place, PlaceRead};
 use crate::execute::replay::Replay;
 use crate::host::clock::Instant;
 use crate::host::log;
@@ -26,7 +27,7 @@ use crate::host::threads;
 /// Where a snapshot comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// A file of its own: keys whose time is over are left out.
+    /// A file of its own: keys whose time is over are left out, unless replicas have the same.
     Snapshot,
     /// The base of a log, in which nothing expires before the log says so.
     Base,
@@ -39,8 +40,10 @@ pub struct End {
     pub bytes: u64,
     /// The journal's offset that it stands for, if it says so.
     pub stands_for: Option<u64>,
-    /// The database that is selected in the primary's journal there, if it says so.
+    /// The database that is selected in the stream there, if it says so.
     pub stream_database: Option<u32>,
+    /// Where that is in the stream, if it says all of it.
+    pub place: Option<Place>,
 }
 
 /// Threads that take part; the last one of a machine with more would mostly wait for its turn.
@@ -59,16 +62,27 @@ impl Engine {
         origin: Origin,
     ) -> Result<End, String> {
         let now = Instant::now();
-        let now_ms = if origin == Origin::Base { i64::MIN } else { now.wall_ms() };
+        // What a replica has goes when its primary says so.
+        let keeps_all = origin == Origin::Base || self.replication.role.is_replica();
+        let now_ms = if keeps_all { i64::MIN } else { now.wall_ms() };
         let mut reader = Reader::new(source, self.limits(now_ms));
         reader.expect_size(size);
         if !self.config.flag(Opt::Rdbchecksum) {
             reader.trust_sum();
         }
-        let file =
-            File { reader, replay, now, told: 0, delayed: 0, is_over: false, said: Said::default(), failed: None };
+        let file = File {
+            reader,
+            replay,
+            now,
+            now_ms,
+            told: 0,
+            delayed: 0,
+            is_over: false,
+            said: Said::default(),
+            failed: None,
+        };
         let file = Mutex::new(file);
-        let keep = || self.keep(&file, now, now_ms);
+        let keep = || self.keep(&file, now);
         let count = available_parallelism().map_or(1, |count| count.get()).clamp(*THREADS.start(), *THREADS.end());
         std::thread::scope(|scope| {
             // Where the system gives fewer, those that there are do it all.
@@ -80,19 +94,25 @@ impl Engine {
             let (loaded, expired) = self.durability.loading.keys();
             log::notice(&format!("Done loading RDB, keys loaded: {loaded}, keys expired: {expired}."));
         }
-        let Said { stands_for, stream_database } = said;
-        failed.map_or(Ok(End { bytes: reader.offset(), stands_for, stream_database }), |(_, why)| Err(why))
+        let Said { stands_for, stream } = said;
+        let (stream_database, place) = (stream.database, stream.place());
+        failed.map_or(Ok(End { bytes: reader.offset(), stands_for, stream_database, place }), |(_, why)| Err(why))
     }
 
     /// The life of one of the threads.
-    fn keep<R: Read>(&self, file: &Mutex<File<'_, R>>, now: Instant, now_ms: i64) {
-        let (mut batch, mut inserter) = (Batch::default(), Inserter::new(self.limits(now_ms), now_ms));
+    fn keep<R: Read>(&self, file: &Mutex<File<'_, R>>, now: Instant) {
+        let (mut batch, mut inserter) = (Batch::default(), None);
         let clock = |access| match access {
             Access::Unknown => key_clock::fresh(&self.config, now),
             Access::Idle(seconds) => key_clock::idle_for(&self.config, i64::try_from(seconds).unwrap_or(i64::MAX), now),
             Access::Frequency(count) => key_clock::used(&self.config, u32::from(count), now),
         };
         while file.lock().next_batch(self, &mut batch) {
+            // What the file says of itself, which stands in front of the keys, has been read by now.
+            let inserter = inserter.get_or_insert_with(|| {
+                let now_ms = file.lock().now_ms;
+                Inserter::new(self.limits(now_ms), now_ms)
+            });
             match inserter.insert(&self.store, &mut batch, &clock) {
                 Ok(Inserted { keys, expired }) => self.durability.loading.add_keys(keys, expired),
                 Err(error) => file.lock().fail(&error),
@@ -105,7 +125,7 @@ impl Engine {
 #[derive(Debug, Clone, Copy, Default)]
 struct Said {
     stands_for: Option<u64>,
-    stream_database: Option<u32>,
+    stream: PlaceRead,
 }
 
 /// The file, for whose turn it is.
@@ -113,6 +133,8 @@ struct File<'a, R> {
     reader: Reader<R>,
     replay: &'a mut Replay,
     now: Instant,
+    /// Keys and fields whose time was over then are left out.
+    now_ms: i64,
     /// Bytes of it that were told to those who ask how far the loading is.
     told: u64,
     /// Keys for which a test has not waited yet.
@@ -168,8 +190,12 @@ impl<R: Read> File<'_, R> {
             Event::Aux { name, value } if name == BASE_OFFSET_FIELD.as_bytes() => {
                 self.said.stands_for = number::parse_i64(&value).and_then(|offset| u64::try_from(offset).ok());
             }
-            Event::Aux { name, value } if name == b"repl-stream-db" => {
-                self.said.stream_database = number::parse_i64(&value).and_then(|database| u32::try_from(database).ok());
+            Event::Aux { name, value } if self.said.stream.take(&name, &value) => {
+                if self.said.stream.place().is_some() {
+                    // Replicas that go on from there have them, until they are told that they are over.
+                    self.now_ms = i64::MIN;
+                    self.reader.keep_expired();
+                }
             }
             Event::End => self.is_over = true,
             Event::Aux { name, value } => self.tell_about(engine, &name, &value),

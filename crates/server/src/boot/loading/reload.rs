@@ -142,8 +142,8 @@ impl Engine {
 
     fn load_snapshot_again(self: &Arc<Self>) -> Result<(), String> {
         match self.load_snapshot()? {
-            true => Ok(()),
-            false => Err(format!("There is no snapshot {} to be loaded", self.snapshot_path().display())),
+            Some(_) => Ok(()),
+            None => Err(format!("There is no snapshot {} to be loaded", self.snapshot_path().display())),
         }
     }
 
@@ -171,7 +171,7 @@ impl Engine {
             }
         };
         self.durability.loading.begin(Instant::now().wall_ms() / 1_000, bytes);
-        let outcome = self.replay_log(replay)?;
+        let (outcome, _) = self.replay_log(replay)?;
         outcome.told.iter().for_each(|odd| log::warning(odd));
         if let Some(cut) = &outcome.cut {
             log::warning(&format!("The append-only file {} ends unfinished at byte {}", cut.file, cut.at));

@@ -87,18 +87,23 @@ impl Engine {
         // Another thread may be about it already.
         self.durability.log.end.wait_until_closed();
         if self.durability.log.is_open() {
-            self.close_log_and_tell();
+            if self.close_log_and_tell() {
+                self.keep_closing_place();
+            }
         } else {
             // Nor is one begun that could not be until now.
             self.durability.log.next_opening();
         }
     }
 
-    pub(super) fn close_log_and_tell(&self) {
+    /// Whether all is on the disk.
+    pub(super) fn close_log_and_tell(&self) -> bool {
         log::notice("Calling fsync() on the AOF file.");
-        if let Err(error) = self.close_log() {
+        let closed = self.close_log();
+        if let Err(error) = &closed {
             log::warning(&format!("The end of the append-only file is not on the disk: {error}"));
         }
+        closed.is_ok()
     }
 
     /// Writes the journal to the log, unless somebody else does, who then writes this too; or unless a sync is under way: then

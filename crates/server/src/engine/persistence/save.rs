@@ -24,6 +24,7 @@ use crate::engine::durability::snapshots::{Purpose, Refusal, WhenDone};
 use crate::engine::journal::{BatchBuffer, Recorder};
 use crate::engine::keyspace::locks::Locks;
 use crate::engine::readiness::Hindrance;
+use crate::engine::replication::Place;
 use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::host::log;
@@ -61,8 +62,8 @@ pub(super) struct Begun {
     snapshot: Snapshot,
     /// Where in the journal it stands.
     pub(super) offset: u64,
-    /// The database that is selected there, where the journal is a copy of another server's and does not say it behind that.
-    selected: Option<u32>,
+    /// Where that is in the stream to replicas, if there is one.
+    place: Option<Place>,
     /// The changes that it has.
     pub(super) changes: u64,
     /// The libraries of functions, in their code.
@@ -289,16 +290,18 @@ impl Engine {
         let mut snapshot = locks.begin_snapshot(waiting).map_err(|unfinished| unfinished.to_string())?;
         snapshot.measure_by(clock::ticks);
         self.journal.skip_to(not_before);
-        let offset = self.journal.forget_database();
-        let selected = self.journal.copied_database();
+        self.journal.forget_database();
+        let position = self.journal.position();
+        let (offset, _) = position;
         let functions = self.scripts.libraries().iter().map(|library| library.code.clone()).collect();
         at_instant(offset)?;
+        let place = self.place_at(position);
         let changes = self.stats.changes();
         let keys = snapshot.sizes().iter().map(|size| size.keys as u64).sum();
         self.durability.snapshots.progress.keys_total.store(keys, Ordering::Relaxed);
         drop(locks);
         self.note_hold(clock::ticks().wrapping_sub(held_since));
-        Ok(Begun { snapshot, offset, selected, changes, functions })
+        Ok(Begun { snapshot, offset, place, changes, functions })
     }
 
     /// Brings a snapshot to its end that was given up.
@@ -341,8 +344,8 @@ impl Engine {
     }
 
     fn try_give_out(&self, begun: Begun, form: SnapshotForm, write: &mut Write<'_>) -> Result<(), String> {
-        let Begun { mut snapshot, offset, selected, functions, .. } = begun;
-        let mut output = self.begin_output(form, &snapshot, (offset, selected), Instant::now())?;
+        let Begun { mut snapshot, offset, place, functions, .. } = begun;
+        let mut output = self.begin_output(form, &snapshot, (offset, place), Instant::now())?;
         functions.iter().for_each(|code| output.function(code));
         let progress = &self.durability.snapshots.progress;
         loop {

@@ -13,7 +13,7 @@ use super::requests::Requests;
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::keyspace::key_clock;
-use crate::engine::replication::ReplicaForm;
+use crate::engine::replication::{Place, ReplicaForm};
 use crate::host::clock::Instant;
 
 /// What a snapshot is written as.
@@ -42,17 +42,16 @@ pub enum SnapshotOutput {
 }
 
 impl Engine {
-    /// Begins to write a snapshot that stands for the journal up to an offset, at which this database is selected; none where the
-    /// journal goes on with a SELECT.
+    /// Begins to write a snapshot that stands for the journal up to an offset, and for this place in the stream to replicas, if
+    /// there is one.
     pub(super) fn begin_output(
         &self,
         form: SnapshotForm,
         snapshot: &Snapshot,
-        (offset, selected): (u64, Option<u32>),
+        (offset, place): (u64, Option<Place>),
         now: Instant,
     ) -> Result<SnapshotOutput, String> {
         let now_s = now.wall_ms() / 1_000;
-        let is_for_replicas = matches!(form, SnapshotForm::Replicas(_));
         let is_log_base = matches!(form, SnapshotForm::Base);
         let (version, functions_only) = match form {
             SnapshotForm::File | SnapshotForm::Base => (self.snapshot_version(snapshot), false),
@@ -71,8 +70,8 @@ impl Engine {
         if is_log_base {
             writer.aux(BASE_OFFSET_FIELD, offset.to_string().as_bytes());
         }
-        if let Some(database) = selected.filter(|_| is_for_replicas) {
-            writer.aux("repl-stream-db", database.to_string().as_bytes());
+        if let Some(place) = place {
+            place.write(&mut writer);
         }
         if functions_only {
             return Ok(SnapshotOutput::Functions(Box::new(writer)));

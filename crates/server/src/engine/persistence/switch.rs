@@ -240,7 +240,7 @@ impl Engine {
             let file = &engine.durability.log;
             let _end = End(file);
             if file.is_open() {
-                engine.close_log_and_tell();
+                _ = engine.close_log_and_tell();
             }
             file.end.note_closed();
             _ = is_over.recv();

@@ -50,6 +50,17 @@ impl fmt::Debug for Id {
     }
 }
 
+/// A place in a stream: what a snapshot or a log says of where its data stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The stream's id.
+    pub id: Id,
+    /// The offset behind the last byte that is in the data.
+    pub offset: u64,
+    /// The database that is selected there.
+    pub database: u32,
+}
+
 /// The ids of one server's stream.
 #[derive(Debug)]
 pub struct Ids(Mutex<Names>);

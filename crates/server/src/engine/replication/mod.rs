@@ -10,6 +10,7 @@
 //! | `ids` | What the stream is called, and what it was called before. |
 //! | `link` | A replica's end of the wire, up to where the stream begins: bytes in, bytes out. |
 //! | `replicas` | The replicas that this server feeds, and how far each has come. |
+//! | `resuming` | Going on after a restart where the data that was loaded stands. |
 //! | `role` | Whether this server is a primary or a replica, of whom, and how its link is. |
 //! | `transfer` | A snapshot on its way to them. |
 //! | `waiting` | Clients that wait for them. |
@@ -20,13 +21,15 @@ mod ids;
 pub mod link;
 mod primary;
 mod replicas;
+mod resuming;
 pub mod role;
 mod transfer;
 mod waiting;
 
-pub use ids::{Id, Ids};
+pub use ids::{Id, Ids, Place};
 pub use primary::Beginning;
 pub use replicas::{Next, Replica, ReplicaState, Replicas, Told};
+pub use resuming::PlaceRead;
 pub use role::Role;
 pub use transfer::{ReplicaForm, Transfer};
 pub use waiting::Wanted;

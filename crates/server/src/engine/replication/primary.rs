@@ -144,8 +144,9 @@ impl Engine {
         let ttl_ms = self.config.number(Opt::ReplBacklogTtl) as u64 * 1_000;
         if ttl_ms != 0 && now_ms.saturating_sub(replicas.seen_ms.load(Ordering::Relaxed)) > ttl_ms {
             log::notice("Replication backlog freed after no replica was connected for repl-backlog-ttl seconds.");
-            self.replication.ids.renew(self.new_replication_id());
+            // In this order: no snapshot says that it stands in a stream which has ended before it went on under a new name.
             self.journal.drop_backlog();
+            self.replication.ids.renew(self.new_replication_id());
         }
     }
 

@@ -188,6 +188,11 @@ impl Role {
         true
     }
 
+    /// What was loaded stands at a place in a primary's stream: the link may go on from there. Nobody is served yet.
+    pub fn allow_continuing(&self) {
+        self.inner.lock().may_continue = true;
+    }
+
     /// Sees to it that there is a thread for the link, if there is to be one. No lock is held.
     ///
     /// # Errors
@@ -210,6 +215,12 @@ impl Role {
         inner.number += 1;
         inner.shut();
         self.changed.notify_all();
+    }
+
+    /// Waits until the thread of the link has ended, which was told to, or until the time is over.
+    pub fn wait_until_ended(&self, time: Duration) {
+        let mut inner = self.inner.lock();
+        self.changed.wait_while_for(&mut inner, |inner| inner.has_thread, time);
     }
 
     /// The primary, if this is a replica, and how the link is.
@@ -237,6 +248,9 @@ impl Role {
         let mut inner = self.inner.lock();
         let primary = inner.primary.clone().filter(|_| !inner.is_over);
         inner.has_thread = primary.is_some();
+        if primary.is_none() {
+            self.changed.notify_all();
+        }
         let Inner { number, leads, may_continue, .. } = *inner;
         Some(Task { primary: primary?, number, leads, may_continue })
     }
@@ -382,5 +396,6 @@ mod tests {
         assert_eq!(started.load(Ordering::Relaxed), 2);
         role.end();
         assert!(role.task().is_none());
+        role.wait_until_ended(Duration::from_secs(1_000));
     }
 }

@@ -96,6 +96,11 @@ impl<R: Read> Reader<R> {
         self.feed.expect_size(bytes);
     }
 
+    /// From here on keeps fields whose time is over as well.
+    pub fn keep_expired(&mut self) {
+        self.limits.now_ms = i64::MIN;
+    }
+
     /// How many bytes have been read.
     pub fn offset(&self) -> u64 {
         self.feed.offset()

@@ -1,0 +1,280 @@
+//! Ids of a stream across restarts: who was stopped goes on where it was, and who has died goes on only where both have the same.
+//!
+//! Each case is between Sleeve and one of Redis 7.0, Redis 8, Valkey 9 and Sleeve, on either side. What is counted is how often a
+//! replica was given all data.
+
+use std::time::Duration;
+
+use sleeve_tests::{Kind, Server};
+
+use crate::persistence::{ask, fill, heir, wait_until};
+use crate::replay::peer;
+use crate::replication_replica::{caught_up, follow, info};
+
+/// Signs of life would move offsets while they are compared.
+const OPTIONS: [&str; 8] = [
+    "--enable-debug-command",
+    "yes",
+    "--repl-diskless-sync-delay",
+    "0",
+    "--repl-ping-replica-period",
+    "3600",
+    "--repl-backlog-size",
+    "64mb",
+];
+
+const ALL: [Kind; 4] = [Kind::Sleeve, Kind::Redis, Kind::Redis8, Kind::Valkey];
+
+/// How a server is told to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// SHUTDOWN SAVE
+    Save,
+    /// SIGTERM, with rules for snapshots.
+    TermSaving,
+    /// SIGTERM, with a log and no snapshot.
+    TermLogging,
+}
+
+impl Stop {
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::Save => &[],
+            Self::TermSaving => &["--save", "3600 1"],
+            Self::TermLogging => &["--appendonly", "yes"],
+        }
+    }
+}
+
+fn primary(kind: Kind, more: &[&str]) -> Server {
+    Server::start_with(kind, &[&OPTIONS[..], more].concat())
+}
+
+fn replica(kind: Kind, of: &Server, more: &[&str]) -> Server {
+    let port = of.port().to_string();
+    primary(kind, &[&["--replicaof", "127.0.0.1", &port], more].concat())
+}
+
+fn stop(server: &mut Server, how: Stop) {
+    if how == Stop::TermLogging {
+        wait_until("the log's first base", || {
+            ["aof_rewrite_in_progress", "aof_rewrite_scheduled"].iter().all(|name| info(server, name) == "0")
+        });
+    }
+    if how == Stop::Save {
+        // The connection closes; there is no answer.
+        _ = server.connect().command(&["SHUTDOWN", "SAVE"]);
+    } else {
+        let killed = std::process::Command::new("kill").arg(server.process_id().to_string()).status();
+        assert!(killed.expect("kill runs").success());
+    }
+    let status = server.wait_for_exit(Duration::from_secs(60)).expect("it ends");
+    assert!(status.success(), "{}", server.log());
+}
+
+/// What both hold, which is the same.
+fn assert_same(replica: &Server, primary: &Server) {
+    caught_up(replica, primary);
+    // In words that both know.
+    let kind = if primary.kind() == Kind::Sleeve { replica.kind() } else { primary.kind() };
+    let held = |server: &Server| {
+        let mut connection = server.connect();
+        peer::contents(kind, &mut |words| connection.command(words).expect("it answers"))
+    };
+    assert!(held(replica) == held(primary), "they differ\n{}\n{}", replica.log(), primary.log());
+}
+
+fn write(server: &Server, database: &str, times: usize) {
+    let mut connection = server.connect();
+    assert_eq!(ask(&mut connection, &["SELECT", database]), "+OK\r\n");
+    for number in 0..times {
+        let words = ["RPUSH", "written", &number.to_string()];
+        let reply = ask(&mut connection, &words);
+        assert!(reply.starts_with(':'), "{reply}");
+    }
+}
+
+/// How often a primary has given all data, and how often a replica could go on.
+fn syncs(primary: &Server) -> [String; 2] {
+    ["sync_full", "sync_partial_ok"].map(|name| info(primary, name))
+}
+
+/// A primary of this kind is stopped and started: its replica goes on.
+fn primary_goes_on(primary_kind: Kind, replica_kind: Kind, how: Stop) {
+    let case = format!("{primary_kind:?} with a replica {replica_kind:?}, {how:?}");
+    let mut primary = primary(primary_kind, how.options());
+    fill(&primary);
+    let replica = replica(replica_kind, &primary, &[]);
+    caught_up(&replica, &primary);
+    write(&primary, "5", 10);
+    ask(&mut primary.connect(), &["PUBLISH", "news", "which no log has"]);
+    caught_up(&replica, &primary);
+    let (id, offset) = (info(&primary, "master_replid"), info(&primary, "master_repl_offset"));
+    stop(&mut primary, how);
+    primary.restart().expect("it starts");
+    assert_same(&replica, &primary);
+    assert_eq!(syncs(&primary), ["0", "1"], "{case}\n{}\n{}", primary.log(), replica.log());
+    assert_ne!(info(&primary, "master_replid"), id, "{case}");
+    assert_eq!(info(&primary, "master_replid2"), id, "{case}");
+    // It may have asked its replicas how far they are, which stands in the stream.
+    let number = |text: String| text.parse::<u64>().expect("a number");
+    assert!(number(info(&primary, "second_repl_offset")) > number(offset), "{case}");
+    write(&primary, "6", 10);
+    assert_same(&replica, &primary);
+}
+
+/// A replica of this kind is stopped and started while its primary is written to: it goes on.
+fn replica_goes_on(primary_kind: Kind, replica_kind: Kind, how: Stop) {
+    let case = format!("{replica_kind:?} of a primary {primary_kind:?}, {how:?}");
+    let primary = primary(primary_kind, &[]);
+    fill(&primary);
+    let mut replica = replica(replica_kind, &primary, how.options());
+    caught_up(&replica, &primary);
+    write(&primary, "5", 10);
+    caught_up(&replica, &primary);
+    // It ends amid the stream of a database that is not said again.
+    let mut connection = primary.connect();
+    ask(&mut connection, &["SELECT", "7"]);
+    ask(&mut connection, &["SET", "a", "1"]);
+    caught_up(&replica, &primary);
+    stop(&mut replica, how);
+    ask(&mut connection, &["INCR", "a"]);
+    replica.restart().expect("it starts");
+    assert_same(&replica, &primary);
+    assert_eq!(syncs(&primary), ["1", "1"], "{case}\n{}\n{}", primary.log(), replica.log());
+    write(&primary, "6", 10);
+    assert_same(&replica, &primary);
+    assert_eq!(info(&replica, "master_replid"), info(&primary, "master_replid"), "{case}");
+}
+
+#[test]
+fn a_primary_that_was_stopped_goes_on_with_its_replicas() {
+    for kind in ALL {
+        primary_goes_on(Kind::Sleeve, kind, Stop::Save);
+    }
+    primary_goes_on(Kind::Sleeve, Kind::Redis, Stop::TermSaving);
+    primary_goes_on(Kind::Sleeve, Kind::Valkey, Stop::TermLogging);
+    primary_goes_on(Kind::Sleeve, Kind::Sleeve, Stop::TermLogging);
+    for kind in [Kind::Redis, Kind::Redis8, Kind::Valkey] {
+        primary_goes_on(kind, Kind::Sleeve, Stop::Save);
+    }
+}
+
+#[test]
+fn a_replica_that_was_stopped_goes_on_with_its_primary() {
+    for kind in ALL {
+        replica_goes_on(kind, Kind::Sleeve, Stop::Save);
+    }
+    replica_goes_on(Kind::Redis, Kind::Sleeve, Stop::TermSaving);
+    replica_goes_on(Kind::Valkey, Kind::Sleeve, Stop::TermLogging);
+    replica_goes_on(Kind::Sleeve, Kind::Sleeve, Stop::TermLogging);
+    for kind in [Kind::Redis, Kind::Redis8, Kind::Valkey] {
+        replica_goes_on(Kind::Sleeve, kind, Stop::Save);
+    }
+}
+
+#[test]
+fn another_server_goes_on_with_the_snapshot_of_a_primary_and_its_replicas() {
+    for kind in [Kind::Redis, Kind::Redis8, Kind::Valkey] {
+        for (first, second) in [(kind, Kind::Sleeve), (Kind::Sleeve, kind)] {
+            let mut old = primary(first, &[]);
+            fill(&old);
+            let replica = replica(kind, &old, &[]);
+            write(&old, "5", 10);
+            caught_up(&replica, &old);
+            stop(&mut old, Stop::Save);
+            let new = heir(second, &old, &OPTIONS);
+            follow(&replica, &new);
+            assert_same(&replica, &new);
+            assert_eq!(syncs(&new), ["0", "1"], "{first:?}, then {second:?}\n{}\n{}", new.log(), replica.log());
+            write(&new, "6", 10);
+            assert_same(&replica, &new);
+        }
+    }
+}
+
+#[test]
+fn a_replica_that_dies_goes_on_from_its_snapshot_where_the_primary_has_what_comes_next() {
+    for kind in [Kind::Redis, Kind::Sleeve] {
+        let primary = primary(kind, &[]);
+        fill(&primary);
+        let mut replica = replica(Kind::Sleeve, &primary, &[]);
+        caught_up(&replica, &primary);
+        write(&primary, "5", 10);
+        caught_up(&replica, &primary);
+        assert_eq!(ask(&mut replica.connect(), &["SAVE"]), "+OK\r\n");
+        write(&primary, "5", 10);
+        caught_up(&replica, &primary);
+        replica.restart().expect("it starts");
+        assert_same(&replica, &primary);
+        assert_eq!(syncs(&primary), ["1", "1"], "{kind:?}\n{}", replica.log());
+    }
+}
+
+#[test]
+fn a_primary_that_dies_goes_on_with_nobody_who_is_ahead_of_what_it_has() {
+    for options in [&["--save", "3600 1"][..], &["--appendonly", "yes"]] {
+        let mut primary = primary(Kind::Sleeve, options);
+        fill(&primary);
+        let replicas = [Kind::Redis, Kind::Sleeve].map(|kind| replica(kind, &primary, &[]));
+        for replica in &replicas {
+            caught_up(replica, &primary);
+        }
+        assert_eq!(ask(&mut primary.connect(), &["SAVE"]), "+OK\r\n");
+        write(&primary, "5", 10);
+        ask(&mut primary.connect(), &["PUBLISH", "news", "which no log has"]);
+        for replica in &replicas {
+            caught_up(replica, &primary);
+        }
+        primary.restart().expect("it starts");
+        for replica in &replicas {
+            assert_same(replica, &primary);
+        }
+        assert_eq!(syncs(&primary), ["2", "0"], "{options:?}\n{}", primary.log());
+        write(&primary, "6", 10);
+        for replica in &replicas {
+            assert_same(replica, &primary);
+        }
+    }
+}
+
+#[test]
+fn a_log_that_was_written_since_it_was_closed_says_nothing_of_the_stream() {
+    let mut primary = primary(Kind::Sleeve, &["--appendonly", "yes"]);
+    let replica = replica(Kind::Redis, &primary, &[]);
+    write(&primary, "0", 10);
+    caught_up(&replica, &primary);
+    let beside = primary.folder().join("appendonlydir/appendonly.aof.stream");
+    for round in 0..2 {
+        stop(&mut primary, Stop::TermLogging);
+        assert!(beside.exists(), "{}", primary.log());
+        primary.restart().expect("it starts");
+        assert!(!beside.exists());
+        caught_up(&replica, &primary);
+        assert_eq!(syncs(&primary), ["0", "1"], "round {round}\n{}", primary.log());
+    }
+    ask(&mut primary.connect(), &["PUBLISH", "news", "which no log has"]);
+    caught_up(&replica, &primary);
+    primary.restart().expect("it starts");
+    assert_same(&replica, &primary);
+    assert_eq!(syncs(&primary), ["1", "0"], "{}", primary.log());
+}
+
+#[test]
+fn keys_that_were_over_at_the_start_go_from_replicas_too() {
+    let mut primary = primary(Kind::Sleeve, &[]);
+    let replica = replica(Kind::Redis, &primary, &[]);
+    caught_up(&replica, &primary);
+    let mut connection = primary.connect();
+    ask(&mut connection, &["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    for number in 0..100 {
+        ask(&mut connection, &["SET", &format!("soon{number}"), "1", "PX", "1"]);
+    }
+    caught_up(&replica, &primary);
+    stop(&mut primary, Stop::Save);
+    primary.restart().expect("it starts");
+    for server in [&primary, &replica] {
+        wait_until("they have gone", || ask(&mut server.connect(), &["DBSIZE"]) == ":0\r\n");
+    }
+    assert_eq!(syncs(&primary), ["0", "1"], "{}", primary.log());
+}
