@@ -13,6 +13,7 @@ mod embedded_settings;
 mod endless;
 mod events;
 mod forks;
+mod logins;
 mod near;
 mod neighbours;
 mod nodes;

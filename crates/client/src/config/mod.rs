@@ -259,8 +259,10 @@ impl Config {
     /// It runs on a thread of its own, so it may take its time, within the time that a connection may
     /// [take](Config::connect_timeout). Async code is run by its runtime's handle: `move || handle.block_on(fetch())`. What it
     /// gives may say [when to ask again](Credentials::refresh_after); then the server is shown the new password on the living
-    /// connection. Subscriptions are logged in once, and an engine in this process not at all. When the provider fails, or the
-    /// server refuses what it gave, there is another attempt, and commands wait for it as for a connection.
+    /// connection. Subscriptions are logged in once, and an engine in this process not at all. When the provider fails or needs
+    /// more time, or the server refuses what it gave, the [event hook](Config::on_event) is told and there is another attempt;
+    /// without a connection, commands wait for it. A call that hangs is left alone, and the provider is called again on another
+    /// thread.
     ///
     /// ```
     /// use std::time::Duration;

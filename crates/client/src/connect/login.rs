@@ -1,9 +1,11 @@
 //! Asking for the credentials that a connection is greeted with, where a provider has them.
 //!
 //! A provider is the application's code and may take its time, so it is asked elsewhere (`questions`); connections that ask at
-//! the same moment hear the same answer. Any thread may ask.
+//! the same moment hear the same answer. It has as much time as a connection may take. One that needs more is asked anew by
+//! whoever needs credentials next, and whichever call ends first is heard. Any thread may ask.
 
 use std::io;
+use std::time::Duration;
 
 use super::attempt::Attempt;
 use super::questions::{Answer, Questions};
@@ -21,9 +23,14 @@ static QUESTIONS: PerProcess<Questions<Provider, Credentials>> = PerProcess::new
     Questions::new("sleeve-credentials", THREADS_MAX, |provider| provider.ask().map_err(io::Error::other))
 });
 
-/// Begins to ask a provider.
-pub(crate) fn ask(provider: &Provider, waker: TaskWaker) -> io::Result<Answer<Credentials>> {
-    QUESTIONS.get().ask(provider, waker)
+/// Begins to ask a provider, which has this time.
+pub(crate) fn ask(provider: &Provider, waker: TaskWaker, time: Duration) -> io::Result<Answer<Credentials>> {
+    QUESTIONS.get().ask(provider, waker, time)
+}
+
+/// What is said of a provider that has not answered in this time.
+pub(crate) fn unanswered(time: Duration) -> String {
+    format!("nobody has provided credentials within {time:?}, and the provider may still be at it")
 }
 
 /// Who a connection logs in as, if as anybody.
@@ -33,9 +40,13 @@ pub(super) async fn credentials(
     attempt: &mut Attempt<'_>,
 ) -> Result<Option<Credentials>, Refusal> {
     if let Some(provider) = &config.credentials {
-        let answer = ask(provider, context.task_waker())?;
+        let answer = ask(provider, context.task_waker(), config.connect_timeout)?;
         return match answer.hear(context, attempt).await {
             Ok(credentials) => Ok(Some(credentials)),
+            // A provider's own errors have no kind.
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Err(Refusal::temporary(unanswered(config.connect_timeout)))
+            }
             Err(error) => Err(Refusal::temporary(format!("nobody has provided credentials: {error}"))),
         };
     }

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
 
 use super::questions::{Answer, Questions};
 use crate::process::fork::PerProcess;
@@ -18,7 +19,8 @@ static QUESTIONS: PerProcess<Questions<String, Vec<SocketAddr>>> =
 
 /// Begins to look a name up: its addresses, with no port.
 pub(crate) fn look_up(host: &str, task_waker: TaskWaker) -> io::Result<Answer<Vec<SocketAddr>>> {
-    QUESTIONS.get().ask(&host.to_owned(), task_waker)
+    // The system gives up by itself.
+    QUESTIONS.get().ask(&host.to_owned(), task_waker, Duration::MAX)
 }
 
 fn find(host: &str) -> io::Result<Vec<SocketAddr>> {

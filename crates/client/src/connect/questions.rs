@@ -2,17 +2,23 @@
 //!
 //! They have threads of their own, one for each question that is asked at the moment and no more than a number, which end
 //! when nobody asks. Who asks what is being looked for already hears the same answer; who does not want to wait any longer
-//! leaves. An answer that comes when all have left is kept for a moment, for the one who asks again. Any thread may ask.
+//! leaves. An answer that comes when all have left is kept for a moment, for the one who asks again, and then forgotten, with
+//! the question: it may be a secret, and what an application has captured.
+//!
+//! A thread that has looked for too long is given up: whoever asks then has another one look, and hears whichever answers
+//! first. It no longer counts among the threads, or a few that hang would keep all others from their answers; each is given
+//! twice the time of the one before, so that few pile up, however long the trouble lasts. Any thread may ask.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 use std::io;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::attempt::Attempt;
 use crate::reactor::TaskWaker;
@@ -47,6 +53,15 @@ impl<V> Answer<V> {
         }
     }
 
+    /// Leaves it to the one who asked.
+    fn tell(&self, found: &Found<V>)
+    where
+        V: Clone,
+    {
+        *self.found.lock() = Some(found.clone());
+        self.task_waker.wake();
+    }
+
     /// A handle for whoever answers.
     fn twin(&self) -> Self {
         Self { found: Arc::clone(&self.found), task_waker: self.task_waker }
@@ -64,74 +79,155 @@ pub(crate) struct Questions<K, V> {
     name: &'static str,
     threads_max: usize,
     find: fn(&K) -> io::Result<V>,
+    kept_for: Duration,
     asked: Mutex<Asked<K, V>>,
+    /// Told when something is asked that the idle thread is to look for.
+    came: Condvar,
 }
 
 /// Who asks what.
 struct Asked<K, V> {
-    askers: HashMap<K, Vec<Answer<V>>>,
+    searches: HashMap<K, Search<V>>,
     /// What no thread has taken yet.
     waiting: VecDeque<K>,
+    /// Threads that are there, without those that were given up.
     threads: usize,
-    /// Answers that nobody has heard, and when they came.
+    /// Whether one of them waits until what nobody has heard is to be forgotten.
+    is_idle: bool,
+    /// How often something was taken to be looked for.
+    taken: u64,
+    /// Those of these times whose threads were given up.
+    given_up: HashSet<u64>,
+    /// Answers that nobody has heard, and until when they are kept.
     unheard: HashMap<K, (Found<V>, Instant)>,
+}
+
+/// A question that is not answered yet.
+struct Search<V> {
+    askers: Vec<Answer<V>>,
+    /// Which time it was taken last, and when; none while no thread has taken it.
+    taken: Option<(u64, Instant)>,
+    /// How many threads were given up over it.
+    given_up: u32,
+}
+
+impl<V> Search<V> {
+    /// Whether the thread that looks for it has had its time, of which the first is given so much.
+    fn is_overdue(&self, time: Duration) -> bool {
+        let time = time.saturating_mul(1 << self.given_up.min(20));
+        self.taken.is_some_and(|(_, since)| since.elapsed() > time)
+    }
 }
 
 impl<K: Clone + Eq + Hash + Send, V: Clone + Send> Questions<K, V> {
     /// Nothing is asked yet. `find` looks for an answer.
     pub(crate) fn new(name: &'static str, threads_max: usize, find: fn(&K) -> io::Result<V>) -> Self {
-        let (askers, waiting, unheard) = Default::default();
-        Self { name, threads_max, find, asked: Mutex::new(Asked { askers, waiting, threads: 0, unheard }) }
+        let (searches, waiting, given_up, unheard) = Default::default();
+        let (threads, is_idle, taken) = (0, false, 0);
+        let asked = Mutex::new(Asked { searches, waiting, threads, is_idle, taken, given_up, unheard });
+        Self { name, threads_max, find, kept_for: KEPT_FOR, asked, came: Condvar::new() }
     }
 
-    /// Begins to look for the answer.
-    pub(crate) fn ask(&'static self, question: &K, task_waker: TaskWaker) -> io::Result<Answer<V>> {
+    /// Begins to look for the answer. A thread that has looked for it for longer than `time` is given up.
+    pub(crate) fn ask(&'static self, question: &K, task_waker: TaskWaker, time: Duration) -> io::Result<Answer<V>> {
         let answer = Answer { found: Arc::default(), task_waker };
-        let mut asked = self.asked.lock();
-        asked.unheard.retain(|_, (_, came)| came.elapsed() < KEPT_FOR);
-        if let Some((found, _)) = asked.unheard.remove(question) {
+        let mut guard = self.asked.lock();
+        let asked = &mut *guard;
+        if let Some((found, until)) = asked.unheard.remove(question)
+            && until > Instant::now()
+        {
             *answer.found.lock() = Some(found);
             return Ok(answer);
         }
-        if let Some(askers) = asked.askers.get_mut(question) {
-            askers.retain(Answer::is_awaited);
-            askers.push(answer.twin());
-            return Ok(answer);
-        }
-        if asked.threads < self.threads_max {
-            match thread::Builder::new().name(self.name.to_owned()).spawn(move || self.answer_all()) {
-                Ok(_) => asked.threads += 1,
-                // Another thread takes this question when it has its own.
-                Err(_) if asked.threads > 0 => {}
-                Err(error) => return Err(error),
+        let overdue = match asked.searches.get_mut(question) {
+            None => None,
+            Some(search) => {
+                search.askers.retain(Answer::is_awaited);
+                search.askers.push(answer.twin());
+                if !search.is_overdue(time) {
+                    return Ok(answer);
+                }
+                search.taken
             }
+        };
+        asked.threads -= usize::from(overdue.is_some());
+        if let Err(error) = self.engage(asked) {
+            asked.threads += usize::from(overdue.is_some());
+            return Err(error);
         }
-        asked.askers.insert(question.clone(), vec![answer.twin()]);
+        let fresh = || Search { askers: vec![answer.twin()], taken: None, given_up: 0 };
+        let search = asked.searches.entry(question.clone()).or_insert_with(fresh);
+        if let Some((number, _)) = overdue {
+            (search.taken, search.given_up) = (None, search.given_up + 1);
+            asked.given_up.insert(number);
+        }
         asked.waiting.push_back(question.clone());
         Ok(answer)
     }
 
+    /// Sees to it that a thread takes what is asked next.
+    fn engage(&'static self, asked: &mut Asked<K, V>) -> io::Result<()> {
+        if mem::take(&mut asked.is_idle) {
+            self.came.notify_one();
+        } else if asked.threads < self.threads_max {
+            match thread::Builder::new().name(self.name.to_owned()).spawn(move || self.answer_all()) {
+                Ok(_) => asked.threads += 1,
+                // Another thread takes it when it has its own answer.
+                Err(_) if asked.threads > 0 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// Looks for answers until nothing more is asked.
     fn answer_all(&self) {
-        loop {
-            let mut asked = self.asked.lock();
-            let Some(question) = asked.waiting.pop_front() else {
-                asked.threads -= 1;
-                return;
-            };
-            drop(asked);
-            let found = catch_unwind(AssertUnwindSafe(|| (self.find)(&question)));
-            let found = found.unwrap_or_else(|_| Err(io::Error::other("looking for it panicked")));
-            let found = found.map_err(|error| (error.kind(), error.to_string()));
-            let mut asked = self.asked.lock();
-            let askers = asked.askers.remove(&question).unwrap_or_default();
-            if !askers.iter().any(Answer::is_awaited) {
-                asked.unheard.insert(question, (found.clone(), Instant::now()));
+        let mut asked = self.asked.lock();
+        while let Some(question) = self.next(&mut asked) {
+            let number = asked.taken;
+            asked.taken += 1;
+            // It was answered meanwhile by a thread that had been given up.
+            let Some(search) = asked.searches.get_mut(&question) else { continue };
+            search.taken = Some((number, Instant::now()));
+            let found = MutexGuard::unlocked(&mut asked, || self.find(&question));
+            if asked.given_up.remove(&number) {
+                asked.threads += 1;
             }
-            drop(asked);
-            for answer in askers {
-                *answer.found.lock() = Some(found.clone());
-                answer.task_waker.wake();
+            let Some(search) = asked.searches.remove(&question) else { continue };
+            if !search.askers.iter().any(Answer::is_awaited) {
+                asked.unheard.insert(question, (found.clone(), Instant::now() + self.kept_for));
+            }
+            MutexGuard::unlocked(&mut asked, || search.askers.into_iter().for_each(|answer| answer.tell(&found)));
+        }
+    }
+
+    /// What is to be looked for next, by a thread that ends where there is nothing. One stays for as long as something is kept.
+    fn next(&self, asked: &mut MutexGuard<'_, Asked<K, V>>) -> Option<K> {
+        loop {
+            if let Some(question) = asked.waiting.pop_front() {
+                return Some(question);
+            }
+            let now = Instant::now();
+            asked.unheard.retain(|_, (_, until)| *until > now);
+            let until = asked.unheard.values().map(|(_, until)| *until).min();
+            let Some(until) = until.filter(|_| !asked.is_idle) else {
+                asked.threads -= 1;
+                return None;
+            };
+            asked.is_idle = true;
+            self.came.wait_until(asked, until);
+            asked.is_idle = false;
+        }
+    }
+
+    /// Looks for one answer, however that ends.
+    fn find(&self, question: &K) -> Found<V> {
+        match catch_unwind(AssertUnwindSafe(|| (self.find)(question))) {
+            Ok(found) => found.map_err(|error| (error.kind(), error.to_string())),
+            Err(payload) => {
+                // The panic hook has already said what happened. What was thrown may throw again when it is dropped.
+                mem::forget(payload);
+                Err((io::ErrorKind::Other, "looking for it panicked".to_owned()))
             }
         }
     }
@@ -139,8 +235,6 @@ impl<K: Clone + Eq + Hash + Send, V: Clone + Send> Questions<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use parking_lot::Condvar;
-
     use super::*;
 
     /// Questions that are answered when the test says so.
@@ -169,30 +263,96 @@ mod tests {
         }
     }
 
+    fn leaked(threads_max: usize, kept_for: Duration) -> &'static Questions<u32, u32> {
+        Box::leak(Box::new(Questions { kept_for, ..Questions::new("sleeve-test", threads_max, find) }))
+    }
+
+    /// Has the test's questions be answered from now on, but for those that stay held.
+    fn release(question: u32) {
+        HELD.lock().retain(|held| *held != question);
+        CHANGED.notify_all();
+    }
+
+    fn until(mut is_so: impl FnMut() -> bool) {
+        while !is_so() {
+            thread::yield_now();
+        }
+    }
+
     #[test]
     #[cfg_attr(miri, ignore = "needs an event descriptor")]
     fn one_answer_serves_all_who_wait_and_the_next_when_nobody_does() {
-        let questions: &'static Questions<u32, u32> = Box::leak(Box::new(Questions::new("sleeve-test", 2, find)));
+        let questions = leaked(2, Duration::from_secs(3600));
+        let ask = |question| questions.ask(&question, task_waker(), Duration::MAX).expect("a thread");
         HELD.lock().extend([10, 11]);
-        let first = questions.ask(&10, task_waker()).expect("a thread");
-        let second = questions.ask(&10, task_waker()).expect("a thread");
-        let left = questions.ask(&11, task_waker()).expect("a thread");
+        let (first, second, left) = (ask(10), ask(10), ask(11));
         assert_eq!(questions.asked.lock().threads, 2);
         // Both threads are held up.
-        let third = questions.ask(&12, task_waker()).expect("a thread");
+        let third = ask(12);
         drop(left);
-        HELD.lock().clear();
-        CHANGED.notify_all();
+        release(10);
+        release(11);
         assert_eq!([first, second, third].map(|answer| heard(&answer).expect("it is found")), [11, 11, 13]);
-        while questions.asked.lock().threads > 0 {
-            thread::yield_now();
-        }
+        until(|| questions.asked.lock().is_idle);
         // What was found for who had left is there at once, and once.
         assert!(questions.asked.lock().unheard.contains_key(&11));
-        let again = questions.ask(&11, task_waker()).expect("it is there");
+        let again = ask(11);
         assert_eq!(again.take().expect("it is there").expect_err("nothing").kind(), io::ErrorKind::NotFound);
         assert!(questions.asked.lock().unheard.is_empty());
-        let anew = questions.ask(&11, task_waker()).expect("a thread");
-        assert_eq!(heard(&anew).expect_err("nothing").kind(), io::ErrorKind::NotFound);
+        assert_eq!(heard(&ask(11)).expect_err("nothing").kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs an event descriptor")]
+    fn what_nobody_has_heard_is_forgotten_though_nobody_asks_anything() {
+        let questions = leaked(2, Duration::from_millis(1));
+        HELD.lock().push(20);
+        drop(questions.ask(&20, task_waker(), Duration::MAX).expect("a thread"));
+        release(20);
+        until(|| {
+            let asked = questions.asked.lock();
+            asked.searches.is_empty() && asked.unheard.is_empty() && asked.threads == 0
+        });
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs an event descriptor")]
+    fn a_thread_that_has_looked_for_too_long_is_given_up_and_another_one_looks() {
+        let questions = leaked(1, Duration::ZERO);
+        let ask = |question, time| questions.ask(&question, task_waker(), time).expect("a thread");
+        HELD.lock().push(30);
+        let first = ask(30, Duration::ZERO);
+        until(|| questions.asked.lock().searches.get(&30).is_some_and(|search| search.taken.is_some()));
+        // Whoever is patient waits with it.
+        let patient = ask(30, Duration::MAX);
+        assert!(questions.asked.lock().given_up.is_empty());
+        until(|| {
+            drop(ask(30, Duration::from_nanos(1)));
+            questions.asked.lock().given_up.len() == 1
+        });
+        // Its place is another's.
+        until(|| questions.asked.lock().taken == 2);
+        let other = ask(32, Duration::MAX);
+        assert!(other.take().is_none() && first.take().is_none());
+        release(30);
+        assert_eq!([first, patient, other].map(|answer| heard(&answer).expect("it is found")), [31, 31, 33]);
+        until(|| questions.asked.lock().threads == 0);
+        assert!(questions.asked.lock().given_up.is_empty());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs an event descriptor")]
+    fn what_is_thrown_while_it_is_looked_for_and_throws_again_is_an_error_like_any_other() {
+        struct Grenade;
+        impl Drop for Grenade {
+            fn drop(&mut self) {
+                panic!("on purpose, again");
+            }
+        }
+        let find = |_: &u32| -> io::Result<u32> { std::panic::panic_any(Grenade) };
+        let questions: &'static Questions<u32, u32> = Box::leak(Box::new(Questions::new("sleeve-test", 1, find)));
+        let answer = questions.ask(&1, task_waker(), Duration::MAX).expect("a thread");
+        assert!(heard(&answer).expect_err("it panicked").to_string().contains("panicked"));
+        until(|| questions.asked.lock().threads == 0);
     }
 }

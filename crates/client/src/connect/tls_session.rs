@@ -171,7 +171,8 @@ const THREADS_MAX: usize = 16;
 pub(crate) fn read_files(tls: &Tls, task_waker: TaskWaker) -> io::Result<Answer<Arc<ClientConfig>>> {
     static QUESTIONS: PerProcess<Questions<Tls, Arc<ClientConfig>>> =
         PerProcess::new(|| Questions::new("sleeve-files", THREADS_MAX, Tls::client_config));
-    QUESTIONS.get().ask(tls, task_waker)
+    // Files that hang now hang again.
+    QUESTIONS.get().ask(tls, task_waker, Duration::MAX)
 }
 
 /// A stream on whose keys both ends have not agreed yet.

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use sleeve_wire::commands::Flags;
+use sleeve_wire::commands::{Flags, OwnConnection};
 
 use super::in_flight::{Asker, Entry};
 use super::resend::Left;
@@ -58,6 +58,10 @@ impl Pipe {
         self.connection = self.connection.wrapping_add(1).max(FIRST_CONNECTION);
         self.source.renew_for(self.connection);
         self.restart_transaction();
+        // A fresh connection has logged in for itself, with what holds by then.
+        if self.backlog.iter().chain([&self.out]).any(|segment| segment.entries.iter().any(logs_in)) {
+            self.gather_again(|entry| !logs_in(entry));
+        }
         self.reselect();
         self.queue_again(again, answered);
         lost
@@ -181,6 +185,12 @@ impl Pipe {
         let entries = self.backlog.iter().flat_map(|segment| &segment.entries);
         self.kept.again_until = entries.take(count).map(|entry| entry.length as u64).sum();
     }
+}
+
+/// Whether it shows the server who speaks, which nobody but the connection itself does.
+fn logs_in(entry: &Entry) -> bool {
+    let row = entry.asker.name().and_then(Name::row);
+    row.is_some_and(|row| row.connection == Some(OwnConnection::Greeting))
 }
 
 /// Whether somebody waits for a reply that can be asked for again: the command only reads, and does not wait on the server.

@@ -1,9 +1,10 @@
 //! Credentials that are rotated: shown anew to the server while the connection goes on.
 //!
 //! What a provider gives may say how long it is good for. When that time is over the provider is asked again, on a thread of its
-//! own, and AUTH goes out among the commands of the callers, who notice nothing. Where the provider fails, or the server refuses
-//! what it gave, the connection stays logged in as it was for as long as the server lets it, the event hook is told, and there
-//! is another attempt. The connection's task alone calls it.
+//! own, and AUTH goes out among the commands of the callers, who notice nothing. Where the provider fails or does not answer in
+//! the time that a connection may take, or the server refuses what it gave, the connection stays logged in as it was for as long
+//! as the server lets it, the event hook is told, and there is another attempt. AUTH ends with the connection: the next one logs
+//! in for itself. The connection's task alone calls it.
 
 use std::time::{Duration, Instant};
 
@@ -31,8 +32,8 @@ pub(super) enum Renewal {
     Never,
     /// Until then.
     At(Instant),
-    /// The provider was asked.
-    Asked(Answer<Credentials>),
+    /// The provider was asked, and is waited for until then; for as long as it takes where there is no such time.
+    Asked(Answer<Credentials>, Option<Instant>),
     /// The server was shown what it gave, which is good for so long.
     Shown(Handle, Option<Duration>),
 }
@@ -54,9 +55,17 @@ impl Renewal {
                 }
                 self.ask(link, waker)
             }
-            Self::Asked(answer) => match answer.take()? {
-                Ok(credentials) => self.show(link, &credentials),
-                Err(error) => self.fail(link, &format!("nobody has provided credentials: {error}")),
+            Self::Asked(answer, until) => match answer.take() {
+                Some(Ok(credentials)) => self.show(link, &credentials),
+                Some(Err(error)) => self.fail(link, &format!("nobody has provided credentials: {error}")),
+                None => {
+                    let left = (*until)?.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        self.fail(link, &login::unanswered(link.config.connect_timeout))
+                    } else {
+                        Some(left)
+                    }
+                }
             },
             Self::Shown(handle, time) => {
                 if !handle.is_done() {
@@ -81,10 +90,12 @@ impl Renewal {
             *self = Self::Never;
             return None;
         };
-        match login::ask(provider, waker) {
+        let time = link.config.connect_timeout;
+        match login::ask(provider, waker, time) {
             Ok(answer) => {
-                *self = Self::Asked(answer);
-                None
+                // A time beyond what the machine can count is never over.
+                *self = Self::Asked(answer, Instant::now().checked_add(time));
+                self.proceed(link, waker)
             }
             Err(error) => self.fail(link, &error.to_string()),
         }

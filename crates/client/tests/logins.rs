@@ -1,0 +1,146 @@
+//! Credentials that are renewed on a living connection: what a provider or a server does to that which neither should.
+
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sleeve::prelude::*;
+use sleeve::{Client, Config, Credentials, Event};
+
+use crate::scripted::{Requests, config, echo, greet, serve_all, until};
+
+/// The shortest time after which a provider is asked again.
+const SOON: Duration = Duration::from_millis(1);
+
+/// What a server was told to log its peers in, in words.
+type Logins = Arc<Mutex<Vec<String>>>;
+
+/// A server that notes who logs in, and answers AUTH so. Returns its port.
+fn serve(auth: &'static str) -> (u16, Logins) {
+    let logins = Logins::default();
+    let noted = Arc::clone(&logins);
+    let port = serve_all(move |words| {
+        if words.iter().any(|word| word == "AUTH") {
+            noted.lock().unwrap().push(words.join(" "));
+        }
+        if words[0] == "AUTH" { Some(auth.into()) } else { greet(words).or_else(|| echo(words)) }
+    });
+    (port, logins)
+}
+
+/// A client of this configuration, and what it tells of refusals.
+fn open(config: Config) -> (Client, Receiver<String>) {
+    let (sender, refusals) = channel();
+    let config = config.on_event(move |event| {
+        if let Event::Refused { .. } = event {
+            // Nobody listens any more when the test is over.
+            _ = sender.send(format!("{event} {event:?}"));
+        }
+    });
+    (Client::open_with(config).unwrap(), refusals)
+}
+
+/// The first refusal that is about a renewal.
+fn told_of_renewal(refusals: &Receiver<String>) -> String {
+    loop {
+        let told = refusals.recv_timeout(Duration::from_secs(60)).expect("it is told of");
+        if told.contains("its credentials are not renewed") {
+            return told;
+        }
+    }
+}
+
+#[test]
+fn a_provider_that_hangs_is_told_of_and_asked_again() {
+    let (port, logins) = serve("+OK\r\n");
+    let (release, released) = channel::<()>();
+    let (asked, released) = (AtomicU32::new(0), Mutex::new(released));
+    let config = config(port).connect_timeout(Duration::from_millis(300)).credentials(move || {
+        Ok::<_, std::io::Error>(match asked.fetch_add(1, Ordering::SeqCst) {
+            0 => Credentials::new("first").user("shop").refresh_after(SOON),
+            1 => {
+                // It comes back, and nobody waits for it any more.
+                _ = released.lock().unwrap().recv();
+                Credentials::new("second").user("shop")
+            }
+            _ => Credentials::new("third").user("shop"),
+        })
+    });
+    let (client, refusals) = open(config);
+    let told = told_of_renewal(&refusals);
+    assert!(told.contains("nobody has provided credentials within 300ms"), "{told}");
+    until("it is asked again", || logins.lock().unwrap().iter().any(|login| login == "AUTH shop third"));
+    release.send(()).unwrap();
+    assert_eq!(client.echo::<String>("on").wait().as_deref(), Ok("on"));
+    assert!(logins.lock().unwrap().iter().all(|login| !login.contains("second")));
+}
+
+#[test]
+fn what_a_server_says_of_a_renewal_is_told_without_the_password() {
+    let (port, _) = serve("-ERR unknown command 'AUTH', with args beginning with: 'shop' 'opensesame' \r\n");
+    let (_client, refusals) = open(
+        config(port)
+            .credentials(|| Ok::<_, std::io::Error>(Credentials::new("opensesame").user("shop").refresh_after(SOON))),
+    );
+    let told = told_of_renewal(&refusals);
+    assert!(told.contains("unknown command 'AUTH'") && !told.contains("opensesame"), "{told}");
+}
+
+/// Answers on a connection until this was said; gives back all that was said.
+fn converse_until(stream: &mut TcpStream, requests: &mut Requests, last: &str) -> Vec<Vec<String>> {
+    let mut heard = Vec::new();
+    while requests.receive(stream) {
+        while let Some(words) = requests.next() {
+            let answer = greet(&words).or_else(|| echo(&words)).unwrap();
+            stream.write_all(&answer).unwrap();
+            let is_last = words[0] == last;
+            heard.push(words);
+            if is_last {
+                return heard;
+            }
+        }
+    }
+    panic!("it hung up before it said {last}: {heard:?}")
+}
+
+#[test]
+fn a_login_that_has_not_left_ends_with_its_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (release, released) = channel::<()>();
+    let (asked, released) = (AtomicU32::new(0), Mutex::new(released));
+    let config = config(port).silence_max(None).credentials(move || {
+        let number = asked.fetch_add(1, Ordering::SeqCst);
+        let credentials = Credentials::new(format!("token-{number}"));
+        Ok::<_, std::io::Error>(match number {
+            0 => credentials.refresh_after(SOON),
+            _ => {
+                if number == 1 {
+                    released.lock().unwrap().recv().unwrap();
+                }
+                credentials
+            }
+        })
+    });
+    let client = Client::open_with(config).unwrap();
+    let (mut stream, _) = listener.accept().unwrap();
+    converse_until(&mut stream, &mut Requests::default(), "PING");
+    until("it is connected", || client.metrics()[0].is_connected);
+    // More than the system takes at once, and nobody reads.
+    let large = client.db(1).set("large", vec![0; 32 << 20]);
+    let queued = client.metrics()[0].queued_bytes;
+    release.send(()).unwrap();
+    until("it is to log in anew", || client.metrics()[0].queued_bytes > queued);
+    let behind = client.db(1).echo::<String>("behind");
+    drop(stream);
+    let (mut stream, _) = listener.accept().unwrap();
+    let heard = converse_until(&mut stream, &mut Requests::default(), "ECHO");
+    let logins: Vec<_> = heard.iter().filter(|words| words.iter().any(|word| word == "AUTH")).collect();
+    assert_eq!(logins, [&["HELLO", "3", "AUTH", "default", "token-2"]]);
+    assert_eq!(behind.wait().as_deref(), Ok("behind"));
+    large.wait().unwrap();
+    assert_eq!(client.metrics()[0].queued_bytes, 0);
+}
