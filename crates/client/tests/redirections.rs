@@ -181,3 +181,46 @@ fn a_transaction_says_why_it_was_discarded_and_is_tried_again_only_where_that_he
     // Two that may work later, and the one whose command is wrong.
     assert_eq!(nodes.count(0, "INCR bar"), 1 + 2 + 1);
 }
+
+#[test]
+fn a_script_that_may_have_written_is_not_sent_again_for_what_it_may_have_said_itself() {
+    for said in [
+        "TRYAGAIN Multiple keys request during rehashing of slot",
+        "CLUSTERDOWN The cluster is down",
+        "LOADING Redis is loading the dataset in memory",
+        "READONLY You can't write against a read only replica.",
+        // Of another slot than that of its keys.
+        "MOVED 5062 127.0.0.1:1",
+    ] {
+        let nodes = Nodes::start(vec![Box::new(move |_, _| error(said))]);
+        let client = nodes.connect();
+        for name in ["EVAL", "EVALSHA", "FCALL", "NEVER.HEARD"] {
+            if name == "NEVER.HEARD" && said.starts_with("MOVED") {
+                // Nobody here knows where its keys are.
+                continue;
+            }
+            let error = client.cmd(name).arg(("x", 2, "{bar}1", "{bar}2")).send::<()>().wait().unwrap_err();
+            assert_eq!(error.message(), said, "{name}");
+            assert_eq!(nodes.count(0, &format!("{name} x 2 {{bar}}1 {{bar}}2")), 1, "{name}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_script_that_a_node_has_turned_away_goes_elsewhere_or_again_where_that_is_certain() {
+    let first: Script = Box::new(|nodes, words| match words[0].as_str() {
+        "EVAL" => nodes.redirection("MOVED", 5061, 1),
+        "FCALL" => nodes.redirection("ASK", 5061, 1),
+        // It only reads.
+        _ if nodes.count(0, &words.join(" ")) < 3 => error("TRYAGAIN Multiple keys request during rehashing of slot"),
+        _ => ok(),
+    });
+    let nodes = Nodes::start(vec![first, always("+OK\r\n")]);
+    let client = nodes.connect();
+    // The first is not moved: the map is not to change before the others.
+    for name in ["FCALL", "EVAL_RO", "EVALSHA_RO", "FCALL_RO", "EVAL"] {
+        client.cmd(name).arg(("x", 2, "{bar}1", "{bar}2")).send::<()>().wait().unwrap();
+    }
+    assert_eq!(nodes.told(1), ["ASKING", "FCALL x 2 {bar}1 {bar}2", "EVAL x 2 {bar}1 {bar}2"]);
+    assert_eq!(nodes.count(0, "EVAL_RO x 2 {bar}1 {bar}2"), 3);
+}

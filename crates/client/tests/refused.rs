@@ -224,3 +224,25 @@ fn one_that_waits_on_the_server_goes_again_too() {
     let job = client.blpop::<(String, String)>("k", Duration::ZERO).wait();
     assert_eq!(job, Ok(("k".to_owned(), "v".to_owned())));
 }
+
+#[test]
+fn a_script_is_not_sent_by_its_text_for_an_error_of_its_own() {
+    let own = "NOSCRIPT is what my script calls it";
+    let (asked, count) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (by_digest, by_text) = (asked.clone(), count.clone());
+    let port = serve(move |words| {
+        if words[0] == "EVAL" {
+            by_text.fetch_add(1, Ordering::SeqCst);
+            return Some(b":7\r\n".to_vec());
+        }
+        match by_digest.fetch_add(1, Ordering::SeqCst) {
+            0 => Some(b"-NOSCRIPT No matching script. Please use EVAL.\r\n".to_vec()),
+            _ => Some(format!("-{own}\r\n").into_bytes()),
+        }
+    });
+    let client = Client::connect_with(config(port)).unwrap();
+    let script = sleeve::Script::new("return 7");
+    assert_eq!(script.run(&client, "k", ()).wait(), Ok(7));
+    let error = script.run::<i64>(&client, "k", ()).wait().unwrap_err();
+    assert_eq!((error.message(), count.load(Ordering::SeqCst)), (own, 1));
+}

@@ -15,7 +15,7 @@ use sha1::{Digest as _, Sha1};
 
 use super::handles::{Client, Db};
 use crate::commands::ask::Ask;
-use crate::error::Error;
+use crate::error::{Effect, Error};
 use crate::reply::Reply;
 use crate::request::{Request, ToArgs};
 use crate::route::origin::Origin;
@@ -146,8 +146,9 @@ impl Again {
     }
 }
 
+/// Whether the server does not know the script. One that runs may call its own errors so too.
 fn is_unknown<T>(result: &Result<T, Error>) -> bool {
-    result.as_ref().is_err_and(|error| error.code() == Some("NOSCRIPT"))
+    result.as_ref().is_err_and(|error| error.code() == Some("NOSCRIPT") && error.effect() == Effect::Refused)
 }
 
 /// The answer to a script that was sent: a [`Reply`] that sends the text where the digest was not known.

@@ -5,11 +5,17 @@
 //! back to whoever has sent it, with its bytes and its caller's end, to be sent again. A reply of any other kind is the
 //! caller's, and so is the loss of a connection on which the request had left: it may have been executed.
 //!
+//! A script may end with an error of its own that reads as a node's, after it has written. Nothing in such a reply tells the
+//! two apart, but for a redirection, which names the slot of the keys and a node: scripts have no way to learn of these. So a
+//! script that may write comes back with a redirection alone; every other error is its caller's, who knows what it does.
+//!
 //! It takes bytes and gives bytes: no socket, no clock, no thread. What becomes of a request that comes back is decided in
 //! `route/cluster`.
 
 use std::mem;
 use std::sync::{Arc, Weak};
+
+use sleeve_wire::commands::Flags;
 
 use super::slot::{Completions, Payload, Target};
 use crate::error::{Effect, Error, ErrorKind};
@@ -19,7 +25,7 @@ use crate::request::name::Name;
 const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
 
 /// The codes with which a node of a cluster turns a request away that may be sent again: elsewhere, or later.
-const TURNED_AWAY: [&str; 9] =
+pub(crate) const TURNED_AWAY: [&str; 9] =
     ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "BUSY", "READONLY", "MASTERDOWN", "UNBLOCKED"];
 
 /// Takes requests back.
@@ -157,12 +163,28 @@ impl Routed {
 
     /// Takes the reply to the request itself: whose it is, if it is anybody's. A request that was turned away comes back.
     pub(super) fn accept(mut self, reply: &[u8], done: &mut Completions) -> Option<Target> {
-        match turned_away(reply) {
+        match turned_away(reply).filter(|why| self.is_of_server(why)) {
             None => self.target.take(),
             Some(why) => {
                 self.come_back(why, done);
                 None
             }
+        }
+    }
+
+    /// Whether it is the node that has said this, and nothing that the request has had executed: a script, or a command that
+    /// nobody here knows.
+    fn is_of_server(&self, why: &Error) -> bool {
+        if self.name.row().is_some_and(|row| !row.runs_script() || row.flags.contains(Flags::READONLY)) {
+            return true;
+        }
+        let mut words = why.message().split(' ');
+        let is_redirection = matches!(words.next(), Some("MOVED" | "ASK"));
+        let slot = words.next().and_then(|slot| slot.parse().ok());
+        match self.destination {
+            Destination::Slot(own) | Destination::Copies(own) => is_redirection && slot == Some(own),
+            // Only the node knows where the keys of an unknown command are.
+            Destination::Anybody | Destination::Node(_) => is_redirection && self.name.row().is_none(),
         }
     }
 
