@@ -40,6 +40,69 @@ fn they_are_answered_while_what_others_have_asked_for_is_not() {
 }
 
 #[test]
+fn what_does_not_finish_keeps_nothing_else_open() {
+    let (release, released) = channel::<()>();
+    let released = Mutex::new(released);
+    let port = serve(move |words| {
+        if words[1] == "held" {
+            // Held for as long as the test wants it.
+            _ = released.lock().unwrap().recv();
+        }
+        echo(words)
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for is_async in [false, true] {
+        let client = Client::connect_with(config(port)).unwrap();
+        let priority = client.priority().unwrap();
+        let held = client.echo::<String>("held");
+        let other = Client::connect_with(config(port)).unwrap();
+        let held_too = other.echo::<String>("held");
+        let short = Duration::from_millis(50);
+        for client in [&client, &other] {
+            let closed = if is_async { runtime.block_on(client.close_async(short)) } else { client.close(short) };
+            assert_eq!(closed.unwrap_err().kind(), ErrorKind::Timeout);
+        }
+        assert_eq!(priority.echo::<u32>(1).wait().unwrap_err().kind(), ErrorKind::Closed);
+        // Nor does anything begin now that was not there.
+        assert_eq!(other.priority().unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(other.lease().err().map(|error| error.kind()), Some(ErrorKind::Closed));
+        let waiting = other.blpop::<(String, String)>("jobs", Duration::from_secs(60));
+        assert_eq!(waiting.wait().unwrap_err().kind(), ErrorKind::Closed);
+        release.send(()).unwrap();
+        release.send(()).unwrap();
+        assert_eq!((held.wait().as_deref(), held_too.wait().as_deref()), (Ok("held"), Ok("held")));
+        assert_eq!(client.close(Duration::from_secs(60)), Ok(()));
+    }
+}
+
+#[test]
+fn a_command_that_may_wait_and_does_not_goes_with_priority_and_one_that_waits_by_itself() {
+    let (release, released) = channel::<()>();
+    let released = Mutex::new(released);
+    let port = serve(move |words| match words[0].as_str() {
+        "XREAD" => Some(b"_\r\n".to_vec()),
+        _ => {
+            released.lock().unwrap().recv().unwrap();
+            echo(words)
+        }
+    });
+    let client = Client::connect_with(config(port)).unwrap();
+    let priority = client.priority().unwrap();
+    let held = client.echo::<u32>(1);
+    let replies = || client.metrics()[1].replies;
+    let read = |options| priority.cmd("XREAD").arg(options).arg(("STREAMS", "s", "0")).send::<Option<String>>().wait();
+    assert_eq!(read(("COUNT", "1")), Ok(None));
+    assert_eq!(replies(), 1);
+    let held_too = priority.echo::<u32>(2);
+    assert_eq!(read(("BLOCK", "1")), Ok(None));
+    assert!(!held.is_ready() && !held_too.is_ready());
+    release.send(()).unwrap();
+    release.send(()).unwrap();
+    assert_eq!((held.wait(), held_too.wait()), (Ok(1), Ok(2)));
+    assert_eq!(replies(), 2);
+}
+
+#[test]
 fn a_handle_keeps_its_client_there() {
     let client = Client::connect_with(config(serve(echo))).unwrap();
     let priority = client.priority().unwrap();

@@ -274,3 +274,15 @@ fn keys_in_several_slots_are_read_from_the_copies_of_each() {
         client.mget::<Vec<String>>(["foo", "bar"]).wait().is_ok_and(|values| values == ["two", "one"])
     });
 }
+
+#[test]
+fn a_database_that_is_not_there_takes_the_replicas_from_nobody() {
+    let nodes = start(vec![replica("a", "")]);
+    let client = connect(&nodes, ReadFrom::Replica);
+    until("the replica answers, whatever others ask for", || {
+        (0..20).all(|_| {
+            assert!(client.db(99).get::<String>("bar").wait().is_err());
+            get(&client) == "a"
+        })
+    });
+}

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sleeve::prelude::*;
-use sleeve::{Client, Config, Endpoint, Error, ErrorKind, ReadFrom, SubscriptionEvent};
+use sleeve::{Client, Config, Effect, Endpoint, Error, ErrorKind, ReadFrom, SubscriptionEvent};
 
 use crate::scripted::{greet, serve, serve_all, until};
 
@@ -319,4 +319,55 @@ fn what_a_replica_turns_away_the_primary_answers() {
     let reply = client.get::<String>("k");
     drop(client);
     assert_eq!(reply.wait().as_deref(), Ok("primary"));
+}
+
+#[test]
+fn a_client_that_is_closed_takes_nothing_though_a_replica_does_not_answer() {
+    let view = View::of(primary("primary"));
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let (released, arrived) = (Mutex::new(released), Arc::new(AtomicU32::new(0)));
+    let count = Arc::clone(&arrived);
+    let holding = serve(move |words| match words[0].as_str() {
+        "ROLE" => Some([b"*5\r\n", &strings(&["slave", "h", "1", "connected"])[4..], b":7\r\n"].concat()),
+        _ => {
+            count.fetch_add(1, Ordering::SeqCst);
+            released.lock().unwrap().recv().unwrap();
+            Some(b"$7\r\nreplica\r\n".to_vec())
+        }
+    });
+    *view.replicas.lock().unwrap() = vec![holding];
+    let client = Client::connect_with(config(&[view.serve()]).read_from(ReadFrom::Replica)).unwrap();
+    let get = || client.get::<String>("k");
+    let mut held = get();
+    until("the replica is asked", || {
+        if held.is_ready() {
+            held = get();
+        }
+        arrived.load(Ordering::SeqCst) == 1
+    });
+    assert_eq!(client.close(Duration::from_millis(50)).unwrap_err().kind(), ErrorKind::Timeout);
+    for error in [
+        client.set("k", 1).wait().unwrap_err(),
+        client.at(Instant::now() + Duration::from_secs(60)).set("k", 1).wait().unwrap_err(),
+        client.transaction().exec().wait().unwrap_err(),
+        get().wait().unwrap_err(),
+    ] {
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Closed, Effect::None), "{error}");
+    }
+    release.send(()).unwrap();
+    assert_eq!(held.wait().as_deref(), Ok("replica"));
+    client.close(Duration::from_secs(60)).unwrap();
+}
+
+#[test]
+fn a_database_that_is_not_there_takes_the_replicas_from_nobody() {
+    let view = View::of(primary("primary"));
+    *view.replicas.lock().unwrap() = vec![replica("a", None)];
+    let client = Client::connect_with(config(&[view.serve()]).read_from(ReadFrom::Replica)).unwrap();
+    until("the replica answers, whatever others ask for", || {
+        (0..20).all(|_| {
+            assert!(client.db(99).get::<String>("k").wait().is_err());
+            client.get::<String>("k").wait().unwrap() == "a"
+        })
+    });
 }

@@ -54,14 +54,14 @@ pub struct Lease {
 
 impl Lease {
     pub(crate) fn new(origin: Arc<Origin>, database: u32) -> Result<Self, Error> {
-        origin.route.check_process()?;
+        origin.check_open()?;
         let route = origin.pool.take(&origin.route, false)?;
         Ok(Self::of(origin, route, database))
     }
 
     /// One to where these keys are, which are all in one place.
     pub(crate) fn at(origin: Arc<Origin>, database: u32, keys: impl ToArgs) -> Result<Self, Error> {
-        origin.route.check_process()?;
+        origin.check_open()?;
         let route = origin.pool.take_at(&origin.route, keys)?;
         Ok(Self::of(origin, route, database))
     }

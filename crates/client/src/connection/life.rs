@@ -444,6 +444,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::config::Endpoint;
+    use crate::reactor::lifetime::Lifetime;
     use crate::request::EncodedRequest;
     use crate::request::name::Name;
 

@@ -9,38 +9,30 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::Link;
-use crate::error::{Effect, Error, ErrorKind};
+use parking_lot::{Condvar, Mutex};
+
+use super::{Link, Shared};
+use crate::config::Endpoint;
+use crate::error::Error;
 use crate::pipe::in_flight::{LIMIT_MS_MAX, limit_ms};
 use crate::pipe::slot::Completions;
 use crate::process::fork::inherited;
-use crate::reactor::watcher::watch_for;
+use crate::reactor::lifetime::Lifetime;
 use crate::request::blocking_commands::BlockTimeout;
 
+impl Lifetime for Link {
+    type Progress = Shared;
+
+    fn progress(&self) -> (&Mutex<Shared>, &Condvar) {
+        (&self.shared, &self.changed)
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        &self.config.endpoint
+    }
+}
+
 impl Link {
-    /// Waits until the first attempt to connect is over.
-    pub(crate) fn wait_first(&self) -> Result<(), Error> {
-        let mut shared = self.shared.lock();
-        loop {
-            match &shared.first {
-                Some(result) => return result.clone(),
-                None => self.changed.wait(&mut shared),
-            }
-        }
-    }
-
-    /// As `wait_first`, in async code.
-    pub(crate) async fn await_first(self: Arc<Self>) -> Result<(), Error> {
-        let look = move |task_waker, _| {
-            let mut shared = self.shared.lock();
-            if shared.first.is_none() {
-                shared.watchers.push(task_waker);
-            }
-            shared.first.clone()
-        };
-        watch_for(None, look).await
-    }
-
     /// Lets the task finish the queue and end, and waits for it for at most this long.
     pub(crate) fn close(&self, wait: Option<Duration>) -> Result<(), Error> {
         if !self.process.is_this() {
@@ -50,16 +42,10 @@ impl Link {
         shared.close();
         self.changed.notify_all();
         shared.wake_up();
+        drop(shared);
         self.task_waker.wake();
-        let Some(wait) = wait else { return Ok(()) };
         // A time beyond what the machine can count is never over.
-        let deadline = Instant::now().checked_add(wait);
-        while !shared.has_ended() {
-            if !self.wait_for_change(&mut shared, deadline) && !shared.has_ended() {
-                return Err(self.still_unanswered());
-            }
-        }
-        Ok(())
+        wait.map_or(Ok(()), |wait| self.wait_end(Instant::now().checked_add(wait)))
     }
 
     /// As `close`, in async code: waits until then, or for as long as it takes.
@@ -68,20 +54,7 @@ impl Link {
             return Err(inherited());
         }
         self.close(None)?;
-        let look = move |task_waker, is_late: bool| {
-            let mut shared = self.shared.lock();
-            if shared.has_ended() {
-                return Some(Ok(()));
-            }
-            shared.watchers.push(task_waker);
-            is_late.then(|| Err(self.still_unanswered()))
-        };
-        watch_for(deadline, look).await
-    }
-
-    fn still_unanswered(&self) -> Error {
-        let message = format!("some commands are still not answered by {}", self.config.endpoint);
-        Error::new(ErrorKind::Timeout, Effect::Unknown, message)
+        self.await_end(deadline).await
     }
 
     /// Ends the connection at once: what is on its way is lost, and what was never written is not sent.

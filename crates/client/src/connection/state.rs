@@ -12,6 +12,7 @@ use crate::pipe::Pipe;
 use crate::pipe::ledger::Ledger;
 use crate::pipe::timeout::Phase;
 use crate::reactor::TaskWaker;
+use crate::reactor::lifetime::Progress;
 use crate::sys::clock_us;
 
 /// How far the connection has come.
@@ -198,6 +199,20 @@ impl Shared {
 
     pub(crate) fn has_ended(&self) -> bool {
         self.life == Life::Ended
+    }
+}
+
+impl Progress for Shared {
+    fn first(&self) -> Option<Result<(), Error>> {
+        self.first.clone()
+    }
+
+    fn has_ended(&self) -> bool {
+        Self::has_ended(self)
+    }
+
+    fn watchers(&mut self) -> &mut Vec<TaskWaker> {
+        &mut self.watchers
     }
 }
 

@@ -9,6 +9,7 @@
 //! that is given for no reason does no harm, so wakers are called freely. How the system is asked what has happened differs
 //! (epoll, and poll on other systems than Linux); the twins are chosen in `poller`. A forked child has a reactor of its own.
 
+pub(crate) mod lifetime;
 mod poller;
 mod rounds;
 pub(crate) mod state;

@@ -31,13 +31,13 @@ use crate::connection::probe::ServerHealth;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::in_flight::Unit;
 use crate::pipe::queued::Sent;
-use crate::pipe::routed::Destination;
-use crate::pipe::slot::Driver;
-use crate::pipe::slot::FIRST_CONNECTION;
+use crate::pipe::routed::{Destination, TURNED_AWAY};
+use crate::pipe::slot::{Completions, Driver, FIRST_CONNECTION};
 use crate::pipe::transaction_state::TransactionState;
 use crate::process::fork::inherited;
 #[cfg(feature = "embedded")]
 use crate::process::off_thread::apart;
+use crate::reactor::lifetime::Lifetime;
 use crate::reply::Reply;
 use crate::request::blocking_commands::BlockTimeout;
 use crate::request::{EncodedRequest, Request};
@@ -62,18 +62,14 @@ pub(crate) fn not_in_a_cluster(what: &str) -> Error {
     ))
 }
 
-/// With these a node says that the cluster has changed, or is about to.
-const CHANGING: [&str; 8] =
-    ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "READONLY", "MASTERDOWN", "UNBLOCKED"];
-
 /// Behind these words EXEC says why nothing was executed.
 const DISCARDED: &str = "EXECABORT Transaction discarded because of: ";
 
-/// Whether a node says by this that the cluster has changed, or is about to.
+/// Whether a node says by this that the cluster has changed, or is about to. One that is busy says nothing of the kind.
 fn is_changing(error: &Error) -> bool {
     let text = error.message();
     let code = text.strip_prefix(DISCARDED).unwrap_or(text).split(' ').next().unwrap_or_default();
-    CHANGING.contains(&code)
+    code != "BUSY" && TURNED_AWAY.contains(&code)
 }
 
 /// A way for requests.
@@ -272,7 +268,7 @@ impl Route {
             Self::Remote(link) => send(link, database, request),
             Self::Replicated(link, replicated) => match replicated.send(database, request, None) {
                 Some(handle) => Ok(Sent::Slot(handle)),
-                None => send(link, database, request),
+                None => replicated.check_open().and_then(|()| send(link, database, request)),
             },
             Self::Cluster(cluster) => cluster.send(database, request, None),
             #[cfg(feature = "embedded")]
@@ -291,7 +287,7 @@ impl Route {
             Self::Remote(link) => send_until(link, database, request, deadline),
             Self::Replicated(link, replicated) => match replicated.send(database, request, Some(deadline)) {
                 Some(handle) => Ok(Sent::Slot(handle)),
-                None => send_until(link, database, request, deadline),
+                None => replicated.check_open().and_then(|()| send_until(link, database, request, deadline)),
             },
             Self::Cluster(cluster) => cluster.send(database, request, Some(deadline)),
             #[cfg(feature = "embedded")]
@@ -302,7 +298,11 @@ impl Route {
     /// Sends several requests with nothing in between.
     pub(crate) fn send_units(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
         match self {
-            Self::Remote(link) | Self::Replicated(link, _) => link.send_units(units, bytes),
+            Self::Remote(link) => link.send_units(units, bytes),
+            Self::Replicated(link, replicated) => match replicated.check_open() {
+                Ok(()) => link.send_units(units, bytes),
+                Err(error) => Err((error, units)),
+            },
             Self::Cluster(cluster) => cluster.send_units(units, bytes),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.send_units(units, bytes),
@@ -310,9 +310,17 @@ impl Route {
     }
 
     /// Sends a transaction.
-    pub(crate) fn send_transaction(&self, transaction: TransactionState, database: u32, request: &[u8]) {
+    pub(crate) fn send_transaction(&self, mut transaction: TransactionState, database: u32, request: &[u8]) {
         match self {
-            Self::Remote(link) | Self::Replicated(link, _) => link.send_transaction(transaction, database, request),
+            Self::Remote(link) => link.send_transaction(transaction, database, request),
+            Self::Replicated(link, replicated) => match replicated.check_open() {
+                Ok(()) => link.send_transaction(transaction, database, request),
+                Err(error) => {
+                    let mut done = Completions::default();
+                    transaction.fail(&error, &mut done);
+                    link.finish(&mut done);
+                }
+            },
             Self::Cluster(cluster) => cluster.send_transaction(transaction, database, request),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.send_transaction(transaction, database, request),
@@ -365,7 +373,8 @@ impl Route {
     /// Whether more can be sent.
     pub(crate) fn is_open(&self) -> bool {
         match self {
-            Self::Remote(link) | Self::Replicated(link, _) => link.is_open(),
+            Self::Remote(link) => link.is_open(),
+            Self::Replicated(link, replicated) => link.is_open() && replicated.check_open().is_ok(),
             Self::Cluster(cluster) => cluster.is_open(),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.is_open(),

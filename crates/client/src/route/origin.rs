@@ -2,6 +2,7 @@
 //!
 //! When the last handle is dropped, what was sent is still answered, and then the connections are closed. Any thread.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -34,8 +35,10 @@ pub(crate) struct Origin {
     reserves: Mutex<Vec<Weak<dyn Reserve>>>,
     /// The near cache, once somebody has asked for it.
     near: OnceLock<Arc<Near>>,
-    /// Held while it is opened.
+    /// Held while either is opened.
     opening: Mutex<()>,
+    /// No more is taken. Set while `opening` is held.
+    is_closed: AtomicBool,
 }
 
 /// How long a client that is closed waits for what was kept back, if its server does not answer.
@@ -64,7 +67,17 @@ impl Drop for Origin {
 impl Origin {
     pub(crate) fn new(route: Route) -> Arc<Self> {
         let (near, priority, opening) = (OnceLock::new(), OnceLock::new(), Mutex::new(()));
-        Arc::new(Self { route, priority, pool: Arc::default(), reserves: Mutex::default(), near, opening })
+        let (pool, reserves, is_closed) = Default::default();
+        Arc::new(Self { route, priority, pool, reserves, near, opening, is_closed })
+    }
+
+    /// Whether this process has it, and it takes more.
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        self.route.check_process()?;
+        match self.is_closed.load(Ordering::Acquire) || !self.route.is_open() {
+            true => Err(Error::closed("the client was closed")),
+            false => Ok(()),
+        }
     }
 
     /// Somebody keeps requests back.
@@ -81,9 +94,7 @@ impl Origin {
         if let Some(route) = self.priority.get() {
             return Ok(route.clone());
         }
-        if !self.route.is_open() {
-            return Err(Error::closed("the client was closed"));
-        }
+        self.check_open()?;
         let route = match &self.route {
             // Connections to all nodes, each made when it is needed; and so to all replicas that are read from.
             several @ (Route::Cluster(_) | Route::Replicated(..)) => Route::open(several.config().clone(), true)?,
@@ -116,27 +127,35 @@ impl Origin {
         }
     }
 
-    /// Refuses further commands, and waits for the answers to those that were sent: on the shared connection, and on those
-    /// that commands which wait have for themselves.
+    /// Refuses further commands, and waits for the answers to those that were sent: on the shared connection, on that for
+    /// priority, and on those that commands which wait have for themselves. One that does not finish keeps none of the others
+    /// open.
     pub(crate) fn close(&self, timeout: Duration) -> Result<(), Error> {
+        // A time beyond what the machine can count is never over.
         let deadline = Instant::now().checked_add(timeout);
         let (reserves, farewell) = (self.close_reserves(), self.farewell(deadline));
         reserves.iter().for_each(|reserve| reserve.settle(farewell));
-        // A time beyond what the machine can count is never over.
-        let left = deadline.map_or(timeout, |deadline| deadline.saturating_duration_since(Instant::now()));
-        self.route.close(Some(left))?;
-        if let Some(priority) = self.priority.get() {
-            let left = deadline.map_or(timeout, |deadline| deadline.saturating_duration_since(Instant::now()));
-            priority.close(Some(left))?;
-        }
-        self.pool.close(deadline)
+        let left = || deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+        self.end_routes().iter().map(|route| route.close(Some(left()))).fold(Ok(()), Result::and)
     }
 
-    /// Those who keep requests back take no more, and send what is left.
+    /// No more is taken. Those who keep requests back send what is left.
     fn close_reserves(&self) -> Vec<Arc<dyn Reserve>> {
+        let opening = self.opening.lock();
+        self.is_closed.store(true, Ordering::Release);
+        drop(opening);
         let reserves: Vec<_> = self.reserves.lock().iter().filter_map(Weak::upgrade).collect();
         reserves.iter().for_each(|reserve| Arc::clone(reserve).close());
         reserves
+    }
+
+    /// All ways, each of which takes no more from now on and ends when what it has is answered.
+    fn end_routes(&self) -> Vec<Route> {
+        let shared = [Some(&self.route), self.priority.get()].into_iter().flatten().cloned();
+        let routes: Vec<Route> = shared.chain(self.pool.waiting()).collect();
+        // Without a wait it cannot fail.
+        routes.iter().for_each(|route| _ = route.close(None));
+        routes
     }
 
     /// For how long what was kept back is waited for.
@@ -150,17 +169,15 @@ impl Origin {
         // A time beyond what the machine can count is never over.
         let deadline = Instant::now().checked_add(timeout);
         let farewell = self.farewell(deadline);
+        let mut result = Ok(());
         for reserve in self.close_reserves() {
             let look = move |task_waker, is_late| (reserve.is_settled(task_waker) || is_late).then_some(Ok(()));
-            watch_for(Some(farewell), look).await?;
+            result = result.and(watch_for(Some(farewell), look).await);
         }
-        for route in [Some(&self.route), self.priority.get()].into_iter().flatten() {
-            route.clone().close_async(deadline).await?;
+        for route in self.end_routes() {
+            result = result.and(route.close_async(deadline).await);
         }
-        for route in self.pool.waiting() {
-            route.close_async(deadline).await?;
-        }
-        Ok(())
+        result
     }
 
     /// Sends a command that may wait on the server. Its time may be up at a deadline.
@@ -191,10 +208,7 @@ impl Origin {
         deadline: Option<Instant>,
         request: Request,
     ) -> Result<Reply<T>, Error> {
-        self.route.check_process()?;
-        if !self.route.is_open() {
-            return Err(Error::closed("the client was closed"));
-        }
+        self.check_open()?;
         if let Route::Cluster(cluster) = &self.route {
             let idle = |endpoint: &Endpoint| self.pool.take_idle_to(endpoint);
             let send =

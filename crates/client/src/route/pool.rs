@@ -7,7 +7,6 @@
 //! connection the server forgets the command. Any thread.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -89,15 +88,6 @@ impl Pool {
     /// The connections on which commands wait now.
     pub(crate) fn waiting(&self) -> Vec<Route> {
         self.waiting.lock().routes.iter().map(|(_, route)| route.clone()).collect()
-    }
-
-    /// Waits until what waits is answered, or the time is over. The connections take nothing else.
-    pub(crate) fn close(&self, deadline: Option<Instant>) -> Result<(), Error> {
-        self.waiting().into_iter().try_for_each(|route| {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            // A time beyond what the machine can count is never over.
-            route.close(Some(left.unwrap_or(Duration::MAX)))
-        })
     }
 }
 

@@ -125,6 +125,12 @@ impl Replicated {
         sent?.ok()
     }
 
+    /// Whether it takes more. The connection to the primary does so longer, for reads that come back from replicas.
+    #[inline]
+    pub(super) fn check_open(&self) -> Result<(), Error> {
+        if self.is_closed.load(Ordering::Acquire) { Err(Error::closed("the client was closed")) } else { Ok(()) }
+    }
+
     /// The connections to replicas that are there.
     fn links(&self) -> Vec<Arc<Link>> {
         if !self.link.process.is_this() {

@@ -50,7 +50,7 @@ use crate::pipe::timeout::{Phase, Situation};
 use crate::process::callback;
 use crate::process::fork::{Process, inherited};
 use crate::reactor::TaskWaker;
-use crate::reactor::watcher::watch_for;
+use crate::reactor::lifetime::{Lifetime, Progress};
 use crate::request::EncodedRequest;
 use crate::request::name::Name;
 use crate::route::node::{Fitness, Node};
@@ -84,7 +84,7 @@ pub(crate) struct Cluster {
 
 /// How the first attempt to know the cluster has ended, and who waits for that or for the end.
 #[derive(Default)]
-struct Beginning {
+pub(crate) struct Beginning {
     first: Option<Result<(), Error>>,
     has_ended: bool,
     watchers: Vec<TaskWaker>,
@@ -291,31 +291,34 @@ enum Outcome {
     Full(Arc<Link>, Routed),
 }
 
-/// Waiting for its beginning and its end.
+impl Progress for Beginning {
+    fn first(&self) -> Option<Result<(), Error>> {
+        self.first.clone()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    fn watchers(&mut self) -> &mut Vec<TaskWaker> {
+        &mut self.watchers
+    }
+}
+
+impl Lifetime for Cluster {
+    type Progress = Beginning;
+
+    fn progress(&self) -> (&Mutex<Beginning>, &Condvar) {
+        (&self.beginning, &self.changed)
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        &self.config.endpoint
+    }
+}
+
+/// Its beginning and its end.
 impl Cluster {
-    /// Waits until the first attempt to know who owns what is over.
-    pub(crate) fn wait_first(&self) -> Result<(), Error> {
-        let mut beginning = self.beginning.lock();
-        loop {
-            match &beginning.first {
-                Some(result) => return result.clone(),
-                None => self.changed.wait(&mut beginning),
-            }
-        }
-    }
-
-    /// As `wait_first`, in async code.
-    pub(crate) async fn await_first(self: Arc<Self>) -> Result<(), Error> {
-        let look = move |task_waker, _| {
-            let mut beginning = self.beginning.lock();
-            if beginning.first.is_none() {
-                beginning.watchers.push(task_waker);
-            }
-            beginning.first.clone()
-        };
-        watch_for(None, look).await
-    }
-
     /// The first attempt is over, if it was not before.
     fn begun(&self, result: impl FnOnce() -> Result<(), Error>) {
         let mut beginning = self.beginning.lock();
@@ -350,20 +353,8 @@ impl Cluster {
         }
         self.is_closed.store(true, Ordering::Release);
         self.task_waker.wake();
-        let Some(wait) = wait else { return Ok(()) };
         // A time beyond what the machine can count is never over.
-        let deadline = Instant::now().checked_add(wait);
-        let mut beginning = self.beginning.lock();
-        while !beginning.has_ended {
-            match deadline {
-                None => self.changed.wait(&mut beginning),
-                Some(deadline) if self.changed.wait_until(&mut beginning, deadline).timed_out() => {
-                    return Err(self.still_unanswered());
-                }
-                Some(_) => {}
-            }
-        }
-        Ok(())
+        wait.map_or(Ok(()), |wait| self.wait_end(Instant::now().checked_add(wait)))
     }
 
     /// As `close`, in async code: waits until then, or for as long as it takes.
@@ -372,20 +363,7 @@ impl Cluster {
             return Err(inherited());
         }
         self.close(None)?;
-        let look = move |task_waker, is_late: bool| {
-            let mut beginning = self.beginning.lock();
-            if beginning.has_ended {
-                return Some(Ok(()));
-            }
-            beginning.watchers.push(task_waker);
-            is_late.then(|| Err(self.still_unanswered()))
-        };
-        watch_for(deadline, look).await
-    }
-
-    fn still_unanswered(&self) -> Error {
-        let message = format!("some commands are still not answered by {}", self.config.endpoint);
-        Error::new(ErrorKind::Timeout, Effect::Unknown, message)
+        self.await_end(deadline).await
     }
 
     /// Whether more can be sent.

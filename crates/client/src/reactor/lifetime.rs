@@ -1,0 +1,99 @@
+//! Waiting for what a task brings about once: that the first attempt is over, and that all has ended. A connection is such a
+//! thing, and a cluster.
+//!
+//! How far it has come stands under its own lock, with those who wait for that in async code; who waits on a thread has its
+//! condition variable. Its task tells both whenever either changes, and nobody asks in turns. Any thread but the reactor's.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::TaskWaker;
+use super::watcher::watch_for;
+use crate::config::Endpoint;
+use crate::error::{Effect, Error, ErrorKind};
+
+/// How far something has come.
+pub(crate) trait Progress {
+    /// How the first attempt has ended, once it has.
+    fn first(&self) -> Option<Result<(), Error>>;
+
+    /// Whether nothing more will come.
+    fn has_ended(&self) -> bool;
+
+    /// Whom to wake when either changes.
+    fn watchers(&mut self) -> &mut Vec<TaskWaker>;
+}
+
+/// What begins and ends once.
+pub(crate) trait Lifetime: Send + Sync + 'static {
+    /// How far it has come.
+    type Progress: Progress;
+
+    /// How far it has come, and what is told when that changes.
+    fn progress(&self) -> (&Mutex<Self::Progress>, &Condvar);
+
+    /// Where it leads to.
+    fn endpoint(&self) -> &Endpoint;
+
+    /// Waits until the first attempt is over.
+    fn wait_first(&self) -> Result<(), Error> {
+        let (progress, changed) = self.progress();
+        let mut progress = progress.lock();
+        loop {
+            match progress.first() {
+                Some(result) => return result,
+                None => changed.wait(&mut progress),
+            }
+        }
+    }
+
+    /// As `wait_first`, in async code.
+    fn await_first(self: Arc<Self>) -> impl Future<Output = Result<(), Error>> + Send {
+        let look = move |task_waker, _| {
+            let mut progress = self.progress().0.lock();
+            let first = progress.first();
+            if first.is_none() {
+                progress.watchers().push(task_waker);
+            }
+            first
+        };
+        watch_for(None, look)
+    }
+
+    /// Waits until all has ended, but for no longer than until then.
+    fn wait_end(&self, deadline: Option<Instant>) -> Result<(), Error> {
+        let (progress, changed) = self.progress();
+        let mut progress = progress.lock();
+        while !progress.has_ended() {
+            match deadline {
+                None => changed.wait(&mut progress),
+                Some(deadline) => {
+                    if changed.wait_until(&mut progress, deadline).timed_out() && !progress.has_ended() {
+                        return Err(still_unanswered(self.endpoint()));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// As `wait_end`, in async code.
+    fn await_end(self: Arc<Self>, deadline: Option<Instant>) -> impl Future<Output = Result<(), Error>> + Send {
+        let look = move |task_waker, is_late: bool| {
+            let mut progress = self.progress().0.lock();
+            if progress.has_ended() {
+                return Some(Ok(()));
+            }
+            progress.watchers().push(task_waker);
+            is_late.then(|| Err(still_unanswered(self.endpoint())))
+        };
+        watch_for(deadline, look)
+    }
+}
+
+fn still_unanswered(endpoint: &Endpoint) -> Error {
+    let message = format!("some commands are still not answered by {endpoint}");
+    Error::new(ErrorKind::Timeout, Effect::Unknown, message)
+}
