@@ -205,9 +205,11 @@ fn in_an_engine_of_this_process() {
 
 #[test]
 fn whoever_closes_waits_for_nobody_who_was_told() {
-    let mut clients = vec![Client::connect_with(config(silent()).silence_max(None).command_timeout(None)).unwrap()];
-    #[cfg(feature = "embedded")]
-    clients.push(Client::embedded());
+    let clients = [
+        Client::connect_with(config(silent()).silence_max(None).command_timeout(None)).unwrap(),
+        #[cfg(feature = "embedded")]
+        Client::embedded(),
+    ];
     for client in clients {
         // The engine inside holds it up, which a silent server does anyway.
         let pause = client.cmd("CLIENT PAUSE").arg(60_000).arg("ALL").send::<()>();

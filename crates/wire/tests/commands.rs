@@ -144,6 +144,17 @@ fn facts_agree_with_each_other() {
 }
 
 #[test]
+fn what_touches_no_keys_but_those_that_it_names_is_known() {
+    let names = |name: &str| commands::find(name.as_bytes()).unwrap().names_its_keys();
+    for name in ["get", "rename", "mset", "del", "zunionstore", "lmpop", "migrate"] {
+        assert!(names(name), "{name}");
+    }
+    for name in ["move", "copy", "eval", "fcall_ro", "sort", "flushall", "scan", "randomkey"] {
+        assert!(!names(name), "{name}");
+    }
+}
+
+#[test]
 fn what_calls_become_says_the_same_of_more() {
     let mut told = Vec::new();
     for row in commands::all() {

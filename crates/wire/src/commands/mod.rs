@@ -178,6 +178,13 @@ impl Row {
         matches!(self.id, Eval | EvalRo | EvalSha | EvalShaRo | FCall | FCallRo)
     }
 
+    /// Whether all that it touches are keys of its connection's database that its arguments name.
+    pub fn names_its_keys(&self) -> bool {
+        let is_told = self.keys.iter().all(|spec| spec.begin != Begin::Unknown && spec.find != Find::Unknown);
+        let uses_other_database = matches!(self.id, Command::Move | Command::Copy);
+        is_told && matches!(self.reach, Reach::Named) && !self.runs_script() && !uses_other_database
+    }
+
     /// The subcommands, in the order of the table.
     pub fn subcommands(&self) -> impl Iterator<Item = &'static Row> + use<> {
         let id = self.id;

@@ -6,7 +6,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use sleeve_wire::arguments::{Args, Span};
-use sleeve_wire::commands::{Begin, Command, Find, Merge, Reach, Row, Shape};
+use sleeve_wire::commands::{Command, Merge, Shape};
 use sleeve_wire::number::parse_i64;
 
 use crate::request::EncodedRequest;
@@ -133,7 +133,7 @@ fn number_of(hasher: &RandomState, database: u32, key: &[u8]) -> u64 {
 /// The keys that a request names, if it touches no others.
 fn touch(request: EncodedRequest<'_>, database: u32, hasher: &RandomState) -> Option<Touch> {
     let row = request.name.row()?;
-    if !names_its_keys(row) {
+    if !row.names_its_keys() {
         return None;
     }
     let (mut words, count) = Words::new(request.bytes)?;
@@ -145,13 +145,6 @@ fn touch(request: EncodedRequest<'_>, database: u32, hasher: &RandomState) -> Op
     let args = Args::new(request.bytes, &spans);
     let keys = row.key_positions(args).filter_map(|index| args.get(index));
     Some(Touch::of(keys.map(|key| number_of(hasher, database, key))))
-}
-
-/// Whether all that a command touches are keys of its database that its arguments name.
-fn names_its_keys(row: &Row) -> bool {
-    let is_told = row.keys.iter().all(|spec| spec.begin != Begin::Unknown && spec.find != Find::Unknown);
-    let reaches_out = row.runs_script() || matches!(row.id, Command::Move | Command::Copy);
-    is_told && !reaches_out && row.reach == Reach::Named
 }
 
 const LINE_END: &[u8] = b"\r\n";

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use sleeve_wire::commands::{Begin, Command, Find, RequestPolicy, ResponsePolicy, Row};
+use sleeve_wire::commands::{Begin, Find, RequestPolicy, ResponsePolicy, Row};
 
 use super::Cluster;
 use super::combine::{Parts, Recipe};
@@ -147,6 +147,11 @@ fn splits_by(row: &Row) -> Option<usize> {
     }
 }
 
+/// Whether a command goes through the keys of one node, with a place to go on from that only this node knows.
+fn walks_keys(row: &Row) -> bool {
+    row.request_policy() == Some(RequestPolicy::Special)
+}
+
 /// What each slot gets, in the order in which the slots are named.
 fn shares(request: EncodedRequest<'_>, step: usize) -> Result<Vec<Share>, Error> {
     let places = Places::of(request.bytes);
@@ -177,9 +182,10 @@ fn shares(request: EncodedRequest<'_>, step: usize) -> Result<Vec<Share>, Error>
     groups.into_iter().map(share).collect()
 }
 
+/// What is said of a command that only means anything to one node.
 fn of_one_node(name: Name) -> Error {
-    if name.row().is_some_and(|row| row.id == Command::Scan) {
-        return Error::usage("SCAN goes through one node, and a cluster has several: use client.scan_all()");
+    if name.row().is_some_and(walks_keys) {
+        return Error::usage(format!("{name} goes through one node, and a cluster has several: use client.scan_all()"));
     }
     Error::usage(format!(
         "{name} answers for one node, and a cluster has several, whose answers do not go together: connect to the node that \
@@ -199,6 +205,8 @@ mod tests {
         let mut names: Vec<&str> = all().iter().filter(splits).map(|row| row.full_name).collect();
         names.sort_unstable();
         assert_eq!(names, ["del", "exists", "mget", "mset", "touch", "unlink"]);
+        let walking: Vec<&str> = all().iter().filter(|row| walks_keys(row)).map(|row| row.full_name).collect();
+        assert_eq!(walking, ["scan"]);
     }
 
     #[test]
