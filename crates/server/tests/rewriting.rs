@@ -3,7 +3,7 @@
 
 use std::io::{self, IoSlice};
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -191,15 +191,21 @@ fn a_start_removes_a_base_that_a_process_which_died_has_left() {
     again.end_log();
 }
 
-/// A disk that keeps appends to the first increment waiting, and the rewrite in front of its instant until one waits.
-#[derive(Debug, Default)]
+/// A disk that keeps appends to one increment waiting, and the rewrite in front of its instant until one waits.
+#[derive(Debug)]
 struct Held {
+    /// The name under which that was opened.
+    increment: &'static str,
     /// Whether it does; how many appends wait; whether the base is begun.
     state: Mutex<(bool, usize, bool)>,
     changed: Condvar,
 }
 
 impl Held {
+    fn new(increment: &'static str) -> Self {
+        Self { increment, state: Mutex::default(), changed: Condvar::new() }
+    }
+
     fn with<R>(&self, change: impl FnOnce(&mut (bool, usize, bool)) -> R) -> R {
         let result = change(&mut self.state.lock().expect("nobody fails with it"));
         self.changed.notify_all();
@@ -223,8 +229,7 @@ impl Between for Held {
         let name = path.to_string_lossy();
         if name.contains("temp-rewriteaof") {
             self.with(|(_, _, has_base)| *has_base = true);
-        } else if name.contains("temp-appendonly.aof.incr") {
-            // The name under which the first increment was opened.
+        } else if name.contains(self.increment) {
             self.with(|(_, waiting, _)| *waiting += 1);
             self.wait_while(|(is_holding, ..)| *is_holding);
             self.with(|(_, waiting, _)| *waiting -= 1);
@@ -235,7 +240,7 @@ impl Between for Held {
 
 #[test]
 fn the_instant_of_a_rewrite_does_not_wait_for_who_waits_for_the_disk() {
-    let disk = PassingDisk::new(Arc::new(MemoryDisk::new()), Held::default());
+    let disk = PassingDisk::new(Arc::new(MemoryDisk::new()), Held::new("temp-appendonly.aof.incr"));
     let config = Config::default();
     config.assign(Opt::Appendonly, &[b"yes"]).expect("an option of the table");
     let engine = Engine::begin(config, Origin::of_machine().on(Arc::new(disk.clone())));
@@ -263,5 +268,39 @@ fn the_instant_of_a_rewrite_does_not_wait_for_who_waits_for_the_disk() {
     assert!(came, "the base was not begun while the disk was waited for");
     wait_until("its end", || is_over(&mut local, 2));
     assert_eq!(ask(&mut local, "GET b"), "$1\r\n2\r\n");
+    engine.end_log();
+}
+
+#[test]
+fn options_of_the_log_are_changed_while_the_disk_is_waited_for() {
+    let disk = PassingDisk::new(Arc::new(MemoryDisk::new()), Held::new(".2.incr.aof"));
+    let config = Config::default();
+    for (option, value) in [(Opt::Appendonly, "yes"), (Opt::AofDisableAutoGc, "yes")] {
+        config.assign(option, &[value.as_bytes()]).expect("an option of the table");
+    }
+    let engine = Engine::begin(config, Origin::of_machine().on(Arc::new(disk.clone())));
+    engine.load().expect("a log begins");
+    let (mut local, mut writer, mut other) = (engine.connect(|| {}), engine.connect(|| {}), engine.connect(|| {}));
+    assert_eq!(ask(&mut local, "SET a 1"), "+OK\r\n");
+    // Its history is a file that is not needed any more.
+    assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
+    wait_until("its end", || is_over(&mut local, 2));
+    disk.between().with(|state| *state = (true, 0, false));
+    let (done, is_done) = mpsc::channel();
+    let mut came = true;
+    thread::scope(|scope| {
+        scope.spawn(move || assert_eq!(ask(&mut writer, "SET b 2"), "+OK\r\n"));
+        disk.between().wait_while(|(_, waiting, _)| *waiting == 0);
+        scope.spawn(move || {
+            for words in ["appendfsync always", "appendfsync no", "aof-checksums no", "aof-timestamp-enabled yes"] {
+                assert_eq!(ask(&mut other, &format!("CONFIG SET {words}")), "+OK\r\n");
+            }
+            assert_eq!(ask(&mut other, "CONFIG SET aof-disable-auto-gc no"), "+OK\r\n");
+            done.send(()).expect("the test waits");
+        });
+        came = is_done.recv_timeout(Duration::from_secs(60)).is_ok();
+        disk.between().with(|(is_holding, ..)| *is_holding = false);
+    });
+    assert!(came, "an option waited for the disk");
     engine.end_log();
 }

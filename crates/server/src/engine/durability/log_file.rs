@@ -256,12 +256,6 @@ impl LogFile {
         self.lock().as_mut().map(work)
     }
 
-    /// Changes the open log, and the one that begins with the next base.
-    pub fn change(&self, mut change: impl FnMut(&mut Log)) {
-        self.with(|open| change(&mut open.log));
-        self.starting.lock().iter_mut().for_each(change);
-    }
-
     /// Looks at the log, be it open or one that begins with the next base.
     pub fn with_any<R>(&self, look: impl FnOnce(&Log) -> R) -> Option<R> {
         match &*self.lock() {

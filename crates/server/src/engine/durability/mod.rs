@@ -24,6 +24,8 @@ use snapshots::Snapshots;
 pub struct Durability {
     /// The offset of the journal up to which replies may show what was done.
     passed: AtomicU64,
+    /// Held from looking how far that is until it is said, for moments: whoever looked first says it first.
+    passing: Mutex<()>,
     /// Owners of replies that wait.
     owners: Mutex<Vec<Arc<Mailbox>>>,
     /// Wakes threads that wait themselves.
@@ -45,6 +47,7 @@ impl Durability {
     pub fn new(started: Instant) -> Self {
         Self {
             passed: AtomicU64::new(u64::MAX),
+            passing: Mutex::default(),
             owners: Mutex::default(),
             moved: Condvar::new(),
             fails: AtomicBool::new(false),
@@ -82,7 +85,16 @@ impl Durability {
 
     /// Says how far the journal has passed; `u64::MAX` where nothing is logged.
     pub fn pass(&self, offset: u64) {
-        if self.passed.swap(offset, Ordering::AcqRel) != offset {
+        self.pass_with(|| offset);
+    }
+
+    /// Says how far the journal has passed, as `look` finds it while nobody else says anything.
+    pub fn pass_with(&self, look: impl FnOnce() -> u64) {
+        let passing = self.passing.lock();
+        let offset = look();
+        let is_news = self.passed.swap(offset, Ordering::AcqRel) != offset;
+        drop(passing);
+        if is_news {
             self.tell();
         }
     }

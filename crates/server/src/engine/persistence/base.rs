@@ -81,7 +81,11 @@ impl Engine {
         let (form, format) = match is_snapshot {
             true => (SnapshotForm::Base, BaseFormat::Rdb),
             false => {
-                let options = file.with(|open| open.log.base_options()).ok_or_else(gone)?;
+                let options = file.with(|open| {
+                    self.set_log_options(&mut open.log);
+                    open.log.base_options()
+                });
+                let options = options.ok_or_else(gone)?;
                 (SnapshotForm::Requests(options), BaseFormat::Aof)
             }
         };

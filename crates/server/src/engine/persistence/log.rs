@@ -11,6 +11,7 @@ use std::time::Duration;
 use sleeve_disk::log::Log;
 
 use super::threads;
+use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::durability::log_file::{OpenLog, Policy};
 use crate::engine::readiness::Hindrance;
@@ -70,7 +71,7 @@ impl Engine {
             self.forget_log();
             return synced;
         }
-        let closed = open.heal().and_then(|()| open.write(now_s())).and_then(|()| open.sync_or_heal());
+        let closed = open.heal().and_then(|()| self.write_to_log(&mut open)).and_then(|()| open.sync_or_heal());
         drop(turn);
         let closed = closed.and_then(|()| {
             self.journal.set_written(open.written_offset());
@@ -120,8 +121,20 @@ impl Engine {
             return;
         }
         self.delay_write();
-        let written = open.write(now_s());
+        let written = self.write_to_log(open);
         self.note_written(open, written);
+    }
+
+    /// Writes all that is in the journal, as the options say now.
+    fn write_to_log(&self, open: &mut OpenLog) -> io::Result<()> {
+        self.set_log_options(&mut open.log);
+        open.write(now_s())
+    }
+
+    /// Has the log written as the options say now.
+    pub(super) fn set_log_options(&self, log: &mut Log) {
+        log.set_checksums(self.config.flag(Opt::AofChecksums));
+        log.set_timestamps(self.config.flag(Opt::AofTimestampEnabled));
     }
 
     /// Waits in front of a write, if a test has asked for that.
@@ -148,8 +161,11 @@ impl Engine {
 
     /// Says how far the journal has passed, if there is a log.
     fn note_passed(&self) {
-        let is_always = Policy::of(&self.config) == Policy::Always;
-        self.durability.pass(if is_always { self.journal.synced() } else { self.journal.written() });
+        self.durability.pass_with(|| match Policy::of(&self.config) {
+            _ if !self.durability.log.is_open() => u64::MAX,
+            Policy::Always => self.journal.synced(),
+            Policy::EverySecond | Policy::No => self.journal.written(),
+        });
     }
 
     /// Clients that write are held while the disk is too far behind.
@@ -205,7 +221,7 @@ impl Engine {
         let synced = self.journal.synced();
         if let Some(open) = &mut *self.durability.log.lock() {
             self.delay_write();
-            let written = open.heal().and_then(|()| open.write(now_s()));
+            let written = open.heal().and_then(|()| self.write_to_log(open));
             self.journal.set_synced(open.log.synced_end());
             self.note_written(open, written);
         }
@@ -250,13 +266,11 @@ impl Engine {
         self.tell_synced();
     }
 
-    /// What replies wait for has another meaning now: `appendfsync` was changed.
+    /// What replies wait for has another meaning now: `appendfsync` was changed. Waits for no disk.
     pub fn apply_sync_policy(&self) {
-        if self.durability.log.is_open() {
-            self.durability.log.with(|_| self.note_passed());
-            self.durability.log.ask();
-            self.tell_synced();
-        }
+        self.note_passed();
+        self.durability.log.ask();
+        self.tell_synced();
     }
 }
 

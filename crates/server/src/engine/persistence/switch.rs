@@ -54,8 +54,21 @@ impl Engine {
         }
     }
 
+    /// Has a thread remove what the log does not need any more, if that is wanted.
+    ///
+    /// # Errors
+    /// Why the thread cannot start.
+    pub fn remove_history_aside(self: &Arc<Self>) -> Result<(), String> {
+        let engine = Arc::clone(self);
+        let remove = move || {
+            engine.remove_history();
+            Ok(())
+        };
+        self.start_thread("log-history", remove).map(drop).map_err(|error| reason(&error))
+    }
+
     /// Removes what the log does not need any more, if that is wanted.
-    pub fn remove_history(&self) {
+    pub(super) fn remove_history(&self) {
         let file = &self.durability.log;
         if self.config.flag(Opt::AofDisableAutoGc) {
             return;
@@ -252,14 +265,6 @@ impl Engine {
             snapshots.schedule(Purpose::Base);
             reason(&error)
         })
-    }
-
-    /// Takes over what the options say about how the log is written.
-    pub fn apply_log_options(&self) {
-        self.durability.log.change(|log| {
-            log.set_checksums(self.config.flag(Opt::AofChecksums));
-            log.set_timestamps(self.config.flag(Opt::AofTimestampEnabled));
-        });
     }
 }
 
