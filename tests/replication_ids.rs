@@ -46,11 +46,13 @@ impl Stop {
     }
 }
 
-fn primary(kind: Kind, more: &[&str]) -> Server {
+/// A server that begins to send its data at once.
+pub fn primary(kind: Kind, more: &[&str]) -> Server {
     Server::start_with(kind, &[&OPTIONS[..], more].concat())
 }
 
-fn replica(kind: Kind, of: &Server, more: &[&str]) -> Server {
+/// One that follows another.
+pub fn replica(kind: Kind, of: &Server, more: &[&str]) -> Server {
     let port = of.port().to_string();
     primary(kind, &[&["--replicaof", "127.0.0.1", &port], more].concat())
 }
@@ -73,7 +75,7 @@ fn stop(server: &mut Server, how: Stop) {
 }
 
 /// What both hold, which is the same.
-fn assert_same(replica: &Server, primary: &Server) {
+pub fn assert_same(replica: &Server, primary: &Server) {
     caught_up(replica, primary);
     // In words that both know.
     let kind = if primary.kind() == Kind::Sleeve { replica.kind() } else { primary.kind() };

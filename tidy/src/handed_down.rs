@@ -31,6 +31,9 @@ const ROOMS: &[&str] = &[
 /// Why a file that writes to the disk may ask.
 const OF_THE_DISK: &str = "threads that wait for the disk have the machine's clock, as workers have";
 
+/// Why a file that waits for replicas may.
+const OF_REPLICAS: &str = "a thread waits for replicas, which have their own time";
+
 /// What may be asked for where, and why.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     (
@@ -73,6 +76,9 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("crates/server/src/engine/durability/log_file.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/engine/persistence/log.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/engine/persistence/save.rs", "Instant::now", OF_THE_DISK),
+    ("crates/server/src/engine/persistence/shutdown.rs", "monotonic_ms", OF_REPLICAS),
+    ("crates/server/src/engine/replication/failover.rs", "monotonic_ms", OF_REPLICAS),
+    ("crates/server/src/engine/replication/failover.rs", "Instant::now", OF_REPLICAS),
     (
         "crates/server/src/engine/persistence/for_replicas.rs",
         "monotonic_ms",

@@ -166,7 +166,6 @@ fn what_only_tunes_what_is_not_here_is_warned_of_at_the_start() {
 fn what_has_nothing_to_tune_is_refused_with_the_reason() {
     let config = Config::default();
     for (name, value, reason) in [
-        ("shutdown-timeout", "5", "the server does not wait for its replicas yet when it ends"),
         ("Bind-Source-Addr", "127.0.0.1", "the system chooses the address of connections to other servers"),
         ("ignore-warnings", "ARM64-COW-BUG", "the warnings that it silences are not given"),
         ("bio_cpulist", "0", "there are no threads or processes for that"),

@@ -12,7 +12,7 @@ use signal_hook::iterator::Signals;
 
 use crate::config::{Opt, shutdown};
 use crate::engine::Engine;
-use crate::engine::persistence::shutdown::FinalSnapshot;
+use crate::engine::persistence::shutdown::{FinalSnapshot, Shutdown};
 use crate::host::log;
 
 /// Has SIGHUP and SIGXFSZ pass. SIGPIPE is passed over already, as in every program of Rust.
@@ -56,7 +56,8 @@ pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
             let force = bits & shutdown::FORCE != 0;
             if stopping.may_end(force) {
                 ending_since = Some(stopping.pause.ends_given_up());
-                stopping.shut_down(final_snapshot, force, None);
+                let now = bits & shutdown::NOW != 0;
+                stopping.shut_down(Shutdown { final_snapshot, force, now }, None);
             }
         }
         Ok(())

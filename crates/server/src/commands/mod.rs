@@ -346,7 +346,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::BgSave => server::persistence::bg_save(cx, request),
         Command::LastSave => server::persistence::last_save(cx),
         Command::Save => server::persistence::save(cx),
-        Command::Failover => server::replication::failover(request),
+        Command::Failover => server::replication::failover(cx, request),
         Command::PSync => server::replication::replica::psync(cx, request),
         Command::ReplConf => server::replication::replica::repl_conf(cx, request),
         Command::ReplicaOf | Command::SlaveOf => server::replication::replica_of(cx, request),

@@ -448,6 +448,8 @@ options! {
         "Seconds between two signs of life in the stream.";
     ReplTimeout "repl-timeout" number(1, INT_MAX), "60", Live,
         "Seconds of silence after which the other end of a replica's connection is given up.";
+    ShutdownTimeout "shutdown-timeout" number(0, INT_MAX), "10", Live,
+        "Seconds for which a server that is told to end waits for replicas that lack something; 0: not at all.";
     MinReplicasToWrite "min-replicas-to-write" = "min-slaves-to-write" number(0, INT_MAX), "0", Live,
         "Replicas that must follow for writes to be taken; 0 asks for none.";
     MinReplicasMaxLag "min-replicas-max-lag" = "min-slaves-max-lag" number(0, INT_MAX), "10", Live,

@@ -10,7 +10,6 @@ const OUTGOING: &str = "the system chooses the address of connections to other s
 const CERTIFICATE: &str = "primaries are shown the certificate that clients are shown";
 const SNAPSHOT_FILES: &str = "snapshots for replicas are files of their own, which are always removed";
 const AT_ONCE: &str = "what a replica is sent leaves at once";
-const AT_THE_END: &str = "the server does not wait for its replicas yet when it ends";
 const CLUSTER: &str = "this server is no node of a cluster";
 const DEFRAGMENTATION: &str = "memory is not defragmented";
 const CRASH: &str = "memory is not tested after a crash; memtest86+ or the machine's own diagnosis does that";
@@ -29,7 +28,6 @@ const ABSENT: &[(&str, &str)] = &[
     ("repl-disable-tcp-nodelay", AT_ONCE),
     ("propagation-error-behavior", REFUSED),
     ("replica-ignore-disk-write-errors", DISK),
-    ("shutdown-timeout", AT_THE_END),
     ("bind-source-addr", OUTGOING),
     ("tls-client-cert-file", CERTIFICATE),
     ("tls-client-key-file", CERTIFICATE),

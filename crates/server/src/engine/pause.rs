@@ -1,4 +1,5 @@
-//! CLIENT PAUSE, and the end of the server, which holds everybody: until when, and whom.
+//! CLIENT PAUSE, and the end of the server, which holds everybody: until when, and whom. Who waits for replicas holds clients
+//! that write.
 //!
 //! It counts in the milliseconds of the monotonic clock, so that nobody who sets the machine's clock prolongs or ends it.
 
@@ -7,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The running pause of an engine. Any thread may look; while there is none, a look is one relaxed load.
 #[derive(Debug, Default)]
 pub struct Pause {
-    /// 0 when nothing is held. Else when everybody goes on, times 4; plus [`ALL`], plus [`ENDING`]. One word, so that nobody sees
-    /// half of a change.
+    /// 0 when nothing is held. Else when everybody goes on, times 16; plus [`ALL`], plus [`ENDING`], plus [`Hold`]. One word, so
+    /// that nobody sees half of a change.
     word: AtomicU64,
     /// How often the server was about to end and went on.
     ends_given_up: AtomicU64,
@@ -19,6 +20,22 @@ const ALL: u64 = 1;
 
 /// The server is about to end: everybody is held for that, whatever CLIENT PAUSE and UNPAUSE say.
 const ENDING: u64 = 2;
+
+/// What CLIENT PAUSE and UNPAUSE do not touch.
+const KEPT: u64 = ENDING | Hold::Shutdown as u64 | Hold::Failover as u64;
+
+/// Bits beside the time.
+const BITS: u32 = 4;
+
+/// Why clients that write are held, as long as that lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Hold {
+    /// The server is to end when its replicas have everything.
+    Shutdown = 4,
+    /// It hands its role over.
+    Failover = 8,
+}
 
 /// Whom a pause holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,23 +50,38 @@ impl Pause {
     /// Begins a pause, or prolongs the one that runs: an end never moves closer, and ALL never weakens to WRITE.
     pub fn begin(&self, scope: PauseScope, until_ms: u64) {
         let all = if scope == PauseScope::All { ALL } else { 0 };
-        let until_ms = until_ms.min(u64::MAX >> 2);
-        let longer = |word: u64| Some((word >> 2).max(until_ms) << 2 | (word & (ALL | ENDING)) | all);
+        let until_ms = until_ms.min(u64::MAX >> BITS);
+        let longer = |word: u64| Some((word >> BITS).max(until_ms) << BITS | (word & (ALL | KEPT)) | all);
         _ = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, longer);
     }
 
     /// Ends the pause.
     pub fn end(&self) {
-        self.word.fetch_and(ENDING, Ordering::Relaxed);
+        self.word.fetch_and(KEPT, Ordering::Relaxed);
     }
 
     /// Holds everybody, because the server is about to end, or gives up holding them for that.
     pub fn set_ending(&self, is_ending: bool) {
-        if is_ending {
-            self.word.fetch_or(ENDING, Ordering::Relaxed);
+        // Where it does not end, it waits for nobody either.
+        self.set(if is_ending { ENDING } else { ENDING | Hold::Shutdown as u64 }, is_ending);
+    }
+
+    /// Holds clients that write, or holds them no longer for this reason.
+    pub fn hold_writes(&self, hold: Hold, is_held: bool) {
+        self.set(hold as u64, is_held);
+    }
+
+    fn set(&self, bits: u64, is_set: bool) {
+        if is_set {
+            self.word.fetch_or(bits, Ordering::Relaxed);
         } else {
-            self.word.fetch_and(!ENDING, Ordering::Relaxed);
+            self.word.fetch_and(!bits, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the server is about to end or hands its role over.
+    pub fn is_leaving(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & KEPT != 0
     }
 
     /// The server was about to end, and goes on.
@@ -69,18 +101,18 @@ impl Pause {
         self.word.load(Ordering::Relaxed) != 0
     }
 
-    /// When the pause is over; 0 when there is none, and never while the server is about to end.
+    /// When the pause is over; 0 when there is none, and never while the server is about to end or to hand its role over.
     pub fn until_ms(&self) -> u64 {
         let word = self.word.load(Ordering::Relaxed);
-        if word & ENDING == 0 { word >> 2 } else { u64::MAX >> 2 }
+        if word & KEPT == 0 { word >> BITS } else { u64::MAX >> BITS }
     }
 
     /// Whom the pause holds now. Ends a pause whose time is over, but none that another thread begins meanwhile.
     pub fn held(&self, now_ms: u64) -> Option<PauseScope> {
         let mut word = self.word.load(Ordering::Relaxed);
-        while word & !ENDING != 0 && word >> 2 <= now_ms {
-            match self.word.compare_exchange(word, word & ENDING, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => word &= ENDING,
+        while word & !KEPT != 0 && word >> BITS <= now_ms {
+            match self.word.compare_exchange(word, word & KEPT, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => word &= KEPT,
                 Err(newer) => word = newer,
             }
         }
@@ -109,7 +141,7 @@ mod tests {
         pause.begin(PauseScope::Writes, 200);
         assert_eq!(pause.held(100), Some(PauseScope::Writes), "what the last pause held is forgotten");
         pause.begin(PauseScope::All, u64::MAX);
-        assert_eq!(pause.held(u64::MAX >> 3), Some(PauseScope::All), "no length turns into a short one");
+        assert_eq!(pause.held(u64::MAX >> (BITS + 1)), Some(PauseScope::All), "no length turns into a short one");
         pause.end();
         assert_eq!(pause.held(0), None);
     }
@@ -119,7 +151,7 @@ mod tests {
         let pause = Pause::default();
         pause.begin(PauseScope::Writes, 100);
         pause.set_ending(true);
-        assert_eq!((pause.held(99), pause.until_ms()), (Some(PauseScope::All), u64::MAX >> 2));
+        assert_eq!((pause.held(99), pause.until_ms()), (Some(PauseScope::All), u64::MAX >> BITS));
         pause.set_ending(false);
         assert_eq!((pause.held(99), pause.until_ms()), (Some(PauseScope::Writes), 100));
         pause.set_ending(true);
@@ -131,11 +163,26 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_replicas_holds_writes_until_that_is_over_whatever_a_pause_does() {
+        let pause = Pause::default();
+        pause.hold_writes(Hold::Failover, true);
+        assert_eq!((pause.held(99), pause.until_ms()), (Some(PauseScope::Writes), u64::MAX >> BITS));
+        pause.begin(PauseScope::All, 100);
+        pause.hold_writes(Hold::Shutdown, true);
+        assert_eq!((pause.held(99), pause.held(100)), (Some(PauseScope::All), Some(PauseScope::Writes)));
+        pause.end();
+        pause.hold_writes(Hold::Failover, false);
+        assert!(pause.held(100) == Some(PauseScope::Writes) && pause.is_leaving());
+        pause.hold_writes(Hold::Shutdown, false);
+        assert!(!pause.is_begun() && !pause.is_leaving());
+    }
+
+    #[test]
     fn a_pause_that_begins_while_another_is_found_over_is_not_lost() {
         let pause = Pause::default();
         std::thread::scope(|scope| {
             let looks = scope.spawn(|| {
-                while pause.until_ms() != u64::MAX >> 2 {
+                while pause.until_ms() != u64::MAX >> BITS {
                     pause.held(1);
                 }
             });

@@ -7,6 +7,7 @@ macro_rules! replication_rows {
 
 Failover "failover", Server, arity -1, since "6.2.0"
     [ADMIN NOSCRIPT STALE] []
+    reach All
     summary "Hands the role of the primary over to one of the replicas."
     complexity "O(1)"
     grammar "[TO target=<host port:integer [FORCE]>] [ABORT] [TIMEOUT milliseconds:integer]";

@@ -155,6 +155,7 @@ impl Follower {
             port: if announced == 0 { own_port } else { announced },
             address: text(Opt::ReplicaAnnounceIp),
             version: LOADS_LIKE,
+            hands_over: engine.replication.failover.is_in_progress(),
             has: self.copying.is_some().then(|| (engine.replication.ids.id(), engine.journal.end())),
         }
     }
@@ -168,6 +169,10 @@ impl Follower {
         let engine = Arc::clone(&self.engine);
         match (event, arriving.as_mut()) {
             (Event::Note(text), _) => log::notice(&text),
+            (Event::TakesNoRole(why), _) => {
+                engine.note_failover_refused();
+                return Err(Broken::passing(format!("it does not take the role over: {why}")).into());
+            }
             (Event::Continues(id), _) => {
                 log::notice("MASTER accepted a Partial Resynchronization.");
                 let ids = &engine.replication.ids;
@@ -177,9 +182,11 @@ impl Follower {
                     engine.disconnect_replicas();
                 }
                 self.copying.iter_mut().for_each(Replay::rewind);
+                engine.note_failover_done();
             }
             (Event::Anew { id, offset }, _) => {
                 log::notice(&format!("Full resync from MASTER: {id}:{offset}"));
+                engine.note_failover_done();
                 connection.set_state(LinkState::Sync)?;
                 *arriving = Some(Arriving::begin(&engine, id, offset)?);
             }

@@ -18,8 +18,7 @@ use crate::engine::Engine;
 use crate::engine::clients::watch::Presence;
 use crate::engine::durability::loading::{Again, NotLoaded, WhenLoaded};
 use crate::engine::durability::snapshots::{Purpose, WhenDone};
-use crate::engine::journal::{BatchBuffer, Recorder};
-use crate::engine::keyspace::locks::Locks;
+use crate::engine::journal::BatchBuffer;
 use crate::engine::readiness::Hindrance;
 use crate::engine::scripts::Libraries;
 use crate::execute;
@@ -80,13 +79,6 @@ impl Engine {
             drop(locks);
             self.post_resume();
         }
-    }
-
-    pub(super) fn lock_all<'s>(&'s self, batch_buffer: &'s BatchBuffer) -> Locks<'s> {
-        let recorder = Recorder::new(&self.journal, &self.offsets, batch_buffer);
-        let mut locks = Locks::new(&self.store, &self.all_or_each, recorder);
-        _ = locks.take_all_unless(|| false);
-        locks
     }
 
     fn load_in_place(self: &Arc<Self>, what: Again) -> Result<(), NotLoaded> {

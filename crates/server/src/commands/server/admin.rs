@@ -2,7 +2,7 @@
 
 use crate::context::Cx;
 use crate::engine::clients::blocking::{Block, OnTimeout};
-use crate::engine::persistence::shutdown::FinalSnapshot;
+use crate::engine::persistence::shutdown::{FinalSnapshot, Shutdown};
 use crate::host::log;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -21,12 +21,16 @@ pub fn time(cx: &mut Cx<'_>) -> Outcome {
 /// SHUTDOWN \[NOSAVE|SAVE\] \[NOW\] \[FORCE\] \[ABORT\]
 ///
 /// Stops every worker and closes every client, this one first. Nothing is answered: that the connection closes is the
-/// answer. NOW is about replicas, of which there are none to wait for.
+/// answer.
 pub fn shutdown(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let options = ShutdownOptions::parse(request)?;
+    let engine = cx.engine.handle();
     if options.abort {
-        // Nobody but the one who asked can be heard until it has failed or the server has ended.
-        return Err(Error::fixed("ERR No shutdown in progress."));
+        if !engine.abort_shutdown() {
+            return Err(Error::fixed("ERR No shutdown in progress."));
+        }
+        cx.reply().ok();
+        return Ok(());
     }
     let final_snapshot = if options.save {
         FinalSnapshot::Save
@@ -36,13 +40,12 @@ pub fn shutdown(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         FinalSnapshot::AsConfigured
     };
     log::warning("User requested shutdown...");
-    let engine = cx.engine.handle();
-    let (locks_are_free, force) = (cx.may_block(), options.force);
-    let failed = Error::fixed("ERR Errors trying to SHUTDOWN. Check logs.");
-    if !engine.may_end(force) {
-        return Err(failed);
+    let how = Shutdown { final_snapshot, force: options.force, now: options.now };
+    if !engine.may_end(options.force) {
+        return Err(Error::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
     }
-    if !engine.has_last_words(final_snapshot) || !locks_are_free {
+    let has_to_wait = engine.has_last_words(final_snapshot) || engine.has_lagging_replicas(how);
+    if !has_to_wait || !cx.may_block() {
         cx.state.closing = true;
         engine.end_now(final_snapshot);
         return Ok(());
@@ -50,7 +53,7 @@ pub fn shutdown(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let nothing = Block { deadline_ms: None, waits: Vec::new(), on_timeout: OnTimeout::Null };
     cx.block(request.row, nothing);
     let Some(waiter) = cx.state.blocked.clone() else { return Ok(()) };
-    engine.shut_down(final_snapshot, force, Some((waiter, failed)));
+    engine.shut_down(how, Some(waiter));
     Ok(())
 }
 

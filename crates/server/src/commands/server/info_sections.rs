@@ -279,7 +279,7 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
 /// A master or a replica, and the replicas that it feeds. Its replication offset is the journal's.
 pub fn replication(cx: &mut Cx<'_>, lines: &mut Lines) {
     let (engine, now) = (cx.engine, cx.now);
-    let Replication { ids, replicas, role } = &engine.replication;
+    let Replication { ids, replicas, role, failover } = &engine.replication;
     let shown: Vec<_> = replicas.all().into_iter().filter_map(|replica| Some((replica.state()?, replica))).collect();
     match role.link() {
         Some(link) => info_replica::fields(engine, &link, now, lines),
@@ -299,7 +299,7 @@ pub fn replication(cx: &mut Cx<'_>, lines: &mut Lines) {
         let line = format!("ip={address},port={port},state={state},offset={offset},lag={lag_s}");
         lines.add(&format!("slave{number}"), line);
     }
-    lines.add("master_failover_state", "no-failover");
+    lines.add("master_failover_state", failover.word());
     lines.add("master_replid", ids.id());
     lines.add("master_replid2", ids.second().map_or("0".repeat(Id::LEN), |(id, _)| id.to_string()));
     lines.add("master_repl_offset", engine.journal.end());

@@ -7,6 +7,7 @@ pub mod loading;
 pub mod log_file;
 pub mod snapshots;
 pub mod sync_waiters;
+pub mod waiting_to_end;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +19,7 @@ use crate::messaging::mail::{Letter, Mailbox};
 use loading::Loading;
 use log_file::LogFile;
 use snapshots::Snapshots;
+use waiting_to_end::Waiting;
 
 /// What replies wait for, and the files that stand behind it. One an engine; any thread.
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub struct Durability {
     pub snapshots: Snapshots,
     /// The loading of the data.
     pub loading: Loading,
+    /// The end of the server, while replicas are waited for.
+    pub waiting: Waiting,
 }
 
 impl Durability {
@@ -55,6 +59,7 @@ impl Durability {
             log: LogFile::default(),
             snapshots: Snapshots::new(started),
             loading: Loading::default(),
+            waiting: Waiting::default(),
         }
     }
 

@@ -1,21 +1,30 @@
-//! The last snapshot of a server that is told to end.
+//! A server that is told to end: what it waits for, and its last snapshot.
 //!
-//! While it is written every client is held, so that nothing is answered which it does not have. Where it cannot be written
-//! the server goes on, unless it was told to end all the same.
+//! Replicas that lack something are given `shutdown-timeout` seconds first, while clients that write are held: a thread waits for
+//! them. SHUTDOWN ABORT ends that.
+//!
+//! While the snapshot is written every client is held, so that nothing is answered which it does not have. Where it cannot be
+//! written the server goes on, unless it was told to end all the same.
 //!
 //! A script that runs for long would keep the shards from the snapshot: it is ended, unless it has written. Then it is waited
 //! for, and whoever does not want that says SHUTDOWN NOSAVE.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::clients::blocking::Waiter;
 use crate::engine::durability::snapshots::{Purpose, Refusal, WhenDone};
+use crate::engine::pause::Hold;
 use crate::engine::readiness::Hindrance;
-use crate::host::clock::Instant;
+use crate::engine::replication::catching_up::CatchingUp;
+use crate::host::clock::{self, Instant};
 use crate::host::log;
 use crate::request::error::Error;
+
+/// How often is looked whether replicas have everything.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// What whoever ends the server says about a last snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,10 +37,21 @@ pub enum FinalSnapshot {
     NoSave,
 }
 
+/// How the server is to end.
+#[derive(Debug, Clone, Copy)]
+pub struct Shutdown {
+    /// The last snapshot.
+    pub final_snapshot: FinalSnapshot,
+    /// It ends even if that fails.
+    pub force: bool,
+    /// Replicas are not waited for.
+    pub now: bool,
+}
+
 const GOES_ON: &str = "Errors trying to shut down the server. Check the logs for more information.";
 
-/// Who is told that the server goes on, and how.
-pub type Client = (Arc<Waiter>, Error);
+/// What clients are told that wanted the server to end, where it goes on.
+const FAILED: Error = Error::fixed("ERR Errors trying to SHUTDOWN. Check logs.");
 
 impl Engine {
     /// Whether a snapshot is to be written before the end: never of what is loaded in part.
@@ -57,8 +77,77 @@ impl Engine {
         force
     }
 
-    /// Ends the engine, behind a last snapshot if that is wished; `force` ends it even when that fails.
-    pub fn shut_down(self: &Arc<Self>, final_snapshot: FinalSnapshot, force: bool, client: Option<Client>) {
+    /// Whether replicas are to be waited for before the end.
+    pub fn has_lagging_replicas(&self, how: Shutdown) -> bool {
+        let end = self.journal.end();
+        let replicas = self.replication.replicas.all();
+        let mut known = replicas.iter().filter(|replica| replica.state().is_some());
+        !how.now
+            && self.config.number(Opt::ShutdownTimeout) != 0
+            && !self.readiness.has(Hindrance::Loading)
+            && known.any(|replica| !replica.is_online() || replica.acked() != end)
+    }
+
+    /// Ends the engine: behind replicas that lack something, and behind a last snapshot if that is wished.
+    pub fn shut_down(self: &Arc<Self>, how: Shutdown, client: Option<Arc<Waiter>>) {
+        let waiting = &self.durability.waiting;
+        let Some(client) = waiting.join(client) else {
+            // It ends when that is over, as it was told first.
+            return;
+        };
+        if !self.has_lagging_replicas(how) {
+            return self.finish(how, &CatchingUp::default(), client.into_iter().collect());
+        }
+        log::notice("Waiting for replicas before shutting down.");
+        waiting.begin(client);
+        self.pause.hold_writes(Hold::Shutdown, true);
+        let engine = Arc::clone(self);
+        let started = self.start_thread("shutdown", move || {
+            engine.wait_for_replicas(how);
+            Ok(())
+        });
+        if started.is_err() {
+            self.durability
+                .waiting
+                .end()
+                .into_iter()
+                .for_each(|clients| self.finish(how, &CatchingUp::default(), clients));
+        }
+    }
+
+    /// Waits until replicas have everything, or for as long as the options say, and ends the engine then.
+    fn wait_for_replicas(self: &Arc<Self>, how: Shutdown) {
+        let waiting = &self.durability.waiting;
+        let begun_ms = clock::monotonic_ms();
+        let mut catching_up = CatchingUp::default();
+        loop {
+            catching_up.ask(self);
+            let timeout_ms = self.config.number(Opt::ShutdownTimeout) as u64 * 1_000;
+            let is_late = clock::monotonic_ms() - begun_ms >= timeout_ms;
+            if is_late || catching_up.is_over(self) {
+                break;
+            }
+            if !waiting.wait(LOOK) {
+                return;
+            }
+        }
+        if let Some(clients) = waiting.end() {
+            self.finish(how, &catching_up, clients);
+        }
+    }
+
+    /// Has a server go on that waits for its replicas before it ends; false where none does.
+    pub fn abort_shutdown(&self) -> bool {
+        let Some(clients) = self.durability.waiting.end() else { return false };
+        log::notice("Shutdown manually aborted.");
+        self.go_on(&clients);
+        true
+    }
+
+    /// Ends the engine, behind a last snapshot if that is wished.
+    fn finish(self: &Arc<Self>, how: Shutdown, catching_up: &CatchingUp, clients: Vec<Arc<Waiter>>) {
+        catching_up.tell(self, clock::monotonic_ms());
+        let final_snapshot = how.final_snapshot;
         if !self.has_last_words(final_snapshot) {
             return self.end_now(final_snapshot);
         }
@@ -67,7 +156,7 @@ impl Engine {
         log::notice("Saving the final RDB snapshot before exiting.");
         let engine = Arc::clone(self);
         let mut ended: Option<WhenDone> =
-            Some(Box::new(move |is_good| engine.end_after_snapshot(is_good, force, client)));
+            Some(Box::new(move |is_good| engine.end_after_snapshot(is_good, how.force, &clients)));
         let begun = loop {
             match self.start_snapshot(Purpose::File, Instant::now(), &mut ended) {
                 // What that one has is older.
@@ -84,6 +173,8 @@ impl Engine {
     /// Ends the engine as it is. A script that has written is waited for, unless nothing is wished to be kept.
     pub fn end_now(&self, final_snapshot: FinalSnapshot) {
         self.scripts.running.set_spares_writers(final_snapshot != FinalSnapshot::NoSave);
+        // Nothing is appended any more, not even for replicas: they are to go on where the log ends.
+        self.pause.hold_writes(Hold::Shutdown, true);
         if self.readiness.has(Hindrance::Loading) {
             log::warning("Received shutdown signal during loading, exiting now.");
             self.durability.loading.give_up();
@@ -91,7 +182,7 @@ impl Engine {
         self.post_stop();
     }
 
-    fn end_after_snapshot(&self, is_good: bool, force: bool, client: Option<Client>) {
+    fn end_after_snapshot(&self, is_good: bool, force: bool, clients: &[Arc<Waiter>]) {
         if is_good || force {
             if !is_good {
                 log::warning("Error trying to save the DB, exiting all the same as FORCE says.");
@@ -101,10 +192,15 @@ impl Engine {
         log::warning("Error trying to save the DB, can't exit.");
         log::warning(GOES_ON);
         self.scripts.running.set_spares_writers(false);
+        self.go_on(clients);
+    }
+
+    /// The server does not end, and says so to whoever has told it to.
+    fn go_on(&self, clients: &[Arc<Waiter>]) {
         self.pause.give_up_end();
         self.post_resume();
-        if let Some((waiter, error)) = client {
-            self.answer(&waiter, |reply| reply.error(error.text()));
+        for waiter in clients {
+            self.answer(waiter, |reply| reply.error(FAILED.text()));
         }
     }
 }

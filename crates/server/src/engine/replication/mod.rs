@@ -6,6 +6,8 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
+//! | `catching_up` | Waiting until replicas have everything. |
+//! | `failover` | Handing the role over to a replica. |
 //! | `following` | What follows from being a replica, and from becoming a primary. |
 //! | `ids` | What the stream is called, and what it was called before. |
 //! | `link` | A replica's end of the wire, up to where the stream begins: bytes in, bytes out. |
@@ -16,6 +18,8 @@
 //! | `waiting` | Clients that wait for them. |
 //! | `primary` | What a server does for its replicas. |
 
+pub mod catching_up;
+pub mod failover;
 mod following;
 mod ids;
 pub mod link;
@@ -26,6 +30,7 @@ pub mod role;
 mod transfer;
 mod waiting;
 
+pub use failover::Failover;
 pub use ids::{Id, Ids, Place};
 pub use primary::Beginning;
 pub use replicas::{Next, Replica, ReplicaState, Replicas, Told};
@@ -43,11 +48,13 @@ pub struct Replication {
     pub replicas: Replicas,
     /// Whom it follows.
     pub role: Role,
+    /// Handing that over.
+    pub failover: Failover,
 }
 
 impl Replication {
     /// A primary without replicas, whose stream has this id.
     pub fn new(id: Id) -> Self {
-        Self { ids: Ids::new(id), replicas: Replicas::default(), role: Role::default() }
+        Self { ids: Ids::new(id), replicas: Replicas::default(), role: Role::default(), failover: Failover::default() }
     }
 }

@@ -103,7 +103,8 @@ impl Engine {
             now_ms >= due
                 && due_ms.compare_exchange(due, now_ms + every_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         };
-        if is_due(&replicas.ping_due_ms, self.ping_every_ms()) {
+        // What is appended while replicas are waited for is what they are waited for.
+        if !self.pause.is_leaving() && is_due(&replicas.ping_due_ms, self.ping_every_ms()) {
             self.journal.append_for_replicas(PING);
         }
         if is_due(&replicas.sign_due_ms, SIGN_MS) {
@@ -115,6 +116,11 @@ impl Engine {
         }
         replicas.seen_ms.store(now_ms, Ordering::Relaxed);
         self.begin_due_sync(now);
+    }
+
+    /// Asks all replicas how far they are; the offset behind the question.
+    pub fn ask_replicas(&self) -> u64 {
+        self.journal.append_for_replicas(GETACK)
     }
 
     /// How often the stream is shown to be alive.
@@ -242,7 +248,7 @@ impl Engine {
         let waiters = &self.replication.replicas.waiters;
         waiters.enter(wanted, waiter);
         if waiters.must_ask(wanted.offset) {
-            waiters.note_asked(self.journal.append_for_replicas(GETACK));
+            waiters.note_asked(self.ask_replicas());
         }
         self.answer_acknowledged();
     }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use super::role::Address;
 use super::transfer::{Piece, ReplicaForm, Transfer};
 use super::waiting::AckWaiters;
 use crate::engine::clients::client_info::ClientInfo;
@@ -142,6 +143,16 @@ impl Replica {
             let host = self.client.address.rsplit_once(':').map_or(self.client.address.as_str(), |(host, _)| host);
             host.trim_matches(['[', ']']).to_owned()
         })
+    }
+
+    /// Its address and the port that it serves.
+    pub fn reached_at(&self) -> Address {
+        Address { host: self.address(), port: self.told.lock().port }
+    }
+
+    /// Whether this is where it is to be reached.
+    pub fn is_at(&self, address: &Address) -> bool {
+        self.reached_at() == *address
     }
 
     /// Whether it has asked for the data.

@@ -11,6 +11,7 @@ use crate::config::Opt;
 use crate::context::Cx;
 use crate::engine::clients::blocking::{Block, OnTimeout};
 use crate::engine::replication::Wanted;
+use crate::engine::replication::failover::Order;
 use crate::engine::replication::role::{Address, LinkState};
 use crate::host::log;
 use crate::request::Request;
@@ -112,6 +113,9 @@ fn wait_for(cx: &mut Cx<'_>, request: Request<'_>, wanted: Wanted, deadline_ms: 
 
 /// REPLICAOF and SLAVEOF: host port | NO ONE
 pub fn replica_of(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    if cx.engine.replication.failover.is_running() {
+        return Err(Error::fixed("ERR REPLICAOF not allowed while failing over."));
+    }
     let (engine, host, port) = (cx.engine, request.arg(1), request.arg(2));
     let by = &cx.state.client.address;
     if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") {
@@ -151,31 +155,37 @@ fn note_primary(cx: &Cx<'_>, words: &[&[u8]]) {
     cx.engine.post_resume();
 }
 
-/// FAILOVER \[TO host port\] \[FORCE\] \[ABORT\] \[TIMEOUT milliseconds\]
-pub fn failover(request: Request<'_>) -> Outcome {
+/// FAILOVER \[TO host port \[FORCE\]\] \[ABORT\] \[TIMEOUT milliseconds\]
+pub fn failover(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let mut words = request.args.from(1).iter();
     if request.len() == 2 && request.arg(1).eq_ignore_ascii_case(b"abort") {
-        return Err(Error::fixed("ERR No failover in progress."));
+        if !cx.engine.abort_failover("Failover manually aborted", cx.now) {
+            return Err(Error::fixed("ERR No failover in progress."));
+        }
+        cx.reply().ok();
+        return Ok(());
     }
-    let (mut timeout, mut target, mut force) = (None, None, false);
+    let mut order = Order::default();
     while let Some(word) = words.next() {
         match word.to_ascii_lowercase().as_slice() {
-            b"timeout" if timeout.is_none() => {
+            b"timeout" if order.timeout_ms.is_none() => {
                 let text = words.next().ok_or(Error::SYNTAX)?;
                 let time_ms = number::parse_i64(text).ok_or(Error::NOT_INTEGER)?;
-                if time_ms <= 0 {
-                    return Err(Error::fixed("ERR FAILOVER timeout must be greater than 0"));
-                }
-                timeout = Some(time_ms);
+                let time_ms = u64::try_from(time_ms).ok().filter(|time_ms| *time_ms > 0);
+                order.timeout_ms = Some(time_ms.ok_or(Error::fixed("ERR FAILOVER timeout must be greater than 0"))?);
             }
-            b"to" if target.is_none() => {
+            b"to" if order.target.is_none() => {
                 let (host, port) = (words.next(), words.next().ok_or(Error::SYNTAX)?);
-                number::parse_i64(port).ok_or(Error::NOT_INTEGER)?;
-                target = host;
+                let port = number::parse_i64(port).ok_or(Error::NOT_INTEGER)?;
+                let host = String::from_utf8_lossy(host.unwrap_or_default()).into_owned();
+                // No replica is at another.
+                order.target = Some(Address { host, port: u16::try_from(port).unwrap_or(0) });
             }
-            b"force" if !force => force = true,
+            b"force" if !order.is_forced => order.is_forced = true,
             _ => return Err(Error::SYNTAX),
         }
     }
-    Err(Error::fixed("ERR FAILOVER requires connected replicas."))
+    cx.engine.handle().begin_failover(order)?;
+    cx.reply().ok();
+    Ok(())
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use sleeve_wire::number;
 
+use super::note_primary;
 use crate::context::Cx;
 use crate::context::session_state::Replies;
 use crate::engine::replication::{Beginning, Id, Replica, Told};
@@ -117,7 +118,34 @@ pub fn psync(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     // A replica names the byte that it wants next, and counts from 1.
     let offset = next.checked_sub(1).and_then(|offset| u64::try_from(offset).ok());
     let wanted = Id::parse(request.arg(1)).zip(offset);
+    if request.args.get(3).is_some_and(|word| word.eq_ignore_ascii_case(b"failover")) {
+        take_over(cx, wanted.map(|(id, _)| id))?;
+    }
     begin(cx, wanted, false)
+}
+
+/// The primary hands its role over, of whose stream this is the id.
+fn take_over(cx: &mut Cx<'_>, id: Option<Id>) -> Outcome {
+    let (engine, now) = (cx.engine, cx.now);
+    let ids = &engine.replication.ids;
+    log::warning(&format!(
+        "Failover request received for replid {}.",
+        id.map_or_else(String::new, |id| id.to_string())
+    ));
+    if !engine.replication.role.is_replica() {
+        return Err(Error::fixed("ERR PSYNC FAILOVER can't be sent to a master."));
+    }
+    if id != Some(ids.id()) {
+        return Err(Error::fixed("ERR PSYNC FAILOVER replid must match my replid."));
+    }
+    cx.lock_all()?;
+    let leads = engine.lead(now);
+    cx.unlock();
+    if leads {
+        log::notice(&format!("MASTER MODE enabled (failover request from '{}')", cx.state.client.address));
+        note_primary(cx, &[b"no", b"one"]);
+    }
+    Ok(())
 }
 
 /// SYNC

@@ -38,6 +38,8 @@ pub struct Introduction {
     pub version: &'static str,
     /// The stream that it has and up to which offset, if it has one.
     pub has: Option<(Id, u64)>,
+    /// It hands its role over to whom it speaks to.
+    pub hands_over: bool,
 }
 
 /// What has come of the bytes so far.
@@ -45,6 +47,8 @@ pub struct Introduction {
 pub enum Event<'b> {
     /// The primary does not know something that it need not know: its words.
     Note(String),
+    /// It does not take the role over: its words.
+    TakesNoRole(String),
     /// The stream goes on where it was left; under another id, if one is named.
     Continues(Option<Id>),
     /// All data comes, and behind it the stream with this id from this offset on.
@@ -196,7 +200,9 @@ impl Link {
         match self.introduction.has {
             // Offsets on the wire name the next byte, and the first one is 1.
             Some((id, offset)) => {
-                request(out, &[b"PSYNC", id.as_str().as_bytes(), offset.saturating_add(1).to_string().as_bytes()]);
+                let next = offset.saturating_add(1).to_string();
+                let words = [b"PSYNC", id.as_str().as_bytes(), next.as_bytes(), b"FAILOVER"];
+                request(out, if self.introduction.hands_over { &words } else { &words[..3] });
             }
             None => request(out, &[b"PSYNC", b"?", b"-1"]),
         }
@@ -217,6 +223,7 @@ impl Link {
                 self.phase = Phase::Streaming;
                 Ok(Event::Continues(id))
             }
+            _ if line.starts_with(b"-") && self.introduction.hands_over => Ok(Event::TakesNoRole(shown(line))),
             [b"-NOMASTERLINK" | b"-LOADING", ..] => {
                 Err(Broken::passing(format!("it cannot serve replicas now: {}", shown(line))))
             }

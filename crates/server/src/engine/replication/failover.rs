@@ -1,0 +1,236 @@
+//! FAILOVER: a primary hands its role over to one of its replicas, with nothing lost.
+//!
+//! A thread does it. Clients that write are held until a replica has everything, the one that was named or the first that has;
+//! then this server follows it, and asks it with PSYNC ... FAILOVER to become the primary. Where that one refuses, or somebody
+//! ends it before, this server is the primary again, and those who were held go on. Any thread may ask how it stands.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::catching_up::CatchingUp;
+use super::role::Address;
+use crate::config::Opt;
+use crate::engine::Engine;
+use crate::engine::journal::BatchBuffer;
+use crate::engine::pause::Hold;
+use crate::host::clock::{self, Instant};
+use crate::host::log;
+use crate::request::error::Error;
+
+/// How often is looked whether a replica has everything.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What FAILOVER was told.
+#[derive(Debug, Clone, Default)]
+pub struct Order {
+    /// The replica that is to be the primary; none where any may be.
+    pub target: Option<Address>,
+    /// How long may be waited for it, in milliseconds; none where for ever.
+    pub timeout_ms: Option<u64>,
+    /// It is to be the primary then even if it has not everything.
+    pub is_forced: bool,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    WaitingForSync,
+    InProgress,
+}
+
+/// The failover that is under way, if there is one.
+#[derive(Debug, Default)]
+pub struct Failover {
+    running: Mutex<Option<Running>>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Running {
+    order: Order,
+    stage: Stage,
+    /// Tells its thread from that of an earlier one.
+    number: u64,
+}
+
+impl Failover {
+    /// What INFO calls its state.
+    pub fn word(&self) -> &'static str {
+        match self.running.lock().as_ref().map(|running| running.stage) {
+            None => "no-failover",
+            Some(Stage::WaitingForSync) => "waiting-for-sync",
+            Some(Stage::InProgress) => "failover-in-progress",
+        }
+    }
+
+    /// Whether one is under way.
+    pub fn is_running(&self) -> bool {
+        self.running.lock().is_some()
+    }
+
+    /// Whether the primary that is followed is to be asked to become one.
+    pub fn is_in_progress(&self) -> bool {
+        self.running.lock().as_ref().is_some_and(|running| running.stage == Stage::InProgress)
+    }
+
+    fn is_waiting(&self, number: u64) -> bool {
+        let running = self.running.lock();
+        running.as_ref().is_some_and(|running| running.number == number && running.stage == Stage::WaitingForSync)
+    }
+
+    /// Waits a moment, or until it is ended.
+    fn wait(&self) {
+        self.changed.wait_for(&mut self.running.lock(), LOOK);
+    }
+}
+
+impl Engine {
+    /// Begins to hand the role over. All shards are locked.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn begin_failover(self: &Arc<Self>, order: Order) -> Result<(), Error> {
+        let Order { target, timeout_ms, is_forced } = &order;
+        let (failover, replicas) = (&self.replication.failover, self.replication.replicas.all());
+        if failover.is_running() {
+            return Err(Error::fixed("ERR FAILOVER already in progress."));
+        }
+        if self.replication.role.is_replica() {
+            return Err(Error::fixed("ERR FAILOVER is not valid when server is a replica."));
+        }
+        if !self.replication.role.can_follow() || replicas.iter().all(|replica| replica.state().is_none()) {
+            return Err(Error::fixed("ERR FAILOVER requires connected replicas."));
+        }
+        if *is_forced && (timeout_ms.is_none() || target.is_none()) {
+            return Err(Error::fixed("ERR FAILOVER with force option requires both a timeout and target HOST and IP."));
+        }
+        if let Some(target) = target {
+            let replica = replicas.iter().find(|replica| replica.is_at(target));
+            let replica = replica.ok_or(Error::fixed("ERR FAILOVER target HOST and PORT is not a replica."))?;
+            if !replica.is_online() {
+                return Err(Error::fixed("ERR FAILOVER target replica is not online."));
+            }
+        }
+        let number = self.dice().number();
+        self.pause.hold_writes(Hold::Failover, true);
+        *failover.running.lock() = Some(Running { order, stage: Stage::WaitingForSync, number });
+        let engine = Arc::clone(self);
+        let started = self.start_thread("failover", move || {
+            engine.hand_over(number);
+            Ok(())
+        });
+        started.map(|_| ()).map_err(|error| {
+            self.end_failover();
+            Error::new(format!("ERR The thread that hands over cannot start: {error}"))
+        })
+    }
+
+    /// Ends a failover that is under way, and has this server be the primary again; false where none is. All shards are locked.
+    pub fn abort_failover(&self, why: &str, now: Instant) -> bool {
+        let failover = &self.replication.failover;
+        let Some(Running { order, stage, .. }) = failover.running.lock().take() else { return false };
+        let target = order.target.map_or(String::new(), |target| format!(" to {target}"));
+        log::notice(&format!("FAILOVER{target} aborted: {why}"));
+        if stage == Stage::InProgress {
+            self.lead(now);
+        }
+        self.end_failover();
+        true
+    }
+
+    /// The replica has become the primary: this server is its replica now.
+    pub fn note_failover_done(&self) {
+        let running = &self.replication.failover.running;
+        let done = running.lock().take_if(|running| running.stage == Stage::InProgress);
+        if let Some(Running { order: Order { target: Some(Address { host, port }), .. }, .. }) = done {
+            let port = port.to_string();
+            if let Err(why) = self.config.assign(Opt::Replicaof, &[host.as_bytes(), port.as_bytes()]) {
+                log::warning(&format!("CONFIG REWRITE will not know whom this server follows: {why}"));
+            }
+            self.end_failover();
+        }
+    }
+
+    /// The replica does not want to be the primary. No shard is locked.
+    pub fn note_failover_refused(&self) {
+        let buffer = BatchBuffer::default();
+        let locks = self.lock_all(&buffer);
+        self.abort_failover("Failover target rejected psync request", Instant::now());
+        drop(locks);
+    }
+
+    /// Has those go on who were held.
+    fn end_failover(&self) {
+        let failover = &self.replication.failover;
+        failover.running.lock().take();
+        failover.changed.notify_all();
+        self.pause.hold_writes(Hold::Failover, false);
+        self.post_resume();
+    }
+
+    /// The life of the thread.
+    fn hand_over(self: &Arc<Self>, number: u64) {
+        let (failover, begun_ms) = (&self.replication.failover, clock::monotonic_ms());
+        let mut catching_up = CatchingUp::default();
+        while failover.is_waiting(number) {
+            catching_up.ask(self);
+            if self.try_hand_over((number, begun_ms), &catching_up) {
+                if let Err(why) = self.replication.role.start() {
+                    log::warning(&format!("The thread that follows the primary cannot start: {why}"));
+                    self.note_failover_refused();
+                }
+                return;
+            }
+            failover.wait();
+        }
+    }
+
+    /// Follows the replica that has everything, if there is one; whether this was all.
+    fn try_hand_over(&self, (number, begun_ms): (u64, u64), catching_up: &CatchingUp) -> bool {
+        let failover = &self.replication.failover;
+        let Some(order) = failover.running.lock().as_ref().map(|running| running.order.clone()) else { return true };
+        let is_late = order.timeout_ms.is_some_and(|timeout_ms| clock::monotonic_ms() - begun_ms >= timeout_ms);
+        if !is_late && self.caught_up_replica(&order, catching_up).is_none() {
+            return false;
+        }
+        let buffer = BatchBuffer::default();
+        let locks = self.lock_all(&buffer);
+        if !failover.is_waiting(number) {
+            return true;
+        }
+        let target = match order.target.clone().filter(|_| is_late && order.is_forced) {
+            Some(target) => {
+                log::notice(&format!("Failover to {target} time out exceeded, failing over."));
+                Some(target)
+            }
+            // Somebody may have written who was let through before.
+            None => self
+                .caught_up_replica(&order, catching_up)
+                .filter(|_| catching_up.is_still_all(self))
+                .inspect(|target| log::notice(&format!("Failover target {target} is synced, failing over."))),
+        };
+        let Some(target) = target else {
+            if is_late {
+                self.abort_failover("Replica never caught up before timeout", Instant::now());
+            }
+            return is_late;
+        };
+        if let Some(running) = failover.running.lock().as_mut() {
+            running.stage = Stage::InProgress;
+            running.order.target = Some(target.clone());
+        }
+        self.follow_primary(target);
+        drop(locks);
+        true
+    }
+
+    /// Where the replica is that may take over and has everything.
+    fn caught_up_replica(&self, order: &Order, catching_up: &CatchingUp) -> Option<Address> {
+        let replicas = self.replication.replicas.all();
+        let is_meant = |address: &Address| order.target.as_ref().is_none_or(|target| target == address);
+        let having_all = replicas.iter().filter(|replica| catching_up.has_all(replica));
+        having_all.map(|replica| replica.reached_at()).find(is_meant)
+    }
+}
