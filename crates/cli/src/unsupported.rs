@@ -19,7 +19,7 @@ const fn absent(name: &'static str, why: &'static str) -> Unsupported {
 
 const CLUSTER: &str = "redirections of a cluster are not followed yet";
 const CIPHERS: &str = "the TLS library offers safe ciphers only, and there is nothing to choose from";
-const REPLICATION: &str = "replication is not there yet";
+const REPLICATION: &str = "what a replica is sent is not read here; redis-cli gets it from Sleeve";
 const DEBUGGER: &str = "there is no debugger for scripts; Redis has one";
 const MULTIPATH: &str = "connections are plain TCP, TLS or Unix sockets";
 const FAMILY: &str = "give -h an address of that kind instead of a name";
@@ -33,8 +33,8 @@ pub static OF_CLI: &[Unsupported] = &[
     absent("--verbose", "it belongs to --cluster, which is not there"),
     absent("--replica", REPLICATION),
     absent("--slave", REPLICATION),
-    absent("--rdb", "no server sends snapshots to it yet; DUMP and MIGRATE take keys out one by one"),
-    absent("--functions-rdb", "no server sends snapshots to it yet; FUNCTION DUMP gives the functions"),
+    absent("--rdb", "what a replica is sent is not read here; redis-cli --rdb gets a snapshot from Sleeve"),
+    absent("--functions-rdb", "what a replica is sent is not read here; FUNCTION DUMP gives the functions"),
     absent("--lru-test", "there is no simulation of caches; `sleeve bench` puts load on one"),
     absent("--ldb", DEBUGGER),
     absent("--ldb-sync-mode", DEBUGGER),
