@@ -62,6 +62,8 @@ pub(crate) struct Replicated {
     is_doubted: AtomicBool,
     /// Nothing is read from replicas any more.
     is_closed: AtomicBool,
+    /// What replicas had to answer when that began: whoever closes waits for these, however often it is closed.
+    ending: Mutex<Vec<Arc<Link>>>,
     /// Wakes who looks after replicas, and who searches for them.
     task_waker: TaskWaker,
     search_waker: TaskWaker,
@@ -89,6 +91,7 @@ impl Replicated {
             found: Mutex::default(),
             is_doubted: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
+            ending: Mutex::default(),
             task_waker,
             search_waker,
         });
@@ -187,8 +190,13 @@ impl Replicated {
 
     /// Nothing is read from replicas any more. The connections on which something may still be on its way.
     fn end_reads(&self) -> Vec<Arc<Link>> {
-        let links = self.links();
-        self.is_closed.store(true, Ordering::Release);
+        let mut ending = self.ending.lock();
+        if !self.is_closed.load(Ordering::Acquire) {
+            *ending = self.links();
+            self.is_closed.store(true, Ordering::Release);
+        }
+        let links = ending.clone();
+        drop(ending);
         self.task_waker.wake();
         self.search_waker.wake();
         links
