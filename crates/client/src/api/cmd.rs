@@ -1,4 +1,7 @@
-//! A command by its name, with whatever arguments: what has no method of its own is sent with this.
+//! A command by its name, for those that have no method of their own.
+//!
+//! It goes the same way as a method of that name: which row of the command table it has says where it may be sent, and whether
+//! it waits. Any thread.
 
 use crate::commands::ask::Ask;
 use crate::reply::Reply;

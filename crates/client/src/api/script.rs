@@ -86,8 +86,8 @@ impl Script {
         let reply = place.ask(|request| {
             request.begin_with(self.by_digest).arg(&*self.digest).arg(Counted(&keys)).arg(&args);
         });
-        let again = Again { origin: place.origin(), database: place.database(), script: self.clone(), words };
-        ScriptReply { step: Step::Digest(reply, Box::new(again)) }
+        let by_text = ByText { origin: place.origin(), database: place.database(), script: self.clone(), words };
+        ScriptReply { step: Step::Digest(reply, Box::new(by_text)) }
     }
 
     /// Sends it by its text, wherever commands begin: for a batch, a transaction or a lease, which cannot be gone back to
@@ -126,8 +126,8 @@ macro_rules! runs {
 
 runs!(Client Db);
 
-/// What it takes to send a script once more.
-struct Again {
+/// What it takes to send a script once more, by its text.
+struct ByText {
     origin: Arc<Origin>,
     database: u32,
     script: Script,
@@ -135,7 +135,7 @@ struct Again {
     words: Request,
 }
 
-impl Again {
+impl ByText {
     fn send<T: FromReply>(self) -> Reply<T> {
         self.origin.route.ask(self.database, |request| {
             request.begin_with(self.script.by_text).arg(&*self.script.text);
@@ -160,7 +160,7 @@ pub struct ScriptReply<T: FromReply + 'static> {
 }
 
 enum Step<T> {
-    Digest(Reply<T>, Box<Again>),
+    Digest(Reply<T>, Box<ByText>),
     Text(Reply<T>),
     Taken,
 }
@@ -176,8 +176,8 @@ impl<T: FromReply + 'static> ScriptReply<T> {
     /// The server's error, or why there is no answer; see [`ErrorKind`](crate::ErrorKind).
     pub fn wait(mut self) -> Result<T, Error> {
         match self.take() {
-            Step::Digest(reply, again) => match reply.wait() {
-                result if is_unknown(&result) => again.send().wait(),
+            Step::Digest(reply, by_text) => match reply.wait() {
+                result if is_unknown(&result) => by_text.send().wait(),
                 result => result,
             },
             Step::Text(reply) => reply.wait(),
@@ -193,8 +193,8 @@ impl<T: FromReply + 'static> ScriptReply<T> {
     pub fn wait_for(mut self, timeout: Duration) -> Result<T, Error> {
         let began = Instant::now();
         match self.take() {
-            Step::Digest(reply, again) => match reply.wait_for(timeout) {
-                result if is_unknown(&result) => again.send().wait_for(timeout.saturating_sub(began.elapsed())),
+            Step::Digest(reply, by_text) => match reply.wait_for(timeout) {
+                result if is_unknown(&result) => by_text.send().wait_for(timeout.saturating_sub(began.elapsed())),
                 result => result,
             },
             Step::Text(reply) => reply.wait_for(timeout),
@@ -205,8 +205,8 @@ impl<T: FromReply + 'static> ScriptReply<T> {
     /// Calls back with the result, on the process's callback thread; see [`Reply::then`].
     pub fn then(mut self, callback: impl FnOnce(Result<T, Error>) + Send + 'static) {
         match self.take() {
-            Step::Digest(reply, again) => reply
-                .then(move |result| if is_unknown(&result) { again.send().then(callback) } else { callback(result) }),
+            Step::Digest(reply, by_text) => reply
+                .then(move |result| if is_unknown(&result) { by_text.send().then(callback) } else { callback(result) }),
             Step::Text(reply) => reply.then(callback),
             Step::Taken => callback(Err(already_taken())),
         }
@@ -215,11 +215,11 @@ impl<T: FromReply + 'static> ScriptReply<T> {
     /// Lets the script happen without anyone waiting. If it fails, the client's error hook is called with the error.
     pub fn forget(mut self) {
         match self.take() {
-            Step::Digest(reply, again) => reply.then(move |result| {
+            Step::Digest(reply, by_text) => reply.then(move |result| {
                 if is_unknown(&result) {
-                    return again.send::<T>().forget();
+                    return by_text.send::<T>().forget();
                 }
-                if let (Err(error), Some(hook)) = (result, again.origin.route.error_hook()) {
+                if let (Err(error), Some(hook)) = (result, by_text.origin.route.error_hook()) {
                     hook(&error);
                 }
             }),
@@ -232,10 +232,10 @@ impl<T: FromReply + 'static> ScriptReply<T> {
 impl<T: FromReply + 'static> Drop for ScriptReply<T> {
     /// Dropping a reply does not take back what was sent: it is still executed.
     fn drop(&mut self) {
-        if let Step::Digest(reply, again) = self.take() {
+        if let Step::Digest(reply, by_text) = self.take() {
             reply.then(move |result| {
                 if is_unknown(&result) {
-                    drop(again.send::<T>());
+                    drop(by_text.send::<T>());
                 }
             });
         }
@@ -247,14 +247,14 @@ impl<T: FromReply + 'static> Future for ScriptReply<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.take() {
-            Step::Digest(mut reply, again) => match Pin::new(&mut reply).poll(context) {
+            Step::Digest(mut reply, by_text) => match Pin::new(&mut reply).poll(context) {
                 Poll::Ready(result) if is_unknown(&result) => {
-                    self.step = Step::Text(again.send());
+                    self.step = Step::Text(by_text.send());
                     self.poll(context)
                 }
                 Poll::Ready(result) => Poll::Ready(result),
                 Poll::Pending => {
-                    self.step = Step::Digest(reply, again);
+                    self.step = Step::Digest(reply, by_text);
                     Poll::Pending
                 }
             },

@@ -1,4 +1,8 @@
 //! Requests and replies on a socket that nobody else uses yet, one after the other, as the reactor's tasks wait.
+//!
+//! Greetings, and what is said to Sentinels, are short conversations in which each answer decides what is said
+//! next, so they are written straight down, without the pipe and its slots. What comes is foreign: its length is bounded, and so
+//! is the time, by the attempt that it belongs to. On the reactor's thread alone.
 
 use std::io;
 use std::time::{Duration, Instant};

@@ -135,7 +135,7 @@ fn resume(link: &Link, reply_reader: MutexGuard<'_, ReplyReader>, next: Resumpti
 }
 
 /// How long a task that was called has time to come, and what is gathered may be left lying then.
-const PATIENCE: Duration = Duration::from_micros(200);
+const CALL_TIMEOUT: Duration = Duration::from_micros(200);
 
 /// For how many times at most no task is called after several did not come.
 const PAUSE_MAX: u32 = 1024;
@@ -172,7 +172,7 @@ impl Calls {
         let Some(waker) = link.shared.lock().pipe.call_task() else { return false };
         link.leave();
         wake_all(std::iter::once(waker));
-        self.until = Some(Instant::now() + PATIENCE);
+        self.until = Some(Instant::now() + CALL_TIMEOUT);
         true
     }
 

@@ -1,4 +1,8 @@
-//! What a slot holds when it is answered, and a cache keeps: see `slot`. Pure data; any thread.
+//! The answer to one command, as it lies in its slot until the caller takes it, and in a cache.
+//!
+//! Most replies are short and lie in the slot itself, so that they cost no memory of their own; a longer one that several
+//! callers have, or a cache as well, is one shared copy. What was a bulk string may lie without its frame, which whoever cut it
+//! off has read already. Nothing is decoded here. Pure data; any thread.
 
 use std::sync::Arc;
 

@@ -28,7 +28,7 @@ use crate::request::name::Name;
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// How long a replica may take to answer.
-const ANSWER_PATIENCE: Duration = Duration::from_millis(500);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
 const ROLE: &[u8] = b"*1\r\n$4\r\nROLE\r\n";
 const READONLY: &[u8] = b"*1\r\n$8\r\nREADONLY\r\n";
@@ -196,7 +196,7 @@ impl Known {
         }
         self.connection = link.connection.load(Ordering::Relaxed);
         self.link = Some(link);
-        self.question = Some(Question { parts, until: now + ANSWER_PATIENCE });
+        self.question = Some(Question { parts, until: now + ANSWER_TIMEOUT });
     }
 
     /// All answers, once they are there. Who takes too long is not fit meanwhile.

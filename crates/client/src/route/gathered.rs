@@ -1,4 +1,7 @@
-//! What somebody who gathers requests before they are sent asks of their way.
+//! The calls of a way that only a handle which gathers requests makes (`api/coalesce`).
+//!
+//! Its requests were admitted and issued before they are sent, and whoever hands out replies may be the one who sends them: so
+//! these look and send, and never wait for room. Any thread.
 
 use super::Route;
 use crate::error::Error;

@@ -1,6 +1,8 @@
-//! Requests whose answers a task of the reactor takes itself: it is rung when one is there.
+//! Requests that a task of the reactor sends for itself: how a node's role is asked for, or who owns which slot.
 //!
-//! On the reactor's thread alone.
+//! A task must not wait as callers do, so each answer has a waker that gives the task a turn; it takes the answer then without
+//! a wait. They are admitted to a full queue as well: what the client needs to know does not wait for what it is asked. On the
+//! reactor's thread alone.
 
 use std::sync::{Arc, Weak};
 use std::task::{Context, Wake, Waker};

@@ -42,7 +42,7 @@ use crate::reply::Reply;
 use crate::request::blocking_commands::BlockTimeout;
 use crate::request::{EncodedRequest, Request};
 use crate::values::decode::FromReply;
-use cluster::{Cluster, upkeep};
+use cluster::{Cluster, task};
 #[cfg(feature = "embedded")]
 use embedded::Embedded;
 use replicated::Replicated;
@@ -94,7 +94,7 @@ impl Route {
             Endpoint::Embedded(_) => Ok(Self::Local(Embedded::open(config)?)),
             #[cfg(not(feature = "embedded"))]
             Endpoint::Embedded(_) => Err(Error::unsent(ErrorKind::Configuration, NO_ENGINE)),
-            Endpoint::Cluster(_) => upkeep::open(config).map(Self::Cluster),
+            Endpoint::Cluster(_) => task::open(config).map(Self::Cluster),
             _ => {
                 let (health, policy) = (ServerHealth::of(&config), config.read_from.clone());
                 let route = Self::remote(config, lasting, health)?;

@@ -1,4 +1,5 @@
-//! The twin of Linux.
+//! What Linux has that is cheaper than what POSIX has: an event is one descriptor, a socket is made with all its flags at once,
+//! and the coarse clock is read without a look at the hardware.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,4 +1,5 @@
-//! Both twins do the same.
+//! Both twins with the same calls and the same expectations, on Linux, which has what either needs: so the portable one is
+//! tested where nobody has another system.
 
 use std::net::TcpListener;
 use std::os::fd::AsFd;

@@ -1,4 +1,7 @@
 //! Arguments with their number in front, as commands with `numkeys` take them.
+//!
+//! How many there are is known when they are written, because one value may stand for any number of arguments: so they are
+//! written twice. Pure functions; any thread.
 
 use crate::request::{Request, ToArgs};
 

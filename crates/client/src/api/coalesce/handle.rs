@@ -1,4 +1,7 @@
-//! What callers have: a handle whose calls are gathered.
+//! The handle whose calls are gathered: what callers have of all this.
+//!
+//! It puts no order of its own into anything and keeps nothing: a call is written as every other call, and then handed to the
+//! gatherer that all clones share, which says what becomes of it. Any thread.
 
 use std::fmt;
 use std::sync::Arc;

@@ -28,7 +28,7 @@ enum Verdict {
     /// Everybody fails so.
     Failed(Error),
     /// Everybody is asked again.
-    Again,
+    Retry,
 }
 
 /// Hands a reply out. What is left of the group is to be sent call by call.
@@ -57,7 +57,7 @@ pub(super) fn hand_out(payload: Payload, mut group: Group, done: &mut Completion
                 number(total)
             }
             Verdict::Failed(error) => Payload::Failed(error.clone()),
-            Verdict::Again => {
+            Verdict::Retry => {
                 again.push(part);
                 continue;
             }
@@ -88,7 +88,7 @@ pub(super) fn is_refusal(payload: &Payload) -> bool {
 fn judge(payload: &Payload, group: &Group) -> Verdict {
     let frame = match (payload, payload.frame()) {
         (Payload::Failed(error), _) => return Verdict::Failed(error.clone()),
-        (_, Err(error)) if error.kind() == ErrorKind::Server => return Verdict::Again,
+        (_, Err(error)) if error.kind() == ErrorKind::Server => return Verdict::Retry,
         (_, Err(error)) => return Verdict::Failed(error),
         (_, Ok(frame)) => frame,
     };

@@ -1,4 +1,8 @@
-//! The twin of Linux: a socket is entered once, and each thing that happens to it is reported once.
+//! How Linux is asked: by epoll, edge-triggered.
+//!
+//! A socket is entered once, for as long as it lives, and each thing that happens to it is reported once: no system call a turn
+//! says what is waited for, and what has come may be read by another thread without being reported again and again. On the
+//! reactor's thread alone.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

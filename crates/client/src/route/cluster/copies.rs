@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::Cluster;
 use super::map::{Map, Shard};
-use super::upkeep::Upkeep;
+use super::task::ClusterTask;
 use crate::config::Resend;
 use crate::config::read_from::ReadFrom;
 use crate::error::{Error, ErrorKind};
@@ -37,7 +37,7 @@ impl Cluster {
     }
 }
 
-impl Upkeep<'_> {
+impl ClusterTask<'_> {
     /// Looks after the replicas.
     pub(super) fn check_replicas(&mut self, map: &Map, now: Instant) {
         if self.cluster.is_open() {

@@ -4,7 +4,7 @@
 //! where reads may go there (`copies`); what
 //! several nodes have to answer is split and put together again (`split`, `combine`). It keeps its bytes until it is answered:
 //! where a node turns it away, or is lost before it has left, it comes back and is sent again (`redirect`) by the cluster's
-//! own task (`upkeep`), which also learns who owns what. What cannot go anywhere yet waits there too.
+//! own task (`task`), which also learns who owns what. What cannot go anywhere yet waits there too.
 //!
 //! One rule keeps each caller's requests for one slot in order: whoever sends looks at the map and pushes, or leaves the
 //! request to the task, under one read lock; and the task sends all that waits before anybody sees a slot open again. What a
@@ -25,7 +25,7 @@ mod registry;
 mod several;
 pub(crate) mod slots;
 mod split;
-pub(crate) mod upkeep;
+pub(crate) mod task;
 mod waiting;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::map::{Map, Range, Shard, ranges};
 use super::seeds;
-use super::upkeep::{Fence, Question, Upkeep};
+use super::task::{ClusterTask, Fence, Question};
 use crate::error::{Error, ErrorKind};
 use crate::request::name::Name;
 use crate::route::node::{Address, Node};
@@ -19,7 +19,7 @@ const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 const CLUSTER_SLOTS: &[u8] = b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
 
 /// How long a node has to say who owns what before the next is asked.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Between two rounds of questions at least.
 const REFRESH_PAUSE: Duration = Duration::from_millis(50);
@@ -31,7 +31,7 @@ const REFRESH_PERIOD: Duration = Duration::from_secs(30);
 /// long as it has keys that are not there yet.
 const NAMED_KEPT: Duration = Duration::from_secs(60);
 
-impl Upkeep<'_> {
+impl ClusterTask<'_> {
     /// It is to be asked for anew.
     pub(super) fn want_refresh(&mut self, now: Instant) {
         let pause_over = self.refreshed.map_or(now, |refreshed| refreshed + REFRESH_PAUSE);
@@ -88,7 +88,7 @@ impl Upkeep<'_> {
         while let Some(node) = self.candidates.pop_front() {
             let Some(link) = node.connect(now) else { continue };
             if let Some(handle) = self.inquiry.send(&link, CLUSTER_SLOTS, Name::of(&["CLUSTER", "SLOTS"])) {
-                self.question = Some(Question { handle, asked: node, until: now + ANSWER_PATIENCE });
+                self.question = Some(Question { handle, asked: node, until: now + ANSWER_TIMEOUT });
                 return;
             }
         }
@@ -190,5 +190,5 @@ fn no_answer(address: &Address, error: &Error) -> Error {
 }
 
 fn silent(address: &Address) -> Error {
-    Error::unsent(ErrorKind::Connect, format!("{address} has not said in {ANSWER_PATIENCE:?} who owns which slot"))
+    Error::unsent(ErrorKind::Connect, format!("{address} has not said in {ANSWER_TIMEOUT:?} who owns which slot"))
 }

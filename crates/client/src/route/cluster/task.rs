@@ -35,8 +35,8 @@ use crate::route::time_left;
 use crate::sys::clock_ms;
 
 /// How long a request waits before it is sent again to a node that has told to try again: at first, and at most.
-const AGAIN_MIN: Duration = Duration::from_millis(10);
-const AGAIN_MAX: Duration = Duration::from_millis(200);
+const RETRY_PAUSE_MIN: Duration = Duration::from_millis(10);
+const RETRY_PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// How often in a row a request follows redirections at once. Where they go round in a circle, it goes more slowly.
 const REDIRECTIONS_MAX: u16 = 8;
@@ -53,14 +53,14 @@ pub(crate) fn open(config: Config) -> Result<Arc<Cluster>, Error> {
     let task_waker = TaskWaker::new().map_err(failed)?;
     let cluster = Cluster::new(config, task_waker);
     let (task, panicked) = (Arc::clone(&cluster), Arc::clone(&cluster));
-    let live = async move |context| Upkeep::new(&task).live(&context).await;
+    let live = async move |context| ClusterTask::new(&task).live(&context).await;
     reactor::start(task_waker, live, move |why| panicked.end(&format!("the cluster's task panicked ({why})")))
         .map_err(failed)?;
     Ok(cluster)
 }
 
 /// A request that came back.
-struct Again {
+struct Retry {
     routed: Routed,
     /// When it may be sent again.
     at: Instant,
@@ -84,13 +84,13 @@ pub(super) struct Question {
 }
 
 /// All that the task has for itself.
-pub(super) struct Upkeep<'a> {
+pub(super) struct ClusterTask<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) registry: Registry,
     pub(super) inquiry: Inquiry,
     pub(super) checkups: Checkups,
     /// Requests that came back, oldest first.
-    again: Vec<Again>,
+    retries: Vec<Retry>,
     /// Requests that nobody could send, oldest first.
     waiting: VecDeque<Routed>,
     pub(super) fences: Vec<Fence>,
@@ -116,14 +116,14 @@ pub(super) struct Upkeep<'a> {
     pub(super) rotation: u64,
 }
 
-impl<'a> Upkeep<'a> {
+impl<'a> ClusterTask<'a> {
     pub(super) fn new(cluster: &'a Cluster) -> Self {
         Self {
             cluster,
             registry: Registry::default(),
             inquiry: Inquiry::new(cluster.driver(), cluster.task_waker, cluster.config.database),
             checkups: Checkups::new(&cluster.config.read_from, true),
-            again: Vec::new(),
+            retries: Vec::new(),
             waiting: VecDeque::new(),
             fences: Vec::new(),
             question: None,
@@ -184,22 +184,22 @@ impl<'a> Upkeep<'a> {
         self.ask(&map, now);
         self.check_replicas(&map, now);
         self.expire(done);
-        self.send_again(&map, now, done);
+        self.retry(&map, now, done);
         let from = if mem::take(&mut self.is_changed) { 0 } else { tried };
         self.send_waiting(&map, from, now, done);
     }
 
     /// When there is something to do although nobody wakes the task.
     fn next_look(&self, now: Instant) -> Option<Instant> {
-        let is_anyone_late = !self.again.is_empty() || !self.waiting.is_empty();
+        let is_anyone_late = !self.retries.is_empty() || !self.waiting.is_empty();
         let rests = self.registry.all().filter_map(|node| node.rests(now)).min();
         let rest_over = rests.filter(|_| is_anyone_late).map(|rests| now + rests);
-        let is_patient = |since| now.duration_since(since) > FAREWELL_MAX;
-        let closing = self.closing_since.map(|since| now + CLOSING_LOOK * if is_patient(since) { 20 } else { 1 });
-        let again = self.again.iter().map(|again| again.at).filter(|&at| at > now).min();
+        let is_late = |since| now.duration_since(since) > FAREWELL_MAX;
+        let closing = self.closing_since.map(|since| now + CLOSING_LOOK * if is_late(since) { 20 } else { 1 });
+        let retry = self.retries.iter().map(|retry| retry.at).filter(|&at| at > now).min();
         let question = self.question.as_ref().map(|question| question.until);
         let checkup = self.checkups.next_look(now).filter(|_| closing.is_none());
-        [self.refresh_at, self.due_at, rest_over, closing, again, question, checkup].into_iter().flatten().min()
+        [self.refresh_at, self.due_at, rest_over, closing, retry, question, checkup].into_iter().flatten().min()
     }
 
     /// Whether the client is gone, and nobody waits for anything any more.
@@ -222,7 +222,7 @@ impl<'a> Upkeep<'a> {
 }
 
 /// Requests that come back.
-impl Upkeep<'_> {
+impl ClusterTask<'_> {
     /// Finds out what is to be done with one.
     fn take_back(&mut self, map: &mut Map, routed: Routed, why: Error, now: Instant, done: &mut Completions) {
         let from = self.registry.numbered(routed.node).cloned();
@@ -270,15 +270,15 @@ impl Upkeep<'_> {
             Redirect::Lost if routed.dedicated.is_none() => now,
             Redirect::Lost | Redirect::Later | Redirect::Changing => {
                 let doublings = routed.attempts.saturating_sub(1).min(10);
-                now + AGAIN_MIN.saturating_mul(1 << doublings).min(AGAIN_MAX)
+                now + RETRY_PAUSE_MIN.saturating_mul(1 << doublings).min(RETRY_PAUSE_MAX)
             }
         };
-        self.again.push(Again { routed, at, why });
+        self.retries.push(Retry { routed, at, why });
     }
 
     /// It is sent to the owner of its slot as soon as there is one.
     pub(super) fn put_off(&mut self, routed: Routed, now: Instant, why: Error) {
-        self.again.push(Again { routed, at: now, why });
+        self.retries.push(Retry { routed, at: now, why });
     }
 
     /// A command that waits on the server has come back from there. What it was let wait is none of the time that it may take,
@@ -304,11 +304,13 @@ impl Upkeep<'_> {
     fn send_there(&mut self, to: &Address, routed: Routed, why: Error, now: Instant, done: &mut Completions) {
         match self.registry.at(to, &self.cluster.config) {
             // Those that came back before go first, but for those of slots on the move, of which nobody else knows whither.
-            Some(_) if !self.again.is_empty() && !routed.is_asking() => self.again.push(Again { routed, at: now, why }),
+            Some(_) if !self.retries.is_empty() && !routed.is_asking() => {
+                self.retries.push(Retry { routed, at: now, why })
+            }
             Some(node) => {
                 node.name(now);
                 if let Some(routed) = self.deliver(&node, routed, now) {
-                    self.again.push(Again { routed, at: now, why });
+                    self.retries.push(Retry { routed, at: now, why });
                 }
             }
             None => self.give_up(routed, why, done),
@@ -350,12 +352,12 @@ impl Upkeep<'_> {
     }
 
     /// Sends those that came back and have waited long enough.
-    fn send_again(&mut self, map: &Map, now: Instant, done: &mut Completions) {
-        for Again { routed, at, why } in mem::take(&mut self.again) {
+    fn retry(&mut self, map: &Map, now: Instant, done: &mut Completions) {
+        for Retry { routed, at, why } in mem::take(&mut self.retries) {
             if at > now {
-                self.again.push(Again { routed, at, why });
+                self.retries.push(Retry { routed, at, why });
             } else if let Some(routed) = self.send_to_owner(map, routed, now, done) {
-                self.again.push(Again { routed, at, why });
+                self.retries.push(Retry { routed, at, why });
             }
         }
     }
@@ -428,9 +430,9 @@ impl Upkeep<'_> {
             routed.give_up(error, done);
             None
         };
-        let again = mem::take(&mut self.again).into_iter();
-        let kept = |Again { routed, at, why }| Some(Again { routed: keep(routed, Some(&why))?, at, why });
-        self.again = again.filter_map(kept).collect();
+        let retries = mem::take(&mut self.retries).into_iter();
+        let kept = |Retry { routed, at, why }| Some(Retry { routed: keep(routed, Some(&why))?, at, why });
+        self.retries = retries.filter_map(kept).collect();
         self.waiting = mem::take(&mut self.waiting).into_iter().filter_map(|routed| keep(routed, None)).collect();
         self.due_at = next_ms.map(|left_ms| now + Duration::from_millis(u64::from(left_ms) + 1));
         cluster.left(requests, bytes);

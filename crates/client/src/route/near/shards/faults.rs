@@ -1,4 +1,6 @@
-//! What the cache must never do, for the simulation to plant.
+//! What the cache must never do, as calls that the simulation's planted faults make (`simulation/planted`).
+//!
+//! They reach into a shard as nothing else may, so they stand beside it; no build but that of the tests has them.
 
 use std::sync::atomic::Ordering;
 

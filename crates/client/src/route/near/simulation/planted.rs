@@ -1,4 +1,7 @@
-//! What the cache must never do, planted to show that the simulation sees it.
+//! Mistakes that the simulation has to find, to show that it would: each breaks one rule of the cache.
+//!
+//! A fault stands between the cache and whoever reads replies, and gives the cache wrong or no notice of what was heard. A run
+//! without one is the test; a run with one must fail.
 
 use parking_lot::Mutex;
 
