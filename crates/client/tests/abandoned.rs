@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sleeve::prelude::*;
-use sleeve::{Client, Error, ErrorKind};
+use sleeve::{Client, Config, Error, ErrorKind};
 
 use crate::scripted::{config, echo, serve, until};
 
@@ -136,4 +136,32 @@ fn nobody_hears_anothers_answer_and_nothing_is_left_over() {
     until("it works as before", || client.get::<u64>(7).wait() == Ok(7));
     client.close(Duration::from_secs(60)).unwrap();
     assert_eq!(WRONG.load(Ordering::Relaxed), 0, "another's answer");
+}
+
+#[test]
+fn whoever_was_promised_to_be_told_of_what_is_sent_together_is_told_that_its_client_was_closed() {
+    let (sender, told) = std::sync::mpsc::channel();
+    let open = |endpoint: Config| {
+        let hooked = sender.clone();
+        Client::connect_with(endpoint.on_error(move |error| _ = hooked.send(error.kind()))).unwrap()
+    };
+    let clients = [
+        open(config(serve(echo))),
+        #[cfg(feature = "embedded")]
+        open(Config::from_url("embedded://").unwrap()),
+    ];
+    for client in clients {
+        client.close(Duration::from_secs(60)).unwrap();
+        let transaction = client.transaction();
+        transaction.set("k", 1).forget();
+        let called = sender.clone();
+        transaction.get::<String>("k").then(move |result| called.send(result.unwrap_err().kind()).unwrap());
+        assert_eq!(transaction.exec().wait().unwrap_err().kind(), ErrorKind::Closed);
+        let batch = client.batch();
+        batch.set("k", 1).forget();
+        batch.send();
+        for _ in 0..3 {
+            assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(ErrorKind::Closed));
+        }
+    }
 }

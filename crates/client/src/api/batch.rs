@@ -82,6 +82,7 @@ impl Batch {
             for unit in units {
                 unit.target.complete(Payload::Failed(error.clone()), &mut done);
             }
+            self.origin.route.finish(&mut done);
         }
     }
 }

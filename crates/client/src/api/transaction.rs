@@ -155,7 +155,11 @@ impl Transaction {
                     &request,
                 );
             }
-            Err(error) => TransactionState::new(commands, target, None).fail(&error, &mut Completions::default()),
+            Err(error) => {
+                let mut done = Completions::default();
+                TransactionState::new(commands, target, None).fail(&error, &mut done);
+                self.route.finish(&mut done);
+            }
         }
         Reply::of(handle)
     }

@@ -78,7 +78,7 @@ impl Link {
     }
 
     /// Sends a transaction.
-    pub(crate) fn send_transaction(&self, mut transaction: TransactionState, database: u32, request: &[u8]) {
+    pub(crate) fn send_transaction(&self, transaction: TransactionState, database: u32, request: &[u8]) {
         let name = transaction.name().unwrap_or(Name::UNKNOWN);
         match self.check(database).and_then(|()| self.admit_many(name, request.len())) {
             Ok(mut shared) => {
@@ -87,8 +87,15 @@ impl Link {
                 self.pushed(shared);
                 self.near.observed(execution.as_deref().unwrap_or(request));
             }
-            Err(error) => transaction.fail(&error, &mut Completions::default()),
+            Err(error) => self.refuse_transaction(transaction, &error),
         }
+    }
+
+    /// Tells whoever is to hear of a transaction that it is not sent.
+    pub(crate) fn refuse_transaction(&self, mut transaction: TransactionState, error: &Error) {
+        let mut done = Completions::default();
+        transaction.fail(error, &mut done);
+        self.finish(&mut done);
     }
 
     /// Whether a request of this length may be queued at once, and no cache is to be told of it.

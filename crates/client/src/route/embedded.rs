@@ -239,7 +239,9 @@ impl Embedded {
     /// Executes a transaction.
     pub(crate) fn send_transaction(&self, mut transaction: TransactionState, database: u32, request: &[u8]) {
         if let Err(error) = self.check(database) {
-            return transaction.fail(&error, &mut Completions::default());
+            let mut done = Completions::default();
+            transaction.fail(&error, &mut done);
+            return self.finish(&mut done);
         }
         let mut session = self.session();
         session.pipe.push_transaction(transaction, database, request, 0);

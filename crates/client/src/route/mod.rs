@@ -32,7 +32,7 @@ use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::in_flight::Unit;
 use crate::pipe::queued::Sent;
 use crate::pipe::routed::{Destination, TURNED_AWAY};
-use crate::pipe::slot::{Completions, Driver, FIRST_CONNECTION};
+use crate::pipe::slot::{Driver, FIRST_CONNECTION};
 use crate::pipe::transaction_state::TransactionState;
 use crate::process::fork::inherited;
 #[cfg(feature = "embedded")]
@@ -310,16 +310,12 @@ impl Route {
     }
 
     /// Sends a transaction.
-    pub(crate) fn send_transaction(&self, mut transaction: TransactionState, database: u32, request: &[u8]) {
+    pub(crate) fn send_transaction(&self, transaction: TransactionState, database: u32, request: &[u8]) {
         match self {
             Self::Remote(link) => link.send_transaction(transaction, database, request),
             Self::Replicated(link, replicated) => match replicated.check_open() {
                 Ok(()) => link.send_transaction(transaction, database, request),
-                Err(error) => {
-                    let mut done = Completions::default();
-                    transaction.fail(&error, &mut done);
-                    link.finish(&mut done);
-                }
+                Err(error) => link.refuse_transaction(transaction, &error),
             },
             Self::Cluster(cluster) => cluster.send_transaction(transaction, database, request),
             #[cfg(feature = "embedded")]
