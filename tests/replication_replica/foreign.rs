@@ -23,8 +23,8 @@ fn serve(listener: &TcpListener, answer: &[u8], rounds: usize) {
     }
 }
 
-/// Answers all that a replica says before the stream begins.
-fn greet(peer: &mut TcpStream) {
+/// Answers all that a replica says before the stream begins; what it has said.
+fn greet(peer: &mut TcpStream) -> String {
     peer.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
     let (mut heard, mut bytes) = (Vec::new(), [0; 4_096]);
     let mut answered = 0;
@@ -38,6 +38,7 @@ fn greet(peer: &mut TcpStream) {
         answered = requests;
         peer.write_all(text.as_bytes()).expect("a replica listens");
     }
+    String::from_utf8_lossy(&heard).into_owned()
 }
 
 /// The dump of an empty server.
@@ -112,4 +113,28 @@ fn a_stream_that_cannot_be_applied_ends_the_link_and_all_data_is_asked_for() {
         assert_eq!(info(&replica, "master_repl_offset"), (7 + 27).to_string(), "what was good has counted");
         assert_eq!(ask(&mut replica.connect(), &["GET", "a"]), "$1\r\n1\r\n");
     }
+}
+
+#[test]
+fn who_has_a_stream_of_its_own_and_cannot_apply_what_comes_behind_it_does_not_go_on_with_it() {
+    let (server, follower) = (replica(&["--repl-diskless-sync-delay", "0"]), primary(Kind::Redis));
+    follow(&follower, &server);
+    caught_up(&follower, &server);
+    let id = info(&server, "master_replid");
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = listener.local_addr().expect("it is bound").port().to_string();
+    let asked = std::thread::scope(|threads| {
+        let serves = threads.spawn(|| {
+            [(); 2].map(|()| {
+                let (mut peer, _) = listener.accept().expect("a replica");
+                let asked = greet(&mut peer);
+                _ = peer.write_all(b"+CONTINUE\r\n*1\r\n$7\r\nNOTHING\r\n");
+                asked
+            })
+        });
+        ask(&mut server.connect(), &["REPLICAOF", "127.0.0.1", &port]);
+        serves.join().expect("it comes twice")
+    });
+    assert!(asked[0].contains(&format!("PSYNC\r\n$40\r\n{id}")), "{asked:?}");
+    assert!(asked[1].contains("PSYNC\r\n$1\r\n?\r\n"), "{asked:?}");
 }

@@ -216,6 +216,7 @@ impl Follower {
                 Err(refused) => {
                     // What is behind it is of no use, and what was before may be the reason.
                     self.copying = None;
+                    engine.replication.role.forbid_continuing();
                     return Err(Broken::foreign(format!("{refused}. All data will be asked for")).into());
                 }
             };

@@ -193,6 +193,11 @@ impl Role {
         self.inner.lock().may_continue = true;
     }
 
+    /// What there is may not be what the stream says: the link is to ask for all data.
+    pub fn forbid_continuing(&self) {
+        self.inner.lock().may_continue = false;
+    }
+
     /// Sees to it that there is a thread for the link, if there is to be one. No lock is held.
     ///
     /// # Errors
