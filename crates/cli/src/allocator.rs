@@ -1,4 +1,6 @@
-//! mimalloc, as MEMORY PURGE and MEMORY MALLOC-STATS reach it.
+//! mimalloc, as the server may ask it: the bytes that it holds, MEMORY PURGE, MEMORY MALLOC-STATS.
+//!
+//! A library cannot know which allocator its program has, so `main` enters this one at the start.
 
 use sleeve_server::host::allocator::{self, Allocator};
 

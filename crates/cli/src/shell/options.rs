@@ -1,4 +1,6 @@
-//! The command line of `sleeve cli`: redis-cli's names.
+//! The command line of `sleeve cli`: redis-cli's names, as clap reads them.
+//!
+//! Which option goes with which mode stands in `modes`, and which are not there at all in `unsupported`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

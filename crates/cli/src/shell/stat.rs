@@ -1,4 +1,6 @@
-//! `sleeve cli --stat`: a line about the server again and again, from INFO.
+//! `sleeve cli --stat`: a line about the server again and again, from INFO, with redis-cli's columns.
+//!
+//! It ends with Ctrl-C.
 
 use std::io;
 use std::time::Duration;

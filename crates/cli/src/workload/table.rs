@@ -1,4 +1,4 @@
-//! Prints the lines of workloads as they become known, as a table or as JSON.
+//! Prints the lines of workloads as they become known, as a table for people or, at the end, as JSON for programs.
 
 use super::sample::Sample;
 use super::step::{Step, Workload};

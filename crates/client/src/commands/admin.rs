@@ -1,4 +1,6 @@
-//! Commands about the server, one line each.
+//! The commands about the server (INFO, CONFIG, MEMORY, FLUSHALL, ...) as methods, one line each.
+//!
+//! How a line is read, and how methods get their names and types, is said in [`commands`](super).
 
 use crate::options::{CommandFilter, FlushMode};
 use crate::request::ToArgs;

@@ -1,4 +1,6 @@
-//! Bitmap commands, one line each.
+//! The commands on the bits of strings as methods, one line each.
+//!
+//! How a line is read, and how methods get their names and types, is said in [`commands`](super).
 
 use crate::options::BitOperation;
 use crate::options::bits::{BitField, BitRange};

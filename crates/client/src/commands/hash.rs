@@ -1,4 +1,6 @@
-//! Hash commands, one line each.
+//! The commands on hashes and their fields as methods, one line each.
+//!
+//! How a line is read, and how methods get their names and types, is said in [`commands`](super).
 
 use crate::options::key::MembersScan;
 use crate::options::{ExpireIf, Expiry, FieldsIf};

@@ -1,4 +1,6 @@
-//! HyperLogLog commands, one line each.
+//! The commands that count different elements approximately as methods, one line each.
+//!
+//! How a line is read, and how methods get their names and types, is said in [`commands`](super).
 
 use crate::request::{ToArg, ToArgs};
 

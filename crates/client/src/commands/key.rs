@@ -1,4 +1,6 @@
-//! Commands on keys of any type, one line each.
+//! The commands on keys of any type as methods, one line each: deadlines, names, copies, dumps.
+//!
+//! How a line is read, and how methods get their names and types, is said in [`commands`](super).
 
 use crate::options::ExpireIf;
 use crate::options::key::{CopyOptions, MigrateTarget, RestoreOptions, ScanOptions};

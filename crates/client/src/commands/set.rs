@@ -1,4 +1,6 @@
-//! Set commands, one line each.
+//! The commands on sets as methods, one line each.
+//!
+//! How a line is read, and how methods get their names and types, is said in [`commands`](super).
 
 use crate::options::key::MembersScan;
 use crate::request::{ToArg, ToArgs};

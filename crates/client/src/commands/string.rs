@@ -1,4 +1,6 @@
-//! String commands, one line each.
+//! The commands on strings and counters as methods, one line each.
+//!
+//! How a line is read, and how methods get their names and types, is said in [`commands`](super).
 
 use crate::options::{Expiry, LcsOptions, SetOptions};
 use crate::request::{ToArg, ToArgs};

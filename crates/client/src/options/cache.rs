@@ -1,4 +1,4 @@
-//! What the near cache can be told.
+//! What the near cache can be told: its bounds in bytes and time, and below which prefixes the server tells of changes.
 //!
 //! Pure data; any thread.
 

@@ -1,4 +1,6 @@
-//! The twin of every Unix but Linux: nothing here is more than POSIX has, but for one option of BSD's.
+//! What the client asks of every Unix but Linux: an event that ends a wait, sockets that never block, clocks.
+//!
+//! Nothing here is more than POSIX has, but for one option of BSD's. The twin of `linux`, with the same calls. Any thread.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

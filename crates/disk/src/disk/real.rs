@@ -1,4 +1,7 @@
 //! The file system of the machine: each call is passed on.
+//!
+//! The log is written against [`Disk`]; tests give it a disk in memory, or one that crashes, in the place of this. Errors are
+//! the system's own.
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Read, Write};

@@ -1,4 +1,7 @@
-//! Syncing: who runs it holds no lock, so others append meanwhile.
+//! Syncing: the log gives out a job that has the files and nothing else, so whoever runs it holds no lock and others append
+//! meanwhile.
+//!
+//! When it has run the log is told what is durable; after a failure nothing of it may be counted on.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
-//! What can be wrong with a log, and what whoever reads of it can do.
+//! What can be wrong with a log, in which file and at which byte, and what whoever reads of it can do.
+//!
+//! Reading makes it. A server that starts ends with it, and `sleeve check aof` prints it.
 
 use std::fmt;
 use std::io;

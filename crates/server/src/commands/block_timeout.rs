@@ -1,4 +1,6 @@
-//! What blocking commands have in common: for how long they wait.
+//! For how long a blocking command waits: the timeout that its row in the command table points at, as a deadline.
+//!
+//! All of them read it here, so that all refuse the same texts in the same words. It waits for nothing itself.
 
 use sleeve_wire::commands::Unit;
 use sleeve_wire::long_double::LongDouble;

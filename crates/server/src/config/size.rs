@@ -1,4 +1,6 @@
-//! Sizes in bytes, with the units that configuration files use. Pure functions; any thread.
+//! Sizes in bytes, with the units that configuration files use: how they are read, and how CONFIG REWRITE writes them.
+//!
+//! Pure functions; any thread.
 
 /// Bytes from digits and one of the units `b k kb m mb g gb` (`k` is 1,000, `kb` 1,024 and so on); `None` when it is no
 /// size. As in the original, no digits at all are 0, and more than fit are the most that fit.

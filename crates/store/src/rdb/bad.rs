@@ -1,4 +1,6 @@
-//! What can be wrong with foreign bytes that should be a value.
+//! What can be wrong with foreign bytes that should be a value, in sentences for an operator.
+//!
+//! Whoever reads a value returns it; `file/fault` adds at which byte of a file, and in whose record, it was found.
 
 use std::fmt;
 

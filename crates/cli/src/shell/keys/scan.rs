@@ -1,4 +1,6 @@
 //! `sleeve cli --scan`: the names of all keys, one a line.
+//!
+//! The walk and its pauses are those of all modes that look at every key (`keys`); here the names are printed.
 
 use std::io;
 

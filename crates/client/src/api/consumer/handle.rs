@@ -1,4 +1,5 @@
-//! What acts upon a consumer while somebody else reads it.
+//! What acts upon a consumer while somebody else reads it: it ends the reading, waits for those who work on entries, and
+//! acknowledges several entries at once.
 //!
 //! Any thread.
 

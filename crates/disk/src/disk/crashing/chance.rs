@@ -1,4 +1,7 @@
-//! The seeded source of what a power cut leaves. One thread at a time.
+//! The seeded source of what a power cut leaves of files that were not synced: one seed gives one cut, so that a failure can
+//! be had again.
+//!
+//! One thread at a time.
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): what a cut leaves follows from its seed.
 #[derive(Debug)]

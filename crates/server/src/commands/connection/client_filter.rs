@@ -1,4 +1,6 @@
-//! Which clients CLIENT LIST and CLIENT KILL mean.
+//! Which clients CLIENT LIST and CLIENT KILL mean: their options, read, and asked of one client after the other.
+//!
+//! It looks for nobody and closes nobody; `client` does.
 
 use std::sync::atomic::Ordering;
 

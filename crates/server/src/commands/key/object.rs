@@ -1,4 +1,7 @@
-//! OBJECT: how a key's value is kept and how much it is used.
+//! OBJECT: how a key's value is kept, and how much it is used.
+//!
+//! Looking renews no access clock, because who asks about a key is no user of it. What the clock means is in
+//! `engine/keyspace/key_clock`.
 
 use sleeve_store::Encoding;
 

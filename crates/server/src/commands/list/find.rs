@@ -1,4 +1,6 @@
 //! LPOS: where in a list an element is.
+//!
+//! RANK, COUNT and MAXLEN bound a walk from either end of the list, which is read where it lies, with the key's shard locked.
 
 use sleeve_store::{ListRef, ValueRef};
 use sleeve_wire::number;

@@ -1,4 +1,7 @@
-//! Elements that go from one list to another, or come from the first of several lists that has any.
+//! LMOVE, RPOPLPUSH and LMPOP: elements that go from one list to another, or come from the first of several lists that has
+//! any.
+//!
+//! The commands that wait for such elements (`wait`) run the same functions. With the shards of all their keys locked.
 
 use sleeve_store::{End, List, ListRef, ValueRef};
 use sleeve_wire::number;

@@ -1,4 +1,7 @@
-//! FCALL, FCALL_RO, and FUNCTION but for DUMP and RESTORE.
+//! FCALL and FCALL_RO, which run a function of a library, and FUNCTION, which loads, lists and deletes libraries and ends
+//! what runs.
+//!
+//! DUMP and RESTORE are in `function_dump`; libraries are kept in `engine/scripts`, and run by `lua`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
-//! TIME and SHUTDOWN.
+//! TIME, which tells the clock of this moment, and SHUTDOWN, which ends the server.
+//!
+//! Here the options are read, and the client waits or goes. What happens before an end (the last snapshot, replicas that lack
+//! something) is in `engine/persistence/shutdown`. On the thread that executes.
 
 use crate::context::Cx;
 use crate::engine::clients::blocking::{Block, OnTimeout};

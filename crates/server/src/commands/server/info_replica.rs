@@ -1,4 +1,6 @@
-//! What INFO says of a replica's link to its primary.
+//! What INFO says of a replica's link to its primary, in Redis's order.
+//!
+//! `info_sections` asks for it where this server is a replica; a primary has none of these fields.
 
 use super::info_writer::Lines;
 use crate::config::Opt;

@@ -1,4 +1,6 @@
 //! LATENCY: what was slow, and how the execution times of commands are distributed.
+//!
+//! The figures are kept in `observe`; here they become replies, and in LATENCY DOCTOR words. It measures nothing.
 
 use hdrhistogram::Histogram;
 use sleeve_wire::commands::{self, Row};

@@ -1,4 +1,7 @@
 //! MEMORY: what a key takes, and where all memory goes.
+//!
+//! Each figure is one that is counted here (keys, tables, clients, scripts, the journal); Redis's figures of jemalloc are
+//! left out, because an embedding program chooses its allocator (`host/allocator`).
 
 use sleeve_wire::number;
 

@@ -1,4 +1,6 @@
-//! SLOWLOG: the latest slow commands.
+//! SLOWLOG: the latest slow commands, shown, counted and forgotten as clients ask.
+//!
+//! Which commands are noted is decided as they end; the list is kept in `observe/slowlog`.
 
 use sleeve_wire::number;
 

@@ -1,4 +1,7 @@
-//! XINFO: what a stream, its groups and their consumers are.
+//! XINFO: what a stream, its groups and their consumers are, in Redis's fields.
+//!
+//! It reads with the key's shard locked and changes nothing. FULL shows so many entries as COUNT says, for one reply must not
+//! be all of a stream.
 
 use std::ops::Range;
 

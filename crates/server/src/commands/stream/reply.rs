@@ -1,4 +1,7 @@
-//! How streams look in replies.
+//! How streams look in replies: ids, entries, and arrays of entries.
+//!
+//! XRANGE, XREAD, XCLAIM, XINFO and their kin share it, so that an entry looks the same in each. It writes bytes and looks
+//! nothing up.
 
 use sleeve_store::{StreamEntry, StreamId, ValueRef};
 use sleeve_wire::number::Digits;

@@ -1,4 +1,7 @@
-//! What XADD and XTRIM read before the entry: how the stream is trimmed, and the id.
+//! The options that stand before the entry of XADD and that XTRIM has: how the stream is trimmed (MAXLEN, MINID, LIMIT), and
+//! the id.
+//!
+//! Reading them changes nothing; [`Trim::run`] does the trimming, with the key's shard locked.
 
 use sleeve_store::{Keep, Stream};
 use sleeve_wire::number;

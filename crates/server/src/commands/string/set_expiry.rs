@@ -1,4 +1,7 @@
-//! The times that string commands carry: EX, PX, EXAT, PXAT, KEEPTTL and PERSIST.
+//! The options of SET, GETEX and their kin, those that carry a time among them: EX, PX, EXAT, PXAT, KEEPTTL and PERSIST.
+//!
+//! They are read into a deadline before anything is changed. The commands on deadlines of hash fields read times with the
+//! same units.
 
 use sleeve_store::Deadline;
 use sleeve_wire::number;

@@ -1,4 +1,7 @@
 //! The sizes at which small values become large ones, as the options say.
+//!
+//! They are read from the configuration when a value is about to change, so CONFIG SET holds from the next change of each
+//! value on.
 
 use std::sync::atomic::Ordering;
 

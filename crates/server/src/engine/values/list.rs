@@ -1,4 +1,4 @@
-//! Lists: their elements in order.
+//! Lists beside their commands: their digest, the RPUSHes that make one anew from the log, their elements for SORT.
 
 use std::ops::Range;
 

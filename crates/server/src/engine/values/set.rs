@@ -1,4 +1,5 @@
-//! Sets: their members, in no order that counts.
+//! Sets beside their commands: their digest, the SADDs that make one anew from the log, their members for SORT, in no order
+//! that counts.
 
 use std::ops::Range;
 

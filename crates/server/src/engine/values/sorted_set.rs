@@ -1,4 +1,5 @@
-//! Sorted sets: their members with their scores, in the order of these.
+//! Sorted sets beside their commands: their digest, the ZADDs that make one anew from the log, their members for SORT in the
+//! order of scores.
 
 use std::ops::Range;
 

@@ -1,4 +1,7 @@
-//! Strings: APPEND behind SET where one comes in parts, and nothing for SORT.
+//! Strings beside their commands: their digest, and the SET that makes one anew from the log, with APPENDs behind it where
+//! one comes in parts.
+//!
+//! SORT does not take them.
 
 use sleeve_store::snapshot::{Bytes, Large};
 use sleeve_store::{Digits, EntryRef};

@@ -1,4 +1,6 @@
-//! What can be wrong with a file, and where.
+//! Why a file is not read further: what is wrong, at which byte, and in whose record.
+//!
+//! The reader makes it. A server that starts ends with it, and `sleeve check rdb` says by it what the damage costs.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,7 @@
-//! Who owes something to a snapshot, and how much of it is handed over at a time.
+//! What owes something to a snapshot after the store has let go of it (a flushed database, say), and how much of it is handed
+//! over at a time.
+//!
+//! The snapshot holds it as an [`Owing`]; each step has a [`Budget`], so that none takes long.
 
 /// How much may be handed over in one go, which is for as long as a lock is held.
 #[derive(Clone, Copy, Debug)]
