@@ -1,8 +1,10 @@
 //! The bytes of the journal that somebody has still to read: a row of chunks behind each other.
 //!
-//! Only the last chunk grows. Whoever wants to read it has it sealed, from when on nobody changes it and any number may
-//! share it: nothing is copied for a reader. A chunk goes when all have read it; who still holds a reference keeps its
-//! bytes alive. Not for several threads: the journal's lock guards it.
+//! Only the last chunk grows. Whoever wants to read it has it sealed, from when on any number may share it: nothing is copied
+//! for a reader. A chunk goes when all have read it; who still holds a reference keeps its bytes alive. A log that is written
+//! behind each command has small chunks sealed, of which most go at once; those that somebody else still needs are joined once
+//! nobody holds them, so that what is kept for long takes little more than its bytes. Not for several threads: the journal's
+//! lock guards it.
 //!
 //! Some bytes are for replicas alone. They stand among the others, and where they stand is kept beside them: who reads for a
 //! log is given what is left, who reads for a replica everything.
@@ -15,8 +17,10 @@ use std::sync::Arc;
 const CHUNK_BYTES: usize = 64 << 10;
 /// The least room of a new chunk.
 const CHUNK_BYTES_MIN: usize = 512;
+/// Up to so many bytes are copied to the chunk before them when they are sealed.
+const JOINED_BYTES_MAX: usize = CHUNK_BYTES / 4;
 
-/// Bytes that nobody changes any more.
+/// Bytes that nobody changes as long as anybody but the row holds them.
 #[derive(Debug)]
 pub struct Chunk {
     /// The offset of the first one.
@@ -115,13 +119,34 @@ impl Chunks {
         if self.last.is_empty() {
             return;
         }
+        self.usual_bytes = self.last.len();
+        if self.join() {
+            return;
+        }
         let mut bytes = std::mem::take(&mut self.last);
-        self.usual_bytes = bytes.len();
-        if bytes.capacity() > 2 * bytes.len().max(CHUNK_BYTES_MIN) {
+        if bytes.capacity() > bytes.len() + (bytes.len() / 4).max(CHUNK_BYTES_MIN) {
             bytes.shrink_to_fit();
         }
         self.sealed_bytes += bytes.capacity();
         self.sealed.push_back(Arc::new(Chunk { start: self.end - bytes.len() as u64, bytes }));
+    }
+
+    /// Has the chunk before take the bytes of the one that grows, if they are few and nobody holds it; whether it has.
+    fn join(&mut self) -> bool {
+        let Some(before) = self.sealed.back_mut().and_then(Arc::get_mut) else { return false };
+        let bytes = &mut before.bytes;
+        let len = bytes.len() + self.last.len();
+        if self.last.len() > JOINED_BYTES_MAX || len > CHUNK_BYTES {
+            return false;
+        }
+        self.sealed_bytes -= bytes.capacity();
+        if len > bytes.capacity() {
+            let room = (2 * bytes.capacity()).clamp(len.max(CHUNK_BYTES_MIN), CHUNK_BYTES);
+            bytes.reserve_exact(room - bytes.len());
+        }
+        bytes.append(&mut self.last);
+        self.sealed_bytes += bytes.capacity();
+        true
     }
 
     /// What is for a log from an offset on, which takes up to `bytes_max` bytes in at most `chunks_max` chunks; at least one byte
@@ -276,13 +301,23 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_every_byte_by_itself_costs_no_more_memory_than_a_little() {
+    fn who_reads_every_byte_by_itself_costs_little_more_memory_than_the_bytes() {
         let mut chunks = Chunks::default();
-        for number in 0..1_000 {
-            chunks.push(&[b'x'; 100]);
-            assert_eq!(bytes(&mut chunks, 100 * number, usize::MAX).len(), 100);
+        let mut held = Vec::new();
+        for number in 0..10_000 {
+            chunks.push(&[b'x'; 40]);
+            let (parts, _) = chunks.from(40 * number, usize::MAX, 100);
+            assert_eq!(parts.iter().map(|(_, range)| range.len()).sum::<usize>(), 40);
+            if number == 5_000 {
+                // Somebody is slow: what it holds stays as it is.
+                held.extend(parts);
+            }
         }
         // Another reader has seen nothing yet.
-        assert!(chunks.memory_bytes() <= 1_000 * 2 * CHUNK_BYTES_MIN, "{}", chunks.memory_bytes());
+        assert!(chunks.memory_bytes() <= 500_000, "{}", chunks.memory_bytes());
+        assert!(held.iter().all(|(chunk, range)| chunk.part(range) == [b'x'; 40]));
+        assert_eq!(bytes(&mut chunks, 7, usize::MAX).len(), 400_000 - 7);
+        chunks.free_before(chunks.end(), &mut Vec::new());
+        assert_eq!(chunks.memory_bytes(), 0);
     }
 }
