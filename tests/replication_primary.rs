@@ -1,8 +1,10 @@
 //! Sleeve as the primary of servers of other makers: they are given all data while it changes, follow, lose their connections
-//! and go on, and hold the same in the end at the same offset. And what a primary says to whoever only claims to be a replica.
+//! and go on, and hold the same in the end at the same offset.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+mod durable;
+mod slow;
+mod words;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -172,34 +174,6 @@ fn a_replica_that_comes_while_a_file_is_written_for_another_shares_it() {
 }
 
 #[test]
-fn who_takes_nothing_of_a_snapshot_is_let_go_and_others_have_it() {
-    let together =
-        ["--repl-diskless-sync-delay", "1000", "--repl-diskless-sync-max-replicas", "4", "--rdbcompression", "no"];
-    let primary = primary(&together);
-    let mut ours = primary.connect();
-    let value = "x".repeat(1 << 20);
-    for number in 0..32 {
-        assert_eq!(ask(&mut ours, &["SET", &format!("large{number}"), &value]), "+OK\r\n");
-    }
-    let stalled = [(); 3].map(|()| {
-        let mut stream = TcpStream::connect(primary.address()).expect("it is served");
-        say(&mut stream, "REPLCONF capa eof capa psync2\r\n", "\r\n");
-        stream.write_all(b"PSYNC ? -1\r\n").expect("it takes them");
-        stream
-    });
-    wait_until("all of them", || info(&mut ours, "connected_slaves") == "3");
-    let replica = replica(Kind::Redis, &primary, &[]);
-    wait_until("the end of three", || {
-        assert_eq!(ask(&mut ours, &["INCR", "n"]).get(..1), Some(":"));
-        info(&mut ours, "connected_slaves") == "1"
-    });
-    drop(stalled);
-    assert_same(&primary, &replica);
-    assert_eq!(primary.log().matches("is let go").count(), 3);
-    assert_eq!(primary.log().matches("Starting BGSAVE for SYNC").count(), 1);
-}
-
-#[test]
 fn a_log_that_goes_further_than_the_stream_begins_the_stream_anew() {
     let mut logged = primary(&["--appendonly", "yes"]);
     for number in 0..1_000 {
@@ -308,179 +282,6 @@ fn messages_reach_who_listens_to_a_replica_and_no_log() {
     primary.kill();
     primary.restart().expect("it starts");
     assert_eq!(ask(&mut primary.connect(), &["DEBUG", "DIGEST"]), before);
-}
-
-/// Says lines as they are, and reads until what has come ends in `end`.
-fn say(stream: &mut TcpStream, line: &str, end: &str) -> String {
-    stream.write_all(line.as_bytes()).expect("it takes them");
-    let (mut said, mut byte) = (String::new(), [0]);
-    while !said.ends_with(end) {
-        stream.read_exact(&mut byte).unwrap_or_else(|error| panic!("{error} behind {said:?}"));
-        said.push(char::from(byte[0]));
-    }
-    said
-}
-
-#[test]
-fn the_first_words_are_answered_as_redis_answers_them() {
-    let words = [
-        "REPLCONF\r\n",
-        "REPLCONF listening-port 7000 capa eof capa psync2 capa nosuch\r\n",
-        "REPLCONF listening-port x\r\n",
-        "REPLCONF nosuch 1\r\n",
-        "REPLCONF rdb-only 2\r\n",
-        "REPLCONF rdb-filter-only \"functions nosuch\"\r\n",
-        "REPLCONF rdb-filter-only \"\"\r\n",
-        "REPLCONF rdb-only 0 ip-address 10.0.0.1\r\n",
-        "REPLCONF rdb-only\r\n",
-    ];
-    let answers = [Kind::Sleeve, Kind::Redis].map(|kind| {
-        let server = Server::start_with(kind, &[]);
-        let mut stream = TcpStream::connect(server.address()).expect("it is served");
-        words.map(|line| say(&mut stream, line, "\r\n"))
-    });
-    assert_eq!(answers[0], answers[1]);
-}
-
-#[test]
-fn a_snapshot_between_marks_and_the_stream_behind_it_are_told_at_their_offsets() {
-    let primary = primary(&[]);
-    let mut ours = primary.connect();
-    ask(&mut ours, &["SET", "a", "1"]);
-    let mut stream = TcpStream::connect(primary.address()).expect("it is served");
-    assert_eq!(say(&mut stream, "REPLCONF capa eof capa psync2\r\n", "\r\n"), "+OK\r\n");
-    let told = say(&mut stream, "PSYNC ? -1\r\n", "\r\n");
-    let id = info(&mut ours, "master_replid");
-    assert_eq!(told.trim_start_matches('\n'), format!("+FULLRESYNC {id} 0\r\n"));
-    let head = say(&mut stream, "", "\r\n");
-    let mark = head.trim_end().strip_prefix("$EOF:").expect("a mark").to_owned();
-    assert_eq!(mark.len(), 40);
-    assert!(say(&mut stream, "", &mark).starts_with("REDIS0010"));
-    ask(&mut ours, &["SET", "a", "2"]);
-    assert_eq!(info(&mut ours, "slave0").split(',').nth(2), Some("state=send_bulk"));
-    let effect = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n2\r\n";
-    assert_eq!(say(&mut stream, "REPLCONF ACK 0\r\n", "\r\n$1\r\n2\r\n"), effect);
-    drop(stream);
-    // Who comes back names the next byte, counted from 1.
-    for (next, is_good) in
-        [(24, true), (effect.len() as i64 + 1, true), (1, true), (0, false), (1_000, false), (i64::MIN, false)]
-    {
-        let mut stream = TcpStream::connect(primary.address()).expect("it is served");
-        say(&mut stream, "REPLCONF capa eof capa psync2\r\n", "\r\n");
-        let answer = say(&mut stream, &format!("PSYNC {id} {next}\r\n"), "\r\n");
-        let expected =
-            if is_good { format!("+CONTINUE {id}\r\n") } else { format!("+FULLRESYNC {id} {}\r\n", effect.len()) };
-        assert_eq!(answer.trim_start_matches('\n'), expected, "{next}");
-        if is_good && next <= effect.len() as i64 {
-            assert_eq!(say(&mut stream, "", "\r\na\r\n$1\r\n2\r\n"), effect[next as usize - 1..]);
-        }
-    }
-    let mut other = TcpStream::connect(primary.address()).expect("it is served");
-    let refused = say(&mut other, &format!("PSYNC {} 1\r\n", "0".repeat(40)), "\r\n");
-    assert_eq!(refused.trim_start_matches('\n'), format!("+FULLRESYNC {id} {}\r\n", effect.len()));
-}
-
-#[test]
-fn who_knows_no_marks_is_told_the_length() {
-    let primary = primary(&[]);
-    ask(&mut primary.connect(), &["SET", "a", "1"]);
-    let mut stream = TcpStream::connect(primary.address()).expect("it is served");
-    let head = say(&mut stream, "SYNC\r\n", "\r\n");
-    let length: usize = head.trim().strip_prefix('$').expect("a length").parse().expect("a number");
-    let mut snapshot = vec![0; length];
-    stream.read_exact(&mut snapshot).expect("the snapshot");
-    assert!(snapshot.starts_with(b"REDIS0010"));
-    ask(&mut primary.connect(), &["SET", "a", "2"]);
-    assert!(say(&mut stream, "", "\r\n$1\r\n2\r\n").ends_with("SET\r\n$1\r\na\r\n$1\r\n2\r\n"));
-}
-
-#[test]
-fn a_replica_that_does_not_read_is_let_go_at_its_limit_and_holds_up_nobody() {
-    let primary = primary(&["--client-output-buffer-limit", "replica 1mb 0 0", "--repl-backlog-size", "16384"]);
-    let mut ours = primary.connect();
-    let mut stream = TcpStream::connect(primary.address()).expect("it is served");
-    say(&mut stream, "SYNC\r\n", "\r\n");
-    let value = "x".repeat(10_000);
-    let mut lagging = 0_u64;
-    wait_until("the end of its patience", || {
-        lagging = lagging.max(info(&mut ours, "mem_not_counted_for_evict").parse().expect("a number"));
-        assert_eq!(ask(&mut ours, &["SET", "a", &value]), "+OK\r\n");
-        info(&mut ours, "connected_slaves") == "0"
-    });
-    assert_eq!(info(&mut ours, "client_output_buffer_limit_disconnections"), "1");
-    assert!(lagging > 100_000, "{lagging} bytes were kept for it");
-    let bytes: u64 = info(&mut ours, "mem_journal").parse().expect("a number");
-    assert!(bytes < 300_000, "{bytes} bytes are kept for nobody");
-}
-
-#[test]
-fn who_takes_nothing_of_a_file_is_let_go_when_its_time_is_over() {
-    let primary = primary(&["--repl-diskless-sync", "no", "--rdbcompression", "no", "--repl-timeout", "2"]);
-    let mut ours = primary.connect();
-    let value = "x".repeat(1 << 20);
-    for number in 0..24 {
-        assert_eq!(ask(&mut ours, &["SET", &format!("large{number}"), &value]), "+OK\r\n");
-    }
-    let mut stream = TcpStream::connect(primary.address()).expect("it is served");
-    stream.write_all(b"PSYNC ? -1\r\n").expect("it takes them");
-    wait_until("its file", || info(&mut ours, "slave0").contains("state=send_bulk"));
-    wait_until("its end", || info(&mut ours, "connected_slaves") == "0");
-    assert!(primary.log().contains("timedout replica (full sync)"));
-}
-
-#[test]
-fn foreign_words_of_a_replica_harm_nobody() {
-    let primary = primary(&[]);
-    let mut random = Random::new(seed(5));
-    let pieces = [
-        "REPLCONF ACK ",
-        "REPLCONF ACK 5 FACK ",
-        "REPLCONF GETACK *",
-        "PSYNC ? -1",
-        "PSYNC ",
-        "SYNC",
-        "-1",
-        "99999999999999999999",
-        "REPLCONF capa eof",
-        "\r\n",
-        "\r\n",
-        " ",
-        "*1\r\n$4\r\nPING",
-        "GET a",
-        "SUBSCRIBE b",
-        "MULTI",
-        "EXEC",
-        "QUIT",
-        "CLIENT REPLY ON",
-        "REPLCONF version 9.0.0",
-        "REPLCONF version x.y",
-        "RESET",
-        "\0",
-    ];
-    for _ in 0..60 {
-        let mut stream = TcpStream::connect(primary.address()).expect("it is served");
-        let text: String = (0..20).map(|_| *random.pick(&pieces)).collect();
-        // It may have been closed for what it has said.
-        _ = stream.write_all(text.as_bytes());
-        _ = stream.write_all(b"\r\n");
-        assert_eq!(ask(&mut primary.connect(), &["PING"]), "+PONG\r\n");
-    }
-    let mut ours = primary.connect();
-    wait_until("all have gone", || info(&mut ours, "connected_slaves") == "0");
-    assert_eq!(ask(&mut ours, &["SET", "a", "1"]), "+OK\r\n");
-}
-
-#[test]
-fn a_replica_that_ends_in_the_packet_in_which_it_begins_is_forgotten() {
-    let server = primary(&[]);
-    for (number, request) in ["PSYNC ? -1\r\nQUIT\r\n", "SYNC\r\n*-5\r\n", "SYNC\r\nQUIT\r\n"].iter().enumerate() {
-        let mut stream = TcpStream::connect(server.address()).expect("it listens");
-        stream.write_all(request.as_bytes()).expect("connected");
-        drop(stream);
-        let asked = || server.log().matches("asks for synchronization").count();
-        wait_until("the replica", || asked() == number + 1);
-    }
-    wait_until("the end of all", || info(&mut server.connect(), "connected_slaves") == "0");
 }
 
 #[test]

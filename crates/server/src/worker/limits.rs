@@ -51,10 +51,12 @@ impl Worker {
         }
     }
 
-    /// Closes a client if `waiting` bytes are more than may lie unread.
+    /// Closes a client if `waiting` bytes are more than may lie unread. A replica is owed more than waits for its connection, and
+    /// is looked after where it is fed.
     #[cold]
     pub(super) fn close_if_unread(&mut self, token: Token, waiting: usize, scratch: &Scratch) {
         if let Some(session) = &mut self.sessions[token]
+            && !session.state.is_replica()
             && session.is_output_exceeded(waiting, scratch.now)
         {
             self.close_for_output(token, scratch);

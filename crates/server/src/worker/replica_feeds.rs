@@ -106,6 +106,9 @@ impl Worker {
     /// Hands a replica's connection what comes next, as much as it may have; whether anything was.
     fn feed(&mut self, token: Token, replica: &Replica, end: u64) -> bool {
         let mut has_more = false;
+        if self.sessions[token].as_ref().is_some_and(|session| session.state.closing) {
+            return false;
+        }
         while self.driver.waiting(token) < WINDOW_BYTES {
             let mut bytes = Vec::new();
             match replica.next(end, WINDOW_BYTES, &mut bytes) {

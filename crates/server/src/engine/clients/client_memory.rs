@@ -3,8 +3,8 @@
 //! Each client's requests and replies on their way are weighed by the thread that owns it, when it has worked for it
 //! and at every tick, and only while that option or `maxmemory` is set. The sum is one atomic, to which a thread adds
 //! what has changed. When it is over the limit, whoever notices closes the largest clients that have not asked to stay.
-//! A client that is chosen is taken from the sum at once, so that two threads never choose for the same excess. Any
-//! thread.
+//! A client that is chosen is taken from the sum at once, so that two threads never choose for the same excess. Replicas weigh
+//! nothing and stay, as in Redis: what they are owed has a bound of its own. Any thread.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -24,7 +24,8 @@ const GONE: i64 = -1;
 impl ClientMemory {
     /// Weighs a client; for the thread that owns it.
     pub fn weigh(&self, client: &ClientInfo) {
-        let (old, new) = (client.weight.load(Ordering::Relaxed), client.bytes() as i64);
+        let old = client.weight.load(Ordering::Relaxed);
+        let new = if client.is_replica.load(Ordering::Relaxed) { 0 } else { client.bytes() as i64 };
         if old != GONE
             && old != new
             && client.weight.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -58,7 +59,9 @@ impl ClientMemory {
     #[cold]
     pub fn choose(&self, clients: &Clients, bytes_max: u64) -> Vec<Arc<ClientInfo>> {
         let mut candidates = clients.all();
-        candidates.retain(|client| !client.no_evict.load(Ordering::Relaxed));
+        let stays =
+            |client: &ClientInfo| [&client.no_evict, &client.is_replica].iter().any(|it| it.load(Ordering::Relaxed));
+        candidates.retain(|client| !stays(client));
         candidates.sort_by_cached_key(|client| Reverse(client.weight.load(Ordering::Relaxed)));
         let mut chosen = Vec::new();
         for client in candidates {
@@ -78,6 +81,21 @@ mod tests {
     use super::*;
     use crate::engine::clients::client_info::NewClient;
     use crate::messaging::mail::Mailbox;
+
+    #[test]
+    fn a_replica_weighs_nothing_and_stays() {
+        let (clients, memory) = (Clients::default(), ClientMemory::default());
+        let arrival = NewClient { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1 };
+        let client = clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
+        client.output_bytes.store(1 << 20, Ordering::Relaxed);
+        memory.weigh(&client);
+        assert!(memory.sum() > 1 << 20);
+        // It becomes a replica.
+        client.is_replica.store(true, Ordering::Relaxed);
+        assert!(memory.choose(&clients, 0).is_empty());
+        memory.weigh(&client);
+        assert_eq!(memory.sum(), 0);
+    }
 
     #[test]
     fn the_largest_go_until_the_others_fit() {

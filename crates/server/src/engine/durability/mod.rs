@@ -11,6 +11,7 @@ pub mod waiting_to_end;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -133,6 +134,15 @@ impl Durability {
         }
         // Where the engine has failed, all passes because there is no log any more.
         !is_over()
+    }
+
+    /// Waits until the journal has passed this offset, or until the time is over.
+    pub fn wait_for(&self, shown: u64, timeout: Duration) {
+        let mut owners = self.owners.lock();
+        if shown > self.passed() {
+            self.log.ask();
+            self.moved.wait_for(&mut owners, timeout);
+        }
     }
 
     /// Wakes all who wait.

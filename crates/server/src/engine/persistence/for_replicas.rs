@@ -1,10 +1,13 @@
 //! A snapshot for replicas: into their sockets as it is made, or into a file that is sent when it is whole.
 //!
-//! Into sockets, a stated number of bytes is kept at most, and the walk waits for the slowest replica. One that takes nothing is
-//! let go: after a few seconds where another waits, or where so much is handed over by writers that they would be held; else
-//! after `repl-timeout`. So no replica holds up anybody else for long. The thread of the snapshot.
+//! Into sockets, a stated number of bytes is kept at most, and the walk waits for the slowest replica as long as nobody else is
+//! the worse for it. Where another replica or another snapshot waits meanwhile, or where so much is handed over by writers that
+//! they would be held, the rest goes by a file, and the walk waits for the disk alone. Where there can be no file the slow ones
+//! are let go. So no replica holds up anybody else. The end of a snapshot is sent when its instant has outlived the process, as
+//! replies are: until then nobody can load what this server may lose. The thread of the snapshot.
 
-use std::collections::BTreeMap;
+use std::io::IoSlice;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +18,6 @@ use super::snapshot_output::SnapshotForm;
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
-use crate::engine::readiness::Hindrance;
 use crate::engine::replication::{Replica, Transfer};
 use crate::host::clock;
 use crate::host::log;
@@ -24,11 +26,11 @@ use crate::messaging::mail::Letter;
 /// Bytes of blocks that wait for the slowest replica at most.
 const BUFFER_BYTES: u64 = 8 << 20;
 
-/// How long a replica may take nothing while others wait for it.
-const STALL_MS: u64 = 5_000;
+/// How long others wait for a slow replica, all in all.
+const PATIENCE_MS: u64 = 1_000;
 
-/// How often is looked whether that is so.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often is looked whether anybody does.
+const LOOK: Duration = Duration::from_millis(20);
 
 impl Engine {
     /// Writes a snapshot for the replicas that wait for one and can load the same; the changes that it has.
@@ -51,12 +53,9 @@ impl Engine {
             let mark = is_streamed.then(|| self.new_replication_id());
             let begun = Arc::new(Transfer::new((self.replication.ids.id(), offset), form, mark));
             for replica in &meant {
-                begun.enter(replica.client.id, &replica.client.mailbox);
                 let follows = !replica.told.lock().snapshot_only;
                 let follower = if follows { self.journal.follow(offset) } else { None };
-                if !replica.load(&begun, follower) {
-                    begun.leave(replica.client.id);
-                }
+                replica.load(&begun, follower);
             }
             transfer = Some(begun);
             Ok(())
@@ -79,56 +78,110 @@ impl Engine {
 
     /// Writes it into a file, and has it read from there. Nobody else sees the file.
     fn file_for_replicas(&self, transfer: &Arc<Transfer>, begun: Begun) -> Result<(), String> {
-        let path = self.snapshot_path().with_file_name(format!("temp-repl-{}.rdb", self.mark()));
+        let path = self.path_for_replicas();
         self.replication.replicas.set_file(Some(transfer));
         let written = self.write_to(&path, begun, SnapshotForm::Replicas(transfer.form));
+        let written = written.and_then(|()| self.wait_for_log(transfer));
         self.replication.replicas.set_file(None);
-        written?;
-        let opened = self.disk.open(&path, Open::Read).and_then(|file| Ok((file.size()?, file)));
+        let opened = written.and_then(|()| {
+            let opened = self.disk.open(&path, Open::Read).and_then(|file| Ok((file.size()?, file)));
+            opened.map_err(|error| format!("cannot read {}: {}", path.display(), reason(&error)))
+        });
         // Whoever has it open can read it.
         _ = self.disk.remove(&path);
-        let (length, file): (u64, Arc<dyn File>) =
-            opened.map_err(|error| format!("cannot read {}: {}", path.display(), reason(&error)))?;
+        let (length, file): (u64, Arc<dyn File>) = opened?;
         transfer.set_file(file, length);
         Ok(())
     }
 
-    /// Puts it into the blocks of a transfer.
-    fn stream_to_replicas(&self, transfer: &Transfer, begun: Begun) -> Result<(), String> {
-        let mut stalls = Stalls::default();
-        self.give_out(begun, SnapshotForm::Replicas(transfer.form), &mut |bytes| {
-            transfer.push(bytes.to_vec());
-            self.wait_for_takers(transfer, &mut stalls)
-        })
+    /// The file that a snapshot for replicas goes by; it has this name for as long as nobody reads it.
+    fn path_for_replicas(&self) -> PathBuf {
+        self.snapshot_path().with_file_name(format!("temp-repl-{}.rdb", self.mark()))
     }
 
-    /// Waits until no replica has more before it than may be kept, and lets those go that take nothing.
-    fn wait_for_takers(&self, transfer: &Transfer, stalls: &mut Stalls) -> Result<(), String> {
-        let timeout_ms = self.config.number(Opt::ReplTimeout) as u64 * 1_000;
+    /// Puts it into the blocks of a transfer, or, once somebody is too slow, into a file.
+    fn stream_to_replicas(&self, transfer: &Transfer, begun: Begun) -> Result<(), String> {
+        let (mut file, mut waited_ms): (Option<Arc<dyn File>>, _) = (None, 0);
+        self.give_out(begun, SnapshotForm::Replicas(transfer.form), &mut |bytes| match &file {
+            Some(file) => {
+                let written = file.append(&[IoSlice::new(bytes)]);
+                written.map_err(|error| format!("cannot write a file for replicas: {}", reason(&error)))?;
+                transfer.grow_file(bytes.len());
+                nobody_left(&transfer.takers())
+            }
+            None => {
+                transfer.push(bytes.to_vec());
+                if self.holds_others_up(transfer, &mut waited_ms)? {
+                    file = self.go_on_in_file(transfer);
+                }
+                Ok(())
+            }
+        })?;
+        self.wait_for_log(transfer)
+    }
+
+    /// Waits until no replica has more before it than may be kept. True where somebody would have to wait for too long for that;
+    /// `waited_ms` is how long they have waited until now.
+    fn holds_others_up(&self, transfer: &Transfer, waited_ms: &mut u64) -> Result<bool, String> {
+        let progress = &self.durability.snapshots.progress;
         loop {
             let takers = transfer.takers();
-            let most = takers.iter().map(|(.., waits)| *waits).max();
-            let most = most.ok_or_else(|| "no replica takes it any more".to_owned())?;
-            if most <= BUFFER_BYTES {
-                return Ok(());
+            nobody_left(&takers)?;
+            if takers.iter().all(|(.., waits)| *waits <= BUFFER_BYTES) {
+                return Ok(false);
             }
             if self.durability.snapshots.is_aborted() {
                 return Err(ABORTED.into());
             }
-            self.hold_writers_behind_disk();
-            let has_idle = takers.iter().any(|(.., waits)| *waits == 0);
-            let is_in_the_way = has_idle || self.readiness.has(Hindrance::DiskBehind) || self.has_snapshot_waiting();
-            let stall_ms = if is_in_the_way { STALL_MS.min(timeout_ms) } else { timeout_ms };
-            for client in stalls.stalled(&takers, stall_ms, clock::monotonic_ms()) {
-                let seconds = stall_ms / 1_000;
-                log::warning(&format!(
-                    "A replica (client {client}) has taken nothing of its snapshot for {seconds} seconds and is let go."
-                ));
-                transfer.leave(client);
-                self.close_replica(client);
+            let are_writers_near = progress.note_waits() >= self.config.memory(Opt::SnapshotMaxMemory) / 2;
+            if are_writers_near || *waited_ms >= PATIENCE_MS {
+                return Ok(true);
             }
+            let has_idle = takers.iter().any(|(.., waits)| *waits == 0);
+            let before_ms = clock::monotonic_ms();
             transfer.wait(LOOK);
+            if has_idle || self.has_snapshot_waiting() {
+                *waited_ms += clock::monotonic_ms() - before_ms;
+            }
         }
+    }
+
+    /// Has the rest of a snapshot be read from a file, which only those see who read it. Where there can be none, those are let
+    /// go who are too slow.
+    fn go_on_in_file(&self, transfer: &Transfer) -> Option<Arc<dyn File>> {
+        let path = self.path_for_replicas();
+        match self.disk.open(&path, Open::Create) {
+            Ok(file) => {
+                _ = self.disk.remove(&path);
+                log::notice("Replicas are slower than others can wait: the rest of their snapshot goes by a file.");
+                transfer.go_on_in_file(Arc::clone(&file));
+                Some(file)
+            }
+            Err(error) => {
+                for (client, ..) in transfer.takers().iter().filter(|(.., waits)| *waits > BUFFER_BYTES) {
+                    log::warning(&format!(
+                        "A replica (client {client}) is slower than others can wait and is let go, because there can be no file \
+                         for it: {}",
+                        reason(&error)
+                    ));
+                    transfer.leave(*client);
+                    self.close_replica(*client);
+                }
+                None
+            }
+        }
+    }
+
+    /// Waits until what the snapshot shows has outlived the process, as the options ask of replies.
+    fn wait_for_log(&self, transfer: &Transfer) -> Result<(), String> {
+        while !self.passes(transfer.offset) {
+            if self.durability.snapshots.is_aborted() {
+                return Err(ABORTED.into());
+            }
+            nobody_left(&transfer.takers())?;
+            self.durability.wait_for(transfer.offset, LOOK);
+        }
+        Ok(())
     }
 
     /// Whether somebody waits for this snapshot to be over: other replicas, or one that was scheduled.
@@ -148,34 +201,7 @@ impl Engine {
     }
 }
 
-/// Since when each replica that has bytes before it has taken nothing: its place, and the time in monotonic milliseconds.
-#[derive(Debug, Default)]
-struct Stalls(BTreeMap<u64, (u64, u64)>);
-
-impl Stalls {
-    /// Those that have taken nothing for longer than `stall_ms`.
-    fn stalled(&mut self, takers: &[(u64, u64, u64)], stall_ms: u64, now_ms: u64) -> Vec<u64> {
-        let is_stalled = |(client, at, waits): &(u64, u64, u64)| {
-            let (seen, since_ms) = self.0.entry(*client).or_insert((*at, now_ms));
-            if *waits == 0 || *seen != *at {
-                (*seen, *since_ms) = (*at, now_ms);
-            }
-            (now_ms - *since_ms > stall_ms).then_some(*client)
-        };
-        takers.iter().filter_map(is_stalled).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_takes_nothing_of_what_is_there_is_stalled_and_nobody_else() {
-        let mut stalls = Stalls::default();
-        assert!(stalls.stalled(&[(1, 0, 9), (2, 5, 4), (3, 9, 0)], 100, 1_000).is_empty());
-        assert!(stalls.stalled(&[(1, 0, 9), (2, 6, 3), (3, 9, 0)], 100, 1_100).is_empty());
-        assert_eq!(stalls.stalled(&[(1, 0, 9), (2, 6, 3), (3, 9, 0)], 100, 1_101), [1]);
-        assert_eq!(stalls.stalled(&[(2, 6, 3), (3, 9, 1)], 100, 1_201), [2]);
-    }
+/// Says so where no replica takes a snapshot any more.
+fn nobody_left(takers: &[(u64, u64, u64)]) -> Result<(), String> {
+    if takers.is_empty() { Err("no replica takes it any more".into()) } else { Ok(()) }
 }

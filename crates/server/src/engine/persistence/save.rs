@@ -136,8 +136,8 @@ impl Engine {
         }
     }
 
-    /// Has a snapshot written to its file that begins from now on; one that is being written is given up for it, or, if it is
-    /// the base of a log, waited for. `when_done` is done when it is over.
+    /// Has a snapshot written to its file that begins from now on; one that is being written is given up for it, also where it is
+    /// for replicas, which begin anew then, or, if it is the base of a log, waited for. `when_done` is done when it is over.
     pub fn save_anew(self: &Arc<Self>, when_done: WhenDone) {
         let mut when_done = Some(when_done);
         let engine = Arc::clone(self);
@@ -147,8 +147,8 @@ impl Engine {
                 let Some(done) = when_done else { return };
                 let mut again: Option<WhenDone> = Some(Box::new(move |_| engine.save_anew(done)));
                 let is_over = match purpose {
-                    Purpose::File => !self.durability.snapshots.abort(purpose, &mut again),
-                    Purpose::Base | Purpose::Replicas => !self.durability.snapshots.follow(&mut again),
+                    Purpose::File | Purpose::Replicas => !self.durability.snapshots.abort(purpose, &mut again),
+                    Purpose::Base => !self.durability.snapshots.follow(&mut again),
                 };
                 if is_over && let Some(again) = again {
                     again(false);

@@ -185,12 +185,9 @@ impl Engine {
         for replica in replicas.all().iter().filter(may_share) {
             let client = &replica.client;
             let Some(follower) = self.journal.follow(file.offset) else { return };
-            file.enter(client.id, &client.mailbox);
             if replica.load(&file, Some(follower)) {
                 log::notice(&format!("Replica {} shares the snapshot that is being written", client.address));
                 client.mailbox.post(Letter::Stream);
-            } else {
-                file.leave(client.id);
             }
         }
     }
@@ -262,5 +259,55 @@ impl Engine {
         for (reached, waiter) in waiters.take_met(|offset| self.reached(offset)) {
             self.answer(&waiter, |reply| waiter.on_timeout.put(reply, |_| reached));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::engine::clients::client_info::{ClientInfo, NewClient};
+    use crate::engine::replication::{ReplicaForm, Transfer};
+    use crate::messaging::mail::Mailbox;
+
+    #[test]
+    fn a_replica_that_two_threads_have_share_a_file_at_a_time_is_sent_it() {
+        let engine = Engine::new(Config::default());
+        engine.journal.keep_backlog(1 << 20);
+        let waiting: Vec<_> = (0..500).map(|_| Arc::new(Replica::new(&client(&engine)))).collect();
+        let (replicas, arrived, mut least) = (&engine.replication.replicas, AtomicUsize::new(0), usize::MAX);
+        waiting.iter().for_each(|replica| replicas.enter(replica));
+        let meet = |meetings: usize| {
+            arrived.fetch_add(1, Ordering::SeqCst);
+            while arrived.load(Ordering::SeqCst) < 2 * meetings {
+                std::thread::yield_now();
+            }
+        };
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for round in 0..50 {
+                    meet(2 * round + 1);
+                    engine.share_file();
+                    meet(2 * round + 2);
+                }
+            });
+            for round in 0..50 {
+                let file = Arc::new(Transfer::new((engine.new_replication_id(), 0), ReplicaForm::default(), None));
+                waiting.iter().for_each(|replica| replica.wait_for_snapshot(0));
+                replicas.set_file(Some(&file));
+                meet(2 * round + 1);
+                engine.share_file();
+                meet(2 * round + 2);
+                least = least.min(file.takers().len());
+            }
+        });
+        assert_eq!(least, waiting.len());
+    }
+
+    fn client(engine: &Engine) -> Arc<ClientInfo> {
+        let arrival = NewClient { address: "a:1".into(), local_address: "b:1".into(), descriptor: 9 };
+        engine.clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0)
     }
 }

@@ -181,12 +181,14 @@ impl Replica {
         matches!(feed.phase, Phase::Waiting).then_some(feed.since_ms)
     }
 
-    /// Has it be sent this snapshot, and the journal from the snapshot's instant on; false where it does not wait for one.
+    /// Has it be sent this snapshot, and the journal from the snapshot's instant on; false where it does not wait for one,
+    /// because another was first.
     pub fn load(&self, transfer: &Arc<Transfer>, follower: Option<Follower>) -> bool {
         let mut feed = self.feed.lock();
         if !matches!(feed.phase, Phase::Waiting) {
             return false;
         }
+        transfer.enter(self.client.id, &self.client.mailbox);
         feed.phase = Phase::Loading { transfer: Arc::clone(transfer), at: 0, is_announced: false };
         feed.follower = follower;
         true

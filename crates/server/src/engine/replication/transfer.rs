@@ -2,8 +2,9 @@
 //!
 //! One thread walks through the data and puts blocks in at the end; the workers that own the replicas' connections take them
 //! out, each replica at its own place. Either the blocks go as they are made, between a mark of forty characters and the same
-//! mark again, and no more of them are kept than a stated number of bytes, for which the thread waits; or they are in a file,
-//! which is read when it is whole and whose length is said first. Replicas that come together share one. Any thread.
+//! mark again, and no more of them are kept than a stated number of bytes: the thread waits for whoever is slow, or has the rest
+//! be read from a file. Or all of them are in a file, which is read when it is whole and whose length is said first. Replicas
+//! that come together share one. Any thread.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -49,9 +50,9 @@ pub struct Transfer {
 struct State {
     /// Blocks that somebody has still to take, each with its place.
     blocks: VecDeque<(u64, Arc<Vec<u8>>)>,
-    /// The place behind the last block.
+    /// The place behind all that there is.
     end: u64,
-    /// The file, and its length, once it is whole.
+    /// A file, and the place of its first byte: nothing from there on is in blocks.
     file: Option<(Arc<dyn File>, u64)>,
     outcome: Option<bool>,
     /// Who takes, by client id.
@@ -62,6 +63,15 @@ struct State {
 struct Taker {
     mailbox: Arc<Mailbox>,
     at: u64,
+}
+
+/// Where the bytes are that come next.
+enum Source {
+    Block(Arc<Vec<u8>>),
+    /// So many, from this one of the file on.
+    File(Arc<dyn File>, u64, usize),
+    NotYet,
+    End,
 }
 
 /// What a replica is given of a snapshot.
@@ -128,11 +138,24 @@ impl Transfer {
         self.tell(state);
     }
 
-    /// Has it be read from this file.
+    /// Has it be read from this file, which is whole.
     pub fn set_file(&self, file: Arc<dyn File>, length: u64) {
         let mut state = self.state.lock();
-        state.file = Some((file, length));
+        (state.file, state.end) = (Some((file, 0)), length);
         self.is_being_written.store(false, Ordering::Relaxed);
+        self.tell(state);
+    }
+
+    /// Has what comes from now on be read from this file, which is empty.
+    pub fn go_on_in_file(&self, file: Arc<dyn File>) {
+        let mut state = self.state.lock();
+        state.file = Some((file, state.end));
+    }
+
+    /// So many bytes more are in the file.
+    pub fn grow_file(&self, bytes: usize) {
+        let mut state = self.state.lock();
+        state.end += bytes as u64;
         self.tell(state);
     }
 
@@ -158,7 +181,7 @@ impl Transfer {
     /// Whether there is something for who has taken the bytes before `at`.
     pub fn has_more(&self, at: u64) -> bool {
         let state = self.state.lock();
-        state.file.is_some() || state.end > at || state.outcome.is_some()
+        state.end > at || state.outcome.is_some()
     }
 
     /// Waits until something is taken, or until the time is over.
@@ -166,46 +189,61 @@ impl Transfer {
         self.moved.wait_for(&mut self.state.lock(), timeout);
     }
 
-    /// Appends what comes for a client that has taken the bytes before `at`.
+    /// Appends what comes for a client that has taken the bytes before `at`. Nobody waits for a file that is read.
     pub fn read(&self, client: u64, at: &mut u64, into: &mut Vec<u8>) -> Piece {
-        let mut state = self.state.lock();
-        if state.outcome == Some(false) || !state.takers.contains_key(&client) {
-            return Piece::Lost;
-        }
-        let piece = match &state.file {
-            Some((file, length)) => read_file(&**file, *length, at, into),
-            None => state.read_block(self.mark, at, into),
+        let (source, end) = {
+            let state = self.state.lock();
+            if state.outcome == Some(false) || !state.takers.contains_key(&client) {
+                return Piece::Lost;
+            }
+            (state.source(*at), state.end)
         };
+        if *at == 0 && end != 0 {
+            let head = self.mark.map_or_else(|| format!("${end}\r\n"), |mark| format!("$EOF:{mark}\r\n"));
+            into.extend_from_slice(head.as_bytes());
+        }
+        let before = into.len();
+        match source {
+            Source::NotYet => return Piece::NotYet,
+            Source::End => {
+                self.mark.iter().for_each(|mark| into.extend_from_slice(mark.as_str().as_bytes()));
+                return Piece::End;
+            }
+            Source::Block(block) => into.extend_from_slice(&block),
+            Source::File(file, from, count) => {
+                into.resize(before + count, 0);
+                match sleeve_disk::disk::read_full(&*file, from, &mut into[before..]) {
+                    Ok(read) if read == count => {}
+                    // Somebody has changed it.
+                    Ok(_) | Err(_) => return Piece::Lost,
+                }
+            }
+        }
+        *at += (into.len() - before) as u64;
+        let mut state = self.state.lock();
         if let Some(taker) = state.takers.get_mut(&client) {
             taker.at = *at;
         }
         state.free();
         self.moved.notify_all();
-        piece
+        Piece::Bytes
     }
 }
 
 impl State {
-    fn read_block(&self, mark: Option<Id>, at: &mut u64, into: &mut Vec<u8>) -> Piece {
-        let index = self.blocks.partition_point(|(place, block)| place + block.len() as u64 <= *at);
-        if *at == 0
-            && let Some(mark) = mark
-            && !self.blocks.is_empty()
-        {
-            into.extend_from_slice(format!("$EOF:{mark}\r\n").as_bytes());
+    fn source(&self, at: u64) -> Source {
+        if at == self.end {
+            return if self.outcome == Some(true) { Source::End } else { Source::NotYet };
         }
-        if let Some((_, block)) = self.blocks.get(index) {
-            into.extend_from_slice(block);
-            *at += block.len() as u64;
-            return Piece::Bytes;
+        match &self.file {
+            Some((file, first)) if at >= *first => {
+                Source::File(Arc::clone(file), at - first, READ_BYTES.min((self.end - at) as usize))
+            }
+            _ => {
+                let index = self.blocks.partition_point(|(place, block)| place + block.len() as u64 <= at);
+                self.blocks.get(index).map_or(Source::NotYet, |(_, block)| Source::Block(Arc::clone(block)))
+            }
         }
-        if self.outcome != Some(true) {
-            return Piece::NotYet;
-        }
-        if let Some(mark) = mark {
-            into.extend_from_slice(mark.as_str().as_bytes());
-        }
-        Piece::End
     }
 
     /// Lets go of what all have taken.
@@ -215,27 +253,13 @@ impl State {
     }
 }
 
-fn read_file(file: &dyn File, length: u64, at: &mut u64, into: &mut Vec<u8>) -> Piece {
-    if *at == 0 {
-        into.extend_from_slice(format!("${length}\r\n").as_bytes());
-    }
-    if *at == length {
-        return Piece::End;
-    }
-    let (start, count) = (into.len(), READ_BYTES.min((length - *at) as usize));
-    into.resize(start + count, 0);
-    match sleeve_disk::disk::read_full(file, *at, &mut into[start..]) {
-        Ok(read) if read == count => {
-            *at += count as u64;
-            Piece::Bytes
-        }
-        // Somebody has changed it.
-        Ok(_) | Err(_) => Piece::Lost,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::IoSlice;
+    use std::path::Path;
+
+    use sleeve_disk::disk::{Disk, Open, memory::MemoryDisk};
+
     use super::*;
 
     #[test]
@@ -262,6 +286,36 @@ mod tests {
         assert_eq!(transfer.read(2, &mut second, &mut Vec::new()), Piece::Lost);
         assert!(transfer.state.lock().blocks.is_empty());
         assert_eq!(transfer.announcement(), format!("+FULLRESYNC {id} 77\r\n"));
+    }
+
+    #[test]
+    fn who_is_slow_is_given_blocks_and_then_the_file() {
+        let mark = Id::of_bytes([2; 20]);
+        let transfer = Transfer::new((Id::of_bytes([1; 20]), 0), ReplicaForm::default(), Some(mark));
+        let mailbox = Arc::new(Mailbox::new(|| ()));
+        [1, 2].into_iter().for_each(|client| transfer.enter(client, &mailbox));
+        transfer.push(b"abc".to_vec());
+        let (disk, name) = (MemoryDisk::default(), Path::new("file"));
+        let file = disk.open(name, Open::Create).expect("it begins");
+        transfer.go_on_in_file(Arc::clone(&file));
+        disk.remove(name).expect("it is there");
+        let write = |bytes: &[u8]| {
+            file.append(&[IoSlice::new(bytes)]).expect("there is room");
+            transfer.grow_file(bytes.len());
+        };
+        write(b"de");
+        let (mut at, mut bytes) = ([0, 0], [Vec::new(), Vec::new()]);
+        let mut read = |client: usize| transfer.read(client as u64 + 1, &mut at[client], &mut bytes[client]);
+        assert_eq!([read(0), read(0), read(0), read(1)], [Piece::Bytes, Piece::Bytes, Piece::NotYet, Piece::Bytes]);
+        assert_eq!(transfer.takers(), [(1, 5, 0), (2, 3, 2)]);
+        assert!(transfer.has_more(3) && !transfer.has_more(5) && transfer.state.lock().blocks.is_empty());
+        write(b"fg");
+        transfer.end(true);
+        for client in [0, 1] {
+            while read(client) != Piece::End {}
+        }
+        let expected = format!("$EOF:{mark}\r\nabcdefg{mark}");
+        assert_eq!(bytes.map(|bytes| String::from_utf8(bytes).expect("text")), [expected.clone(), expected]);
     }
 
     #[test]

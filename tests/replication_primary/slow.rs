@@ -1,0 +1,155 @@
+//! Replicas that are slow or read nothing: what becomes of them, and that they hold up nobody.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use sleeve_tests::{Connection, Kind, Server};
+
+use super::words::say;
+use super::{assert_same, info, primary, replica};
+use crate::persistence::{ask, wait_until};
+
+/// Connects as a replica that asks for everything and is not read from.
+pub fn asks_for_everything(primary: &Server) -> TcpStream {
+    let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+    say(&mut stream, "REPLCONF capa eof capa psync2\r\n", "\r\n");
+    stream.write_all(b"PSYNC ? -1\r\n").expect("it takes them");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+    stream
+}
+
+/// Large values, `count` of them, made of this letter.
+pub fn set_large(connection: &mut Connection, count: usize, letter: &str) {
+    let value = letter.repeat(1 << 20);
+    for number in 0..count {
+        assert_eq!(ask(connection, &["SET", &format!("large{number}"), &value]), "+OK\r\n");
+    }
+}
+
+#[test]
+fn who_takes_nothing_of_a_snapshot_holds_up_nobody_and_is_let_go_when_its_time_is_over() {
+    let together =
+        ["--repl-diskless-sync-delay", "1000", "--repl-diskless-sync-max-replicas", "4", "--rdbcompression", "no"];
+    let primary = primary(&[&together[..], &["--repl-timeout", "10"]].concat());
+    let mut ours = primary.connect();
+    set_large(&mut ours, 32, "x");
+    let stalled = [(); 3].map(|()| asks_for_everything(&primary));
+    wait_until("all of them", || info(&mut ours, "connected_slaves") == "3");
+    let replica = replica(Kind::Redis, &primary, &[]);
+    wait_until("all data", || {
+        assert_eq!(ask(&mut ours, &["INCR", "n"]).get(..1), Some(":"));
+        info(&mut replica.connect(), "master_link_status") == "up"
+    });
+    assert_eq!(primary.log().matches("goes by a file").count(), 1);
+    wait_until("the end of three", || info(&mut ours, "connected_slaves") == "1");
+    drop(stalled);
+    assert_same(&primary, &replica);
+    assert_eq!(primary.log().matches("timedout replica (full sync)").count(), 3);
+    assert_eq!(primary.log().matches("Starting BGSAVE for SYNC").count(), 1);
+}
+
+#[test]
+fn a_replica_that_takes_its_snapshot_slowly_holds_no_writer() {
+    let primary = primary(&["--rdbcompression", "no", "--snapshot-max-memory", "8mb", "--repl-timeout", "3600"]);
+    let mut ours = primary.connect();
+    set_large(&mut ours, 64, "x");
+    let mut stream = asks_for_everything(&primary);
+    wait_until("its snapshot", || info(&mut ours, "slave0").contains("state=send_bulk"));
+    let mut taken = Vec::new();
+    let value = "y".repeat(1 << 20);
+    for number in 0..64 {
+        let mut some = vec![0; 10_000];
+        let count = stream.read(&mut some).expect("more");
+        taken.extend_from_slice(&some[..count]);
+        // Nothing more is taken before this is answered.
+        assert_eq!(ask(&mut ours, &["SET", &format!("large{number}"), &value]), "+OK\r\n");
+    }
+    assert!(primary.log().contains("goes by a file"), "{}", primary.log());
+    let left = std::fs::read_dir(primary.folder()).expect("its folder").map(|entry| entry.expect("a file").file_name());
+    assert!(left.into_iter().all(|name| !name.to_string_lossy().contains("temp-repl")));
+    let head = String::from_utf8_lossy(&taken[..200]).into_owned();
+    let mark = head.split("$EOF:").nth(1).expect("a mark").get(..40).expect("of forty characters").to_owned();
+    while !taken.ends_with(mark.as_bytes()) {
+        let mut some = vec![0; 1 << 16];
+        let count = stream.read(&mut some).expect("more");
+        assert_ne!(count, 0, "it ends in {:?}", String::from_utf8_lossy(&taken[taken.len().saturating_sub(40)..]));
+        taken.extend_from_slice(&some[..count]);
+    }
+    // It is what was there at its instant.
+    let count = |letter: u8| taken.iter().filter(|byte| **byte == letter).count();
+    assert!(count(b'x') >= 64 << 20 && count(b'y') < 1 << 20);
+    stream.write_all(b"REPLCONF ACK 0\r\n").expect("it takes them");
+    wait_until("the stream", || info(&mut ours, "slave0").contains("state=online"));
+}
+
+#[test]
+fn nobody_waits_for_somebodys_snapshot_to_empty_all() {
+    let primary = primary(&["--rdbcompression", "no", "--repl-timeout", "3600"]);
+    let mut ours = primary.connect();
+    assert_eq!(ask(&mut ours, &["CONFIG", "SET", "save", "3600 1"]), "+OK\r\n");
+    set_large(&mut ours, 32, "x");
+    let stalled = asks_for_everything(&primary);
+    wait_until("its snapshot", || info(&mut ours, "slave0").contains("state=send_bulk"));
+    assert_eq!(ask(&mut ours, &["FLUSHALL"]), "+OK\r\n");
+    wait_until("the end of its snapshot", || info(&mut ours, "connected_slaves") == "0");
+    drop(stalled);
+    let replica = replica(Kind::Redis, &primary, &[]);
+    assert_same(&primary, &replica);
+}
+
+#[test]
+fn a_replica_that_is_behind_for_too_long_is_let_go() {
+    let limit = ["--client-output-buffer-limit", "replica 0 1mb 1", "--repl-backlog-size", "16384"];
+    let primary = primary(&[&limit[..], &["--repl-timeout", "3600"]].concat());
+    let mut ours = primary.connect();
+    let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+    say(&mut stream, "SYNC\r\n", "\r\n");
+    let value = "x".repeat(10_000);
+    let lagging = |ours: &mut Connection| info(ours, "mem_not_counted_for_evict").parse::<u64>().expect("a number");
+    wait_until("the end of its time", || {
+        // More than it may be owed for long, and not much more.
+        if lagging(&mut ours) < 2 << 20 {
+            assert_eq!(ask(&mut ours, &["SET", "a", &value]), "+OK\r\n");
+        }
+        info(&mut ours, "connected_slaves") == "0"
+    });
+    assert_eq!(info(&mut ours, "client_output_buffer_limit_disconnections"), "1");
+}
+
+#[test]
+fn a_replica_that_does_not_read_is_let_go_at_its_limit_and_holds_up_nobody() {
+    let limit = ["--client-output-buffer-limit", "replica 1mb 0 0", "--repl-backlog-size", "16384"];
+    // What it is owed is no reason to evict it as a client.
+    let primary = primary(&[&limit[..], &["--maxmemory-clients", "200kb"]].concat());
+    let mut ours = primary.connect();
+    let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+    say(&mut stream, "SYNC\r\n", "\r\n");
+    let value = "x".repeat(10_000);
+    let mut lagging = 0_u64;
+    wait_until("the end of its patience", || {
+        lagging = lagging.max(info(&mut ours, "mem_not_counted_for_evict").parse().expect("a number"));
+        assert_eq!(ask(&mut ours, &["SET", "a", &value]), "+OK\r\n");
+        info(&mut ours, "connected_slaves") == "0"
+    });
+    assert_eq!(info(&mut ours, "client_output_buffer_limit_disconnections"), "1");
+    assert!(lagging > 100_000, "{lagging} bytes were kept for it");
+    assert_eq!(info(&mut ours, "evicted_clients"), "0");
+    let bytes: u64 = info(&mut ours, "mem_journal").parse().expect("a number");
+    assert!(bytes < 300_000, "{bytes} bytes are kept for nobody");
+}
+
+#[test]
+fn who_takes_nothing_of_a_file_is_let_go_when_its_time_is_over() {
+    let primary = primary(&["--repl-diskless-sync", "no", "--rdbcompression", "no", "--repl-timeout", "2"]);
+    let mut ours = primary.connect();
+    let value = "x".repeat(1 << 20);
+    for number in 0..24 {
+        assert_eq!(ask(&mut ours, &["SET", &format!("large{number}"), &value]), "+OK\r\n");
+    }
+    let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+    stream.write_all(b"PSYNC ? -1\r\n").expect("it takes them");
+    wait_until("its file", || info(&mut ours, "slave0").contains("state=send_bulk"));
+    wait_until("its end", || info(&mut ours, "connected_slaves") == "0");
+    assert!(primary.log().contains("timedout replica (full sync)"));
+}

@@ -1,0 +1,149 @@
+//! What a primary says to whoever only claims to be a replica.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use sleeve_tests::random::{Random, seed};
+use sleeve_tests::{Kind, Server};
+
+use super::{info, primary};
+use crate::persistence::{ask, wait_until};
+
+/// Says lines as they are, and reads until what has come ends in `end`.
+pub fn say(stream: &mut TcpStream, line: &str, end: &str) -> String {
+    stream.write_all(line.as_bytes()).expect("it takes them");
+    let (mut said, mut byte) = (String::new(), [0]);
+    while !said.ends_with(end) {
+        stream.read_exact(&mut byte).unwrap_or_else(|error| panic!("{error} behind {said:?}"));
+        said.push(char::from(byte[0]));
+    }
+    said
+}
+
+#[test]
+fn the_first_words_are_answered_as_redis_answers_them() {
+    let words = [
+        "REPLCONF\r\n",
+        "REPLCONF listening-port 7000 capa eof capa psync2 capa nosuch\r\n",
+        "REPLCONF listening-port x\r\n",
+        "REPLCONF nosuch 1\r\n",
+        "REPLCONF rdb-only 2\r\n",
+        "REPLCONF rdb-filter-only \"functions nosuch\"\r\n",
+        "REPLCONF rdb-filter-only \"\"\r\n",
+        "REPLCONF rdb-only 0 ip-address 10.0.0.1\r\n",
+        "REPLCONF rdb-only\r\n",
+    ];
+    let answers = [Kind::Sleeve, Kind::Redis].map(|kind| {
+        let server = Server::start_with(kind, &[]);
+        let mut stream = TcpStream::connect(server.address()).expect("it is served");
+        words.map(|line| say(&mut stream, line, "\r\n"))
+    });
+    assert_eq!(answers[0], answers[1]);
+}
+
+#[test]
+fn a_snapshot_between_marks_and_the_stream_behind_it_are_told_at_their_offsets() {
+    let primary = primary(&[]);
+    let mut ours = primary.connect();
+    ask(&mut ours, &["SET", "a", "1"]);
+    let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+    assert_eq!(say(&mut stream, "REPLCONF capa eof capa psync2\r\n", "\r\n"), "+OK\r\n");
+    let told = say(&mut stream, "PSYNC ? -1\r\n", "\r\n");
+    let id = info(&mut ours, "master_replid");
+    assert_eq!(told.trim_start_matches('\n'), format!("+FULLRESYNC {id} 0\r\n"));
+    let head = say(&mut stream, "", "\r\n");
+    let mark = head.trim_end().strip_prefix("$EOF:").expect("a mark").to_owned();
+    assert_eq!(mark.len(), 40);
+    assert!(say(&mut stream, "", &mark).starts_with("REDIS0010"));
+    ask(&mut ours, &["SET", "a", "2"]);
+    assert_eq!(info(&mut ours, "slave0").split(',').nth(2), Some("state=send_bulk"));
+    let effect = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n2\r\n";
+    assert_eq!(say(&mut stream, "REPLCONF ACK 0\r\n", "\r\n$1\r\n2\r\n"), effect);
+    drop(stream);
+    // Who comes back names the next byte, counted from 1.
+    for (next, is_good) in
+        [(24, true), (effect.len() as i64 + 1, true), (1, true), (0, false), (1_000, false), (i64::MIN, false)]
+    {
+        let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+        say(&mut stream, "REPLCONF capa eof capa psync2\r\n", "\r\n");
+        let answer = say(&mut stream, &format!("PSYNC {id} {next}\r\n"), "\r\n");
+        let expected =
+            if is_good { format!("+CONTINUE {id}\r\n") } else { format!("+FULLRESYNC {id} {}\r\n", effect.len()) };
+        assert_eq!(answer.trim_start_matches('\n'), expected, "{next}");
+        if is_good && next <= effect.len() as i64 {
+            assert_eq!(say(&mut stream, "", "\r\na\r\n$1\r\n2\r\n"), effect[next as usize - 1..]);
+        }
+    }
+    let mut other = TcpStream::connect(primary.address()).expect("it is served");
+    let refused = say(&mut other, &format!("PSYNC {} 1\r\n", "0".repeat(40)), "\r\n");
+    assert_eq!(refused.trim_start_matches('\n'), format!("+FULLRESYNC {id} {}\r\n", effect.len()));
+}
+
+#[test]
+fn who_knows_no_marks_is_told_the_length() {
+    let primary = primary(&[]);
+    ask(&mut primary.connect(), &["SET", "a", "1"]);
+    let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+    let head = say(&mut stream, "SYNC\r\n", "\r\n");
+    let length: usize = head.trim().strip_prefix('$').expect("a length").parse().expect("a number");
+    let mut snapshot = vec![0; length];
+    stream.read_exact(&mut snapshot).expect("the snapshot");
+    assert!(snapshot.starts_with(b"REDIS0010"));
+    ask(&mut primary.connect(), &["SET", "a", "2"]);
+    assert!(say(&mut stream, "", "\r\n$1\r\n2\r\n").ends_with("SET\r\n$1\r\na\r\n$1\r\n2\r\n"));
+}
+
+#[test]
+fn foreign_words_of_a_replica_harm_nobody() {
+    let primary = primary(&[]);
+    let mut random = Random::new(seed(5));
+    let pieces = [
+        "REPLCONF ACK ",
+        "REPLCONF ACK 5 FACK ",
+        "REPLCONF GETACK *",
+        "PSYNC ? -1",
+        "PSYNC ",
+        "SYNC",
+        "-1",
+        "99999999999999999999",
+        "REPLCONF capa eof",
+        "\r\n",
+        "\r\n",
+        " ",
+        "*1\r\n$4\r\nPING",
+        "GET a",
+        "SUBSCRIBE b",
+        "MULTI",
+        "EXEC",
+        "QUIT",
+        "CLIENT REPLY ON",
+        "REPLCONF version 9.0.0",
+        "REPLCONF version x.y",
+        "RESET",
+        "\0",
+    ];
+    for _ in 0..60 {
+        let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+        let text: String = (0..20).map(|_| *random.pick(&pieces)).collect();
+        // It may have been closed for what it has said.
+        _ = stream.write_all(text.as_bytes());
+        _ = stream.write_all(b"\r\n");
+        assert_eq!(ask(&mut primary.connect(), &["PING"]), "+PONG\r\n");
+    }
+    let mut ours = primary.connect();
+    wait_until("all have gone", || info(&mut ours, "connected_slaves") == "0");
+    assert_eq!(ask(&mut ours, &["SET", "a", "1"]), "+OK\r\n");
+}
+
+#[test]
+fn a_replica_that_ends_in_the_packet_in_which_it_begins_is_forgotten() {
+    let server = primary(&[]);
+    for (number, request) in ["PSYNC ? -1\r\nQUIT\r\n", "SYNC\r\n*-5\r\n", "SYNC\r\nQUIT\r\n"].iter().enumerate() {
+        let mut stream = TcpStream::connect(server.address()).expect("it listens");
+        stream.write_all(request.as_bytes()).expect("connected");
+        drop(stream);
+        let asked = || server.log().matches("asks for synchronization").count();
+        wait_until("the replica", || asked() == number + 1);
+    }
+    wait_until("the end of all", || info(&mut server.connect(), "connected_slaves") == "0");
+}
