@@ -147,3 +147,86 @@ fn a_replica_that_ends_in_the_packet_in_which_it_begins_is_forgotten() {
     }
     wait_until("the end of all", || info(&mut server.connect(), "connected_slaves") == "0");
 }
+
+#[test]
+fn what_a_replica_may_not_say_ends_its_connection_as_with_redis() {
+    let lines = [
+        "PING",
+        "GET a",
+        "SET a 1",
+        "EVAL \"redis.call('set','a','1')\" 0",
+        "RESET",
+        "CLIENT REPLY ON",
+        "CLIENT REPLY SKIP",
+        "CLIENT REPLY SKIP\r\nPING",
+        "CLIENT REPLY OFF",
+        "CLIENT REPLY OFF\r\nSET a 1",
+        "CLIENT REPLY OFF\r\nCLIENT REPLY ON",
+        "MULTI",
+        "EXEC",
+        "SUBSCRIBE x",
+        "MONITOR",
+        "QUIT",
+        "NOSUCH",
+        "REPLCONF listening-port 1",
+        "REPLCONF",
+        "REPLCONF GETACK *",
+        "REPLCONF ACK",
+        "REPLCONF ACK x",
+        "PSYNC ? -1",
+        "SYNC",
+        "SELECT 1",
+        "CLIENT SETNAME x",
+        "PUBLISH a b",
+        "WAIT 0 0",
+        "WAIT 9 1",
+        "HELLO 3",
+        "CLIENT LIST",
+    ];
+    let options = ["--repl-diskless-sync-delay", "0"];
+    let outcomes = [Kind::Sleeve, Kind::Redis].map(|kind| {
+        let server = Server::start_with(kind, &options);
+        let mut ours = server.connect();
+        lines.map(|line| {
+            let mut stream = TcpStream::connect(server.address()).expect("it is served");
+            say(&mut stream, "REPLCONF capa eof capa psync2\r\n", "\r\n");
+            assert!(say(&mut stream, "PSYNC ? -1\r\n", "\r\n").trim_start().starts_with("+FULLRESYNC"));
+            // Who waits for others is not asked what comes behind that.
+            let end = if line.starts_with("WAIT 9") { "" } else { "REPLCONF ACK 777\r\n" };
+            stream.write_all(format!("{line}\r\n{end}").as_bytes()).expect("it takes them");
+            let mut is_over = false;
+            wait_until(line, || {
+                is_over = info(&mut ours, "connected_slaves") == "0";
+                is_over || info(&mut ours, "slave0").contains("offset=777")
+            });
+            drop(stream);
+            wait_until("its end", || info(&mut ours, "connected_slaves") == "0");
+            (line, is_over)
+        })
+    });
+    assert_eq!(outcomes[0], outcomes[1]);
+    assert!(outcomes[0].iter().any(|(_, is_over)| *is_over));
+}
+
+#[test]
+fn a_replica_changes_nothing_and_is_sent_no_reply_amid_its_stream() {
+    let primary = primary(&[]);
+    let mut ours = primary.connect();
+    let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+    say(&mut stream, "HELLO 3\r\n", "*0\r\n");
+    say(&mut stream, "CLIENT TRACKING ON BCAST\r\n", "\r\n");
+    say(&mut stream, "SUBSCRIBE news\r\n", ":1\r\n");
+    say(&mut stream, "REPLCONF capa eof capa psync2\r\n", "\r\n");
+    say(&mut stream, "PSYNC ? -1\r\n", "\r\n");
+    let head = say(&mut stream, "", "\r\n");
+    say(&mut stream, "", head.trim_end().strip_prefix("$EOF:").expect("a mark"));
+    let refused = "CLIENT REPLY OFF\r\nSET a 1\r\nPING\r\nREPLCONF ACK 0\r\n";
+    stream.write_all(refused.as_bytes()).expect("it takes them");
+    wait_until("the stream", || info(&mut ours, "slave0").contains("state=online"));
+    assert_eq!(ask(&mut ours, &["EXISTS", "a"]), ":0\r\n");
+    assert_eq!(ask(&mut ours, &["PUBLISH", "news", "one"]), ":0\r\n");
+    assert_eq!(ask(&mut ours, &["SET", "b", "1"]), "+OK\r\n");
+    let effects = "*3\r\n$7\r\npublish\r\n$4\r\nnews\r\n$3\r\none\r\n\
+                   *2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1\r\n1\r\n";
+    assert_eq!(say(&mut stream, "", "\r\nb\r\n$1\r\n1\r\n"), effects);
+}

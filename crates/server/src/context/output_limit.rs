@@ -26,7 +26,7 @@ impl Cx<'_> {
     pub(crate) fn cut_reply(&mut self, mark: Mark) {
         match self.state.replies {
             // Who is sent nothing is owed nothing.
-            Replies::Off | Replies::Skip => self.out.rewind(mark),
+            Replies::Off | Replies::Skip | Replies::Stream => self.out.rewind(mark),
             Replies::On | Replies::SkipNext => self.cut_replies(),
         }
     }

@@ -115,6 +115,8 @@ pub enum Replies {
     SkipNext,
     /// Not that of the running command.
     Skip,
+    /// None to a replica, which is sent the stream: it is closed for a command that is answered.
+    Stream,
 }
 
 /// What MULTI began.
@@ -252,6 +254,11 @@ impl State {
     #[inline]
     pub fn is_replica(&self) -> bool {
         self.replica.as_ref().is_some_and(|replica| replica.is_registered())
+    }
+
+    /// Which replies are sent where the client has asked for nothing else.
+    pub fn usual_replies(&self) -> Replies {
+        if self.is_replica() { Replies::Stream } else { Replies::On }
     }
 
     /// Whether the client listens to anything.

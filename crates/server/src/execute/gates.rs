@@ -167,13 +167,15 @@ fn inside_multi(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A client of RESP2 that listens cannot tell replies from messages, so it asks for little else.
+/// A client of RESP2 that listens cannot tell replies from messages, so it asks for little else; a replica and a monitor, which
+/// no pause holds, for no data.
 #[inline]
 fn listening(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
-    if cx.state.subscriptions.is_none() {
+    if cx.state.subscriptions.is_none() && cx.state.replica.is_none() {
         return Ok(());
     }
-    if cx.state.is_monitor() && request.row.flags.intersects(Flags::WRITE.or(Flags::READONLY).or(Flags::MAY_REPLICATE))
+    if (cx.state.is_monitor() || cx.state.is_replica())
+        && request.row.flags.intersects(Flags::WRITE.or(Flags::READONLY).or(Flags::MAY_REPLICATE))
     {
         return Err(Error::fixed("ERR Replica can't interact with the keyspace"));
     }

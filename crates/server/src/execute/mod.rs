@@ -23,8 +23,10 @@ use crate::context::others::Others;
 use crate::context::session_state::{Replies, State};
 use crate::context::{Cx, ThreadContext};
 use crate::host::log;
+use crate::messaging::mail::Letter;
 use crate::request::error;
 use crate::request::error::Error;
+use crate::request::output::Mark;
 use crate::request::{KeyAt, Request};
 use scratch::Scratch;
 
@@ -127,8 +129,9 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
             if !is_message {
                 cx.out.rewind(mark);
             }
-            cx.state.replies = Replies::On;
+            cx.state.replies = cx.state.usual_replies();
         }
+        Replies::Stream => refuse_reply_to_replica(cx, mark, row_of(found)),
     }
     if cx.recorder().pieces() != pieces {
         cx.out.note_write(mark);
@@ -139,6 +142,21 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
         cx.forget_caching(row_of(found));
     }
     true
+}
+
+/// Closes a replica whose command was answered, as in Redis: a reply would stand amid the stream. Only the answer to what it has
+/// become a replica by is sent.
+#[cold]
+fn refuse_reply_to_replica(cx: &mut Cx<'_>, mark: Mark, row: Option<&'static Row>) {
+    let begins = row.is_some_and(|row| matches!(row.id, Command::PSync | Command::Sync));
+    if begins || cx.out.mark() == mark {
+        return;
+    }
+    cx.out.rewind(mark);
+    cx.state.closing = true;
+    let (client, name) = (Arc::clone(&cx.state.client), row.map_or("<unknown>", |row| row.full_name));
+    log::warning(&format!("Replica generated a reply to command '{name}', disconnecting it: {}", client.address));
+    cx.post(&client.mailbox, Letter::Close(client.id));
 }
 
 /// Sends what has been published to the client itself, so that nothing of it is left for another.

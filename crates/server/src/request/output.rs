@@ -299,7 +299,7 @@ impl Output {
 }
 
 /// A place in an output; see [`Output::mark`].
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mark {
     bytes: usize,
     shared: usize,

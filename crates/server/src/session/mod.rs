@@ -103,7 +103,9 @@ impl Session {
         match self.state.replies {
             Replies::On | Replies::SkipNext => reply.move_to(&mut scratch.output),
             Replies::Off => {}
-            Replies::Skip => self.state.replies = Replies::On,
+            Replies::Skip => self.state.replies = self.state.usual_replies(),
+            // It was no reply that a replica may be given.
+            Replies::Stream => self.state.closing = true,
         }
         self.run_pending(scratch, others);
         self.publish(scratch);

@@ -184,7 +184,7 @@ pub fn unpause(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
 pub fn reply(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let mode = request.arg(2);
     if mode.eq_ignore_ascii_case(b"on") {
-        cx.state.replies = Replies::On;
+        cx.state.replies = cx.state.usual_replies();
         cx.reply().ok();
     } else if mode.eq_ignore_ascii_case(b"off") {
         cx.state.replies = Replies::Off;

@@ -160,6 +160,9 @@ fn greet(cx: &mut Cx<'_>) {
 
 /// RESET
 pub fn reset(cx: &mut Cx<'_>) -> Outcome {
+    if cx.state.is_replica() {
+        return Err(Error::fixed("ERR can only reset normal client connections"));
+    }
     journal::end(cx);
     let state = &mut *cx.state;
     state.unsubscribe_all(cx.engine);

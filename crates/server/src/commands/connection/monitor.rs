@@ -7,8 +7,11 @@ use crate::context::Cx;
 use crate::messaging::message::Kind;
 use crate::request::error::{Error, Outcome};
 
-/// MONITOR. A client that is shown them already is not answered, as in Redis.
+/// MONITOR. A client that is shown them already is not answered, as in Redis, and nor is a replica.
 pub fn monitor(cx: &mut Cx<'_>) -> Outcome {
+    if cx.state.is_replica() {
+        return Ok(());
+    }
     if !cx.may_block() {
         // It would be shown commands among the replies of its transaction.
         return Err(Error::fixed("ERR MONITOR isn't allowed for DENY BLOCKING client"));

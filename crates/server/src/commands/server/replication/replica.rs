@@ -112,13 +112,13 @@ fn acknowledge(cx: &Cx<'_>, replica: &Arc<Replica>, request: Request<'_>) {
     cx.engine.acknowledge_for(replica, applied, synced, cx.now);
 }
 
-/// PSYNC id offset
+/// PSYNC id offset \[FAILOVER\]
 pub fn psync(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let next = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
     // A replica names the byte that it wants next, and counts from 1.
     let offset = next.checked_sub(1).and_then(|offset| u64::try_from(offset).ok());
     let wanted = Id::parse(request.arg(1)).zip(offset);
-    if request.args.get(3).is_some_and(|word| word.eq_ignore_ascii_case(b"failover")) {
+    if request.args.get(3).is_some_and(|word| word.eq_ignore_ascii_case(b"failover")) && !cx.state.is_replica() {
         take_over(cx, wanted.map(|(id, _)| id))?;
     }
     begin(cx, wanted, false)
@@ -180,9 +180,11 @@ fn begin(cx: &mut Cx<'_>, wanted: Option<(Id, u64)>, is_silent: bool) -> Outcome
         Beginning::Anew => log::notice("Full resync requested by replica"),
     }
     cx.state.is_news = true;
-    // That was the last reply; the rest is the stream.
-    cx.is_message = true;
-    cx.state.replies = Replies::Off;
+    // That was the last reply; the rest is the stream, in which messages have no place.
+    cx.state.unsubscribe_all(cx.engine);
+    cx.state.stop_tracking(cx.engine);
+    client.follows_journal.store(false, Ordering::Relaxed);
+    cx.state.replies = Replies::Stream;
     cx.post(&client.mailbox, Letter::Feed(client.id));
     Ok(())
 }
