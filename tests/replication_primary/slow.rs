@@ -105,7 +105,7 @@ fn a_replica_that_is_behind_for_too_long_is_let_go() {
     let mut ours = primary.connect();
     let mut stream = TcpStream::connect(primary.address()).expect("it is served");
     say(&mut stream, "SYNC\r\n", "\r\n");
-    let value = "x".repeat(10_000);
+    let value = "x".repeat(100_000);
     let lagging = |ours: &mut Connection| info(ours, "mem_not_counted_for_evict").parse::<u64>().expect("a number");
     wait_until("the end of its time", || {
         // More than it may be owed for long, and not much more.
@@ -125,7 +125,7 @@ fn a_replica_that_does_not_read_is_let_go_at_its_limit_and_holds_up_nobody() {
     let mut ours = primary.connect();
     let mut stream = TcpStream::connect(primary.address()).expect("it is served");
     say(&mut stream, "SYNC\r\n", "\r\n");
-    let value = "x".repeat(10_000);
+    let value = "x".repeat(100_000);
     let mut lagging = 0_u64;
     wait_until("the end of its patience", || {
         lagging = lagging.max(info(&mut ours, "mem_not_counted_for_evict").parse().expect("a number"));
