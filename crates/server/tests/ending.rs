@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use sleeve_disk::disk::gated::Gate;
 use sleeve_disk::disk::read_small;
 use sleeve_server::{Closed, Engine, Opt};
 
@@ -156,4 +157,18 @@ fn nothing_is_logged_of_a_script_that_is_ended_with_the_server() {
         let text = String::from_utf8_lossy(&bytes);
         assert!(text.contains("whole") && !text.contains("half") && !text.contains("before"), "{text}");
     }
+}
+
+#[test]
+fn save_is_answered_behind_a_rewrite_of_the_log() {
+    let logged = Logged::new(&[(Opt::Appendonly, "no"), (Opt::Workers, "1")]);
+    let (mut one, mut other) = (logged.open(), logged.open());
+    logged.gate.set(Gate::Closed);
+    assert_eq!(one.ask("BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
+    logged.gate.wait_for_sync();
+    other.send("SAVE");
+    while !one.ask("INFO clients").contains("blocked_clients:1\r\n") {}
+    logged.gate.set(Gate::Open);
+    assert_eq!(other.frame(), "+OK\r\n");
+    assert!(one.ask("INFO persistence").contains("rdb_saves:1\r\n"));
 }

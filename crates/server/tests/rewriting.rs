@@ -304,3 +304,18 @@ fn options_of_the_log_are_changed_while_the_disk_is_waited_for() {
     assert!(came, "an option waited for the disk");
     engine.end_log();
 }
+
+#[test]
+fn what_an_older_log_has_said_of_its_end_is_not_said_of_a_new_one() {
+    let disk = MemoryDisk::new();
+    let engine = begin(&disk, &[]);
+    let mut local = engine.connect(|| {});
+    assert_eq!(ask(&mut local, "SET a 1"), "+OK\r\n");
+    let stale = engine.log_folder().join("appendonly.aof.stream");
+    drop(engine.open_log_folder().expect("it is made"));
+    disk.open(&stale, Open::Create).and_then(|file| file.append(&[IoSlice::new(b"id 1 0")])).expect("a file");
+    assert_eq!(ask(&mut local, "CONFIG SET appendonly yes"), "+OK\r\n");
+    wait_until("its first base", || is_over(&mut local, 1));
+    assert!(disk.open(&stale, Open::Read).is_err(), "it is still there");
+    engine.end_log();
+}

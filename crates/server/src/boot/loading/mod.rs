@@ -19,6 +19,7 @@ use sleeve_disk::replay;
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
+use crate::engine::durability::snapshots::Purpose;
 use crate::engine::readiness::Hindrance;
 use crate::engine::replication::Place;
 use crate::execute::replay::Replay;
@@ -57,7 +58,10 @@ impl Engine {
         if is_on != self.has_log()
             && let Err(why) = self.switch_log(is_on)
         {
-            log::warning(&format!("The append-only file cannot be begun: {why}"));
+            log::warning(&format!("The append-only file cannot be begun: {why}. It is tried again"));
+            if is_on {
+                self.durability.snapshots.schedule(Purpose::Base);
+            }
         }
     }
 

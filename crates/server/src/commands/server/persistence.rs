@@ -38,7 +38,14 @@ pub fn save(cx: &mut Cx<'_>) -> Outcome {
     let mut answer: Option<WhenDone> = Some(Box::new(move |is_good| {
         engine.answer(&waits, |reply| if is_good { reply.ok() } else { reply.error(b"ERR") });
     }));
-    let begun = cx.engine.handle().start_snapshot(Purpose::File, cx.now, &mut answer);
+    let begun = match cx.engine.handle().start_snapshot(Purpose::File, cx.now, &mut answer) {
+        // As in Redis, a rewrite of the log hinders nobody; this begins behind it.
+        Err(Refusal::Running(Purpose::Base)) => {
+            answer.into_iter().for_each(|answer| cx.engine.handle().save_anew(answer));
+            Ok(())
+        }
+        begun => begun,
+    };
     if begun.is_err() {
         waiter.claim().into_iter().for_each(|claim| claim.finish(&cx.engine.blocking));
         cx.state.blocked = None;
@@ -73,7 +80,7 @@ pub fn bg_save(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 pub fn bg_rewrite_aof(cx: &mut Cx<'_>) -> Outcome {
     match cx.engine.handle().start_snapshot(Purpose::Base, cx.now, &mut None) {
         Ok(()) => cx.reply().simple("Background append only file rewriting started"),
-        Err(Refusal::Running(Purpose::File)) => {
+        Err(Refusal::Running(Purpose::File | Purpose::Replicas)) => {
             cx.engine.handle().write_next(Purpose::Base);
             cx.reply().simple("Background append only file rewriting scheduled");
         }

@@ -48,7 +48,10 @@ impl Engine {
         let temporary = temporary.ok_or_else(gone)?;
         let is_first = starting.is_some();
         let mut rotated = None;
-        if !is_first {
+        if is_first {
+            // What an older log in this folder has said of its end is said of other data.
+            self.take_closing_place();
+        } else {
             let rotation = file.with(|open| open.log.rotation()).ok_or_else(gone)?;
             rotated = Some(rotation.run().map_err(|error| failed("begin a new increment", error))?);
         }

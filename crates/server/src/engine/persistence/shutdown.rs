@@ -132,7 +132,11 @@ impl Engine {
             }
         }
         if let Some(clients) = waiting.end() {
-            self.finish(how, &catching_up, clients);
+            // A log may have been switched on meanwhile, whose first base is not there yet.
+            match self.may_end(how.force) {
+                true => self.finish(how, &catching_up, clients),
+                false => self.go_on(&clients),
+            }
         }
     }
 
@@ -154,19 +158,28 @@ impl Engine {
         self.scripts.running.set_spares_writers(true);
         self.pause.set_ending(true);
         log::notice("Saving the final RDB snapshot before exiting.");
-        let engine = Arc::clone(self);
+        self.save_last(how, clients);
+    }
+
+    /// Has the last snapshot written. One that is being written is given up for it, because what that has is older; whoever asks
+    /// does not wait for its end.
+    fn save_last(self: &Arc<Self>, how: Shutdown, clients: Vec<Arc<Waiter>>) {
+        let (engine, told) = (Arc::clone(self), clients.clone());
         let mut ended: Option<WhenDone> =
-            Some(Box::new(move |is_good| engine.end_after_snapshot(is_good, how.force, &clients)));
-        let begun = loop {
-            match self.start_snapshot(Purpose::File, Instant::now(), &mut ended) {
-                // What that one has is older.
-                Err(Refusal::Running(_)) => self.durability.snapshots.abort_and_wait(),
-                begun => break begun,
+            Some(Box::new(move |is_good| engine.end_after_snapshot(is_good, how.force, &told)));
+        match self.start_snapshot(Purpose::File, Instant::now(), &mut ended) {
+            Ok(()) => {}
+            Err(Refusal::Running(purpose)) => {
+                let engine = Arc::clone(self);
+                let mut again: Option<WhenDone> = Some(Box::new(move |_| engine.save_last(how, clients)));
+                if !self.durability.snapshots.abort(purpose, &mut again) {
+                    again.into_iter().for_each(|again| again(false));
+                }
             }
-        };
-        if let (Err(refusal), Some(ended)) = (begun, ended) {
-            log::warning(&format!("Error trying to save the DB: {refusal}"));
-            ended(false);
+            Err(refusal) => {
+                log::warning(&format!("Error trying to save the DB: {refusal}"));
+                ended.into_iter().for_each(|ended| ended(false));
+            }
         }
     }
 
@@ -201,6 +214,41 @@ impl Engine {
         self.post_resume();
         for waiter in clients {
             self.answer(waiter, |reply| reply.error(FAILED.text()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use sleeve_disk::disk::gated::{Gate, GatedDisk};
+    use sleeve_disk::disk::memory::MemoryDisk;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::engine::origin::Origin;
+
+    #[test]
+    fn whoever_ends_the_server_waits_for_no_snapshot_that_hangs() {
+        let gate = GatedDisk::gated(Arc::new(MemoryDisk::new()));
+        let engine = Engine::begin(Config::default(), Origin::of_machine().on(Arc::new(gate.clone())));
+        engine.load().expect("there is nothing");
+        gate.set(Gate::Closed);
+        engine.start_snapshot(Purpose::File, Instant::now(), &mut None).expect("a snapshot");
+        gate.wait_for_sync();
+        let (ending, (told, is_told)) = (Arc::clone(&engine), mpsc::channel());
+        let teller = thread::spawn(move || {
+            ending.shut_down(Shutdown { final_snapshot: FinalSnapshot::Save, force: false, now: true }, None);
+            told.send(()).expect("the test waits");
+        });
+        let has_returned = is_told.recv_timeout(Duration::from_secs(60)).is_ok();
+        gate.set(Gate::Open);
+        teller.join().expect("it returns now at the latest");
+        assert!(has_returned, "it waited for the disk");
+        while engine.durability.snapshots.status().saves == 0 {
+            thread::yield_now();
         }
     }
 }

@@ -283,6 +283,22 @@ mod tests {
         engine.load().expect("there is nothing");
         engine.config.assign(Opt::Appendonly, &[b"yes"]).expect("an option of the table");
         refusal::after(0, || engine.switch_log(true)).expect("the folder is there");
+        assert_begins(&engine);
+    }
+
+    #[test]
+    fn a_log_that_could_not_be_begun_behind_the_loading_is_begun_when_it_can_be() {
+        let engine = Engine::begin(Config::default(), Origin::of_machine().on(Arc::new(MemoryDisk::new())));
+        engine.load().expect("there is nothing");
+        let other = engine.open_log_folder().expect("nobody has it");
+        engine.config.assign(Opt::Appendonly, &[b"yes"]).expect("an option of the table");
+        engine.end_loading();
+        drop(other);
+        assert_begins(&engine);
+    }
+
+    /// The log is not open, and is begun as time passes.
+    fn assert_begins(engine: &Arc<Engine>) {
         assert!(!engine.durability.log.is_open());
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while !engine.durability.log.is_open() {

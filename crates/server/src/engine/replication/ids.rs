@@ -8,6 +8,9 @@ use std::fmt;
 
 use parking_lot::Mutex;
 
+/// No stream is taken up at an offset beyond this, which none reaches: there is to be as much room behind it.
+pub const OFFSET_MAX: u64 = i64::MAX as u64 / 2;
+
 /// The name of a stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Id([u8; Id::LEN]);

@@ -19,7 +19,7 @@ use sleeve_disk::format::crc32c;
 use sleeve_store::rdb::file::Writer;
 use sleeve_wire::number;
 
-use super::ids::{Id, Place};
+use super::ids::{Id, OFFSET_MAX, Place};
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
@@ -45,7 +45,7 @@ impl PlaceRead {
         match name {
             b"repl-stream-db" => self.database = number().and_then(|database| u32::try_from(database).ok()),
             b"repl-id" => self.id = Id::parse(value),
-            b"repl-offset" => self.offset = number(),
+            b"repl-offset" => self.offset = number().filter(|&offset| offset <= OFFSET_MAX),
             _ => return false,
         }
         true
@@ -76,7 +76,11 @@ impl Place {
         let mut words = line.strip_suffix(b"\n")?.split(|&byte| byte == b' ');
         let id = Id::parse(words.next()?)?;
         let mut number = || words.next().and_then(number::parse_i64).and_then(|number| u64::try_from(number).ok());
-        let place = Self { id, offset: number()?, database: u32::try_from(number()?).ok()? };
+        let place = Self {
+            id,
+            offset: number().filter(|&offset| offset <= OFFSET_MAX)?,
+            database: u32::try_from(number()?).ok()?,
+        };
         (place.to_line().as_bytes() == line).then_some(place)
     }
 }

@@ -17,7 +17,7 @@ use sleeve_wire::number;
 use sleeve_wire::number::Digits;
 use sleeve_wire::reply::{Protocol, Writer};
 
-use super::ids::Id;
+use super::ids::{Id, OFFSET_MAX};
 pub use broken::Broken;
 use dump::Dump;
 pub use dump::Size;
@@ -215,6 +215,7 @@ impl Link {
             [b"+FULLRESYNC", id, offset] => {
                 let id = Id::parse(id).ok_or_else(|| unexpected(line))?;
                 let offset = number::parse_i64(offset).and_then(|offset| u64::try_from(offset).ok());
+                let offset = offset.filter(|&offset| offset <= OFFSET_MAX);
                 self.phase = Phase::BeforeDump;
                 Ok(Event::Anew { id, offset: offset.ok_or_else(|| unexpected(line))? })
             }
