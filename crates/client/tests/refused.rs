@@ -124,6 +124,64 @@ fn what_is_sent_meanwhile_waits_behind_it() {
     assert_eq!(*executed.lock().unwrap(), wanted);
 }
 
+/// Others had left with it when the pause was over, and were executed before it.
+#[test]
+fn what_is_sent_meanwhile_overtakes_nothing_whenever_the_server_gets_well() {
+    let server = Refusing::start(LOADING, 10);
+    let client = Client::connect_with(config(server.port)).unwrap();
+    let first = client.append("k", 1);
+    until("it was turned away often", || server.left.load(Ordering::SeqCst) <= 7);
+    let others: Vec<_> = (2..100).map(|number| client.append("k", number)).collect();
+    assert_eq!(first.wait(), Ok(1));
+    others.into_iter().zip(2..).for_each(|(reply, number)| assert_eq!(reply.wait(), Ok(number)));
+    let wanted: Vec<String> = (1..100).map(|number| format!("APPEND k {number}")).collect();
+    assert_eq!(server.executed(), wanted);
+}
+
+/// Each attempt broke the connection anew.
+#[test]
+fn a_select_that_is_turned_away_is_sent_again_on_the_same_connection() {
+    let (is_busy, connections) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+    let (asked, databases) = (Arc::new(AtomicU32::new(0)), Arc::<Mutex<Vec<String>>>::default());
+    let (busy, greeted, count, log) = (is_busy.clone(), connections.clone(), asked.clone(), databases.clone());
+    let port = serve_all(move |words| match words[0].as_str() {
+        "SCRIPT" => {
+            busy.store(false, Ordering::SeqCst);
+            Some(b"+OK\r\n".to_vec())
+        }
+        "SELECT" | "INCR" if busy.load(Ordering::SeqCst) => {
+            count.fetch_add(1, Ordering::SeqCst);
+            Some(BUSY.into())
+        }
+        "SELECT" | "INCR" => {
+            log.lock().unwrap().push(words[1].clone());
+            Some(if words[0] == "INCR" { b":1\r\n".to_vec() } else { b"+OK\r\n".to_vec() })
+        }
+        name => {
+            greeted.fetch_add(u32::from(name == "HELLO"), Ordering::SeqCst);
+            greet(words)
+        }
+    });
+    let client = Client::connect_with(config(port)).unwrap();
+    is_busy.store(true, Ordering::SeqCst);
+    let (first, second) = (client.db(3).incr("n"), client.db(5).incr("m"));
+    until("it was turned away often", || asked.load(Ordering::SeqCst) > 6);
+    client.script_kill().wait().unwrap();
+    assert_eq!((first.wait(), second.wait()), (Ok(1), Ok(1)));
+    assert_eq!(connections.load(Ordering::SeqCst), 1);
+    assert_eq!(*databases.lock().unwrap(), ["0", "3", "n", "5", "m"]);
+    // Where nothing is sent again the error is the caller's, and the connection stays.
+    let nothing = Client::connect_with(config(port).resend(Resend::Nothing)).unwrap();
+    is_busy.store(true, Ordering::SeqCst);
+    for _ in 0..2 {
+        assert_eq!(nothing.db(3).incr("n").wait().unwrap_err().effect(), Effect::Refused);
+    }
+    is_busy.store(false, Ordering::SeqCst);
+    assert_eq!(nothing.db(3).incr("n").wait(), Ok(1));
+    assert_eq!(connections.load(Ordering::SeqCst), 2);
+    assert!(databases.lock().unwrap().ends_with(&["3".to_owned(), "n".to_owned()]));
+}
+
 #[test]
 fn a_script_that_holds_the_server_can_be_ended_on_the_same_connection() {
     let is_busy = Arc::new(AtomicBool::new(true));

@@ -104,11 +104,11 @@ pub enum QueueFull {
 /// What had not left whole was not executed, and always goes out on the next connection. Nor is a command executed that the
 /// server turns away because it loads its data (`LOADING`), runs a script for long (`BUSY`), has lost its primary
 /// (`MASTERDOWN`), or takes no writes any more where Sentinels know who does (`READONLY`): whatever it is, it goes again after
-/// a pause, 10 ms at first and never more than 500 ms, until its time is up. Meanwhile nothing else leaves on the connection,
-/// and then it goes first. What was on its way with it may overtake it all the same, where the server gets well between the
-/// two: whose writes must not overtake each other waits for each, or uses [`Resend::Nothing`]. Not in a
-/// [`Transaction`](crate::Transaction) or a [`Lease`](crate::Lease), and not for scripts, which may say of themselves what they
-/// like: there the error comes at once, with [`Effect::Refused`](crate::Effect::Refused).
+/// a pause, 10 ms at first and never more than 500 ms, until its time is up. It goes alone, and nothing that is sent after it
+/// leaves on the connection before it is executed, but for `SCRIPT KILL`, `FUNCTION KILL` and `SHUTDOWN NOSAVE`, which leave at
+/// once. Only what was on its way already when it was turned away may overtake it, where the server gets well between the two.
+/// Not in a [`Transaction`](crate::Transaction) or a [`Lease`](crate::Lease), not for scripts, which may say of themselves what
+/// they like, and not for what ends one: there the error comes at once, with [`Effect::Refused`](crate::Effect::Refused).
 ///
 /// ```
 /// use sleeve::{Config, Resend};

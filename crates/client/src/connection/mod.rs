@@ -36,8 +36,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::config::Config;
 use crate::config::event;
-use crate::config::{Config, Resend};
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::Pipe;
 use crate::pipe::in_flight::{Time, limit_ms};
@@ -110,7 +110,7 @@ impl Link {
             lasting: AtomicBool::new(lasting),
             is_common: AtomicBool::new(false),
             process: Process::this(),
-            reply_reader: Mutex::new(ReplyReader::new(health.error_observer(link), config.resend != Resend::Nothing)),
+            reply_reader: Mutex::new(ReplyReader::new(health.error_observer(link))),
             health,
             pings: AtomicBool::new(false),
             is_blocking: AtomicBool::new(false),

@@ -104,17 +104,20 @@ fn take(link: &Link, reply_reader: &mut ReplyReader, bytes: usize, replies: usiz
     let now_us = clock_us();
     let mut shared = link.shared.lock();
     shared.in_company = replies > 1;
-    if !reply_reader.refusals.is_empty() {
+    if reply_reader.has_refusals() {
         link.await_writer(&mut shared, replies);
     }
-    let waiting = shared.pipe.in_flight();
+    let (waiting, was_probing) = (shared.pipe.in_flight(), shared.pipe.is_probing());
     let enough = shared.pipe.take(replies, &mut reply_reader.pending);
     let answered = (&reply_reader.pending, waiting - shared.pipe.in_flight());
     if let Some(slow) = shared.ledger.arrived(bytes, answered, now_us, link.slow_us) {
         link.tell(|endpoint| slow.told(endpoint));
     }
-    if !reply_reader.refusals.is_empty() {
+    if reply_reader.has_refusals() {
         link.put_off(&mut shared, reply_reader);
+    }
+    if was_probing && !shared.pipe.is_probing() {
+        link.end_probe(&mut shared);
     }
     link.made_room(&shared);
     if let Some(habit) = habit.filter(|_| replies > 0) {

@@ -8,13 +8,14 @@
 //! else's; where Sentinels say where the primary is, the connection is at an end, and they are asked again. Commands that wait
 //! for their answers on it are lost with it, but for those that were turned away, which go to the new primary.
 
+use std::thread;
 use std::time::Duration;
-use std::{mem, thread};
 
 use parking_lot::MutexGuard;
 
 use super::reader::Cause;
 use super::{Link, Shared};
+use crate::config::Resend;
 use crate::pipe::reply_reader::{ErrorObserver, ReplyReader};
 use crate::sys::exact_clock_ms;
 
@@ -40,17 +41,28 @@ impl Link {
     /// Some of the replies that were just taken in turn their commands away.
     #[cold]
     pub(super) fn put_off(&self, shared: &mut Shared, reply_reader: &mut ReplyReader) {
-        let refusals = mem::take(&mut reply_reader.refusals);
-        let refusal = reply_reader.refusal.take();
-        if !self.is_lasting() {
+        let refusals = reply_reader.take_refusals();
+        if refusals.is_empty() {
             return;
         }
-        if shared.pipe.put_off(&mut reply_reader.pending, &refusals, exact_clock_ms(), self.limit_ms()) {
-            shared.refusal = refusal.map(|error| error.message().to_owned());
+        let retries = self.is_lasting() && self.config.resend != Resend::Nothing;
+        if shared.pipe.put_off(&mut reply_reader.pending, refusals, exact_clock_ms(), self.limit_ms(), retries) {
+            shared.refusal = reply_reader.refusal.take().map(|error| error.message().to_owned());
             self.end_lone(shared);
             shared.wake_up();
             self.task_waker.wake();
         }
+    }
+
+    /// What had left alone was answered: whoever has read that may be a caller, so the task writes what was held back.
+    #[cold]
+    pub(super) fn end_probe(&self, shared: &mut Shared) {
+        if !shared.pipe.is_refused() {
+            shared.refusal = None;
+        }
+        self.end_lone(shared);
+        shared.wake_up();
+        self.task_waker.wake();
     }
 
     /// Lets what was turned away go again when it is time; says for how long it is not.
@@ -60,7 +72,6 @@ impl Link {
             return Some(Duration::from_millis(left_ms.into()));
         }
         shared.pipe.end_pause();
-        shared.refusal = None;
         None
     }
 }

@@ -34,7 +34,9 @@ enum Life {
     /// As `Wanted`, while a cache is told of what is sent.
     Observed,
     /// No handle is left, or the client was closed: what is in the queue is finished, and then all ends.
-    Closing,
+    Closing {
+        since_us: u64,
+    },
     /// The task has ended: nothing can be sent any more.
     Ended,
 }
@@ -314,12 +316,15 @@ impl Shared {
 
     /// Why there is no connection, as far as an attempt has told; or why nothing leaves on it.
     pub(crate) fn trouble(&self) -> Option<&str> {
-        self.wire.trouble().or(self.refusal.as_deref())
+        let refusal = self.refusal.as_deref().filter(|_| self.pipe.is_refused());
+        self.wire.trouble().or(refusal)
     }
 
     /// What is to be written and answered, what `trouble` says, and what has gone over it.
     pub(crate) fn parts(&mut self) -> (&mut Pipe, Option<&str>, &Ledger) {
-        (&mut self.pipe, self.wire.trouble().or(self.refusal.as_deref()), &self.ledger)
+        let refusal = self.refusal.as_deref().filter(|_| self.pipe.is_refused());
+        let trouble = self.wire.trouble().or(refusal);
+        (&mut self.pipe, trouble, &self.ledger)
     }
 }
 

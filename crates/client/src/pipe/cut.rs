@@ -2,8 +2,8 @@
 //!
 //! What had left whole is lost, and nobody knows whether it was executed; what had not is kept, and goes out first on the next
 //! connection, which is in another database by then and watches nothing. Ahead of it go the reads among what is lost, and
-//! what else is to be sent again (`resend`). Not so where whoever asked has been told meanwhile that time was up: nobody waits
-//! for that any more.
+//! what else is to be sent again (`resend`); and ahead of those what the server had turned away before they left (`refused`).
+//! Not so where whoever asked has been told meanwhile that time was up: nobody waits for that any more.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -11,8 +11,9 @@ use std::mem;
 use sleeve_wire::commands::{Flags, OwnConnection};
 
 use super::in_flight::{Asker, Entry};
-use super::resend::Left;
-use super::segment::{SELECT_LENGTH_MAX, Segment, select_length, write_select};
+use super::refused::hold::Hold;
+use super::resend::{LastWritten, ReplayBuffer};
+use super::segment::{Precedence, SELECT_LENGTH_MAX, Segment, select_length, write_select};
 use super::slot::FIRST_CONNECTION;
 use super::{Pipe, WriteState};
 use crate::config::Resend;
@@ -25,9 +26,9 @@ const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT\r\n";
 impl Pipe {
     /// The connection broke. Returns the entries whose requests had left whole and are not sent again, which none is unless
     /// `resend` says so; `taken` are those whose replies the reader was handing out. The others stay, to go out first on the next
-    /// connection.
+    /// connection, in the order in which they were gathered: so those that were turned away are ahead of what left after them,
+    /// which is all but a probe.
     pub(crate) fn cut(&mut self, taken: VecDeque<Entry>, resend: Resend) -> Vec<Entry> {
-        self.end_pause();
         let mut lost: Vec<Entry> = taken.into_iter().collect();
         let (answered, mut again) = (self.answered, Segment::default());
         let mut position = answered;
@@ -41,30 +42,53 @@ impl Pipe {
             lost.extend(self.send_again(entry, position, resend, &mut again));
             position += length;
         }
-        (self.wire_database, self.unwatches) = (self.home, false);
-        self.keep_unsent(position);
-        // A transaction whose looks were out has executed nothing: it begins again, ahead of what it held back.
-        if let Some(Entry { asker: Asker::Transaction(transaction), .. }) = lost.last()
-            && transaction.holds()
-            && !transaction.is_over()
-            && let Some(entry) = lost.pop()
-        {
-            self.queued += entry.length;
-            self.backlog.push_front(Segment { holds: true, ..Segment::of_one(entry, Vec::new()) });
+        if let Hold::Probing { .. } = self.hold {
+            again.precedence = Precedence::Retry;
         }
-        (self.write_state, self.held) = (WriteState::Closed, false);
+        let kept = [self.take_unsent(position), self.take_transaction(&mut lost)];
+        let has_told = kept.iter().flatten().flat_map(|segment| &segment.entries).any(|entry| entry.asker.is_over());
+        let (urgent, retries) = self.ahead();
+        let (count, is_alone) = (again.entries.len(), urgent + retries == 0);
+        let is_first = is_alone || (again.precedence == Precedence::Retry && urgent == 0);
+        self.queued += again.length();
+        for segment in kept.into_iter().flatten().chain((count > 0).then_some(again)) {
+            let place = match segment.precedence {
+                Precedence::Urgent => 0,
+                Precedence::Retry => urgent,
+                Precedence::Normal => urgent + retries,
+            };
+            self.backlog.insert(place, segment);
+        }
+        self.start_anew(answered);
+        let has_login = self.backlog.iter().chain([&self.out]).any(|segment| segment.entries.iter().any(logs_in));
+        if count > 0 || has_told || has_login || !is_alone {
+            // Each is in its database on a connection that begins in another, and that has logged in for itself.
+            self.gather_again(|entry, _| !entry.asker.is_over() && !logs_in(entry));
+        } else {
+            self.reselect();
+        }
+        if is_first {
+            let entries = self.backlog.iter().flat_map(|segment| &segment.entries);
+            self.retried_until = entries.take(count).map(|entry| entry.length as u64).sum();
+        }
+        self.hold = Hold::Nothing;
+        if self.ahead().1 > 0 {
+            self.probe_next();
+        }
+        lost
+    }
+
+    /// Nothing is on its way any more, and the next connection begins. So much was answered on the last.
+    fn start_anew(&mut self, answered: u64) {
+        self.write_state = WriteState::Closed;
+        (self.wire_database, self.unwatches, self.is_elsewhere) = (self.home, false, false);
         (self.sent, self.answered, self.expired) = (0, 0, 0);
+        (self.pause.until_ms, self.probe_end, self.retried_until) = (None, 0, 0);
+        (self.last_written, self.replay_buffer) = (Vec::new(), ReplayBuffer::default());
+        self.retry_budget.refill(answered);
         // A number is used again after four thousand million connections.
         self.connection = self.connection.wrapping_add(1).max(FIRST_CONNECTION);
         self.source.renew_for(self.connection);
-        self.restart_transaction();
-        // A fresh connection has logged in for itself, with what holds by then.
-        if self.backlog.iter().chain([&self.out]).any(|segment| segment.entries.iter().any(logs_in)) {
-            self.gather_again(|entry| !logs_in(entry));
-        }
-        self.reselect();
-        self.queue_again(again, answered);
-        lost
     }
 
     /// Empties the queue for good: returns everything that was never written. Cut the connection first.
@@ -76,32 +100,51 @@ impl Pipe {
         entries
     }
 
-    /// What was on its way and did not leave whole becomes the first segment again.
-    fn keep_unsent(&mut self, position: u64) {
+    /// What was on its way and did not leave whole. So much had left whole.
+    fn take_unsent(&mut self, position: u64) -> Option<Segment> {
         let bytes = mem::take(&mut self.writing);
         let written = mem::take(&mut self.written) as u64;
         let entries = mem::take(&mut self.in_flight);
         if entries.is_empty() {
-            return;
+            return None;
         }
-        let has_told = entries.iter().any(|entry| entry.asker.is_over());
         // The bytes before `written` are those that `sent` ends with.
         let start = usize::try_from(position + written - self.sent).unwrap_or(usize::MAX);
-        self.backlog.push_front(Segment { bytes, start, entries, holds: self.held, again: false });
-        if has_told {
-            self.gather_again(|entry| !entry.asker.is_over());
-        }
+        let (holds, precedence) = (self.hold == Hold::Transaction, self.writing_precedence);
+        let mut segment = Segment { bytes, start, entries, holds, precedence };
+        self.restart_transaction(&mut segment);
+        Some(segment)
     }
 
-    /// A transaction with conditions that is first in line watches again: the old connection's WATCH is gone.
-    fn restart_transaction(&mut self) {
-        let Some(segment) = self.backlog.front_mut() else { return };
+    /// A transaction with conditions that has begun, and has not been executed because no part of that had left: it begins again,
+    /// ahead of what it held back.
+    fn take_transaction(&mut self, lost: &mut Vec<Entry>) -> Option<Segment> {
+        let is_transaction = |entry: &Entry| matches!(entry.asker, Asker::Transaction(_));
+        let mut segment = if let Some(Entry { asker: Asker::Transaction(transaction), .. }) = lost.last()
+            && transaction.holds()
+            && !transaction.is_over()
+        {
+            let entry = lost.pop()?;
+            self.queued += entry.length;
+            Segment::of_one(entry, Vec::new())
+        } else {
+            let first = self.backlog.front().filter(|first| first.precedence == Precedence::Urgent)?;
+            first.entries.front().filter(|entry| is_transaction(entry))?;
+            self.backlog.pop_front()?
+        };
+        self.restart_transaction(&mut segment);
+        Some(segment)
+    }
+
+    /// A transaction with conditions watches again: the old connection's WATCH is gone.
+    fn restart_transaction(&mut self, segment: &mut Segment) {
         let Some(entry) = segment.entries.front_mut() else { return };
         let Asker::Transaction(transaction) = &mut entry.asker else { return };
         if let Some(request) = transaction.restart() {
             self.queued = self.queued + request.len() - entry.length;
             (entry.replies, entry.length, entry.selects) = (transaction.frames(), request.len(), false);
             (segment.bytes, segment.start, segment.holds) = (request, 0, true);
+            segment.precedence = Precedence::Normal;
         }
     }
 
@@ -118,6 +161,7 @@ impl Pipe {
         }
         // It gets a segment of its own, so that only its bytes are moved.
         let Some(mut alone) = segment.detach_first() else { return };
+        self.first_segment();
         let mut bytes = Vec::with_capacity(alone.bytes.len() + SELECT_LENGTH_MAX);
         if let Some(entry) = alone.entries.front_mut() {
             write_select(&mut bytes, entry.database);
@@ -137,9 +181,9 @@ impl Pipe {
     /// Puts a request that had left, and stands here in what has, among those that are to be sent again; or gives it back.
     fn send_again(&mut self, mut entry: Entry, position: u64, resend: Resend, again: &mut Segment) -> Option<Entry> {
         // Where nothing at all was answered the oldest may be the one that breaks connections.
-        let is_suspect = position == 0 && self.kept.again_until > 0;
+        let is_suspect = position == 0 && self.retried_until > 0;
         let length = entry.length as u64;
-        if is_suspect || length > self.kept.bank || entry.was_told() || resend == Resend::Nothing {
+        if is_suspect || !self.retry_budget.allows(length) || entry.was_told() || resend == Resend::Nothing {
             return Some(entry);
         }
         match self.request_at(&entry, position) {
@@ -151,7 +195,7 @@ impl Pipe {
         }
         entry.replies -= u32::from(mem::take(&mut entry.selects));
         again.entries.push_back(entry);
-        self.kept.bank -= length;
+        self.retry_budget.spend(length);
         None
     }
 
@@ -161,29 +205,13 @@ impl Pipe {
         let bytes = match self.writing.is_empty() {
             // Whoever writes has them; what was written before is kept by now, or answered.
             _ if self.is_lent() => &[],
-            true => self.last.as_slice(),
+            true => self.last_written.as_slice(),
             false => self.writing.get(..self.written).unwrap_or_default(),
         };
-        let newest = Left { bytes, sent: self.sent };
-        let bytes = self.kept.get(position, position + entry.length as u64, newest)?;
+        let newest = LastWritten { bytes, sent: self.sent };
+        let bytes = self.replay_buffer.get(position, position + entry.length as u64, newest)?;
         // Its SELECT may be answered, and have an entry of its own by now.
         bytes.get(if bytes.starts_with(SELECT) { select_length(entry.database) } else { 0 }..)
-    }
-
-    /// Puts what is to be sent again first in line, on the next connection. So much was answered on the last.
-    fn queue_again(&mut self, again: Segment, answered: u64) {
-        let count = again.entries.len();
-        self.last = Vec::new();
-        self.kept.start_anew(answered);
-        if count == 0 {
-            return;
-        }
-        self.queued += again.length();
-        self.backlog.push_front(again);
-        // Each is in its database on a connection that begins in another.
-        self.gather_again(|_| true);
-        let entries = self.backlog.iter().flat_map(|segment| &segment.entries);
-        self.kept.again_until = entries.take(count).map(|entry| entry.length as u64).sum();
     }
 }
 

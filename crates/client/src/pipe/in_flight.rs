@@ -156,6 +156,20 @@ pub(crate) fn limit_ms(limit: Option<Duration>) -> u32 {
 }
 
 impl Entry {
+    #[inline]
+    pub(super) fn new(asker: Asker, replies: u32, selects: bool, database: u32, length: usize, time: Time) -> Self {
+        let (at_ms, has_deadline) = match time {
+            Time::Issued(at_ms) => (at_ms, false),
+            Time::Due(at_ms) => (at_ms, true),
+        };
+        Self { asker, replies, selects, database, at_ms, has_deadline, length }
+    }
+
+    /// Replies that come for it, without its SELECT's.
+    pub(super) fn frames(&self) -> u32 {
+        self.replies - u32::from(self.selects)
+    }
+
     /// When its time is up.
     pub(crate) fn time(&self) -> Time {
         if self.has_deadline { Time::Due(self.at_ms) } else { Time::Issued(self.at_ms) }

@@ -41,9 +41,10 @@ use crate::error::Error;
 use crate::request::EncodedRequest;
 use crate::request::name::Name;
 use in_flight::{Asker, Entry, Time, Unit, call_task, is_before};
-use resend::{Kept, Left, Pause};
+use refused::hold::{Hold, Pause, ends_script};
+use resend::{ReplayBuffer, RetryBudget};
 use routed::Routed;
-use segment::{Segment, select_length, write_select};
+use segment::{Precedence, Segment};
 use slot::{FIRST_CONNECTION, Handle, Source, Target};
 use transaction_state::TransactionState;
 
@@ -79,8 +80,13 @@ pub(crate) struct Pipe {
     writing: Vec<u8>,
     written: usize,
     /// What was written last, whole, until something else is to be; and what of all before that is not answered.
-    last: Vec<u8>,
-    kept: Kept,
+    last_written: Vec<u8>,
+    replay_buffer: ReplayBuffer,
+    retry_budget: RetryBudget,
+    /// The reads that were sent again on this connection, because another broke, stand before this place of it.
+    retried_until: u64,
+    /// Of the requests in `writing`.
+    writing_precedence: Precedence,
     write_state: WriteState,
     in_flight: VecDeque<Entry>,
     /// How many entries at the front of `in_flight` have already been told that time is up.
@@ -96,9 +102,13 @@ pub(crate) struct Pipe {
     queued: usize,
     /// Bytes that are gathered for callers who were told that time is up: they are taken out before they may leave.
     dead: usize,
-    /// Whether nothing may be written after what is on its way: until that is answered, or a pause is over.
-    held: bool,
+    /// Why nothing may be written after what is on its way, if that is so.
+    hold: Hold,
     pause: Pause,
+    /// Where the bytes end on this connection that left alone last.
+    probe_end: u64,
+    /// Whether the connection is not in the database that it should be in, because a SELECT was turned away.
+    is_elsewhere: bool,
     /// The database that the last gathered request leaves the connection in.
     database: u32,
     /// The database that the connection is in when all that has begun to leave is executed.
@@ -119,8 +129,11 @@ impl Pipe {
             out: Segment::default(),
             writing: Vec::new(),
             written: 0,
-            last: Vec::new(),
-            kept: Kept::new(),
+            last_written: Vec::new(),
+            replay_buffer: ReplayBuffer::default(),
+            retry_budget: RetryBudget::new(),
+            retried_until: 0,
+            writing_precedence: Precedence::Normal,
             write_state: WriteState::Closed,
             in_flight: VecDeque::new(),
             expired: 0,
@@ -130,8 +143,10 @@ impl Pipe {
             answered: 0,
             queued: 0,
             dead: 0,
-            held: false,
+            hold: Hold::Nothing,
             pause: Pause::default(),
+            probe_end: 0,
+            is_elsewhere: false,
             database: home,
             wire_database: home,
             home,
@@ -238,17 +253,10 @@ impl Pipe {
     /// Gathers what takes so many replies.
     #[inline]
     pub(crate) fn gather(&mut self, asker: Asker, frames: u32, database: u32, request: &[u8], time: Time) {
-        let before = self.out.bytes.len();
-        let selects = database != self.database;
-        if selects {
-            write_select(&mut self.out.bytes, database);
-            self.database = database;
+        if self.hold.is_refusing() && ends_script(&asker, request) {
+            return self.gather_urgent(asker, request, time);
         }
-        self.out.bytes.extend_from_slice(request);
-        let length = self.out.bytes.len() - before;
-        self.queued += length;
-        let replies = frames + u32::from(selects);
-        self.out.entries.push_back(entry(asker, replies, selects, database, length, time));
+        self.queued += self.out.push(asker, frames, (database, &mut self.database), request, time);
     }
 
     fn close_segment(&mut self) {
@@ -271,7 +279,8 @@ impl Pipe {
 
     /// Whether more is gathered than one request.
     pub(crate) fn is_burst(&self) -> bool {
-        self.out.entries.len() >= 2 || !self.backlog.is_empty()
+        let mut entries = self.backlog.iter().chain([&self.out]).flat_map(|segment| &segment.entries);
+        entries.nth(1).is_some()
     }
 
     /// Requests that are on their way or written, and not answered yet.
@@ -294,74 +303,6 @@ impl Pipe {
         self.in_flight.is_empty() && self.out.entries.is_empty() && self.backlog.is_empty()
     }
 
-    /// Whether somebody has the bytes and is writing them.
-    pub(crate) fn is_lent(&self) -> bool {
-        self.write_state == WriteState::Lent
-    }
-
-    /// Whether there is something that may be written now, by somebody who is not writing yet.
-    pub(crate) fn can_write(&self) -> bool {
-        self.write_state == WriteState::Open
-            && (!self.writing.is_empty() || (!self.held && (!self.out.bytes.is_empty() || !self.backlog.is_empty())))
-    }
-
-    /// Lends the bytes to be written and how many of them have left already. Give them back with [`Pipe::wrote`].
-    pub(crate) fn lend(&mut self) -> Option<(Vec<u8>, usize)> {
-        if !self.can_write() {
-            return None;
-        }
-        if self.writing.is_empty() {
-            self.next_segment();
-        }
-        self.write_state = WriteState::Lent;
-        Some((mem::take(&mut self.writing), self.written))
-    }
-
-    /// Moves the next segment on its way.
-    fn next_segment(&mut self) {
-        if self.dead > 0 {
-            self.gather_again(|_| true);
-        }
-        if mem::take(&mut self.unwatches) {
-            let (database, length) = (self.wire_database, UNWATCH.len());
-            let time = self.first_segment().entries.front().map_or(Time::Issued(0), Entry::time);
-            let entry = entry(Asker::Nobody, 1, false, database, length, time);
-            self.queued += length;
-            self.backlog.push_front(Segment::of_one(entry, UNWATCH.to_vec()));
-        }
-        let mut segment = self.backlog.pop_front();
-        let segment = segment.as_mut().unwrap_or(&mut self.out);
-        mem::swap(&mut self.writing, &mut segment.bytes);
-        self.written = mem::take(&mut segment.start);
-        self.held = mem::take(&mut segment.holds);
-        if let Some(last) = segment.entries.back() {
-            self.wire_database = last.database;
-        }
-        if self.in_flight.is_empty() {
-            mem::swap(&mut self.in_flight, &mut segment.entries);
-        } else {
-            self.kept.keep(Left { bytes: &self.last, sent: self.sent }, self.answered);
-            self.last.clear();
-            self.in_flight.append(&mut segment.entries);
-        }
-    }
-
-    /// Takes the lent bytes back, of which `count` more have left.
-    pub(crate) fn wrote(&mut self, bytes: Vec<u8>, count: usize) {
-        self.write_state = WriteState::Open;
-        self.writing = bytes;
-        self.written += count;
-        self.sent += count as u64;
-        if self.written >= self.writing.len() {
-            self.written = 0;
-            mem::swap(&mut self.writing, &mut self.last);
-            self.writing.clear();
-            if self.last.capacity() > KEPT_CAPACITY_MAX {
-                self.last = Vec::new();
-            }
-        }
-    }
-
     /// Moves the entries whose replies are all among so many into `pending`, which is empty. Whoever waits for more stays in
     /// flight, where his time is watched over.
     ///
@@ -376,6 +317,12 @@ impl Pipe {
         }
         self.expired = self.expired.saturating_sub(count);
         self.answered += length as u64;
+        if let Hold::Probing { selects } = self.hold
+            && self.answered >= self.probe_end
+        {
+            // If it was turned away that is said next, before anything may leave.
+            self.hold = if selects { Hold::ProbeNext } else { Hold::Recovered };
+        }
         self.queued -= length;
         if count == self.in_flight.len() && self.in_flight.capacity() <= KEPT_ENTRIES_MAX {
             mem::swap(pending, &mut self.in_flight);
@@ -396,7 +343,7 @@ impl Pipe {
         // What has not left whole may be sent again, with its SELECT.
         if first.selects && self.answered + first.length as u64 <= self.sent {
             (first.selects, first.replies) = (false, first.replies - 1);
-            pending.push_back(entry(Asker::Nobody, 1, true, first.database, 0, first.time()));
+            pending.push_back(Entry::new(Asker::Nobody, 1, true, first.database, 0, first.time()));
         }
         true
     }
@@ -405,34 +352,37 @@ impl Pipe {
     pub(crate) fn resume(&mut self, asker: Asker, frames: u32, database: u32, request: Vec<u8>, time: Time) {
         let length = request.len();
         self.queued += length;
-        let entry = entry(asker, frames, false, database, length, time);
-        self.backlog.push_front(Segment::of_one(entry, request));
-        self.held = false;
+        let entry = Entry::new(asker, frames, false, database, length, time);
+        let is_refused = self.is_elsewhere || self.first_segment().precedence == Precedence::Retry;
+        self.hold = Hold::Nothing;
+        if is_refused {
+            self.probe_next();
+        }
+        self.backlog.push_front(Segment { precedence: Precedence::Urgent, ..Segment::of_one(entry, request) });
     }
 
     /// Takes those of the gathered requests out that are not kept, or whose callers were told that time is up. The others keep
     /// their order, and are each in their database.
-    fn gather_again(&mut self, mut is_kept: impl FnMut(&mut Entry) -> bool) {
+    fn gather_again(&mut self, mut is_kept: impl FnMut(&mut Entry, &[u8]) -> bool) {
         let mut segments = mem::take(&mut self.backlog);
         segments.push_back(mem::take(&mut self.out));
         self.database = self.wire_database;
         self.queued += mem::take(&mut self.dead);
         for segment in segments {
             self.queued -= segment.length();
-            let mut rest = segment.bytes.get(segment.start..).unwrap_or_default();
-            for mut entry in segment.entries {
-                let (bytes, after) = rest.split_at_checked(entry.length).unwrap_or((rest, &[]));
-                rest = after;
-                if entry.was_told() || !is_kept(&mut entry) {
-                    continue;
+            let (holds, precedence) = (segment.holds, segment.precedence);
+            segment.for_each(|mut entry, request| {
+                if entry.was_told() || !is_kept(&mut entry, request) {
+                    return;
                 }
-                let own = if entry.selects { select_length(entry.database) } else { 0 };
-                let request = bytes.get(own..).unwrap_or_default();
-                let (frames, time) = (entry.replies - u32::from(entry.selects), entry.time());
-                self.gather(entry.asker, frames, entry.database, request, time);
-            }
+                let (frames, time) = (entry.frames(), entry.time());
+                // One that ends a script needs no database, and should not wait for one.
+                let needs_none = precedence == Precedence::Urgent && matches!(entry.asker, Asker::Slot(_));
+                let database = if needs_none { self.database } else { entry.database };
+                self.queued += self.out.push(entry.asker, frames, (database, &mut self.database), request, time);
+            });
             if !self.out.entries.is_empty() {
-                (self.out.holds, self.out.again) = (segment.holds, segment.again);
+                (self.out.holds, self.out.precedence) = (holds, precedence);
             }
             self.close_segment();
         }
@@ -477,15 +427,6 @@ impl Pipe {
         }
         self.backlog.front_mut().unwrap_or(&mut self.out)
     }
-}
-
-#[inline]
-fn entry(asker: Asker, replies: u32, selects: bool, database: u32, length: usize, time: Time) -> Entry {
-    let (at_ms, has_deadline) = match time {
-        Time::Issued(at_ms) => (at_ms, false),
-        Time::Due(at_ms) => (at_ms, true),
-    };
-    Entry { asker, replies, selects, database, at_ms, has_deadline, length }
 }
 
 /// The failure of a request whose database could not be selected.

@@ -5,20 +5,30 @@
 //! or writes, after a pause that grows with every round, for as long as its caller gives it time. Its bytes are those that are
 //! kept for reads (`resend`); where they are gone, and in a transaction, the error is the caller's.
 //!
-//! Order: what was turned away goes first in line, in its old order, and nothing else leaves before the pause is over. What had
-//! left behind it is answered as it comes, so it may be executed before; so may what leaves behind it after the pause, where it
-//! is turned away once more and the server gets well right then. It takes bytes and gives bytes: no socket, no clock (times are
-//! arguments), no thread.
+//! Order: what was turned away is first in line, in its old order. When the pause is over the oldest of it leaves alone, as a
+//! probe, and nothing behind it leaves before it is answered, so nothing overtakes it. Only what had left behind it before it
+//! was turned away is answered as it comes, and may be executed before. What ends a script that holds the server leaves at once:
+//! whatever it overtakes cannot be executed before.
+//!
+//! A SELECT that the pipe has put ahead of a request may be turned away like any other. The connection is in another database
+//! then than the pipe has meant it to be, and is told again before anything else leaves; what is executed there in between ends
+//! the connection (`reply_reader`). It takes bytes and gives bytes: no socket, no clock (times are arguments), no thread.
+
+pub(crate) mod hold;
+#[cfg(test)]
+mod tests;
+mod writing;
 
 use std::collections::VecDeque;
 use std::mem;
 
 use super::Pipe;
 use super::in_flight::{Asker, Entry, Time, is_before, left_ms};
-use super::segment::Segment;
+use super::segment::{Precedence, Segment, select_length, write_select};
 use super::slot::Completions;
-use crate::error::{Effect, Error};
+use crate::error::Error;
 use crate::request::name::Name;
+use hold::{Hold, ends_script, may_end_script};
 
 /// The longest tick of the coarse clock, on which it is said when a command was issued.
 const TICK_MS: u32 = 10;
@@ -26,59 +36,96 @@ const TICK_MS: u32 = 10;
 /// Between two looks whether all is answered that had left.
 const LOOK_MS: u32 = 5;
 
-/// The errors of a server that says the same to everybody until it is well again, whatever it is asked.
-const PASSING: [&str; 3] = ["LOADING", "BUSY", "MASTERDOWN"];
-
-/// What a server says that takes no writes any more.
-const DEMOTED: &str = "READONLY";
-
-/// The error in a reply that turns a command away for the moment, if it is one. One that takes no writes any more may do so for
-/// ever, but where there is another that does, it counts too.
-pub(crate) fn passing(reply: &[u8], is_elsewhere: bool) -> Option<Error> {
-    let error = Error::server(reply.strip_prefix(b"-")?.trim_ascii_end());
-    let code = error.code()?;
-    let passes = PASSING.contains(&code) || (code == DEMOTED && is_elsewhere);
-    (passes && error.effect() == Effect::Refused).then_some(error)
-}
-
+/// What the server has turned away.
 impl Pipe {
     /// Takes those out of `taken`, whose replies are here, that the server has turned away for the moment: `refusals` are the
-    /// numbers of such replies among theirs. They go again after a pause. Where any command may take so long, they keep the
-    /// time that they have left. Whether there are any.
+    /// numbers of such replies among theirs, in order. They go again after a pause, if the connection `retries`. Where any
+    /// command may take so long, they keep the time that they have left. Whether anything is held back because of it.
     #[cold]
     pub(crate) fn put_off(
         &mut self,
         taken: &mut VecDeque<Entry>,
-        refusals: &[usize],
+        refusals: impl IntoIterator<Item = usize>,
         now_ms: u32,
         limit_ms: Option<u32>,
+        retries: bool,
     ) -> bool {
-        let mut again = Segment { again: true, ..Segment::default() };
+        let mut refusals = refusals.into_iter().peekable();
         let length: u64 = taken.iter().map(|entry| entry.length as u64).sum();
-        let (mut position, mut replies) = (self.answered - length, 0);
+        let (mut position, mut replies, mut is_probe) = (self.answered - length, 0, false);
         for entry in taken {
-            let from = position;
+            let (from, first) = (position, replies);
             position += entry.length as u64;
             replies += entry.replies as usize;
-            if refusals.contains(&(replies - 1)) && may_go_again(entry) {
-                self.put_off_one(entry, from, &mut again, limit_ms);
+            let mut is_refused = false;
+            while let Some(refusal) = refusals.next_if(|refusal| *refusal < replies) {
+                self.is_elsewhere |= entry.selects && refusal == first;
+                is_refused = refusal + 1 == replies;
+            }
+            // The reply to a SELECT alone takes no bytes of those of its request.
+            is_probe |= is_refused && from < position && position == self.probe_end;
+            if is_refused && retries && may_go_again(entry) {
+                self.put_off_one(entry, from, limit_ms);
             }
         }
-        if again.entries.is_empty() {
-            return false;
+        if retries && (self.is_elsewhere || self.backlog.iter().any(|segment| segment.precedence == Precedence::Retry))
+        {
+            self.begin_pause(now_ms, is_probe);
         }
-        self.queued += again.length();
-        // Those that were turned away before go first.
-        let before = self.backlog.iter().take_while(|segment| segment.again).count();
-        self.backlog.insert(before, again);
-        // Each is in its database, wherever the connection is by then.
-        self.gather_again(|_| true);
-        // A transaction that looks at its keys holds all back as it is, and knows when that ends.
-        if !self.held {
-            self.held = true;
-            self.pause.begin(now_ms);
+        self.hold.is_refusing()
+    }
+
+    /// Takes one out, if its bytes are still there: those that were turned away before it stay ahead of it.
+    fn put_off_one(&mut self, entry: &mut Entry, from: u64, limit_ms: Option<u32>) {
+        let Some(request) = self.request_at(entry, from).map(<[u8]>::to_vec) else { return };
+        let asker = mem::replace(&mut entry.asker, Asker::Nobody);
+        let time = match (entry.time(), limit_ms) {
+            // It is older than those that it will be among, of whom only the first are watched.
+            (Time::Issued(at_ms), Some(limit_ms)) => Time::Due(at_ms.wrapping_add(limit_ms + TICK_MS)),
+            (time, _) => time,
+        };
+        if let Time::Due(due_ms) = time {
+            self.next_due_ms = self.next_due_ms.filter(|next_ms| is_before(*next_ms, due_ms)).or(Some(due_ms));
         }
-        true
+        self.queued += request.len();
+        let again = Entry::new(asker, 1, false, entry.database, request.len(), time);
+        // The probe is the oldest of all.
+        let is_probe = from + entry.length as u64 == self.probe_end;
+        let (urgent, retries) = self.ahead();
+        match self.backlog.get_mut((urgent + retries).wrapping_sub(1)) {
+            Some(segment) if retries > 0 && !is_probe => {
+                segment.bytes.extend_from_slice(&request);
+                segment.entries.push_back(again);
+            }
+            _ => {
+                let segment = Segment { precedence: Precedence::Retry, ..Segment::of_one(again, request) };
+                self.backlog.insert(urgent, segment);
+            }
+        }
+    }
+
+    /// How many segments at the front are urgent, and how many behind them are to be tried again.
+    pub(super) fn ahead(&mut self) -> (usize, usize) {
+        self.first_segment();
+        let count = |precedence, skipped| {
+            self.backlog.iter().skip(skipped).take_while(|segment| segment.precedence == precedence).count()
+        };
+        let urgent = count(Precedence::Urgent, 0);
+        (urgent, count(Precedence::Retry, urgent))
+    }
+
+    /// The server has turned something away. A transaction that looks at its keys holds all back as it is, and knows when that
+    /// ends; and so does a probe that is out.
+    fn begin_pause(&mut self, now_ms: u32, is_probe: bool) {
+        if self.hold.is_on() {
+            return;
+        }
+        // While a probe is out whatever ends a script goes ahead when it is gathered.
+        if !is_probe {
+            self.advance_urgent();
+        }
+        self.hold = Hold::Pause;
+        self.pause.begin(now_ms);
     }
 
     /// Whether nobody has the bytes of the requests that so many replies are about.
@@ -90,23 +137,7 @@ impl Pipe {
             rest = after;
             position += entry.length as u64;
         }
-        !self.is_lent() || position <= self.kept.end()
-    }
-
-    /// Takes one out, if its bytes are still there.
-    fn put_off_one(&mut self, entry: &mut Entry, from: u64, again: &mut Segment, limit_ms: Option<u32>) {
-        let Some(request) = self.request_at(entry, from) else { return };
-        again.bytes.extend_from_slice(request);
-        let (length, asker) = (request.len(), mem::replace(&mut entry.asker, Asker::Nobody));
-        let time = match (entry.time(), limit_ms) {
-            // It is older than those that it will be among, of whom only the first are watched.
-            (Time::Issued(at_ms), Some(limit_ms)) => Time::Due(at_ms.wrapping_add(limit_ms + TICK_MS)),
-            (time, _) => time,
-        };
-        if let Time::Due(due_ms) = time {
-            self.next_due_ms = self.next_due_ms.filter(|next_ms| is_before(*next_ms, due_ms)).or(Some(due_ms));
-        }
-        again.entries.push_back(super::entry(asker, 1, false, entry.database, length, time));
+        !self.is_lent() || position <= self.replay_buffer.end()
     }
 
     /// Refuses the gathered requests for databases that the server turns out not to have. Only before they may leave.
@@ -115,7 +146,7 @@ impl Pipe {
         if segments.flat_map(|segment| &segment.entries).all(|entry| entry.database < databases) {
             return;
         }
-        self.gather_again(|entry| {
+        self.gather_again(|entry, _| {
             let is_refused = entry.database >= databases;
             if is_refused {
                 entry.asker.fail(error, done);
@@ -137,43 +168,146 @@ impl Pipe {
         self.pause.until_ms.is_some()
     }
 
+    /// Whether the server turns requests away, as far as is known, so that some are held back.
+    #[inline]
+    pub(crate) fn is_refused(&self) -> bool {
+        self.hold.is_refusing()
+    }
+
+    /// Whether a request has left alone and is not answered yet.
+    #[inline]
+    pub(crate) fn is_probing(&self) -> bool {
+        matches!(self.hold, Hold::Probing { .. })
+    }
+
     /// The pause is over.
     pub(crate) fn end_pause(&mut self) {
         if self.pause.until_ms.take().is_some() {
-            self.held = false;
+            self.hold = Hold::ProbeNext;
         }
     }
 }
 
-/// Whether one caller waits for one reply to a command that is known not to say of itself what it likes, as a script may.
+/// What leaves next.
+impl Pipe {
+    /// Gathers a request that leaves before all others, in whichever database that is.
+    #[cold]
+    pub(super) fn gather_urgent(&mut self, asker: Asker, request: &[u8], time: Time) {
+        self.queued += request.len();
+        let entry = Entry::new(asker, 1, false, self.wire_database, request.len(), time);
+        let segment = Segment { precedence: Precedence::Urgent, ..Segment::of_one(entry, request.to_vec()) };
+        let (urgent, _) = self.ahead();
+        self.backlog.insert(urgent, segment);
+    }
+
+    /// There is no pause, but the server may still turn requests away: one leaves alone.
+    pub(super) fn probe_next(&mut self) {
+        self.advance_urgent();
+        self.hold = Hold::ProbeNext;
+    }
+
+    /// What ends a script that holds the server goes ahead of what is gathered.
+    fn advance_urgent(&mut self) {
+        let segments = self.backlog.iter().chain([&self.out]);
+        if !segments.flat_map(|segment| &segment.entries).any(|entry| may_end_script(&entry.asker)) {
+            return;
+        }
+        let mut urgent = Vec::new();
+        self.gather_again(|entry, request| {
+            let is_urgent = ends_script(&entry.asker, request);
+            if is_urgent {
+                urgent.push((mem::replace(&mut entry.asker, Asker::Nobody), request.to_vec(), entry.time()));
+            }
+            !is_urgent
+        });
+        urgent.into_iter().for_each(|(asker, request, time)| self.gather_urgent(asker, &request, time));
+    }
+
+    /// Puts what leaves next first in line, where the server turns requests away or has just done so. Nothing is urgent.
+    #[cold]
+    pub(super) fn choose_next(&mut self) {
+        if self.hold == Hold::ProbeNext {
+            return self.begin_probe();
+        }
+        if self.hold == Hold::Recovered {
+            self.hold = Hold::Nothing;
+            self.release();
+        }
+        if mem::take(&mut self.is_elsewhere) {
+            self.select_first(self.wire_database);
+        }
+    }
+
+    /// The oldest request that was turned away leaves alone; before it the SELECT of its database, alone too, if it needs one.
+    fn begin_probe(&mut self) {
+        let wire_database = self.wire_database;
+        let is_elsewhere = mem::take(&mut self.is_elsewhere);
+        let first = self.first_segment();
+        let retried =
+            first.entries.front().filter(|_| first.precedence == Precedence::Retry).map(|entry| entry.database);
+        let database = retried.unwrap_or(wire_database);
+        let selects = is_elsewhere || database != wire_database;
+        if selects {
+            self.select_first(database);
+        } else if retried.is_some() {
+            self.detach_probe();
+        } else {
+            self.hold = Hold::Nothing;
+            return;
+        }
+        self.hold = Hold::Probing { selects };
+        let unanswered: usize = self.in_flight.iter().map(|entry| entry.length).sum();
+        self.probe_end = self.answered + (unanswered + self.first_segment().length()) as u64;
+    }
+
+    /// Has the connection select a database before anything else leaves.
+    fn select_first(&mut self, database: u32) {
+        let time = self.first_segment().entries.front().map_or(Time::Issued(0), Entry::time);
+        let mut bytes = Vec::new();
+        write_select(&mut bytes, database);
+        self.queued += bytes.len();
+        let entry = Entry::new(Asker::Nobody, 1, true, database, bytes.len(), time);
+        self.backlog.push_front(Segment::of_one(entry, bytes));
+    }
+
+    /// Parts the first request from those behind it. The connection is in its database.
+    fn detach_probe(&mut self) {
+        let Some(mut alone) = self.first_segment().detach_first() else { return };
+        if let Some(entry) = alone.entries.front_mut()
+            && mem::take(&mut entry.selects)
+        {
+            let length = select_length(entry.database);
+            (alone.start, entry.length, entry.replies) = (length, entry.length - length, entry.replies - 1);
+            self.queued -= length;
+        }
+        self.first_segment();
+        self.backlog.push_front(alone);
+    }
+
+    /// The server is well again: what was turned away leaves together, each in its database, and then what is behind it.
+    fn release(&mut self) {
+        let (mut released, mut selected) = (Segment::default(), self.wire_database);
+        while self.first_segment().precedence == Precedence::Retry
+            && let Some(segment) = self.backlog.pop_front()
+        {
+            self.queued -= segment.length();
+            segment.for_each(|entry, request| {
+                let (frames, time) = (entry.frames(), entry.time());
+                self.queued += released.push(entry.asker, frames, (entry.database, &mut selected), request, time);
+            });
+        }
+        let wire_database = mem::replace(&mut self.wire_database, selected);
+        self.reselect();
+        self.wire_database = wire_database;
+        if !released.entries.is_empty() {
+            self.backlog.push_front(released);
+        }
+    }
+}
+
+/// Whether one caller waits for one reply to a command that is known not to say of itself what it likes, as a script may. What
+/// ends a script is of no use later.
 fn may_go_again(entry: &Entry) -> bool {
     let is_plain = |name: Name| name.row().is_some_and(|row| !row.runs_script());
-    matches!(&entry.asker, Asker::Slot(target) if is_plain(target.name()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refusal_that_passes_is_told_from_one_that_stays() {
-        for (text, elsewhere, passes) in [
-            ("-LOADING Redis is loading the dataset in memory\r\n", false, true),
-            (
-                "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n",
-                false,
-                true,
-            ),
-            ("-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n", false, true),
-            ("-READONLY You can't write against a read only replica.\r\n", true, true),
-            ("-READONLY You can't write against a read only replica.\r\n", false, false),
-            ("-BUSYKEY Target key name already exists.\r\n", true, false),
-            ("-BUSYGROUP Consumer Group name already exists\r\n", true, false),
-            ("-OOM command not allowed when used memory > 'maxmemory'.\r\n", true, false),
-            ("-LOADING is what my script calls it\r\n", true, false),
-            ("+LOADING Redis is loading the dataset in memory\r\n", true, false),
-        ] {
-            assert_eq!(passing(text.as_bytes(), elsewhere).is_some(), passes, "{text}");
-        }
-    }
+    matches!(&entry.asker, Asker::Slot(target) if is_plain(target.name())) && !may_end_script(&entry.asker)
 }

@@ -16,13 +16,13 @@ use sleeve_wire::frame::{Scanner, short_bulk};
 
 use super::in_flight::{Asker, Entry, Time};
 use super::near::Cache;
-use super::refused::passing;
+use super::refused::hold::{may_end_script, passing};
 use super::slot::Completions;
 use super::slot::Payload;
 use super::synced::{MESSAGE, Synced};
 use super::transaction_state::Step;
 use super::{UNWATCH, select_failed};
-use crate::error::Error;
+use crate::error::{Effect, Error};
 
 /// What an empty buffer is given.
 const BUFFER_LENGTH: usize = 64 * 1024;
@@ -75,6 +75,30 @@ fn tell_of_error(error_observer: Option<&Weak<dyn ErrorObserver>>, reply: &[u8])
     }
 }
 
+/// Takes the reply to a SELECT that went ahead of a request: what it says, if it turns it away for the moment.
+fn accept_select(reply: &[u8]) -> Result<Option<Box<[u8]>>, Error> {
+    match reply {
+        b"+OK\r\n" => Ok(None),
+        _ if passing(reply, false).is_some() => Ok(Some(reply.into())),
+        _ => Err(select_failed(reply)),
+    }
+}
+
+/// Takes note of an answer: it is wrong if the last SELECT was turned away, and what it answers was not.
+#[inline]
+fn check_database(select_refusal: Option<&[u8]>, asker: &Asker, reply: &[u8]) -> Result<(), Error> {
+    let Some(refusal) = select_refusal.filter(|_| !runs_anywhere(asker)) else { return Ok(()) };
+    match Payload::of(reply).into_error() {
+        Some(error) if error.effect() == Effect::Refused => Ok(()),
+        _ => Err(select_failed(refusal)),
+    }
+}
+
+/// Whether an answer is right whichever database the connection is in, or nobody's.
+fn runs_anywhere(asker: &Asker) -> bool {
+    may_end_script(asker) || matches!(asker, Asker::Nobody | Asker::Follow | Asker::Tracking)
+}
+
 /// Where a whole reply stands in the buffer.
 struct Whole {
     start: usize,
@@ -112,18 +136,24 @@ pub(crate) struct ReplyReader {
     pub(crate) cache: Option<Arc<dyn Cache>>,
     /// Who is to know of errors, if anybody is.
     error_observer: Option<Weak<dyn ErrorObserver>>,
-    /// Whether what was turned away for the moment may go again.
-    notes_refusals: bool,
-    /// The numbers of those of `replies` that turn a command away for the moment, until somebody looks at them.
-    pub(crate) refusals: Vec<usize>,
+    /// The numbers of those of `replies` that turn a command away for the moment.
+    refusals: Vec<usize>,
     /// What the last of them said.
     pub(crate) refusal: Option<Error>,
+    /// What was said to the last SELECT, if it was turned away: until the next the connection is in another database.
+    select_refusal: Option<Box<[u8]>>,
 }
 
 impl ReplyReader {
-    /// One with somebody who is to know of errors, and which notes what was turned away for the moment, if it may go again.
-    pub(crate) fn new(error_observer: Option<Weak<dyn ErrorObserver>>, notes_refusals: bool) -> Self {
-        Self { error_observer, notes_refusals, ..Self::default() }
+    /// Whether a reply that is here turns a command away for the moment.
+    #[inline]
+    pub(crate) fn has_refusals(&self) -> bool {
+        !self.refusals.is_empty()
+    }
+
+    /// One with somebody who is to know of errors.
+    pub(crate) fn new(error_observer: Option<Weak<dyn ErrorObserver>>) -> Self {
+        Self { error_observer, ..Self::default() }
     }
 
     /// Room to read into: never empty, and never so much that filling it takes long.
@@ -182,17 +212,26 @@ impl ReplyReader {
         }
     }
 
-    /// An error of this length has come. If it turns a command away for the moment, that may be sent again.
+    /// An error of this length has come. If it turns a command away for the moment, that is noted.
     #[cold]
     fn suspect(&mut self, length: usize) {
         let reply = self.buffer.get(self.start..self.start + length).unwrap_or_default();
-        if self.notes_refusals
-            && let Some(error) = passing(behind_attributes(reply), self.error_observer.is_some())
-        {
+        if let Some(error) = passing(behind_attributes(reply), self.error_observer.is_some()) {
             tell_of_error(self.error_observer.as_ref(), behind_attributes(reply));
             self.refusals.push(self.replies.len());
             self.refusal = Some(error);
         }
+    }
+
+    /// The numbers of those replies to `pending` that turn a command away for the moment, in order. What others of them are about
+    /// is not known yet.
+    pub(crate) fn take_refusals(&mut self) -> Vec<usize> {
+        let count: usize = self.pending.iter().map(|entry| entry.replies as usize).sum();
+        if count == 0 {
+            return Vec::new();
+        }
+        let rest = self.refusals.split_off(self.refusals.partition_point(|refusal| *refusal < count));
+        mem::replace(&mut self.refusals, rest.into_iter().map(|refusal| refusal - count).collect())
     }
 
     /// A message of this length has come that answers no request.
@@ -221,12 +260,12 @@ impl ReplyReader {
             let reply = if head > 0 { whole } else { behind_attributes(whole) };
             received += 1;
             if entry.selects && received == 1 {
-                if reply != b"+OK\r\n" {
-                    return Err(select_failed(reply));
-                }
+                self.select_refusal = accept_select(reply)?;
                 if entry.replies > 1 {
                     continue;
                 }
+            } else if received == entry.replies {
+                check_database(self.select_refusal.as_deref(), &entry.asker, reply)?;
             }
             let step = match &mut entry.asker {
                 Asker::Transaction(transaction) => {
@@ -307,6 +346,7 @@ impl ReplyReader {
         self.scanner = Scanner::new();
         self.replies.clear();
         self.refusals.clear();
+        self.select_refusal = None;
         self.messages.clear();
         mem::take(&mut self.pending)
     }

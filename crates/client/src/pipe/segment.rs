@@ -7,13 +7,24 @@ pub(crate) mod long;
 
 use std::collections::VecDeque;
 
-use super::in_flight::Entry;
+use super::in_flight::{Asker, Entry, Time};
 
 /// Bytes of removed requests that are kept rather than move those behind them.
 const GAP_KEPT_MAX: usize = 64 * 1024;
 
 /// The longest SELECT, in bytes.
 pub(crate) const SELECT_LENGTH_MAX: usize = 40;
+
+/// Which requests leave before which, and which of them leave while others are held back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Precedence {
+    /// They leave first, and are never held back: they end what the server is busy with, or a transaction that has begun.
+    Urgent,
+    /// The server has turned them away. They leave before those that were sent after them, and may lack SELECTs.
+    Retry,
+    #[default]
+    Normal,
+}
 
 /// The bytes of requests that leave together, and who waits for their replies.
 #[derive(Default)]
@@ -24,14 +35,48 @@ pub(crate) struct Segment {
     pub(crate) entries: VecDeque<Entry>,
     /// Whether nothing may be written after it until it is answered.
     pub(crate) holds: bool,
-    /// Whether the server has turned away what is in it, and it goes again.
-    pub(crate) again: bool,
+    pub(crate) precedence: Precedence,
 }
 
 impl Segment {
     /// A segment of one request.
     pub(crate) fn of_one(entry: Entry, bytes: Vec<u8>) -> Self {
-        Self { bytes, start: 0, entries: VecDeque::from([entry]), holds: false, again: false }
+        Self { bytes, entries: VecDeque::from([entry]), ..Self::default() }
+    }
+
+    /// Appends a request, with a SELECT ahead of it where another database than its own is selected by then. Returns how many
+    /// bytes it takes.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        asker: Asker,
+        frames: u32,
+        (database, selected): (u32, &mut u32),
+        request: &[u8],
+        time: Time,
+    ) -> usize {
+        let before = self.bytes.len();
+        let selects = database != *selected;
+        if selects {
+            write_select(&mut self.bytes, database);
+            *selected = database;
+        }
+        self.bytes.extend_from_slice(request);
+        let length = self.bytes.len() - before;
+        let replies = frames + u32::from(selects);
+        self.entries.push_back(Entry::new(asker, replies, selects, database, length, time));
+        length
+    }
+
+    /// Hands out each of its requests, without its SELECT.
+    pub(crate) fn for_each(self, mut take: impl FnMut(Entry, &[u8])) {
+        let mut rest = self.bytes.get(self.start..).unwrap_or_default();
+        for entry in self.entries {
+            let (bytes, after) = rest.split_at_checked(entry.length).unwrap_or((rest, &[]));
+            rest = after;
+            let own = if entry.selects { select_length(entry.database) } else { 0 };
+            take(entry, bytes.get(own..).unwrap_or_default());
+        }
     }
 
     /// Bytes of its requests.
@@ -63,9 +108,9 @@ impl Segment {
         let length = self.entries.front()?.length;
         let bytes = self.rest().get(..length).unwrap_or_default().to_vec();
         let holds = self.holds && self.entries.len() == 1;
-        let again = self.again;
+        let precedence = self.precedence;
         let entry = self.remove_first()?;
-        Some(Self { holds, again, ..Self::of_one(entry, bytes) })
+        Some(Self { holds, precedence, ..Self::of_one(entry, bytes) })
     }
 }
 

@@ -31,11 +31,17 @@ struct Server {
     queued: Option<Vec<Vec<String>>>,
     /// Whether it loads its data, and turns away what it is asked outside of transactions.
     is_loading: bool,
+    /// Whether a script holds it until it is ended: it turns away the same, and SELECT too.
+    is_busy: bool,
+    /// Whether the last SELECT was turned away: what it executes then runs where it should not.
+    is_elsewhere: bool,
+    /// The numbers of the commands that were just executed, in that order.
+    order: Vec<usize>,
 }
 
 impl Server {
     fn connect(&mut self) {
-        (self.database, self.queued) = (0, None);
+        (self.database, self.queued, self.is_elsewhere) = (0, None, false);
     }
 
     /// Executes one request and appends its reply.
@@ -43,10 +49,10 @@ impl Server {
         match (words[0].as_str(), &mut self.queued) {
             ("EXEC", queued) => {
                 let commands = queued.take().unwrap();
-                let is_loading = std::mem::take(&mut self.is_loading);
+                let state = (std::mem::take(&mut self.is_loading), std::mem::take(&mut self.is_busy));
                 replies.extend_from_slice(format!("*{}\r\n", commands.len()).as_bytes());
                 commands.into_iter().for_each(|words| self.execute(words, replies));
-                self.is_loading = is_loading;
+                (self.is_loading, self.is_busy) = state;
             }
             (_, Some(queued)) => {
                 queued.push(words);
@@ -56,15 +62,26 @@ impl Server {
                 self.queued = Some(Vec::new());
                 replies.extend_from_slice(b"+OK\r\n");
             }
+            ("SCRIPT", _) if !self.is_loading => {
+                self.is_busy = false;
+                replies.extend_from_slice(b"+OK\r\n");
+            }
+            ("SELECT", _) if self.is_busy => {
+                self.is_elsewhere = true;
+                replies.extend_from_slice(BUSY);
+            }
             ("SELECT", _) => {
+                self.is_elsewhere = false;
                 self.database = words[1].parse().unwrap();
                 replies.extend_from_slice(b"+OK\r\n");
             }
-            ("ADD" | "GET", _) if self.is_loading => {
+            ("ADD" | "GET" | "EXISTS", _) if self.is_busy => replies.extend_from_slice(BUSY),
+            ("ADD" | "GET" | "SCRIPT", _) if self.is_loading => {
                 replies.extend_from_slice(b"-LOADING Redis is loading the dataset in memory\r\n");
             }
             ("ADD" | "GET", _) => {
-                if words[0] == "ADD" {
+                if words[0] == "ADD" && !self.is_elsewhere {
+                    self.order.push(words[1][1..].parse().unwrap());
                     *self.executed.entry((self.database, words[1].clone())).or_default() += 1;
                 }
                 let answer = format!("{}:{}", self.database, words[1]);
@@ -79,9 +96,12 @@ impl Server {
     }
 }
 
-/// What the commands are to the pipe: one writes, and one only reads.
+const BUSY: &[u8] = b"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";
+
+/// What the commands are to the pipe: one writes, one only reads, and one ends a script.
 const WRITE: Name = Name::of(&["INCR"]);
 const READ: Name = Name::of(&["GET"]);
+const KILL: Name = Name::of(&["SCRIPT", "KILL"]);
 
 /// A command whose caller waits, or has gone.
 struct Asked {
@@ -92,6 +112,8 @@ struct Asked {
     due_ms: Option<u32>,
     told: Option<Effect>,
     only_reads: bool,
+    /// Whether it was asked when the server was known to turn others away, as it does since: it overtakes none of them.
+    overtakes_none: bool,
 }
 
 struct World {
@@ -106,9 +128,13 @@ struct World {
     up: VecDeque<u8>,
     down: VecDeque<u8>,
     asked: Vec<Asked>,
-    /// Transactions, whose outcome is only waited for.
+    /// Transactions, and what ends scripts: whatever their outcome, it is waited for.
     outcomes: Vec<Handle>,
     now_ms: u32,
+    /// Bytes that somebody is writing, and how many of them have left besides.
+    lent: Option<(Vec<u8>, usize)>,
+    /// The youngest command that was executed and overtakes none.
+    youngest: Option<usize>,
 }
 
 fn bytes_of(words: &[&str]) -> Vec<u8> {
@@ -122,7 +148,7 @@ impl World {
         Self {
             dice: Dice::new(seed),
             pipe: Pipe::new(0, source()),
-            reply_reader: ReplyReader::new(None, true),
+            reply_reader: ReplyReader::new(None),
             source: source(),
             driver: driver.clone(),
             server: Server::default(),
@@ -131,6 +157,8 @@ impl World {
             asked: Vec::new(),
             outcomes: Vec::new(),
             now_ms: u32::MAX - 50,
+            lent: None,
+            youngest: None,
         }
     }
 
@@ -153,7 +181,8 @@ impl World {
     fn remember(&mut self, database: u32, key: String, handle: Handle) {
         let only_reads = handle.name() == READ;
         let handle = if self.dice.roll(10) == 0 { None } else { Some(handle) };
-        self.asked.push(Asked { database, key, handle, due_ms: None, told: None, only_reads });
+        let overtakes_none = self.pipe.is_refused();
+        self.asked.push(Asked { database, key, handle, due_ms: None, told: None, only_reads, overtakes_none });
     }
 
     fn ask(&mut self) {
@@ -177,6 +206,13 @@ impl World {
                 self.asked.iter_mut().next_back().unwrap().due_ms = due_ms;
             }
         }
+    }
+
+    /// Has a script ended that holds the server, if one does.
+    fn ask_kill(&mut self) {
+        let database = self.dice.roll(4) as u32;
+        let request = bytes_of(&["SCRIPT", "KILL"]);
+        self.outcomes.push(self.pipe.push(database, EncodedRequest { bytes: &request, name: KILL }, self.now_ms));
     }
 
     fn ask_batch(&mut self) {
@@ -222,12 +258,26 @@ impl World {
         );
     }
 
+    /// Somebody sends what may leave, and says so then or later.
     fn write(&mut self) {
+        if self.lent.is_some() {
+            return self.give_back();
+        }
         let Some((bytes, written)) = self.pipe.lend() else { return };
         let rest = &bytes[written..];
         let count = self.dice.roll(rest.len() + 1);
         self.up.extend(&rest[..count]);
-        self.pipe.wrote(bytes, count);
+        self.lent = Some((bytes, count));
+        if self.dice.roll(2) == 0 {
+            self.give_back();
+        }
+    }
+
+    /// Whoever has sent something says how much.
+    fn give_back(&mut self) {
+        if let Some((bytes, count)) = self.lent.take() {
+            self.pipe.wrote(bytes, count);
+        }
     }
 
     /// The server executes the whole requests among the next bytes.
@@ -250,6 +300,10 @@ impl World {
         }
         self.up.drain(..used);
         self.down.extend(replies);
+        for number in std::mem::take(&mut self.server.order) {
+            assert!(self.youngest.is_none_or(|other| number > other), "{number} was overtaken by {:?}", self.youngest);
+            self.youngest = self.youngest.max(Some(number).filter(|_| self.asked[number].overtakes_none));
+        }
     }
 
     fn read(&mut self) {
@@ -258,12 +312,17 @@ impl World {
             *room = byte;
         }
         let replies = self.reply_reader.filled(count).unwrap();
+        if self.reply_reader.has_refusals() && !self.pipe.has_bytes_of(replies) && self.dice.roll(8) > 0 {
+            self.give_back();
+        }
         assert!(self.pipe.take(replies, &mut self.reply_reader.pending));
-        let refusals = std::mem::take(&mut self.reply_reader.refusals);
-        self.pipe.put_off(&mut self.reply_reader.pending, &refusals, self.now_ms, Some(100));
-        let mut done = Completions::default();
-        if let Some(next) = self.reply_reader.deliver(&mut done).unwrap() {
-            self.pipe.resume(next.asker, next.frames, next.database, next.request, next.time);
+        let refusals = self.reply_reader.take_refusals();
+        self.pipe.put_off(&mut self.reply_reader.pending, refusals, self.now_ms, Some(100), true);
+        match self.reply_reader.deliver(&mut Completions::default()) {
+            Ok(Some(next)) => self.pipe.resume(next.asker, next.frames, next.database, next.request, next.time),
+            Ok(None) => {}
+            // A script has ended between a SELECT and the command behind it.
+            Err(_) => self.cut(),
         }
     }
 
@@ -274,12 +333,14 @@ impl World {
         }
         self.up.clear();
         self.down.clear();
+        self.give_back();
         let has_answered = self.pipe.answered > 0;
-        let lost = self.pipe.cut(self.reply_reader.cut(), Resend::Reads);
-        let mut done = Completions::default();
         let is_read = |entry: &&Entry| entry.asker.name() == Some(READ) && !entry.asker.is_abandoned();
+        let taken = self.reply_reader.cut();
         // Only the oldest may be what breaks connections.
-        let reads_max = usize::from(!has_answered);
+        let reads_max = usize::from(!has_answered) + taken.iter().filter(is_read).count();
+        let lost = self.pipe.cut(taken, Resend::Reads);
+        let mut done = Completions::default();
         assert!(lost.iter().filter(is_read).count() <= reads_max, "a read was not sent again");
         for mut entry in lost {
             entry.asker.fail(&Error::disconnected("it was cut"), &mut done);
@@ -295,7 +356,12 @@ impl World {
     }
 
     fn step(&mut self) {
+        if !self.pipe.is_refused() {
+            // They may leave together from now on, and be turned away anew.
+            self.asked.iter_mut().for_each(|asked| asked.overtakes_none = false);
+        }
         match self.dice.roll(40) {
+            0 if self.dice.roll(4) == 0 => self.ask_kill(),
             0..8 => self.ask(),
             8..18 => self.write(),
             18..28 => self.serve(),
@@ -315,7 +381,8 @@ impl World {
                 }
             }
             38 if self.pipe.is_connected() && self.dice.roll(2) == 0 => self.cut(),
-            38 => self.server.is_loading = self.dice.roll(4) == 0,
+            38 if self.dice.roll(2) == 0 => self.server.is_loading = self.dice.roll(3) == 0,
+            38 => self.server.is_busy = self.dice.roll(3) == 0,
             39 if !self.pipe.is_connected() => self.reconnect(),
             _ => {}
         }
@@ -345,7 +412,14 @@ impl World {
     /// Lets everything come to its end, and compares.
     fn finish(mut self) {
         self.server.is_loading = false;
+        let (mut rounds, mut kill) = (0..20_000, None);
         while !self.pipe.is_idle() || !self.pipe.is_connected() {
+            rounds.next().expect("it comes to its end");
+            // One may be lost with its connection.
+            if self.server.is_busy && kill.is_none_or(|kill: usize| self.outcomes[kill].is_done()) {
+                kill = Some(self.outcomes.len());
+                self.ask_kill();
+            }
             self.pipe.end_pause();
             if !self.pipe.is_connected() {
                 self.reconnect();

@@ -199,7 +199,7 @@ impl Pipe {
         self.next_due_ms = next_ms;
         self.timeouts += verdict.told;
         if self.dead > self.gathered() / 2 {
-            self.gather_again(|_| true);
+            self.gather_again(|_, _| true);
         }
         has_told
     }

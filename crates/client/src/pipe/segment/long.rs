@@ -5,7 +5,7 @@
 use std::mem;
 
 use super::super::Pipe;
-use super::super::in_flight::{Asker, Time, is_before};
+use super::super::in_flight::{Asker, Entry, Time, is_before};
 use super::super::slot::Handle;
 use super::{SELECT_LENGTH_MAX, Segment, write_select};
 use crate::request::name::Name;
@@ -53,7 +53,7 @@ impl Pipe {
         let (bytes, start) = long.behind(selects.then_some(database));
         let length = bytes.len() - start;
         self.queued += length;
-        let entry = super::super::entry(Asker::Slot(target), 1 + u32::from(selects), selects, database, length, time);
+        let entry = Entry::new(Asker::Slot(target), 1 + u32::from(selects), selects, database, length, time);
         self.backlog.push_back(Segment { start, ..Segment::of_one(entry, bytes) });
         let due_ms = if let Time::Due(due_ms) = time { Some(due_ms) } else { None };
         let is_next = due_ms.is_some_and(|due_ms| self.next_due_ms.is_none_or(|next_ms| is_before(due_ms, next_ms)));
