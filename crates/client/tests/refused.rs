@@ -182,6 +182,25 @@ fn a_select_that_is_turned_away_is_sent_again_on_the_same_connection() {
     assert!(databases.lock().unwrap().ends_with(&["3".to_owned(), "n".to_owned()]));
 }
 
+/// It asked the server again for ever.
+#[test]
+fn a_client_that_is_gone_does_not_ask_for_ever_what_nobody_waits_for() {
+    let server = Refusing::start(LOADING, u32::MAX);
+    let told = Arc::new(AtomicU32::new(0));
+    let count = told.clone();
+    let endless = config(server.port).command_timeout(None).on_error(move |error| {
+        assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Disconnected), "{error}");
+        count.fetch_add(1, Ordering::SeqCst);
+    });
+    let client = Client::connect_with(endless).unwrap();
+    client.incr("n").forget();
+    until("it is turned away often", || server.left.load(Ordering::SeqCst) < u32::MAX - 2);
+    client.incr("m").forget();
+    drop(client);
+    until("whoever forgot them hears that they were given up", || told.load(Ordering::SeqCst) == 2);
+    assert!(server.executed().is_empty());
+}
+
 #[test]
 fn a_script_that_holds_the_server_can_be_ended_on_the_same_connection() {
     let is_busy = Arc::new(AtomicBool::new(true));

@@ -32,7 +32,8 @@ use crate::reactor::task_context::TaskContext;
 use crate::sys::{clock_ms, clock_us};
 use renewal::Renewal;
 
-/// How long an attempt to connect goes on when the client is gone that has left something to be sent.
+/// How long an attempt to connect goes on, or a server that turns commands away is asked again, when the client is gone that has
+/// left something to be sent.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
 /// Between two looks whether anybody still waits on a connection that is to be closed.
@@ -130,13 +131,11 @@ async fn establish(
     context: &TaskContext,
     follower: Option<&Follower>,
 ) -> Result<(Arc<Socket>, Renewal), Refusal> {
-    let mut closing_since = None;
     let mut tick = || {
         let slice = tend(link);
         let shared = link.shared.lock();
-        if shared.is_closing() {
-            let since = *closing_since.get_or_insert_with(Instant::now);
-            let left = FAREWELL_MAX.saturating_sub(since.elapsed());
+        if let Some(time) = shared.closing_for() {
+            let left = FAREWELL_MAX.saturating_sub(time);
             return (!shared.pipe.is_idle() && !left.is_zero()).then(|| slice.min(left));
         }
         Some(slice)
@@ -314,6 +313,11 @@ fn watch(link: &Link, shared: &mut Shared, silence_watch: &mut SilenceWatch) -> 
         let silence = silence_watch.silence();
         let is_abandoned = shared.is_closing() && shared.pipe.is_abandoned();
         if (is_abandoned && silence > FAREWELL_MAX) || (shared.is_closing() && shared.pipe.is_expired()) {
+            return Err(Cause::Closed);
+        }
+        // It may never take them, and nobody waits until it does.
+        let is_too_long = shared.closing_for().is_some_and(|time| time > FAREWELL_MAX);
+        if is_too_long && shared.pipe.is_refused() && shared.pipe.is_forgotten() {
             return Err(Cause::Closed);
         }
         if silence > EXPIRED_SILENCE_MAX && shared.pipe.is_expired() {

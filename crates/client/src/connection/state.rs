@@ -5,6 +5,7 @@
 //! caller's part where it says so. Pure data.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::connect::socket::Socket;
 use crate::error::Error;
@@ -166,7 +167,7 @@ impl Shared {
     /// Nobody wants the connection any more. The task is to be told.
     pub(crate) fn close(&mut self) {
         if self.is_wanted() {
-            self.life = Life::Closing;
+            self.life = Life::Closing { since_us: clock_us() };
         }
     }
 
@@ -196,7 +197,13 @@ impl Shared {
 
     /// Whether all ends when the queue is finished.
     pub(crate) fn is_closing(&self) -> bool {
-        self.life == Life::Closing
+        matches!(self.life, Life::Closing { .. })
+    }
+
+    /// For how long that has been so.
+    pub(crate) fn closing_for(&self) -> Option<Duration> {
+        let Life::Closing { since_us } = self.life else { return None };
+        Some(Duration::from_micros(clock_us().saturating_sub(since_us)))
     }
 
     pub(crate) fn has_ended(&self) -> bool {

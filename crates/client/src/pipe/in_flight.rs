@@ -44,7 +44,8 @@ impl Asker {
         match self {
             Self::Slot(target) => target.is_abandoned(),
             Self::Routed(routed) => routed.is_abandoned(),
-            Self::Transaction(_) | Self::Read(_) => false,
+            Self::Transaction(transaction) => transaction.is_abandoned(),
+            Self::Read(_) => false,
             Self::Follow | Self::Tracking | Self::Nobody => true,
         }
     }

@@ -293,6 +293,12 @@ impl Pipe {
         self.gathered() == 0 && self.writing.is_empty() && self.in_flight.iter().all(|entry| entry.asker.is_abandoned())
     }
 
+    /// Whether nobody waits for an answer any more, to what has left or to what has not.
+    pub(crate) fn is_forgotten(&self) -> bool {
+        let unsent = self.backlog.iter().chain([&self.out]).flat_map(|segment| &segment.entries);
+        self.in_flight.iter().chain(unsent).all(|entry| entry.asker.is_abandoned())
+    }
+
     /// Whether all has left, and everybody who waited was told something else.
     pub(crate) fn is_expired(&self) -> bool {
         self.gathered() == 0 && self.in_flight.iter().all(|entry| entry.asker.is_over())

@@ -111,6 +111,11 @@ impl TransactionState {
         self.outcome.is_none()
     }
 
+    /// Whether nobody waits for any of its answers any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.commands.iter().flatten().chain(&self.outcome).all(Target::is_abandoned)
+    }
+
     /// By which name the transaction goes, while somebody waits for it.
     pub(crate) fn name(&self) -> Option<Name> {
         self.outcome.as_ref().map(Target::name)
