@@ -9,7 +9,7 @@ use sleeve_disk::disk::crashing::{CrashingDisk, Fault};
 use sleeve_disk::disk::{Disk, Open, read_small};
 use sleeve_disk::format::annotation::{Salt, write_salt};
 use sleeve_disk::format::manifest::Manifest;
-use sleeve_disk::log::Folder;
+use sleeve_disk::log::{Folder, OpenError};
 
 use crate::exchange::append;
 use crate::states::{base, begin, options};
@@ -114,4 +114,16 @@ fn a_start_removes_what_was_never_finished_and_nothing_else() {
     names.sort_unstable();
     assert_eq!(names, wanted);
     assert_eq!(folder.remove_left_over().expect("nothing is left"), Vec::<String>::new());
+}
+
+#[test]
+fn nobody_else_has_the_folder_while_its_manifest_may_still_be_written() {
+    let (disk, mut log) = begin();
+    append(&mut log, &[&["SET", "k", "1"]], 0);
+    let rotation = log.rotation();
+    drop(log);
+    let open = || Folder::open(Arc::new(disk.clone()), options(), 1);
+    assert!(matches!(open(), Err(OpenError::Held(_))));
+    rotation.run().expect("an increment that no log goes into");
+    drop(open().expect("nobody has it any more"));
 }

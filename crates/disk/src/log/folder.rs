@@ -8,14 +8,14 @@ use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::{Disk, Lock, Open, read_small};
+use crate::disk::{Disk, Open, read_small};
 use crate::format::annotation::{self, Salt};
 use crate::format::manifest::{self, Entry, Manifest, ManifestError};
 use crate::replay::{self, Cut, Outcome, Replay};
 
 use super::place::{Options, manifest_path, write_manifest};
 use super::rewrite::{NewBase, make_increment};
-use super::writer::{Beginning, Increment, Log};
+use super::writer::{Beginning, FolderLock, Increment, Log};
 
 /// Why a log cannot be opened.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ pub struct Folder {
     pub(super) known_end: Option<u64>,
     told: Vec<String>,
     has_taken_over: bool,
-    lock: Box<dyn Lock>,
+    lock: FolderLock,
 }
 
 impl Folder {
@@ -362,8 +362,8 @@ fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<(), OpenError> {
     made.map_err(|error| failed("make the folder", folder, error))
 }
 
-fn take_lock(disk: &dyn Disk, options: &Options, process: u32) -> Result<Box<dyn Lock>, OpenError> {
-    disk.lock(&options.lock_file(), process).map_err(|error| match error.kind() {
+fn take_lock(disk: &dyn Disk, options: &Options, process: u32) -> Result<FolderLock, OpenError> {
+    disk.lock(&options.lock_file(), process).map(Arc::new).map_err(|error| match error.kind() {
         io::ErrorKind::ResourceBusy => OpenError::Held(error),
         _ => failed("lock the folder", &options.folder, error),
     })

@@ -17,7 +17,7 @@ use crate::replay::part::{Got, Part, Place};
 
 use super::place::{Options, write_manifest};
 use super::rewrite::make_increment;
-use super::writer::{Health, Increment, Job, LeftOver, Log, Selected};
+use super::writer::{FolderLock, Health, Increment, LeftOver, Log, Selected};
 
 /// A healing that is to be run. Nothing is appended to the log meanwhile.
 #[derive(Debug)]
@@ -45,7 +45,8 @@ pub struct Healing {
     /// That behind the last block, and that up to which it was handed over.
     blocks_end: u64,
     end: u64,
-    job: Job,
+    /// Until that has come to its end.
+    job: Option<FolderLock>,
 }
 
 /// A log that is whole again.
@@ -58,7 +59,7 @@ pub struct Healed {
     end: u64,
     bytes_before: u64,
     /// Until the log has heard of it.
-    _job: Job,
+    _job: Option<FolderLock>,
 }
 
 impl Log {
@@ -68,7 +69,7 @@ impl Log {
         if !matches!(self.health, Health::SyncFailed(_)) || self.is_waiting {
             return None;
         }
-        let job = self.take_job()?;
+        let job = Some(self.take_job()?);
         let salt = self.options.checksums.then(|| self.options.next_salt());
         let (before, mut manifest) = (self.manifest.clone(), self.manifest.clone());
         let (first, length) = self.tail.first().map_or((0, 0), |part| (part.number, part.synced_length));
@@ -239,7 +240,7 @@ impl Healing {
             unwritten.error
         })?;
         let Healing { disk, options, old, salt, next_number, end, .. } = self;
-        let (mut manifest, job) = (std::mem::take(&mut self.manifest), std::mem::take(&mut self.job));
+        let (mut manifest, job) = (std::mem::take(&mut self.manifest), self.job.take());
         // The log is healed. What cannot be cut now is at the next start: the manifest goes on saying so.
         if let Some(first) = old.first()
             && first.file.truncate(first.synced_length).and_then(|()| first.file.sync()).is_ok()

@@ -13,7 +13,7 @@ use crate::format::annotation::{self, Salt};
 use crate::format::manifest::{Entry, Format, Manifest};
 
 use super::place::{Options, Unwritten, write_manifest};
-use super::writer::{Health, Increment, Job, Log};
+use super::writer::{FolderLock, Health, Increment, Log};
 
 /// A new increment that is to be made.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct Rotation {
     salt: Option<Salt>,
     generation: u64,
     /// None where another job is out.
-    job: Option<Job>,
+    job: Option<FolderLock>,
 }
 
 /// A new increment that is there, empty and named.
@@ -213,7 +213,7 @@ pub struct Rewrite {
     /// What the increment will be called that no manifest has named yet.
     waiting: Option<PathBuf>,
     since: i64,
-    job: Job,
+    job: FolderLock,
 }
 
 /// A rewrite that has ended.
@@ -225,7 +225,7 @@ pub struct Rewritten {
     stands_for: u64,
     bytes_before: u64,
     /// Until the log has heard of it.
-    _job: Job,
+    _job: FolderLock,
 }
 
 impl Rewrite {
@@ -270,7 +270,7 @@ pub struct History {
     disk: Arc<dyn Disk>,
     options: Options,
     manifest: Manifest,
-    _job: Job,
+    _job: FolderLock,
 }
 
 impl History {

@@ -93,16 +93,15 @@ pub struct Log {
     pub(super) is_torn: bool,
     head: Vec<u8>,
     time: Vec<u8>,
-    /// Held as long as the log lives.
-    pub(super) lock: Box<dyn Lock>,
-    /// A clone is with the job that writes the manifest, if one is out: two would undo each other's work.
-    jobs: Job,
+    /// Held as long as the log lives. A clone is with the job that writes the manifest, if one is out: two would undo each
+    /// other's work, and nobody else has the folder before that is over.
+    pub(super) lock: FolderLock,
     /// How often the manifest has changed.
     pub(super) generation: u64,
 }
 
-/// What the one job that writes the manifest holds.
-pub(super) type Job = Arc<()>;
+/// The lock of a folder, and the right to write its manifest where nobody has a clone.
+pub(super) type FolderLock = Arc<Box<dyn Lock>>;
 
 /// What a log begins with.
 pub(super) struct Beginning {
@@ -110,7 +109,7 @@ pub(super) struct Beginning {
     pub(super) options: Options,
     pub(super) manifest: Manifest,
     pub(super) known_end: Option<u64>,
-    pub(super) lock: Box<dyn Lock>,
+    pub(super) lock: FolderLock,
     pub(super) increment: Increment,
     pub(super) end: u64,
     pub(super) tail: Option<(Salt, u64)>,
@@ -149,14 +148,13 @@ impl Log {
             head: Vec::new(),
             time: Vec::new(),
             lock,
-            jobs: Job::default(),
             generation: 0,
         }
     }
 
     /// The right to write the manifest; none while another has it.
-    pub(super) fn take_job(&self) -> Option<Job> {
-        (Arc::strong_count(&self.jobs) == 1).then(|| Arc::clone(&self.jobs))
+    pub(super) fn take_job(&self) -> Option<FolderLock> {
+        (Arc::strong_count(&self.lock) == 1).then(|| Arc::clone(&self.lock))
     }
 
     /// The folder of its files.
