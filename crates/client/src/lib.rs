@@ -68,6 +68,7 @@
 //!   [`Client::watch`]: read, decide and write, or begin again. [`Lease`]: a connection of one's own for a while.
 //! - [`Client::at`]: calls that are over at a deadline, wherever they are by then.
 //! - [`Client::priority`]: calls that never queue behind large ones.
+//! - [`Client::timed`]: how long a reply was queued, travelled, lay there and took to decode.
 //! - [`Coalescing`]: calls that are gathered for a moment and leave as commands for many, SETs as MSET, with the same replies.
 //! - [`Subscription`]: channels as a stream of messages that outlives its connection, and gains and loses channels meanwhile.
 //! - [`Consumer`]: the entries of a stream's group as a stream, each at least once, with acknowledgements and a graceful end.
@@ -146,6 +147,7 @@ pub use crate::api::lease::Lease;
 pub use crate::api::priority::Priority;
 pub use crate::api::scan::{Scan, ScanIter};
 pub use crate::api::script::{Runs, Script, ScriptReply};
+pub use crate::api::timed::Timed;
 pub use crate::api::transaction::{Condition, Transaction};
 pub use crate::config::credentials::Credentials;
 pub use crate::config::event::{Event, EventHook, SlowCause};
@@ -175,6 +177,7 @@ pub use crate::pubsub::subscription::{Messages, Recv, Subscription};
 pub use crate::reply::Reply;
 pub use crate::reply::mapped::Mapped;
 pub use crate::reply::synced::Synced;
+pub use crate::reply::timed::{TimedReply, Timing};
 pub use crate::request::{Request, ToArg, ToArgs};
 pub use crate::route::near::stats::CacheStats;
 pub use crate::values::argument::{Each, each};

@@ -28,6 +28,7 @@ mod silence;
 mod tasks;
 mod testing;
 mod threads;
+mod timed;
 mod timeouts;
 mod values;
 mod worst;

@@ -15,4 +15,5 @@ pub(crate) mod scan_commands;
 pub(crate) mod script;
 #[cfg(feature = "embedded")]
 pub(crate) mod testing;
+pub(crate) mod timed;
 pub(crate) mod transaction;

@@ -71,6 +71,15 @@ impl Asker {
         }
     }
 
+    /// The request left then, and its reply came then: noted where one caller wants to know.
+    pub(super) fn stamp(&self, left_us: u64, came_us: u64) {
+        match self {
+            Self::Slot(target) => target.stamp(left_us, came_us),
+            Self::Routed(routed) => routed.target().into_iter().for_each(|target| target.stamp(left_us, came_us)),
+            _ => {}
+        }
+    }
+
     /// Which command was asked for; none when nobody asked.
     pub(crate) fn name(&self) -> Option<Name> {
         match self {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use super::in_flight::Entry;
+use super::slot::stamps::are_wanted;
 use crate::config::event::{Event, SlowCause};
 use crate::request::name::Name;
 
@@ -108,6 +109,10 @@ impl Ledger {
                 self.departures.pop_front();
             }
             self.record(now_us.saturating_sub(at_us), together);
+            if are_wanted() {
+                let those = answered.iter().skip(position).take(together);
+                those.for_each(|entry| entry.asker.stamp(at_us, now_us));
+            }
             if let Some(slow_us) = slow_us.filter(|_| slow.is_none())
                 && let Some(first) = answered.get(position)
             {

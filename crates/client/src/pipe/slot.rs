@@ -20,6 +20,7 @@
 //! are kept inside the slot; longer ones are copied once into memory of their own size, which keeps a small reply from holding
 //! on to a large read buffer; a very long one is handed over in its buffer. It is decoded on the caller's thread.
 
+pub(crate) mod stamps;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +37,7 @@ use crate::config::ErrorHook;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::process::wake::{drop_all, wake_all};
 use crate::request::name::Name;
+use stamps::Stamps;
 
 /// What an asker that waits may ask of the connection that will answer.
 pub(crate) trait Driver: Send + Sync {
@@ -129,6 +131,8 @@ struct Chunk {
     sent_on: AtomicU32,
     driver: Weak<dyn Driver>,
     slots: Box<[Slot]>,
+    /// When requests left that are timed, and when their replies came.
+    stamps: Stamps,
 }
 
 /// One end's place: which slot of which chunk.
@@ -238,8 +242,8 @@ impl Source {
             })
             .collect();
         let references = AtomicUsize::new(self.length * 2);
-        let (sent_on, driver) = (AtomicU32::new(self.sent_on), self.driver.clone());
-        let chunk = NonNull::from(Box::leak(Box::new(Chunk { references, sent_on, driver, slots })));
+        let (sent_on, driver, stamps) = (AtomicU32::new(self.sent_on), self.driver.clone(), Stamps::default());
+        let chunk = NonNull::from(Box::leak(Box::new(Chunk { references, sent_on, driver, slots, stamps })));
         self.chunk = Some(chunk);
         chunk
     }
@@ -290,6 +294,12 @@ impl Handle {
     /// Which command it is for.
     pub(crate) fn name(&self) -> Name {
         self.slot_ref.name()
+    }
+
+    /// When the request left, and when its reply came, in microseconds, if it is timed and both are known.
+    pub(crate) fn times(&self) -> Option<(u64, u64)> {
+        // SAFETY: this handle's reference keeps the chunk alive.
+        unsafe { self.slot_ref.chunk.as_ref() }.stamps.get(self.slot_ref.index as usize)
     }
 
     /// Why it is of no use to wait, if it is of none: nobody has sent the request, or the answer goes to another process.
@@ -412,6 +422,15 @@ impl Target {
     /// Which command it is for.
     pub(crate) fn name(&self) -> Name {
         self.slot_ref.name()
+    }
+
+    /// The request left then, and its reply came then: noted if it is timed.
+    pub(super) fn stamp(&self, left_us: u64, came_us: u64) {
+        if self.name().is_timed() {
+            // SAFETY: this target's reference keeps the chunk alive.
+            let chunk = unsafe { self.slot_ref.chunk.as_ref() };
+            chunk.stamps.set(self.slot_ref.index as usize, chunk.slots.len(), left_us, came_us);
+        }
     }
 
     /// Whether nobody waits for the answer any more.

@@ -6,6 +6,7 @@
 
 pub(crate) mod mapped;
 pub(crate) mod synced;
+pub(crate) mod timed;
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -306,19 +307,45 @@ pub(crate) fn already_taken() -> Error {
 
 /// Blocks until the slot is done, or the time is up.
 pub(crate) fn block(mut handle: Handle, deadline: Option<Instant>) -> Result<Payload, Handle> {
+    match block_here(&mut handle, deadline) {
+        Some(error) => Ok(Payload::Failed(error)),
+        None => handle.take(),
+    }
+}
+
+/// As `block`, without taking the answer; or says why it is of no use.
+#[inline]
+fn block_here(handle: &mut Handle, deadline: Option<Instant>) -> Option<Error> {
     if !handle.is_done() {
         let driver = handle.driver();
         if let Some(error) = handle.hopeless(driver.as_deref()) {
-            return Ok(Payload::Failed(error));
+            return Some(error);
         }
         if let Some(driver) = driver {
-            driver.attend(&handle, deadline);
+            driver.attend(handle, deadline);
         }
         if !handle.is_done() {
-            park(&mut handle, deadline);
+            park(handle, deadline);
         }
     }
-    handle.take()
+    None
+}
+
+/// Asks to be woken when there is an answer; ready when there is, or none can come.
+fn poll_here(handle: &mut Handle, has_yielded: &mut bool, context: &mut Context<'_>) -> Poll<()> {
+    let is_pending = poll(handle, has_yielded, context, true).is_pending();
+    if is_pending && !handle.is_unsent() {
+        return Poll::Pending;
+    }
+    *has_yielded = false;
+    Poll::Ready(())
+}
+
+/// The answer, or why none can come.
+fn taken(handle: Handle) -> Payload {
+    handle.take().unwrap_or_else(|handle| {
+        Payload::Failed(handle.hopeless(handle.driver().as_deref()).unwrap_or_else(|| handle.given_up()))
+    })
 }
 
 thread_local! {

@@ -15,7 +15,7 @@ use sleeve_wire::frame::Frame;
 
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::slot::{Driver, Handle, Payload};
-use crate::reply::{Guard, Parts, Reply, already_taken, block, poll, read};
+use crate::reply::{Guard, Parts, Reply, already_taken, block, poll_here, read, taken};
 use crate::request::name::Name;
 use crate::values::decode::FromReply;
 
@@ -172,7 +172,7 @@ impl<T: FromReply> Future for Synced<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             self.stage = match mem::replace(&mut self.stage, Stage::Taken) {
-                Stage::Answering(mut handle, guard) => match self.poll_handle(&mut handle, context) {
+                Stage::Answering(mut handle, guard) => match poll_here(&mut handle, &mut self.has_yielded, context) {
                     Poll::Pending => {
                         self.stage = Stage::Answering(handle, guard);
                         return Poll::Pending;
@@ -182,13 +182,15 @@ impl<T: FromReply> Future for Synced<T> {
                         sent_by.ask(taken(handle), guard)
                     }
                 },
-                Stage::Syncing { answer, mut word, guard } => match self.poll_handle(&mut word, context) {
-                    Poll::Pending => {
-                        self.stage = Stage::Syncing { answer, word, guard };
-                        return Poll::Pending;
+                Stage::Syncing { answer, mut word, guard } => {
+                    match poll_here(&mut word, &mut self.has_yielded, context) {
+                        Poll::Pending => {
+                            self.stage = Stage::Syncing { answer, word, guard };
+                            return Poll::Pending;
+                        }
+                        Poll::Ready(()) => Stage::Settled(understand(&taken(word)).map(|()| answer)),
                     }
-                    Poll::Ready(()) => Stage::Settled(understand(&taken(word)).map(|()| answer)),
-                },
+                }
                 Stage::Settled(result) => return Poll::Ready(result.and_then(|answer| read(&answer))),
                 Stage::Taken => return Poll::Ready(Err(already_taken())),
             };
@@ -196,29 +198,10 @@ impl<T: FromReply> Future for Synced<T> {
     }
 }
 
-impl<T> Synced<T> {
-    /// Ready when there is an answer, or none can come.
-    fn poll_handle(&mut self, handle: &mut Handle, context: &mut Context<'_>) -> Poll<()> {
-        let is_pending = poll(handle, &mut self.has_yielded, context, true).is_pending();
-        if is_pending && !handle.is_unsent() {
-            return Poll::Pending;
-        }
-        self.has_yielded = false;
-        Poll::Ready(())
-    }
-}
-
 impl<T> std::fmt::Debug for Synced<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Synced").finish_non_exhaustive()
     }
-}
-
-/// The answer, or why none can come.
-fn taken(handle: Handle) -> Payload {
-    handle.take().unwrap_or_else(|handle| {
-        Payload::Failed(handle.hopeless(handle.driver().as_deref()).unwrap_or_else(|| handle.given_up()))
-    })
 }
 
 /// What WAITAOF has answered, or somebody else in its words.

@@ -1,6 +1,7 @@
 //! Which command a request is, in two bytes: the number of its row in the command table.
 //!
-//! A typed method's is known to the compiler; a command by name is looked up where it is begun. What an error says of a
+//! Whether its reply is timed is one bit beside it, which goes wherever the name goes and changes nothing that is known of the
+//! command. A typed method's is known to the compiler; a command by name is looked up where it is begun. What an error says of a
 //! command is its name, never an argument: that may be a secret. Pure functions; any thread.
 
 use std::fmt;
@@ -11,9 +12,12 @@ use sleeve_wire::commands::{Row, all, find, find_sub};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Name(u16);
 
+/// The bit of a command whose reply is timed.
+const TIMED: u16 = 1 << 15;
+
 impl Name {
     /// A command that is not in the table.
-    pub(crate) const UNKNOWN: Self = Self(u16::MAX);
+    pub(crate) const UNKNOWN: Self = Self(!TIMED);
 
     /// The command that begins with these words: a subcommand with its container, or a command by itself.
     pub(crate) const fn of(words: &[&str]) -> Self {
@@ -41,7 +45,7 @@ impl Name {
 
     /// Whether it is in the table.
     pub(crate) const fn is_known(self) -> bool {
-        self.0 != Self::UNKNOWN.0
+        self.row().is_some()
     }
 
     /// That of this row.
@@ -52,7 +56,19 @@ impl Name {
     /// Its row, if it is in the table.
     #[inline]
     pub(crate) const fn row(self) -> Option<&'static Row> {
-        if self.is_known() { Some(&all()[self.0 as usize]) } else { None }
+        let index = (self.0 & !TIMED) as usize;
+        if index < all().len() { Some(&all()[index]) } else { None }
+    }
+
+    /// The same command, whose reply is timed.
+    pub(crate) const fn timed(self) -> Self {
+        Self(self.0 | TIMED)
+    }
+
+    /// Whether its reply is timed.
+    #[inline]
+    pub(crate) const fn is_timed(self) -> bool {
+        self.0 & TIMED != 0
     }
 
     /// Whether it may wait on the server.
@@ -100,6 +116,9 @@ mod tests {
             assert_eq!(name.to_string(), shown, "{words:?}");
             assert_eq!(Name::find(&words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>()), name);
             assert_eq!(Name::from_number(name.number()), name);
+            let timed = name.timed();
+            assert!(timed.is_timed() && !name.is_timed());
+            assert_eq!((timed.to_string(), timed.is_known()), (name.to_string(), name.is_known()));
         }
         assert!(all().len() < usize::from(Name::UNKNOWN.number()));
     }

@@ -1,0 +1,98 @@
+//! When the request of a slot left, and when its reply came, for those few of whom somebody wants to know.
+//!
+//! Whoever hands replies out knows both for a batch at a time (`ledger`), and notes them for slots whose command is marked so
+//! (`Name::timed`), before they are answered. The notes lie beside the slots of a chunk, in memory that the first of them takes:
+//! a program that times nothing pays for one look a batch at a number. Any thread; times are arguments, in microseconds.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Calls that are timed now.
+static TIMED: AtomicUsize = AtomicUsize::new(0);
+
+/// A call that is timed. Made before its request is sent, or else nobody would look.
+pub(crate) struct TimedCall(());
+
+impl TimedCall {
+    pub(crate) fn begin() -> Self {
+        TIMED.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for TimedCall {
+    fn drop(&mut self) {
+        TIMED.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether any call is timed now.
+#[inline]
+pub(crate) fn are_wanted() -> bool {
+    // Whoever reads replies has had the lock under which a request is sent, after its call was counted.
+    TIMED.load(Ordering::Relaxed) > 0
+}
+
+/// The notes of one chunk of slots.
+#[derive(Default)]
+pub(super) struct Stamps(OnceLock<Box<[Stamp]>>);
+
+/// When a request left, and when its reply came; nothing where that is 0.
+#[derive(Default)]
+struct Stamp {
+    left_us: AtomicU64,
+    came_us: AtomicU64,
+}
+
+impl Stamps {
+    /// The request of the slot of this index left then, and its reply came then. The slot is about to be answered, which whoever
+    /// asks waits for.
+    #[cold]
+    pub(super) fn set(&self, index: usize, slots: usize, left_us: u64, came_us: u64) {
+        let stamps = self.0.get_or_init(|| (0..slots).map(|_| Stamp::default()).collect());
+        if let Some(stamp) = stamps.get(index) {
+            stamp.left_us.store(left_us, Ordering::Relaxed);
+            stamp.came_us.store(came_us, Ordering::Relaxed);
+        }
+    }
+
+    /// When the request left, and when its reply came, if both are known.
+    pub(super) fn get(&self, index: usize) -> Option<(u64, u64)> {
+        let stamp = self.0.get()?.get(index)?;
+        let times = (stamp.left_us.load(Ordering::Relaxed), stamp.came_us.load(Ordering::Relaxed));
+        (times.1 > 0).then_some(times)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Completions, Payload};
+    use super::*;
+    use crate::pipe::testing::source;
+    use crate::request::name::Name;
+
+    #[test]
+    fn only_what_is_timed_is_noted_and_it_stays_with_its_slot() {
+        let mut source = source();
+        let name = Name::of(&["GET"]);
+        let ends = [name, name.timed(), name].map(|name| source.pair(name));
+        let times = || ends.each_ref().map(|(_, handle)| handle.times());
+        assert_eq!(times(), [None; 3]);
+        ends.iter().for_each(|(target, _)| target.stamp(5, 9));
+        assert_eq!(times(), [None, Some((5, 9)), None]);
+        ends.iter().for_each(|(target, _)| target.stamp(6, 11));
+        let mut done = Completions::default();
+        let handles = ends.map(|(target, handle)| {
+            target.complete(Payload::of(b"+OK\r\n"), &mut done);
+            handle
+        });
+        assert_eq!(handles.each_ref().map(|handle| handle.times()), [None, Some((6, 11)), None]);
+    }
+
+    #[test]
+    fn a_call_is_counted_for_as_long_as_somebody_has_it() {
+        let calls = [TimedCall::begin(), TimedCall::begin()];
+        assert!(are_wanted());
+        drop(calls);
+    }
+}
