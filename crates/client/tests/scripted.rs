@@ -36,6 +36,9 @@ pub fn serve_all(script: impl Fn(&[String]) -> Option<Vec<u8>> + Send + Sync + '
 }
 
 fn converse(mut stream: TcpStream, script: &Script) {
+    // As every server does. Otherwise the second of two replies waits until the client acknowledges the first, which it does
+    // with its next request or after 40 ms; and so does the next, for as long as nobody waits for that long.
+    stream.set_nodelay(true).unwrap();
     let mut requests = Requests::default();
     while requests.receive(&mut stream) {
         while let Some(words) = requests.next() {
