@@ -80,8 +80,7 @@ impl Engine {
             return Err(gone());
         }
         let (changes, stands_for) = (begun.changes, begun.offset);
-        let is_snapshot = self.config.flag(Opt::AofUseRdbPreamble);
-        let (form, format) = match is_snapshot {
+        let (form, format) = match self.config.flag(Opt::AofUseRdbPreamble) {
             true => (SnapshotForm::Base, BaseFormat::Rdb),
             false => {
                 let options = file.with(|open| {
