@@ -64,6 +64,7 @@ fn a_server_that_ends_waits_for_replicas_and_holds_writes_meanwhile() {
             signal(&primary, "TERM");
         }
         wait_for_line(&primary, "Waiting for replicas before shutting down.");
+        assert_ne!(info(&primary, "shutdown_in_milliseconds"), "0");
         let mut held = say(&primary, "SET b 2");
         wait_until("it is held", || {
             info(&primary, "role") == "master" && ask(&mut primary.connect(), &["GET", "b"]) == "$-1\r\n"
@@ -120,6 +121,23 @@ fn an_end_that_is_taken_back_leaves_everything_as_it_was() {
     assert_same(&replica, &primary);
     let _ends = say(&primary, "SHUTDOWN");
     ends_well(&mut primary);
+}
+
+#[test]
+fn a_server_does_not_end_without_the_first_base_of_a_log_that_was_switched_on_meanwhile() {
+    let primary = primary(Kind::Sleeve, &["--shutdown-timeout", "60", "--rdb-key-save-delay", "30000000"]);
+    let replica = replica(Kind::Redis, &primary, &[]);
+    caught_up(&replica, &primary);
+    let stopped = Stopped::new(&replica);
+    let mut control = primary.connect();
+    assert_eq!(ask(&mut control, &["SET", "a", "1"]), "+OK\r\n");
+    let mut end = say(&primary, "SHUTDOWN");
+    wait_for_line(&primary, "Waiting for replicas");
+    assert_eq!(ask(&mut control, &["CONFIG", "SET", "appendonly", "yes"]), "+OK\r\n");
+    drop(stopped);
+    assert_eq!(end.reply().expect("an answer"), b"-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
+    assert!(primary.log().contains("Writing initial AOF, can't exit."), "{}", primary.log());
+    assert_eq!(ask(&mut control, &["SET", "a", "2"]), "+OK\r\n");
 }
 
 /// Adds to a list until it is told that the server does not take writes any more; how often it was told that it was added.
@@ -234,10 +252,12 @@ fn who_does_not_take_the_role_leaves_it_where_it_was() {
         let force = ["FAILOVER", "TO", "127.0.0.1", &port, "FORCE", "TIMEOUT", "1"];
         assert_eq!(ask(&mut control, &force), "+OK\r\n");
         wait_until("it asks", || info(&primary, "role") == "slave");
+        let mut held = say(&primary, "SET held 1");
         drop(stopped);
         wait_for_line(&primary, "aborted: Failover target rejected psync request");
         wait_until("it is the primary again", || info(&primary, "role") == "master");
         assert_eq!(info(&primary, "master_failover_state"), "no-failover");
+        assert_eq!(held.reply().expect("it goes on"), b"+OK\r\n", "who was held is told what comes of it");
         assert_eq!(ask(&mut primary.connect(), &["SET", "a", "1"]), "+OK\r\n");
     }
 }

@@ -10,22 +10,34 @@ use crate::engine::clients::blocking::Waiter;
 /// Whether one waits.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    /// Who has told it to end, while it waits.
-    clients: Mutex<Option<Vec<Arc<Waiter>>>>,
+    state: Mutex<Option<State>>,
     changed: Condvar,
 }
 
+#[derive(Debug)]
+struct State {
+    /// Who has told it to end.
+    clients: Vec<Arc<Waiter>>,
+    /// Until when it waits, monotonic milliseconds.
+    until_ms: u64,
+}
+
 impl Waiting {
-    /// It waits from now on.
-    pub fn begin(&self, client: Option<Arc<Waiter>>) {
-        *self.clients.lock() = Some(client.into_iter().collect());
+    /// It waits from now on, until this time at the most, monotonic milliseconds.
+    pub fn begin(&self, client: Option<Arc<Waiter>>, until_ms: u64) {
+        *self.state.lock() = Some(State { clients: client.into_iter().collect(), until_ms });
+    }
+
+    /// Until when it waits, if it does.
+    pub fn until_ms(&self) -> Option<u64> {
+        self.state.lock().as_ref().map(|state| state.until_ms)
     }
 
     /// Whoever tells it to end while it waits is told the same as the others; else gives the client back.
     pub fn join(&self, client: Option<Arc<Waiter>>) -> Option<Option<Arc<Waiter>>> {
-        match &mut *self.clients.lock() {
-            Some(clients) => {
-                clients.extend(client);
+        match &mut *self.state.lock() {
+            Some(state) => {
+                state.clients.extend(client);
                 None
             }
             None => Some(client),
@@ -34,15 +46,15 @@ impl Waiting {
 
     /// Waits for so long, or until it is over; whether it is not.
     pub fn wait(&self, time: Duration) -> bool {
-        let mut clients = self.clients.lock();
-        self.changed.wait_while_for(&mut clients, |clients| clients.is_some(), time);
-        clients.is_some()
+        let mut state = self.state.lock();
+        self.changed.wait_while_for(&mut state, |state| state.is_some(), time);
+        state.is_some()
     }
 
     /// It waits no longer: who has told it to end, if it did.
     pub fn end(&self) -> Option<Vec<Arc<Waiter>>> {
-        let clients = self.clients.lock().take()?;
+        let state = self.state.lock().take()?;
         self.changed.notify_all();
-        Some(clients)
+        Some(state.clients)
     }
 }

@@ -96,47 +96,42 @@ impl Engine {
             return;
         };
         if !self.has_lagging_replicas(how) {
-            return self.finish(how, &CatchingUp::default(), client.into_iter().collect());
+            CatchingUp::default().tell(self, clock::monotonic_ms());
+            return self.finish(how, client.into_iter().collect());
         }
         log::notice("Waiting for replicas before shutting down.");
-        waiting.begin(client);
+        let until_ms = clock::monotonic_ms() + self.config.number(Opt::ShutdownTimeout) as u64 * 1_000;
+        waiting.begin(client, until_ms);
         self.pause.hold_writes(Hold::Shutdown, true);
         let engine = Arc::clone(self);
         let started = self.start_thread("shutdown", move || {
-            engine.wait_for_replicas(how);
+            engine.wait_for_replicas(how, until_ms);
             Ok(())
         });
         if started.is_err() {
-            self.durability
-                .waiting
-                .end()
-                .into_iter()
-                .for_each(|clients| self.finish(how, &CatchingUp::default(), clients));
+            self.durability.waiting.end().into_iter().for_each(|clients| self.finish(how, clients));
         }
     }
 
-    /// Waits until replicas have everything, or for as long as the options say, and ends the engine then.
-    fn wait_for_replicas(self: &Arc<Self>, how: Shutdown) {
+    /// Waits until replicas have everything, but no longer than until this time, and ends the engine then.
+    fn wait_for_replicas(self: &Arc<Self>, how: Shutdown, until_ms: u64) {
         let waiting = &self.durability.waiting;
-        let begun_ms = clock::monotonic_ms();
         let mut catching_up = CatchingUp::default();
         loop {
             catching_up.ask(self);
-            let timeout_ms = self.config.number(Opt::ShutdownTimeout) as u64 * 1_000;
-            let is_late = clock::monotonic_ms() - begun_ms >= timeout_ms;
-            if is_late || catching_up.is_over(self) {
+            if clock::monotonic_ms() >= until_ms || catching_up.is_over(self) {
                 break;
             }
             if !waiting.wait(LOOK) {
                 return;
             }
         }
-        if let Some(clients) = waiting.end() {
-            // A log may have been switched on meanwhile, whose first base is not there yet.
-            match self.may_end(how.force) {
-                true => self.finish(how, &catching_up, clients),
-                false => self.go_on(&clients),
-            }
+        let Some(clients) = waiting.end() else { return };
+        catching_up.tell(self, clock::monotonic_ms());
+        // A log may have been switched on meanwhile, whose first base is not there yet.
+        match self.may_end(how.force) {
+            true => self.finish(how, clients),
+            false => self.go_on(&clients),
         }
     }
 
@@ -149,8 +144,7 @@ impl Engine {
     }
 
     /// Ends the engine, behind a last snapshot if that is wished.
-    fn finish(self: &Arc<Self>, how: Shutdown, catching_up: &CatchingUp, clients: Vec<Arc<Waiter>>) {
-        catching_up.tell(self, clock::monotonic_ms());
+    fn finish(self: &Arc<Self>, how: Shutdown, clients: Vec<Arc<Waiter>>) {
         let final_snapshot = how.final_snapshot;
         if !self.has_last_words(final_snapshot) {
             return self.end_now(final_snapshot);

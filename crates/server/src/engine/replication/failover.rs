@@ -166,6 +166,7 @@ impl Engine {
         let failover = &self.replication.failover;
         failover.running.lock().take();
         failover.changed.notify_all();
+        self.note_role();
         self.pause.hold_writes(Hold::Failover, false);
         self.post_resume();
     }

@@ -23,7 +23,9 @@ impl Engine {
     pub fn note_role(&self) {
         let role = &self.replication.role;
         let is_replica = role.is_replica();
-        let is_read_only = is_replica && self.config.flag(Opt::ReplicaReadOnly);
+        // While the role is handed over clients that write are held, and are told what comes of it.
+        let is_handing_over = self.replication.failover.is_running();
+        let is_read_only = is_replica && !is_handing_over && self.config.flag(Opt::ReplicaReadOnly);
         let is_stale = is_replica && !role.is_connected() && !self.config.flag(Opt::ReplicaServeStaleData);
         self.readiness.set(Hindrance::ReadOnly, is_read_only);
         self.readiness.set(Hindrance::Stale, is_stale);
