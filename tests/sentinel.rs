@@ -1,7 +1,10 @@
-//! A service of a primary and two replicas, watched over by three real Sentinels, and what a client makes of its failovers.
+//! A service of a primary and two replicas, watched over by three real Sentinels, and what a client makes of its failovers. Where
+//! the servers are Sleeves see `failovers`.
 //!
 //! Callers write what can be counted afterwards. What was answered after a failover is there, once; what was answered before
 //! it and is not there was lost by the failover itself: nothing that came after it in the old primary's order is there either.
+
+mod failovers;
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -34,7 +37,8 @@ struct Sentinel {
 }
 
 impl Sentinel {
-    fn start(primary: u16) -> Self {
+    /// For a primary that counts as gone after so long a silence.
+    fn start(primary: u16, silence_ms: u32) -> Self {
         let port = free_port();
         let folder = std::env::temp_dir().join(format!("sleeve-tests-sentinel-{}-{port}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
@@ -44,7 +48,7 @@ impl Sentinel {
             "bind 127.0.0.1".to_owned(),
             format!("dir {}", folder.display()),
             format!("sentinel monitor {SERVICE} 127.0.0.1 {primary} 2"),
-            format!("sentinel down-after-milliseconds {SERVICE} 500"),
+            format!("sentinel down-after-milliseconds {SERVICE} {silence_ms}"),
             format!("sentinel failover-timeout {SERVICE} 2000"),
         ];
         fs::write(&file, lines.join("\n")).expect("its file");
@@ -106,10 +110,15 @@ struct House {
 
 impl House {
     fn build() -> Self {
+        Self::build_of(Kind::Redis, 500)
+    }
+
+    /// Of servers of this kind.
+    fn build_of(kind: Kind, silence_ms: u32) -> Self {
         let quick = ["--repl-diskless-sync-delay", "0"];
-        let primary = Server::start_with(Kind::Redis, &quick);
+        let primary = Server::start_with(kind, &quick);
         let port = primary.port().to_string();
-        let replica = || Server::start_with(Kind::Redis, &[&quick[..], &["--replicaof", "127.0.0.1", &port]].concat());
+        let replica = || Server::start_with(kind, &[&quick[..], &["--replicaof", "127.0.0.1", &port]].concat());
         let replicas = [replica(), replica()];
         for replica in &replicas {
             let mut connection = replica.connect();
@@ -118,7 +127,7 @@ impl House {
                 String::from_utf8_lossy(&info).contains("master_link_status:up").then_some(())
             });
         }
-        let sentinels: Vec<_> = (0..3).map(|_| Sentinel::start(primary.port())).collect();
+        let sentinels: Vec<_> = (0..3).map(|_| Sentinel::start(primary.port(), silence_ms)).collect();
         for sentinel in &sentinels {
             until("the Sentinels know each other and the replicas", || {
                 let says = sentinel.ask(&["SENTINEL", "MASTER", SERVICE]);

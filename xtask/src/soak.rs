@@ -99,6 +99,13 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "sentinel",
+        shows: "three servers under Sentinels are failed over so often, by kills and stops, and no write is lost that a replica has",
+        test: &["--package", "sleeve-tests", "--test", "outside", "sentinel::failovers::no_write"],
+        size: Size::Count(50),
+        env: &[],
+    },
+    Soak {
         name: "snapshots",
         shows: "a snapshot is what the store was at its instant, whatever changes meanwhile; so many runs for each type",
         test: &["--package", "sleeve-store", "--test", "outside", "snapshot::"],
