@@ -42,7 +42,7 @@ use crate::request::EncodedRequest;
 use crate::request::name::Name;
 use in_flight::{Asker, Entry, Time, Unit, call_task, is_before};
 use refused::hold::{Hold, Pause, ends_script};
-use resend::{ReplayBuffer, RetryBudget};
+use resend::{LastWritten, ReplayBuffer, RetryBudget};
 use routed::Routed;
 use segment::{Precedence, Segment};
 use slot::{FIRST_CONNECTION, Handle, Source, Target};
@@ -309,6 +309,99 @@ impl Pipe {
         self.in_flight.is_empty() && self.out.entries.is_empty() && self.backlog.is_empty()
     }
 
+    /// Whether somebody has the bytes and is writing them.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.write_state == WriteState::Lent
+    }
+
+    /// Whether there is something that may be written now, by somebody who is not writing yet.
+    pub(crate) fn can_write(&self) -> bool {
+        self.write_state == WriteState::Open && (!self.writing.is_empty() || self.may_begin())
+    }
+
+    /// Whether there is a segment that may leave now.
+    #[inline]
+    fn may_begin(&self) -> bool {
+        (!self.out.bytes.is_empty() || !self.backlog.is_empty()) && (!self.hold.is_on() || self.is_urgent())
+    }
+
+    /// Whether the first in line leaves even while others are held back.
+    fn is_urgent(&self) -> bool {
+        self.backlog.front().is_some_and(|segment| segment.precedence == Precedence::Urgent)
+    }
+
+    /// Lends the bytes to be written and how many of them have left already. Give them back with [`Pipe::wrote`].
+    pub(crate) fn lend(&mut self) -> Option<(Vec<u8>, usize)> {
+        if !self.can_write() {
+            return None;
+        }
+        if self.writing.is_empty() {
+            if self.dead > 0 {
+                self.gather_again(|_, _| true);
+                if !self.may_begin() {
+                    return None;
+                }
+            }
+            self.next_segment();
+        }
+        self.write_state = WriteState::Lent;
+        Some((mem::take(&mut self.writing), self.written))
+    }
+
+    /// Moves the next segment on its way.
+    fn next_segment(&mut self) {
+        if mem::take(&mut self.unwatches) {
+            let (database, length) = (self.wire_database, UNWATCH.len());
+            let time = self.first_segment().entries.front().map_or(Time::Issued(0), Entry::time);
+            let entry = Entry::new(Asker::Nobody, 1, false, database, length, time);
+            self.queued += length;
+            self.backlog.push_front(Segment::of_one(entry, UNWATCH.to_vec()));
+        } else if (self.hold != Hold::Nothing || self.is_elsewhere) && !self.is_urgent() {
+            self.choose_next();
+        }
+        let mut segment = self.backlog.pop_front();
+        let segment = segment.as_mut().unwrap_or(&mut self.out);
+        mem::swap(&mut self.writing, &mut segment.bytes);
+        self.written = mem::take(&mut segment.start);
+        self.writing_precedence = segment.precedence;
+        if mem::take(&mut segment.holds) {
+            self.hold = Hold::Transaction;
+        }
+        if let Some(last) = segment.entries.back_mut() {
+            if segment.precedence == Precedence::Urgent && !last.selects {
+                // It was gathered for whichever database the connection is in.
+                last.database = self.wire_database;
+            }
+            self.wire_database = last.database;
+        }
+        if self.in_flight.is_empty() {
+            mem::swap(&mut self.in_flight, &mut segment.entries);
+        } else {
+            self.replay_buffer.append(LastWritten { bytes: &self.last_written, sent: self.sent }, self.answered);
+            self.last_written.clear();
+            self.in_flight.append(&mut segment.entries);
+        }
+        if self.writing_precedence == Precedence::Retry {
+            self.reselect();
+        }
+    }
+
+    /// Takes the lent bytes back, of which `count` more have left.
+    pub(crate) fn wrote(&mut self, bytes: Vec<u8>, count: usize) {
+        self.write_state = WriteState::Open;
+        self.writing = bytes;
+        self.written += count;
+        self.sent += count as u64;
+        if self.written >= self.writing.len() {
+            self.written = 0;
+            mem::swap(&mut self.writing, &mut self.last_written);
+            self.writing.clear();
+            if self.last_written.capacity() > KEPT_CAPACITY_MAX {
+                self.last_written = Vec::new();
+            }
+        }
+    }
+
     /// Moves the entries whose replies are all among so many into `pending`, which is empty. Whoever waits for more stays in
     /// flight, where his time is watched over.
     ///
@@ -352,46 +445,6 @@ impl Pipe {
             pending.push_back(Entry::new(Asker::Nobody, 1, true, first.database, 0, first.time()));
         }
         true
-    }
-
-    /// The second phase of a transaction goes out next, and what was held back after it.
-    pub(crate) fn resume(&mut self, asker: Asker, frames: u32, database: u32, request: Vec<u8>, time: Time) {
-        let length = request.len();
-        self.queued += length;
-        let entry = Entry::new(asker, frames, false, database, length, time);
-        let is_refused = self.is_elsewhere || self.first_segment().precedence == Precedence::Retry;
-        self.hold = Hold::Nothing;
-        if is_refused {
-            self.probe_next();
-        }
-        self.backlog.push_front(Segment { precedence: Precedence::Urgent, ..Segment::of_one(entry, request) });
-    }
-
-    /// Takes those of the gathered requests out that are not kept, or whose callers were told that time is up. The others keep
-    /// their order, and are each in their database.
-    fn gather_again(&mut self, mut is_kept: impl FnMut(&mut Entry, &[u8]) -> bool) {
-        let mut segments = mem::take(&mut self.backlog);
-        segments.push_back(mem::take(&mut self.out));
-        self.database = self.wire_database;
-        self.queued += mem::take(&mut self.dead);
-        for segment in segments {
-            self.queued -= segment.length();
-            let (holds, precedence) = (segment.holds, segment.precedence);
-            segment.for_each(|mut entry, request| {
-                if entry.was_told() || !is_kept(&mut entry, request) {
-                    return;
-                }
-                let (frames, time) = (entry.frames(), entry.time());
-                // One that ends a script needs no database, and should not wait for one.
-                let needs_none = precedence == Precedence::Urgent && matches!(entry.asker, Asker::Slot(_));
-                let database = if needs_none { self.database } else { entry.database };
-                self.queued += self.out.push(entry.asker, frames, (database, &mut self.database), request, time);
-            });
-            if !self.out.entries.is_empty() {
-                (self.out.holds, self.out.precedence) = (holds, precedence);
-            }
-            self.close_segment();
-        }
     }
 
     /// The database that the last gathered request leaves the connection in.

@@ -17,7 +17,6 @@
 pub(crate) mod hold;
 #[cfg(test)]
 mod tests;
-mod writing;
 
 use std::collections::VecDeque;
 use std::mem;
@@ -190,6 +189,19 @@ impl Pipe {
 
 /// What leaves next.
 impl Pipe {
+    /// The second phase of a transaction goes out next, and what was held back after it.
+    pub(crate) fn resume(&mut self, asker: Asker, frames: u32, database: u32, request: Vec<u8>, time: Time) {
+        let length = request.len();
+        self.queued += length;
+        let entry = Entry::new(asker, frames, false, database, length, time);
+        let is_refused = self.is_elsewhere || self.first_segment().precedence == Precedence::Retry;
+        self.hold = Hold::Nothing;
+        if is_refused {
+            self.probe_next();
+        }
+        self.backlog.push_front(Segment { precedence: Precedence::Urgent, ..Segment::of_one(entry, request) });
+    }
+
     /// Gathers a request that leaves before all others, in whichever database that is.
     #[cold]
     pub(super) fn gather_urgent(&mut self, asker: Asker, request: &[u8], time: Time) {

@@ -4,6 +4,7 @@
 //! has the pipe has its segments.
 
 pub(crate) mod long;
+mod regather;
 
 use std::collections::VecDeque;
 

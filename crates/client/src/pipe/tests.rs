@@ -228,6 +228,17 @@ fn what_was_gathered_before_it_came_is_told_by_its_own_time() {
     assert_eq!(pipe.next_due_ms(), None);
 }
 
+/// Its task yielded for others that there were not.
+#[test]
+fn one_request_alone_is_no_burst_however_long_it_is() {
+    let mut pipe = pipe();
+    let (name, time) = (Name::UNKNOWN, Time::Issued(0));
+    let _long = pipe.push_long(0, name, segment::long::LongRequest::of(&vec![b'x'; segment::long::LONG_MIN]), time);
+    assert!(!pipe.is_burst());
+    let _behind = pipe.push(0, unnamed(b"A"), 0);
+    assert!(pipe.is_burst());
+}
+
 /// A transaction that looks at a key first, and the end that is told its outcome.
 fn with_condition(pipe: &mut Pipe) -> (TransactionState, Handle) {
     let (outcome, told) = pipe.source.pair(Name::UNKNOWN);
