@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 use std::time::Duration;
 
 use sleeve_tests::{Connection, Kind, Server};
@@ -101,7 +102,7 @@ fn nobody_waits_for_somebodys_snapshot_to_empty_all() {
 #[test]
 fn a_replica_that_is_behind_for_too_long_is_let_go() {
     let limit = ["--client-output-buffer-limit", "replica 0 1mb 1", "--repl-backlog-size", "16384"];
-    let primary = primary(&[&limit[..], &["--repl-timeout", "3600"]].concat());
+    let primary = primary(&[&limit[..], &["--repl-timeout", "3600", "--repl-spill-max", "0"]].concat());
     let mut ours = primary.connect();
     let mut stream = TcpStream::connect(primary.address()).expect("it is served");
     say(&mut stream, "SYNC\r\n", "\r\n");
@@ -121,7 +122,7 @@ fn a_replica_that_is_behind_for_too_long_is_let_go() {
 fn a_replica_that_does_not_read_is_let_go_at_its_limit_and_holds_up_nobody() {
     let limit = ["--client-output-buffer-limit", "replica 1mb 0 0", "--repl-backlog-size", "16384"];
     // What it is owed is no reason to evict it as a client.
-    let primary = primary(&[&limit[..], &["--maxmemory-clients", "200kb"]].concat());
+    let primary = primary(&[&limit[..], &["--maxmemory-clients", "200kb", "--repl-spill-max", "0"]].concat());
     let mut ours = primary.connect();
     let mut stream = TcpStream::connect(primary.address()).expect("it is served");
     say(&mut stream, "SYNC\r\n", "\r\n");
@@ -152,4 +153,36 @@ fn who_takes_nothing_of_a_file_is_let_go_when_its_time_is_over() {
     wait_until("its file", || info(&mut ours, "slave0").contains("state=send_bulk"));
     wait_until("its end", || info(&mut ours, "connected_slaves") == "0");
     assert!(primary.log().contains("timedout replica (full sync)"));
+}
+
+#[test]
+fn a_replica_that_is_behind_catches_up_from_files_with_no_other_synchronization() {
+    let limit = ["--client-output-buffer-limit", "replica 4mb 0 0", "--repl-backlog-size", "64kb"];
+    let primary = primary(&limit);
+    let replica = replica(Kind::Redis, &primary, &[]);
+    assert_same(&primary, &replica);
+    let mut ours = primary.connect();
+    // It is stopped, and takes nothing.
+    signal(&replica, "-STOP");
+    let value = "x".repeat(100_000);
+    let number = |ours: &mut Connection, name: &str| info(ours, name).parse::<u64>().expect("a number");
+    for count in 0..400 {
+        assert_eq!(ask(&mut ours, &["SET", &format!("key{}", count % 50), &value]), "+OK\r\n");
+    }
+    let (spilled, bytes) = (number(&mut ours, "repl_spilled_bytes"), number(&mut ours, "mem_not_counted_for_evict"));
+    assert!(spilled > 20 << 20 && bytes < 4 << 20, "{spilled} bytes in files and {bytes} in memory");
+    signal(&replica, "-CONT");
+    assert_same(&primary, &replica);
+    assert_eq!(
+        ["sync_full", "sync_partial_ok", "repl_spilled_bytes"].map(|name| info(&mut ours, name)),
+        ["1", "0", "0"]
+    );
+    let left = std::fs::read_dir(primary.folder()).expect("its folder").map(|entry| entry.expect("a file").file_name());
+    assert!(left.into_iter().all(|name| !name.to_string_lossy().contains("temp-repl")));
+}
+
+/// Stops a server, or has it go on.
+fn signal(server: &Server, signal: &str) {
+    let process = server.process_id().to_string();
+    assert!(Command::new("kill").args([signal, &process]).status().expect("kill").success());
 }

@@ -442,6 +442,10 @@ options! {
         "So many replicas are not made to wait for more; 0 for any number.";
     ReplBacklogSize "repl-backlog-size" Kind::Memory { min: 1, max: LONG_MAX }, "1mb", Live,
         "How much of the stream is kept in memory for replicas whose connection was cut.";
+    ReplSpillDir "repl-spill-dir" Kind::Text, "", Live,
+        "Folder, from dir on, of the files with what slow replicas have still to be sent beyond that.";
+    ReplSpillMax "repl-spill-max" Kind::Memory { min: 0, max: LONG_MAX }, "4gb", Live,
+        "Bytes of such files, of all replicas; beyond that, and with 0, it stays in memory.";
     ReplBacklogTtl "repl-backlog-ttl" number(0, INT_MAX), "3600", Live,
         "Seconds without replicas after which none of it is kept; 0 keeps it for ever.";
     ReplPingReplicaPeriod "repl-ping-replica-period" = "repl-ping-slave-period" number(1, INT_MAX), "10", Live,

@@ -88,6 +88,7 @@ impl Worker {
             self.send_queued(scratch);
         }
         for (token, replica) in self.feeds.clone() {
+            engine.spill_for(&replica, sendable);
             self.bound_lag(token, &replica, end, scratch);
         }
         if self.feeds.is_empty() {

@@ -313,6 +313,7 @@ pub fn replication(cx: &mut Cx<'_>, lines: &mut Lines) {
     // Redis counts bytes from 1.
     lines.add("repl_backlog_first_byte_offset", backlog.map_or(0, |backlog| backlog.start + 1));
     lines.add("repl_backlog_histlen", backlog.map_or(0, |backlog| backlog.len));
+    lines.add("repl_spilled_bytes", engine.replication.replicas.spilled.load(Ordering::Relaxed));
 }
 
 /// Time on the processors, in seconds.

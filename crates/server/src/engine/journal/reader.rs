@@ -66,15 +66,25 @@ impl Follower {
     /// Appends what comes next, up to so many bytes and not beyond an offset of the journal; how many bytes that is. They are
     /// not kept for this replica any longer.
     pub fn read(&mut self, end: u64, bytes_max: usize, into: &mut Vec<u8>) -> usize {
+        let count = self.copy(end, bytes_max, into);
+        self.advance(count);
+        count
+    }
+
+    /// The same, but they are kept until the replica has gone past them.
+    pub fn copy(&self, end: u64, bytes_max: usize, into: &mut Vec<u8>) -> usize {
         let bytes_max = bytes_max.min(usize::try_from(end.saturating_sub(self.offset)).unwrap_or(usize::MAX));
         let before = into.len();
         self.journal.copy_for(self.number, self.offset, bytes_max, into);
-        let count = into.len() - before;
+        into.len() - before
+    }
+
+    /// Goes past so many bytes, which were copied.
+    pub fn advance(&mut self, count: usize) {
         if count != 0 {
             self.offset += count as u64;
             self.journal.advance(self.number, self.offset);
         }
-        count
     }
 }
 

@@ -251,7 +251,7 @@ impl Engine {
 
     /// What tells the files that this engine is writing from those of any other: the number of its process, as in Redis, and,
     /// where the process has begun engines before, its own.
-    pub(super) fn mark(&self) -> String {
+    pub(in crate::engine) fn mark(&self) -> String {
         let process = std::process::id();
         if self.number == 0 { process.to_string() } else { format!("{process}-{}", self.number) }
     }

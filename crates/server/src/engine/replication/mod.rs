@@ -14,6 +14,7 @@
 //! | `replicas` | The replicas that this server feeds, and how far each has come. |
 //! | `resuming` | Going on after a restart where the data that was loaded stands. |
 //! | `role` | Whether this server is a primary or a replica, of whom, and how its link is. |
+//! | `spill` | What a slow replica has still to be sent, in files. |
 //! | `transfer` | A snapshot on its way to them. |
 //! | `waiting` | Clients that wait for them. |
 //! | `primary` | What a server does for its replicas. |
@@ -27,6 +28,7 @@ mod primary;
 mod replicas;
 mod resuming;
 pub mod role;
+mod spill;
 mod transfer;
 mod waiting;
 

@@ -8,6 +8,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use sleeve_disk::disk::Open;
+
 use super::ids::Id;
 use super::replicas::Replica;
 use super::waiting::Wanted;
@@ -153,6 +155,33 @@ impl Engine {
             // In this order: no snapshot says that it stands in a stream which has ended before it went on under a new name.
             self.journal.drop_backlog();
             self.replication.ids.renew(self.new_replication_id());
+        }
+    }
+
+    /// Puts what the journal, of which all before `end` may be sent, keeps for a slow replica alone into files, as many bytes as
+    /// `repl-spill-max` allows: `repl-backlog-size` bytes and little more stay in memory.
+    pub fn spill_for(&self, replica: &Replica, end: u64) {
+        let (replicas, bytes_max) = (&self.replication.replicas, self.config.memory(Opt::ReplSpillMax));
+        let kept = self.config.memory(Opt::ReplBacklogSize);
+        if bytes_max == 0 || replica.lag(end) <= kept {
+            return;
+        }
+        let make = || {
+            let folder = self.config.resolve(&self.config.text(Opt::ReplSpillDir));
+            let path = folder.join(format!("temp-repl-spill-{}-{}", self.mark(), replica.client.id));
+            let file = self.disk.open(&path, Open::Create)?;
+            // Whoever has it open can read it.
+            _ = self.disk.remove(&path);
+            Ok(file)
+        };
+        let spilled = replica.spill((end, kept), (&replicas.spilled, bytes_max), make);
+        let was_failing = replicas.is_spill_failing.swap(spilled.is_err(), Ordering::Relaxed);
+        if let Err(error) = spilled
+            && !was_failing
+        {
+            log::warning(&format!(
+                "What slow replicas have still to be sent stays in memory, because there can be no file for it: {error}"
+            ));
         }
     }
 

@@ -3,18 +3,25 @@
 //! A replica is first sent a snapshot ([`Transfer`]) and then the journal from that snapshot's instant on, or only the journal
 //! from where it was. The worker that owns its connection asks for the next bytes ([`Replica::next`]) whenever the connection
 //! takes more; whoever else looks at a replica sees numbers. Nothing is kept for one but its place in the journal, so one that
-//! does not read costs what has been written meanwhile, up to the limit of its class of clients. Any thread.
+//! does not read costs what has been written meanwhile: beyond the backlog on the disk, and beyond what may be there in memory,
+//! up to the limit of its class of clients. Any thread.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use sleeve_disk::disk::File;
 
 use super::role::Address;
+use super::spill::Spill;
 use super::transfer::{Piece, ReplicaForm, Transfer};
 use super::waiting::AckWaiters;
 use crate::engine::clients::client_info::ClientInfo;
 use crate::engine::journal::Follower;
+
+/// Bytes that go into a file at once.
+const SPILL_BYTES: usize = 1 << 20;
 
 /// What a replica has said of itself before it asked for the data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -115,6 +122,8 @@ pub struct Replica {
 struct Feed {
     phase: Phase,
     follower: Option<Follower>,
+    /// What it is sent of the journal before what the follower reads.
+    spill: Spill,
     /// When it began to wait for a snapshot, monotonic milliseconds.
     since_ms: u64,
     /// What it had taken of its snapshot when it was looked at, and since when it has taken no more.
@@ -128,7 +137,13 @@ impl Replica {
             client: Arc::clone(client),
             told: Mutex::default(),
             is_silent: AtomicBool::new(false),
-            feed: Mutex::new(Feed { phase: Phase::Waiting, follower: None, since_ms: 0, seen: (u64::MAX, 0) }),
+            feed: Mutex::new(Feed {
+                phase: Phase::Waiting,
+                follower: None,
+                spill: Spill::default(),
+                since_ms: 0,
+                seen: (u64::MAX, 0),
+            }),
             acked: AtomicU64::new(0),
             acked_synced: AtomicU64::new(0),
             heard_ms: AtomicU64::new(0),
@@ -282,10 +297,14 @@ impl Replica {
     /// Appends about `bytes_max` of the bytes that come next; of the journal none behind `end`.
     pub fn next(&self, end: u64, bytes_max: usize, into: &mut Vec<u8>) -> Next {
         let mut feed = self.feed.lock();
-        let Feed { phase, follower, .. } = &mut *feed;
+        let Feed { phase, follower, spill, .. } = &mut *feed;
         match phase {
             Phase::Waiting | Phase::Loaded => Next::Nothing,
             Phase::Done => Next::Done,
+            Phase::Online if !spill.is_empty() => match spill.read(bytes_max, into) {
+                Ok(()) => Next::Bytes,
+                Err(_) => Next::Lost,
+            },
             Phase::Online => {
                 let read = follower.as_mut().map_or(0, |follower| follower.read(end, bytes_max, into));
                 if read == 0 { Next::Nothing } else { Next::Bytes }
@@ -315,6 +334,38 @@ impl Replica {
         }
     }
 
+    /// Puts what the journal keeps for it alone, behind `kept` bytes before `end`, into files that `make` begins, counted in
+    /// `total`, which grows to `total_max` at most.
+    ///
+    /// # Errors
+    /// What the system says; then the journal goes on keeping it.
+    pub fn spill(
+        &self,
+        (end, kept): (u64, u64),
+        (total, total_max): (&Arc<AtomicU64>, u64),
+        make: impl Fn() -> io::Result<Arc<dyn File>>,
+    ) -> io::Result<()> {
+        let mut feed = self.feed.lock();
+        let Feed { follower: Some(follower), spill, .. } = &mut *feed else { return Ok(()) };
+        if follower.offset() + kept + SPILL_BYTES as u64 > end {
+            return Ok(());
+        }
+        if spill.is_empty() {
+            *spill = Spill::new(total);
+        }
+        let mut bytes = Vec::new();
+        while follower.offset() + kept < end && total.load(Ordering::Relaxed) + (SPILL_BYTES as u64) <= total_max {
+            bytes.clear();
+            let count = follower.copy(end - kept, SPILL_BYTES, &mut bytes);
+            if count == 0 {
+                break;
+            }
+            spill.write(&bytes, &make)?;
+            follower.advance(count);
+        }
+        Ok(())
+    }
+
     /// Lets go of what is kept for it: it is sent nothing any more.
     pub(super) fn end(&self) {
         let mut feed = self.feed.lock();
@@ -323,6 +374,7 @@ impl Replica {
         }
         feed.phase = Phase::Done;
         feed.follower = None;
+        feed.spill = Spill::default();
     }
 }
 
@@ -355,6 +407,10 @@ pub struct Replicas {
     pub syncs: SyncCounts,
     /// Clients that wait for them.
     pub waiters: AckWaiters,
+    /// The bytes that wait in files for slow replicas.
+    pub spilled: Arc<AtomicU64>,
+    /// Some could not be put there, and the log says so.
+    pub is_spill_failing: AtomicBool,
     /// When the stream is next shown to be alive, monotonic milliseconds.
     pub ping_due_ms: AtomicU64,
     /// When those that wait for a snapshot are next shown that they are not forgotten.
