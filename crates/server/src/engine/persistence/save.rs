@@ -276,7 +276,8 @@ impl Engine {
         at_instant: impl FnOnce(u64) -> Result<(), String>,
     ) -> Result<Begun, String> {
         self.finish_aborted_snapshot();
-        if self.journal.end() < not_before {
+        // A copy of another server's journal keeps that server's offsets and its stream's id.
+        if self.journal.end() < not_before && self.journal.copied_database().is_none() {
             self.restart_stream();
         }
         let batch_buffer = BatchBuffer::default();
