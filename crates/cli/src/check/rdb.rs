@@ -44,7 +44,7 @@ struct Database {
 
 /// What was read of a file.
 #[derive(Debug, Default)]
-struct Census {
+struct FileStatistics {
     version: Option<(Origin, u16)>,
     about: Vec<(Vec<u8>, Vec<u8>)>,
     functions: u64,
@@ -62,7 +62,7 @@ enum Damage {
     Twice(KeyRecord),
 }
 
-impl Census {
+impl FileStatistics {
     fn sum(&self, count: impl Fn(&Database) -> u64) -> u64 {
         self.databases.values().map(count).sum()
     }
@@ -77,8 +77,8 @@ impl Census {
 }
 
 /// Reads a file to its end, or to where it is damaged; `see` is shown everything with the byte behind it.
-fn examine(file: File, mut see: impl FnMut(u64, &Event)) -> (Census, Option<Damage>) {
-    let mut census = Census::default();
+fn examine(file: File, mut see: impl FnMut(u64, &Event)) -> (FileStatistics, Option<Damage>) {
+    let mut census = FileStatistics::default();
     // Whoever made the file cannot know this secret for long: it lasts as long as this process.
     let secret = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id());
     let hash_key = HashKey::new(u128::from(secret).to_le_bytes());
@@ -141,7 +141,7 @@ fn open(path: &Path) -> Result<File, String> {
     if is_folder { Err(format!("{} is a folder; name the file in it", path.display())) } else { Ok(file) }
 }
 
-fn print(census: &Census) {
+fn print(census: &FileStatistics) {
     if let Some((origin, version)) = census.version {
         let whose = if origin == Origin::Valkey { "Valkey" } else { "Redis" };
         output::line(format_args!("format       version {version} of {whose}"));
@@ -180,7 +180,7 @@ fn told(damage: &Damage) -> String {
 }
 
 /// What the damage costs: what was being read, and what stands behind it.
-fn cost(damage: &Damage, census: &Census) -> String {
+fn cost(damage: &Damage, census: &FileStatistics) -> String {
     use sleeve_store::rdb::file::Fault;
     let kept = plural(census.sum(|database| database.keys), "key", "keys");
     let missing = census.sum(|database| database.announced.saturating_sub(database.keys));

@@ -31,7 +31,7 @@ use crate::options::cache::CacheOptions;
 use crate::options::coalesce::CoalesceOptions;
 #[cfg(feature = "embedded")]
 use crate::process::off_thread::apart;
-use crate::pubsub::names::Verb;
+use crate::pubsub::names::SubscriptionVerb;
 use crate::pubsub::subscription::Subscription;
 use crate::reply::Reply;
 use crate::request::{Request, ToArgs};
@@ -360,7 +360,7 @@ macro_rules! handle {
             /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when no connection can be made,
             /// [`ErrorKind::Server`](crate::ErrorKind::Server) when the server refuses.
             pub fn subscribe(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
-                Subscription::open(&self.origin.route, Verb::Subscribe, channels)
+                Subscription::open(&self.origin.route, SubscriptionVerb::Subscribe, channels)
             }
 
             /// As [`subscribe`](Self::subscribe), for async code: the runtime's thread goes on until it is confirmed.
@@ -368,7 +368,7 @@ macro_rules! handle {
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
             pub async fn subscribe_async(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
-                Subscription::open_async(self.origin.route.clone(), Verb::Subscribe, channels).await
+                Subscription::open_async(self.origin.route.clone(), SubscriptionVerb::Subscribe, channels).await
             }
 
             /// Listens to all channels whose names match glob patterns; see [`subscribe`](Self::subscribe).
@@ -376,7 +376,7 @@ macro_rules! handle {
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
             pub fn psubscribe(&self, patterns: impl ToArgs) -> Result<Subscription, Error> {
-                Subscription::open(&self.origin.route, Verb::PSubscribe, patterns)
+                Subscription::open(&self.origin.route, SubscriptionVerb::PSubscribe, patterns)
             }
 
             /// As [`psubscribe`](Self::psubscribe), for async code: the runtime's thread goes on until it is confirmed.
@@ -384,7 +384,7 @@ macro_rules! handle {
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
             pub async fn psubscribe_async(&self, patterns: impl ToArgs) -> Result<Subscription, Error> {
-                Subscription::open_async(self.origin.route.clone(), Verb::PSubscribe, patterns).await
+                Subscription::open_async(self.origin.route.clone(), SubscriptionVerb::PSubscribe, patterns).await
             }
 
             /// Listens to shard channels; see [`subscribe`](Self::subscribe).
@@ -392,7 +392,7 @@ macro_rules! handle {
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
             pub fn ssubscribe(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
-                Subscription::open(&self.origin.route, Verb::SSubscribe, channels)
+                Subscription::open(&self.origin.route, SubscriptionVerb::SSubscribe, channels)
             }
 
             /// As [`ssubscribe`](Self::ssubscribe), for async code: the runtime's thread goes on until it is confirmed.
@@ -400,7 +400,7 @@ macro_rules! handle {
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
             pub async fn ssubscribe_async(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
-                Subscription::open_async(self.origin.route.clone(), Verb::SSubscribe, channels).await
+                Subscription::open_async(self.origin.route.clone(), SubscriptionVerb::SSubscribe, channels).await
             }
 
             /// Reads, decides and writes with nobody changing the keys in between, or begins again.

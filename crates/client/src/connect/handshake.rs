@@ -11,10 +11,10 @@ use std::time::Duration;
 use sleeve_wire::frame::{Frame, decode};
 
 use super::attempt::Attempt;
+use super::conversation::Conversation;
 use super::login;
 use super::refusal::Refusal;
 use super::socket::Socket;
-use super::talk::Talk;
 use crate::config::credentials::Credentials;
 use crate::config::{Config, Endpoint, Protocol};
 use crate::reactor::task_context::TaskContext;
@@ -45,11 +45,11 @@ pub(crate) async fn greet(
     let renews_after = credentials.as_ref().and_then(|credentials| credentials.refresh_after);
     // Another attempt may be given another password.
     let by_server = |text: &[u8]| Refusal::by_server(text).unless(config.credentials.is_some());
-    let mut talk = Talk::new(socket, context, attempt)?;
+    let mut conversation = Conversation::new(socket, context, attempt)?;
     let mut cluster = false;
     let mut greeted = false;
     if config.protocol == Protocol::Resp3 {
-        let reply = talk.ask(&hello(config, credentials.as_ref())).await?;
+        let reply = conversation.ask(&hello(config, credentials.as_ref())).await?;
         greeted = match decode(&reply) {
             Ok((Frame::Error(text), _)) if is_unknown(text) => false,
             Ok((Frame::Error(text), _)) => return Err(by_server(text)),
@@ -61,28 +61,28 @@ pub(crate) async fn greet(
         };
     }
     if !greeted {
-        log_in(&mut talk, config, credentials.as_ref())
+        log_in(&mut conversation, config, credentials.as_ref())
             .await
             .map_err(|refusal| refusal.unless(config.credentials.is_some()))?;
     }
     // These go out together, so that a connection costs two round trips.
     let database = config.database.to_string();
-    talk.send(&["CLIENT", "SETINFO", "LIB-NAME", "sleeve"]).await?;
-    talk.send(&["CLIENT", "SETINFO", "LIB-VER", env!("CARGO_PKG_VERSION")]).await?;
-    talk.send(&["CONFIG", "GET", "databases"]).await?;
-    talk.send(&["SELECT", &database]).await?;
-    talk.send(&["PING"]).await?;
+    conversation.send(&["CLIENT", "SETINFO", "LIB-NAME", "sleeve"]).await?;
+    conversation.send(&["CLIENT", "SETINFO", "LIB-VER", env!("CARGO_PKG_VERSION")]).await?;
+    conversation.send(&["CONFIG", "GET", "databases"]).await?;
+    conversation.send(&["SELECT", &database]).await?;
+    conversation.send(&["PING"]).await?;
     let is_service = matches!(config.endpoint, Endpoint::Sentinel { .. });
     if is_service {
-        talk.send(&["ROLE"]).await?;
+        conversation.send(&["ROLE"]).await?;
     }
     // Servers before 7.2 do not want to know which library this is, and that is fine.
-    talk.reply().await?;
-    talk.reply().await?;
-    let configured = talk.reply().await?;
-    let selected = talk.reply().await?;
-    let pong = talk.reply().await?;
-    let role = if is_service { Some(talk.reply().await?) } else { None };
+    conversation.reply().await?;
+    conversation.reply().await?;
+    let configured = conversation.reply().await?;
+    let selected = conversation.reply().await?;
+    let pong = conversation.reply().await?;
+    let role = if is_service { Some(conversation.reply().await?) } else { None };
     // While it loads its data a server answers all of the above as if it were there, and refuses every command after that.
     if pong.starts_with(b"-LOADING") {
         return Err(Refusal::by_server(pong.trim_ascii_end().get(1..).unwrap_or_default()));
@@ -100,7 +100,7 @@ pub(crate) async fn greet(
         Some(count) if !cluster => count,
         // In the middle of a long script, which this connection may be there to end, it does not say.
         None if !cluster && configured.starts_with(b"-BUSY") => u32::MAX,
-        _ => find_databases(&mut talk, &database).await?,
+        _ => find_databases(&mut conversation, &database).await?,
     };
     Ok(Greeting { databases, pings: pong.starts_with(b"+PONG"), speaks_resp3: greeted, renews_after })
 }
@@ -117,16 +117,20 @@ fn hello<'a>(config: &'a Config, credentials: Option<&'a Credentials>) -> Vec<&'
 }
 
 /// The greeting of RESP2.
-async fn log_in(talk: &mut Talk<'_, '_>, config: &Config, credentials: Option<&Credentials>) -> Result<(), Refusal> {
+async fn log_in(
+    conversation: &mut Conversation<'_, '_>,
+    config: &Config,
+    credentials: Option<&Credentials>,
+) -> Result<(), Refusal> {
     let mut replies = Vec::new();
     if let Some(credentials) = credentials {
-        replies.push(talk.ask(&credentials.auth()).await?);
+        replies.push(conversation.ask(&credentials.auth()).await?);
     }
     if let Some(name) = &config.name {
-        replies.push(talk.ask(&["CLIENT", "SETNAME", name]).await?);
+        replies.push(conversation.ask(&["CLIENT", "SETNAME", name]).await?);
     }
     // Any command that needs no key shows whether a password is missing.
-    replies.push(talk.ask(&["PING"]).await?);
+    replies.push(conversation.ask(&["PING"]).await?);
     for reply in replies {
         if let Ok((Frame::Error(text), _)) = decode(&reply) {
             return Err(Refusal::by_server(text));
@@ -143,10 +147,10 @@ fn count_of(reply: &[u8]) -> Option<u32> {
 }
 
 /// How many databases there are, found by trying, because asking is not allowed. Ends in database `home`.
-async fn find_databases(talk: &mut Talk<'_, '_>, home: &str) -> Result<u32, Refusal> {
+async fn find_databases(conversation: &mut Conversation<'_, '_>, home: &str) -> Result<u32, Refusal> {
     // Database `known` exists and `missing` does not.
     let (mut known, mut missing) = (0u32, 1u32);
-    while missing < DATABASES_MAX && selects(talk, missing).await? {
+    while missing < DATABASES_MAX && selects(conversation, missing).await? {
         known = missing;
         missing *= 2;
     }
@@ -155,14 +159,14 @@ async fn find_databases(talk: &mut Talk<'_, '_>, home: &str) -> Result<u32, Refu
     }
     while missing - known > 1 {
         let middle = known + (missing - known) / 2;
-        if selects(talk, middle).await? { known = middle } else { missing = middle }
+        if selects(conversation, middle).await? { known = middle } else { missing = middle }
     }
-    talk.ask(&["SELECT", home]).await?;
+    conversation.ask(&["SELECT", home]).await?;
     Ok(missing)
 }
 
-async fn selects(talk: &mut Talk<'_, '_>, database: u32) -> Result<bool, Refusal> {
-    Ok(talk.ask(&["SELECT", &database.to_string()]).await? == b"+OK\r\n")
+async fn selects(conversation: &mut Conversation<'_, '_>, database: u32) -> Result<bool, Refusal> {
+    Ok(conversation.ask(&["SELECT", &database.to_string()]).await? == b"+OK\r\n")
 }
 
 /// What a server says that it is; nothing where it does not want to say.

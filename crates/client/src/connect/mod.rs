@@ -2,6 +2,7 @@
 //! where a service is.
 
 pub(crate) mod attempt;
+pub(crate) mod conversation;
 pub(crate) mod dial;
 pub(crate) mod handshake;
 pub(crate) mod login;
@@ -10,6 +11,5 @@ pub(crate) mod questions;
 pub(crate) mod refusal;
 pub(crate) mod sentinel;
 pub(crate) mod socket;
-pub(crate) mod talk;
 #[cfg(feature = "tls")]
 pub(crate) mod tls_session;

@@ -38,7 +38,7 @@ struct State {
 }
 
 /// What is known of a server.
-pub(crate) enum Knowledge {
+pub(crate) enum ProbeState {
     /// It was heard at this time.
     Heard(Instant),
     /// It did not answer a question that was asked after the silence had begun.
@@ -80,13 +80,13 @@ impl ServerHealth {
     }
 
     /// What is known about the time after `since`.
-    pub(crate) fn known(&self, since: Instant) -> Knowledge {
+    pub(crate) fn known(&self, since: Instant) -> ProbeState {
         let state = self.state.lock();
         match (state.heard, state.unanswered) {
-            (Some(heard), _) if heard > since => Knowledge::Heard(heard),
-            (_, Some(asked)) if asked > since => Knowledge::Gone,
-            _ if state.asking => Knowledge::Asking,
-            _ => Knowledge::None,
+            (Some(heard), _) if heard > since => ProbeState::Heard(heard),
+            (_, Some(asked)) if asked > since => ProbeState::Gone,
+            _ if state.asking => ProbeState::Asking,
+            _ => ProbeState::None,
         }
     }
 

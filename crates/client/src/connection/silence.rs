@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::probe::{Knowledge, ServerHealth};
+use super::probe::{ProbeState, ServerHealth};
 use crate::config::Config;
 
 /// Between two looks at a question that somebody has asked.
@@ -103,15 +103,15 @@ impl SilenceWatch {
             return Advice::Ask;
         }
         match self.health.known(self.since) {
-            Knowledge::Heard(heard) => {
+            ProbeState::Heard(heard) => {
                 self.since = heard;
                 Advice::Sleep(Some(doubt.saturating_sub(heard.elapsed()).max(LOOK)))
             }
-            Knowledge::Gone => Advice::GiveUp(format!(
+            ProbeState::Gone => Advice::GiveUp(format!(
                 "the server has been silent for {silence:.1?} and does not answer on another connection either"
             )),
-            Knowledge::Asking => Advice::Sleep(Some(LOOK)),
-            Knowledge::None => {
+            ProbeState::Asking => Advice::Sleep(Some(LOOK)),
+            ProbeState::None => {
                 let deadlines = self.since.checked_add(verdict).zip(now.checked_add(doubt));
                 // A time beyond what the machine can count is never over.
                 let Some((deadline, least)) = deadlines else { return Advice::Sleep(None) };

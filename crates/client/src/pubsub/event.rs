@@ -4,7 +4,7 @@
 
 use sleeve_wire::frame::{Frame, decode};
 
-use super::names::Verb;
+use super::names::SubscriptionVerb;
 use crate::error::Error;
 use crate::values::decode::FromReply;
 
@@ -72,7 +72,7 @@ impl Message {
 /// What a frame on a subscriber's connection says.
 pub(crate) enum PubSubFrame {
     /// One more name is confirmed, or no longer subscribed.
-    Confirmed(Verb),
+    Confirmed(SubscriptionVerb),
     /// A message.
     Message(Message),
     /// The server refuses.
@@ -97,7 +97,7 @@ pub(crate) fn read(frame: &[u8]) -> PubSubFrame {
             let pattern = Some(pattern.to_vec());
             PubSubFrame::Message(Message { channel: channel.to_vec(), pattern, payload: payload.to_vec() })
         }
-        [Frame::Bulk(word), ..] => Verb::confirmed(word).map_or(PubSubFrame::Other, PubSubFrame::Confirmed),
+        [Frame::Bulk(word), ..] => SubscriptionVerb::confirmed(word).map_or(PubSubFrame::Other, PubSubFrame::Confirmed),
         _ => PubSubFrame::Other,
     }
 }
@@ -114,7 +114,10 @@ mod tests {
             assert_eq!((message.channel_text(), message.payload_as::<i64>()), ("c".into(), Ok(42)));
             assert_eq!(message.pattern.as_deref(), Some(b"*".as_slice()));
         }
-        assert!(matches!(read(b"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"), PubSubFrame::Confirmed(Verb::Subscribe)));
+        assert!(matches!(
+            read(b"*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"),
+            PubSubFrame::Confirmed(SubscriptionVerb::Subscribe)
+        ));
         assert!(matches!(read(b"-NOPERM no\r\n"), PubSubFrame::Refused(_)));
         assert!(matches!(read(b"*2\r\n$10\r\ninvalidate\r\n*-1\r\n"), PubSubFrame::Other));
     }

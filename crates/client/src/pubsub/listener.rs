@@ -12,15 +12,15 @@ use sleeve_wire::frame::Scanner;
 use super::event;
 use super::event::{PubSubFrame, SubscriptionEvent};
 use super::inbox::Inbox;
-use super::names::Verb;
+use super::names::SubscriptionVerb;
 use super::wanted::{Progress, WantedNames};
 use crate::config::Config;
 use crate::connect::attempt::Attempt;
+use crate::connect::conversation::send_all;
 use crate::connect::refusal::Refusal;
 use crate::connect::sentinel::search::reach;
 use crate::connect::sentinel::service::Follower;
 use crate::connect::socket::Socket;
-use crate::connect::talk::send_all;
 use crate::connection::probe::ServerHealth;
 use crate::connection::silence::{Advice, InFlight, SilenceWatch};
 use crate::error::{Error, ErrorKind};
@@ -332,7 +332,9 @@ impl Reader<'_> {
             PubSubFrame::Confirmed(verb) => {
                 self.confirmed_at = Instant::now();
                 let progress = listener.wanted.confirm(verb);
-                if verb == Verb::SUnsubscribe && progress == Progress::None && listener.wanted.shard_channel().is_some()
+                if verb == SubscriptionVerb::SUnsubscribe
+                    && progress == Progress::None
+                    && listener.wanted.shard_channel().is_some()
                 {
                     return Err(Cause::Lost(Error::unsent(
                         ErrorKind::Connect,

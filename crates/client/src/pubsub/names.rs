@@ -10,7 +10,7 @@ use crate::route::cluster::slots::slot_of_all;
 
 /// What a subscription is told, and what its server confirms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub(crate) enum SubscriptionVerb {
     Subscribe,
     PSubscribe,
     SSubscribe,
@@ -19,7 +19,7 @@ pub(crate) enum Verb {
     SUnsubscribe,
 }
 
-impl Verb {
+impl SubscriptionVerb {
     /// Those that add names.
     pub(crate) const ADDING: [Self; 3] = [Self::Subscribe, Self::PSubscribe, Self::SSubscribe];
 
@@ -72,7 +72,7 @@ impl Verb {
 /// A change of a subscription's names.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
-    pub(crate) verb: Verb,
+    pub(crate) verb: SubscriptionVerb,
     pub(crate) names: Vec<Vec<u8>>,
 }
 
@@ -80,7 +80,7 @@ impl Change {
     /// Whether the shard channels that it adds lie in one slot, with this one that is there.
     pub(crate) fn check_one_slot(&self, there: Option<&[u8]>) -> Result<(), Error> {
         match self.verb {
-            Verb::SSubscribe => {
+            SubscriptionVerb::SSubscribe => {
                 let channels: Vec<&[u8]> = there.into_iter().chain(self.names.iter().map(Vec::as_slice)).collect();
                 slot_of_all("one subscription", channels).map(drop)
             }
@@ -110,7 +110,7 @@ impl Names {
     }
 
     /// Takes names back that were added in vain.
-    pub(crate) fn take_back(&mut self, verb: Verb, added: &[Vec<u8>]) {
+    pub(crate) fn take_back(&mut self, verb: SubscriptionVerb, added: &[Vec<u8>]) {
         if let (true, place) = verb.place()
             && let Some(set) = self.0.get_mut(place)
         {
@@ -125,7 +125,7 @@ impl Names {
 
     /// What a fresh connection is told.
     pub(crate) fn all(&self) -> Vec<Change> {
-        let sets = Verb::ADDING.into_iter().zip(&self.0).filter(|(_, set)| !set.is_empty());
+        let sets = SubscriptionVerb::ADDING.into_iter().zip(&self.0).filter(|(_, set)| !set.is_empty());
         sets.map(|(verb, set)| Change { verb, names: set.iter().cloned().collect() }).collect()
     }
 }

@@ -19,7 +19,7 @@ use super::event::SubscriptionEvent;
 use super::inbox::Inbox;
 use super::listener;
 use super::listener::{Listener, Upstream};
-use super::names::{Change, Verb};
+use super::names::{Change, SubscriptionVerb};
 use super::wanted::WantedNames;
 use crate::error::{Error, ErrorKind};
 use crate::process::fork::{Process, inherited};
@@ -109,7 +109,7 @@ macro_rules! changes {
         /// What the server says when it refuses, and then nothing has changed. [`ErrorKind::Timeout`] when it does not
         /// confirm within the connect timeout; it stays wanted then.
         pub fn $method(&self, names: impl ToArgs) -> Result<(), Error> {
-            self.source.change(change(Verb::$verb, names)?)
+            self.source.change(change(SubscriptionVerb::$verb, names)?)
         }
 
         #[doc = concat!("As [`", stringify!($method), "`](Self::", stringify!($method), "), for async code: the runtime's thread goes on meanwhile. Begun when it is first awaited; dropped after that, it is done all the same.")]
@@ -117,7 +117,7 @@ macro_rules! changes {
         /// # Errors
         #[doc = concat!("As for [`", stringify!($method), "`](Self::", stringify!($method), ").")]
         pub async fn $method_async(&self, names: impl ToArgs) -> Result<(), Error> {
-            self.source.clone().change_async(change(Verb::$verb, names)?).await
+            self.source.clone().change_async(change(SubscriptionVerb::$verb, names)?).await
         }
     )+ };
 }
@@ -183,7 +183,7 @@ impl Drop for Changing {
 
 impl Subscription {
     /// Subscribes to these names with the command of this name, and waits until the server has confirmed it.
-    pub(crate) fn open(route: &Route, verb: Verb, names: impl ToArgs) -> Result<Self, Error> {
+    pub(crate) fn open(route: &Route, verb: SubscriptionVerb, names: impl ToArgs) -> Result<Self, Error> {
         let first = change(verb, names)?;
         match route {
             #[cfg(feature = "embedded")]
@@ -197,7 +197,7 @@ impl Subscription {
     }
 
     /// As `open`, without blocking the thread that asks.
-    pub(crate) async fn open_async(route: Route, verb: Verb, names: impl ToArgs) -> Result<Self, Error> {
+    pub(crate) async fn open_async(route: Route, verb: SubscriptionVerb, names: impl ToArgs) -> Result<Self, Error> {
         let first = change(verb, names)?;
         match route {
             #[cfg(feature = "embedded")]
@@ -330,11 +330,11 @@ impl<'a> IntoIterator for &'a Subscription {
 }
 
 /// A change that adds these names, or takes them away.
-fn change(verb: Verb, names: impl ToArgs) -> Result<Change, Error> {
+fn change(verb: SubscriptionVerb, names: impl ToArgs) -> Result<Change, Error> {
     let mut request = Request::empty();
     request.arg(names);
     let change = Change { verb, names: request.words().into_iter().map(<[u8]>::to_vec).collect() };
-    if change.names.is_empty() && Verb::ADDING.contains(&verb) {
+    if change.names.is_empty() && SubscriptionVerb::ADDING.contains(&verb) {
         return Err(Error::usage(format!("{} needs at least one name", verb.command())));
     }
     match request.refusal() {

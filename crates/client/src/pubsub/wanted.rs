@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::names::{Change, Names, Verb};
+use super::names::{Change, Names, SubscriptionVerb};
 use crate::error::{Effect, Error, ErrorKind};
 use crate::reactor::TaskWaker;
 
@@ -196,7 +196,7 @@ impl WantedNames {
     }
 
     /// The server has confirmed one name.
-    pub(crate) fn confirm(&self, verb: Verb) -> Progress {
+    pub(crate) fn confirm(&self, verb: SubscriptionVerb) -> Progress {
         let mut state = self.state.lock();
         let beginning = state.is_beginning();
         let Some(asked) = state.sent.front_mut().filter(|asked| asked.change.verb == verb) else {
@@ -255,7 +255,7 @@ mod tests {
 
     use super::*;
 
-    fn change(verb: Verb, names: &[&str]) -> Change {
+    fn change(verb: SubscriptionVerb, names: &[&str]) -> Change {
         Change { verb, names: names.iter().map(|name| name.as_bytes().to_vec()).collect() }
     }
 
@@ -269,45 +269,45 @@ mod tests {
 
     #[test]
     fn a_fresh_connection_is_told_what_is_wanted_then() {
-        let wanted = WantedNames::new(change(Verb::Subscribe, &["a"]));
+        let wanted = WantedNames::new(change(SubscriptionVerb::Subscribe, &["a"]));
         assert_eq!(told(wanted.restart()), "*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n");
         assert!(!wanted.has_begun());
-        assert_eq!(wanted.confirm(Verb::Unsubscribe), Progress::None);
-        assert_eq!(wanted.confirm(Verb::Subscribe), Progress::Begun);
-        let added = wanted.change(change(Verb::PSubscribe, &["b*"])).unwrap();
-        let removed = wanted.change(change(Verb::Unsubscribe, &[])).unwrap();
+        assert_eq!(wanted.confirm(SubscriptionVerb::Unsubscribe), Progress::None);
+        assert_eq!(wanted.confirm(SubscriptionVerb::Subscribe), Progress::Begun);
+        let added = wanted.change(change(SubscriptionVerb::PSubscribe, &["b*"])).unwrap();
+        let removed = wanted.change(change(SubscriptionVerb::Unsubscribe, &[])).unwrap();
         assert_eq!(wanted.wait(added, soon()).unwrap_err().kind(), ErrorKind::Timeout);
         assert!(told(wanted.take_unsent()).contains("UNSUBSCRIBE"));
         // The connection is lost before either is confirmed.
         assert_eq!(told(wanted.restart()), "*2\r\n$10\r\nPSUBSCRIBE\r\n$2\r\nb*\r\n");
         assert_eq!(wanted.wait(removed, soon()).unwrap_err().kind(), ErrorKind::Timeout);
-        let again = wanted.change(change(Verb::PSubscribe, &["b*"])).unwrap();
-        assert_eq!(wanted.confirm(Verb::PSubscribe), Progress::Begun);
+        let again = wanted.change(change(SubscriptionVerb::PSubscribe, &["b*"])).unwrap();
+        assert_eq!(wanted.confirm(SubscriptionVerb::PSubscribe), Progress::Begun);
         assert!(told(wanted.take_unsent()).starts_with("*2\r\n$10\r\nPSUBSCRIBE"));
-        assert_eq!(wanted.confirm(Verb::PSubscribe), Progress::Change);
+        assert_eq!(wanted.confirm(SubscriptionVerb::PSubscribe), Progress::Change);
         assert_eq!(wanted.wait(again, soon()), Ok(()));
-        assert_eq!(wanted.change(change(Verb::SUnsubscribe, &[])), None);
+        assert_eq!(wanted.change(change(SubscriptionVerb::SUnsubscribe, &[])), None);
     }
 
     #[test]
     fn what_is_refused_is_taken_back() {
-        let wanted = WantedNames::new(change(Verb::Subscribe, &["a"]));
+        let wanted = WantedNames::new(change(SubscriptionVerb::Subscribe, &["a"]));
         let no = Error::server(b"NOPERM no");
         wanted.restart().unwrap();
         assert_eq!(wanted.refuse(&no), Progress::Beginning);
         wanted.restart().unwrap();
-        assert_eq!(wanted.confirm(Verb::Subscribe), Progress::Begun);
-        let added = wanted.change(change(Verb::Subscribe, &["a", "b"])).unwrap();
+        assert_eq!(wanted.confirm(SubscriptionVerb::Subscribe), Progress::Begun);
+        let added = wanted.change(change(SubscriptionVerb::Subscribe, &["a", "b"])).unwrap();
         wanted.take_unsent().unwrap();
         assert_eq!((wanted.refuse(&no), wanted.wait(added, soon())), (Progress::Change, Err(no.clone())));
         assert_eq!(wanted.refuse(&no), Progress::None);
         // PendingChange for without a connection, it is refused with the first words of the next, which is not to blame.
-        let added = wanted.change(change(Verb::Subscribe, &["c"])).unwrap();
+        let added = wanted.change(change(SubscriptionVerb::Subscribe, &["c"])).unwrap();
         assert!(told(wanted.restart()).contains('c'));
         assert_eq!((wanted.refuse(&no), wanted.wait(added, soon())), (Progress::Change, Err(no.clone())));
         assert_eq!(told(wanted.restart()), "*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n");
         wanted.end(no.clone());
-        let added = wanted.change(change(Verb::Subscribe, &["d"])).unwrap();
+        let added = wanted.change(change(SubscriptionVerb::Subscribe, &["d"])).unwrap();
         assert_eq!(wanted.wait(added, None), Err(no));
     }
 }

@@ -9,9 +9,9 @@
 //! that is given for no reason does no harm, so wakers are called freely. How the system is asked what has happened differs
 //! (epoll, and poll on other systems than Linux); the twins are chosen in `poller`. A forked child has a reactor of its own.
 
+mod event_loop;
 pub(crate) mod lifetime;
 mod poller;
-mod rounds;
 pub(crate) mod state;
 pub(crate) mod task_context;
 #[cfg(test)]
@@ -42,7 +42,7 @@ pub(crate) fn start<F: Future<Output = ()> + 'static>(
     let (reactor, number) = (task_waker.reactor, task_waker.number);
     let mut submissions = reactor.submissions.lock();
     if !submissions.is_read {
-        thread::Builder::new().name("sleeve-io".to_owned()).spawn(move || rounds::run(reactor))?;
+        thread::Builder::new().name("sleeve-io".to_owned()).spawn(move || event_loop::run(reactor))?;
         submissions.is_read = true;
     }
     submissions.new_tasks.push(NewTask { number, begin, on_panic: Box::new(on_panic) });

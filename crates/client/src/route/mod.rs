@@ -2,12 +2,12 @@
 //!
 //! The twins are chosen here and nowhere else; whatever is above sends through the same few calls.
 
-mod checkups;
 pub(crate) mod cluster;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
 mod gathered;
-mod inquiry;
+mod health_checks;
+mod internal_requests;
 pub(crate) mod near;
 mod node;
 pub(crate) mod origin;

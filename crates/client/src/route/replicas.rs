@@ -1,6 +1,6 @@
 //! The replicas of one primary, and which of them is asked next.
 //!
-//! Whoever reads takes a number in passing; equals take turns by it. Whether one is fit is known beforehand (`checkups`), so
+//! Whoever reads takes a number in passing; equals take turns by it. Whether one is fit is known beforehand (`health_checks`), so
 //! that nobody waits to find out. Any thread.
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! A server whose replicas may be read from, as Sentinels name them.
 //!
 //! Everything goes over the connection to the primary, as without replicas, but for reads that the configuration lets go
-//! elsewhere. Which replicas there are, one task asks the Sentinels; another looks whether they are fit (`checkups`), and sends
+//! elsewhere. Which replicas there are, one task asks the Sentinels; another looks whether they are fit (`health_checks`), and sends
 //! on to the primary what one of them has turned away or lost. Callers only look at what is known.
 //!
 //! Any thread; nobody waits here but who closes it.
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::checkups::Checkups;
-use super::inquiry::Inquiry;
+use super::health_checks::HealthChecks;
+use super::internal_requests::InternalRequests;
 use super::node::{Address, Fitness, Node};
 use super::replicas::{Replicas, may_answer};
 use super::time_left;
@@ -209,8 +209,8 @@ impl Replicated {
     async fn care(&self, context: &TaskContext) {
         let config = &self.link.config;
         let driver = Arc::downgrade(&self.link) as Weak<dyn Driver>;
-        let mut inquiry = Inquiry::new(driver, self.task_waker, config.database);
-        let mut checkups = Checkups::new(&config.read_from, false);
+        let mut inquiry = InternalRequests::new(driver, self.task_waker, config.database);
+        let mut checkups = HealthChecks::new(&config.read_from, false);
         let mut last = PRIMARY;
         while !self.is_closed.load(Ordering::Acquire) {
             let now = Instant::now();

@@ -15,11 +15,11 @@ use super::writer::Log;
 #[derive(Debug)]
 pub struct Tampering {
     path: PathBuf,
-    deed: Deed,
+    kind: TamperKind,
 }
 
 #[derive(Debug)]
-enum Deed {
+enum TamperKind {
     Removed,
     Exchanged,
     /// It has so many bytes of so many.
@@ -31,11 +31,11 @@ enum Deed {
 impl fmt::Display for Tampering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Somebody else has ")?;
-        match self.deed {
-            Deed::Removed => write!(f, "removed {}", self.path.display()),
-            Deed::Exchanged => write!(f, "put another file in the place of {}", self.path.display()),
-            Deed::Cut(is, was) => write!(f, "cut {} from {was} bytes to {is}", self.path.display()),
-            Deed::Extended(bytes) => write!(f, "appended {bytes} bytes to {}", self.path.display()),
+        match self.kind {
+            TamperKind::Removed => write!(f, "removed {}", self.path.display()),
+            TamperKind::Exchanged => write!(f, "put another file in the place of {}", self.path.display()),
+            TamperKind::Cut(is, was) => write!(f, "cut {} from {was} bytes to {is}", self.path.display()),
+            TamperKind::Extended(bytes) => write!(f, "appended {bytes} bytes to {}", self.path.display()),
         }
     }
 }
@@ -53,17 +53,17 @@ impl Log {
         let others = std::iter::once(manifest).chain(others).filter(|_| !self.is_waiting);
         for path in others.chain(std::iter::once(current.path.clone())) {
             if is_gone(self.disk.as_ref(), &path) {
-                return Some(Tampering { path, deed: Deed::Removed });
+                return Some(Tampering { path, kind: TamperKind::Removed });
             }
         }
         // What the system cannot say now it says another time.
         let (own, named) = (current.file.size().ok()?, self.disk.size(&current.path).ok()?);
-        let deed = match own {
-            _ if named != own => Deed::Exchanged,
-            _ if own < current.length => Deed::Cut(own, current.length),
-            _ if own > current.length && !self.is_torn => Deed::Extended(own - current.length),
+        let kind = match own {
+            _ if named != own => TamperKind::Exchanged,
+            _ if own < current.length => TamperKind::Cut(own, current.length),
+            _ if own > current.length && !self.is_torn => TamperKind::Extended(own - current.length),
             _ => return None,
         };
-        Some(Tampering { path: current.path.clone(), deed })
+        Some(Tampering { path: current.path.clone(), kind })
     }
 }

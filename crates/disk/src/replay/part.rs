@@ -11,7 +11,7 @@ use crate::disk::File;
 use crate::format::annotation::{self, Block, LINE_BYTES_MAX, Line, Salt};
 
 use super::damage::What;
-use super::request::{Meaning, Requests};
+use super::request::{RequestKind, Requests};
 use super::window::Window;
 
 /// Bytes after which what was read is handed over.
@@ -255,18 +255,18 @@ impl Part {
 
     /// Appends a request; true where the piece ends with it.
     fn request(&mut self, limit: u64, into: &mut Vec<u8>) -> Parsed<bool> {
-        let (length, meaning) = self.requests.next(&mut self.window, limit)??;
-        match meaning {
-            Meaning::Multi if self.is_in_transaction => {
+        let (length, kind) = self.requests.next(&mut self.window, limit)??;
+        match kind {
+            RequestKind::Multi if self.is_in_transaction => {
                 return Err(What::NoRequest("a MULTI between MULTI and EXEC".to_owned()));
             }
-            Meaning::Exec if !self.is_in_transaction => {
+            RequestKind::Exec if !self.is_in_transaction => {
                 return Err(What::NoRequest("an EXEC without MULTI".to_owned()));
             }
-            Meaning::Multi => self.is_in_transaction = true,
-            Meaning::Exec => self.is_in_transaction = false,
-            Meaning::Select(database) => self.database = database,
-            Meaning::Other => {}
+            RequestKind::Multi => self.is_in_transaction = true,
+            RequestKind::Exec => self.is_in_transaction = false,
+            RequestKind::Select(database) => self.database = database,
+            RequestKind::Other => {}
         }
         into.extend_from_slice(self.window.rest().get(..length).unwrap_or_default());
         self.window.pass(length);

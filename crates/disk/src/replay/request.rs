@@ -12,7 +12,7 @@ use super::window::Window;
 
 /// What a request is to whoever reads a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meaning {
+pub enum RequestKind {
     /// The beginning of a transaction.
     Multi,
     /// Its end.
@@ -35,7 +35,7 @@ impl Requests {
     ///
     /// # Errors
     /// In the outer value what the system says; in the inner one why there is no request.
-    pub fn next(&mut self, window: &mut Window, limit: u64) -> io::Result<Result<(usize, Meaning), What>> {
+    pub fn next(&mut self, window: &mut Window, limit: u64) -> io::Result<Result<(usize, RequestKind), What>> {
         let mut parser = Parser::new();
         let limits = Limits { bulk_len_max: i64::MAX, requests_max: 1, ..Limits::default() };
         self.batch.clear();
@@ -48,7 +48,7 @@ impl Requests {
             };
             if length > 0 {
                 let request = bytes.get(..length).unwrap_or_default();
-                return Ok(self.judge(request).map(|meaning| (length, meaning)));
+                return Ok(self.judge(request).map(|kind| (length, kind)));
             }
             let have = bytes.len();
             let wanted = parser.wanted().max(have + 1);
@@ -59,7 +59,7 @@ impl Requests {
         }
     }
 
-    fn judge(&self, request: &[u8]) -> Result<Meaning, What> {
+    fn judge(&self, request: &[u8]) -> Result<RequestKind, What> {
         if self.batch.is_empty() {
             return Err(What::NoRequest("it has no words".to_owned()));
         }
@@ -67,7 +67,7 @@ impl Requests {
         if !is_exact(request, words) {
             return Err(What::NoRequest("a line does not end where it should".to_owned()));
         }
-        Ok(meaning_of(words))
+        Ok(kind_of(words))
     }
 }
 
@@ -101,16 +101,16 @@ fn is_exact(request: &[u8], words: Args<'_>) -> bool {
     request.get(at..) == Some(b"\r\n".as_slice())
 }
 
-fn meaning_of(words: Args<'_>) -> Meaning {
-    let Some(name) = words.get(0) else { return Meaning::Other };
+fn kind_of(words: Args<'_>) -> RequestKind {
+    let Some(name) = words.get(0) else { return RequestKind::Other };
     match name.len() {
-        4 if name.eq_ignore_ascii_case(b"exec") => Meaning::Exec,
-        5 if name.eq_ignore_ascii_case(b"multi") => Meaning::Multi,
+        4 if name.eq_ignore_ascii_case(b"exec") => RequestKind::Exec,
+        5 if name.eq_ignore_ascii_case(b"multi") => RequestKind::Multi,
         6 if name.eq_ignore_ascii_case(b"select") => {
             let number =
                 words.get(1).and_then(|text| std::str::from_utf8(text).ok()).and_then(|text| text.parse().ok());
-            number.map_or(Meaning::Other, Meaning::Select)
+            number.map_or(RequestKind::Other, RequestKind::Select)
         }
-        _ => Meaning::Other,
+        _ => RequestKind::Other,
     }
 }

@@ -30,7 +30,7 @@ use crate::host::oom_score;
 use crate::host::panics;
 use crate::host::process_title;
 use crate::messaging::mail::Mailbox;
-use crate::worker::{Team, Worker};
+use crate::worker::{Worker, WorkerPool};
 
 /// How long a server that ends waits for the thread that follows its primary.
 const LINK_END_MAX: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ const LINK_END_MAX: Duration = Duration::from_secs(5);
 pub struct Server {
     engine: Arc<Engine>,
     mailboxes: Vec<Arc<Mailbox>>,
-    team: Arc<Team>,
+    pool: Arc<WorkerPool>,
     addresses: Vec<SocketAddr>,
 }
 
@@ -69,12 +69,12 @@ impl Server {
 
     /// Waits until the workers have ended for another reason, such as SHUTDOWN.
     fn wait(self) {
-        self.team.wait();
+        self.pool.wait();
     }
 
     fn end(&mut self) {
         self.mailboxes.iter().for_each(|mailbox| mailbox.post(crate::messaging::mail::Letter::Stop));
-        self.team.wait();
+        self.pool.wait();
         self.mailboxes.iter().for_each(|mailbox| self.engine.leave_mailbox(mailbox));
         self.engine.port.store(0, Ordering::Relaxed);
     }
@@ -99,12 +99,12 @@ fn start(engine: &Arc<Engine>, listeners: Vec<Arc<Listener>>) -> io::Result<Serv
         .collect();
     let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.address()).collect();
     engine.port.store(addresses.first().map_or(0, |address| u32::from(address.port())), Ordering::Relaxed);
-    let team = Team::new(mailboxes.clone());
+    let pool = WorkerPool::new(mailboxes.clone());
     // From here on whatever fails drops the server, which stops the workers that run already.
-    let server = Server { engine: Arc::clone(engine), mailboxes, team: Arc::clone(&team), addresses };
+    let server = Server { engine: Arc::clone(engine), mailboxes, pool: Arc::clone(&pool), addresses };
     let mut workers = Vec::with_capacity(count);
     for (number, driver) in drivers.into_iter().enumerate() {
-        let mut worker = Worker::new(engine, Arc::clone(&team), number, driver);
+        let mut worker = Worker::new(engine, Arc::clone(&pool), number, driver);
         for listener in &listeners {
             worker.listen(Arc::clone(listener))?;
         }
@@ -365,9 +365,9 @@ mod tests {
         let waker = driver.waker();
         let mailbox = Arc::new(Mailbox::new(move || waker.wake()));
         driver.break_wait();
-        let team = Team::new(vec![mailbox]);
-        Worker::new(&engine, Arc::clone(&team), 0, driver).spawn().expect("a thread");
-        team.wait();
+        let pool = WorkerPool::new(vec![mailbox]);
+        Worker::new(&engine, Arc::clone(&pool), 0, driver).spawn().expect("a thread");
+        pool.wait();
         let reason = engine.failure().expect("the engine is over");
         assert!(reason.starts_with("worker-0 cannot wait for its clients: "), "{reason}");
         assert!(local.exchange(b"PING\r\n", &mut Vec::new()).is_err(), "nobody is served by half an engine");

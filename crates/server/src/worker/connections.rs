@@ -17,8 +17,8 @@ use crate::session::Session;
 impl Worker {
     /// Gives a new connection to the worker that has the fewest.
     pub(super) fn place(&mut self, accepted: Accepted, scratch: &Scratch) {
-        let chosen = self.team.least_busy();
-        let member = self.team.member(chosen);
+        let chosen = self.pool.least_busy();
+        let member = self.pool.member(chosen);
         member.clients.fetch_add(1, Ordering::Relaxed);
         if chosen == self.number {
             self.adopt(accepted, scratch);

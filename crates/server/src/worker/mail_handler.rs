@@ -1,6 +1,6 @@
 //! What the mail brings to a worker's clients.
 //!
-//! Letters are read in the order in which they came, but those for a client whose session is away (`away`).
+//! Letters are read in the order in which they came, but those for a client whose session is away (`detached`).
 
 use std::sync::Arc;
 

@@ -5,15 +5,15 @@
 //!
 //! A session that runs is out of its place, in the hands of the thread that runs it, which lends it the worker meanwhile
 //! ([`LentWorker`]). Where a script runs for long, the worker goes to a fresh thread, which goes on serving; the thread of the
-//! script keeps the session and its locks, brings the session back when it is done (`away`), and ends. So whatever may run a
+//! script keeps the session and its locks, brings the session back when it is done (`detached`), and ends. So whatever may run a
 //! session takes the worker by value, and gives it back unless it has gone.
 //!
 //! Replies leave one after the other when all that one wake-up has brought has been executed. Sent at once, each would wake
 //! its peer by itself; sent together, they find it awake, which saves the kernel's work. What is long, or shares values, is
 //! sent at once all the same, and so is the only reply of a wake-up: it would be held for nothing.
 
-mod away;
 mod connections;
+mod detached;
 mod held_replies;
 mod holding;
 mod journal_followers;
@@ -21,10 +21,10 @@ mod journal_pushes;
 mod limits;
 mod mail_handler;
 mod replica_feeds;
-mod team;
 mod tick;
 mod tls;
 mod tls_channels;
+mod worker_pool;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
@@ -47,10 +47,10 @@ use crate::messaging::mail::Letter;
 use crate::request::output::Output;
 use crate::session::Session;
 use held_replies::HeldReplies;
-use team::{Away, Member, Returned};
 use tls_channels::Channels;
+use worker_pool::{DetachedSession, Member, Returned};
 
-pub use team::Team;
+pub use worker_pool::WorkerPool;
 
 /// Bytes that one receive takes at most.
 const BUFFER_LEN: usize = 64 * 1024;
@@ -69,7 +69,7 @@ const LARGE_BYTES: usize = 4 * 1024 * 1024;
 pub struct Worker {
     number: usize,
     engine: Arc<Engine>,
-    team: Arc<Team>,
+    pool: Arc<WorkerPool>,
     home: Arc<Member>,
     driver: Driver,
     /// By token; one that runs is not in its place.
@@ -91,7 +91,7 @@ pub struct Worker {
     /// Its replicas, with their connections.
     feeds: Vec<(Token, Arc<Replica>)>,
     /// Sessions that another thread still runs.
-    away: Vec<Away>,
+    detached: Vec<DetachedSession>,
     /// Letters for their clients, by id.
     kept: VecDeque<(u64, Letter)>,
     /// Mail that has not been read yet.
@@ -112,14 +112,14 @@ pub struct Worker {
 
 /// Its beginning, and the thread that serves it.
 impl Worker {
-    /// Worker `number` of its team.
-    pub fn new(engine: &Arc<Engine>, team: Arc<Team>, number: usize, driver: Driver) -> Self {
-        let (workers, home) = (team.len(), Arc::clone(team.member(number)));
+    /// Worker `number` of its pool.
+    pub fn new(engine: &Arc<Engine>, pool: Arc<WorkerPool>, number: usize, driver: Driver) -> Self {
+        let (workers, home) = (pool.len(), Arc::clone(pool.member(number)));
         engine.enter_mailbox(&home.mailbox);
         Self {
             number,
             engine: Arc::clone(engine),
-            team,
+            pool,
             home,
             driver,
             sessions: Vec::new(),
@@ -132,7 +132,7 @@ impl Worker {
             spare_outputs: Vec::new(),
             held: HeldReplies::default(),
             feeds: Vec::new(),
-            away: Vec::new(),
+            detached: Vec::new(),
             kept: VecDeque::new(),
             letters: VecDeque::new(),
             is_mail_left: false,
@@ -154,8 +154,8 @@ impl Worker {
         self.driver.listen(listener)
     }
 
-    /// Starts the thread that serves until a letter says stop; [`Team::wait`] waits for its end. When it ends for another
-    /// reason, so does the engine: a team that lacks a worker would give every new connection to the one that never looks.
+    /// Starts the thread that serves until a letter says stop; [`WorkerPool::wait`] waits for its end. When it ends for another
+    /// reason, so does the engine: a pool that lacks a worker would give every new connection to the one that never looks.
     ///
     /// # Errors
     /// What the kernel says: too many threads.
@@ -165,7 +165,7 @@ impl Worker {
 
     /// Has a fresh thread serve it, or gives it back.
     fn start(self: Box<Self>) -> Result<(), (Box<Self>, io::Error)> {
-        let (engine, team) = (Arc::clone(&self.engine), Arc::clone(&self.team));
+        let (engine, pool) = (Arc::clone(&self.engine), Arc::clone(&self.pool));
         let name = format!("worker-{}", self.number);
         // What has been moved into a thread that does not start is lost.
         let place = Arc::new(Mutex::new(Some(self)));
@@ -176,7 +176,7 @@ impl Worker {
             served.map_err(|error| format!("cannot wait for its clients: {error}"))
         };
         match engine.start_thread(&name, serve) {
-            Ok(thread) => team.enter(thread),
+            Ok(thread) => pool.enter(thread),
             Err(error) => return place.lock().take().map_or(Ok(()), |worker| Err((worker, error))),
         }
         Ok(())
@@ -210,7 +210,7 @@ impl Worker {
         for token in 0..self.sessions.len() {
             self.close(token);
         }
-        if self.team.leave() {
+        if self.pool.leave() {
             self.engine.outlive_workers();
         }
     }

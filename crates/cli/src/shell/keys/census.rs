@@ -42,7 +42,7 @@ const KINDS: [(&str, &str, &str); 6] = [
 ];
 
 #[derive(Debug)]
-struct Census {
+struct KeyStatistics {
     measure: Measure,
     kinds: Vec<Kind>,
     names_length: u64,
@@ -50,7 +50,7 @@ struct Census {
 
 /// Looks at every key and prints what was found, also when Ctrl-C comes before the end.
 pub fn run(connection: &mut Connection, listing: &Listing, measure: Measure, interrupt: &Interrupt) -> io::Result<()> {
-    let mut census = Census::new(measure);
+    let mut census = KeyStatistics::new(measure);
     let look = |connection: &mut Connection, keys: &[Vec<u8>], percent: f64| census.look(connection, keys, percent);
     let progress = sample(connection, listing, interrupt, "the biggest of each type", look)?;
     progress.summarize();
@@ -58,7 +58,7 @@ pub fn run(connection: &mut Connection, listing: &Listing, measure: Measure, int
     Ok(())
 }
 
-impl Census {
+impl KeyStatistics {
     fn new(measure: Measure) -> Self {
         let kind = |(name, length, unit): &(&str, &'static str, &'static str)| {
             Kind::new(name, Some(length), measure.unit(unit))

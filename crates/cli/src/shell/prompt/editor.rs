@@ -16,21 +16,21 @@ use crate::shell::help;
 
 /// What the editor asks while a line is typed.
 #[derive(Clone, Copy, Debug)]
-pub struct Assistant {
+pub struct LineHelper {
     /// Whether hints are shown.
     pub hints: bool,
 }
 
-impl Helper for Assistant {}
-impl Validator for Assistant {}
+impl Helper for LineHelper {}
+impl Validator for LineHelper {}
 
-impl Highlighter for Assistant {
+impl Highlighter for LineHelper {
     fn highlight_hint<'h>(&self, hint: &'h str) -> std::borrow::Cow<'h, str> {
         format!("\x1b[90m{hint}\x1b[0m").into()
     }
 }
 
-impl Hinter for Assistant {
+impl Hinter for LineHelper {
     type Hint = String;
 
     fn hint(&self, line: &str, position: usize, _: &Context<'_>) -> Option<String> {
@@ -38,7 +38,7 @@ impl Hinter for Assistant {
     }
 }
 
-impl Completer for Assistant {
+impl Completer for LineHelper {
     type Candidate = String;
 
     fn complete(&self, line: &str, position: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {

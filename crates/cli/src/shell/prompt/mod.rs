@@ -19,7 +19,7 @@ use super::format::Format;
 use super::session::{Outcome, Session};
 use crate::interrupt::Interrupt;
 use crate::output;
-use editor::Assistant;
+use editor::LineHelper;
 
 /// A command that took longer says so.
 const NOTABLE: Duration = Duration::from_millis(500);
@@ -58,9 +58,9 @@ pub fn run_interactive(session: &mut Session) -> rustyline::Result<()> {
     let interrupt = Arc::new(Interrupt::watch()?);
     session.heed(Arc::clone(&interrupt));
     let config = Config::builder().completion_type(CompletionType::Circular).auto_add_history(false).build();
-    let mut editor: Editor<Assistant, FileHistory> = Editor::with_config(config)?;
+    let mut editor: Editor<LineHelper, FileHistory> = Editor::with_config(config)?;
     editor.set_bell_style(BellStyle::None);
-    editor.set_helper(Some(Assistant { hints: true }));
+    editor.set_helper(Some(LineHelper { hints: true }));
     let history = history_file();
     if let Some(path) = &history {
         // There is no history on the first day.
@@ -83,13 +83,13 @@ pub fn run_interactive(session: &mut Session) -> rustyline::Result<()> {
         match after {
             After::Continue | After::Failed => {}
             After::Leave => return Ok(()),
-            After::Hints(on) => editor.set_helper(Some(Assistant { hints: on })),
+            After::Hints(on) => editor.set_helper(Some(LineHelper { hints: on })),
         }
     }
 }
 
 /// A home that cannot be written to costs the history and nothing else.
-fn remember(editor: &mut Editor<Assistant, FileHistory>, path: Option<&PathBuf>) {
+fn remember(editor: &mut Editor<LineHelper, FileHistory>, path: Option<&PathBuf>) {
     if let Some(path) = path {
         let _ = editor.save_history(path);
     }

@@ -5,11 +5,11 @@ use sleeve_wire::frame::{Frame, Items, decode};
 use super::service::Address;
 use crate::config::Config;
 use crate::connect::attempt::Attempt;
+use crate::connect::conversation::Conversation;
 use crate::connect::dial::dial_host;
 use crate::connect::handshake::{Greeting, greet};
 use crate::connect::refusal::Refusal;
 use crate::connect::socket::Socket;
-use crate::connect::talk::Talk;
 use crate::reactor::task_context::TaskContext;
 
 /// The channel on which a Sentinel says that a primary is elsewhere.
@@ -32,16 +32,16 @@ pub(super) async fn ask(
     attempt: &mut Attempt<'_>,
 ) -> Result<Answer, Refusal> {
     let socket = dial_host(config, &sentinel.host, sentinel.port, context, attempt).await?;
-    let mut talk = Talk::new(&socket, context, attempt)?;
+    let mut conversation = Conversation::new(&socket, context, attempt)?;
     // All go out together.
-    let has_password = log_in(&mut talk, config).await?;
-    talk.send(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", service]).await?;
-    talk.send(&["SENTINEL", "SENTINELS", service]).await?;
+    let has_password = log_in(&mut conversation, config).await?;
+    conversation.send(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", service]).await?;
+    conversation.send(&["SENTINEL", "SENTINELS", service]).await?;
     if has_password {
-        check(&talk.reply().await?)?;
+        check(&conversation.reply().await?)?;
     }
-    let primary = read_primary(&talk.reply().await?)?;
-    Ok(Answer { primary, others: read_others(&talk.reply().await?) })
+    let primary = read_primary(&conversation.reply().await?)?;
+    Ok(Answer { primary, others: read_others(&conversation.reply().await?) })
 }
 
 /// Asks a Sentinel which replicas a service has.
@@ -53,23 +53,23 @@ pub(super) async fn ask_for_replicas(
     attempt: &mut Attempt<'_>,
 ) -> Result<Vec<Address>, Refusal> {
     let socket = dial_host(config, &sentinel.host, sentinel.port, context, attempt).await?;
-    let mut talk = Talk::new(&socket, context, attempt)?;
-    let has_password = log_in(&mut talk, config).await?;
-    talk.send(&["SENTINEL", "REPLICAS", service]).await?;
+    let mut conversation = Conversation::new(&socket, context, attempt)?;
+    let has_password = log_in(&mut conversation, config).await?;
+    conversation.send(&["SENTINEL", "REPLICAS", service]).await?;
     if has_password {
-        check(&talk.reply().await?)?;
+        check(&conversation.reply().await?)?;
     }
-    let reply = talk.reply().await?;
+    let reply = conversation.reply().await?;
     check(&reply)?;
     Ok(read_others(&reply))
 }
 
 /// Sends a Sentinel the password that is for Sentinels. Whether there is one, to which there will be a reply.
-pub(super) async fn log_in(talk: &mut Talk<'_, '_>, config: &Config) -> Result<bool, Refusal> {
+pub(super) async fn log_in(conversation: &mut Conversation<'_, '_>, config: &Config) -> Result<bool, Refusal> {
     let Some(password) = &config.sentinel_password else { return Ok(false) };
     let user = config.sentinel_user.as_deref();
     let words: Vec<&str> = ["AUTH"].into_iter().chain(user).chain([password.as_str()]).collect();
-    talk.send(&words).await?;
+    conversation.send(&words).await?;
     Ok(true)
 }
 

@@ -12,9 +12,9 @@ use super::asking::{SWITCH, ask, check, enter, log_in, read_switch};
 use super::service::{Address, Service};
 use crate::config::Config;
 use crate::connect::attempt::Attempt;
+use crate::connect::conversation::Conversation;
 use crate::connect::dial::dial_host;
 use crate::connect::refusal::Refusal;
-use crate::connect::talk::Talk;
 use crate::reactor::task_context::TaskContext;
 use crate::reactor::{self, TaskWaker};
 
@@ -72,17 +72,17 @@ async fn listen(
         let mut part = Attempt::new(config.connect_timeout.min(SILENCE_MAX), &mut tick);
         dial_host(config, &sentinel.host, sentinel.port, context, &mut part).await?
     };
-    let mut talk = Talk::new(&socket, context, attempt)?;
-    let has_password = log_in(&mut talk, config).await?;
-    talk.send(&["SUBSCRIBE", SWITCH]).await?;
+    let mut conversation = Conversation::new(&socket, context, attempt)?;
+    let has_password = log_in(&mut conversation, config).await?;
+    conversation.send(&["SUBSCRIBE", SWITCH]).await?;
     for _ in 0..1 + u32::from(has_password) {
-        let Some(reply) = talk.reply_within(SILENCE_MAX).await? else { return Ok(()) };
+        let Some(reply) = conversation.reply_within(SILENCE_MAX).await? else { return Ok(()) };
         check(&reply)?;
     }
     catch_up(service, sentinel, config, context).await?;
     let mut was_asked = false;
     loop {
-        match talk.reply_within(SILENCE_MAX).await? {
+        match conversation.reply_within(SILENCE_MAX).await? {
             Some(message) => {
                 was_asked = false;
                 if let Some(place) = read_switch(&message, &service.name) {
@@ -93,7 +93,7 @@ async fn listen(
             }
             None if was_asked => return Ok(()),
             None => {
-                talk.send(&["PING"]).await?;
+                conversation.send(&["PING"]).await?;
                 was_asked = true;
             }
         }

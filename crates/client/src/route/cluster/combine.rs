@@ -17,7 +17,7 @@ use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::slot::{Completions, Handle, Payload, Target};
 
 /// How the parts make one reply.
-pub(super) enum Recipe {
+pub(super) enum ReplyMerge {
     /// An element for each key, of which each part has those of these places.
     Elements(Vec<Vec<usize>>),
     /// As the command's row says.
@@ -38,13 +38,13 @@ pub(super) struct Parts {
 
 struct State {
     parts: Vec<Part>,
-    recipe: Recipe,
+    recipe: ReplyMerge,
     target: Target,
 }
 
 impl Parts {
     /// Completes the caller's end when all parts are there.
-    pub(super) fn gather(cluster: Weak<Cluster>, handles: Vec<Handle>, recipe: Recipe, target: Target) {
+    pub(super) fn gather(cluster: Weak<Cluster>, handles: Vec<Handle>, recipe: ReplyMerge, target: Target) {
         let parts = handles.into_iter().map(Part::Awaited).collect();
         let state = Mutex::new(Some(State { parts, recipe, target }));
         let gathering = Arc::new(Self { cluster, state });
@@ -113,14 +113,14 @@ impl Wake for Parts {
 }
 
 /// One reply out of all.
-fn combined(answers: &[Payload], recipe: &Recipe) -> Result<Payload, Error> {
+fn combined(answers: &[Payload], recipe: &ReplyMerge) -> Result<Payload, Error> {
     match recipe {
-        Recipe::Elements(places) => elements(answers, places),
-        Recipe::Policy(Some(ResponsePolicy::OneSucceeded)) => {
+        ReplyMerge::Elements(places) => elements(answers, places),
+        ReplyMerge::Policy(Some(ResponsePolicy::OneSucceeded)) => {
             let succeeded = answers.iter().find(|answer| answer.frame().is_ok());
             Ok(succeeded.or(answers.first()).ok_or_else(odd)?.clone())
         }
-        Recipe::Policy(policy) => {
+        ReplyMerge::Policy(policy) => {
             all_succeeded(answers)?;
             match policy {
                 Some(ResponsePolicy::Sum) => numbers(answers, |sum, number| sum.saturating_add(number)),
@@ -263,10 +263,10 @@ mod tests {
     use super::*;
 
     fn policy(policy: Option<ResponsePolicy>, answers: &[&str]) -> Result<String, Error> {
-        combine(&Recipe::Policy(policy), answers)
+        combine(&ReplyMerge::Policy(policy), answers)
     }
 
-    fn combine(recipe: &Recipe, answers: &[&str]) -> Result<String, Error> {
+    fn combine(recipe: &ReplyMerge, answers: &[&str]) -> Result<String, Error> {
         let answers: Vec<Payload> = answers.iter().map(|answer| Payload::of(answer.as_bytes())).collect();
         combined(&answers, recipe).map(|payload| String::from_utf8_lossy(payload.bytes()).into_owned())
     }
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn elements_are_in_the_callers_order_and_errors_their_own() {
-        let recipe = Recipe::Elements(vec![vec![0, 2], vec![1]]);
+        let recipe = ReplyMerge::Elements(vec![vec![0, 2], vec![1]]);
         let whole = combine(&recipe, &["*2\r\n+a\r\n$-1\r\n", "*1\r\n*1\r\n:1\r\n"]).unwrap();
         assert_eq!(whole, "*3\r\n+a\r\n*1\r\n:1\r\n$-1\r\n");
         let part = combine(&recipe, &["*2\r\n+a\r\n+c\r\n", "-NOPERM no\r\n"]).unwrap();

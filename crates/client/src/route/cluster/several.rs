@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sleeve_wire::commands::ResponsePolicy;
 
 use super::Cluster;
-use super::combine::{Parts, Recipe};
+use super::combine::{Parts, ReplyMerge};
 use super::slots::{Named, crossing, named};
 use crate::config::QueueFull;
 use crate::connection::Link;
@@ -150,7 +150,7 @@ impl Cluster {
                 // What shows that the slot is elsewhere by now is seen on its way to the caller.
                 let (outcome, handle) = self.source.lock().pair(transaction.name().unwrap_or(Name::UNKNOWN));
                 if let Some(target) = transaction.tell_instead(outcome) {
-                    let recipe = Recipe::Policy(Some(ResponsePolicy::OneSucceeded));
+                    let recipe = ReplyMerge::Policy(Some(ResponsePolicy::OneSucceeded));
                     Parts::gather(self.me.clone(), vec![handle], recipe, target);
                 }
                 link.send_transaction(transaction, database, request);

@@ -10,7 +10,7 @@ use std::time::Instant;
 use sleeve_wire::commands::{Begin, Find, RequestPolicy, ResponsePolicy, Row};
 
 use super::Cluster;
-use super::combine::{Parts, Recipe};
+use super::combine::{Parts, ReplyMerge};
 use super::slots::{crossing, slot_of};
 use crate::error::Error;
 use crate::pipe::queued::Sent;
@@ -69,8 +69,8 @@ impl Cluster {
         };
         let sent: Vec<Handle> = shares.iter().map(|share| self.handle_of(send(share), request.name)).collect();
         let recipe = match row.response_policy() {
-            None => Recipe::Elements(shares.into_iter().map(|share| share.places).collect()),
-            policy => Recipe::Policy(policy),
+            None => ReplyMerge::Elements(shares.into_iter().map(|share| share.places).collect()),
+            policy => ReplyMerge::Policy(policy),
         };
         Parts::gather(self.me.clone(), sent, recipe, target);
         None
@@ -104,7 +104,7 @@ impl Cluster {
         };
         let sent: Vec<Handle> = nodes.iter().map(send).collect();
         let (target, handle) = self.source.lock().pair(request.name);
-        Parts::gather(self.me.clone(), sent, Recipe::Policy(response), target);
+        Parts::gather(self.me.clone(), sent, ReplyMerge::Policy(response), target);
         Ok(Sent::Slot(handle))
     }
 

@@ -28,8 +28,8 @@ use crate::pipe::timeout::Phase;
 use crate::reactor;
 use crate::reactor::TaskWaker;
 use crate::reactor::task_context::TaskContext;
-use crate::route::checkups::Checkups;
-use crate::route::inquiry::Inquiry;
+use crate::route::health_checks::HealthChecks;
+use crate::route::internal_requests::InternalRequests;
 use crate::route::node::{Address, Node};
 use crate::route::time_left;
 use crate::sys::clock_ms;
@@ -87,8 +87,8 @@ pub(super) struct Question {
 pub(super) struct ClusterTask<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) registry: Registry,
-    pub(super) inquiry: Inquiry,
-    pub(super) checkups: Checkups,
+    pub(super) inquiry: InternalRequests,
+    pub(super) checkups: HealthChecks,
     /// Requests that came back, oldest first.
     retries: Vec<Retry>,
     /// Requests that nobody could send, oldest first.
@@ -103,7 +103,7 @@ pub(super) struct ClusterTask<'a> {
     pub(super) refresh_at: Option<Instant>,
     /// When the last round began.
     pub(super) refreshed: Option<Instant>,
-    /// Rounds in a row in which nobody has answered.
+    /// EventLoop in a row in which nobody has answered.
     pub(super) failed_rounds: u32,
     /// Why the last who was asked has not answered.
     pub(super) trouble: Option<Error>,
@@ -121,8 +121,8 @@ impl<'a> ClusterTask<'a> {
         Self {
             cluster,
             registry: Registry::default(),
-            inquiry: Inquiry::new(cluster.driver(), cluster.task_waker, cluster.config.database),
-            checkups: Checkups::new(&cluster.config.read_from, true),
+            inquiry: InternalRequests::new(cluster.driver(), cluster.task_waker, cluster.config.database),
+            checkups: HealthChecks::new(&cluster.config.read_from, true),
             retries: Vec::new(),
             waiting: VecDeque::new(),
             fences: Vec::new(),

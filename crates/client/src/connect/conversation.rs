@@ -20,7 +20,7 @@ use crate::request::Request;
 const REPLY_LENGTH_MAX: usize = 1024 * 1024;
 
 /// Requests and replies on a socket that nobody else uses yet.
-pub(crate) struct Talk<'a, 'b> {
+pub(crate) struct Conversation<'a, 'b> {
     watch: WatchedStream<&'a Socket>,
     context: &'a TaskContext,
     attempt: &'a mut Attempt<'b>,
@@ -29,7 +29,7 @@ pub(crate) struct Talk<'a, 'b> {
     scanner: Scanner,
 }
 
-impl<'a, 'b> Talk<'a, 'b> {
+impl<'a, 'b> Conversation<'a, 'b> {
     /// Nothing has been said yet.
     pub(crate) fn new(socket: &'a Socket, context: &'a TaskContext, attempt: &'a mut Attempt<'b>) -> io::Result<Self> {
         let watch = context.watch(socket)?;

@@ -17,7 +17,7 @@ use crate::session::Session;
 
 /// All workers of one engine.
 #[derive(Debug)]
-pub struct Team {
+pub struct WorkerPool {
     members: Vec<Arc<Member>>,
     /// Members that have not ended.
     serving: AtomicUsize,
@@ -49,7 +49,7 @@ pub(super) struct Returned {
 
 /// A session that a thread which has handed the worker over still runs.
 #[derive(Debug)]
-pub(super) struct Away {
+pub(super) struct DetachedSession {
     /// Its connection.
     pub token: Token,
     /// Its client.
@@ -62,8 +62,8 @@ pub(super) struct Away {
     pub kept_bytes: usize,
 }
 
-impl Team {
-    /// A team whose members read these mailboxes, in the order of their numbers.
+impl WorkerPool {
+    /// A pool whose members read these mailboxes, in the order of their numbers.
     pub fn new(mailboxes: Vec<Arc<Mailbox>>) -> Arc<Self> {
         let member = |mailbox| Arc::new(Member { mailbox, clients: AtomicUsize::new(0), returned: Mutex::default() });
         let members: Vec<_> = mailboxes.into_iter().map(member).collect();

@@ -51,7 +51,7 @@ impl Task {
 }
 
 /// All tasks.
-struct Rounds {
+struct EventLoop {
     reactor: &'static Reactor,
     tasks: HashMap<u64, Task>,
     queue: Vec<u64>,
@@ -62,13 +62,13 @@ struct Rounds {
 
 /// Goes on until no task is left.
 pub(super) fn run(reactor: &'static Reactor) {
-    let mut rounds = Rounds::new(reactor);
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| rounds.go_on())) {
-        rounds.give_up(&reason(payload));
+    let mut event_loop = EventLoop::new(reactor);
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| event_loop.go_on())) {
+        event_loop.give_up(&reason(payload));
     }
 }
 
-impl Rounds {
+impl EventLoop {
     fn new(reactor: &'static Reactor) -> Self {
         let (tasks, queue, timers, submissions) = Default::default();
         Self { reactor, tasks, queue, timers, submissions }
@@ -255,7 +255,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "needs an event descriptor")]
     fn a_task_whose_times_come_and_go_has_few_of_them_entered() {
         let reactor: &'static Reactor = Box::leak(Box::new(Reactor::new().expect("a reactor")));
-        let mut rounds = Rounds::new(reactor);
+        let mut event_loop = EventLoop::new(reactor);
         let begin = |state: Rc<State>| {
             let mut turns = 0;
             Box::pin(std::future::poll_fn(move |_| {
@@ -265,12 +265,12 @@ mod tests {
                 std::task::Poll::Pending
             })) as Work
         };
-        rounds.admit(NewTask { number: 1, begin: Box::new(begin), on_panic: Box::new(|_| {}) });
+        event_loop.admit(NewTask { number: 1, begin: Box::new(begin), on_panic: Box::new(|_| {}) });
         for _ in 0..1000 {
-            rounds.turn(1);
-            rounds.call_due();
+            event_loop.turn(1);
+            event_loop.call_due();
         }
-        assert!(rounds.timers.len() < 16, "{} times are entered", rounds.timers.len());
+        assert!(event_loop.timers.len() < 16, "{} times are entered", event_loop.timers.len());
     }
 
     #[test]
@@ -286,11 +286,11 @@ mod tests {
             submissions.new_tasks.push(NewTask { number: number.into(), begin, on_panic });
             submissions.is_read = true;
         };
-        let mut rounds = Rounds::new(reactor);
+        let mut event_loop = EventLoop::new(reactor);
         arrive(1);
-        assert!(rounds.take_submissions());
+        assert!(event_loop.take_submissions());
         arrive(2);
-        rounds.give_up("on purpose");
+        event_loop.give_up("on purpose");
         let told: Vec<_> = receiver.try_iter().collect();
         assert_eq!(told, [(1, "on purpose".to_owned()), (2, "on purpose".to_owned())]);
         assert!(!reactor.submissions.lock().is_read);

@@ -24,14 +24,14 @@ impl Wake for WakeTask {
 }
 
 /// Sends the requests of one task.
-pub(super) struct Inquiry {
+pub(super) struct InternalRequests {
     source: Source,
     waker: Waker,
     task_waker: TaskWaker,
     database: u32,
 }
 
-impl Inquiry {
+impl InternalRequests {
     /// For the task of this waker, which works on this database.
     pub(super) fn new(driver: Weak<dyn Driver>, task_waker: TaskWaker, database: u32) -> Self {
         Self { source: Source::new(driver), waker: Waker::from(Arc::new(WakeTask(task_waker))), task_waker, database }

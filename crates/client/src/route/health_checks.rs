@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use sleeve_wire::frame::Frame;
 
-use super::inquiry::Inquiry;
+use super::internal_requests::InternalRequests;
 use super::node::{Fitness, Node};
 use super::replicas::Replicas;
 use crate::config::read_from::ReadFrom;
@@ -38,7 +38,7 @@ const INFO: &[u8] = b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n";
 const WITHOUT_DATA: [&str; 2] = ["LOADING", "MASTERDOWN"];
 
 /// The looks at all replicas, and at their primaries.
-pub(super) struct Checkups {
+pub(super) struct HealthChecks {
     policy: ReadFrom,
     /// Whether connections to replicas have to be told that they are for reading.
     is_cluster: bool,
@@ -94,7 +94,7 @@ enum Role {
     Unknown,
 }
 
-impl Checkups {
+impl HealthChecks {
     pub(super) fn new(policy: &ReadFrom, is_cluster: bool) -> Self {
         Self { policy: policy.clone(), is_cluster, next_at: Instant::now(), known: HashMap::new() }
     }
@@ -118,7 +118,7 @@ impl Checkups {
     pub(super) fn turn<'a>(
         &mut self,
         shards: impl Iterator<Item = (&'a Arc<Node>, &'a Replicas)>,
-        inquiry: &mut Inquiry,
+        inquiry: &mut InternalRequests,
         now: Instant,
     ) -> bool {
         if self.policy == ReadFrom::Primary {
@@ -163,7 +163,7 @@ impl Checkups {
 }
 
 /// Questions.
-impl Checkups {
+impl HealthChecks {
     /// What a server is to be asked over this connection: some things once.
     fn asks(&self, known: &Known, link: Option<&Arc<Link>>, is_replica: bool) -> Vec<Ask> {
         let is_fresh = link.is_some_and(|link| known.link.as_ref().is_none_or(|known| !Arc::ptr_eq(known, link)));
@@ -181,7 +181,7 @@ impl Checkups {
 }
 
 impl Known {
-    fn ask(&mut self, link: Option<Arc<Link>>, asks: Vec<Ask>, inquiry: &mut Inquiry, now: Instant) {
+    fn ask(&mut self, link: Option<Arc<Link>>, asks: Vec<Ask>, inquiry: &mut InternalRequests, now: Instant) {
         let Some(link) = link else {
             *self = Self::default();
             return;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Worker;
-use super::team::{Away, Returned};
+use super::worker_pool::{DetachedSession, Returned};
 use crate::config::ClientClass;
 use crate::driver::Token;
 use crate::execute::scratch::Scratch;
@@ -19,19 +19,19 @@ impl Worker {
     /// Strikes out the session of this connection, which is being run, until it is back.
     pub(super) fn leave_behind(&mut self, token: Token) {
         let id = self.tokens.iter().find(|(_, other)| **other == token).map_or(0, |(id, _)| *id);
-        self.away.push(Away { token, id, has_ended: false, is_killed: false, kept_bytes: 0 });
+        self.detached.push(DetachedSession { token, id, has_ended: false, is_killed: false, kept_bytes: 0 });
         self.driver.hold(token, true);
     }
 
     /// Takes it in again, as nobody can serve in the place of the thread that runs it.
     pub(super) fn stay_with(&mut self, token: Token) {
-        self.away.retain(|away| away.token != token);
+        self.detached.retain(|away| away.token != token);
         self.driver.hold(token, false);
     }
 
     /// Remembers that a connection is to be closed, if its session is away; whether it is.
     pub(super) fn close_when_back(&mut self, token: Token) -> bool {
-        let Some(away) = self.away.iter_mut().find(|away| away.token == token) else { return false };
+        let Some(away) = self.detached.iter_mut().find(|away| away.token == token) else { return false };
         away.is_killed = true;
         let id = away.id;
         self.kept.retain(|(other, _)| *other != id);
@@ -40,7 +40,7 @@ impl Worker {
 
     /// Remembers that the peer of a connection says nothing more, if its session is away; whether it is.
     pub(super) fn end_when_back(&mut self, token: Token) -> bool {
-        let away = self.away.iter_mut().find(|away| away.token == token);
+        let away = self.detached.iter_mut().find(|away| away.token == token);
         away.map(|away| away.has_ended = true).is_some()
     }
 
@@ -48,7 +48,7 @@ impl Worker {
     /// MONITOR none of them does: no script runs for a client that is shown the commands of others.
     pub(super) fn keep_for_away(&mut self, letter: Letter) -> Option<Letter> {
         if let Some(id) = addressee(&letter)
-            && let Some(index) = self.away.iter().position(|away| away.id == id)
+            && let Some(index) = self.detached.iter().position(|away| away.id == id)
         {
             self.keep(index, letter);
             return None;
@@ -56,9 +56,9 @@ impl Worker {
         if let Letter::Message(message) = &letter
             && message.kind != Kind::Monitor
         {
-            for index in 0..self.away.len() {
+            for index in 0..self.detached.len() {
                 // Whether it listens it says itself: what it has begun to listen to in this batch is not known here yet.
-                if self.engine.clients.find(self.away[index].id).is_some_and(|client| client.is_listening()) {
+                if self.engine.clients.find(self.detached[index].id).is_some_and(|client| client.is_listening()) {
                     self.keep(index, Letter::Message(Arc::clone(message)));
                 }
             }
@@ -69,7 +69,7 @@ impl Worker {
     /// Keeps a letter, unless its client is owed more than who listens to channels may be: it is closed then, as if its session
     /// were here.
     fn keep(&mut self, index: usize, letter: Letter) {
-        let away = &mut self.away[index];
+        let away = &mut self.detached[index];
         if away.is_killed {
             return;
         }
@@ -101,7 +101,7 @@ impl Worker {
     /// Opens what was kept for clients that are back, before anything newer. Where such a letter has a script run for long,
     /// whoever takes the worker over goes on with the rest.
     pub(super) fn open_kept(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
-        let is_here = |worker: &Self, id| worker.away.iter().all(|away| away.id != id);
+        let is_here = |worker: &Self, id| worker.detached.iter().all(|away| away.id != id);
         while let Some(index) = self.kept.iter().position(|&(id, _)| is_here(&self, id)) {
             let Some((id, letter)) = self.kept.remove(index) else { break };
             match letter {
@@ -115,13 +115,13 @@ impl Worker {
     /// Whether somebody runs a session of this worker, which stops. Their scripts see that and end; where the engine has failed,
     /// what is away may never come back.
     pub(super) fn waits_for_away(&self) -> bool {
-        !self.away.is_empty() && self.engine.failure().is_none()
+        !self.detached.is_empty() && self.engine.failure().is_none()
     }
 
     fn take_back(&mut self, returned: Returned, scratch: &mut Scratch) {
         let Returned { token, mut session, output } = returned;
-        let Some(index) = self.away.iter().position(|away| away.token == token) else { return };
-        let away = self.away.remove(index);
+        let Some(index) = self.detached.iter().position(|away| away.token == token) else { return };
+        let away = self.detached.remove(index);
         let has_ended = self.channels.get(token).is_some_and(|channel| channel.has_ended());
         session.state.closing |= away.has_ended || has_ended || !session.may_listen();
         // It has been busy until now, and not silent.
@@ -169,7 +169,7 @@ mod tests {
     use crate::messaging::mail::{Accepted, Mailbox};
     use crate::messaging::message::Message;
     use crate::request::output::Output;
-    use crate::worker::Team;
+    use crate::worker::WorkerPool;
 
     fn connected(worker: &mut Worker, scratch: &Scratch) -> UnixStream {
         let (near, far) = UnixStream::pair().expect("a pair of sockets");
@@ -183,8 +183,8 @@ mod tests {
     fn lone() -> (Box<Worker>, Scratch, [UnixStream; 2]) {
         let engine = Engine::new(Config::default());
         let driver = Driver::new().expect("a driver");
-        let team = Team::new(vec![Arc::new(Mailbox::new(|| ()))]);
-        let mut worker = Box::new(Worker::new(&engine, team, 0, driver));
+        let pool = WorkerPool::new(vec![Arc::new(Mailbox::new(|| ()))]);
+        let mut worker = Box::new(Worker::new(&engine, pool, 0, driver));
         let scratch = Scratch::new(&engine, Instant::now());
         let peers = [(); 2].map(|()| connected(&mut worker, &scratch));
         (worker, scratch, peers)
@@ -208,7 +208,7 @@ mod tests {
         assert!(worker.sessions[0].is_none(), "it waits for a peer that does not read");
         assert_eq!(peer.read(&mut [0; 8]).expect("an end"), 0);
         worker.leave_behind(1);
-        assert!(worker.end_when_back(1) && !worker.away[0].is_killed);
+        assert!(worker.end_when_back(1) && !worker.detached[0].is_killed);
     }
 
     #[test]
@@ -246,7 +246,7 @@ mod tests {
         worker.keep_for_away(message(Kind::Channel));
         assert_eq!(worker.kept.len(), 1);
         (0..20).for_each(|_| drop(worker.keep_for_away(message(Kind::Channel))));
-        assert!(worker.kept.is_empty() && worker.away[0].is_killed);
+        assert!(worker.kept.is_empty() && worker.detached[0].is_killed);
     }
 
     #[test]
@@ -254,14 +254,14 @@ mod tests {
         let engine = Engine::new(Config::default());
         let driver = Driver::new().expect("a driver");
         let waker = driver.waker();
-        let team = Team::new(vec![Arc::new(Mailbox::new(move || waker.wake()))]);
-        let mut worker = Box::new(Worker::new(&engine, Arc::clone(&team), 0, driver));
+        let pool = WorkerPool::new(vec![Arc::new(Mailbox::new(move || waker.wake()))]);
+        let mut worker = Box::new(Worker::new(&engine, Arc::clone(&pool), 0, driver));
         let mut scratch = Scratch::new(&engine, Instant::now());
         let [mut one, mut other] = [(); 2].map(|()| connected(&mut worker, &scratch));
         let refused = |others: &mut dyn Others| refusal::after(0, || others.hand_over());
         let stayed = worker.with_session(0, &mut scratch, |_, _, others| refused(others));
         let worker = stayed.expect("there is no other thread");
-        assert!(worker.away.is_empty() && worker.sessions[0].is_some());
+        assert!(worker.detached.is_empty() && worker.sessions[0].is_some());
         let mut reply = [0; 7];
         let gone = worker.with_session(0, &mut scratch, |session, scratch, others| {
             (0..2).for_each(|_| others.hand_over());
@@ -275,7 +275,7 @@ mod tests {
         one.read_exact(&mut replies).expect("the session is back");
         assert_eq!(replies, *b"$4\r\nhere\r\n+PONG\r\n");
         engine.post_stop();
-        team.wait();
+        pool.wait();
         assert_eq!((one.read(&mut reply).expect("an end"), engine.mailbox_count()), (0, 0));
     }
 }
