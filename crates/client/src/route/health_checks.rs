@@ -118,7 +118,7 @@ impl HealthChecks {
     pub(super) fn turn<'a>(
         &mut self,
         shards: impl Iterator<Item = (&'a Arc<Node>, &'a Replicas)>,
-        inquiry: &mut InternalRequests,
+        requests: &mut InternalRequests,
         now: Instant,
     ) -> bool {
         if self.policy == ReadFrom::Primary {
@@ -136,7 +136,7 @@ impl HealthChecks {
             if is_due && known.question.is_none() {
                 let link = primary.link().filter(|_| !replicas.all.is_empty());
                 let asks = self.asks(&known, link.as_ref(), false);
-                known.ask(link, asks, inquiry, now);
+                known.ask(link, asks, requests, now);
             }
             self.known.insert(primary.number, known);
             for replica in &replicas.all {
@@ -150,7 +150,7 @@ impl HealthChecks {
                         replica.set_fitness(Fitness::Unfit);
                     }
                     let asks = self.asks(&known, link.as_ref(), true);
-                    known.ask(link, asks, inquiry, now);
+                    known.ask(link, asks, requests, now);
                 }
                 self.known.insert(replica.number, known);
             }
@@ -181,14 +181,14 @@ impl HealthChecks {
 }
 
 impl Known {
-    fn ask(&mut self, link: Option<Arc<Link>>, asks: Vec<Ask>, inquiry: &mut InternalRequests, now: Instant) {
+    fn ask(&mut self, link: Option<Arc<Link>>, asks: Vec<Ask>, requests: &mut InternalRequests, now: Instant) {
         let Some(link) = link else {
             *self = Self::default();
             return;
         };
         let mut parts = Vec::new();
         for ask in asks {
-            let Some(handle) = inquiry.send(&link, ask.request(), ask.name()) else {
+            let Some(handle) = requests.send(&link, ask.request(), ask.name()) else {
                 *self = Self::default();
                 return;
             };

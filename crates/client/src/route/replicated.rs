@@ -209,20 +209,20 @@ impl Replicated {
     async fn care(&self, context: &TaskContext) {
         let config = &self.link.config;
         let driver = Arc::downgrade(&self.link) as Weak<dyn Driver>;
-        let mut inquiry = InternalRequests::new(driver, self.task_waker, config.database);
-        let mut checkups = HealthChecks::new(&config.read_from, false);
+        let mut requests = InternalRequests::new(driver, self.task_waker, config.database);
+        let mut checks = HealthChecks::new(&config.read_from, false);
         let mut last = PRIMARY;
         while !self.is_closed.load(Ordering::Acquire) {
             let now = Instant::now();
             self.send_on();
             if let Some(found) = self.found.lock().take() {
                 self.take_over(&found, &mut last);
-                checkups.hurry(now);
+                checks.hurry(now);
             }
-            if checkups.turn(iter::once((&self.primary, &*self.replicas.read())), &mut inquiry, now) {
+            if checks.turn(iter::once((&self.primary, &*self.replicas.read())), &mut requests, now) {
                 self.doubt();
             }
-            context.wait(checkups.next_look(now)).await;
+            context.wait(checks.next_look(now)).await;
         }
         let links = self.links();
         self.replicas.read().all.iter().for_each(|node| node.dismiss());

@@ -42,7 +42,7 @@ impl ClusterTask<'_> {
     pub(super) fn check_replicas(&mut self, map: &Map, now: Instant) {
         if self.cluster.is_open() {
             let shards = map.shards.iter().map(|shard| (&shard.primary, &shard.replicas));
-            if self.checkups.turn(shards, &mut self.inquiry, now) {
+            if self.checks.turn(shards, &mut self.requests, now) {
                 self.want_refresh(now);
             }
         }

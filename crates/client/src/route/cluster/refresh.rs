@@ -43,7 +43,7 @@ impl ClusterTask<'_> {
     /// Holds these slots until all that was sent to this node before is answered.
     pub(super) fn fence(&mut self, map: &mut Map, node: u32, slots: Vec<u16>) {
         let link = self.registry.numbered(node).and_then(|node| node.link());
-        let Some(handle) = link.and_then(|link| self.inquiry.send(&link, PING, Name::of(&["PING"]))) else { return };
+        let Some(handle) = link.and_then(|link| self.requests.send(&link, PING, Name::of(&["PING"]))) else { return };
         slots.iter().for_each(|&slot| map.hold(slot));
         self.fences.push(Fence { handle, slots, is_over: false });
     }
@@ -87,7 +87,7 @@ impl ClusterTask<'_> {
         }
         while let Some(node) = self.candidates.pop_front() {
             let Some(link) = node.connect(now) else { continue };
-            if let Some(handle) = self.inquiry.send(&link, CLUSTER_SLOTS, Name::of(&["CLUSTER", "SLOTS"])) {
+            if let Some(handle) = self.requests.send(&link, CLUSTER_SLOTS, Name::of(&["CLUSTER", "SLOTS"])) {
                 self.question = Some(Question { handle, asked: node, until: now + ANSWER_TIMEOUT });
                 return;
             }
@@ -162,7 +162,7 @@ impl ClusterTask<'_> {
         self.registry.retain(|node| map.nodes().any(|known| known.number == node.number) || is_asked(node));
         // All owners are connected to before anybody needs them.
         map.shards.iter().for_each(|shard| _ = shard.primary.connect(now));
-        self.checkups.hurry(now);
+        self.checks.hurry(now);
         if map.is_whole() {
             self.trouble = None;
         }

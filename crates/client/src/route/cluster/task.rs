@@ -87,8 +87,8 @@ pub(super) struct Question {
 pub(super) struct ClusterTask<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) registry: Registry,
-    pub(super) inquiry: InternalRequests,
-    pub(super) checkups: HealthChecks,
+    pub(super) requests: InternalRequests,
+    pub(super) checks: HealthChecks,
     /// Requests that came back, oldest first.
     retries: Vec<Retry>,
     /// Requests that nobody could send, oldest first.
@@ -121,8 +121,8 @@ impl<'a> ClusterTask<'a> {
         Self {
             cluster,
             registry: Registry::default(),
-            inquiry: InternalRequests::new(cluster.driver(), cluster.task_waker, cluster.config.database),
-            checkups: HealthChecks::new(&cluster.config.read_from, true),
+            requests: InternalRequests::new(cluster.driver(), cluster.task_waker, cluster.config.database),
+            checks: HealthChecks::new(&cluster.config.read_from, true),
             retries: Vec::new(),
             waiting: VecDeque::new(),
             fences: Vec::new(),
@@ -198,8 +198,8 @@ impl<'a> ClusterTask<'a> {
         let closing = self.closing_since.map(|since| now + CLOSING_LOOK * if is_late(since) { 20 } else { 1 });
         let retry = self.retries.iter().map(|retry| retry.at).filter(|&at| at > now).min();
         let question = self.question.as_ref().map(|question| question.until);
-        let checkup = self.checkups.next_look(now).filter(|_| closing.is_none());
-        [self.refresh_at, self.due_at, rest_over, closing, retry, question, checkup].into_iter().flatten().min()
+        let check = self.checks.next_look(now).filter(|_| closing.is_none());
+        [self.refresh_at, self.due_at, rest_over, closing, retry, question, check].into_iter().flatten().min()
     }
 
     /// Whether the client is gone, and nobody waits for anything any more.
