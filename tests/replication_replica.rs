@@ -13,7 +13,7 @@ use std::thread;
 use sleeve_tests::generator::{Generator, Scope};
 use sleeve_tests::random::seed;
 use sleeve_tests::{Connection, Kind, Server, Settings};
-use sleeve_wire::commands::Group;
+use sleeve_wire::commands::{Command, Group};
 
 use crate::persistence::{ask, digest, fill, wait_until};
 use crate::replay::peer;
@@ -56,21 +56,30 @@ pub fn caught_up(replica: &Server, primary: &Server) -> u64 {
     both.0
 }
 
-/// What both hold, which is the same.
+/// What both hold, which is the same. What ends at the primary while it is read is read again.
 fn assert_same(replica: &Server, primary: &Server) {
-    caught_up(replica, primary);
     let contents = |server: &Server| {
         let mut connection = server.connect();
         peer::contents(primary.kind(), &mut |words| connection.command(words).expect("it answers"))
     };
-    let (ours, theirs) = (contents(replica), contents(primary));
+    let (ours, theirs) = loop {
+        let offset = caught_up(replica, primary);
+        let both = (contents(replica), contents(primary));
+        if caught_up(replica, primary) == offset {
+            break both;
+        }
+    };
     let differing: Vec<_> = ours.iter().zip(&theirs).filter(|(ours, theirs)| ours != theirs).collect();
     assert!(differing.is_empty() && ours.len() == theirs.len(), "{differing:#?}\n{}", replica.log());
 }
 
-/// What the random writers use: all that a primary of this kind knows, but for what ends its clients or the test.
+/// What the random writers use: all that a primary of this kind knows, but for what ends its clients or the test, and for what
+/// it does not tell its replicas: consumers that come into being without an entry, and strings that a BITFIELD lengthens which
+/// changes nothing. Its own replicas lack these, too.
 fn scope(kind: Kind) -> Scope {
     let mut scope = Scope::default();
+    let untold = [Command::BitField, Command::XReadGroup, Command::XClaim, Command::XAutoClaim];
+    scope.rows.retain(|row| !untold.contains(&row.id));
     if kind == Kind::Redis {
         scope.rows.retain(|row| row.group != Group::Hash || row.since < "7.4");
     }
