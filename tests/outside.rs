@@ -34,6 +34,7 @@ mod rdb_files;
 mod reconnect;
 mod reload;
 mod replay;
+mod replicated;
 mod replication_failover;
 mod replication_ids;
 mod replication_primary;

@@ -1,6 +1,6 @@
 //! What outlives the process: the log under `kill -9` and failing disks, snapshots, both exchanged with other servers.
 
-mod failing;
+pub mod failing;
 
 use std::collections::HashMap;
 use std::process::Command;

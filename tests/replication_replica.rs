@@ -5,7 +5,10 @@
 //! that is a real server.
 
 mod answers;
+mod diskless;
+mod embedded;
 mod foreign;
+mod link;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

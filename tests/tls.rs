@@ -18,13 +18,13 @@ use sleeve_tests::{Kind, Server};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An authority with a certificate for the server and one for a client, in a folder of its own.
-struct Authority {
+pub(crate) struct Authority {
     folder: PathBuf,
     name: String,
 }
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("sleeve-tls-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let authority = Self { folder, name: format!("authority of {name}") };
@@ -56,12 +56,12 @@ impl Authority {
         std::fs::write(self.folder.join(name), text).expect("written");
     }
 
-    fn file(&self, name: &str) -> String {
+    pub(crate) fn file(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
     }
 
     /// A server that speaks TLS at the port that is returned, and what it says beside that.
-    fn serve(&self, kind: Kind, more: &[&str]) -> (Server, u16) {
+    pub(crate) fn serve(&self, kind: Kind, more: &[&str]) -> (Server, u16) {
         let port = free_port();
         let (certificate, key, ca) = (self.file("server.crt"), self.file("server.key"), self.file("ca.crt"));
         let tls_port = port.to_string();

@@ -44,7 +44,7 @@ fn where_the_disk_is_full_writes_are_refused_and_go_on_when_there_is_room() {
 }
 
 /// Has files of this process end here, or anywhere.
-fn limit_files(server: &Server, bytes: &str) {
+pub fn limit_files(server: &Server, bytes: &str) {
     let process = server.process_id().to_string();
     let set = Command::new("prlimit").args([&format!("--fsize={bytes}"), "--pid", &process]).status();
     assert!(set.is_ok_and(|status| status.success()), "prlimit is a part of util-linux");

@@ -9,10 +9,10 @@ use sleeve_tests::{Kind, Server};
 use super::{caught_up, follow, info, primary, replica};
 use crate::persistence::{ask, digest, fill, wait_until};
 
-const ID: &str = "0123456789abcdef0123456789abcdef01234567";
+pub const ID: &str = "0123456789abcdef0123456789abcdef01234567";
 
 /// Answers whatever comes first with these bytes, after what greets a replica; and again whoever comes next.
-fn serve(listener: &TcpListener, answer: &[u8], rounds: usize) {
+pub fn serve(listener: &TcpListener, answer: &[u8], rounds: usize) {
     for _ in 0..rounds {
         let (mut peer, _) = listener.accept().expect("a replica");
         greet(&mut peer);
@@ -24,7 +24,7 @@ fn serve(listener: &TcpListener, answer: &[u8], rounds: usize) {
 }
 
 /// Answers all that a replica says before the stream begins; what it has said.
-fn greet(peer: &mut TcpStream) -> String {
+pub fn greet(peer: &mut TcpStream) -> String {
     peer.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
     let (mut heard, mut bytes) = (Vec::new(), [0; 4_096]);
     let mut answered = 0;
@@ -42,7 +42,7 @@ fn greet(peer: &mut TcpStream) -> String {
 }
 
 /// The dump of an empty server.
-fn empty_dump() -> Vec<u8> {
+pub fn empty_dump() -> Vec<u8> {
     let server = Server::start(Kind::Redis);
     ask(&mut server.connect(), &["SAVE"]);
     std::fs::read(server.folder().join("dump.rdb")).expect("a dump")

@@ -13,7 +13,7 @@ use sleeve_disk::disk::memory::MemoryDisk;
 use sleeve_disk::disk::passing::{Between, PassingDisk};
 use sleeve_disk::disk::{Disk, File};
 use sleeve_server::engine::origin::Origin;
-use sleeve_server::{Config, Engine, Local, Opt};
+use sleeve_server::{Config, Engine, Local, Opt, Replay};
 
 use crate::logged::Logged;
 
@@ -269,4 +269,46 @@ fn info_tells_of_a_log_while_somebody_uses_it_who_may_wait_for_the_disk() {
     let told = client.ask("INFO persistence");
     assert!(told.contains("aof_enabled:1") && !told.contains("aof_current_size:0"), "{told}");
     drop(used);
+}
+
+#[test]
+fn what_is_healed_of_another_servers_journal_is_in_its_database() {
+    let disk = CrashingDisk::new(Plan::default());
+    let between = Refusing { disk: disk.clone(), left: AtomicUsize::new(0), refused: AtomicUsize::new(0) };
+    let passing = PassingDisk::new(Arc::new(disk.clone()), between);
+    let engine = begin(&passing, "everysec");
+    let mut local = engine.connect(|| {});
+    engine.journal.set_copy(true);
+    let mut copy = Replay::copy(&engine, 0);
+    let mut apply = |words: &[&str]| {
+        let bulks: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+        let now = sleeve_server::host::clock::Instant::now();
+        copy.apply(format!("*{}\r\n{bulks}", words.len()).as_bytes(), now).expect("it can be applied");
+        // Nobody is served whose reply would wait for that.
+        engine.write_log();
+    };
+    let offset = |local: &mut Local, name: &str| {
+        let text = ask(local, "INFO persistence");
+        text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned)
+    };
+    let is_synced = |local: &mut Local| offset(local, "aof_written_offset:") == offset(local, "aof_synced_offset:");
+    apply(&["SELECT", "5"]);
+    apply(&["SET", "before", "1"]);
+    assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
+    wait_until("the base", || ask(&mut local, "INFO persistence").contains("aof_rewrite_in_progress:0"));
+    // The first that stands in the new increment, in front of which its database is said.
+    passing.between().left.store(1, Ordering::SeqCst);
+    apply(&["SET", "behind", "1"]);
+    wait_until("the failure", || {
+        ask(&mut local, "PING").contains("PONG") && passing.between().refused.load(Ordering::SeqCst) > 0
+    });
+    wait_until("the healing", || is_synced(&mut local));
+    let digest = ask(&mut local, "DEBUG DIGEST");
+    for seed in 0..8 {
+        let again = begin(&disk.survivors(seed, Plan::default()), "everysec");
+        assert_eq!(ask(&mut again.connect(|| {}), "DEBUG DIGEST"), digest, "{seed}");
+        again.end_log();
+    }
+    drop(copy);
+    engine.end_log();
 }

@@ -33,6 +33,7 @@ use crate::pipe::slot::{Completions, Driver, Flush, Handle};
 use crate::process::fork::answered_to_parent;
 use crate::process::wake::wake_all;
 use crate::reactor::REPORTS_ONCE;
+use crate::request::level::Level;
 use crate::request::name::Name;
 use crate::sys::{Event, clock_us};
 
@@ -388,8 +389,8 @@ impl Driver for Link {
         self.give_up(name)
     }
 
-    fn synced(&self, name: Name, sent_on: u32) -> Result<Handle, Error> {
-        self.tell_synced(name, sent_on)
+    fn safe(&self, level: Level, name: Name, sent_on: u32) -> Result<Handle, Error> {
+        self.tell_safe(level, name, sent_on)
     }
 
     fn error_hook(&self) -> Option<ErrorHook> {

@@ -1,8 +1,8 @@
-//! How whoever has a reply hears that its effect is synced.
+//! How whoever has a reply hears that its effect is synced, or replicated.
 //!
 //! On the connection that all share a Sleeve server says so in messages of its own, for which it is asked when the first wants
-//! to know (`pipe/synced`). Where a connection has one owner, a lease for one, WAITAOF says it on that very connection: it is
-//! about what its own connection has written, and holds up nobody else.
+//! to know (`pipe/synced`). Where a connection has one owner, a lease for one, WAIT and WAITAOF say it on that very connection:
+//! they are about what their own connection has written, and hold up nobody else.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,28 +12,29 @@ use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::in_flight::Asker;
 use crate::pipe::queued::Sent;
 use crate::pipe::slot::{Completions, Handle};
-use crate::pipe::synced::{FOLLOW, Synced};
+use crate::pipe::synced::Synced;
 use crate::process::fork::inherited;
 use crate::request::blocking_commands::BlockTimeout;
+use crate::request::level::Level;
 use crate::request::name::Name;
 use crate::request::{EncodedRequest, Request};
 use crate::sys::clock_ms;
 
 impl Link {
-    /// Has whoever asked for a command of this name, and has its answer, told when its effect is synced. The command was sent
+    /// Has whoever asked for a command of this name, and has its answer, told when its effect is so safe. The command was sent
     /// on the connection of this number.
-    pub(super) fn tell_synced(&self, name: Name, sent_on: u32) -> Result<Handle, Error> {
+    pub(super) fn tell_safe(&self, level: Level, name: Name, sent_on: u32) -> Result<Handle, Error> {
         if !self.process.is_this() {
             return Err(inherited());
         }
         if self.is_common.load(Ordering::Relaxed) {
             return Err(Error::usage(format!(
-                "{name} is done, but no node of a cluster says on a shared connection when it is synced: send the command by \
+                "{name} is done, but no node of a cluster says on a shared connection when it is {level}: send the command by \
                  client.lease_for(key), and ask its reply there"
             )));
         }
         if !self.is_lasting() {
-            return self.wait_aof(sent_on);
+            return self.ask_alone(level, sent_on);
         }
         if self.is_blocking.load(Ordering::Relaxed) {
             // The command has its answer, so its own time is over.
@@ -53,10 +54,10 @@ impl Link {
         let (target, handle) = shared.pipe.pair(name);
         self.syncs.store(true, Ordering::Relaxed);
         let now_ms = clock_ms();
-        let asks = reply_reader.synced.enter(target, now_ms);
+        let asks = reply_reader.synced.enter(level, target, now_ms);
         drop(reply_reader);
         if asks {
-            shared.pipe.push_unasked(Asker::Follow, FOLLOW, now_ms);
+            shared.pipe.push_unasked(Asker::Follow(level.is_of_replicas()), level.question(), now_ms);
             self.pushed(shared);
         } else if shared.is_unwatched() {
             self.wake(shared);
@@ -66,12 +67,16 @@ impl Link {
 
     /// Asks on a connection that its caller has for itself, and that is never made again: another one would know nothing of
     /// what this one has written.
-    fn wait_aof(&self, sent_on: u32) -> Result<Handle, Error> {
+    fn ask_alone(&self, level: Level, sent_on: u32) -> Result<Handle, Error> {
         if sent_on != self.connection.load(Ordering::Relaxed) {
             return Err(Error::unsynced(&self.ended()));
         }
         let milliseconds = self.limit_ms().unwrap_or(0);
-        let write = |request: &mut Request| _ = request.begin_with("WAITAOF").arg((1, 0, milliseconds));
+        let write = |request: &mut Request| match level {
+            Level::Synced => _ = request.begin_with("WAITAOF").arg((1, 0, milliseconds)),
+            Level::Replicated(count) => _ = request.begin_with("WAIT").arg((count, milliseconds)),
+            Level::SyncedOn(count) => _ = request.begin_with("WAITAOF").arg((0, count, milliseconds)),
+        };
         let database = self.config.database;
         let send = |request: EncodedRequest<'_>| match self.send(database, request)? {
             Some(handle) => Ok(Sent::Slot(handle)),
@@ -98,10 +103,10 @@ impl Link {
             return None;
         }
         let limit_ms = self.limit_ms()?;
-        let late = |name: Name| {
+        let late = |name: Name, level: Level| {
             let limit = Duration::from_millis(limit_ms.into());
             let message = format!(
-                "{name} was answered by {}, but not synced within the command timeout of {limit:?}; whether it will be is unknown",
+                "{name} was answered by {}, but not {level} within the command timeout of {limit:?}; whether it will be is unknown",
                 self.config.endpoint
             );
             Error::new(ErrorKind::Timeout, Effect::Unknown, message)

@@ -30,8 +30,8 @@ pub(crate) enum Asker {
     Read(Box<Read>),
     /// One caller, one reply, unless a node of a cluster turns the request away.
     Routed(Box<Routed>),
-    /// Whoever is told how far the disk is.
-    Follow,
+    /// Whoever is told how far the disk is; with true, the replicas too.
+    Follow(bool),
     /// The cache that is to be told when keys change.
     Tracking,
     /// Nobody any more: the caller was told something else, or never cared.
@@ -46,7 +46,7 @@ impl Asker {
             Self::Routed(routed) => routed.is_abandoned(),
             Self::Transaction(transaction) => transaction.is_abandoned(),
             Self::Read(_) => false,
-            Self::Follow | Self::Tracking | Self::Nobody => true,
+            Self::Follow(_) | Self::Tracking | Self::Nobody => true,
         }
     }
 
@@ -56,7 +56,7 @@ impl Asker {
             Self::Transaction(transaction) => transaction.is_over(),
             Self::Nobody => true,
             Self::Read(read) => read.target().is_none(),
-            Self::Slot(_) | Self::Routed(_) | Self::Follow | Self::Tracking => false,
+            Self::Slot(_) | Self::Routed(_) | Self::Follow(_) | Self::Tracking => false,
         }
     }
 
@@ -87,7 +87,7 @@ impl Asker {
             Self::Transaction(transaction) => transaction.name(),
             Self::Read(read) => read.target().map(Target::name),
             Self::Routed(routed) => Some(routed.name),
-            Self::Follow | Self::Tracking | Self::Nobody => None,
+            Self::Follow(_) | Self::Tracking | Self::Nobody => None,
         }
     }
 
@@ -116,7 +116,7 @@ impl Asker {
                 read.fail(error, done);
                 *self = Self::Read(read);
             }
-            Self::Follow | Self::Tracking | Self::Nobody => {}
+            Self::Follow(_) | Self::Tracking | Self::Nobody => {}
         }
     }
 }

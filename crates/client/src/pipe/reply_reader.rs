@@ -19,7 +19,7 @@ use super::near::Cache;
 use super::refused::hold::{may_end_script, passing};
 use super::slot::Completions;
 use super::slot::Payload;
-use super::synced::{MESSAGE, Synced};
+use super::synced::{Synced, is_message};
 use super::transaction_state::Step;
 use super::{UNWATCH, select_failed};
 use crate::error::{Effect, Error};
@@ -96,7 +96,7 @@ fn check_database(select_refusal: Option<&[u8]>, asker: &Asker, reply: &[u8]) ->
 
 /// Whether an answer is right whichever database the connection is in, or nobody's.
 fn runs_anywhere(asker: &Asker) -> bool {
-    may_end_script(asker) || matches!(asker, Asker::Nobody | Asker::Follow | Asker::Tracking)
+    may_end_script(asker) || matches!(asker, Asker::Nobody | Asker::Follow(_) | Asker::Tracking)
 }
 
 /// Where a whole reply stands in the buffer.
@@ -238,7 +238,7 @@ impl ReplyReader {
     #[cold]
     fn sort(&mut self, length: usize) {
         let message = self.buffer.get(self.start..self.start + length).unwrap_or_default();
-        if message.starts_with(MESSAGE) {
+        if is_message(message) {
             self.messages.push((self.start, self.start + length));
         } else if let Some(cache) = &self.cache {
             // Ahead of the replies that have come with it, which are not kept then, although some may be newer.
@@ -301,7 +301,9 @@ impl ReplyReader {
                     };
                     target.complete(payload, done);
                 }
-                (Some(Entry { asker: Asker::Follow, .. }), _) => self.synced.answered(reply, done),
+                (Some(Entry { asker: Asker::Follow(of_replicas), .. }), _) => {
+                    self.synced.answered(of_replicas, reply, done);
+                }
                 (Some(Entry { asker: Asker::Tracking, .. }), _) => {
                     self.cache.iter().for_each(|cache| cache.asked(reply));
                 }

@@ -36,6 +36,7 @@ pub(crate) use super::payload::Payload;
 use crate::config::ErrorHook;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::process::wake::{drop_all, wake_all};
+use crate::request::level::Level;
 use crate::request::name::Name;
 use stamps::Stamps;
 
@@ -73,11 +74,11 @@ pub(crate) trait Driver: Send + Sync {
     /// What is called with the errors of forgotten commands.
     fn error_hook(&self) -> Option<ErrorHook>;
 
-    /// Has whoever asked for a command of this name, and has its answer, told when its effect is synced to the disk. The command
-    /// was sent on the connection of this number.
-    fn synced(&self, name: Name, sent_on: u32) -> Result<Handle, Error> {
+    /// Has whoever asked for a command of this name, and has its answer, told when its effect is so safe. The command was sent on
+    /// the connection of this number.
+    fn safe(&self, level: Level, name: Name, sent_on: u32) -> Result<Handle, Error> {
         let _ = sent_on;
-        Err(Error::usage(format!("nobody knows here when what {name} has done is synced")))
+        Err(Error::usage(format!("nobody knows here when what {name} has done is {level}")))
     }
 }
 

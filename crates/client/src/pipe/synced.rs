@@ -1,8 +1,8 @@
-//! Who waits until the server's disk has what a reply shows.
+//! Who waits until the server's disk, or replicas, have what a reply shows.
 //!
-//! A Sleeve server that was asked to says behind its replies up to which offset of its journal they show what was done, and
-//! up to which its disk has it (CLIENT JOURNAL). The first such message behind a reply covers it; when the disk has got so far
-//! the reply's effect is synced. Whoever enters here has its reply already, so the next message covers it, and a request is sent
+//! A Sleeve server that was asked to says behind its replies up to which offset of its journal they show what was done, up to
+//! which its disk has it, and up to which so many replicas have it (CLIENT JOURNAL). The first such message behind a reply covers
+//! it; when the disk or the replicas have got so far the reply's effect is as safe as was asked for. Whoever enters here has its reply already, so the next message covers it, and a request is sent
 //! behind whose own reply one is sure to come, unless one is on its way.
 //!
 //! It takes bytes and gives bytes: no socket, no clock, no thread. The reader owns it; the reader's lock guards it.
@@ -11,50 +11,83 @@ use sleeve_wire::frame::{Frame, decode};
 
 use super::slot::{Completions, Payload, Target};
 use crate::error::{Effect, Error, ErrorKind};
+use crate::request::level::Level;
 use crate::request::name::Name;
 
-/// Asks to be told; said again it changes nothing, but its reply has a message behind it too.
-pub(crate) const FOLLOW: &[u8] = b"*3\r\n$6\r\nCLIENT\r\n$7\r\nJOURNAL\r\n$2\r\nON\r\n";
-
 /// With what a message about the journal begins.
-pub(crate) const MESSAGE: &[u8] = b">3\r\n$7\r\njournal\r\n";
+const MESSAGE: &[u8] = b">3\r\n$7\r\njournal\r\n";
+/// The same where replicas are told of.
+const MESSAGE_WITH_REPLICAS: &[u8] = b">5\r\n$7\r\njournal\r\n";
 
-/// What is said when something is synced: as WAITAOF says it.
-pub(crate) const IS_SYNCED: &[u8] = b"*2\r\n:1\r\n:0\r\n";
+/// What is said when something is as safe as was asked for.
+pub(crate) const IS_SAFE: &[u8] = b"+OK\r\n";
+
+/// Whether this is a message about the journal.
+pub(crate) fn is_message(bytes: &[u8]) -> bool {
+    bytes.starts_with(MESSAGE) || bytes.starts_with(MESSAGE_WITH_REPLICAS)
+}
 
 /// What a message says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct SyncMessage {
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SafetyMessage {
     /// The replies so far show nothing that stands behind this offset.
     shown: i64,
     /// The disk has everything up to this offset; none where nobody will ever know.
     synced: Option<i64>,
+    /// At least one replica, two, three ... have applied everything up to these offsets.
+    applied_by: Vec<i64>,
+    /// They have it on their disks.
+    synced_by: Vec<i64>,
 }
 
-impl SyncMessage {
+impl SafetyMessage {
     fn of(message: &[u8]) -> Option<Self> {
         let Ok((Frame::Push(mut items), _)) = decode(message) else { return None };
-        match (items.next()?.ok()?, items.next()?.ok()?, items.next()?.ok()?) {
-            (Frame::Bulk(b"journal"), Frame::Integer(shown), Frame::Integer(synced)) => {
-                Some(Self { shown, synced: Some(synced) })
-            }
-            (Frame::Bulk(b"journal"), Frame::Integer(shown), Frame::Null) => Some(Self { shown, synced: None }),
-            _ => None,
+        let (Frame::Bulk(b"journal"), Frame::Integer(shown)) = (items.next()?.ok()?, items.next()?.ok()?) else {
+            return None;
+        };
+        let synced = match items.next()?.ok()? {
+            Frame::Integer(synced) => Some(synced),
+            Frame::Null => None,
+            _ => return None,
+        };
+        let mut offsets = || items.next().map_or(Some(Vec::new()), |item| integers(item.ok()?));
+        let (applied_by, synced_by) = (offsets()?, offsets()?);
+        Some(Self { shown, synced, applied_by, synced_by })
+    }
+
+    /// Whether what lies before an offset is so safe.
+    fn covers(&self, level: Level, offset: i64) -> bool {
+        let have = |offsets: &[i64], count: usize| match count.checked_sub(1) {
+            Some(index) => offsets.get(index).is_some_and(|reached| *reached >= offset),
+            None => true,
+        };
+        match level {
+            Level::Synced => self.synced.is_some_and(|synced| synced >= offset),
+            Level::Replicated(count) => have(&self.applied_by, count),
+            Level::SyncedOn(count) => have(&self.synced_by, count),
         }
     }
+}
+
+/// What an array of integers has.
+fn integers(frame: Frame<'_>) -> Option<Vec<i64>> {
+    let Frame::Array(items) = frame else { return None };
+    items.map(|item| if let Ok(Frame::Integer(number)) = item { Some(number) } else { None }).collect()
 }
 
 /// Who waits on one connection, and what is known of its server.
 #[derive(Default)]
 pub(crate) struct Synced {
     waiting: Vec<Waiting>,
-    /// A request to be told is on its way.
-    is_asking: bool,
+    /// A request to be told is on its way, and one to be told of replicas.
+    asking: [bool; 2],
     /// Why this server will not tell.
     refusal: Option<Error>,
 }
 
 struct Waiting {
+    level: Level,
     /// Up to which offset the reply shows the journal, once that was said.
     shown: Option<i64>,
     issued_ms: u32,
@@ -72,21 +105,21 @@ impl Synced {
         self.waiting.is_empty()
     }
 
-    /// Enters somebody whose reply is there already. Whether [`FOLLOW`] is to be sent now.
-    pub(crate) fn enter(&mut self, target: Target, now_ms: u32) -> bool {
-        self.waiting.push(Waiting { shown: None, issued_ms: now_ms, target });
-        !std::mem::replace(&mut self.is_asking, true)
+    /// Enters somebody whose reply is there already. Whether [`Level::question`] is to be sent now.
+    pub(crate) fn enter(&mut self, level: Level, target: Target, now_ms: u32) -> bool {
+        self.waiting.push(Waiting { level, shown: None, issued_ms: now_ms, target });
+        !std::mem::replace(&mut self.asking[usize::from(level.is_of_replicas())], true)
     }
 
-    /// [`FOLLOW`] was answered.
-    pub(crate) fn answered(&mut self, reply: &[u8], done: &mut Completions) {
-        self.is_asking = false;
+    /// [`Level::question`] was answered, about replicas or not.
+    pub(crate) fn answered(&mut self, of_replicas: bool, reply: &[u8], done: &mut Completions) {
+        self.asking[usize::from(of_replicas)] = false;
         if let Some(refused) = Payload::of(reply).into_error() {
             let error = Error::new(
                 ErrorKind::Server,
                 Effect::Answered,
                 format!(
-                    "it is done, but this server does not say on a shared connection when it is synced ({}): send the command by \
+                    "it is done, but this server does not say on a shared connection how safe it is ({}): send the command by \
                      client.lease(), and ask its reply there",
                     refused.message()
                 ),
@@ -98,23 +131,31 @@ impl Synced {
 
     /// A message has come. All who wait have their replies, so it covers those that were not covered yet.
     pub(crate) fn told(&mut self, message: &[u8], done: &mut Completions) {
-        let Some(told) = SyncMessage::of(message) else { return };
-        let Some(synced) = told.synced else {
+        let Some(told) = SafetyMessage::of(message) else { return };
+        if told.synced.is_none() {
             let error = Error::new(
                 ErrorKind::Server,
                 Effect::Answered,
                 "it is done, but the server never knows what is synced: it needs 'appendonly yes', and 'appendfsync everysec' or \
                  'always'",
             );
-            return self.fail(&error, done);
+            self.fail_where(|level| level == Level::Synced, &error, done);
+        }
+        let is_covered = |waiting: &mut Waiting| {
+            let shown = *waiting.shown.get_or_insert(told.shown);
+            told.covers(waiting.level, shown)
         };
-        for waiting in self.waiting.extract_if(.., |waiting| *waiting.shown.get_or_insert(told.shown) <= synced) {
-            waiting.target.complete(Payload::of(IS_SYNCED), done);
+        for waiting in self.waiting.extract_if(.., is_covered) {
+            waiting.target.complete(Payload::of(IS_SAFE), done);
         }
     }
 
     fn fail(&mut self, error: &Error, done: &mut Completions) {
-        for waiting in self.waiting.drain(..) {
+        self.fail_where(|_| true, error, done);
+    }
+
+    fn fail_where(&mut self, is_meant: impl Fn(Level) -> bool, error: &Error, done: &mut Completions) {
+        for waiting in self.waiting.extract_if(.., |waiting| is_meant(waiting.level)) {
             waiting.target.complete(Payload::Failed(error.clone()), done);
         }
     }
@@ -130,12 +171,12 @@ impl Synced {
         &mut self,
         now_ms: u32,
         limit_ms: u32,
-        say: impl Fn(Name) -> Error,
+        say: impl Fn(Name, Level) -> Error,
         done: &mut Completions,
     ) -> Option<u32> {
         let waited_ms = |waiting: &Waiting| now_ms.wrapping_sub(waiting.issued_ms);
         for waiting in self.waiting.extract_if(.., |waiting| waited_ms(waiting) > limit_ms) {
-            let error = say(waiting.target.name());
+            let error = say(waiting.target.name(), waiting.level);
             waiting.target.complete(Payload::Failed(error), done);
         }
         self.waiting.iter().map(|waiting| limit_ms.saturating_sub(waited_ms(waiting)) + 1).min()
@@ -160,13 +201,13 @@ mod tests {
     fn the_first_message_covers_and_a_later_one_says_when_it_is_synced() {
         let (mut synced, mut source, mut done) = (Synced::default(), source(), Completions::default());
         let (target, first) = source.pair(Name::UNKNOWN);
-        assert!(synced.enter(target, 0), "nobody was asked yet");
+        assert!(synced.enter(Level::Synced, target, 0), "nobody was asked yet");
         let (target, second) = source.pair(Name::UNKNOWN);
-        assert!(!synced.enter(target, 0), "one request does for both");
-        synced.answered(b"+OK\r\n", &mut done);
+        assert!(!synced.enter(Level::Synced, target, 0), "one request does for both");
+        synced.answered(false, b"+OK\r\n", &mut done);
         synced.told(&message(":10", ":5"), &mut done);
         let (target, third) = source.pair(Name::UNKNOWN);
-        assert!(synced.enter(target, 0), "the last request was answered");
+        assert!(synced.enter(Level::Synced, target, 0), "the last request was answered");
         synced.told(&message(":20", ":10"), &mut done);
         assert!(first.is_done() && second.is_done() && !third.is_done());
         // What is no such message says nothing.
@@ -182,24 +223,59 @@ mod tests {
     }
 
     #[test]
+    fn so_many_replicas_have_it_as_the_number_at_their_place_says() {
+        let (mut synced, mut source, mut done) = (Synced::default(), source(), Completions::default());
+        let mut enter = |synced: &mut Synced, level: Level| {
+            let (target, handle) = source.pair(Name::UNKNOWN);
+            (synced.enter(level, target, 0), handle)
+        };
+        let told = |shown: i64, applied: &[i64], on_disks: &[i64]| {
+            let array = |offsets: &[i64]| {
+                let numbers: String = offsets.iter().map(|offset| format!(":{offset}\r\n")).collect();
+                format!("*{}\r\n{numbers}", offsets.len())
+            };
+            let head = [MESSAGE_WITH_REPLICAS, format!(":{shown}\r\n_\r\n").as_bytes()].concat();
+            [head, array(applied).into_bytes(), array(on_disks).into_bytes()].concat()
+        };
+        let (asks, one) = enter(&mut synced, Level::Replicated(1));
+        let (asks_again, two) = enter(&mut synced, Level::Replicated(2));
+        let (_, disk) = enter(&mut synced, Level::SyncedOn(1));
+        assert!(asks && !asks_again);
+        // One that was not asked about replicas says nothing of them, but covers.
+        synced.told(&message(":10", "_"), &mut done);
+        synced.answered(true, b"+OK\r\n", &mut done);
+        let (asks, later) = enter(&mut synced, Level::Replicated(1));
+        assert!(asks && is_message(&told(0, &[], &[])));
+        synced.told(&told(20, &[9], &[9]), &mut done);
+        assert!([&one, &two, &disk, &later].iter().all(|handle| !handle.is_done()));
+        synced.told(&told(30, &[19, 9], &[0, 0]), &mut done);
+        assert!(one.is_done() && !two.is_done() && !disk.is_done() && !later.is_done());
+        synced.told(&told(30, &[20, 10], &[10, 0]), &mut done);
+        assert!(two.is_done() && disk.is_done() && later.is_done());
+        let (_, lost) = enter(&mut synced, Level::Replicated(1));
+        synced.cut("another is the primary now", &mut done);
+        assert_eq!(effect(lost), Some(Effect::Unknown));
+    }
+
+    #[test]
     fn whoever_cannot_be_told_hears_why() {
         let (mut synced, mut source, mut done) = (Synced::default(), source(), Completions::default());
         let mut enter = |synced: &mut Synced, now_ms: u32| {
             let (target, handle) = source.pair(Name::UNKNOWN);
-            synced.enter(target, now_ms);
+            synced.enter(Level::Synced, target, now_ms);
             handle
         };
         let never = enter(&mut synced, 0);
         synced.told(&message(":10", "_"), &mut done);
         assert_eq!(effect(never), Some(Effect::Answered));
         let (late, later) = (enter(&mut synced, u32::MAX - 5), enter(&mut synced, 10));
-        let say = |_: Name| Error::new(ErrorKind::Timeout, Effect::Unknown, "late");
+        let say = |_: Name, _: Level| Error::new(ErrorKind::Timeout, Effect::Unknown, "late");
         assert_eq!(synced.expire(20, 20, say, &mut done), Some(11), "across the end of the clock");
         assert_eq!((effect(late), later.is_done()), (Some(Effect::Unknown), false));
         synced.cut("it broke", &mut done);
         assert_eq!(effect(later), Some(Effect::Unknown));
         let refused = enter(&mut synced, 0);
-        synced.answered(b"-ERR unknown subcommand\r\n", &mut done);
+        synced.answered(false, b"-ERR unknown subcommand\r\n", &mut done);
         assert_eq!((effect(refused), synced.refusal().is_some()), (Some(Effect::Answered), true));
         synced.cut("it broke", &mut done);
         assert!(synced.refusal().is_none(), "another server may be there next");

@@ -1,6 +1,6 @@
-//! A reply that waits until what its command has done is on the server's disk.
+//! A reply that waits until what its command has done is on the server's disk, or has reached replicas.
 //!
-//! First the reply itself, then the word of whoever carried it that its effect is synced; one after the other, so that nothing
+//! First the reply itself, then the word of whoever carried it that its effect is so safe; one after the other, so that nothing
 //! is asked of a command that has failed. All waiting is done as for a reply.
 
 use std::future::Future;
@@ -16,15 +16,18 @@ use sleeve_wire::frame::Frame;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::slot::{Driver, Handle, Payload};
 use crate::reply::{Guard, Parts, Reply, already_taken, block, poll_here, read, taken};
+use crate::request::level::Level;
 use crate::request::name::Name;
 use crate::values::decode::FromReply;
 
-/// The answer to a command, once what it has done is synced to the server's disk: see [`Reply::synced`].
+/// The answer to a command, once what it has done is as safe as was asked for: see [`Reply::synced`], [`Reply::replicated`] and
+/// [`Reply::synced_on`].
 ///
 /// `.await` it in any async runtime, or [`wait`](Synced::wait) for it on a thread. Dropping it takes nothing back.
 #[must_use = "await it or wait for it: only then is it known"]
 pub struct Synced<T> {
     stage: Stage,
+    level: Level,
     /// Whether the task that awaits it has let others have their turn.
     has_yielded: bool,
     result: PhantomData<fn() -> T>,
@@ -33,7 +36,7 @@ pub struct Synced<T> {
 enum Stage {
     /// The command is not answered yet.
     Answering(Handle, Option<Guard>),
-    /// It was answered so, and the handle will say whether it is synced.
+    /// It was answered so, and the handle will say whether it is so safe.
     Syncing {
         answer: Payload,
         word: Handle,
@@ -81,13 +84,62 @@ impl<T: FromReply> Reply<T> {
     /// ([`ErrorKind::Disconnected`](crate::ErrorKind::Disconnected)), or the client's command timeout, which begins anew with
     /// the answer, was over ([`ErrorKind::Timeout`](crate::ErrorKind::Timeout)).
     pub fn synced(self) -> Synced<T> {
+        self.safe(Level::Synced)
+    }
+
+    /// The same answer, but only once so many replicas have applied what the command has done: from then on it survives the
+    /// loss of the primary, as long as one of them takes its place, or takes it from another that has as much.
+    ///
+    /// It costs about a round trip between the primary and its replicas, which nobody else waits. Fewer replicas than that, or
+    /// slow ones, end in a timeout. It says nothing of disks: [`synced_on`](Reply::synced_on) does.
+    ///
+    /// ```no_run
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// let client = Client::connect("redis://db.example.net")?; // Sleeve, with a replica
+    /// client.set("order:7", "paid").replicated(1).wait()?; // or .await
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
+    ///
+    /// From a Sleeve server it is known on the connection that all share, and from an engine in this process that serves
+    /// replicas. From Redis and Valkey it is known on a connection of one's own, by WAIT:
+    /// `client.lease()?.set("order:7", "paid").replicated(1)`.
+    ///
+    /// # Errors
+    /// As for [`synced`](Reply::synced). Where the connection is lost, or another server has become the primary, it is not known
+    /// whether replicas have it, nor whether it is lost ([`Effect::Unknown`](crate::Effect::Unknown)).
+    pub fn replicated(self, replicas: usize) -> Synced<T> {
+        self.safe(Level::Replicated(replicas))
+    }
+
+    /// The same answer, but only once what the command has done is on the disks of so many replicas: from then on not even a loss
+    /// of power at all servers takes it back, as long as one of them takes the primary's place.
+    ///
+    /// The primary's own disk does not count: [`synced`](Reply::synced) is about that. A replica without a log
+    /// (`appendonly no`) never says that it has anything on its disk.
+    ///
+    /// ```no_run
+    /// use sleeve::{Client, prelude::*};
+    ///
+    /// let client = Client::connect("redis://db.example.net")?;
+    /// client.set("order:7", "paid").synced_on(2).wait()?;
+    /// # Ok::<(), sleeve::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`replicated`](Reply::replicated). From others than Sleeve it takes WAITAOF, so Redis 7.2 or Valkey.
+    pub fn synced_on(self, replicas: usize) -> Synced<T> {
+        self.safe(Level::SyncedOn(replicas))
+    }
+
+    fn safe(self, level: Level) -> Synced<T> {
         let stage = match self.into_parts() {
             Parts::Slot(handle, guard) => Stage::Answering(handle, guard),
             Parts::Answered(answer, number) => {
-                SentBy { name: Name::UNKNOWN, sent_on: 0, driver: number.driver() }.ask(answer, None)
+                SentBy { name: Name::UNKNOWN, sent_on: 0, driver: number.driver() }.ask(level, answer, None)
             }
         };
-        Synced { stage, has_yielded: false, result: PhantomData }
+        Synced { stage, level, has_yielded: false, result: PhantomData }
     }
 }
 
@@ -103,13 +155,13 @@ impl SentBy {
         Self { name: handle.name(), sent_on: handle.sent_on(), driver: handle.driver() }
     }
 
-    /// Asks whether what was answered is synced; where it is an error, there is nothing to ask.
-    fn ask(self, answer: Payload, guard: Option<Guard>) -> Stage {
+    /// Asks whether what was answered is so safe; where it is an error, there is nothing to ask.
+    fn ask(self, level: Level, answer: Payload, guard: Option<Guard>) -> Stage {
         if answer.frame().is_err() {
             return Stage::Settled(Ok(answer));
         }
         let asked = match self.driver {
-            Some(driver) => driver.synced(self.name, self.sent_on),
+            Some(driver) => driver.safe(level, self.name, self.sent_on),
             None => Err(Error::unsynced("the client was closed")),
         };
         match asked {
@@ -147,17 +199,17 @@ impl<T: FromReply> Synced<T> {
     }
 
     fn wait_until(self, deadline: Option<Instant>) -> Result<T, Error> {
-        let mut stage = self.stage;
+        let (mut stage, level) = (self.stage, self.level);
         loop {
             stage = match stage {
                 Stage::Answering(handle, guard) => {
                     let sent_by = SentBy::of(&handle);
-                    sent_by.ask(block(handle, deadline).map_err(|handle| handle.given_up())?, guard)
+                    sent_by.ask(level, block(handle, deadline).map_err(|handle| handle.given_up())?, guard)
                 }
                 Stage::Syncing { answer, word, guard } => {
-                    let word = block(word, deadline).map_err(|word| given_up(word.name()));
+                    let word = block(word, deadline).map_err(|word| given_up(level, word.name()));
                     drop(guard);
-                    Stage::Settled(word.and_then(|word| understand(&word)).map(|()| answer))
+                    Stage::Settled(word.and_then(|word| understand(level, &word)).map(|()| answer))
                 }
                 Stage::Settled(result) => return result.and_then(|answer| read(&answer)),
                 Stage::Taken => return Err(already_taken()),
@@ -179,7 +231,7 @@ impl<T: FromReply> Future for Synced<T> {
                     }
                     Poll::Ready(()) => {
                         let sent_by = SentBy::of(&handle);
-                        sent_by.ask(taken(handle), guard)
+                        sent_by.ask(self.level, taken(handle), guard)
                     }
                 },
                 Stage::Syncing { answer, mut word, guard } => {
@@ -188,7 +240,7 @@ impl<T: FromReply> Future for Synced<T> {
                             self.stage = Stage::Syncing { answer, word, guard };
                             return Poll::Pending;
                         }
-                        Poll::Ready(()) => Stage::Settled(understand(&taken(word)).map(|()| answer)),
+                        Poll::Ready(()) => Stage::Settled(understand(self.level, &taken(word)).map(|()| answer)),
                     }
                 }
                 Stage::Settled(result) => return Poll::Ready(result.and_then(|answer| read(&answer))),
@@ -204,27 +256,45 @@ impl<T> std::fmt::Debug for Synced<T> {
     }
 }
 
-/// What WAITAOF has answered, or somebody else in its words.
-fn understand(word: &Payload) -> Result<(), Error> {
+/// What WAIT or WAITAOF has answered, or somebody else who knows.
+fn understand(level: Level, word: &Payload) -> Result<(), Error> {
     let cannot_tell = |why: &str| Error::new(ErrorKind::Server, Effect::Answered, format!("it is done, but {why}"));
     if let Payload::Failed(error) = word {
         return Err(error.clone());
     }
-    match word.frame() {
-        Ok(Frame::Array(mut items)) => match items.next() {
-            Some(Ok(Frame::Integer(1..))) => Ok(()),
-            _ => Err(given_up(Name::UNKNOWN)),
-        },
-        Ok(_) => Err(Error::protocol("WAITAOF was answered with another type")),
-        Err(error) if error.message().starts_with("ERR unknown command") => {
+    let reached = |count: i64, wanted: usize| match usize::try_from(count) {
+        Ok(count) if count >= wanted => Ok(()),
+        _ => Err(given_up(level, Name::UNKNOWN)),
+    };
+    let frame = word.frame();
+    match (frame, level) {
+        // Said by whoever has looked at the level itself.
+        (Ok(Frame::Simple(b"OK")), _) => Ok(()),
+        (Ok(Frame::Integer(count)), Level::Replicated(wanted)) => reached(count, wanted),
+        (Ok(Frame::Array(mut items)), Level::Synced | Level::SyncedOn(_)) => {
+            let disks = (items.next(), items.next());
+            match (disks, level) {
+                ((Some(Ok(Frame::Integer(1..))), _), Level::Synced) => Ok(()),
+                ((_, Some(Ok(Frame::Integer(count)))), Level::SyncedOn(wanted)) => reached(count, wanted),
+                _ => Err(given_up(level, Name::UNKNOWN)),
+            }
+        }
+        (Ok(_), _) => Err(Error::protocol("WAIT or WAITAOF was answered with another type")),
+        // It is a replica by now, and what it had done as a primary may be lost.
+        (Err(error), _) if error.code() == Some("UNBLOCKED") || error.message().contains("with replica instances") => {
+            Err(Error::unsynced("another server is the primary now"))
+        }
+        (Err(error), _) if error.message().starts_with("ERR unknown command") => {
             Err(cannot_tell("the server cannot tell when it is synced: it is older than Redis 7.2, and has no WAITAOF"))
         }
-        Err(error) => Err(cannot_tell(&format!("the server does not tell when it is synced: {}", error.message()))),
+        (Err(error), _) => {
+            Err(cannot_tell(&format!("the server does not tell when it is {level}: {}", error.message())))
+        }
     }
 }
 
-fn given_up(name: Name) -> Error {
+fn given_up(level: Level, name: Name) -> Error {
     let name = if name.is_known() { name.to_string() } else { "it".to_owned() };
-    let message = format!("{name} was answered, but not synced in time; whether it will be is unknown");
+    let message = format!("{name} was answered, but not {level} in time; whether it will be is unknown");
     Error::new(ErrorKind::Timeout, Effect::Unknown, message)
 }

@@ -9,6 +9,7 @@
 //! argument that itself sends a command while it is being written simply gets another.
 
 pub(crate) mod blocking_commands;
+pub(crate) mod level;
 pub(crate) mod name;
 pub(crate) mod refusal;
 pub(crate) mod words;

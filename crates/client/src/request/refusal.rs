@@ -19,7 +19,7 @@ pub(crate) fn shared(row: Option<&'static Row>) -> Option<Error> {
         OwnConnection::Watch => "use client.transaction() with conditions, or client.watch(..)",
         OwnConnection::Greeting => "say it in the URL or the configuration",
         OwnConnection::Messages => "it needs a connection of its own",
-        OwnConnection::Journal => "use reply.synced()",
+        OwnConnection::Journal => "use reply.synced() or reply.replicated(n)",
         OwnConnection::Tracking => "use client.cached()",
         OwnConnection::Silence => "use forget() on the replies that are of no interest",
         OwnConnection::Written => "it is about what its own connection has written; use client.lease()",

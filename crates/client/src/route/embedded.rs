@@ -41,6 +41,7 @@ use crate::pipe::timeout::{Phase, Situation};
 use crate::pipe::transaction_state::TransactionState;
 use crate::process::callback;
 use crate::request::EncodedRequest;
+use crate::request::level::Level;
 use crate::request::name::Name;
 use crate::sys::exact_clock_ms;
 use clock::EngineClock;
@@ -375,8 +376,8 @@ impl Driver for Embedded {
         self.config.error_hook.clone()
     }
 
-    fn synced(&self, name: Name, _sent_on: u32) -> Result<Handle, Error> {
-        synced::tell(self.engine().0, self.driver(), name)
+    fn safe(&self, level: Level, name: Name, _sent_on: u32) -> Result<Handle, Error> {
+        synced::tell(self.engine().0, self.driver(), (level, name), self.config.command_timeout)
     }
 }
 

@@ -14,7 +14,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use crate::config::load::LoadError;
 use crate::config::{Config, Opt, arguments, load, value};
@@ -31,9 +30,6 @@ use crate::host::panics;
 use crate::host::process_title;
 use crate::messaging::mail::Mailbox;
 use crate::worker::{Worker, WorkerPool};
-
-/// How long a server that ends waits for the thread that follows its primary.
-const LINK_END_MAX: Duration = Duration::from_secs(5);
 
 /// Workers that serve an engine; dropping it, or [`Server::stop`], closes their connections and listeners.
 #[derive(Debug)]
@@ -283,8 +279,7 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
 fn end_rest(engine: &Engine) {
     engine.durability.snapshots.close();
     // What comes from the primary behind this is in no log.
-    engine.replication.role.end();
-    engine.replication.role.wait_until_ended(LINK_END_MAX);
+    engine.end_following();
     engine.end_log();
 }
 

@@ -70,6 +70,28 @@ impl ClientCertificates {
     }
 }
 
+/// Whether a replica loads its primary's data straight from the socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DisklessLoad {
+    /// It goes through a file.
+    Disabled,
+    /// If it has no keys.
+    OnEmptyDb,
+    /// Always; what it has can be read meanwhile where it is an older state of the same data.
+    SwapDb,
+}
+
+impl DisklessLoad {
+    /// The answer at this position of the table's list; through a file for any other number.
+    pub fn at(position: i64) -> Self {
+        match position {
+            1 => Self::OnEmptyDb,
+            2 => Self::SwapDb,
+            _ => Self::Disabled,
+        }
+    }
+}
+
 impl LogLevel {
     /// The level at this position of the table's list; the most important for any other number.
     pub fn at(position: i64) -> Self {

@@ -23,7 +23,7 @@ pub mod title_template;
 mod unsupported;
 pub mod value;
 
-pub use enums::{Access, ClientCertificates, LogLevel, MaxmemoryPolicy};
+pub use enums::{Access, ClientCertificates, DisklessLoad, LogLevel, MaxmemoryPolicy};
 pub use limits::{ClientClass, OutputLimit};
 pub use state::Config;
 pub use table::Opt;

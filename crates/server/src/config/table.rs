@@ -482,8 +482,8 @@ options! {
         "The port at which it is to find it; 0: that which is listened on.";
     ReplicaIgnoreMaxmemory "replica-ignore-maxmemory" = "slave-ignore-maxmemory" Kind::Fixed(&["yes"]), "yes", Live,
         "Whether a replica leaves it to its primary to evict: always.";
-    ReplDisklessLoad "repl-diskless-load" Kind::Fixed(&["disabled"]), "disabled", Live,
-        "Whether a replica loads the primary's data straight from the socket: never, it goes through a file.";
+    ReplDisklessLoad "repl-diskless-load" Kind::Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled", Live,
+        "Whether a replica loads the primary's data straight from the socket: never, through a file; if it has none; or always.";
 
     // What is not built yet, at the values that are true meanwhile.
     ClusterEnabled "cluster-enabled" NO, "no", Startup,

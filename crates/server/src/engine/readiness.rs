@@ -2,7 +2,7 @@
 //!
 //! The gates ask with one load; the answer is nearly always "nothing". Any thread may ask or change it.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use parking_lot::Mutex;
 
@@ -10,7 +10,7 @@ use crate::request::error::Error;
 
 /// One thing that is in the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
+#[repr(u16)]
 pub enum Hindrance {
     /// The data is being loaded: commands that need it are refused.
     Loading = 1,
@@ -28,12 +28,14 @@ pub enum Hindrance {
     ReadOnly = 64,
     /// This is a replica without a link, and `replica-serve-stale-data` has commands refused that look at data.
     Stale = 128,
+    /// Other data is being loaded beside what there is, which can be read meanwhile: commands that would disturb it are refused.
+    LoadingBeside = 256,
 }
 
 /// What is in the way.
 #[derive(Debug, Default)]
 pub struct Readiness {
-    bits: AtomicU8,
+    bits: AtomicU16,
     /// Why the log cannot be written, in the system's words.
     log_failure: Mutex<String>,
 }
@@ -48,26 +50,27 @@ impl Readiness {
     /// Whether nothing is in the way of which commands are refused.
     #[inline]
     pub fn refuses_nothing(&self) -> bool {
-        const OF_DISK: u8 = Hindrance::LogFails as u8 | Hindrance::SnapshotFails as u8;
-        const OF_ROLE: u8 = Hindrance::FewReplicas as u8 | Hindrance::ReadOnly as u8 | Hindrance::Stale as u8;
-        const REFUSING: u8 = Hindrance::Loading as u8 | OF_DISK | OF_ROLE;
+        const OF_DISK: u16 = Hindrance::LogFails as u16 | Hindrance::SnapshotFails as u16;
+        const OF_ROLE: u16 = Hindrance::FewReplicas as u16 | Hindrance::ReadOnly as u16 | Hindrance::Stale as u16;
+        const OF_LOADING: u16 = Hindrance::Loading as u16 | Hindrance::LoadingBeside as u16;
+        const REFUSING: u16 = OF_LOADING | OF_DISK | OF_ROLE;
         self.bits.load(Ordering::Relaxed) & REFUSING == 0
     }
 
     /// Whether this is in the way and nothing else is.
     #[inline]
     pub fn has_only(&self, hindrance: Hindrance) -> bool {
-        self.bits.load(Ordering::Relaxed) == hindrance as u8
+        self.bits.load(Ordering::Relaxed) == hindrance as u16
     }
 
     /// Whether this is in the way.
     pub fn has(&self, hindrance: Hindrance) -> bool {
-        self.bits.load(Ordering::Relaxed) & hindrance as u8 != 0
+        self.bits.load(Ordering::Relaxed) & hindrance as u16 != 0
     }
 
     /// Says whether this is in the way; whether that is news.
     pub fn set(&self, hindrance: Hindrance, is_so: bool) -> bool {
-        let bit = hindrance as u8;
+        let bit = hindrance as u16;
         let before = if is_so {
             self.bits.fetch_or(bit, Ordering::Relaxed)
         } else {

@@ -90,6 +90,9 @@ fn refuse_unready(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     if readiness.has(Hindrance::Loading) && lacks(cx, request, Flags::LOADING) {
         return Err(Error::LOADING);
     }
+    if readiness.has(Hindrance::LoadingBeside) && has(cx, request, Flags::NO_ASYNC_LOADING) {
+        return Err(Error::LOADING);
+    }
     // As in Redis: who asks whether the server is well hears it too.
     if request.row.id == Command::Ping || writes {
         readiness.check_disk()?;
@@ -97,11 +100,19 @@ fn refuse_unready(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     if writes { readiness.check_replicas() } else { Ok(()) }
 }
 
-/// Whether a request may not run because it lacks a flag: by itself, or because of what is in EXEC's queue.
+/// Whether a request lacks a flag by itself, or because of what is in EXEC's queue.
 fn lacks(cx: &Cx<'_>, request: &Request<'_>, flag: Flags) -> bool {
-    let lacks_it = |row: &Row| !row.flags.contains(flag);
+    any_row(cx, request, |row| !row.flags.contains(flag))
+}
+
+/// Whether a request has a flag by itself, or because of what is in EXEC's queue.
+fn has(cx: &Cx<'_>, request: &Request<'_>, flag: Flags) -> bool {
+    any_row(cx, request, |row| row.flags.contains(flag))
+}
+
+fn any_row(cx: &Cx<'_>, request: &Request<'_>, is_meant: impl Fn(&Row) -> bool) -> bool {
     let mut queue = cx.state.transaction.iter().flat_map(|transaction| transaction.queue.iter());
-    lacks_it(request.row) || (request.row.id == Command::Exec && queue.any(|(row, _)| lacks_it(row)))
+    is_meant(request.row) || (request.row.id == Command::Exec && queue.any(|(row, _)| is_meant(row)))
 }
 
 /// Whether a request changes data by itself: a write, or EXEC with one in its queue. Scripts are asked at each of theirs.

@@ -24,10 +24,10 @@ use crate::commands as families;
 use crate::commands::transaction;
 use crate::context::key_change::Pending;
 use crate::context::lookahead::{Found, Lookahead};
-use crate::context::session_state::{State, Transaction};
+use crate::context::session_state::{Input, State, Transaction};
 use crate::context::{Cx, ThreadContext};
 use crate::engine::Engine;
-use crate::engine::clients::client_info::NewClient;
+use crate::engine::clients::client_info::{ClientInfo, NewClient};
 use crate::engine::journal::BatchBuffer;
 use crate::engine::readiness::Hindrance;
 use crate::host::clock::{Clock, Instant};
@@ -140,6 +140,11 @@ impl Replay {
         }
     }
 
+    /// Shows that what is applied comes by this client, to those who list clients or monitor.
+    pub fn set_client(&mut self, client: Arc<ClientInfo>) {
+        self.state.client = client;
+    }
+
     /// The offset behind the last request that was whole.
     pub fn offset(&self) -> u64 {
         self.offset
@@ -227,6 +232,9 @@ impl Replay {
         }
         cx.settle_time();
         cx.post_letters(None);
+        if *is_copying {
+            cx.state.publish(Input::default(), now.wall_ms());
+        }
         Ok(())
     }
 }
@@ -275,6 +283,7 @@ impl Applying<'_> {
                 let bytes = if self.is_copying { piece.bytes.to_vec() } else { Vec::new() };
                 *self.open = Some(Open { multi_at: piece.at, queued_at: Vec::new(), bytes });
                 cx.state.transaction = Some(Transaction::default());
+                show(cx, &Request::new(row, args, keys));
                 Ok(())
             }
             (Command::Exec, Some(_)) => {
@@ -282,6 +291,7 @@ impl Applying<'_> {
                 let Some(mut open) = self.open.take() else { return Ok(()) };
                 open.bytes.extend_from_slice(piece.bytes);
                 execute(cx, &open.queued_at)?;
+                show(cx, &Request::new(row, args, keys));
                 self.end(cx, &open.bytes, false);
                 Ok(())
             }
@@ -299,6 +309,7 @@ impl Applying<'_> {
                 Ok(())
             }
             (Command::Ping | Command::ReplConf, None) if self.is_copying => {
+                show(cx, &Request::new(row, args, keys));
                 *self.is_asked |= args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"getack"));
                 let database = cx.state.database;
                 cx.recorder().foreign(database, piece.bytes, true);
@@ -358,8 +369,17 @@ fn execute(cx: &mut Cx<'_>, queued_at: &[u64]) -> Result<(), Refused> {
 /// Runs a command under its locks.
 fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Result<(), Error> {
     cx.begin_unmeasured();
+    cx.state.row = Some(request.row);
     let outcome = families::run(cx, request);
+    show(cx, &request);
     cx.end(&request, None);
     cx.counters.executed.add(1);
     outcome
+}
+
+/// Shows what a primary has sent to those who monitor. Nobody does while a log is loaded.
+fn show(cx: &mut Cx<'_>, request: &Request<'_>) {
+    if cx.engine.pubsub.monitors.load(Ordering::Relaxed) != 0 {
+        cx.show_to_monitors(request);
+    }
 }

@@ -9,6 +9,7 @@ use sleeve_wire::reply::{Protocol, Writer};
 
 use crate::driver::Token;
 use crate::engine::clients::client_info::ClientInfo;
+use crate::engine::replication::AckedByCount;
 
 /// The connections of a worker that follow the journal, by token.
 #[derive(Debug, Default)]
@@ -19,6 +20,8 @@ pub(super) struct JournalFollowers {
     pub has_late: bool,
     /// A letter comes when the disk has got further.
     pub is_listening: bool,
+    /// A letter comes when a replica has.
+    pub is_listening_to_replicas: bool,
 }
 
 /// What a client was told.
@@ -30,6 +33,8 @@ pub(super) struct Follower {
     pub shown: u64,
     /// Up to which the disk has it.
     pub synced: Option<u64>,
+    /// Up to which the replicas have it; none where it was not told of them.
+    pub acked: Option<AckedByCount>,
     /// It has not read what it was told, and was not told more.
     pub is_owed: bool,
 }
@@ -45,15 +50,29 @@ impl Follower {
         self.synced.is_some_and(|synced| self.shown > synced)
     }
 
+    /// Whether it is to be told of replicas, too.
+    pub fn follows_replicas(&self) -> bool {
+        self.client.follows_replicas.load(Ordering::Relaxed)
+    }
+
+    /// Whether it was told of something that some replica does not have, as far as it knows, or may not.
+    pub fn waits_for_replicas(&self) -> bool {
+        self.follows_replicas() && self.acked.as_ref().is_none_or(|acked| !acked.all_have(self.shown))
+    }
+
     /// Appends the message that says so.
     pub fn message(&self, out: &mut Vec<u8>) {
         let mut message = Writer::new(out, Protocol::Resp3);
-        message.push(3);
+        message.push(if self.acked.is_some() { 5 } else { 3 });
         message.bulk(b"journal");
         message.integer(self.shown as i64);
         match self.synced {
             Some(synced) => message.integer(synced as i64),
             None => message.null(),
+        }
+        for offsets in self.acked.iter().flat_map(|acked| [&acked.applied, &acked.synced]) {
+            message.array(offsets.len());
+            offsets.iter().for_each(|offset| message.integer(*offset as i64));
         }
     }
 }

@@ -1,13 +1,14 @@
 //! CLIENT JOURNAL: behind its replies a connection is told up to which offset they show the journal, and up to which the disk
-//! has it.
+//! has it, and replicas.
 //!
-//! There is one form of message, `journal OFFSET SYNCED`: all replies before it show nothing behind OFFSET, and the disk has
-//! the journal up to SYNCED, which is null where nobody will ever know (no log, or `appendfsync no`). It goes behind the
-//! replies of each wake-up, and once more whenever the disk has got further, as long as OFFSET lies beyond that. So what a
-//! client has to remember is the first OFFSET behind each reply.
+//! There are two forms of message. `journal OFFSET SYNCED`: all replies before it show nothing behind OFFSET, and the disk has
+//! the journal up to SYNCED, which is null where nobody will ever know (no log, or `appendfsync no`). Who has asked for replicas
+//! gets two arrays besides: the offsets up to which at least one replica, two, three ... have applied it, and have it on their
+//! disks. It goes behind the replies of each wake-up, and once more whenever the disk or a replica has got further, as long as
+//! OFFSET lies beyond that. So what a client has to remember is the first OFFSET behind each reply.
 //!
-//! A message about the disk alone is only sent where all replies before it have been told of: behind replies that are held it
-//! would seem to cover them. And only to a client that reads: who does not gets one for many.
+//! A message by itself is only sent where all replies before it have been told of: behind replies that are held it would seem to
+//! cover them. And only to a client that reads: who does not gets one for many.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,6 +16,8 @@ use std::sync::atomic::Ordering;
 use super::Worker;
 use super::journal_followers::Follower;
 use crate::driver::Token;
+use crate::engine::Engine;
+use crate::engine::replication::AckedByCount;
 use crate::execute::scratch::Scratch;
 use crate::messaging::mail::Letter;
 use crate::request::output::Output;
@@ -28,16 +31,15 @@ impl Worker {
         if self.held.followers.get_mut(token).is_some() || !client.follows_journal.load(Ordering::Relaxed) {
             return;
         }
-        let follower = Follower { client, shown, synced: self.engine.known_synced_offset(), is_owed: false };
+        let mut follower = Follower { client, shown, synced: None, acked: None, is_owed: false };
+        bring_up_to_date(&mut follower, &self.engine);
         let mut bytes = Vec::new();
         follower.message(&mut bytes);
-        let (waits, synced) = (follower.waits(), follower.synced);
+        let wants = Wants::of(&follower);
         self.held.followers.insert(token, follower);
         self.held.count_uses();
         self.queue(token, &Arc::new(bytes));
-        if waits {
-            self.listen_for_sync(synced);
-        }
+        self.listen_to_progress(wants);
     }
 
     /// Puts behind replies that are about to leave how much they show, if their client follows the journal.
@@ -56,19 +58,16 @@ impl Worker {
             self.held.followers.has_late = true;
             return;
         }
-        follower.synced = self.engine.known_synced_offset();
-        follower.is_owed = false;
+        bring_up_to_date(follower, &self.engine);
         follower.message(&mut output.bytes);
-        if follower.waits() {
-            let synced = follower.synced;
-            self.listen_for_sync(synced);
-        }
+        let wants = Wants::of(follower);
+        self.listen_to_progress(wants);
     }
 
-    /// Tells those who wait for it that the disk has got further. What is told leaves with what the mail brings.
+    /// Tells those who wait for it that the disk or a replica has got further. What is told leaves with what the mail brings.
     pub(super) fn tell_synced(&mut self) {
         let synced = self.engine.known_synced_offset();
-        let mut waits = false;
+        let mut wants = Wants::default();
         for token in self.held.followers.tokens().to_vec() {
             let (has_held, is_behind) = (self.held.has(token), self.driver.waiting(token) != 0);
             let Some(follower) = self.held.followers.get_mut(token) else { continue };
@@ -76,9 +75,12 @@ impl Worker {
                 self.held.forget_follower(token);
                 continue;
             }
-            waits |= synced.is_some_and(|synced| follower.shown > synced);
-            let is_news = follower.is_owed || (follower.waits() && follower.synced != synced);
+            let has_told = Wants::of(follower);
+            let acked = has_told.acked.as_ref().map(|_| self.engine.replication.replicas.acked_by_count());
+            let is_news_of_replicas = acked.is_some() && follower.acked != acked;
+            let is_news = follower.is_owed || (follower.waits() && follower.synced != synced) || is_news_of_replicas;
             if !is_news || has_held {
+                wants.add(has_told);
                 continue;
             }
             follower.is_owed = is_behind;
@@ -86,14 +88,13 @@ impl Worker {
                 self.held.followers.has_late = true;
                 continue;
             }
-            follower.synced = synced;
+            bring_up_to_date(follower, &self.engine);
+            wants.add(Wants::of(follower));
             let mut bytes = Vec::new();
             follower.message(&mut bytes);
             self.queue(token, &Arc::new(bytes));
         }
-        if waits {
-            self.listen_for_sync(synced);
-        }
+        self.listen_to_progress(wants);
     }
 
     /// Tells those who were not told because they had not read what came before.
@@ -104,14 +105,55 @@ impl Worker {
         }
     }
 
-    /// Has a letter come when the disk has got further than `synced`.
-    fn listen_for_sync(&mut self, synced: Option<u64>) {
-        if std::mem::replace(&mut self.held.followers.is_listening, true) {
-            return;
+    /// Has a letter come when there is what is waited for.
+    fn listen_to_progress(&mut self, wants: Wants) {
+        let (engine, mailbox, followers) = (&self.engine, &self.home.mailbox, &mut self.held.followers);
+        let mut is_there = false;
+        if let Some(synced) = wants.synced
+            && !std::mem::replace(&mut followers.is_listening, true)
+        {
+            is_there |= engine.tell_when_synced(synced, mailbox);
         }
-        let (engine, mailbox) = (&self.engine, &self.home.mailbox);
-        if engine.tell_when_synced(synced, mailbox) {
+        if let Some(acked) = wants.acked
+            && !std::mem::replace(&mut followers.is_listening_to_replicas, true)
+        {
+            let replicas = &engine.replication.replicas;
+            replicas.tell_when_acknowledged(mailbox);
+            // One may have said so since it was looked at.
+            is_there |= replicas.acked_by_count() != acked;
+        }
+        if is_there {
             mailbox.post_unheard(Letter::Synced);
         }
     }
+}
+
+/// What a worker's followers wait for.
+#[derive(Debug, Default)]
+struct Wants {
+    /// That the disk has got further than this.
+    synced: Option<Option<u64>>,
+    /// That replicas have.
+    acked: Option<AckedByCount>,
+}
+
+impl Wants {
+    fn of(follower: &Follower) -> Self {
+        Self {
+            synced: follower.waits().then_some(follower.synced),
+            acked: follower.waits_for_replicas().then(|| follower.acked.clone().unwrap_or_default()),
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.synced = self.synced.or(other.synced);
+        self.acked = self.acked.take().or(other.acked);
+    }
+}
+
+/// Has what a follower is told next be as it is now.
+fn bring_up_to_date(follower: &mut Follower, engine: &Engine) {
+    follower.synced = engine.known_synced_offset();
+    follower.acked = follower.follows_replicas().then(|| engine.replication.replicas.acked_by_count());
+    follower.is_owed = false;
 }

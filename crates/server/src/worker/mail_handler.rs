@@ -67,6 +67,7 @@ impl Worker {
             Letter::FollowJournal(id) => self.follow_journal(id),
             Letter::Synced => {
                 self.held.followers.is_listening = false;
+                self.held.followers.is_listening_to_replicas = false;
                 self.tell_synced();
             }
             // Its replicas are fed at the end of each wake-up.

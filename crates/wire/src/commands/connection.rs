@@ -57,12 +57,13 @@ ClientInfo "client|info" of Client, Connection, arity 2, since "6.2.0"
     complexity "O(1)"
     grammar "";
 
-ClientJournal "client|journal" of Client, Connection, arity 3, since "7.2.0"
+ClientJournal "client|journal" of Client, Connection, arity -3, since "7.2.0"
     [NOSCRIPT LOADING STALE] [CONNECTION]
     connection Journal
-    summary "Has this connection told how far the log shows what its replies show, and how far the disk has it. Sleeve's own."
+    summary "Has this connection told how far the log shows what its replies show, and how far the disk and replicas have it. \
+        Sleeve's own."
     complexity "O(1)"
-    grammar "enabled=<ON|OFF>";
+    grammar "enabled=<ON|OFF> [REPLICAS]";
 
 ClientKill "client|kill" of Client, Connection, arity -3, since "2.4.0"
     [ADMIN NOSCRIPT LOADING STALE] [CONNECTION]

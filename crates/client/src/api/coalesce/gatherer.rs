@@ -32,6 +32,7 @@ use crate::process::fork::Process;
 use crate::reactor::TaskWaker;
 use crate::reply::Reply;
 use crate::request::blocking_commands;
+use crate::request::level::Level;
 use crate::request::name::Name;
 use crate::request::{EncodedRequest, Request};
 use crate::route::origin::{Origin, Reserve};
@@ -420,8 +421,8 @@ impl Driver for Gatherer {
         self.origin.route.as_driver().error_hook()
     }
 
-    fn synced(&self, name: Name, sent_on: u32) -> Result<Handle, Error> {
-        self.origin.route.as_driver().synced(name, sent_on)
+    fn safe(&self, level: Level, name: Name, sent_on: u32) -> Result<Handle, Error> {
+        self.origin.route.as_driver().safe(level, name, sent_on)
     }
 }
 

@@ -84,6 +84,8 @@ impl Drop for EngineInstance {
     fn drop(&mut self) {
         // Whoever is served from here on would be told of writes that no log has.
         self.servers.get_mut().clear();
+        // Its thread would keep the engine, and write what no log has any more.
+        self.engine.end_following();
         // A log that has just been switched on is none without its first base.
         self.engine.wait_for_first_base();
         // Whoever has the folder next must not find somebody in it who still writes.

@@ -1,16 +1,48 @@
-//! How whoever has a reply of an engine in this process hears that its effect is synced: the engine calls back.
+//! How whoever has a reply of an engine in this process hears that its effect is synced, or replicated: the engine calls back.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use sleeve_server::{Engine, Opt};
 
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::slot::{Completions, Driver, Handle, Payload, Source};
-use crate::pipe::synced::IS_SYNCED;
+use crate::pipe::synced::IS_SAFE;
+use crate::request::level::Level;
 use crate::request::name::Name;
 
-/// Has whoever asked for a command of this name, and has its answer, told when its effect is synced.
-pub(super) fn tell(engine: &Arc<Engine>, driver: Weak<dyn Driver>, name: Name) -> Result<Handle, Error> {
+/// Has whoever asked for a command of this name, and has its answer, told when its effect is so safe. Replicas are waited for no
+/// longer than this.
+pub(super) fn tell(
+    engine: &Arc<Engine>,
+    driver: Weak<dyn Driver>,
+    (level, name): (Level, Name),
+    timeout: Option<Duration>,
+) -> Result<Handle, Error> {
+    let (applied, synced) = match level {
+        Level::Synced => return tell_synced(engine, driver, name),
+        Level::Replicated(count) => (count, 0),
+        Level::SyncedOn(count) => (0, count),
+    };
+    if engine.port() == 0 {
+        let why = "it is done, but this engine has no replicas, because it serves nobody: have it listen";
+        return Err(Error::new(ErrorKind::Usage, Effect::Answered, why.to_owned()));
+    }
+    let (target, handle) = Source::new(driver).pair(name);
+    engine.when_replicas_have((applied, synced), timeout, move |have| {
+        let payload = match have {
+            true => Payload::of(IS_SAFE),
+            false => {
+                let message = format!("{name} was answered, but not {level} in time; whether it will be is unknown");
+                Payload::Failed(Error::new(ErrorKind::Timeout, Effect::Unknown, message))
+            }
+        };
+        target.complete(payload, &mut Completions::default());
+    });
+    Ok(handle)
+}
+
+fn tell_synced(engine: &Arc<Engine>, driver: Weak<dyn Driver>, name: Name) -> Result<Handle, Error> {
     if engine.known_synced_offset().is_none() {
         return Err(never(engine.config.flag(Opt::Appendonly)));
     }
@@ -18,7 +50,7 @@ pub(super) fn tell(engine: &Arc<Engine>, driver: Weak<dyn Driver>, name: Name) -
     // What is in the journal now has the effect, and perhaps some of others.
     engine.when_synced(move |is_synced| {
         let payload = match is_synced {
-            true => Payload::of(IS_SYNCED),
+            true => Payload::of(IS_SAFE),
             false => Payload::Failed(Error::unsynced("the engine in this process syncs no more")),
         };
         target.complete(payload, &mut Completions::default());

@@ -1,5 +1,8 @@
 //! A replica's connection to its primary, and what may end it: the other side, too long a silence, another task.
 
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,6 +12,7 @@ use crate::config::Opt;
 use crate::driver::outgoing::Outgoing;
 use crate::driver::tls;
 use crate::engine::Engine;
+use crate::engine::clients::client_info::NewClient;
 use crate::engine::replication::link::Broken;
 use crate::engine::replication::role::{LinkState, Task, Transfer};
 use crate::host::clock;
@@ -17,6 +21,8 @@ use crate::host::clock;
 const READ_BYTES: usize = 256 << 10;
 /// For how long bytes are waited for before something else is looked at.
 const WAIT: Duration = Duration::from_millis(100);
+/// How often a primary hears that this server is still there while it loads.
+pub(super) const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(1);
 
 /// Why a task has ended.
 pub(super) enum End {
@@ -40,6 +46,8 @@ pub(super) struct Connection<'t> {
     buffer: Vec<u8>,
     /// When something came last.
     heard: Instant,
+    /// When a sign of life was sent last.
+    signed: Instant,
 }
 
 impl<'t> Connection<'t> {
@@ -52,7 +60,7 @@ impl<'t> Connection<'t> {
         if !role.set_state(task, LinkState::Connecting, clock::monotonic_ms()) {
             return Err(End::Replaced);
         }
-        let failed = |error: std::io::Error| Broken::passing(format!("cannot connect: {error}"));
+        let failed = |error: io::Error| Broken::passing(format!("cannot connect: {error}"));
         let seal = match engine.config.flag(Opt::TlsReplication) {
             true => Some(tls::load_for_primaries(&engine.config).map_err(Broken::passing)?),
             false => None,
@@ -65,7 +73,8 @@ impl<'t> Connection<'t> {
             return Err(End::Replaced);
         }
         role.note_ahead(0);
-        Ok(Self { engine: Arc::clone(engine), task, outgoing, buffer: vec![0; READ_BYTES], heard: Instant::now() })
+        let (heard, signed) = (Instant::now(), Instant::now());
+        Ok(Self { engine: Arc::clone(engine), task, outgoing, buffer: vec![0; READ_BYTES], heard, signed })
     }
 
     /// Says how far the link is.
@@ -92,7 +101,7 @@ impl<'t> Connection<'t> {
             return Err(End::Replaced);
         }
         let read = self.outgoing.read(&mut self.buffer, WAIT);
-        let count = read.map_err(|error| Broken::passing(error.to_string()))?;
+        let count = read.map_err(|error| Broken::closed(error.to_string()))?;
         if count != 0 {
             self.heard = Instant::now();
             role.note_heard(clock::monotonic_ms());
@@ -109,7 +118,7 @@ impl<'t> Connection<'t> {
     /// # Errors
     /// The connection is broken.
     pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), End> {
-        self.outgoing.send(bytes).map_err(|error| Broken::passing(error.to_string()).into())
+        self.outgoing.send(bytes).map_err(|error| Broken::closed(error.to_string()).into())
     }
 
     /// Says that this server is still there, in a way that means nothing else: where it is busy for long.
@@ -118,8 +127,36 @@ impl<'t> Connection<'t> {
     /// The connection is broken.
     pub(super) fn send_sign_of_life(&mut self) -> Result<(), End> {
         // That is not waiting for the primary.
-        self.heard = Instant::now();
+        (self.heard, self.signed) = (Instant::now(), Instant::now());
         self.send(b"\n")
+    }
+
+    /// Says so if it is time to, for whoever does not read because this server is busy.
+    ///
+    /// # Errors
+    /// The connection is broken, or the task has been replaced.
+    pub(super) fn stay(&mut self) -> Result<(), End> {
+        if !self.engine.replication.role.is_current(self.task) {
+            return Err(End::Replaced);
+        }
+        if self.signed.elapsed() >= SIGN_OF_LIFE_EVERY { self.send_sign_of_life() } else { Ok(()) }
+    }
+
+    /// The addresses of both ends, the other one first, and the socket's number.
+    pub(super) fn ends(&self) -> NewClient {
+        let socket = self.outgoing.socket();
+        let text =
+            |address: io::Result<SocketAddr>| address.map_or_else(|_| String::new(), |address| address.to_string());
+        NewClient {
+            address: text(socket.peer_addr()),
+            local_address: text(socket.local_addr()),
+            descriptor: socket.as_raw_fd(),
+        }
+    }
+
+    /// For whom it was made.
+    pub(super) fn task(&self) -> &'t Task {
+        self.task
     }
 
     /// Says how far this server is, and how far its own log.

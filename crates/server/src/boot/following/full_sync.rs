@@ -1,4 +1,4 @@
-//! All data of a primary: into a file as it comes, and from there in place of what there is.
+//! All data of a primary, in place of what there is: from a file into which it goes as it comes, or straight (`loader`).
 //!
 //! What there is stays until the new is whole. The file becomes the server's snapshot then; one that is not whole goes.
 
@@ -7,12 +7,14 @@ use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
 
 use sleeve_disk::disk::{File, Open};
 
-use super::connection::{Connection, End};
+use super::connection::{Connection, End, SIGN_OF_LIFE_EVERY};
+use super::loader::{Loader, Order};
+use crate::boot::loading::Arrival;
 use crate::config::value::reason;
+use crate::config::{DisklessLoad, Opt};
 use crate::engine::Engine;
 use crate::engine::replication::Id;
 use crate::engine::replication::link::{Broken, Size};
@@ -21,69 +23,133 @@ use crate::execute::replay::Replay;
 use crate::host::log;
 use crate::host::threads;
 
-/// How often a primary hears that this server is still there while it loads.
-const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(1);
-
 /// A dump that is coming.
 pub(super) struct Arriving {
     engine: Arc<Engine>,
     id: Id,
     offset: u64,
-    path: PathBuf,
-    file: Arc<dyn File>,
+    /// Where it goes, once it has begun.
+    target: Option<Target>,
     transfer: Transfer,
 }
 
+enum Target {
+    File(Unloaded),
+    Loader(Loader),
+}
+
+/// A file that is not loaded yet.
+struct Unloaded {
+    engine: Arc<Engine>,
+    path: PathBuf,
+    file: Arc<dyn File>,
+}
+
 impl Arriving {
-    /// Makes the file for what stands for the stream with this id up to this offset.
+    /// What stands for the stream with this id up to this offset is to come.
+    pub(super) fn new(engine: &Arc<Engine>, id: Id, offset: u64) -> Self {
+        Self { engine: Arc::clone(engine), id, offset, target: None, transfer: Transfer::default() }
+    }
+
+    /// It begins, and the primary has said how large it is, if it knows that.
     ///
     /// # Errors
     /// What the system says.
-    pub(super) fn begin(engine: &Arc<Engine>, id: Id, offset: u64) -> Result<Self, End> {
-        let path = engine.arriving_snapshot_path();
-        let file =
-            engine.disk.open(&path, Open::Create).map_err(|error| cannot("make the file for its dump", &error))?;
-        Ok(Self { engine: Arc::clone(engine), id, offset, path, file, transfer: Transfer::default() })
-    }
-
-    /// The primary has said how large the dump is, if it knows that.
-    pub(super) fn expect(&mut self, size: Size, connection: &Connection<'_>) {
+    pub(super) fn begin(&mut self, size: Size, connection: &Connection<'_>) -> Result<(), End> {
+        let engine = &self.engine;
+        let (is_straight, is_beside) = self.way();
+        let to = if is_straight { "parser" } else { "disk" };
         self.transfer.total_bytes = match size {
             Size::Bytes(bytes) => {
-                log::notice(&format!("MASTER <-> REPLICA sync: receiving {bytes} bytes from master to disk"));
+                log::notice(&format!("MASTER <-> REPLICA sync: receiving {bytes} bytes from master to {to}"));
                 Some(bytes)
             }
             Size::Unknown => {
-                log::notice("MASTER <-> REPLICA sync: receiving streamed RDB from master with EOF to disk");
+                log::notice(&format!("MASTER <-> REPLICA sync: receiving streamed RDB from master with EOF to {to}"));
                 None
             }
         };
         connection.set_transfer(self.transfer);
+        self.target = Some(match is_straight {
+            true => {
+                let with = if is_beside { " with async loading" } else { "" };
+                log::notice(&format!("MASTER <-> REPLICA sync: Loading DB in memory{with}"));
+                let bytes = self.transfer.total_bytes.unwrap_or(0);
+                let order =
+                    Order { id: self.id, offset: self.offset, bytes, task: connection.task().clone(), is_beside };
+                let loader = Loader::start(engine, order);
+                Target::Loader(loader.map_err(|error| cannot("start the thread that loads its dump", &error))?)
+            }
+            false => Target::File(Unloaded::begin(engine)?),
+        });
+        Ok(())
+    }
+
+    /// Whether the dump is loaded as it comes, and whether what there is can be read meanwhile: where it is an older state of the
+    /// same data.
+    fn way(&self) -> (bool, bool) {
+        let engine = &self.engine;
+        match DisklessLoad::at(engine.config.number(Opt::ReplDisklessLoad)) {
+            DisklessLoad::Disabled => (false, false),
+            DisklessLoad::OnEmptyDb => {
+                ((0..engine.store.databases()).all(|database| engine.store.is_empty(database)), false)
+            }
+            DisklessLoad::SwapDb => (true, engine.replication.ids.id() == self.id),
+        }
     }
 
     /// A part of it has come.
     ///
     /// # Errors
-    /// What the system says.
-    pub(super) fn take(&mut self, part: &[u8], connection: &Connection<'_>) -> Result<(), End> {
-        self.file.append(&[IoSlice::new(part)]).map_err(|error| cannot("write its dump", &error))?;
+    /// What the system says, or what is wrong with the dump.
+    pub(super) fn take(&mut self, part: &[u8], connection: &mut Connection<'_>) -> Result<(), End> {
+        match &mut self.target {
+            Some(Target::File(unloaded)) => {
+                let written = unloaded.file.append(&[IoSlice::new(part)]);
+                written.map_err(|error| cannot("write its dump", &error))?;
+            }
+            Some(Target::Loader(loader)) => loader.put(part, connection)?,
+            None => {}
+        }
         self.transfer.read_bytes += part.len() as u64;
         connection.set_transfer(self.transfer);
         Ok(())
     }
 
-    /// It is whole: loads it in place of what there is. Gives what goes on with the stream behind it.
+    /// It is whole: has it be in place of what there is. Gives what goes on with the stream behind it.
     ///
     /// # Errors
     /// It is not good, and everything is as it was.
-    pub(super) fn load(self, engine: &Arc<Engine>, connection: &mut Connection<'_>) -> Result<Replay, End> {
+    pub(super) fn finish(self, connection: &mut Connection<'_>) -> Result<Replay, End> {
+        let Self { engine, id, offset, target, .. } = self;
+        let database = match target {
+            Some(Target::File(unloaded)) => {
+                unloaded.load(Arrival { id, offset, bytes: 0, task: connection.task() }, connection)?
+            }
+            Some(Target::Loader(loader)) => loader.finish(connection)?,
+            None => return Err(Broken::foreign("its dump ends before it begins").into()),
+        };
+        log::notice("MASTER <-> REPLICA sync: Finished with success");
+        Ok(Replay::copy(&engine, database))
+    }
+}
+
+impl Unloaded {
+    fn begin(engine: &Arc<Engine>) -> Result<Self, End> {
+        let path = engine.arriving_snapshot_path();
+        let file = engine.disk.open(&path, Open::Create);
+        let file = file.map_err(|error| cannot("make the file for its dump", &error))?;
+        Ok(Self { engine: Arc::clone(engine), path, file })
+    }
+
+    fn load(self, arrival: Arrival<'_>, connection: &mut Connection<'_>) -> Result<u32, End> {
         self.file.sync().map_err(|error| cannot("sync its dump", &error))?;
         log::notice("MASTER <-> REPLICA sync: Loading DB in memory");
-        let loaded = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let (over, is_over) = channel::<()>();
             let load = || {
                 let _over = over;
-                engine.load_from_primary(&self.path, self.id, self.offset)
+                self.engine.load_file_from_primary(&self.path, arrival)
             };
             let loading = threads::start_within(scope, "load", load);
             let loading = loading.map_err(|error| cannot("start the thread that loads its dump", &error))?;
@@ -92,16 +158,12 @@ impl Arriving {
                 sent = sent.and_then(|()| connection.send_sign_of_life());
             }
             let loaded = loading.join().unwrap_or_else(|panic| resume_unwind(panic));
-            let database = loaded.map_err(|why| Broken::foreign(format!("its dump cannot be loaded: {why}")))?;
-            Ok::<u32, End>(database)
-        });
-        let database = loaded?;
-        log::notice("MASTER <-> REPLICA sync: Finished with success");
-        Ok(Replay::copy(engine, database))
+            loaded.map_err(|why| Broken::foreign(format!("its dump cannot be loaded: {why}")).into())
+        })
     }
 }
 
-impl Drop for Arriving {
+impl Drop for Unloaded {
     fn drop(&mut self) {
         // Where it was loaded it has another name by now.
         _ = self.engine.disk.remove(&self.path);

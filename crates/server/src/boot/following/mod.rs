@@ -3,23 +3,27 @@
 //! It connects, introduces this server (`engine/replication/link`), takes all data where it must (`full_sync`), and applies the
 //! primary's journal as it comes (`execute/replay`), once a second and whenever it is asked saying how far it is. Where the
 //! connection ends it makes another and goes on where it was. Whatever is wrong is told in the log and tried again, at once or
-//! after a pause, which grows as long as it is the primary's words that are wrong. It ends when nobody is to be followed any
-//! more.
+//! after a pause (`pause`). It ends when nobody is to be followed any more.
 
 mod connection;
 mod full_sync;
+mod loader;
+mod pause;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant as Moment};
 
 use crate::config::Opt;
 use crate::engine::Engine;
+use crate::engine::clients::client_info::{ClientInfo, NewClient};
 use crate::engine::replication::link::{Broken, Event, Introduction, Link};
-use crate::engine::replication::role::{LinkState, Task};
+use crate::engine::replication::role::{LinkState, Role, Task};
 use crate::execute::replay::Replay;
 use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::host::log;
+use crate::messaging::mail::{Letter, Mailbox};
 use connection::{Connection, End};
 use full_sync::Arriving;
 
@@ -27,10 +31,9 @@ use full_sync::Arriving;
 const LOADS_LIKE: &str = "9.0.0";
 /// How often a replica says how far it is.
 const ACK_EVERY: Duration = Duration::from_secs(1);
-/// The pause before a primary that cannot be reached, or cannot serve now, is tried again.
-const PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause before one is tried again that says what none says.
-const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// How long a server that ends waits for the thread that follows its primary.
+const LINK_END_MAX: Duration = Duration::from_secs(5);
 
 impl Engine {
     /// Has this engine follow a primary when it is told to.
@@ -40,18 +43,38 @@ impl Engine {
             let Some(engine) = own.upgrade() else { return Ok(()) };
             let following = Arc::clone(&engine);
             let started = engine.start_thread("replica", move || {
+                let _watched = Watched(&following.replication.role);
                 follow(&following);
                 Ok(())
             });
             started.map(|_| ()).map_err(|error| error.to_string())
         });
     }
+
+    /// Follows nobody any more, without becoming a primary: the engine ends. A dump that is being loaded is given up. Whoever embeds an engine that has been told to follow calls this before
+    /// it lets go of it: the thread of the link has a handle of the engine.
+    pub fn end_following(&self) {
+        self.durability.loading.give_up();
+        self.replication.role.end();
+        self.replication.role.wait_until_ended(LINK_END_MAX);
+    }
+}
+
+/// Says that there is no thread any more, should it panic.
+struct Watched<'r>(&'r Role);
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.note_thread_failed();
+        }
+    }
 }
 
 /// The life of the thread.
 fn follow(engine: &Arc<Engine>) {
     let role = &engine.replication.role;
-    let mut follower = Follower { engine: Arc::clone(engine), copying: None, leads: 0 };
+    let mut follower = Follower { engine: Arc::clone(engine), copying: None, leads: 0, streams_since: None };
     let mut pause = Duration::ZERO;
     while let Some(task) = role.task() {
         let primary = &task.primary;
@@ -59,15 +82,9 @@ fn follow(engine: &Arc<Engine>) {
         match follower.serve(&task) {
             End::Replaced => pause = Duration::ZERO,
             End::Broken(broken) => {
-                let was_connected = role.is_connected();
                 role.set_state(&task, LinkState::Connect, clock::monotonic_ms());
                 engine.note_role();
-                pause = match broken.is_passing {
-                    // What was there a moment ago is tried again at once.
-                    true if was_connected => Duration::ZERO,
-                    true => PAUSE,
-                    false => (pause * 2).clamp(PAUSE, PAUSE_MAX),
-                };
+                pause = pause::next(pause, broken.fault, follower.streams_since.map(|since| since.elapsed()));
                 let again = if pause.is_zero() { "now".to_owned() } else { format!("in {} s", pause.as_secs()) };
                 log::warning(&format!(
                     "The link to MASTER {primary} has ended: {}. It is tried again {again}",
@@ -86,12 +103,15 @@ struct Follower {
     copying: Option<Replay>,
     /// See [`Task::leads`].
     leads: u64,
+    /// Since when the stream comes, or came on the connection before.
+    streams_since: Option<Moment>,
 }
 
 impl Follower {
     /// Follows a primary until that ends.
     fn serve(&mut self, task: &Task) -> End {
         let engine = Arc::clone(&self.engine);
+        self.streams_since = None;
         if std::mem::replace(&mut self.leads, task.leads) != task.leads {
             self.copying = None;
         }
@@ -188,15 +208,15 @@ impl Follower {
                 log::notice(&format!("Full resync from MASTER: {id}:{offset}"));
                 engine.note_failover_done();
                 connection.set_state(LinkState::Sync)?;
-                *arriving = Some(Arriving::begin(&engine, id, offset)?);
+                *arriving = Some(Arriving::new(&engine, id, offset));
             }
-            (Event::DumpBegins(size), Some(arriving)) => arriving.expect(size, connection),
+            (Event::DumpBegins(size), Some(arriving)) => arriving.begin(size, connection)?,
             (Event::Part(part), Some(arriving)) => arriving.take(part, connection)?,
             (Event::DumpEnds, Some(_)) => {
                 if let Some(arrived) = arriving.take() {
                     // What it has is about to be replaced.
                     self.copying = None;
-                    self.copying = Some(arrived.load(&engine, connection)?);
+                    self.copying = Some(arrived.finish(connection)?);
                 }
             }
             (Event::DumpBegins(_) | Event::Part(_) | Event::DumpEnds, None) => {}
@@ -208,8 +228,11 @@ impl Follower {
     fn stream(&mut self, connection: &mut Connection<'_>, mut bytes: Vec<u8>) -> Result<(), End> {
         let engine = Arc::clone(&self.engine);
         connection.set_state(LinkState::Connected)?;
+        self.streams_since = Some(Moment::now());
         engine.note_role();
-        let mut acked = None;
+        let listed = Listed::enter(&engine, connection.ends());
+        self.copying.iter_mut().for_each(|copying| copying.set_client(Arc::clone(&listed.client)));
+        let (mut acked, mut unsynced) = (None, None);
         while let Some(copying) = &mut self.copying {
             let used = match copying.apply(&bytes, Instant::now()) {
                 Ok(used) => used,
@@ -222,12 +245,50 @@ impl Follower {
             };
             bytes.drain(..used);
             engine.replication.role.note_ahead(bytes.len() as u64);
-            if copying.take_asked() || acked.is_none_or(|acked: Moment| acked.elapsed() >= ACK_EVERY) {
+            if copying.take_asked() {
+                unsynced = engine.known_synced_offset().map(|_| engine.journal.end());
+                acked = None;
+            }
+            // Who asks waits for the disk perhaps, and hears when that has it.
+            let is_synced =
+                unsynced.is_some_and(|asked| engine.known_synced_offset().is_none_or(|synced| synced >= asked));
+            if is_synced || acked.is_none_or(|acked: Moment| acked.elapsed() >= ACK_EVERY) {
                 connection.send_ack()?;
                 acked = Some(Moment::now());
+                unsynced = unsynced.filter(|_| !is_synced);
             }
             connection.read(&mut bytes)?;
+            if listed.is_killed() {
+                return Err(Broken::closed("a client has ended it (CLIENT KILL)").into());
+            }
         }
         Err(Broken::foreign("the stream goes on where nothing was").into())
+    }
+}
+
+/// The link as CLIENT LIST shows it while the stream comes.
+struct Listed<'e> {
+    engine: &'e Engine,
+    client: Arc<ClientInfo>,
+}
+
+impl<'e> Listed<'e> {
+    fn enter(engine: &'e Engine, ends: NewClient) -> Self {
+        // Its owner looks often.
+        let client = engine.clients.enter(ends, Arc::new(Mailbox::new(|| ())), Instant::now().wall_ms());
+        client.is_primary.store(true, Ordering::Relaxed);
+        client.names.lock().user = b"(superuser)".as_slice().into();
+        Self { engine, client }
+    }
+
+    fn is_killed(&self) -> bool {
+        self.client.mailbox.collect().iter().any(|letter| matches!(letter, Letter::Close(_)))
+    }
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.engine.clients.leave(self.client.id);
+        self.engine.client_memory.forget(&self.client);
     }
 }

@@ -108,7 +108,7 @@ impl Engine {
                     let name = source.name.clone();
                     timer.note(Some(&name));
                     let size = source.size;
-                    let end = self.load_rdb(&mut replay, source, size, Origin::Base);
+                    let end = self.load_rdb((&self.store, &mut replay), source, size, Origin::Base);
                     let end = end.map_err(|error| unusable(Path::new(&name), &error))?;
                     seen += end.bytes;
                     place = end.place;

@@ -27,6 +27,7 @@ use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::host::log;
 use rdb::{End, Origin};
+pub(super) use replacing::Arrival;
 
 impl Engine {
     /// Loads what the options name, and opens the log if there is to be one. Nobody is served what needs data meanwhile: whoever
@@ -84,7 +85,8 @@ impl Engine {
             }
         };
         self.durability.loading.begin(Instant::now().wall_ms() / 1_000, size);
-        let loaded = self.load_rdb(&mut Replay::begin(self, 0), source, size, Origin::Snapshot);
+        let into = (&self.store, &mut Replay::begin(self, 0));
+        let loaded = self.load_rdb(into, source, size, Origin::Snapshot);
         loaded.map(Some).map_err(|error| unusable(&path, &error))
     }
 

@@ -9,6 +9,7 @@ use std::thread::available_parallelism;
 
 use parking_lot::Mutex;
 use sleeve_disk::BASE_OFFSET_FIELD;
+use sleeve_store::Store;
 use sleeve_store::dump_file::{Inserted, Inserter, LoadError};
 use sleeve_store::rdb::file::{Access, Batch, Event, Reader};
 use sleeve_wire::number;
@@ -50,13 +51,14 @@ pub struct End {
 const THREADS: std::ops::RangeInclusive<usize> = 2..=8;
 
 impl Engine {
-    /// Loads a snapshot from a file of so many bytes, of which others may follow it.
+    /// Loads a snapshot of so many bytes, 0 where nobody knows, of which others may follow it: its keys into a store, which is
+    /// the engine's own or a sibling of it, and its libraries by a replay.
     ///
     /// # Errors
     /// What is wrong with it, and at which byte. Some of it may be loaded then.
     pub(super) fn load_rdb(
         &self,
-        replay: &mut Replay,
+        (store, replay): (&Store, &mut Replay),
         source: impl Read + Send,
         size: u64,
         origin: Origin,
@@ -66,7 +68,9 @@ impl Engine {
         let keeps_all = origin == Origin::Base || self.replication.role.is_replica();
         let now_ms = if keeps_all { i64::MIN } else { now.wall_ms() };
         let mut reader = Reader::new(source, self.limits(now_ms));
-        reader.expect_size(size);
+        if size != 0 {
+            reader.expect_size(size);
+        }
         if !self.config.flag(Opt::Rdbchecksum) {
             reader.trust_sum();
         }
@@ -82,7 +86,7 @@ impl Engine {
             failed: None,
         };
         let file = Mutex::new(file);
-        let keep = || self.keep(&file, now);
+        let keep = || self.keep(store, &file, now);
         let count = available_parallelism().map_or(1, |count| count.get()).clamp(*THREADS.start(), *THREADS.end());
         std::thread::scope(|scope| {
             // Where the system gives fewer, those that there are do it all.
@@ -100,7 +104,7 @@ impl Engine {
     }
 
     /// The life of one of the threads.
-    fn keep<R: Read>(&self, file: &Mutex<File<'_, R>>, now: Instant) {
+    fn keep<R: Read>(&self, store: &Store, file: &Mutex<File<'_, R>>, now: Instant) {
         let (mut batch, mut inserter) = (Batch::default(), None);
         let clock = |access| match access {
             Access::Unknown => key_clock::fresh(&self.config, now),
@@ -113,7 +117,7 @@ impl Engine {
                 let now_ms = file.lock().now_ms;
                 Inserter::new(self.limits(now_ms), now_ms)
             });
-            match inserter.insert(&self.store, &mut batch, &clock) {
+            match inserter.insert(store, &mut batch, &clock) {
                 Ok(Inserted { keys, expired }) => self.durability.loading.add_keys(keys, expired),
                 Err(error) => file.lock().fail(&error),
             }

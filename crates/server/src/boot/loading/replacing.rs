@@ -1,46 +1,60 @@
 //! A replica takes its primary's data in place of its own.
 //!
-//! What there was steps aside and comes back if the dump is not good, as with DEBUG RELOAD; a log that is open ends, because what
-//! it has is no part of the new, and another begins with a base of it.
+//! What there was steps aside and comes back if the dump is not good, as with DEBUG RELOAD; or, where it is an older state of the
+//! same data and the options say so, it stays and can be read until the new is whole, and the two change places in one step. A
+//! log that is open ends, because what it has is no part of the new, and another begins with a base of it.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use sleeve_store::Store;
 
 use super::Source;
-use super::rdb::Origin;
-use crate::config::Opt;
+use super::rdb::{End, Origin};
 use crate::config::value::reason;
+use crate::config::{Config, Opt};
 use crate::engine::Engine;
 use crate::engine::journal::BatchBuffer;
+use crate::engine::keyspace::locks::Locks;
 use crate::engine::persistence::save;
+use crate::engine::readiness::Hindrance;
 use crate::engine::replication::Id;
+use crate::engine::replication::role::Task;
 use crate::execute::replay::Replay;
 use crate::host::clock::Instant;
 use crate::host::log;
 
+/// How long is waited before it is looked again whether the data may be exchanged.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What a primary's data is.
+pub(in crate::boot) struct Arrival<'t> {
+    /// What its stream is called.
+    pub id: Id,
+    /// Up to where in that the data goes.
+    pub offset: u64,
+    /// How many bytes its dump has; 0 where nobody knows.
+    pub bytes: u64,
+    /// For whom it is loaded: where this does not stand any more, nothing is.
+    pub task: &'t Task,
+}
+
 impl Engine {
-    /// Loads this file in place of all data. It stands for the stream with this id up to this offset, and becomes the server's
-    /// snapshot. Gives the database that is selected in the stream there.
+    /// Loads this file in place of all data. It becomes the server's snapshot. Gives the database that is selected in the stream
+    /// behind it.
     ///
     /// # Errors
     /// What is wrong with it; the data is what it was.
-    pub(in crate::boot) fn load_from_primary(
+    pub(in crate::boot) fn load_file_from_primary(
         self: &Arc<Self>,
         path: &Path,
-        id: Id,
-        offset: u64,
+        arrival: Arrival<'_>,
     ) -> Result<u32, String> {
-        if self.has_log() {
-            self.switch_log(false)?;
-            self.durability.log.end.wait_until_closed();
-        }
-        self.begin_loading();
-        let loaded = self.replace_data(path, (id, offset));
-        self.is_replaying.store(false, Ordering::Relaxed);
-        self.durability.loading.end();
-        self.end_loading();
-        let database = loaded?;
+        let (source, bytes) = Source::open(&*self.disk, path).map_err(|error| reason(&error))?;
+        let database = self.load_from_primary(source, Arrival { bytes, ..arrival }, || Ok(()))?;
         // Where it cannot be had as a snapshot, the data is there all the same.
         match save::put_in_place(&*self.disk, path, &self.snapshot_path()) {
             Ok(()) => self.durability.snapshots.note_saved(self.stats.changes()),
@@ -53,22 +67,80 @@ impl Engine {
         Ok(database)
     }
 
-    fn replace_data(self: &Arc<Self>, path: &Path, (id, offset): (Id, u64)) -> Result<u32, String> {
-        let (source, size) = Source::open(&*self.disk, path).map_err(|error| reason(&error))?;
-        self.durability.loading.begin(Instant::now().wall_ms() / 1_000, size);
+    /// Loads a dump in place of all data. When it is read `is_whole` says whether it has come whole. Gives the database that is
+    /// selected in the stream behind it.
+    ///
+    /// # Errors
+    /// What is wrong with it; the data is what it was.
+    pub(in crate::boot) fn load_from_primary(
+        self: &Arc<Self>,
+        source: impl Read + Send,
+        arrival: Arrival<'_>,
+        is_whole: impl FnOnce() -> Result<(), String>,
+    ) -> Result<u32, String> {
+        self.close_log_for_other_data()?;
+        self.begin_loading();
+        let loaded = self.replace_data(source, &arrival, is_whole);
+        self.is_replaying.store(false, Ordering::Relaxed);
+        self.durability.loading.end();
+        self.end_loading();
+        loaded
+    }
+
+    /// As [`Engine::load_from_primary`], but what there is can be read until the new is whole.
+    ///
+    /// # Errors
+    /// What is wrong with it; the data is what it was.
+    pub(in crate::boot) fn load_beside(
+        self: &Arc<Self>,
+        source: impl Read + Send,
+        arrival: Arrival<'_>,
+        is_whole: impl FnOnce() -> Result<(), String>,
+    ) -> Result<u32, String> {
+        self.durability.loading.begin_beside(Instant::now().wall_ms() / 1_000, arrival.bytes);
+        self.readiness.set(Hindrance::LoadingBeside, true);
+        let beside = self.store.sibling();
+        // Libraries are loaded by running them, which those of this engine are not to know of yet.
+        let others = Engine::new(Config::default());
+        let mut replay = Replay::begin(&others, 0);
+        let loaded = self.load_rdb((&beside, &mut replay), source, arrival.bytes, Origin::Base);
+        drop(replay);
+        let loaded = loaded.and_then(|end| is_whole().map(|()| end));
+        let database = loaded.and_then(|end| {
+            self.close_log_for_other_data()?;
+            self.exchange_data(&beside, &others, &arrival, end)
+        });
+        self.durability.loading.end();
+        self.readiness.set(Hindrance::LoadingBeside, false);
+        self.end_loading();
+        database
+        // What has no place any more is freed here, without a lock.
+    }
+
+    fn close_log_for_other_data(self: &Arc<Self>) -> Result<(), String> {
+        if self.has_log() {
+            self.switch_log(false)?;
+            self.durability.log.end.wait_until_closed();
+        }
+        Ok(())
+    }
+
+    fn replace_data(
+        self: &Arc<Self>,
+        source: impl Read + Send,
+        arrival: &Arrival<'_>,
+        is_whole: impl FnOnce() -> Result<(), String>,
+    ) -> Result<u32, String> {
+        // While data is loaded nobody can make this a primary.
+        self.check_task(arrival)?;
+        self.durability.loading.begin(Instant::now().wall_ms() / 1_000, arrival.bytes);
         let previous = self.set_aside();
-        let loaded = self.load_rdb(&mut Replay::begin(self, 0), source, size, Origin::Base);
-        match loaded {
+        let loaded = self.load_rdb((&self.store, &mut Replay::begin(self, 0)), source, arrival.bytes, Origin::Base);
+        match loaded.and_then(|end| is_whole().map(|()| end)) {
             Ok(end) => {
-                let database = end.stream_database.unwrap_or(0);
                 let batch_buffer = BatchBuffer::default();
                 let locks = self.lock_all(&batch_buffer);
-                self.replication.ids.renew(id);
-                self.offsets.forget();
-                self.journal.begin_copy(offset, database);
-                self.journal.keep_backlog(self.config.memory(Opt::ReplBacklogSize));
-                drop(locks);
-                self.disconnect_replicas();
+                let database = self.follow_data(locks, arrival, end);
                 self.tell_of_all(&previous.store);
                 Ok(database)
             }
@@ -78,5 +150,54 @@ impl Engine {
             }
         }
         // What has no place any more is freed here, without a lock.
+    }
+
+    /// Has what was loaded beside the data change places with it.
+    fn exchange_data(
+        self: &Arc<Self>,
+        beside: &Store,
+        others: &Engine,
+        arrival: &Arrival<'_>,
+        end: End,
+    ) -> Result<u32, String> {
+        let batch_buffer = BatchBuffer::default();
+        let mut locks = loop {
+            self.durability.snapshots.wait_until_over();
+            self.finish_aborted_snapshot();
+            let locks = self.lock_all(&batch_buffer);
+            // DEBUG RELOAD may have begun before this did.
+            if !self.durability.snapshots.is_running() && !self.readiness.has(Hindrance::Loading) {
+                break locks;
+            }
+            drop(locks);
+            std::thread::sleep(PAUSE);
+        };
+        self.check_task(arrival)?;
+        locks.exchange(beside);
+        locks.weigh(&self.estimate);
+        self.scripts.replace_libraries(others.scripts.libraries());
+        let database = self.follow_data(locks, arrival, end);
+        self.tell_of_all(beside);
+        Ok(database)
+    }
+
+    fn check_task(&self, arrival: &Arrival<'_>) -> Result<(), String> {
+        match self.replication.role.is_current(arrival.task) {
+            true => Ok(()),
+            false => Err("nobody wants it any more".into()),
+        }
+    }
+
+    /// The data is what has arrived, and the journal goes on behind it; the database that is selected there.
+    fn follow_data(&self, locks: Locks<'_>, arrival: &Arrival<'_>, end: End) -> u32 {
+        let database = end.stream_database.unwrap_or(0);
+        self.replication.ids.renew(arrival.id);
+        self.offsets.forget();
+        self.journal.begin_copy(arrival.offset, database);
+        self.journal.keep_backlog(self.config.memory(Opt::ReplBacklogSize));
+        drop(locks);
+        self.disconnect_replicas();
+        self.disconnect_journal_followers();
+        database
     }
 }

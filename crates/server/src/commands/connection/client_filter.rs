@@ -11,6 +11,15 @@ use crate::engine::clients::client_info::ClientInfo;
 use crate::request::Request;
 use crate::request::error::Error;
 
+/// What CLIENT LIST and CLIENT KILL call a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientType {
+    /// One of a class of clients.
+    Class(ClientClass),
+    /// The link to this server's primary.
+    Primary,
+}
+
 /// A client fits when it fits everything that is given.
 #[derive(Debug, Default)]
 pub struct Filter {
@@ -23,9 +32,7 @@ pub struct Filter {
     /// In this user.
     pub user: Option<Box<[u8]>>,
     /// Of this type.
-    pub kind: Option<ClientClass>,
-    /// Of a type that no client is.
-    pub none: bool,
+    pub kind: Option<ClientType>,
     /// Not this one.
     pub except: Option<u64>,
 }
@@ -71,20 +78,19 @@ impl Filter {
     }
 
     fn take_type(&mut self, name: &[u8]) -> Result<(), Error> {
-        match name.to_ascii_lowercase().as_slice() {
-            b"normal" => self.kind = Some(ClientClass::Normal),
-            b"pubsub" => self.kind = Some(ClientClass::Pubsub),
-            b"slave" | b"replica" => self.kind = Some(ClientClass::Replica),
-            b"master" => self.none = true,
+        self.kind = Some(match name.to_ascii_lowercase().as_slice() {
+            b"normal" => ClientType::Class(ClientClass::Normal),
+            b"pubsub" => ClientType::Class(ClientClass::Pubsub),
+            b"slave" | b"replica" => ClientType::Class(ClientClass::Replica),
+            b"master" => ClientType::Primary,
             _ => return Err(Error::naming("ERR Unknown client type '{}'", &[name])),
-        }
+        });
         Ok(())
     }
 
     /// Whether a client fits.
     pub fn admits(&self, client: &ClientInfo) -> bool {
-        !self.none
-            && self.kind.is_none_or(|kind| kind == class_of(client))
+        self.kind.is_none_or(|kind| kind == type_of(client))
             && self.ids.as_ref().is_none_or(|ids| ids.contains(&client.id))
             && self.address.as_ref().is_none_or(|address| *address == client.address)
             && self.local_address.as_ref().is_none_or(|address| *address == client.local_address)
@@ -94,13 +100,15 @@ impl Filter {
 }
 
 /// The type of a client.
-fn class_of(client: &ClientInfo) -> ClientClass {
-    if client.is_replica.load(Ordering::Relaxed) {
-        ClientClass::Replica
+fn type_of(client: &ClientInfo) -> ClientType {
+    if client.is_primary.load(Ordering::Relaxed) {
+        ClientType::Primary
+    } else if client.is_replica.load(Ordering::Relaxed) {
+        ClientType::Class(ClientClass::Replica)
     } else if client.is_listening() {
-        ClientClass::Pubsub
+        ClientType::Class(ClientClass::Pubsub)
     } else {
-        ClientClass::Normal
+        ClientType::Class(ClientClass::Normal)
     }
 }
 

@@ -1,4 +1,4 @@
-//! CLIENT JOURNAL: a connection that is told how far its replies show the journal, and how far the disk has it.
+//! CLIENT JOURNAL: a connection that is told how far its replies show the journal, and how far the disk and the replicas have it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,21 +11,28 @@ use crate::messaging::mail::Letter;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// CLIENT JOURNAL ON | OFF
+/// CLIENT JOURNAL ON \[REPLICAS\] | OFF
 ///
 /// What is told is the worker's business that has the connection (`worker/journal_pushes`).
 pub fn journal(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let is_on = client::on_or_off(request.arg(2))?;
+    let of_replicas = match request.args.get(3) {
+        None => false,
+        Some(word) if is_on && request.len() == 4 && word.eq_ignore_ascii_case(b"replicas") => true,
+        Some(_) => return Err(Error::SYNTAX),
+    };
     if is_on {
-        begin(cx)?;
+        begin(cx, of_replicas)?;
     } else {
         end(cx);
     }
-    cx.reply().ok();
+    if !cx.state.closing {
+        cx.reply().ok();
+    }
     Ok(())
 }
 
-fn begin(cx: &mut Cx<'_>) -> Outcome {
+fn begin(cx: &mut Cx<'_>, of_replicas: bool) -> Outcome {
     if cx.state.protocol == Protocol::Resp2 {
         return Err(Error::fixed(
             "ERR CLIENT JOURNAL needs RESP3, in which a message cannot be taken for a reply: say HELLO 3 first",
@@ -37,6 +44,16 @@ fn begin(cx: &mut Cx<'_>) -> Outcome {
             "ERR CLIENT JOURNAL is for connections: a program that embeds the engine asks the engine itself",
         ));
     }
+    if client.generation != cx.engine.clients.generation() {
+        // It has seen data that is not there any more, and offsets of another journal: nothing that is told could cover that.
+        cx.state.closing = true;
+        return Ok(());
+    }
+    if of_replicas {
+        client.follows_replicas.store(true, Ordering::Relaxed);
+        let shown = cx.recorder().shown_offset().max(cx.state.shown_offset);
+        cx.engine.ask_replicas_about(shown);
+    }
     if !client.follows_journal.swap(true, Ordering::Relaxed) {
         cx.post(&client.mailbox, Letter::FollowJournal(client.id));
     }
@@ -46,4 +63,5 @@ fn begin(cx: &mut Cx<'_>) -> Outcome {
 /// Nothing more is told. Whoever leaves RESP3 cannot be told either.
 pub fn end(cx: &Cx<'_>) {
     cx.state.client.follows_journal.store(false, Ordering::Relaxed);
+    cx.state.client.follows_replicas.store(false, Ordering::Relaxed);
 }

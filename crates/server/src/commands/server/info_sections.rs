@@ -168,8 +168,9 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     let took_s = |seconds: Option<u64>| seconds.map_or(-1, |seconds| seconds as i64);
     let status = |is_good: bool| if is_good { "ok" } else { "err" };
     let loading = durability.loading.status();
-    lines.add("loading", u8::from(loading.is_some()));
-    lines.zeros(&["async_loading"]);
+    let is_loading = |is_beside: bool| u8::from(loading.is_some_and(|loading| loading.is_beside == is_beside));
+    lines.add("loading", is_loading(false));
+    lines.add("async_loading", is_loading(true));
     // Nothing is copied on write here: what a snapshot takes besides is what waits for its disk.
     lines.add("current_cow_peak", progress.waiting_bytes_max.load(Ordering::Relaxed));
     lines.add("current_cow_size", progress.waits());

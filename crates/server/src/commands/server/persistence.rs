@@ -121,7 +121,8 @@ fn load_again(cx: &mut Cx<'_>, what: Again, failure: Error) -> Outcome {
     if !cx.may_block() {
         return Err(Error::fixed("ERR DEBUG RELOAD and DEBUG LOADAOF wait for the disk, which they cannot do here"));
     }
-    if cx.engine.readiness.has(Hindrance::Loading) {
+    let readiness = &cx.engine.readiness;
+    if readiness.has(Hindrance::Loading) || readiness.has(Hindrance::LoadingBeside) {
         return Err(Error::LOADING);
     }
     let nothing = Block { deadline_ms: None, waits: Vec::new(), on_timeout: OnTimeout::Null };

@@ -62,6 +62,8 @@ pub struct ClientInfo {
     pub broken: AtomicBool,
     /// It is a replica of this server.
     pub is_replica: AtomicBool,
+    /// It is the link to this server's primary.
+    pub is_primary: AtomicBool,
     /// It is shown the commands of all others.
     pub monitors: AtomicBool,
     /// It tracks in broadcasting mode.
@@ -88,6 +90,10 @@ pub struct ClientInfo {
     pub no_touch: AtomicBool,
     /// CLIENT JOURNAL is on.
     pub follows_journal: AtomicBool,
+    /// It is told of replicas, too.
+    pub follows_replicas: AtomicBool,
+    /// See [`Clients::generation`], when it came.
+    pub generation: u64,
     /// A watched key has changed: EXEC will do nothing.
     pub doomed: AtomicBool,
     /// Waits for CLIENT PAUSE to end.
@@ -102,6 +108,7 @@ pub struct ClientInfo {
 #[derive(Debug, Default)]
 pub struct Clients {
     next_id: AtomicU64,
+    generation: AtomicU64,
     rows: Mutex<std::collections::BTreeMap<u64, Arc<ClientInfo>>>,
 }
 
@@ -171,6 +178,7 @@ impl ClientInfo {
         let set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         let marks = [
             ('S', set(&client.is_replica)),
+            ('M', set(&client.is_primary)),
             ('O', set(&client.monitors)),
             ('P', client.is_listening()),
             ('x', client.queued.load(Ordering::Relaxed) >= 0),
@@ -218,6 +226,7 @@ impl Clients {
             redirect: AtomicI64::new(-1),
             broken: AtomicBool::new(false),
             is_replica: AtomicBool::new(false),
+            is_primary: AtomicBool::new(false),
             monitors: AtomicBool::new(false),
             broadcast: AtomicBool::new(false),
             input_bytes: AtomicUsize::new(0),
@@ -231,6 +240,8 @@ impl Clients {
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
             follows_journal: AtomicBool::new(false),
+            follows_replicas: AtomicBool::new(false),
+            generation: self.generation(),
             doomed: AtomicBool::new(false),
             paused: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
@@ -238,6 +249,20 @@ impl Clients {
         });
         self.rows.lock().insert(id, Arc::clone(&client));
         client
+    }
+
+    /// How often another server's data has taken, or is about to take, the place of all data: what a client that came before
+    /// has seen may be lost.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Another server's data takes the place of all data; the clients that follow a journal which is no more.
+    pub fn begin_generation(&self) -> Vec<Arc<ClientInfo>> {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        let mut followers = self.all();
+        followers.retain(|client| client.follows_journal.load(Ordering::Relaxed));
+        followers
     }
 
     /// Strikes out a client that has gone.

@@ -59,8 +59,10 @@ impl ClientMemory {
     #[cold]
     pub fn choose(&self, clients: &Clients, bytes_max: u64) -> Vec<Arc<ClientInfo>> {
         let mut candidates = clients.all();
-        let stays =
-            |client: &ClientInfo| [&client.no_evict, &client.is_replica].iter().any(|it| it.load(Ordering::Relaxed));
+        let stays = |client: &ClientInfo| {
+            let flags = [&client.no_evict, &client.is_replica, &client.is_primary];
+            flags.iter().any(|flag| flag.load(Ordering::Relaxed))
+        };
         candidates.retain(|client| !stays(client));
         candidates.sort_by_cached_key(|client| Reverse(client.weight.load(Ordering::Relaxed)));
         let mut chosen = Vec::new();

@@ -15,7 +15,9 @@ pub const GIVEN_UP: &str = "The loading was given up";
 pub struct LoadingStatus {
     /// When it began, seconds since the epoch.
     pub started_s: i64,
-    /// Bytes of all files.
+    /// What there is can be read meanwhile.
+    pub is_beside: bool,
+    /// Bytes of all files; 0 where nobody knows.
     pub total_bytes: u64,
     /// Bytes of them that have been read.
     pub loaded_bytes: u64,
@@ -122,8 +124,17 @@ impl Loading {
 
     /// It begins: so many bytes are to be read.
     pub fn begin(&self, started_s: i64, total_bytes: u64) {
+        self.begin_with(started_s, total_bytes, false);
+    }
+
+    /// It begins, beside what there is.
+    pub fn begin_beside(&self, started_s: i64, total_bytes: u64) {
+        self.begin_with(started_s, total_bytes, true);
+    }
+
+    fn begin_with(&self, started_s: i64, total_bytes: u64, is_beside: bool) {
         *self.running.lock() =
-            Some(LoadingStatus { started_s, total_bytes, loaded_bytes: 0, used_bytes: 0, told_ms: 0 });
+            Some(LoadingStatus { started_s, is_beside, total_bytes, loaded_bytes: 0, used_bytes: 0, told_ms: 0 });
         self.keys_loaded.store(0, Ordering::Relaxed);
         self.keys_expired.store(0, Ordering::Relaxed);
     }

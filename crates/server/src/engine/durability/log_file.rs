@@ -132,6 +132,8 @@ pub struct OpenLog {
     /// What an increment begins with that takes up amid another server's journal: a SELECT of this database, which is no part of
     /// the journal.
     first_database: Option<u32>,
+    /// Such increments of which nothing is synced yet: the offsets with which they begin, and the databases.
+    begun: Vec<(u64, u32)>,
 }
 
 /// What INFO says of the log.
@@ -352,7 +354,7 @@ impl OpenLog {
     pub fn new(log: Log, journal: &Arc<Journal>) -> Self {
         let first_database = journal.copied_database();
         let (writer, keeper) = (journal.subscribe(), journal.subscribe());
-        Self { log, writer, keeper, switch: Arc::default(), first_database }
+        Self { log, writer, keeper, switch: Arc::default(), first_database, begun: Vec::new() }
     }
 
     /// The log alone: the journal is not kept for it any longer.
@@ -392,7 +394,9 @@ impl OpenLog {
                 words.insert(0, IoSlice::new(&select));
             }
             self.log.append(slices.offset() + slices.len(), &words, now_s)?;
-            self.first_database = None;
+            if let Some(database) = self.first_database.take() {
+                self.begun.push((slices.offset(), database));
+            }
             self.writer.advance(slices.len());
         }
     }
@@ -400,6 +404,7 @@ impl OpenLog {
     /// Lets go of what is synced.
     pub fn note_synced(&mut self, offset: u64) {
         self.keeper.advance(offset.saturating_sub(self.keeper.offset()));
+        self.begun.retain(|(begins, _)| *begins >= offset);
     }
 
     /// Syncs what is written; where that fails, heals once: for whoever closes the log.
@@ -450,7 +455,14 @@ impl OpenLog {
         while healing.next() < self.writer.offset() {
             let room = self.writer.offset() - healing.next();
             let slices = self.keeper.take_from(healing.next(), usize::try_from(room).unwrap_or(usize::MAX));
-            healing.append(slices.offset() + slices.len(), &slices.io_slices())?;
+            let mut select = Vec::new();
+            let mut words = slices.io_slices();
+            if let Some(&(_, database)) = self.begun.iter().find(|(begins, _)| *begins == slices.offset()) {
+                // Nothing of the increment is kept, not even the SELECT with which it began.
+                write_select(&mut select, database);
+                words.insert(0, IoSlice::new(&select));
+            }
+            healing.append(slices.offset() + slices.len(), &words)?;
         }
         healing.run()
     }

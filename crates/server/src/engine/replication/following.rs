@@ -43,6 +43,7 @@ impl Engine {
         self.journal.set_copy(true);
         self.note_role();
         self.disconnect_replicas();
+        self.disconnect_journal_followers();
         if !was_replica {
             // What they wait for is not theirs to take any more.
             self.blocking.all().iter().for_each(|waiter| self.refuse(waiter, &UNBLOCKED));
@@ -64,9 +65,18 @@ impl Engine {
         true
     }
 
+    /// Closes the connections that follow the journal, because what they have seen may be lost with this server's data.
+    pub fn disconnect_journal_followers(&self) {
+        for client in self.clients.begin_generation() {
+            client.mailbox.post(Letter::Close(client.id));
+        }
+    }
+
     /// Has all replicas come back, because the stream is another or has another name.
     pub fn disconnect_replicas(&self) {
         for replica in self.replication.replicas.all() {
+            // What it has acknowledged is no offset of what comes.
+            replica.end();
             replica.client.mailbox.post(Letter::Close(replica.client.id));
         }
     }

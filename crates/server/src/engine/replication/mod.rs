@@ -35,7 +35,7 @@ mod waiting;
 pub use failover::Failover;
 pub use ids::{Id, Ids, Place};
 pub use primary::Beginning;
-pub use replicas::{Next, Replica, ReplicaState, Replicas, Told};
+pub use replicas::{AckedByCount, Next, Replica, ReplicaState, Replicas, Told};
 pub use resuming::PlaceRead;
 pub use role::Role;
 pub use transfer::{ReplicaForm, Transfer};

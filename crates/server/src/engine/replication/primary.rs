@@ -7,17 +7,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use sleeve_disk::disk::Open;
 
 use super::ids::Id;
 use super::replicas::Replica;
-use super::waiting::Wanted;
+use super::waiting::{Caller, Wanted};
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::clients::blocking::{Reached, Waiter};
 use crate::engine::durability::snapshots::{Purpose, Refusal};
 use crate::engine::readiness::Hindrance;
+use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::host::log;
 use crate::messaging::mail::Letter;
@@ -84,12 +86,15 @@ impl Engine {
         }
         self.weigh_replicas(now);
         self.answer_acknowledged();
+        self.replication.replicas.tell_ack_owners();
+        self.call_acknowledged(now.monotonic_ms());
     }
 
     /// Does what is due for replicas. Whoever ticks calls it; while there are none and nothing is kept for any it costs a few
     /// loads.
     pub fn tend_replicas(&self, now: Instant) {
         let (replicas, now_ms) = (&self.replication.replicas, now.monotonic_ms());
+        self.call_acknowledged(now_ms);
         if self.config.number(Opt::MinReplicasToWrite) != 0 {
             self.weigh_replicas(now);
         }
@@ -273,10 +278,45 @@ impl Engine {
     pub fn answer_when_acknowledged(&self, waiter: &Arc<Waiter>, wanted: Wanted) {
         let waiters = &self.replication.replicas.waiters;
         waiters.enter(wanted, waiter);
-        if waiters.must_ask(wanted.offset) {
+        self.ask_replicas_about(wanted.offset);
+        self.answer_acknowledged();
+    }
+
+    /// Calls back, from any thread, when so many replicas have applied all that is in the journal now and so many have it on their
+    /// disks; with false when the time is over, or this is no primary any more. May call before it returns. While nobody is
+    /// served there are no replicas, and nobody looks at the time.
+    pub fn when_replicas_have(
+        &self,
+        (applied, synced): (usize, usize),
+        timeout: Option<Duration>,
+        call: impl FnOnce(bool) + Send + 'static,
+    ) {
+        let wanted = Wanted { offset: self.journal.end(), applied, synced, own_disk: false };
+        let timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        let now_ms = clock::monotonic_ms();
+        let until_ms = timeout_ms.map(|timeout_ms| now_ms.saturating_add(timeout_ms));
+        self.replication.replicas.waiters.enter_caller(Caller { wanted, until_ms, call: Box::new(call) });
+        self.ask_replicas_about(wanted.offset);
+        self.call_acknowledged(now_ms);
+    }
+
+    /// Calls the programs whose waiting for replicas is over.
+    pub fn call_acknowledged(&self, now_ms: u64) {
+        let is_primary = !self.replication.role.is_replica() && self.failure().is_none();
+        let over = self.replication.replicas.waiters.take_callers(|caller| {
+            let is_met = is_primary && caller.wanted.is_met(&self.reached(caller.wanted.offset));
+            let is_late = !is_primary || caller.until_ms.is_some_and(|until_ms| now_ms >= until_ms);
+            (is_met || is_late).then_some(is_met)
+        });
+        over.into_iter().for_each(|(has_come, call)| call(has_come));
+    }
+
+    /// Asks the replicas how far they are, unless they were asked behind this offset already.
+    pub fn ask_replicas_about(&self, offset: u64) {
+        let waiters = &self.replication.replicas.waiters;
+        if waiters.must_ask(offset) {
             waiters.note_asked(self.ask_replicas());
         }
-        self.answer_acknowledged();
     }
 
     /// Answers the clients whose waiting for replicas is over. Costs one load while nobody waits.

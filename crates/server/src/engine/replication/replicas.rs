@@ -19,6 +19,7 @@ use super::transfer::{Piece, ReplicaForm, Transfer};
 use super::waiting::AckWaiters;
 use crate::engine::clients::client_info::ClientInfo;
 use crate::engine::journal::Follower;
+use crate::messaging::mail::{Letter, Mailbox};
 
 /// Bytes that go into a file at once.
 const SPILL_BYTES: usize = 1 << 20;
@@ -396,6 +397,23 @@ impl SyncCounts {
     }
 }
 
+/// Up to which offsets so many replicas have the journal: the first number is that of at least one, the second of at least two.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AckedByCount {
+    /// Have applied it.
+    pub applied: Vec<u64>,
+    /// Have it on their disks.
+    pub synced: Vec<u64>,
+}
+
+impl AckedByCount {
+    /// Whether all have everything up to an offset; false where there are none.
+    pub fn all_have(&self, offset: u64) -> bool {
+        let have = |offsets: &[u64]| offsets.last().is_some_and(|least| *least >= offset);
+        have(&self.applied) && have(&self.synced)
+    }
+}
+
 /// All replicas of one server.
 #[derive(Debug, Default)]
 pub struct Replicas {
@@ -411,6 +429,8 @@ pub struct Replicas {
     pub spilled: Arc<AtomicU64>,
     /// Some could not be put there, and the log says so.
     pub is_spill_failing: AtomicBool,
+    /// Owners of connections that hear how far they are; each is told once.
+    ack_owners: Mutex<Vec<Arc<Mailbox>>>,
     /// When the stream is next shown to be alive, monotonic milliseconds.
     pub ping_due_ms: AtomicU64,
     /// When those that wait for a snapshot are next shown that they are not forgotten.
@@ -472,6 +492,33 @@ impl Replicas {
     /// How many have it on their disks.
     pub fn synced(&self, offset: u64) -> usize {
         self.count_where(|replica| replica.acked_synced() >= offset)
+    }
+
+    /// Up to where they have the journal, by how many.
+    pub fn acked_by_count(&self) -> AckedByCount {
+        let mut acked = AckedByCount::default();
+        for replica in self.rows.lock().iter().filter(|replica| replica.is_online()) {
+            acked.applied.push(replica.acked());
+            acked.synced.push(replica.acked_synced());
+        }
+        for offsets in [&mut acked.applied, &mut acked.synced] {
+            offsets.sort_unstable_by(|one, other| other.cmp(one));
+        }
+        acked
+    }
+
+    /// Has `owner` get a letter when a replica says next how far it is.
+    pub fn tell_when_acknowledged(&self, owner: &Arc<Mailbox>) {
+        let mut owners = self.ack_owners.lock();
+        if !owners.iter().any(|known| Arc::ptr_eq(known, owner)) {
+            owners.push(Arc::clone(owner));
+        }
+    }
+
+    /// Tells those who want to hear it that a replica has said how far it is.
+    pub fn tell_ack_owners(&self) {
+        let owners = std::mem::take(&mut *self.ack_owners.lock());
+        owners.iter().for_each(|owner| owner.post(Letter::Synced));
     }
 
     /// How many follow and were heard of within so many milliseconds.

@@ -252,12 +252,18 @@ impl Role {
     pub fn task(&self) -> Option<Task> {
         let mut inner = self.inner.lock();
         let primary = inner.primary.clone().filter(|_| !inner.is_over);
-        inner.has_thread = primary.is_some();
         if primary.is_none() {
+            inner.has_thread = false;
             self.changed.notify_all();
         }
         let Inner { number, leads, may_continue, .. } = *inner;
         Some(Task { primary: primary?, number, leads, may_continue })
+    }
+
+    /// The thread has ended amid its task, because of a fault of ours.
+    pub fn note_thread_failed(&self) {
+        self.inner.lock().has_thread = false;
+        self.changed.notify_all();
     }
 
     /// Whether a task still stands.

@@ -1,4 +1,4 @@
-//! Clients that wait for replicas: WAIT, and WAITAOF for disks elsewhere.
+//! Clients that wait for replicas: WAIT, and WAITAOF for disks elsewhere; and programs that embed the engine and wait so.
 //!
 //! Whoever enters looks afterwards whether what it waits for has come about; whoever hears of a replica says so first and looks
 //! at the list then. Any thread.
@@ -30,16 +30,54 @@ impl Wanted {
     }
 }
 
+/// What is called when replicas have what was wanted: with false where the time is over, or another is the primary now.
+pub type AckCall = Box<dyn FnOnce(bool) + Send>;
+
+/// A program that waits.
+pub struct Caller {
+    /// What it waits for.
+    pub wanted: Wanted,
+    /// When its time is over, monotonic milliseconds.
+    pub until_ms: Option<u64>,
+    /// What it wants called.
+    pub call: AckCall,
+}
+
 /// Who waits, and what replicas were asked.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct AckWaiters {
     rows: Mutex<Vec<(Wanted, Arc<Waiter>)>>,
+    callers: Mutex<Vec<Caller>>,
+    /// How many clients wait.
     count: AtomicUsize,
     /// The offset at which all replicas were last asked how far they are.
     asked: AtomicU64,
 }
 
+impl std::fmt::Debug for AckWaiters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AckWaiters").field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
 impl AckWaiters {
+    /// Enters a program that waits.
+    pub fn enter_caller(&self, caller: Caller) {
+        self.callers.lock().push(caller);
+    }
+
+    /// Takes out the programs whose waiting is over, and says of each whether what it waits for has come about.
+    pub fn take_callers(&self, is_over: impl Fn(&Caller) -> Option<bool>) -> Vec<(bool, AckCall)> {
+        let (mut callers, mut over) = (self.callers.lock(), Vec::new());
+        for caller in std::mem::take(&mut *callers) {
+            match is_over(&caller) {
+                Some(has_come) => over.push((has_come, caller.call)),
+                None => callers.push(caller),
+            }
+        }
+        over
+    }
+
     /// Enters a client that waits.
     pub fn enter(&self, wanted: Wanted, waiter: &Arc<Waiter>) {
         let mut rows = self.rows.lock();

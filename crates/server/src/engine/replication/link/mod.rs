@@ -18,7 +18,7 @@ use sleeve_wire::number::Digits;
 use sleeve_wire::reply::{Protocol, Writer};
 
 use super::ids::{Id, OFFSET_MAX};
-pub use broken::Broken;
+pub use broken::{Broken, Fault};
 use dump::Dump;
 pub use dump::Size;
 

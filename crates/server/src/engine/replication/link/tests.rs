@@ -130,23 +130,27 @@ fn what_no_primary_says_ends_the_link_with_a_reason() {
     let greeted = "+PONG\r\n+OK\r\n+OK\r\n+OK\r\n";
     let anew = format!("{greeted}+FULLRESYNC {ID} 5\r\n");
     let cases = [
-        ("HTTP/1.1 400 Bad Request\r\n".to_owned(), false, "no answer of a primary"),
-        ("-ERR whatever\r\n".to_owned(), true, "answers PING with an error"),
-        ("x".repeat(2_000), false, "does not end"),
-        (format!("{greeted}+CONTINUE {ID}\r\n"), false, "no answer of a primary"),
-        (format!("{greeted}+FULLRESYNC short 5\r\n"), false, "no answer of a primary"),
-        (format!("{greeted}+FULLRESYNC {ID} -5\r\n"), false, "no answer of a primary"),
-        (format!("{greeted}+FULLRESYNC {ID} 99999999999999999999\r\n"), false, "no answer of a primary"),
-        (format!("{greeted}-ERR unknown command 'PSYNC'\r\n"), false, "does not serve replicas"),
-        (format!("{greeted}-NOMASTERLINK Can't SYNC while not connected with my master\r\n"), true, "cannot serve"),
-        (format!("{anew}-ERR cannot fork\r\n"), true, "given the synchronization up"),
-        (format!("{anew}$EOF:short\r\n"), false, "does not have 40 bytes"),
-        (format!("{anew}$-1\r\n"), false, "no dump begins with"),
-        (format!("{anew}REDIS0011\r\n"), false, "no dump begins with"),
+        ("HTTP/1.1 400 Bad Request\r\n".to_owned(), Fault::Foreign, "no answer of a primary"),
+        ("-ERR whatever\r\n".to_owned(), Fault::Passing, "answers PING with an error"),
+        ("x".repeat(2_000), Fault::Foreign, "does not end"),
+        (format!("{greeted}+CONTINUE {ID}\r\n"), Fault::Foreign, "no answer of a primary"),
+        (format!("{greeted}+FULLRESYNC short 5\r\n"), Fault::Foreign, "no answer of a primary"),
+        (format!("{greeted}+FULLRESYNC {ID} -5\r\n"), Fault::Foreign, "no answer of a primary"),
+        (format!("{greeted}+FULLRESYNC {ID} 99999999999999999999\r\n"), Fault::Foreign, "no answer of a primary"),
+        (format!("{greeted}-ERR unknown command 'PSYNC'\r\n"), Fault::Foreign, "does not serve replicas"),
+        (
+            format!("{greeted}-NOMASTERLINK Can't SYNC while not connected with my master\r\n"),
+            Fault::Passing,
+            "cannot serve",
+        ),
+        (format!("{anew}-ERR cannot fork\r\n"), Fault::Passing, "given the synchronization up"),
+        (format!("{anew}$EOF:short\r\n"), Fault::Foreign, "does not have 40 bytes"),
+        (format!("{anew}$-1\r\n"), Fault::Foreign, "no dump begins with"),
+        (format!("{anew}REDIS0011\r\n"), Fault::Foreign, "no dump begins with"),
     ];
-    for (bytes, is_passing, reason) in cases {
+    for (bytes, fault, reason) in cases {
         let broken = hear(introduction(), bytes.as_bytes(), 11).broken.expect("it is over");
-        assert!(broken.reason.contains(reason) && broken.is_passing == is_passing, "{broken:?} {reason}");
+        assert!(broken.reason.contains(reason) && broken.fault == fault, "{broken:?} {reason}");
     }
 }
 

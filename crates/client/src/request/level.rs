@@ -1,0 +1,42 @@
+//! How safe what a command has done is to be, and how a server is asked to tell. Plain data.
+
+use std::fmt;
+
+/// Asks to be told; said again it changes nothing, but its reply has a message behind it too.
+const FOLLOW: &[u8] = b"*3\r\n$6\r\nCLIENT\r\n$7\r\nJOURNAL\r\n$2\r\nON\r\n";
+
+/// Asks to be told of replicas, too; each time it is said these are asked how far they are.
+const FOLLOW_REPLICAS: &[u8] = b"*4\r\n$6\r\nCLIENT\r\n$7\r\nJOURNAL\r\n$2\r\nON\r\n$8\r\nREPLICAS\r\n";
+
+/// How safe what a command has done is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// The server's disk has it.
+    Synced,
+    /// So many replicas have applied it.
+    Replicated(usize),
+    /// So many replicas have it on their disks.
+    SyncedOn(usize),
+}
+
+impl Level {
+    /// Whether replicas decide.
+    pub(crate) fn is_of_replicas(self) -> bool {
+        self != Self::Synced
+    }
+
+    /// What a server is asked that is to tell.
+    pub(crate) fn question(self) -> &'static [u8] {
+        if self.is_of_replicas() { FOLLOW_REPLICAS } else { FOLLOW }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Synced => f.write_str("synced"),
+            Self::Replicated(count) => write!(f, "replicated to {count}"),
+            Self::SyncedOn(count) => write!(f, "synced on {count} replicas"),
+        }
+    }
+}

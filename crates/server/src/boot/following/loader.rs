@@ -1,0 +1,146 @@
+//! A dump that is loaded while it comes, without a file.
+//!
+//! The thread of the link puts what comes into one end of a pair of sockets, and another thread loads from the other end; the
+//! system's buffer between them is all that is held. What was put in counts only when the link has said that it is whole.
+
+use std::io::{self, ErrorKind, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::connection::{Connection, End, SIGN_OF_LIFE_EVERY};
+use crate::boot::loading::Arrival;
+use crate::engine::Engine;
+use crate::engine::replication::Id;
+use crate::engine::replication::link::Broken;
+use crate::engine::replication::role::Task;
+use crate::host::threads;
+
+/// For how long the thread that loads is waited for before something else is looked at.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// A dump that is being loaded.
+pub(super) struct Loader {
+    socket: UnixStream,
+    is_whole: Arc<AtomicBool>,
+    /// Ends when the thread does.
+    is_over: Receiver<()>,
+    thread: Option<JoinHandle<Result<u32, String>>>,
+}
+
+/// What is to be loaded, and how.
+pub(super) struct Order {
+    /// What the stream is called.
+    pub id: Id,
+    /// Up to where in that the data goes.
+    pub offset: u64,
+    /// How many bytes its dump has; 0 where nobody knows.
+    pub bytes: u64,
+    /// For whom it is loaded.
+    pub task: Task,
+    /// What there is can be read meanwhile.
+    pub is_beside: bool,
+}
+
+impl Loader {
+    /// Begins to load.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn start(engine: &Arc<Engine>, order: Order) -> io::Result<Self> {
+        let (socket, source) = UnixStream::pair()?;
+        socket.set_write_timeout(Some(WAIT))?;
+        let (over, is_over) = channel::<()>();
+        let (engine, is_whole) = (Arc::clone(engine), Arc::new(AtomicBool::new(false)));
+        let told = Arc::clone(&is_whole);
+        let thread = threads::start("load", move || {
+            let _over = over;
+            load(&engine, source, &order, &told)
+        })?;
+        Ok(Self { socket, is_whole, is_over, thread: Some(thread) })
+    }
+
+    /// Gives it a part of the dump, as soon as it takes it.
+    ///
+    /// # Errors
+    /// The dump is not good, the connection is broken, or the task has been replaced.
+    pub(super) fn put(&mut self, part: &[u8], connection: &mut Connection<'_>) -> Result<(), End> {
+        let mut rest = part;
+        while !rest.is_empty() {
+            match self.socket.write(rest) {
+                Ok(count) if count != 0 => rest = rest.get(count..).unwrap_or_default(),
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
+                {
+                    connection.stay()?;
+                }
+                // It reads no more, and says why.
+                Ok(_) | Err(_) => {
+                    return Err(self.join().err().unwrap_or_else(|| unusable("it goes on behind its end")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The dump is whole: waits until it is loaded. Gives the database that is selected in the stream behind it.
+    ///
+    /// # Errors
+    /// The dump is not good, or the connection is broken; in the second case it may be loaded all the same.
+    pub(super) fn finish(mut self, connection: &mut Connection<'_>) -> Result<u32, End> {
+        self.is_whole.store(true, Ordering::Release);
+        self.close();
+        let mut sent = Ok(());
+        while self.is_over.recv_timeout(SIGN_OF_LIFE_EVERY) == Err(RecvTimeoutError::Timeout) {
+            sent = sent.and_then(|()| connection.send_sign_of_life());
+        }
+        self.join()
+    }
+
+    fn join(&mut self) -> Result<u32, End> {
+        let Some(thread) = self.thread.take() else { return Err(unusable("it was given up")) };
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic)).map_err(|why| unusable(&why))
+    }
+
+    /// Nothing more comes.
+    fn close(&self) {
+        // Where the other end is gone already, so much the better.
+        _ = self.socket.shutdown(Shutdown::Write);
+    }
+}
+
+impl Drop for Loader {
+    /// What has come is not whole: the thread puts everything back.
+    fn drop(&mut self) {
+        self.close();
+        if let Some(thread) = self.thread.take() {
+            // A panic has been told of, and ends the process or the engine.
+            _ = thread.join();
+        }
+    }
+}
+
+fn unusable(why: &str) -> End {
+    Broken::foreign(format!("its dump cannot be loaded: {why}")).into()
+}
+
+/// The life of the thread.
+fn load(engine: &Arc<Engine>, source: UnixStream, order: &Order, is_whole: &AtomicBool) -> Result<u32, String> {
+    let mut rest = source.try_clone().map_err(|error| error.to_string())?;
+    let &Order { id, offset, bytes, ref task, is_beside } = order;
+    let arrival = Arrival { id, offset, bytes, task };
+    let is_whole = || {
+        // Whoever puts it in says that it is whole before this ends.
+        io::copy(&mut rest, &mut io::sink()).map_err(|error| error.to_string())?;
+        if is_whole.load(Ordering::Acquire) { Ok(()) } else { Err("it does not come whole".to_owned()) }
+    };
+    match is_beside {
+        true => engine.load_beside(source, arrival, is_whole),
+        false => engine.load_from_primary(source, arrival, is_whole),
+    }
+}

@@ -1,0 +1,149 @@
+//! `repl-diskless-load`: a dump that is loaded while it comes, and what readers see meanwhile.
+
+use std::net::{Ipv4Addr, TcpListener};
+
+use sleeve_tests::{Kind, Server};
+
+use super::foreign::{ID, serve};
+use super::{assert_same, caught_up, follow, follows_under_load, info, primary, replica};
+use crate::persistence::{ask, digest, fill, wait_until};
+
+const LOADING: &str = "-LOADING Redis is loading the dataset in memory\r\n";
+
+#[test]
+fn a_replica_that_loads_from_the_socket_has_what_its_primary_has() {
+    follows_under_load(Kind::Redis, &["--workers", "2", "--repl-diskless-load", "swapdb"]);
+}
+
+#[test]
+fn a_replica_that_is_empty_loads_from_the_socket_and_so_does_its_log_begin() {
+    follows_under_load(Kind::Valkey, &["--appendonly", "yes", "--repl-diskless-load", "on-empty-db"]);
+}
+
+#[test]
+fn one_that_has_data_loads_through_a_file_unless_it_is_told_otherwise() {
+    for (option, has_data, way) in [
+        ("disabled", false, "EOF to disk"),
+        ("on-empty-db", false, "EOF to parser"),
+        ("on-empty-db", true, "EOF to disk"),
+        ("swapdb", true, "EOF to parser"),
+    ] {
+        let (primary, replica) = (primary(Kind::Redis), replica(&["--repl-diskless-load", option]));
+        ask(&mut primary.connect(), &["SET", "theirs", "1"]);
+        if has_data {
+            ask(&mut replica.connect(), &["SET", "mine", "1"]);
+        }
+        follow(&replica, &primary);
+        assert_same(&replica, &primary);
+        assert!(replica.log().contains(way), "{option}\n{}", replica.log());
+        assert!(!replica.log().contains("async"), "its data was another's");
+    }
+}
+
+/// A library whose function says which one it is.
+fn library(generation: &str) -> String {
+    let function =
+        format!("function_name='generation', callback=function() return '{generation}' end, flags={{'no-writes'}}");
+    format!("#!lua name=generations\nredis.register_function{{{function}}}")
+}
+
+/// A replica that has an older state of its primary's data, which is longer ago than the primary remembers; `generation` is `new`
+/// there by now. Each key costs the primary this many microseconds to send.
+fn left_behind(kind: Kind, delay_us: &str) -> (Server, Server) {
+    let (primary, replica) = (primary(kind), replica(&["--repl-diskless-load", "swapdb", "--workers", "2"]));
+    let mut writer = primary.connect();
+    fill(&primary);
+    ask(&mut writer, &["SET", "generation", "old"]);
+    ask(&mut writer, &["FUNCTION", "LOAD", &library("old")]);
+    follow(&replica, &primary);
+    caught_up(&replica, &primary);
+    ask(&mut replica.connect(), &["REPLICAOF", "127.0.0.1", "1"]);
+    ask(&mut writer, &["CONFIG", "SET", "repl-backlog-size", "16384"]);
+    ask(&mut writer, &["SET", "large", &"x".repeat(100_000)]);
+    ask(&mut writer, &["SET", "generation", "new"]);
+    ask(&mut writer, &["FUNCTION", "LOAD", "REPLACE", &library("new")]);
+    ask(&mut writer, &["CONFIG", "SET", "rdb-key-save-delay", delay_us]);
+    (primary, replica)
+}
+
+#[test]
+fn an_older_state_of_the_same_data_is_read_until_the_new_takes_its_place_in_one_step() {
+    for kind in [Kind::Redis, Kind::Sleeve] {
+        let (primary, replica) = left_behind(kind, "100000");
+        let (mut reader, mut admin) = (replica.connect(), replica.connect());
+        ask(&mut reader, &["WATCH", "generation"]);
+        follow(&replica, &primary);
+        wait_until("a loading", || info(&replica, "async_loading") == "1");
+        assert_eq!(info(&replica, "loading"), "0");
+        // It waits for an attempt to begin with: the primary goes on for long enough.
+        assert_eq!(ask(&mut admin, &["GET", "generation"]), "$3\r\nold\r\n");
+        assert_eq!(ask(&mut admin, &["FCALL_RO", "generation", "0"]), "$3\r\nold\r\n");
+        for request in [&["SAVE"][..], &["BGREWRITEAOF"], &["REPLICAOF", "NO", "ONE"], &["DEBUG", "RELOAD"]] {
+            assert_eq!(ask(&mut admin, request), LOADING, "{request:?}");
+        }
+        let mut looks = 0;
+        loop {
+            let reply = ask(&mut admin, &["MGET", "generation", "large"]);
+            if reply.contains("new") {
+                assert!(reply.contains("xxx"), "all of it or nothing");
+                break;
+            }
+            assert!(reply.contains("old") && !reply.contains("xxx"), "{reply}");
+            looks += 1;
+        }
+        assert!(looks > 0);
+        ask(&mut primary.connect(), &["CONFIG", "SET", "rdb-key-save-delay", "0"]);
+        assert_same(&replica, &primary);
+        assert_eq!((info(&replica, "async_loading"), info(&replica, "loading")), ("0".to_owned(), "0".to_owned()));
+        ask(&mut reader, &["MULTI"]);
+        ask(&mut reader, &["GET", "generation"]);
+        assert!(ask(&mut reader, &["EXEC"]).starts_with("*-1"), "what was watched is another key's value now");
+        assert_eq!(ask(&mut admin, &["FCALL_RO", "generation", "0"]), "$3\r\nnew\r\n");
+    }
+}
+
+#[test]
+fn what_does_not_come_whole_changes_nothing_and_is_asked_for_again() {
+    let (primary, replica) = left_behind(Kind::Redis, "100000");
+    let held = digest(&replica);
+    follow(&replica, &primary);
+    wait_until("a loading", || info(&replica, "async_loading") == "1");
+    ask(&mut primary.connect(), &["CLIENT", "KILL", "TYPE", "replica"]);
+    wait_until("its end", || replica.log().contains("has ended"));
+    assert_eq!((info(&replica, "loading"), digest(&replica)), ("0".to_owned(), held));
+    ask(&mut primary.connect(), &["CONFIG", "SET", "rdb-key-save-delay", "0"]);
+    assert_same(&replica, &primary);
+}
+
+#[test]
+fn a_dump_of_other_data_that_is_not_whole_leaves_what_was_there() {
+    let source = primary(Kind::Redis);
+    fill(&source);
+    ask(&mut source.connect(), &["SAVE"]);
+    let dump = std::fs::read(source.folder().join("dump.rdb")).expect("a dump");
+    let mut damaged = dump.clone();
+    damaged[dump.len() / 2] ^= 0xff;
+    let mark = "m".repeat(40);
+    let head = format!("+FULLRESYNC {ID} 7\r\n");
+    for (answer, reason) in [
+        ([format!("{head}${}\r\n", dump.len()).as_bytes(), &dump[..dump.len() / 2]].concat(), "closed the connection"),
+        ([format!("{head}${}\r\n", dump.len()).as_bytes(), &damaged].concat(), "cannot be loaded"),
+        ([format!("{head}$EOF:{mark}\r\n").as_bytes(), &dump].concat(), "closed the connection"),
+        ([format!("{head}$EOF:{mark}\r\n").as_bytes(), b"REDIS0010", mark.as_bytes()].concat(), "cannot be loaded"),
+    ] {
+        let replica = replica(&["--repl-diskless-load", "swapdb"]);
+        ask(&mut replica.connect(), &["RPUSH", "mine", "1", "2"]);
+        let held = digest(&replica);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let port = listener.local_addr().expect("it is bound").port().to_string();
+        std::thread::scope(|threads| {
+            threads.spawn(|| serve(&listener, &answer, 2));
+            ask(&mut replica.connect(), &["REPLICAOF", "127.0.0.1", &port]);
+            wait_until(reason, || replica.log().matches(reason).count() >= 2);
+            wait_until("the data", || info(&replica, "loading") == "0");
+            ask(&mut replica.connect(), &["REPLICAOF", "NO", "ONE"]);
+        });
+        assert_eq!(digest(&replica), held, "{reason}");
+        assert_eq!(ask(&mut replica.connect(), &["RPUSH", "mine", "3"]), ":3\r\n");
+    }
+}

@@ -1,0 +1,207 @@
+//! The link of a replica: under TLS, on a disk that is full, with a primary that falls silent or refuses; and what clients see of it.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
+
+use sleeve_tests::{Connection, Kind, Server};
+
+use super::foreign::{ID, empty_dump, greet};
+use super::{DEBUG, assert_same, caught_up, follow, info, primary, replica};
+use crate::persistence::failing::limit_files;
+use crate::persistence::{ask, digest, fill, wait_until};
+use crate::tls::Authority;
+
+#[test]
+fn a_replica_and_its_primary_speak_tls() {
+    let authority = Authority::new("replication");
+    let (certificate, key, ca) = (authority.file("client.crt"), authority.file("client.key"), authority.file("ca.crt"));
+    for (of_primary, of_replica) in
+        [(Kind::Redis, Kind::Sleeve), (Kind::Sleeve, Kind::Redis), (Kind::Sleeve, Kind::Sleeve)]
+    {
+        let quick = [&DEBUG[..], &["--repl-diskless-sync-delay", "0"]].concat();
+        let (primary, port) = authority.serve(of_primary, &quick);
+        fill(&primary);
+        let words = ["--tls-replication", "yes", "--tls-ca-cert-file", &ca, "--tls-cert-file", &certificate];
+        let replica = Server::start_with(of_replica, &[&DEBUG[..], &words, &["--tls-key-file", &key]].concat());
+        let mut connection = replica.connect();
+        assert_eq!(ask(&mut connection, &["REPLICAOF", "127.0.0.1", &port.to_string()]), "+OK\r\n");
+        caught_up(&replica, &primary);
+        ask(&mut primary.connect(), &["SET", "later", "1"]);
+        caught_up(&replica, &primary);
+        assert_eq!(digest(&replica), digest(&primary), "{} of {}", of_replica.name(), of_primary.name());
+    }
+    // Who is not believed is told in the log, and nothing is sent to it.
+    let stranger = Authority::new("strangers in replication");
+    let (primary, port) = stranger.serve(Kind::Redis, &[]);
+    let words = ["--tls-replication", "yes", "--tls-ca-cert-file", &ca, "--tls-cert-file", &certificate];
+    let replica = replica(&[&words[..], &["--tls-key-file", &key]].concat());
+    ask(&mut replica.connect(), &["REPLICAOF", "127.0.0.1", &port.to_string()]);
+    wait_until("a reason", || replica.log().contains("has ended"));
+    assert!(replica.log().contains("certificate"), "{}", replica.log());
+    assert_eq!(info(&primary, "connected_slaves"), "0");
+}
+
+#[test]
+fn where_the_disk_of_a_replica_is_full_what_there_was_stays_and_it_is_tried_again() {
+    let (primary, replica) = (primary(Kind::Redis), replica(&[]));
+    ask(&mut replica.connect(), &["SET", "mine", "1"]);
+    ask(&mut primary.connect(), &["SET", "large", &"x".repeat(100_000)]);
+    ask(&mut primary.connect(), &["CONFIG", "SET", "rdbcompression", "no"]);
+    limit_files(&replica, "50000:unlimited");
+    follow(&replica, &primary);
+    wait_until("a reason", || replica.log().contains("cannot write its dump"));
+    assert_eq!(ask(&mut replica.connect(), &["GET", "mine"]), "$1\r\n1\r\n");
+    limit_files(&replica, "unlimited:unlimited");
+    assert_same(&replica, &primary);
+    let left = std::fs::read_dir(replica.folder()).expect("a folder").flatten();
+    assert!(left.into_iter().all(|entry| !entry.file_name().to_string_lossy().contains("temp-sync")));
+}
+
+#[test]
+fn a_log_that_cannot_be_written_does_not_keep_a_replica_from_following() {
+    let (primary, replica) = (primary(Kind::Redis), replica(&["--appendonly", "yes"]));
+    follow(&replica, &primary);
+    caught_up(&replica, &primary);
+    wait_until("the log's first base", || info(&replica, "aof_rewrite_in_progress") == "0");
+    limit_files(&replica, "50000:unlimited");
+    ask(&mut primary.connect(), &["SET", "large", &"x".repeat(100_000)]);
+    wait_until("the failure", || info(&replica, "aof_last_write_status") == "err");
+    ask(&mut primary.connect(), &["SET", "later", "1"]);
+    caught_up(&replica, &primary);
+    assert_eq!(ask(&mut replica.connect(), &["GET", "later"]), "$1\r\n1\r\n");
+    limit_files(&replica, "unlimited:unlimited");
+    wait_until("the recovery", || info(&replica, "aof_last_write_status") == "ok");
+    super::its_log_gives_the_same(replica, &primary);
+}
+
+#[test]
+fn a_primary_that_falls_silent_is_left_and_found_again() {
+    let replica = replica(&["--repl-timeout", "1"]);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = listener.local_addr().expect("it is bound").port().to_string();
+    let dump = empty_dump();
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for is_whole in [false, true] {
+                let (mut peer, _) = listener.accept().expect("a replica");
+                greet(&mut peer);
+                let head = format!("+FULLRESYNC {ID} 7\r\n${}\r\n", dump.len());
+                let sent = if is_whole { &dump[..] } else { &dump[..9] };
+                peer.write_all(&[head.as_bytes(), sent].concat()).expect("a replica listens");
+                // It says nothing until the other side has gone.
+                _ = peer.read_to_end(&mut Vec::new());
+            }
+            // The stream is asked for where it was left.
+            let (mut peer, _) = listener.accept().expect("a replica");
+            greet(&mut peer);
+            peer.write_all(b"+CONTINUE\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n").expect("a replica listens");
+            _ = peer.read_to_end(&mut Vec::new());
+        });
+        ask(&mut replica.connect(), &["REPLICAOF", "127.0.0.1", &port]);
+        wait_until("the stream", || ask(&mut replica.connect(), &["GET", "a"]) == "$1\r\n1\r\n");
+        assert_eq!(replica.log().matches("nothing has come from it for 1 s (repl-timeout)").count(), 2);
+        ask(&mut replica.connect(), &["REPLICAOF", "NO", "ONE"]);
+    });
+}
+
+#[test]
+fn a_primary_that_refuses_is_asked_more_and_more_seldom_and_the_log_says_why() {
+    let replica = replica(&[]);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = listener.local_addr().expect("it is bound").port().to_string();
+    let answer = format!("+FULLRESYNC {ID} 7\r\n$9\r\nREDIS9999");
+    std::thread::scope(|threads| {
+        threads.spawn(|| super::foreign::serve(&listener, answer.as_bytes(), 3));
+        ask(&mut replica.connect(), &["REPLICAOF", "127.0.0.1", &port]);
+        wait_until("three attempts", || replica.log().contains("tried again in 4 s"));
+        ask(&mut replica.connect(), &["REPLICAOF", "NO", "ONE"]);
+    });
+    let log = replica.log();
+    let refused: Vec<&str> = log.lines().filter(|line| line.contains("tried again in")).collect();
+    assert!(refused.iter().zip([1, 2, 4]).all(|(line, seconds)| line.contains(&format!("in {seconds} s"))), "{log}");
+    assert!(refused.iter().all(|line| line.contains("cannot be loaded") && line.contains("9999")), "{log}");
+}
+
+#[test]
+fn what_clients_write_to_a_replica_stays_there_until_all_data_comes_anew() {
+    let (primary, replica) = (primary(Kind::Redis), replica(&["--replica-read-only", "no", "--appendonly", "yes"]));
+    ask(&mut primary.connect(), &["SET", "theirs", "1"]);
+    follow(&replica, &primary);
+    caught_up(&replica, &primary);
+    let mut writer = replica.connect();
+    assert_eq!(ask(&mut writer, &["SET", "mine", "1", "PX", "1"]), "+OK\r\n");
+    assert_eq!(ask(&mut writer, &["INCR", "theirs"]), ":2\r\n");
+    assert_eq!(ask(&mut writer, &["EVAL", "return redis.call('INCR','theirs')", "0"]), ":3\r\n");
+    wait_until("its time", || ask(&mut writer, &["GET", "mine"]) == "$-1\r\n");
+    ask(&mut primary.connect(), &["INCR", "theirs"]);
+    let offset = caught_up(&replica, &primary);
+    assert_eq!(ask(&mut writer, &["GET", "theirs"]), "$1\r\n4\r\n", "the effect is what was done, here as there");
+    assert_eq!(info(&replica, "master_repl_offset"), offset.to_string(), "no byte of its own");
+    ask(&mut writer, &["REPLICAOF", "NO", "ONE"]);
+    follow(&replica, &primary);
+    assert_eq!(caught_up(&replica, &primary) >= offset, true);
+}
+
+/// What one line of CLIENT LIST says of the link to the primary, but for what differs by chance.
+fn link_line(replica: &Server, primary: &Server) -> Vec<String> {
+    let text = ask(&mut replica.connect(), &["CLIENT", "LIST", "TYPE", "master"]);
+    let line = text.lines().find(|line| line.starts_with("id=")).unwrap_or_else(|| panic!("{text}"));
+    assert!(line.contains(&format!(" addr=127.0.0.1:{} ", primary.port())), "{line}");
+    let is_alike =
+        |field: &&str| ["name=", "flags=", "db=", "sub=", "multi=", "user="].iter().any(|name| field.starts_with(name));
+    line.split(' ').filter(is_alike).map(str::to_owned).collect()
+}
+
+/// What MONITOR has shown up to a mark, but for times.
+fn shown(monitor: &mut Connection) -> Vec<String> {
+    let mut lines = Vec::new();
+    loop {
+        let line = String::from_utf8_lossy(&monitor.reply().expect("a line")).into_owned();
+        let line = line.split_once(' ').map_or(String::new(), |(_, rest)| rest.to_lowercase());
+        if line.contains("mark") {
+            return lines;
+        }
+        // These come when they like to.
+        if !line.contains("\"ping\"") && !line.contains("client") && !line.contains("info") {
+            lines.push(line);
+        }
+    }
+}
+
+#[test]
+fn the_link_is_a_client_and_what_comes_over_it_is_shown_as_redis_shows_it() {
+    let primary = primary(Kind::Redis);
+    let both = [Kind::Sleeve, Kind::Redis].map(|kind| Server::start_with(kind, &DEBUG));
+    let mut monitors = both.each_ref().map(|replica| {
+        follow(replica, &primary);
+        caught_up(replica, &primary);
+        let mut monitor = replica.connect();
+        assert_eq!(ask(&mut monitor, &["MONITOR"]), "+OK\r\n");
+        monitor
+    });
+    let mut writer = primary.connect();
+    for words in [
+        &["SELECT", "3"][..],
+        &["SET", "a", "1"],
+        &["MULTI"],
+        &["INCR", "a"],
+        &["PUBLISH", "news", "x"],
+        &["EXEC"],
+        &["EVAL", "redis.call('SET','b','2') redis.call('INCR','b') return 1", "0"],
+        &["SPOP", "none"],
+        &["SET", "mark", "1"],
+    ] {
+        ask(&mut writer, words);
+    }
+    let [ours, theirs] = monitors.each_mut().map(shown);
+    assert_eq!(ours, theirs);
+    both.iter().for_each(|replica| _ = caught_up(replica, &primary));
+    let [ours, theirs] = both.each_ref().map(|replica| link_line(replica, &primary));
+    assert_eq!(ours, theirs);
+    let replica = &both[0];
+    assert_eq!(ask(&mut replica.connect(), &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]), ":1\r\n");
+    let before = info(&primary, "sync_partial_ok").parse::<u64>().expect("a number");
+    assert_eq!(ask(&mut replica.connect(), &["CLIENT", "KILL", "TYPE", "master"]), ":1\r\n");
+    wait_until("a new link", || info(&primary, "sync_partial_ok").parse::<u64>().expect("a number") > before);
+    assert_same(replica, &primary);
+}
