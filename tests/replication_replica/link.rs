@@ -1,4 +1,5 @@
-//! The link of a replica: under TLS, on a disk that is full, with a primary that falls silent or refuses; and what clients see of it.
+//! The link of a replica: under TLS, on a disk that is full, with a primary that falls silent or refuses; and what clients see of
+//! it.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -139,7 +140,7 @@ fn what_clients_write_to_a_replica_stays_there_until_all_data_comes_anew() {
     assert_eq!(info(&replica, "master_repl_offset"), offset.to_string(), "no byte of its own");
     ask(&mut writer, &["REPLICAOF", "NO", "ONE"]);
     follow(&replica, &primary);
-    assert_eq!(caught_up(&replica, &primary) >= offset, true);
+    assert!(caught_up(&replica, &primary) >= offset);
 }
 
 /// What one line of CLIENT LIST says of the link to the primary, but for what differs by chance.

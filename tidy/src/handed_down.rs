@@ -78,6 +78,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("crates/server/src/engine/persistence/save.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/engine/persistence/shutdown.rs", "monotonic_ms", OF_REPLICAS),
     ("crates/server/src/engine/replication/failover.rs", "monotonic_ms", OF_REPLICAS),
+    ("crates/server/src/engine/replication/primary.rs", "monotonic_ms", OF_REPLICAS),
     ("crates/server/src/engine/replication/failover.rs", "Instant::now", OF_REPLICAS),
     (
         "crates/server/src/engine/persistence/for_replicas.rs",

@@ -251,11 +251,6 @@ fn a_change_that_cannot_be_applied_is_taken_back() {
 
 #[test]
 fn what_is_not_built_is_refused_and_says_so() {
-    let config = Config::default();
-    assert_eq!(
-        set(&config, &[("repl-diskless-load", "swapdb")]),
-        failed("repl-diskless-load", "'swapdb' is not supported yet, only 'disabled' is")
-    );
     assert!(
         load_text(&Config::default(), "loadmodule x.so")
             .is_err_and(|text| text.ends_with("This directive is not supported yet"))

@@ -196,9 +196,19 @@ fn a_start_removes_a_base_that_a_process_which_died_has_left() {
 struct Held {
     /// The name under which that was opened.
     increment: &'static str,
-    /// Whether it does; how many appends wait; whether the base is begun.
-    state: Mutex<(bool, usize, bool)>,
+    state: Mutex<HeldState>,
     changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct HeldState {
+    is_holding: bool,
+    /// Appends that wait.
+    waiting: usize,
+    /// A manifest is about to be put in its place.
+    is_renaming: bool,
+    /// The base is begun.
+    has_base: bool,
 }
 
 impl Held {
@@ -206,33 +216,39 @@ impl Held {
         Self { increment, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    fn with<R>(&self, change: impl FnOnce(&mut (bool, usize, bool)) -> R) -> R {
+    fn with<R>(&self, change: impl FnOnce(&mut HeldState) -> R) -> R {
         let result = change(&mut self.state.lock().expect("nobody fails with it"));
         self.changed.notify_all();
         result
     }
 
-    fn wait_while(&self, is_so: impl Fn(&(bool, usize, bool)) -> bool) {
+    fn wait_while(&self, is_so: impl Fn(&HeldState) -> bool) {
         let state = self.state.lock().expect("nobody fails with it");
         drop(self.changed.wait_while(state, |state| is_so(state)));
+    }
+
+    /// Begins to hold, as if nothing had happened yet.
+    fn hold(&self) {
+        self.with(|state| *state = HeldState { is_holding: true, ..HeldState::default() });
     }
 }
 
 impl Between for Held {
     fn rename(&self, disk: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {
         // The manifest that names the next increment.
-        self.wait_while(|(is_holding, waiting, _)| *is_holding && *waiting == 0);
+        self.with(|state| state.is_renaming = true);
+        self.wait_while(|state| state.is_holding && state.waiting == 0);
         disk.rename(from, to)
     }
 
     fn append(&self, file: &dyn File, path: &Path, slices: &[IoSlice<'_>]) -> io::Result<()> {
         let name = path.to_string_lossy();
         if name.contains("temp-rewriteaof") {
-            self.with(|(_, _, has_base)| *has_base = true);
+            self.with(|state| state.has_base = true);
         } else if name.contains(self.increment) {
-            self.with(|(_, waiting, _)| *waiting += 1);
-            self.wait_while(|(is_holding, ..)| *is_holding);
-            self.with(|(_, waiting, _)| *waiting -= 1);
+            self.with(|state| state.waiting += 1);
+            self.wait_while(|state| state.is_holding);
+            self.with(|state| state.waiting -= 1);
         }
         file.append(slices)
     }
@@ -248,12 +264,16 @@ fn the_instant_of_a_rewrite_does_not_wait_for_who_waits_for_the_disk() {
     let (mut local, mut writer) = (engine.connect(|| {}), engine.connect(|| {}));
     assert_eq!(ask(&mut local, "SET a 1"), "+OK\r\n");
     // Of the first base nothing is counted.
-    disk.between().with(|state| *state = (true, 0, false));
+    disk.between().hold();
     assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
-    let has_base = || disk.between().with(|(_, _, has_base)| *has_base);
+    let has_base = || disk.between().with(|state| state.has_base);
     let mut came = false;
     thread::scope(|scope| {
-        scope.spawn(move || assert_eq!(ask(&mut writer, "SET b 2"), "+OK\r\n"));
+        scope.spawn(|| {
+            // Before that the rewrite needs the log, which who writes has.
+            disk.between().wait_while(|state| state.is_holding && !state.is_renaming);
+            assert_eq!(ask(&mut writer, "SET b 2"), "+OK\r\n");
+        });
         let deadline = Instant::now() + Duration::from_secs(60);
         while !has_base() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(2));
@@ -263,7 +283,7 @@ fn the_instant_of_a_rewrite_does_not_wait_for_who_waits_for_the_disk() {
         }
         came = has_base();
         // Also where it has not come about, or the writer would never end.
-        disk.between().with(|(is_holding, ..)| *is_holding = false);
+        disk.between().with(|state| state.is_holding = false);
     });
     assert!(came, "the base was not begun while the disk was waited for");
     wait_until("its end", || is_over(&mut local, 2));
@@ -285,12 +305,12 @@ fn options_of_the_log_are_changed_while_the_disk_is_waited_for() {
     // Its history is a file that is not needed any more.
     assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
     wait_until("its end", || is_over(&mut local, 2));
-    disk.between().with(|state| *state = (true, 0, false));
+    disk.between().hold();
     let (done, is_done) = mpsc::channel();
     let mut came = true;
     thread::scope(|scope| {
         scope.spawn(move || assert_eq!(ask(&mut writer, "SET b 2"), "+OK\r\n"));
-        disk.between().wait_while(|(_, waiting, _)| *waiting == 0);
+        disk.between().wait_while(|state| state.waiting == 0);
         scope.spawn(move || {
             for words in ["appendfsync always", "appendfsync no", "aof-checksums no", "aof-timestamp-enabled yes"] {
                 assert_eq!(ask(&mut other, &format!("CONFIG SET {words}")), "+OK\r\n");
@@ -299,7 +319,7 @@ fn options_of_the_log_are_changed_while_the_disk_is_waited_for() {
             done.send(()).expect("the test waits");
         });
         came = is_done.recv_timeout(Duration::from_secs(60)).is_ok();
-        disk.between().with(|(is_holding, ..)| *is_holding = false);
+        disk.between().with(|state| state.is_holding = false);
     });
     assert!(came, "an option waited for the disk");
     engine.end_log();

@@ -301,9 +301,7 @@ impl ReplyReader {
                     };
                     target.complete(payload, done);
                 }
-                (Some(Entry { asker: Asker::Follow(of_replicas), .. }), _) => {
-                    self.synced.answered(of_replicas, reply, done);
-                }
+                (Some(Entry { asker: Asker::Follow(what), .. }), _) => self.synced.answered(what, reply, done),
                 (Some(Entry { asker: Asker::Tracking, .. }), _) => {
                     self.cache.iter().for_each(|cache| cache.asked(reply));
                 }

@@ -2,8 +2,9 @@
 //!
 //! A Sleeve server that was asked to says behind its replies up to which offset of its journal they show what was done, up to
 //! which its disk has it, and up to which so many replicas have it (CLIENT JOURNAL). The first such message behind a reply covers
-//! it; when the disk or the replicas have got so far the reply's effect is as safe as was asked for. Whoever enters here has its reply already, so the next message covers it, and a request is sent
-//! behind whose own reply one is sure to come, unless one is on its way.
+//! it; when the disk or the replicas have got so far the reply's effect is as safe as was asked for. Whoever enters here has its
+//! reply already, so the next message covers it, and a request is sent behind whose own reply one is sure to come, unless one is
+//! on its way.
 //!
 //! It takes bytes and gives bytes: no socket, no clock, no thread. The reader owns it; the reader's lock guards it.
 

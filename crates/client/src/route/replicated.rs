@@ -1,8 +1,8 @@
 //! A server whose replicas may be read from, as Sentinels name them.
 //!
 //! Everything goes over the connection to the primary, as without replicas, but for reads that the configuration lets go
-//! elsewhere. Which replicas there are, one task asks the Sentinels; another looks whether they are fit (`health_checks`), and sends
-//! on to the primary what one of them has turned away or lost. Callers only look at what is known.
+//! elsewhere. Which replicas there are, one task asks the Sentinels; another looks whether they are fit (`health_checks`), and
+//! sends on to the primary what one of them has turned away or lost. Callers only look at what is known.
 //!
 //! Any thread; nobody waits here but who closes it.
 

@@ -63,6 +63,8 @@ pub struct Replay {
     open: Option<Open>,
     /// What is applied is a primary's journal, of which this server's is a copy.
     is_copying: bool,
+    /// How often the engine had become a primary when copying began.
+    leads: u64,
     /// The primary has asked how far this server is.
     is_asked: bool,
 }
@@ -136,6 +138,7 @@ impl Replay {
             offset,
             open: None,
             is_copying,
+            leads: engine.replication.role.leads(),
             is_asked: false,
         }
     }
@@ -209,7 +212,7 @@ impl Replay {
         let mut pending = Pending::default();
         let mut cx = Cx::new(thread_context, state, output, &mut pending, call);
         cx.recorder().mute();
-        let mut applying = Applying { open, is_copying: *is_copying, is_asked: &mut self.is_asked };
+        let mut applying = Applying { open, is_copying: *is_copying, leads: self.leads, is_asked: &mut self.is_asked };
         let (mut next, mut copied) = (0, 0);
         while next < batch.len() {
             let end = lookahead.fill((batch, bytes), next, &mut cx);
@@ -260,6 +263,7 @@ struct Piece<'b> {
 struct Applying<'r> {
     open: &'r mut Option<Open>,
     is_copying: bool,
+    leads: u64,
     is_asked: &'r mut bool,
 }
 
@@ -324,6 +328,11 @@ impl Applying<'_> {
         }
     }
 
+    /// Whether the engine still copies what is applied; asked under locks, because whoever makes it a primary has all of them.
+    fn is_wanted(&self, cx: &Cx<'_>) -> bool {
+        cx.engine.replication.role.leads() == self.leads
+    }
+
     /// Takes locks. A primary's journal waits for a script of a client that has them for long, and for data that is being loaded
     /// again.
     fn patiently<'c>(
@@ -334,6 +343,10 @@ impl Applying<'_> {
         loop {
             match take(cx) {
                 Err(error) if self.is_copying && error.code() == "BUSY" => {}
+                Ok(()) if self.is_copying && !self.is_wanted(cx) => {
+                    cx.unlock();
+                    return Err(Error::fixed("ERR this server does not follow that primary any more"));
+                }
                 Ok(()) if self.is_copying && cx.engine.readiness.has(Hindrance::Loading) => cx.unlock(),
                 taken => return taken,
             }
@@ -381,5 +394,29 @@ fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Result<(), Error> {
 fn show(cx: &mut Cx<'_>, request: &Request<'_>) {
     if cx.engine.pubsub.monitors.load(Ordering::Relaxed) != 0 {
         cx.show_to_monitors(request);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::engine::replication::role::Address;
+
+    #[test]
+    fn nothing_of_a_primary_is_applied_behind_the_end_of_its_time() {
+        let engine = Engine::new(Config::default());
+        let primary = Address { host: "127.0.0.1".into(), port: 1 };
+        assert!(engine.replication.role.follow(primary, false));
+        engine.journal.set_copy(true);
+        let mut copy = Replay::copy(&engine, 0);
+        let mut append = || copy.apply(b"*3\r\n$5\r\nRPUSH\r\n$1\r\nl\r\n$1\r\nx\r\n", Instant::now()).map_err(|_| ());
+        assert!(append().is_ok());
+        assert!(engine.replication.role.lead());
+        engine.journal.set_copy(false);
+        assert!(append().is_err());
+        let mut replies = Vec::new();
+        engine.connect(|| {}).exchange(b"LLEN l\r\n", &mut replies).expect("the session lives");
+        assert_eq!(replies, b":1\r\n");
     }
 }

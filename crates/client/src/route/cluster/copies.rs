@@ -1,8 +1,8 @@
 //! Reads that go to replicas, where the configuration lets them: who has a copy, and what becomes of a read that one has turned
 //! away.
 //!
-//! Callers look at what is known beforehand and never wait for a replica (`route/health_checks`). A read that comes back goes to the
-//! owner of its slot at once, and from then on it is a request as any other.
+//! Callers look at what is known beforehand and never wait for a replica (`route/health_checks`). A read that comes back goes to
+//! the owner of its slot at once, and from then on it is a request as any other.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -51,8 +51,9 @@ impl Engine {
         });
     }
 
-    /// Follows nobody any more, without becoming a primary: the engine ends. A dump that is being loaded is given up. Whoever embeds an engine that has been told to follow calls this before
-    /// it lets go of it: the thread of the link has a handle of the engine.
+    /// Follows nobody any more, without becoming a primary: the engine ends. A dump that is being loaded is given up. Whoever
+    /// embeds an engine that has been told to follow calls this before it lets go of it: the thread of the link has a handle of
+    /// the engine.
     pub fn end_following(&self) {
         self.durability.loading.give_up();
         self.replication.role.end();
@@ -239,6 +240,8 @@ impl Follower {
                 Err(refused) => {
                     // What is behind it is of no use, and what was before may be the reason.
                     self.copying = None;
+                    // Where the server follows nobody any more, or another, that was the reason.
+                    connection.stay()?;
                     engine.replication.role.forbid_continuing();
                     return Err(Broken::foreign(format!("{refused}. All data will be asked for")).into());
                 }

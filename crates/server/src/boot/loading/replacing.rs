@@ -17,6 +17,7 @@ use super::rdb::{End, Origin};
 use crate::config::value::reason;
 use crate::config::{Config, Opt};
 use crate::engine::Engine;
+use crate::engine::durability::snapshots::Purpose;
 use crate::engine::journal::BatchBuffer;
 use crate::engine::keyspace::locks::Locks;
 use crate::engine::persistence::save;
@@ -80,6 +81,10 @@ impl Engine {
     ) -> Result<u32, String> {
         self.close_log_for_other_data()?;
         self.begin_loading();
+        // A base that was given up may have begun a log again before the loading did.
+        drop(self.durability.log.take_starting());
+        self.durability.snapshots.unschedule(Purpose::Base);
+        self.end_log();
         let loaded = self.replace_data(source, &arrival, is_whole);
         self.is_replaying.store(false, Ordering::Relaxed);
         self.durability.loading.end();
@@ -140,6 +145,12 @@ impl Engine {
             Ok(end) => {
                 let batch_buffer = BatchBuffer::default();
                 let locks = self.lock_all(&batch_buffer);
+                // Whoever was let through before the loading began may have waited for the locks with REPLICAOF.
+                if let Err(why) = self.check_task(arrival) {
+                    drop(locks);
+                    self.bring_back(previous);
+                    return Err(why);
+                }
                 let database = self.follow_data(locks, arrival, end);
                 self.tell_of_all(&previous.store);
                 Ok(database)

@@ -3,7 +3,7 @@
 //! Clients that write are held meanwhile, so what was changed last stays the last. Replicas are asked how far they are, which
 //! itself stands in the stream: who answers has all that was changed before the question. One thread.
 
-use super::replicas::{Replica, ReplicaState};
+use super::replica::{Replica, ReplicaState};
 use crate::engine::Engine;
 use crate::host::log;
 

@@ -11,7 +11,8 @@
 //! | `following` | What follows from being a replica, and from becoming a primary. |
 //! | `ids` | What the stream is called, and what it was called before. |
 //! | `link` | A replica's end of the wire, up to where the stream begins: bytes in, bytes out. |
-//! | `replicas` | The replicas that this server feeds, and how far each has come. |
+//! | `replica` | One replica that this server feeds, and how far it has come. |
+//! | `replicas` | All of them. |
 //! | `resuming` | Going on after a restart where the data that was loaded stands. |
 //! | `role` | Whether this server is a primary or a replica, of whom, and how its link is. |
 //! | `spill` | What a slow replica has still to be sent, in files. |
@@ -25,6 +26,7 @@ mod following;
 mod ids;
 pub mod link;
 mod primary;
+mod replica;
 mod replicas;
 mod resuming;
 pub mod role;
@@ -35,7 +37,8 @@ mod waiting;
 pub use failover::Failover;
 pub use ids::{Id, Ids, Place};
 pub use primary::Beginning;
-pub use replicas::{AckedByCount, Next, Replica, ReplicaState, Replicas, Told};
+pub use replica::{Next, Replica, ReplicaState, Told};
+pub use replicas::{AckedByCount, Replicas};
 pub use resuming::PlaceRead;
 pub use role::Role;
 pub use transfer::{ReplicaForm, Transfer};

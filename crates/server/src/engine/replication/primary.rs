@@ -12,7 +12,7 @@ use std::time::Duration;
 use sleeve_disk::disk::Open;
 
 use super::ids::Id;
-use super::replicas::Replica;
+use super::replica::Replica;
 use super::waiting::{Caller, Wanted};
 use crate::config::Opt;
 use crate::engine::Engine;
@@ -282,8 +282,8 @@ impl Engine {
         self.answer_acknowledged();
     }
 
-    /// Calls back, from any thread, when so many replicas have applied all that is in the journal now and so many have it on their
-    /// disks; with false when the time is over, or this is no primary any more. May call before it returns. While nobody is
+    /// Calls back, from any thread, when so many replicas have applied all that is in the journal now and so many have it on
+    /// their disks; with false when the time is over, or this is no primary any more. May call before it returns. While nobody is
     /// served there are no replicas, and nobody looks at the time.
     pub fn when_replicas_have(
         &self,

@@ -101,6 +101,8 @@ pub struct Role {
     is_replica: AtomicBool,
     /// Bytes of the stream that have come, beyond those that were applied.
     ahead_bytes: AtomicU64,
+    /// See [`Task::leads`].
+    leads: AtomicU64,
     inner: Mutex<Inner>,
     changed: Condvar,
     starter: OnceLock<Starter>,
@@ -117,7 +119,6 @@ struct Inner {
     primary: Option<Address>,
     /// The number of the present task.
     number: u64,
-    leads: u64,
     may_continue: bool,
     link: Link,
     /// The link's socket, so that whoever replaces the task can end what waits for it.
@@ -146,6 +147,11 @@ impl Role {
     #[inline]
     pub fn is_replica(&self) -> bool {
         self.is_replica.load(Ordering::Acquire)
+    }
+
+    /// How often this server has become a primary.
+    pub fn leads(&self) -> u64 {
+        self.leads.load(Ordering::Acquire)
     }
 
     /// Says what starts the thread of the link.
@@ -182,7 +188,7 @@ impl Role {
             return false;
         }
         inner.replace(None);
-        inner.leads += 1;
+        self.leads.fetch_add(1, Ordering::AcqRel);
         self.is_replica.store(false, Ordering::Release);
         self.changed.notify_all();
         true
@@ -256,7 +262,8 @@ impl Role {
             inner.has_thread = false;
             self.changed.notify_all();
         }
-        let Inner { number, leads, may_continue, .. } = *inner;
+        let Inner { number, may_continue, .. } = *inner;
+        let leads = self.leads.load(Ordering::Acquire);
         Some(Task { primary: primary?, number, leads, may_continue })
     }
 

@@ -1,0 +1,378 @@
+//! One replica: what it has said of itself, how far it has come, and what it is to be sent next.
+//!
+//! A replica is first sent a snapshot ([`Transfer`]) and then the journal from that snapshot's instant on, or only the journal
+//! from where it was. The worker that owns its connection asks for the next bytes ([`Replica::next`]) whenever the connection
+//! takes more; whoever else looks at a replica sees numbers. Nothing is kept for one but its place in the journal, so one that
+//! does not read costs what has been written meanwhile: beyond the backlog on the disk, and beyond what may be there in memory,
+//! up to the limit of its class of clients. Any thread.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use sleeve_disk::disk::File;
+
+use super::role::Address;
+use super::spill::Spill;
+use super::transfer::{Piece, ReplicaForm, Transfer};
+use crate::engine::clients::client_info::ClientInfo;
+use crate::engine::journal::Follower;
+
+/// Bytes that go into a file at once.
+const SPILL_BYTES: usize = 1 << 20;
+
+/// What a replica has said of itself before it asked for the data.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Told {
+    /// The port that it serves.
+    pub port: u16,
+    /// The address at which others reach it, where that is not where its connection comes from.
+    pub address: Option<String>,
+    /// It finds the end of a snapshot whose length it is not told.
+    pub finds_end: bool,
+    /// It knows that the stream may have got another id since.
+    pub knows_ids: bool,
+    /// It is a Valkey of this version, in its own way of counting: 0x090102 is 9.1.2.
+    pub valkey: Option<u32>,
+    /// It wants a snapshot and nothing behind it.
+    pub snapshot_only: bool,
+    /// It wants the libraries of functions and no keys.
+    pub functions_only: bool,
+}
+
+impl Told {
+    /// What it can load, and wants.
+    pub fn form(&self) -> ReplicaForm {
+        ReplicaForm { valkey: self.valkey.map(|version| version >> 16), functions_only: self.functions_only }
+    }
+}
+
+/// Where a replica is on its way.
+#[derive(Debug)]
+enum Phase {
+    /// It waits for a snapshot to begin.
+    Waiting,
+    /// It is sent one; so much of it has gone.
+    Loading { transfer: Arc<Transfer>, at: u64, is_announced: bool },
+    /// It has been sent one, and is to say that it has loaded it.
+    Loaded,
+    /// It is sent the journal.
+    Online,
+    /// It has what it wanted, and is sent no more.
+    Done,
+}
+
+/// What INFO calls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplicaState {
+    /// Waits for a snapshot.
+    WaitBgsave,
+    /// Is sent or loads one.
+    SendBulk,
+    /// Follows.
+    Online,
+}
+
+impl ReplicaState {
+    /// In Redis's words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WaitBgsave => "wait_bgsave",
+            Self::SendBulk => "send_bulk",
+            Self::Online => "online",
+        }
+    }
+}
+
+/// What is to be sent.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The bytes that were appended.
+    Bytes,
+    /// Nothing for now.
+    Nothing,
+    /// Nothing any more: the replica has what it wanted.
+    Done,
+    /// It cannot go on, because its snapshot has failed or has gone on without it.
+    Lost,
+}
+
+/// One replica, as its primary knows it.
+#[derive(Debug)]
+pub struct Replica {
+    /// The client that its connection is.
+    pub client: Arc<ClientInfo>,
+    /// What it has said of itself.
+    pub told: Mutex<Told>,
+    /// It has begun with SYNC: it says nothing of how far it is, and is told nothing of offsets.
+    pub is_silent: AtomicBool,
+    feed: Mutex<Feed>,
+    /// The offset that it has applied, as it has said last.
+    acked: AtomicU64,
+    /// The offset that is on its disk.
+    acked_synced: AtomicU64,
+    /// When it was heard of last since it is online, monotonic milliseconds; 0 until that, or a look at it.
+    heard_ms: AtomicU64,
+    pub(super) is_registered: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Feed {
+    phase: Phase,
+    follower: Option<Follower>,
+    /// What it is sent of the journal before what the follower reads.
+    spill: Spill,
+    /// When it began to wait for a snapshot, monotonic milliseconds.
+    since_ms: u64,
+    /// What it had taken of its snapshot when it was looked at, and since when it has taken no more.
+    seen: (u64, u64),
+}
+
+impl Replica {
+    /// A client that has said something only replicas say.
+    pub fn new(client: &Arc<ClientInfo>) -> Self {
+        Self {
+            client: Arc::clone(client),
+            told: Mutex::default(),
+            is_silent: AtomicBool::new(false),
+            feed: Mutex::new(Feed {
+                phase: Phase::Waiting,
+                follower: None,
+                spill: Spill::default(),
+                since_ms: 0,
+                seen: (u64::MAX, 0),
+            }),
+            acked: AtomicU64::new(0),
+            acked_synced: AtomicU64::new(0),
+            heard_ms: AtomicU64::new(0),
+            is_registered: AtomicBool::new(false),
+        }
+    }
+
+    /// Where it is to be reached: where it says that it is, or where its connection comes from.
+    pub fn address(&self) -> String {
+        let told = self.told.lock().address.clone();
+        told.unwrap_or_else(|| {
+            let host = self.client.address.rsplit_once(':').map_or(self.client.address.as_str(), |(host, _)| host);
+            host.trim_matches(['[', ']']).to_owned()
+        })
+    }
+
+    /// Its address and the port that it serves.
+    pub fn reached_at(&self) -> Address {
+        Address { host: self.address(), port: self.told.lock().port }
+    }
+
+    /// Whether this is where it is to be reached.
+    pub fn is_at(&self, address: &Address) -> bool {
+        self.reached_at() == *address
+    }
+
+    /// Whether it has asked for the data.
+    pub fn is_registered(&self) -> bool {
+        self.is_registered.load(Ordering::Relaxed)
+    }
+
+    /// Has it go on with the journal from where this follower is.
+    pub fn go_online(&self, follower: Follower, now_ms: u64) {
+        self.hear(now_ms);
+        let mut feed = self.feed.lock();
+        feed.phase = Phase::Online;
+        feed.follower = Some(follower);
+    }
+
+    /// Has it wait for a snapshot from now on.
+    pub fn wait_for_snapshot(&self, now_ms: u64) {
+        let mut feed = self.feed.lock();
+        feed.phase = Phase::Waiting;
+        feed.since_ms = now_ms;
+    }
+
+    /// Since when it has waited for a snapshot to begin, if it does.
+    pub fn waits_since_ms(&self) -> Option<u64> {
+        let feed = self.feed.lock();
+        matches!(feed.phase, Phase::Waiting).then_some(feed.since_ms)
+    }
+
+    /// Has it be sent this snapshot, and the journal from the snapshot's instant on; false where it does not wait for one,
+    /// because another was first.
+    pub fn load(&self, transfer: &Arc<Transfer>, follower: Option<Follower>) -> bool {
+        let mut feed = self.feed.lock();
+        if !matches!(feed.phase, Phase::Waiting) {
+            return false;
+        }
+        transfer.enter(self.client.id, &self.client.mailbox);
+        feed.phase = Phase::Loading { transfer: Arc::clone(transfer), at: 0, is_announced: false };
+        feed.follower = follower;
+        true
+    }
+
+    /// It has said that it has applied the journal up to an offset, and that its disk has it up to another. Whether that
+    /// brings it online.
+    pub fn acknowledge(&self, applied: u64, synced: Option<u64>, now_ms: u64) -> bool {
+        self.acked.fetch_max(applied, Ordering::Relaxed);
+        self.acked_synced.fetch_max(synced.unwrap_or_default(), Ordering::Relaxed);
+        self.hear(now_ms);
+        let mut feed = self.feed.lock();
+        let has_loaded = matches!(feed.phase, Phase::Loaded);
+        if has_loaded {
+            feed.phase = Phase::Online;
+        }
+        has_loaded
+    }
+
+    /// It was heard of.
+    fn hear(&self, now_ms: u64) {
+        self.heard_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// For how many milliseconds nothing was heard of it, counted from the first look at it since it is online: while it loads
+    /// its snapshot it may say nothing.
+    pub fn silent_ms(&self, now_ms: u64) -> u64 {
+        let heard = self.heard_ms.compare_exchange(0, now_ms, Ordering::Relaxed, Ordering::Relaxed);
+        now_ms.saturating_sub(heard.err().unwrap_or(now_ms))
+    }
+
+    /// For how many milliseconds it has taken nothing of the snapshot that is there for it, as far as was looked.
+    pub fn stalled_ms(&self, now_ms: u64) -> u64 {
+        let mut feed = self.feed.lock();
+        let Feed { phase, seen, .. } = &mut *feed;
+        match phase {
+            Phase::Loading { transfer, at, .. } if *at == seen.0 && transfer.has_more(*at) => {
+                now_ms.saturating_sub(seen.1)
+            }
+            Phase::Loading { at, .. } => {
+                *seen = (*at, now_ms);
+                0
+            }
+            Phase::Waiting | Phase::Loaded | Phase::Online | Phase::Done => {
+                *seen = (0, now_ms);
+                0
+            }
+        }
+    }
+
+    /// The offset that it has applied, as far as is known.
+    pub fn acked(&self) -> u64 {
+        self.acked.load(Ordering::Relaxed)
+    }
+
+    /// The offset that is on its disk, as far as is known.
+    pub fn acked_synced(&self) -> u64 {
+        self.acked_synced.load(Ordering::Relaxed)
+    }
+
+    /// What INFO calls its phase; none for one that has what it wanted.
+    pub fn state(&self) -> Option<ReplicaState> {
+        match &self.feed.lock().phase {
+            Phase::Waiting => Some(ReplicaState::WaitBgsave),
+            Phase::Loading { transfer, .. } if transfer.is_being_written() => Some(ReplicaState::WaitBgsave),
+            Phase::Loading { .. } | Phase::Loaded => Some(ReplicaState::SendBulk),
+            Phase::Online => Some(ReplicaState::Online),
+            Phase::Done => None,
+        }
+    }
+
+    /// Whether it follows.
+    pub fn is_online(&self) -> bool {
+        self.state() == Some(ReplicaState::Online)
+    }
+
+    /// Whether it has to be told now and then that it is not forgotten, because nothing else is sent to it for long.
+    pub fn needs_signs(&self) -> bool {
+        match &self.feed.lock().phase {
+            Phase::Waiting => true,
+            Phase::Loading { transfer, .. } => transfer.is_being_written(),
+            Phase::Loaded | Phase::Online | Phase::Done => false,
+        }
+    }
+
+    /// The bytes of the journal, which ends at `end`, that are kept for it.
+    pub fn lag(&self, end: u64) -> u64 {
+        self.feed.lock().follower.as_ref().map_or(0, |follower| end.saturating_sub(follower.offset()))
+    }
+
+    /// Appends about `bytes_max` of the bytes that come next; of the journal none behind `end`.
+    pub fn next(&self, end: u64, bytes_max: usize, into: &mut Vec<u8>) -> Next {
+        let mut feed = self.feed.lock();
+        let Feed { phase, follower, spill, .. } = &mut *feed;
+        match phase {
+            Phase::Waiting | Phase::Loaded => Next::Nothing,
+            Phase::Done => Next::Done,
+            Phase::Online if !spill.is_empty() => match spill.read(bytes_max, into) {
+                Ok(()) => Next::Bytes,
+                Err(_) => Next::Lost,
+            },
+            Phase::Online => {
+                let read = follower.as_mut().map_or(0, |follower| follower.read(end, bytes_max, into));
+                if read == 0 { Next::Nothing } else { Next::Bytes }
+            }
+            Phase::Loading { transfer, at, is_announced } => {
+                if !std::mem::replace(is_announced, true) && !self.is_silent.load(Ordering::Relaxed) {
+                    into.extend_from_slice(transfer.announcement().as_bytes());
+                    return Next::Bytes;
+                }
+                match transfer.read(self.client.id, at, into) {
+                    Piece::Bytes => return Next::Bytes,
+                    Piece::NotYet => return Next::Nothing,
+                    Piece::Lost => return Next::Lost,
+                    Piece::End => {}
+                }
+                let is_streamed = transfer.is_streamed();
+                transfer.leave(self.client.id);
+                *phase = match self.told.lock().snapshot_only {
+                    true => Phase::Done,
+                    false if is_streamed && !self.is_silent.load(Ordering::Relaxed) => Phase::Loaded,
+                    false => Phase::Online,
+                };
+                self.heard_ms.store(0, Ordering::Relaxed);
+                // Nothing more came, but what comes next may be there.
+                Next::Bytes
+            }
+        }
+    }
+
+    /// Puts what the journal keeps for it alone, behind `kept` bytes before `end`, into files that `make` begins, counted in
+    /// `total`, which grows to `total_max` at most.
+    ///
+    /// # Errors
+    /// What the system says; then the journal goes on keeping it.
+    pub fn spill(
+        &self,
+        (end, kept): (u64, u64),
+        (total, total_max): (&Arc<AtomicU64>, u64),
+        make: impl Fn() -> io::Result<Arc<dyn File>>,
+    ) -> io::Result<()> {
+        let mut feed = self.feed.lock();
+        let Feed { follower: Some(follower), spill, .. } = &mut *feed else { return Ok(()) };
+        if follower.offset() + kept + SPILL_BYTES as u64 > end {
+            return Ok(());
+        }
+        if spill.is_empty() {
+            *spill = Spill::new(total);
+        }
+        let mut bytes = Vec::new();
+        while follower.offset() + kept < end && total.load(Ordering::Relaxed) + (SPILL_BYTES as u64) <= total_max {
+            bytes.clear();
+            let count = follower.copy(end - kept, SPILL_BYTES, &mut bytes);
+            if count == 0 {
+                break;
+            }
+            spill.write(&bytes, &make)?;
+            follower.advance(count);
+        }
+        Ok(())
+    }
+
+    /// Lets go of what is kept for it: it is sent nothing any more.
+    pub(super) fn end(&self) {
+        let mut feed = self.feed.lock();
+        if let Phase::Loading { transfer, .. } = &feed.phase {
+            transfer.leave(self.client.id);
+        }
+        feed.phase = Phase::Done;
+        feed.follower = None;
+        feed.spill = Spill::default();
+    }
+}
