@@ -67,6 +67,8 @@ impl Engine {
             replicas.ping_due_ms.store(now_ms + self.ping_every_ms(), Ordering::Relaxed);
         }
         replicas.enter(replica);
+        // It may come and go between two looks at who is there.
+        replicas.seen_ms.store(now_ms, Ordering::Relaxed);
         self.weigh_replicas(now);
         if beginning == Beginning::Anew {
             self.begin_due_sync(now);
@@ -340,6 +342,21 @@ mod tests {
     use crate::engine::clients::client_info::{ClientInfo, NewClient};
     use crate::engine::replication::{ReplicaForm, Transfer};
     use crate::messaging::mail::Mailbox;
+
+    #[test]
+    fn the_stream_is_kept_for_a_replica_that_was_there_for_a_moment() {
+        let engine = Engine::new(Config::default());
+        let replica = Arc::new(Replica::new(&client(&engine)));
+        // Of a machine that has been up for longer than `repl-backlog-ttl`.
+        let now = Instant { wall_us: 0, monotonic_us: 100_000 * 1_000_000 };
+        engine.admit_replica(&replica, None, now);
+        engine.dismiss_replica(&replica);
+        let id = engine.replication.ids.id();
+        engine.forget_old_backlog(now.monotonic_ms());
+        assert_eq!(engine.replication.ids.id(), id);
+        engine.forget_old_backlog(now.monotonic_ms() + 3_600_001);
+        assert_ne!(engine.replication.ids.id(), id);
+    }
 
     #[test]
     fn a_replica_that_two_threads_have_share_a_file_at_a_time_is_sent_it() {
