@@ -23,9 +23,13 @@ struct State {
 }
 
 impl Waiting {
-    /// It waits from now on, until this time at the most, monotonic milliseconds.
-    pub fn begin(&self, client: Option<Arc<Waiter>>, until_ms: u64) {
-        *self.state.lock() = Some(State { clients: client.into_iter().collect(), until_ms });
+    /// It waits from now on, until this time at the most, monotonic milliseconds; false where somebody else has told it to since
+    /// [`Waiting::join`], whom this client joins.
+    pub fn begin(&self, client: Option<Arc<Waiter>>, until_ms: u64) -> bool {
+        let mut state = self.state.lock();
+        let is_first = state.is_none();
+        state.get_or_insert_with(|| State { clients: Vec::new(), until_ms }).clients.extend(client);
+        is_first
     }
 
     /// Until when it waits, if it does.
@@ -56,5 +60,20 @@ impl Waiting {
         let state = self.state.lock().take()?;
         self.changed.notify_all();
         Some(state.clients)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_who_tell_it_at_once_one_begins() {
+        let waiting = Waiting::default();
+        assert!(waiting.join(None).is_some() && waiting.join(None).is_some(), "nobody has begun yet");
+        assert!(waiting.begin(None, 10));
+        assert!(!waiting.begin(None, 20));
+        assert_eq!(waiting.until_ms(), Some(10));
+        assert!(waiting.end().is_some() && waiting.end().is_none());
     }
 }

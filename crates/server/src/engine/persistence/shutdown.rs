@@ -99,10 +99,13 @@ impl Engine {
             CatchingUp::default().tell(self, clock::monotonic_ms());
             return self.finish(how, client.into_iter().collect());
         }
-        log::notice("Waiting for replicas before shutting down.");
         let until_ms = clock::monotonic_ms() + self.config.number(Opt::ShutdownTimeout) as u64 * 1_000;
-        waiting.begin(client, until_ms);
+        // Before it waits: whoever ends the waiting lets them go on.
         self.pause.hold_writes(Hold::Shutdown, true);
+        if !waiting.begin(client, until_ms) {
+            return;
+        }
+        log::notice("Waiting for replicas before shutting down.");
         let engine = Arc::clone(self);
         let started = self.start_thread("shutdown", move || {
             engine.wait_for_replicas(how, until_ms);
