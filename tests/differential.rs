@@ -109,6 +109,7 @@ fn scope(yardstick: &Server) -> Scope {
     let known = leaves(&reply::ask(&mut yardstick.connect(), &[b"COMMAND".to_vec(), b"LIST".to_vec()]));
     let is_valkey = yardstick.kind() == Kind::Valkey;
     scope.newest = if is_valkey { (9, 0) } else { (7, 0) };
+    scope.entries_read = !is_valkey;
     scope.rows.retain(|row| {
         let is_known = known.iter().any(|name| name == row.full_name.as_bytes());
         let is_changed = CHANGED_SINCE_7_0.contains(&row.full_name) && !is_valkey;

@@ -83,6 +83,7 @@ fn scope(kind: Kind) -> Scope {
     let mut scope = Scope::default();
     let untold = [Command::BitField, Command::XReadGroup, Command::XClaim, Command::XAutoClaim];
     scope.rows.retain(|row| !untold.contains(&row.id));
+    scope.entries_read = kind != Kind::Redis8;
     if kind == Kind::Redis {
         scope.rows.retain(|row| row.group != Group::Hash || row.since < "7.4");
     }

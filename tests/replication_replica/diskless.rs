@@ -1,6 +1,9 @@
 //! `repl-diskless-load`: a dump that is loaded while it comes, and what readers see meanwhile.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::{Read, Write, copy};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
 
 use sleeve_tests::{Kind, Server};
 
@@ -47,9 +50,64 @@ fn library(generation: &str) -> String {
     format!("#!lua name=generations\nredis.register_function{{{function}}}")
 }
 
+/// A way to a primary that lets the beginning of the first dump through and holds the rest back.
+struct HeldDump {
+    port: String,
+    /// Lets the rest through with `true`; ends the connection with `false`, or when it is dropped.
+    verdict: Sender<bool>,
+}
+
+impl HeldDump {
+    fn start(primary: &Server) -> HeldDump {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let port = listener.local_addr().expect("it is bound").port().to_string();
+        let (verdict, verdicts) = channel();
+        let primary = primary.address();
+        thread::spawn(move || {
+            while let Ok((replica, _)) = listener.accept() {
+                // After the test there is no primary any more.
+                let Ok(primary) = TcpStream::connect(primary) else { return };
+                let both = [(&replica, &primary), (&primary, &replica)];
+                let [ask, answer] = both.map(|(from, to)| (from.try_clone(), to.try_clone()));
+                let [ask, answer] = [ask, answer].map(|(from, to)| (from.expect("a socket"), to.expect("a socket")));
+                thread::spawn(move || _ = forward(ask, None));
+                if forward(answer, Some(&verdicts)).is_err() {
+                    return;
+                }
+            }
+        });
+        HeldDump { port, verdict }
+    }
+}
+
+/// Copies all that comes until a side ends; where there are verdicts, what follows the first bytes of a dump waits for the next.
+/// An error: nobody is there any more who says one.
+fn forward((mut from, mut to): (TcpStream, TcpStream), verdicts: Option<&Receiver<bool>>) -> Result<(), ()> {
+    let (mut heard, mut bytes) = (Vec::new(), [0; 4_096]);
+    let mut verdict = Ok(true);
+    if let Some(verdicts) = verdicts {
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            heard.extend_from_slice(&bytes[..count]);
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+            if heard.windows(5).any(|word| word == b"REDIS") {
+                verdict = verdicts.recv();
+                break;
+            }
+        }
+    }
+    if verdict == Ok(true) {
+        // Either side may go whenever it likes.
+        _ = copy(&mut from, &mut to);
+    }
+    _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    verdict.map(drop).map_err(drop)
+}
+
 /// A replica that has an older state of its primary's data, which is longer ago than the primary remembers; `generation` is `new`
-/// there by now. Each key costs the primary this many microseconds to send.
-fn left_behind(kind: Kind, delay_us: &str) -> (Server, Server) {
+/// there by now. It is on the way of loading that, and the rest of the dump is held back.
+fn left_behind(kind: Kind) -> (Server, Server, HeldDump) {
     let (primary, replica) = (primary(kind), replica(&["--repl-diskless-load", "swapdb", "--workers", "2"]));
     let mut writer = primary.connect();
     fill(&primary);
@@ -62,25 +120,25 @@ fn left_behind(kind: Kind, delay_us: &str) -> (Server, Server) {
     ask(&mut writer, &["SET", "large", &"x".repeat(100_000)]);
     ask(&mut writer, &["SET", "generation", "new"]);
     ask(&mut writer, &["FUNCTION", "LOAD", "REPLACE", &library("new")]);
-    ask(&mut writer, &["CONFIG", "SET", "rdb-key-save-delay", delay_us]);
-    (primary, replica)
+    let dump = HeldDump::start(&primary);
+    ask(&mut replica.connect(), &["REPLICAOF", "127.0.0.1", &dump.port]);
+    wait_until("a loading", || info(&replica, "async_loading") == "1");
+    (primary, replica, dump)
 }
 
 #[test]
 fn an_older_state_of_the_same_data_is_read_until_the_new_takes_its_place_in_one_step() {
     for kind in [Kind::Redis, Kind::Sleeve] {
-        let (primary, replica) = left_behind(kind, "300000");
+        let (primary, replica, dump) = left_behind(kind);
         let (mut reader, mut admin) = (replica.connect(), replica.connect());
-        ask(&mut reader, &["WATCH", "generation"]);
-        follow(&replica, &primary);
-        wait_until("a loading", || info(&replica, "async_loading") == "1");
         assert_eq!(info(&replica, "loading"), "0");
-        // It waits for an attempt to begin with: the primary goes on for long enough.
+        ask(&mut reader, &["WATCH", "generation"]);
         assert_eq!(ask(&mut admin, &["GET", "generation"]), "$3\r\nold\r\n");
         assert_eq!(ask(&mut admin, &["FCALL_RO", "generation", "0"]), "$3\r\nold\r\n");
         for request in [&["SAVE"][..], &["BGREWRITEAOF"], &["REPLICAOF", "NO", "ONE"], &["DEBUG", "RELOAD"]] {
             assert_eq!(ask(&mut admin, request), LOADING, "{request:?}");
         }
+        dump.verdict.send(true).expect("it waits");
         loop {
             let reply = ask(&mut admin, &["MGET", "generation", "large"]);
             if reply.contains("new") {
@@ -89,7 +147,6 @@ fn an_older_state_of_the_same_data_is_read_until_the_new_takes_its_place_in_one_
             }
             assert!(reply.contains("old") && !reply.contains("xxx"), "{reply}");
         }
-        ask(&mut primary.connect(), &["CONFIG", "SET", "rdb-key-save-delay", "0"]);
         assert_same(&replica, &primary);
         assert_eq!((info(&replica, "async_loading"), info(&replica, "loading")), ("0".to_owned(), "0".to_owned()));
         ask(&mut reader, &["MULTI"]);
@@ -101,14 +158,13 @@ fn an_older_state_of_the_same_data_is_read_until_the_new_takes_its_place_in_one_
 
 #[test]
 fn what_does_not_come_whole_changes_nothing_and_is_asked_for_again() {
-    let (primary, replica) = left_behind(Kind::Redis, "100000");
+    let (primary, replica, dump) = left_behind(Kind::Redis);
     let held = digest(&replica);
-    follow(&replica, &primary);
-    wait_until("a loading", || info(&replica, "async_loading") == "1");
-    ask(&mut primary.connect(), &["CLIENT", "KILL", "TYPE", "replica"]);
+    dump.verdict.send(false).expect("it waits");
     wait_until("its end", || replica.log().contains("has ended"));
+    wait_until("another attempt", || info(&replica, "async_loading") == "1");
     assert_eq!((info(&replica, "loading"), digest(&replica)), ("0".to_owned(), held));
-    ask(&mut primary.connect(), &["CONFIG", "SET", "rdb-key-save-delay", "0"]);
+    dump.verdict.send(true).expect("it waits");
     assert_same(&replica, &primary);
 }
 
@@ -133,7 +189,7 @@ fn a_dump_of_other_data_that_is_not_whole_leaves_what_was_there() {
         let held = digest(&replica);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = listener.local_addr().expect("it is bound").port().to_string();
-        std::thread::scope(|threads| {
+        thread::scope(|threads| {
             threads.spawn(|| serve(&listener, &answer, 2));
             ask(&mut replica.connect(), &["REPLICAOF", "127.0.0.1", &port]);
             wait_until(reason, || replica.log().matches(reason).count() >= 2);

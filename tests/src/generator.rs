@@ -85,6 +85,8 @@ pub struct Scope {
     pub rows: Vec<&'static Row>,
     /// Options up to this version. Before 7.2, consumers came into being in other places.
     pub newest: (u32, u32),
+    /// It may be said how many entries a group has read, which Valkey counts and Redis 8 bounds in a way of its own.
+    pub entries_read: bool,
     /// Entries of streams may get their name from the clock.
     pub clock: bool,
     /// Arguments are often what breaks a server that trusts them, and many commands are not well-formed.
@@ -111,7 +113,8 @@ impl Default for Scope {
             let is_container = all().iter().any(|other| other.parent == Some(row.id));
             (by_group || TAKEN_IN.contains(&row.full_name)) && !LEFT_OUT.contains(&row.full_name) && !is_container
         };
-        Scope { rows: all().iter().filter(taken).collect(), newest: (u32::MAX, 0), clock: true, hostile: false }
+        let rows = all().iter().filter(taken).collect();
+        Scope { rows, newest: (u32::MAX, 0), entries_read: true, clock: true, hostile: false }
     }
 }
 
@@ -301,8 +304,7 @@ impl Generator {
         if self.values.lexical && argument.token == Some("INCR") {
             return false;
         }
-        // How many entries a group has read since somebody said a number, Valkey counts in a way of its own.
-        if argument.token == Some("ENTRIESREAD") && self.scope.newest == (9, 0) {
+        if argument.token == Some("ENTRIESREAD") && !self.scope.entries_read {
             return false;
         }
         if argument.optional && argument.name == "sortby" {
