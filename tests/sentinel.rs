@@ -1,10 +1,11 @@
 //! A service of a primary and two replicas, watched over by three real Sentinels, and what a client makes of its failovers. Where
-//! the servers are Sleeves see `failovers`.
+//! the servers are Sleeves see `failovers`; where they stand on nodes that are cut off, `partitions`.
 //!
 //! Callers write what can be counted afterwards. What was answered after a failover is there, once; what was answered before
 //! it and is not there was lost by the failover itself: nothing that came after it in the old primary's order is there either.
 
 mod failovers;
+mod partitions;
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use sleeve::prelude::*;
 use sleeve::{Client, Effect, SubscriptionEvent};
+use sleeve_tests::network::{self, Network};
 use sleeve_tests::server::free_port;
 use sleeve_tests::{Connection, Kind, Server};
 
@@ -32,22 +34,22 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 /// A Sentinel in its own process.
 struct Sentinel {
     child: Child,
-    port: u16,
+    address: SocketAddr,
     folder: PathBuf,
 }
 
 impl Sentinel {
-    /// For a primary that counts as gone after so long a silence.
-    fn start(primary: u16, silence_ms: u32) -> Self {
+    /// For a primary that counts as gone after so long a silence; it listens at this address.
+    fn start(primary: SocketAddr, host: Ipv4Addr, silence_ms: u32) -> Self {
         let port = free_port();
         let folder = std::env::temp_dir().join(format!("sleeve-tests-sentinel-{}-{port}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let file = folder.join("sentinel.conf");
         let lines = [
             format!("port {port}"),
-            "bind 127.0.0.1".to_owned(),
+            format!("bind {host}"),
             format!("dir {}", folder.display()),
-            format!("sentinel monitor {SERVICE} 127.0.0.1 {primary} 2"),
+            format!("sentinel monitor {SERVICE} {} {} 2", primary.ip(), primary.port()),
             format!("sentinel down-after-milliseconds {SERVICE} {silence_ms}"),
             format!("sentinel failover-timeout {SERVICE} 2000"),
         ];
@@ -56,13 +58,12 @@ impl Sentinel {
         let log = fs::File::create(folder.join("log")).expect("its log");
         let mut command = Command::new(binary);
         command.arg(&file).arg("--sentinel").stdin(Stdio::null()).stdout(log.try_clone().expect("its log")).stderr(log);
-        Self { child: command.spawn().expect("a Sentinel"), port, folder }
+        Self { child: command.spawn().expect("a Sentinel"), address: (host, port).into(), folder }
     }
 
     /// What it answers; nothing where it does not.
     fn ask(&self, words: &[&str]) -> String {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-        let answer = Connection::open(address).and_then(|mut connection| connection.command(words));
+        let answer = Connection::open(self.address).and_then(|mut connection| connection.command(words));
         answer.map_or(String::new(), |reply| String::from_utf8_lossy(&reply).into_owned())
     }
 
@@ -110,16 +111,20 @@ struct House {
 
 impl House {
     fn build() -> Self {
-        Self::build_of(Kind::Redis, 500)
+        Self::build_of(Kind::Redis, 500, None)
     }
 
-    /// Of servers of this kind.
-    fn build_of(kind: Kind, silence_ms: u32) -> Self {
+    /// Of servers of this kind, each on a node of its own where there is a network.
+    fn build_of(kind: Kind, silence_ms: u32, network: Option<&Network>) -> Self {
         let quick = ["--repl-diskless-sync-delay", "0"];
-        let primary = Server::start_with(kind, &quick);
-        let port = primary.port().to_string();
-        let replica = || Server::start_with(kind, &[&quick[..], &["--replicaof", "127.0.0.1", &port]].concat());
-        let replicas = [replica(), replica()];
+        let start = |node, words: &[&str]| match network {
+            Some(network) => Server::start_at(network.place(node), kind, words),
+            None => Server::start_with(kind, words),
+        };
+        let primary = start(0, &quick);
+        let [host, port] = [primary.host().to_string(), primary.port().to_string()];
+        let replica = |node| start(node, &[&quick[..], &["--replicaof", &host, &port]].concat());
+        let replicas = [replica(1), replica(2)];
         for replica in &replicas {
             let mut connection = replica.connect();
             until("the replica follows", || {
@@ -127,7 +132,8 @@ impl House {
                 String::from_utf8_lossy(&info).contains("master_link_status:up").then_some(())
             });
         }
-        let sentinels: Vec<_> = (0..3).map(|_| Sentinel::start(primary.port(), silence_ms)).collect();
+        let host = network.map_or(Ipv4Addr::LOCALHOST, |_| network::HOST);
+        let sentinels: Vec<_> = (0..3).map(|_| Sentinel::start(primary.address(), host, silence_ms)).collect();
         for sentinel in &sentinels {
             until("the Sentinels know each other and the replicas", || {
                 let says = sentinel.ask(&["SENTINEL", "MASTER", SERVICE]);
@@ -142,8 +148,7 @@ impl House {
 
     /// A client that is told of so many Sentinels.
     fn client(&self, sentinels: usize) -> Client {
-        let hosts: Vec<_> =
-            self.sentinels.iter().take(sentinels).map(|one| format!("127.0.0.1:{}", one.port)).collect();
+        let hosts: Vec<_> = self.sentinels.iter().take(sentinels).map(|one| one.address.to_string()).collect();
         Client::connect(&format!("redis+sentinel://{}/{SERVICE}", hosts.join(","))).expect("a primary")
     }
 
@@ -303,7 +308,7 @@ fn reads(server: &Server) -> u64 {
 #[test]
 fn reads_go_to_replicas_and_go_on_while_servers_come_and_go() {
     let mut house = House::build();
-    let hosts: Vec<_> = house.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port)).collect();
+    let hosts: Vec<_> = house.sentinels.iter().map(|one| one.address.to_string()).collect();
     let url = format!("redis+sentinel://{}/{SERVICE}?read_from=replica", hosts.join(","));
     let client = Client::connect(&url).expect("a primary");
     client.set("k", "v").wait().expect("it is set");

@@ -3,9 +3,12 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
-use sleeve_tests::{Connection, Kind, Server};
+use sleeve_tests::{Connection, Kind, Relay, Server, soak};
 
 use super::words::say;
 use super::{assert_same, info, primary, replica};
@@ -31,22 +34,22 @@ pub fn set_large(connection: &mut Connection, count: usize, letter: &str) {
 #[test]
 fn who_takes_nothing_of_a_snapshot_holds_up_nobody_and_is_let_go_when_its_time_is_over() {
     let together =
-        ["--repl-diskless-sync-delay", "1000", "--repl-diskless-sync-max-replicas", "4", "--rdbcompression", "no"];
+        ["--repl-diskless-sync-delay", "1000", "--repl-diskless-sync-max-replicas", "11", "--rdbcompression", "no"];
     let primary = primary(&[&together[..], &["--repl-timeout", "10"]].concat());
     let mut ours = primary.connect();
     set_large(&mut ours, 32, "x");
-    let stalled = [(); 3].map(|()| asks_for_everything(&primary));
-    wait_until("all of them", || info(&mut ours, "connected_slaves") == "3");
+    let stalled = [(); 10].map(|()| asks_for_everything(&primary));
+    wait_until("all of them", || info(&mut ours, "connected_slaves") == "10");
     let replica = replica(Kind::Redis, &primary, &[]);
     wait_until("all data", || {
         assert_eq!(ask(&mut ours, &["INCR", "n"]).get(..1), Some(":"));
         info(&mut replica.connect(), "master_link_status") == "up"
     });
     assert_eq!(primary.log().matches("goes by a file").count(), 1);
-    wait_until("the end of three", || info(&mut ours, "connected_slaves") == "1");
+    wait_until("the end of the ten", || info(&mut ours, "connected_slaves") == "1");
     drop(stalled);
     assert_same(&primary, &replica);
-    assert_eq!(primary.log().matches("timedout replica (full sync)").count(), 3);
+    assert_eq!(primary.log().matches("timedout replica (full sync)").count(), 10);
     assert_eq!(primary.log().matches("Starting BGSAVE for SYNC").count(), 1);
 }
 
@@ -179,6 +182,63 @@ fn a_replica_that_is_behind_catches_up_from_files_with_no_other_synchronization(
     );
     let left = std::fs::read_dir(primary.folder()).expect("its folder").map(|entry| entry.expect("a file").file_name());
     assert!(left.into_iter().all(|name| !name.to_string_lossy().contains("temp-repl")));
+}
+
+#[test]
+fn a_replica_that_gets_a_tenth_of_what_is_written_catches_up_from_files_and_costs_little_memory() {
+    let primary = primary(&["--repl-backlog-size", "1mb"]);
+    let (throttled, (permits, permitted)) = (Arc::new(AtomicBool::new(false)), channel::<usize>());
+    let relay = Relay::start(primary.address(), {
+        let throttled = Arc::clone(&throttled);
+        move |mut from, mut to| {
+            let (mut bytes, mut credit) = (vec![0; 1 << 16], 0_usize);
+            while let Ok(count @ 1..) = from.read(&mut bytes) {
+                while throttled.load(Ordering::Relaxed) && credit < count {
+                    let Ok(more) = permitted.recv() else { break };
+                    credit += more;
+                }
+                credit = credit.saturating_sub(count);
+                if to.write_all(&bytes[..count]).is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    let port = relay.port().to_string();
+    let replica =
+        Server::start_with(Kind::Redis, &["--enable-debug-command", "yes", "--replicaof", "127.0.0.1", &port]);
+    assert_same(&primary, &replica);
+    let mut ours = primary.connect();
+    let value = "x".repeat(100_000);
+    let mut write = |number: u64| {
+        assert_eq!(ask(&mut ours, &["SET", &format!("key{}", number % 50), &value]), "+OK\r\n");
+    };
+    (0..50).for_each(&mut write);
+    assert_same(&primary, &replica);
+    let (before, mut most) = (primary.resident_bytes(), 0);
+    throttled.store(true, Ordering::Relaxed);
+    let (since, length) = (Instant::now(), soak::duration(Duration::ZERO));
+    for number in 0_u64.. {
+        write(number);
+        permits.send(value.len() / 10).expect("it is there");
+        most = most.max(primary.resident_bytes());
+        if number > 400 && since.elapsed() >= length {
+            break;
+        }
+        // 4 MB a second, so that ten minutes fit into the files that may be spilled.
+        let due = Duration::from_millis(25) * u32::try_from(number).expect("not so many");
+        if !length.is_zero() {
+            std::thread::sleep(due.saturating_sub(since.elapsed()));
+        }
+    }
+    let mut ours = primary.connect();
+    let behind: u64 = info(&mut ours, "repl_spilled_bytes").parse().expect("a number");
+    drop(permits);
+    assert_same(&primary, &replica);
+    assert_eq!(["sync_full", "repl_spilled_bytes"].map(|name| info(&mut ours, name)), ["1", "0"]);
+    let grown = most.saturating_sub(before);
+    assert!(behind > 20 << 20 && grown < 33 << 20, "{behind} bytes behind, {grown} more in memory");
+    println!("{behind} bytes in files, {grown} more in memory");
 }
 
 /// Stops a server, or has it go on.

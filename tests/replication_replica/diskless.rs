@@ -1,11 +1,11 @@
 //! `repl-diskless-load`: a dump that is loaded while it comes, and what readers see meanwhile.
 
 use std::io::{Read, Write, copy};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use sleeve_tests::{Kind, Server};
+use sleeve_tests::{Kind, Relay, Server};
 
 use super::foreign::{ID, serve};
 use super::{assert_same, caught_up, follow, follows_under_load, info, primary, replica};
@@ -50,64 +50,30 @@ fn library(generation: &str) -> String {
     format!("#!lua name=generations\nredis.register_function{{{function}}}")
 }
 
-/// A way to a primary that lets the beginning of the first dump through and holds the rest back.
-struct HeldDump {
-    port: String,
-    /// Lets the rest through with `true`; ends the connection with `false`, or when it is dropped.
-    verdict: Sender<bool>,
-}
-
-impl HeldDump {
-    fn start(primary: &Server) -> HeldDump {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let port = listener.local_addr().expect("it is bound").port().to_string();
-        let (verdict, verdicts) = channel();
-        let primary = primary.address();
-        thread::spawn(move || {
-            while let Ok((replica, _)) = listener.accept() {
-                // After the test there is no primary any more.
-                let Ok(primary) = TcpStream::connect(primary) else { return };
-                let both = [(&replica, &primary), (&primary, &replica)];
-                let [ask, answer] = both.map(|(from, to)| (from.try_clone(), to.try_clone()));
-                let [ask, answer] = [ask, answer].map(|(from, to)| (from.expect("a socket"), to.expect("a socket")));
-                thread::spawn(move || _ = forward(ask, None));
-                if forward(answer, Some(&verdicts)).is_err() {
-                    return;
-                }
-            }
-        });
-        HeldDump { port, verdict }
-    }
-}
-
-/// Copies all that comes until a side ends; where there are verdicts, what follows the first bytes of a dump waits for the next.
-/// An error: nobody is there any more who says one.
-fn forward((mut from, mut to): (TcpStream, TcpStream), verdicts: Option<&Receiver<bool>>) -> Result<(), ()> {
-    let (mut heard, mut bytes) = (Vec::new(), [0; 4_096]);
-    let mut verdict = Ok(true);
-    if let Some(verdicts) = verdicts {
-        while let Ok(count @ 1..) = from.read(&mut bytes) {
+/// A way to a primary that lets the beginning of each dump through and holds the rest back until it is told: to let it through, or
+/// to end the connection.
+fn held_dumps(primary: &Server) -> (Relay, Sender<bool>) {
+    let (verdict, verdicts) = channel();
+    let relay = Relay::start(primary.address(), move |mut from, mut to| {
+        let (mut heard, mut bytes) = (Vec::new(), [0; 4_096]);
+        while !heard.windows(5).any(|word| word == b"REDIS") {
+            let Ok(count @ 1..) = from.read(&mut bytes) else { return };
             heard.extend_from_slice(&bytes[..count]);
             if to.write_all(&bytes[..count]).is_err() {
-                break;
-            }
-            if heard.windows(5).any(|word| word == b"REDIS") {
-                verdict = verdicts.recv();
-                break;
+                return;
             }
         }
-    }
-    if verdict == Ok(true) {
-        // Either side may go whenever it likes.
-        _ = copy(&mut from, &mut to);
-    }
-    _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
-    verdict.map(drop).map_err(drop)
+        if verdicts.recv() == Ok(true) {
+            // Either side may go whenever it likes.
+            _ = copy(&mut from, &mut to);
+        }
+    });
+    (relay, verdict)
 }
 
 /// A replica that has an older state of its primary's data, which is longer ago than the primary remembers; `generation` is `new`
 /// there by now. It is on the way of loading that, and the rest of the dump is held back.
-fn left_behind(kind: Kind) -> (Server, Server, HeldDump) {
+fn left_behind(kind: Kind) -> (Server, Server, Sender<bool>) {
     let (primary, replica) = (primary(kind), replica(&["--repl-diskless-load", "swapdb", "--workers", "2"]));
     let mut writer = primary.connect();
     fill(&primary);
@@ -120,16 +86,16 @@ fn left_behind(kind: Kind) -> (Server, Server, HeldDump) {
     ask(&mut writer, &["SET", "large", &"x".repeat(100_000)]);
     ask(&mut writer, &["SET", "generation", "new"]);
     ask(&mut writer, &["FUNCTION", "LOAD", "REPLACE", &library("new")]);
-    let dump = HeldDump::start(&primary);
-    ask(&mut replica.connect(), &["REPLICAOF", "127.0.0.1", &dump.port]);
+    let (relay, verdict) = held_dumps(&primary);
+    ask(&mut replica.connect(), &["REPLICAOF", "127.0.0.1", &relay.port().to_string()]);
     wait_until("a loading", || info(&replica, "async_loading") == "1");
-    (primary, replica, dump)
+    (primary, replica, verdict)
 }
 
 #[test]
 fn an_older_state_of_the_same_data_is_read_until_the_new_takes_its_place_in_one_step() {
     for kind in [Kind::Redis, Kind::Sleeve] {
-        let (primary, replica, dump) = left_behind(kind);
+        let (primary, replica, verdict) = left_behind(kind);
         let (mut reader, mut admin) = (replica.connect(), replica.connect());
         assert_eq!(info(&replica, "loading"), "0");
         ask(&mut reader, &["WATCH", "generation"]);
@@ -138,7 +104,7 @@ fn an_older_state_of_the_same_data_is_read_until_the_new_takes_its_place_in_one_
         for request in [&["SAVE"][..], &["BGREWRITEAOF"], &["REPLICAOF", "NO", "ONE"], &["DEBUG", "RELOAD"]] {
             assert_eq!(ask(&mut admin, request), LOADING, "{request:?}");
         }
-        dump.verdict.send(true).expect("it waits");
+        verdict.send(true).expect("it waits");
         loop {
             let reply = ask(&mut admin, &["MGET", "generation", "large"]);
             if reply.contains("new") {
@@ -158,13 +124,13 @@ fn an_older_state_of_the_same_data_is_read_until_the_new_takes_its_place_in_one_
 
 #[test]
 fn what_does_not_come_whole_changes_nothing_and_is_asked_for_again() {
-    let (primary, replica, dump) = left_behind(Kind::Redis);
+    let (primary, replica, verdict) = left_behind(Kind::Redis);
     let held = digest(&replica);
-    dump.verdict.send(false).expect("it waits");
+    verdict.send(false).expect("it waits");
     wait_until("its end", || replica.log().contains("has ended"));
     wait_until("another attempt", || info(&replica, "async_loading") == "1");
     assert_eq!((info(&replica, "loading"), digest(&replica)), ("0".to_owned(), held));
-    dump.verdict.send(true).expect("it waits");
+    verdict.send(true).expect("it waits");
     assert_same(&replica, &primary);
 }
 

@@ -200,7 +200,12 @@ fn the_link_is_a_client_and_what_comes_over_it_is_shown_as_redis_shows_it() {
     let [ours, theirs] = both.each_ref().map(|replica| link_line(replica, &primary));
     assert_eq!(ours, theirs);
     let replica = &both[0];
-    assert_eq!(ask(&mut replica.connect(), &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]), ":1\r\n");
+    let mut admin = replica.connect();
+    // The server sees a little later that a client has gone.
+    wait_until("the monitor and this one", || {
+        ask(&mut admin, &["CLIENT", "LIST", "TYPE", "normal"]).matches("id=").count() == 2
+    });
+    assert_eq!(ask(&mut admin, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]), ":1\r\n");
     let before = info(&primary, "sync_partial_ok").parse::<u64>().expect("a number");
     assert_eq!(ask(&mut replica.connect(), &["CLIENT", "KILL", "TYPE", "master"]), ":1\r\n");
     wait_until("a new link", || info(&primary, "sync_partial_ok").parse::<u64>().expect("a number") > before);

@@ -18,7 +18,7 @@ const SILENCE_MAX: Duration = Duration::from_millis(500);
 
 /// After how long a silence a primary counts as gone: longer than a busy machine has one wait, for who is alive is not to be
 /// replaced here.
-const SILENCE_MS: u32 = 2_000;
+pub const SILENCE_MS: u32 = 2_000;
 
 /// A line of INFO replication; none where the server does not answer.
 fn info(server: &Server, name: &str) -> Option<String> {
@@ -28,21 +28,21 @@ fn info(server: &Server, name: &str) -> Option<String> {
 }
 
 /// Whether a server follows the one with this port.
-fn follows(server: &Server, primary: u16) -> bool {
+pub fn follows(server: &Server, primary: u16) -> bool {
     let is = |name: &str, value: &str| info(server, name).as_deref() == Some(value);
     is("master_port", &primary.to_string()) && is("master_link_status", "up")
 }
 
 /// Where the primary is, as the first Sentinel says.
-fn primary_of(sentinel: u16) -> Option<SocketAddr> {
-    let mut connection = Connection::open(SocketAddr::from((Ipv4Addr::LOCALHOST, sentinel))).ok()?;
+fn primary_of(sentinel: SocketAddr) -> Option<SocketAddr> {
+    let mut connection = Connection::open(sentinel).ok()?;
     let answer = connection.command(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE]).ok()?;
     let port = String::from_utf8_lossy(&answer).trim_end().rsplit("\r\n").next()?.parse().ok()?;
     Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
 }
 
 /// Writes until it is told to stop, to whoever is the primary, and notes what a replica has.
-fn write(sentinel: u16, writer: usize, acknowledged: &Mutex<Vec<String>>, stops: &AtomicBool) {
+fn write(sentinel: SocketAddr, writer: usize, acknowledged: &Mutex<Vec<String>>, stops: &AtomicBool) {
     let mut number = 0_u64;
     while !stops.load(Ordering::Relaxed) {
         let Some(mut connection) = primary_of(sentinel).and_then(|address| Connection::open(address).ok()) else {
@@ -64,7 +64,7 @@ fn write(sentinel: u16, writer: usize, acknowledged: &Mutex<Vec<String>>, stops:
 }
 
 /// Keys that were acknowledged and are not there.
-fn lost(server: &Server, acknowledged: &[String]) -> Vec<String> {
+pub fn lost(server: &Server, acknowledged: &[String]) -> Vec<String> {
     let mut connection = server.connect();
     let mut lost = Vec::new();
     for keys in acknowledged.chunks(1_000) {
@@ -110,21 +110,26 @@ fn fail_over(house: &mut House, client: &Client, kills: bool) -> Duration {
         signal(house.servers[at].process_id(), "CONT");
     }
     until("the old primary follows the new one", || follows(&house.servers[at], new).then_some(()));
+    all_know(house, new);
+    recovered
+}
+
+/// Waits until all Sentinels have the server with this port as the primary, and nothing against it.
+pub fn all_know(house: &House, primary: u16) {
     for sentinel in &house.sentinels {
         until("all Sentinels know of it", || {
             let says = sentinel.ask(&["SENTINEL", "MASTER", SERVICE]);
             let flags = says.split("\r\n").skip_while(|line| *line != "flags").nth(2).map(str::to_owned);
-            (sentinel.primary() == Some(new) && flags.as_deref() == Some("master")).then_some(())
+            (sentinel.primary() == Some(primary) && flags.as_deref() == Some("master")).then_some(())
         });
     }
-    recovered
 }
 
 #[test]
 fn no_write_is_lost_that_one_replica_has_while_primaries_die_and_fall_silent() {
-    let mut house = House::build_of(Kind::Sleeve, SILENCE_MS);
+    let mut house = House::build_of(Kind::Sleeve, SILENCE_MS, None);
     let client = house.client(3);
-    let (acknowledged, stops, sentinel) = (Mutex::new(Vec::new()), AtomicBool::new(false), house.sentinels[0].port);
+    let (acknowledged, stops, sentinel) = (Mutex::new(Vec::new()), AtomicBool::new(false), house.sentinels[0].address);
     let known = || acknowledged.lock().expect("nobody panics with it").clone();
     let mut recovered = Vec::new();
     thread::scope(|threads| {
@@ -154,7 +159,7 @@ fn no_write_is_lost_that_one_replica_has_while_primaries_die_and_fall_silent() {
 }
 
 /// Has writers stop, also where the test has failed.
-struct Stops<'s>(&'s AtomicBool);
+pub struct Stops<'s>(pub &'s AtomicBool);
 
 impl Drop for Stops<'_> {
     fn drop(&mut self) {
@@ -170,7 +175,7 @@ fn moves_to(client: &Client, port: u16) {
 
 #[test]
 fn the_replica_that_is_preferred_becomes_the_primary_and_clients_of_the_old_one_are_sent_away() {
-    let house = House::build_of(Kind::Sleeve, SILENCE_MS);
+    let house = House::build_of(Kind::Sleeve, SILENCE_MS, None);
     let client = house.client(3);
     let (first, second, third) = (&house.servers[0], &house.servers[1], &house.servers[2]);
     for (server, priority) in [(first, "0"), (second, "100"), (third, "10")] {

@@ -12,7 +12,9 @@ pub struct Readme;
 pub mod cluster;
 pub mod connection;
 pub mod generator;
+pub mod network;
 pub mod random;
+pub mod relay;
 pub mod server;
 pub mod soak;
 pub mod strict;
@@ -21,4 +23,5 @@ pub mod unread;
 
 pub use cluster::Cluster;
 pub use connection::Connection;
+pub use relay::Relay;
 pub use server::{Kind, Server, Settings};

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::Connection;
+use crate::network::Place;
 
 /// How long a server may take to answer its first PING, in seconds. Only a broken server gets near it.
 const READY_SECONDS_MAX: u64 = 30;
@@ -114,6 +115,7 @@ pub struct Server {
     kind: Kind,
     binary: PathBuf,
     child: Child,
+    place: Option<Place>,
     port: u16,
     folder: PathBuf,
     settings: Settings,
@@ -140,6 +142,17 @@ impl Server {
         }
     }
 
+    /// Starts a server on a node of a test's own network; anybody there may talk to it.
+    ///
+    /// # Panics
+    /// As [`Server::start`].
+    pub fn start_at(place: Place, kind: Kind, arguments: &[&str]) -> Server {
+        let arguments = ["--protected-mode", "no"].iter().chain(arguments).map(|&word| word.to_owned()).collect();
+        let settings = Settings { arguments, password: None };
+        let launch = |binary: PathBuf| Server::launch_at(Some(place), kind, &binary, settings);
+        kind.binary().and_then(launch).unwrap_or_else(|reason| panic!("{reason}"))
+    }
+
     /// Starts a server of this kind and waits until it answers PING.
     ///
     /// # Errors
@@ -153,15 +166,19 @@ impl Server {
     /// # Errors
     /// As [`Server::try_start`].
     pub fn launch(kind: Kind, binary: &Path, settings: Settings) -> Result<Server, String> {
+        Server::launch_at(None, kind, binary, settings)
+    }
+
+    fn launch_at(place: Option<Place>, kind: Kind, binary: &Path, settings: Settings) -> Result<Server, String> {
         let mut last = String::new();
         // Another process may take the port between our look and the server's bind: then the next one is tried.
         for _ in 0..5 {
             let port = free_port();
             let folder = fresh_folder(kind, port).map_err(|error| format!("cannot make a folder: {error}"))?;
-            let child = spawn(kind, binary, port, &folder, &settings.arguments)
+            let child = spawn(place, kind, binary, port, &folder, &settings.arguments)
                 .map_err(|error| format!("cannot start {}: {error}", binary.display()))?;
             let binary = binary.to_owned();
-            let mut server = Server { kind, binary, child, port, folder, settings: settings.clone() };
+            let mut server = Server { kind, binary, child, place, port, folder, settings: settings.clone() };
             match server.wait_until_ready() {
                 Ok(()) => return Ok(server),
                 Err(reason) => last = format!("{} on port {port}: {reason}\n{}", kind.name(), server.log_tail()),
@@ -178,19 +195,24 @@ impl Server {
         self.kind
     }
 
-    /// Its port on 127.0.0.1.
+    /// Its port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
+    /// Where it listens: 127.0.0.1, unless it stands on a node.
+    pub fn host(&self) -> Ipv4Addr {
+        self.place.map_or(Ipv4Addr::LOCALHOST, Place::host)
+    }
+
     /// Its address.
     pub fn address(&self) -> SocketAddr {
-        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+        SocketAddr::from((self.host(), self.port))
     }
 
     /// Its address as a URL of the client.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://{}", self.address())
     }
 
     /// Its process id.
@@ -280,7 +302,7 @@ impl Server {
     /// As [`Server::try_start`].
     pub fn restart(&mut self) -> Result<(), String> {
         self.kill();
-        self.child = spawn(self.kind, &self.binary, self.port, &self.folder, &self.settings.arguments)
+        self.child = spawn(self.place, self.kind, &self.binary, self.port, &self.folder, &self.settings.arguments)
             .map_err(|error| format!("cannot start {}: {error}", self.binary.display()))?;
         self.wait_until_ready().map_err(|reason| format!("{reason}\n{}", self.log_tail()))
     }
@@ -347,13 +369,21 @@ pub fn free_port() -> u16 {
     panic!("no free loopback port in {PORTS:?}");
 }
 
-fn spawn(kind: Kind, binary: &Path, port: u16, folder: &Path, arguments: &[String]) -> io::Result<Child> {
+fn spawn(
+    place: Option<Place>,
+    kind: Kind,
+    binary: &Path,
+    port: u16,
+    folder: &Path,
+    arguments: &[String],
+) -> io::Result<Child> {
     let log = File::options().create(true).append(true).open(log_path(folder))?;
-    let mut command = Command::new(binary);
+    let mut command = place.map_or_else(|| Command::new(binary), |place| place.command(binary));
     if kind == Kind::Sleeve {
         command.arg("serve");
     }
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
+    let host = place.map_or(Ipv4Addr::LOCALHOST, Place::host);
+    command.args(["--port", &port.to_string(), "--bind", &host.to_string()]);
     command.args(["--save", "", "--appendonly", "no"]);
     command.args(arguments).current_dir(folder).stdin(Stdio::null());
     command.stdout(log.try_clone()?).stderr(log).spawn()
@@ -378,7 +408,7 @@ fn named_by(variable: &str) -> Option<Result<PathBuf, String>> {
     Some(if path.is_file() { Ok(path) } else { Err(format!("{variable} names {}, which is no file", path.display())) })
 }
 
-fn on_path(program: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|candidate| candidate.is_file())
 }

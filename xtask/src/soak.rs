@@ -106,6 +106,20 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "partitions",
+        shows: "the primary is cut off so often, alone or with a replica, and no write is lost that enough replicas have",
+        test: &["--package", "sleeve-tests", "--test", "outside", "sentinel::partitions::no_write"],
+        size: Size::Count(50),
+        env: &[],
+    },
+    Soak {
+        name: "slow-replica",
+        shows: "a replica that gets a tenth of what is written catches up with no second synchronization and little memory",
+        test: &["--package", "sleeve-tests", "--test", "outside", "slow::a_replica_that_gets_a_tenth"],
+        size: Size::Minutes(10),
+        env: &[],
+    },
+    Soak {
         name: "snapshots",
         shows: "a snapshot is what the store was at its instant, whatever changes meanwhile; so many runs for each type",
         test: &["--package", "sleeve-store", "--test", "outside", "snapshot::"],

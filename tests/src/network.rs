@@ -1,0 +1,166 @@
+//! Machines of a test's own, which it can cut off from each other: network namespaces on a bridge.
+//!
+//! A test that wants them runs itself once more in a namespace where it may do what it likes ([`in_private`]). There it makes a
+//! [`Network`]: so many nodes, each with its own address, all joined. What runs on a node is started by [`Place::command`].
+//! Nodes that are cut off reach each other and nobody else, and what is sent to them is lost without a word, as behind a broken
+//! cable. Everything is gone when the test is.
+
+use std::io::{Read, Write};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use crate::server::on_path;
+
+/// Set where a test runs itself inside.
+const INSIDE: &str = "SLEEVE_PRIVATE_NETWORK";
+
+/// The bridge of those that the test itself reaches.
+const HUB: &str = "hub";
+
+/// The bridge of those that are cut off.
+const ISLAND: &str = "island";
+
+/// The test's own address on the bridge.
+pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+
+/// Runs a body in a network of its own: in a process that runs this one test, which is named in full. A machine that allows no
+/// such thing is told of on standard error, and nothing is run.
+///
+/// # Panics
+/// When the test fails inside.
+pub fn in_private(test: &str, body: impl FnOnce()) {
+    if std::env::var_os(INSIDE).is_some() {
+        return body();
+    }
+    let missing = ["unshare", "nsenter", "ip"].into_iter().find(|program| on_path(program).is_none());
+    let reason = match missing {
+        Some(program) => format!("{program} is missing (Debian's util-linux and iproute2 have it)"),
+        None if !unshare().arg("true").status().is_ok_and(|status| status.success()) => {
+            "this process may make no network namespace".to_owned()
+        }
+        None => {
+            let itself = std::env::current_exe().expect("the running test has a name");
+            let mut again = unshare();
+            again.arg(itself).args([test, "--exact", "--nocapture"]).env(INSIDE, "1");
+            assert!(again.status().expect("unshare is there").success(), "{test} failed in its network");
+            return;
+        }
+    };
+    eprintln!("skipped {test}: {reason}");
+}
+
+fn unshare() -> Command {
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(["--net", "--fork", "--kill-child", "--"]);
+    command
+}
+
+/// Where a process runs: its address, and who keeps its namespace.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    host: Ipv4Addr,
+    keeper: u32,
+}
+
+impl Place {
+    /// Its address.
+    pub fn host(self) -> Ipv4Addr {
+        self.host
+    }
+
+    /// A command that runs there; its process id is the program's own.
+    pub fn command(self, program: &Path) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", self.keeper)).arg("--").arg(program);
+        command
+    }
+}
+
+/// A node: the process that keeps its namespace for as long as somebody could write to it.
+#[derive(Debug)]
+struct Node {
+    place: Place,
+    keeper: Child,
+    _lives: ChildStdin,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // Both fail only when it has ended already.
+        let _ = self.keeper.kill();
+        let _ = self.keeper.wait();
+    }
+}
+
+/// Nodes on a bridge.
+#[derive(Debug)]
+pub struct Network {
+    nodes: Vec<Node>,
+}
+
+impl Network {
+    /// So many nodes that reach each other and the test, which is inside.
+    ///
+    /// # Panics
+    /// When it is not, or the kernel has no bridges.
+    pub fn new(nodes: u8) -> Network {
+        ip(&["link", "set", "lo", "up"]);
+        for bridge in [HUB, ISLAND] {
+            ip(&["link", "add", "name", bridge, "type", "bridge"]);
+            ip(&["link", "set", bridge, "up"]);
+        }
+        ip(&["addr", "add", &format!("{HOST}/24"), "dev", HUB]);
+        Network { nodes: (0..nodes).map(node).collect() }
+    }
+
+    /// Where the processes of a node run.
+    pub fn place(&self, node: usize) -> Place {
+        self.nodes[node].place
+    }
+
+    /// Cuts these nodes off from all others; those that were cut off before are joined again.
+    pub fn cut_off(&self, nodes: &[usize]) {
+        for number in 0..self.nodes.len() {
+            let bridge = if nodes.contains(&number) { ISLAND } else { HUB };
+            ip(&["link", "set", &link(number), "master", bridge]);
+        }
+    }
+}
+
+fn link(number: usize) -> String {
+    format!("node{number}")
+}
+
+fn node(number: u8) -> Node {
+    let mut keeper = Command::new("unshare");
+    keeper.args(["--net", "--", "cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut keeper = keeper.spawn().expect("unshare is there");
+    let mut lives = keeper.stdin.take().expect("a pipe");
+    // It answers when it is where it shall be.
+    lives.write_all(b".").expect("it reads");
+    let mut answers = keeper.stdout.take().expect("a pipe");
+    answers.read_exact(&mut [0]).expect("it answers");
+    let place = Place { host: Ipv4Addr::new(10, 77, 0, 10 + number), keeper: keeper.id() };
+    let link = link(usize::from(number));
+    ip(&["link", "add", &link, "type", "veth", "peer", "name", "eth0", "netns", &keeper.id().to_string()]);
+    ip(&["link", "set", &link, "master", HUB]);
+    ip(&["link", "set", &link, "up"]);
+    for words in ["addr add HOST/24 dev eth0", "link set eth0 up", "link set lo up"] {
+        let words = words.replace("HOST", &place.host.to_string());
+        run(place.command("ip".as_ref()).args(words.split(' ')));
+    }
+    Node { place, keeper, _lives: lives }
+}
+
+fn ip(words: &[&str]) {
+    run(Command::new("ip").args(words));
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().expect("the program is there");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
