@@ -50,8 +50,8 @@ fn library(generation: &str) -> String {
     format!("#!lua name=generations\nredis.register_function{{{function}}}")
 }
 
-/// A way to a primary that lets the beginning of each dump through and holds the rest back until it is told: to let it through, or
-/// to end the connection.
+/// A way to a primary that lets the beginning of each dump through and holds the rest back until it is told to let it through
+/// or to end the connection.
 fn held_dumps(primary: &Server) -> (Relay, Sender<bool>) {
     let (verdict, verdicts) = channel();
     let relay = Relay::start(primary.address(), move |mut from, mut to| {

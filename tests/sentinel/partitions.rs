@@ -108,8 +108,8 @@ impl Drop for Beside {
     }
 }
 
-/// Cuts the primary off, with a replica if the round is an odd one, until another has taken its place; what callers were told meanwhile
-/// is there afterwards. How long a client waited for its first answer behind the switch.
+/// Cuts the primary off, with a replica if the round is an odd one, until another has taken its place; what callers were told
+/// meanwhile is there afterwards. How long a client waited for its first answer behind the switch.
 fn cut(house: &House, network: &Network, client: &Client, round: usize) -> (Duration, usize) {
     let pair = round % 2 == 1;
     let replicas = if pair { 2 } else { 1 };
