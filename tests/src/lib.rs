@@ -13,6 +13,7 @@ pub mod cluster;
 pub mod connection;
 pub mod generator;
 pub mod network;
+mod programs;
 pub mod random;
 pub mod relay;
 pub mod server;

@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use crate::server::on_path;
+use crate::programs::on_path;
 
 /// Set where a test runs itself inside.
 const INSIDE: &str = "SLEEVE_PRIVATE_NETWORK";

