@@ -7,6 +7,7 @@
 
 mod builds;
 mod clients;
+mod durability;
 mod effort;
 mod filling;
 mod fleet;
@@ -15,11 +16,9 @@ mod machine;
 mod memory;
 mod plan;
 mod process;
+mod replication;
 mod report;
-mod restart;
-mod snapshot;
 mod subscribers;
-mod synced;
 mod workloads;
 
 use std::path::PathBuf;
@@ -27,6 +26,7 @@ use std::path::PathBuf;
 use crate::peers;
 use crate::steps::build_sleeve;
 use builds::Builds;
+use durability::{restart, snapshot, synced};
 use effort::Effort;
 use report::Table;
 use sleeve_tests::server::workspace_root;
@@ -110,6 +110,9 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
     if wanted(snapshot::NAME) {
         tables.push(show(snapshot::measure(&builds, effort)?));
+    }
+    if wanted(replication::NAME) {
+        tables.push(show(replication::measure(&builds, effort)?));
     }
     if wanted(workloads::NAME) {
         tables.push(show(workloads::measure(&builds, effort)?));

@@ -7,7 +7,7 @@ use super::generator::{Figure, Load, State, measure};
 use super::report::{Bar, Line, Ratio, Table};
 
 /// The names that `--only` takes.
-pub const NAMES: [&str; 12] = [
+pub const NAMES: [&str; 13] = [
     "depth",
     "types",
     "unpipelined",
@@ -19,6 +19,7 @@ pub const NAMES: [&str; 12] = [
     "memory",
     "restart",
     "snapshot",
+    "replication",
     "client",
 ];
 

@@ -5,13 +5,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::builds::{Builds, bound_to};
-use super::effort::Effort;
-use super::filling::{Noise, ask, key, string, write};
-use super::fleet::Contender;
-use super::plan::BEST_PEER;
-use super::process;
-use super::report::{Bar, Line, Table};
+use crate::bench::builds::{Builds, bound_to};
+use crate::bench::effort::Effort;
+use crate::bench::filling::{Noise, ask, key, string, write};
+use crate::bench::fleet::Contender;
+use crate::bench::plan::BEST_PEER;
+use crate::bench::process;
+use crate::bench::report::{Bar, Line, Table};
 use sleeve_tests::{Connection, Server};
 
 /// The name that `--only` takes.

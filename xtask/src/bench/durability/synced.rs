@@ -9,12 +9,12 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::builds::Builds;
-use super::effort::Effort;
-use super::fleet::{Contender, Fleet};
-use super::generator::{Figure, Load, measure as run};
-use super::plan::random_keys;
-use super::report::{Bar, Line, Table};
+use crate::bench::builds::Builds;
+use crate::bench::effort::Effort;
+use crate::bench::fleet::{Contender, Fleet};
+use crate::bench::generator::{Figure, Load, measure as run};
+use crate::bench::plan::random_keys;
+use crate::bench::report::{Bar, Line, Table};
 
 /// The name that `--only` takes.
 pub const NAME: &str = "sync";
@@ -90,5 +90,5 @@ fn bare_us(folder: &Path, bytes: usize) -> Result<f64, String> {
         samples.push(before.elapsed().as_secs_f64() * 1e6);
     }
     std::fs::remove_file(&path).map_err(failed)?;
-    super::report::median(&samples).ok_or_else(|| "no append was measured".to_owned())
+    crate::bench::report::median(&samples).ok_or_else(|| "no append was measured".to_owned())
 }

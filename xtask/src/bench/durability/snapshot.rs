@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use sleeve_tests::{Connection, Server};
 
-use super::builds::Builds;
-use super::effort::Effort;
-use super::filling::{Noise, ask, key, string, write};
-use super::fleet::{Contender, Fleet};
-use super::process;
-use super::report::{Bar, Line, Ratio, Table};
+use crate::bench::builds::Builds;
+use crate::bench::effort::Effort;
+use crate::bench::filling::{Noise, ask, key, string, write};
+use crate::bench::fleet::{Contender, Fleet};
+use crate::bench::process;
+use crate::bench::report::{Bar, Line, Ratio, Table};
 use crate::steps::output_of;
 
 /// The name that `--only` takes.
@@ -27,7 +27,7 @@ const KEYS: u64 = 4_000_000;
 const RATE: &str = "20000";
 
 /// How long the probe looks at a server that writes no snapshot.
-const IDLE: Duration = Duration::from_secs(8);
+pub const IDLE: Duration = Duration::from_secs(8);
 
 /// Seconds for which clients write as fast as they can, with a snapshot and without: shorter than any snapshot takes.
 const FAST_SECONDS: &str = "1";
@@ -164,7 +164,10 @@ impl Drop for Writers {
 }
 
 /// The latency in milliseconds that one in a thousand GETs exceeds, asked for one after the other while `work` runs.
-fn probed<T>(server: &Server, work: impl FnOnce() -> Result<T, String>) -> Result<(f64, T), String> {
+///
+/// # Errors
+/// When the server does not answer, or `work` fails.
+pub fn probed<T>(server: &Server, work: impl FnOnce() -> Result<T, String>) -> Result<(f64, T), String> {
     let is_over = AtomicBool::new(false);
     let (samples, done) = thread::scope(|scope| {
         let probe = scope.spawn(|| probe(&mut server.connect(), &is_over));
