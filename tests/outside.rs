@@ -37,6 +37,7 @@ mod replay;
 mod replicated;
 mod replication_failover;
 mod replication_ids;
+mod replication_matrix;
 mod replication_primary;
 mod replication_replica;
 mod saving;

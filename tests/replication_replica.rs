@@ -60,10 +60,12 @@ pub fn caught_up(replica: &Server, primary: &Server) -> u64 {
 }
 
 /// What both hold, which is the same. What ends at the primary while it is read is read again.
-fn assert_same(replica: &Server, primary: &Server) {
+pub fn assert_same(replica: &Server, primary: &Server) {
+    let foreign = [primary.kind(), replica.kind()].into_iter().find(|kind| *kind != Kind::Sleeve);
+    let kind = foreign.unwrap_or(Kind::Sleeve);
     let contents = |server: &Server| {
         let mut connection = server.connect();
-        peer::contents(primary.kind(), &mut |words| connection.command(words).expect("it answers"))
+        peer::contents(kind, &mut |words| connection.command(words).expect("it answers"))
     };
     let (ours, theirs) = loop {
         let offset = caught_up(replica, primary);
@@ -79,7 +81,7 @@ fn assert_same(replica: &Server, primary: &Server) {
 /// What the random writers use: all that a primary of this kind knows, but for what ends its clients or the test, and for what
 /// it does not tell its replicas: consumers that come into being without an entry, and strings that a BITFIELD lengthens which
 /// changes nothing. Its own replicas lack these, too.
-fn scope(kind: Kind) -> Scope {
+pub fn scope(kind: Kind) -> Scope {
     let mut scope = Scope::default();
     let untold = [Command::BitField, Command::XReadGroup, Command::XClaim, Command::XAutoClaim];
     scope.rows.retain(|row| !untold.contains(&row.id));
@@ -91,7 +93,7 @@ fn scope(kind: Kind) -> Scope {
 }
 
 /// Writes at random until it is told to stop; all types, expiry, scripts, functions, transactions, messages.
-fn write(server: &Server, (seed, scope): (u64, &Scope), stop: &AtomicBool) {
+pub fn write(server: &Server, (seed, scope): (u64, &Scope), stop: &AtomicBool) {
     let mut connection = server.connect();
     let mut generator = Generator::new(seed, scope.clone());
     let mut in_transaction = false;
@@ -110,7 +112,7 @@ fn write(server: &Server, (seed, scope): (u64, &Scope), stop: &AtomicBool) {
 }
 
 /// Has writers stop, also where the test has failed.
-struct Stops<'s>(&'s AtomicBool);
+pub struct Stops<'s>(pub &'s AtomicBool);
 
 impl Drop for Stops<'_> {
     fn drop(&mut self) {
