@@ -6,13 +6,16 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::thread;
 use std::time::{Duration, Instant};
 
+use sleeve_tests::generator::Scope;
+use sleeve_tests::random::seed;
 use sleeve_tests::{Connection, Kind, Relay, Server, soak};
 
 use super::words::say;
-use super::{assert_same, info, primary, replica};
-use crate::persistence::{ask, wait_until};
+use super::{Over, assert_same, info, primary, replica, write};
+use crate::persistence::{ask, digest, heir, wait_until};
 
 /// Connects as a replica that asks for everything and is not read from.
 pub fn asks_for_everything(primary: &Server) -> TcpStream {
@@ -185,6 +188,48 @@ fn a_replica_that_is_behind_catches_up_from_files_with_no_other_synchronization(
 }
 
 #[test]
+fn the_logs_of_both_and_what_was_spilled_between_them_give_one_state() {
+    let logged = ["--appendonly", "yes"];
+    let primary = primary(&[&logged[..], &["--repl-backlog-size", "64kb"]].concat());
+    let port = primary.port().to_string();
+    let debug = ["--enable-debug-command", "yes", "--replicaof", "127.0.0.1", &port];
+    let replica = Server::start_with(Kind::Sleeve, &[&logged[..], &debug].concat());
+    let mut ours = primary.connect();
+    wait_until("the link", || info(&mut ours, "slave0").contains("state=online"));
+    signal(&replica, "-STOP");
+    // More than sockets take: what follows is in files.
+    set_large(&mut ours, 16, "x");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|threads| {
+        let over = Over(&is_over);
+        for number in 0..2 {
+            let (address, is_over) = (primary.address(), &is_over);
+            threads.spawn(move || write(address, (seed(17) + number, Scope::default()), is_over));
+        }
+        let number = |ours: &mut Connection| info(ours, "master_repl_offset").parse::<u64>().expect("a number");
+        let begun = number(&mut ours);
+        wait_until("more", || number(&mut ours) > begun + 200_000);
+        drop(over);
+    });
+    assert_ne!(info(&mut ours, "repl_spilled_bytes"), "0");
+    signal(&replica, "-CONT");
+    assert_same(&primary, &replica);
+    assert_eq!(info(&mut ours, "sync_full"), "1");
+    let end = info(&mut ours, "master_repl_offset");
+    let heirs = [&primary, &replica].map(|server| {
+        let mut connection = server.connect();
+        wait_until("the first base", || info(&mut connection, "aof_rewrite_in_progress") == "0");
+        wait_until("the log", || info(&mut connection, "aof_written_offset") == end);
+        heir(Kind::Sleeve, server, &logged)
+    });
+    // What ends meanwhile ends everywhere.
+    wait_until("one state", || {
+        let digests = [&primary, &replica, &heirs[0], &heirs[1]].map(digest);
+        digests.iter().all(|digest| *digest == digests[0])
+    });
+}
+
+#[test]
 fn a_replica_that_gets_a_tenth_of_what_is_written_catches_up_from_files_and_costs_little_memory() {
     let primary = primary(&["--repl-backlog-size", "1mb"]);
     let (throttled, (permits, permitted)) = (Arc::new(AtomicBool::new(false)), channel::<usize>());
@@ -228,7 +273,7 @@ fn a_replica_that_gets_a_tenth_of_what_is_written_catches_up_from_files_and_cost
         // 4 MB a second, so that ten minutes fit into the files that may be spilled.
         let due = Duration::from_millis(25) * u32::try_from(number).expect("not so many");
         if !length.is_zero() {
-            std::thread::sleep(due.saturating_sub(since.elapsed()));
+            thread::sleep(due.saturating_sub(since.elapsed()));
         }
     }
     let mut ours = primary.connect();
