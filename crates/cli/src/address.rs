@@ -35,6 +35,17 @@ pub struct Address {
     /// Establish a secure TLS connection
     #[arg(long)]
     pub tls: bool,
+    /// Whom to believe.
+    #[command(flatten)]
+    pub tls_options: TlsOptions,
+    /// Start the session in RESP3 protocol mode
+    #[arg(short = '3')]
+    pub resp3: bool,
+}
+
+/// Whom to believe and what to show, where TLS is spoken.
+#[derive(Clone, Debug, clap::Args)]
+pub struct TlsOptions {
     /// CA certificate file to verify with, instead of the system's
     #[arg(long, value_name = "file")]
     pub cacert: Option<PathBuf>,
@@ -53,9 +64,41 @@ pub struct Address {
     /// Allow insecure TLS connections by skipping certificate validation
     #[arg(long)]
     pub insecure: bool,
-    /// Start the session in RESP3 protocol mode
-    #[arg(short = '3')]
-    pub resp3: bool,
+}
+
+impl TlsOptions {
+    /// The end point with TLS.
+    fn secure(&self, host: String, port: u16) -> Endpoint {
+        let mut tls = Tls::new().insecure(self.insecure);
+        if let Some(file) = &self.cacert {
+            tls = tls.ca_file(file);
+        }
+        if let Some(folder) = &self.cacertdir {
+            tls = tls.ca_folder(folder);
+        }
+        if let (Some(certificate), Some(key)) = (&self.cert, &self.key) {
+            tls = tls.certificate(certificate, key);
+        }
+        if let Some(name) = &self.sni {
+            tls = tls.server_name(name);
+        }
+        Endpoint::Tls { host, port, tls: Box::new(tls) }
+    }
+
+    /// Refuses these options where there is no TLS.
+    pub fn check(&self, is_secure: bool) -> Result<(), String> {
+        let given = [
+            (self.cacert.is_some(), "--cacert"),
+            (self.cacertdir.is_some(), "--cacertdir"),
+            (self.cert.is_some(), "--cert"),
+            (self.sni.is_some(), "--sni"),
+            (self.insecure, "--insecure"),
+        ];
+        match given.iter().find(|(given, _)| *given && !is_secure) {
+            Some((_, name)) => Err(format!("{name} means nothing without --tls or a rediss:// URL")),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Address {
@@ -110,17 +153,7 @@ impl Address {
         if is_secure && matches!(endpoint, Endpoint::Unix(_)) {
             return Err("TLS is spoken over TCP only: leave --tls out, or the socket".to_owned());
         }
-        let given = [
-            (self.cacert.is_some(), "--cacert"),
-            (self.cacertdir.is_some(), "--cacertdir"),
-            (self.cert.is_some(), "--cert"),
-            (self.sni.is_some(), "--sni"),
-            (self.insecure, "--insecure"),
-        ];
-        match given.iter().find(|(given, _)| *given && !is_secure) {
-            Some((_, name)) => Err(format!("{name} means nothing without --tls or a rediss:// URL")),
-            None => Ok(()),
-        }
+        self.tls_options.check(is_secure)
     }
 
     /// The end point with TLS, if that is asked for.
@@ -129,20 +162,7 @@ impl Address {
         if !wanted {
             return Endpoint::Tcp { host, port };
         }
-        let mut tls = Tls::new().insecure(self.insecure);
-        if let Some(file) = &self.cacert {
-            tls = tls.ca_file(file);
-        }
-        if let Some(folder) = &self.cacertdir {
-            tls = tls.ca_folder(folder);
-        }
-        if let (Some(certificate), Some(key)) = (&self.cert, &self.key) {
-            tls = tls.certificate(certificate, key);
-        }
-        if let Some(name) = &self.sni {
-            tls = tls.server_name(name);
-        }
-        Endpoint::Tls { host, port, tls: Box::new(tls) }
+        self.tls_options.secure(host, port)
     }
 }
 

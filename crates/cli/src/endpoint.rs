@@ -219,6 +219,26 @@ impl Login {
     }
 }
 
+/// The client's own words for an address.
+pub fn client_config(endpoint: &Endpoint, login: &Login) -> sleeve::Config {
+    let mut config = sleeve::Config::new(match endpoint {
+        Endpoint::Tcp { host, port } | Endpoint::Tls { host, port, .. } => {
+            sleeve::Endpoint::Tcp { host: host.clone(), port: *port }
+        }
+        Endpoint::Unix(path) => sleeve::Endpoint::Unix(path.clone()),
+    });
+    if let Endpoint::Tls { tls, .. } = endpoint {
+        config = config.tls(sleeve::Tls::clone(tls));
+    }
+    if let Some(user) = &login.user {
+        config = config.user(user);
+    }
+    if let Some(password) = &login.password {
+        config = config.password(password);
+    }
+    config.database(login.database)
+}
+
 /// Sends `requests` and returns the bytes of `count` replies; an error among them becomes an error of kind `Other`.
 pub fn exchange(mut stream: &Stream, requests: &[u8], count: usize) -> io::Result<Vec<u8>> {
     let mut replies = Replies::default();

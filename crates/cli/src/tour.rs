@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use sleeve::prelude::*;
 use sleeve::{Client, Error};
 
-use crate::endpoint::{Endpoint, Login};
+use crate::endpoint::{Endpoint, Login, client_config};
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::output;
 use crate::workload::proxy::Proxy;
 use crate::workload::raw::Raw;
 use crate::workload::table::Table;
-use crate::workload::{Far, WORKLOADS, Workload, client_config, run_all};
+use crate::workload::{Far, WORKLOADS, Workload, run_all};
 
 /// The round trip of the documents' LAN.
 const LAN: Duration = Duration::from_micros(300);

@@ -19,12 +19,12 @@ mod update_token;
 
 use std::process::ExitCode;
 
-use sleeve::{Client, Config};
+use sleeve::Client;
 
 use crate::bench::affinity;
 use crate::bench::meter::Meter;
 use crate::bench::options::Options;
-use crate::endpoint::{Endpoint, Login, cannot_connect};
+use crate::endpoint::{Endpoint, Login, cannot_connect, client_config};
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use proxy::Proxy;
 use raw::Raw;
@@ -110,26 +110,6 @@ fn run_remote(
         table.show_server();
     }
     run_all(chosen, &client, Far { raw: Some(&mut raw), meter: meter.as_ref() }, table, interrupt)
-}
-
-/// The client's own words for an address.
-pub fn client_config(endpoint: &Endpoint, login: &Login) -> Config {
-    let mut config = Config::new(match endpoint {
-        Endpoint::Tcp { host, port } | Endpoint::Tls { host, port, .. } => {
-            sleeve::Endpoint::Tcp { host: host.clone(), port: *port }
-        }
-        Endpoint::Unix(path) => sleeve::Endpoint::Unix(path.clone()),
-    });
-    if let Endpoint::Tls { tls, .. } = endpoint {
-        config = config.tls(sleeve::Tls::clone(tls));
-    }
-    if let Some(user) = &login.user {
-        config = config.user(user);
-    }
-    if let Some(password) = &login.password {
-        config = config.password(password);
-    }
-    config.database(login.database)
 }
 
 /// Runs workloads one after the other and prints every line as it is known; Ctrl-C ends it after the step that runs.
