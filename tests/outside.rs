@@ -20,6 +20,7 @@ mod hostile_scripts;
 mod limits;
 mod linearizable;
 mod migrate;
+mod migration;
 mod multiplex;
 mod names;
 mod near;

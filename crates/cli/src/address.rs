@@ -166,6 +166,21 @@ impl Address {
     }
 }
 
+/// The end point and the login that a URL alone describes; what it leaves out is 127.0.0.1 and 6379.
+pub fn resolve_url(url: &str, tls_options: &TlsOptions) -> Result<(Endpoint, Login), String> {
+    let url = Url::parse(url)?;
+    let login =
+        Login { user: url.user, password: url.password, database: url.database.unwrap_or(0), ..Login::default() };
+    let endpoint = match url.place {
+        Place::Unix(path) => Endpoint::Unix(path),
+        Place::Tcp { host, port } => {
+            let (host, port) = (host.unwrap_or_else(|| "127.0.0.1".to_owned()), port.unwrap_or(6379));
+            if url.is_secure { tls_options.secure(host, port) } else { Endpoint::Tcp { host, port } }
+        }
+    };
+    Ok((endpoint, login))
+}
+
 /// Where a URL leads.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Place {

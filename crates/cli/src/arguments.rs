@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::unsupported::{self, Unsupported};
-use crate::{bench, check, output, serve, shell, tour};
+use crate::{bench, check, migrate, output, serve, shell, tour};
 
 /// A Redis-compatible engine, its command line and its load generator in one binary.
 #[derive(Debug, Parser)]
@@ -25,6 +25,7 @@ pub enum Command {
     Bench(Box<bench::options::Options>),
     Cli(Box<shell::options::Options>),
     Check(check::Options),
+    Migrate(Box<migrate::options::Options>),
     Tour(tour::Options),
 }
 

@@ -15,6 +15,7 @@
 //! | `bench` | `sleeve bench`: the load generator. |
 //! | `shell` | `sleeve cli`: redis-cli's modes. |
 //! | `check` | `sleeve check`: what is in a server's files. |
+//! | `migrate` | `sleeve migrate`: a server's data and its role move to another. |
 //! | `serve` | `sleeve serve`: a server process. |
 //! | `address` | The options and URLs that say where a server is. |
 //! | `endpoint` | Where a server is and how to log in to it. |
@@ -32,6 +33,7 @@ mod bench;
 mod check;
 mod endpoint;
 mod interrupt;
+mod migrate;
 mod output;
 mod replies;
 mod serve;
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Bench(options) => bench::run(&options),
         Command::Cli(options) => shell::run(&options, &typed),
         Command::Check(options) => check::run(&options),
+        Command::Migrate(options) => migrate::run(&options),
         Command::Tour(options) => tour::run(&options),
     }
 }

@@ -1,0 +1,126 @@
+//! The role goes from FROM to TO by FAILOVER, which FROM itself carries out: it holds writers, waits until TO has everything,
+//! and has TO be the primary and itself TO's replica. FROM takes no write between the moment in which TO has everything and the
+//! end, whatever that is, so nothing that was answered is missing.
+//!
+//! That TO is waited for is bounded by FAILOVER's own TIMEOUT, so that writers go on even where this program dies; what comes
+//! behind that by FAILOVER ABORT. Redis and Valkey wait until TO says how far it is, which it does once a second: so they are
+//! told just before that.
+
+use std::time::{Duration, Instant};
+
+use super::plan::target;
+use super::release::Release;
+use super::server::{Fault, Info, PATIENCE, Replica, Server};
+use crate::interrupt::Interrupt;
+
+/// How often a replica says how far it is.
+const ACKNOWLEDGEMENT_PERIOD: Duration = Duration::from_secs(1);
+
+/// How long before it is due writers are held, at most.
+const LEAD_MAX: Duration = Duration::from_millis(150);
+
+/// How often is looked.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What came of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// TO is the primary, and FROM its replica; writers were held for so long at most.
+    Done(Duration),
+    /// FROM is the primary, as before; writers were held for so long at most.
+    NotYet(Duration),
+}
+
+/// Waits until FROM counts TO among its replicas that have had their snapshot.
+pub fn wait_for_target(from: &Server, to: &Server, interrupt: &Interrupt) -> Result<Replica, Fault> {
+    let begun = Instant::now();
+    loop {
+        if let Some(replica) = target(from, to)?.filter(|replica| replica.is_online) {
+            return Ok(replica);
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(Fault::refused(format!(
+                "{from} does not list {to} among its replicas, by replica-announce-ip and replica-announce-port or port"
+            )));
+        }
+        if !interrupt.sleep(LOOK) {
+            return Err(Fault::Interrupted);
+        }
+    }
+}
+
+/// Waits for the moment at which FROM will hear soon how far TO is, or knows that it has everything.
+pub fn wait_for_moment(
+    (from, release): (&Server, &Release),
+    target: &Replica,
+    pause: Duration,
+    interrupt: &Interrupt,
+) -> Result<(), Fault> {
+    if release.asks_replicas() {
+        return Ok(());
+    }
+    let (begun, mut first) = (Instant::now(), None);
+    // Without an acknowledgement within two periods it is tried all the same: it may fail, and harms nobody.
+    while begun.elapsed() < ACKNOWLEDGEMENT_PERIOD * 2 {
+        let info = from.info()?;
+        let Some(offset) = acknowledged(&info, target) else { return Ok(()) };
+        if offset == info.number("master_repl_offset") {
+            return Ok(());
+        }
+        if *first.get_or_insert(offset) != offset {
+            let lead = LEAD_MAX.min(patience(pause) / 2);
+            return if interrupt.sleep(ACKNOWLEDGEMENT_PERIOD - lead) { Ok(()) } else { Err(Fault::Interrupted) };
+        }
+        if !interrupt.sleep(LOOK) {
+            return Err(Fault::Interrupted);
+        }
+    }
+    Ok(())
+}
+
+fn acknowledged(info: &Info, target: &Replica) -> Option<u64> {
+    let is_target = |replica: &Replica| (&replica.ip, replica.port) == (&target.ip, target.port);
+    info.replicas().into_iter().find(is_target).map(|replica| replica.offset)
+}
+
+/// How long FROM may wait for TO: what remains of the pause is for TO's answer.
+fn patience(pause: Duration) -> Duration {
+    pause - (pause / 4).min(Duration::from_millis(250))
+}
+
+/// Hands over once. Ctrl-C waits: this takes no longer than the pause.
+///
+/// An error that is no refusal of FROM's leaves open who is the primary.
+pub fn hand_over(from: &Server, target: &Replica, pause: Duration) -> Result<Outcome, Fault> {
+    let (port, timeout_ms) = (target.port.to_string(), patience(pause).as_millis().max(1).to_string());
+    let begun = Instant::now();
+    from.ask::<()>(&["FAILOVER", "TO", &target.ip, &port, "TIMEOUT", &timeout_ms])?;
+    let mut is_aborted = false;
+    loop {
+        let info = from.info()?;
+        if info.text("master_failover_state") == "no-failover" {
+            let held = begun.elapsed();
+            return Ok(if info.is_replica() { Outcome::Done(held) } else { Outcome::NotYet(held) });
+        }
+        if !is_aborted && begun.elapsed() >= pause {
+            is_aborted = true;
+            match from.ask::<()>(&["FAILOVER", "ABORT"]) {
+                // It may have come to its end just now.
+                Ok(()) | Err(Fault::Refused(_)) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn from_waits_for_less_than_the_pause() {
+        let patience_ms = |pause| patience(Duration::from_millis(pause)).as_millis();
+        assert_eq!([20, 200, 1_000, 10_000].map(patience_ms), [15, 150, 750, 9_750]);
+    }
+}

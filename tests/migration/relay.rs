@@ -1,0 +1,109 @@
+//! A relay in front of a server, which lets through only so many bytes of what the server says.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+
+/// How many bytes may still pass, and how many have.
+#[derive(Default)]
+struct Allowance {
+    left: Mutex<Counts>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Counts {
+    left: u64,
+    passed: u64,
+    is_over: bool,
+}
+
+impl Allowance {
+    /// Takes up to `wanted` bytes, at least one; 0 at the end.
+    fn take(&self, wanted: usize) -> usize {
+        let counts = self.left.lock().expect("nobody panics with it");
+        let mut counts = self.changed.wait_while(counts, |counts| counts.left == 0 && !counts.is_over).expect("so");
+        let taken = if counts.is_over { 0 } else { counts.left.min(wanted as u64) };
+        counts.left -= taken;
+        counts.passed += taken;
+        taken as usize
+    }
+
+    fn set(&self, change: impl FnOnce(&mut Counts)) {
+        change(&mut self.left.lock().expect("nobody panics with it"));
+        self.changed.notify_all();
+    }
+}
+
+/// Connections to a server that go through here.
+pub struct Relay {
+    port: u16,
+    allowance: Arc<Allowance>,
+}
+
+impl Relay {
+    /// Before the server at this address; so many bytes of its words pass.
+    pub fn before(server: SocketAddr, bytes: u64) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let allowance = Arc::new(Allowance::default());
+        allowance.set(|counts| counts.left = bytes);
+        let counts = Arc::clone(&allowance);
+        thread::spawn(move || {
+            for peer in listener.incoming() {
+                if counts.left.lock().expect("nobody panics with it").is_over {
+                    break;
+                }
+                let (Ok(peer), Ok(upstream)) = (peer, TcpStream::connect(server)) else { continue };
+                let (from_peer, to_server) = (peer.try_clone().expect("so"), upstream.try_clone().expect("so"));
+                thread::spawn(move || pass(from_peer, to_server, None));
+                let counts = Arc::clone(&counts);
+                thread::spawn(move || pass(upstream, peer, Some(&counts)));
+            }
+        });
+        Self { port, allowance }
+    }
+
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// So many bytes pass from now on.
+    pub fn allow(&self, bytes: u64) {
+        self.allowance.set(|counts| counts.left = bytes);
+    }
+
+    /// How many bytes have passed.
+    pub fn passed(&self) -> u64 {
+        self.allowance.left.lock().expect("nobody panics with it").passed
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.allowance.set(|counts| counts.is_over = true);
+        // Wakes who waits for the next one.
+        _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
+    }
+}
+
+/// Copies until either end closes.
+fn pass(mut from: TcpStream, mut to: TcpStream, allowance: Option<&Allowance>) {
+    let mut bytes = [0; 16 * 1024];
+    while let Ok(count) = from.read(&mut bytes) {
+        let mut rest = &bytes[..count];
+        while !rest.is_empty() {
+            let taken = allowance.map_or(rest.len(), |allowance| allowance.take(rest.len()));
+            if taken == 0 || to.write_all(&rest[..taken]).is_err() {
+                break;
+            }
+            rest = &rest[taken..];
+        }
+        if count == 0 || !rest.is_empty() {
+            break;
+        }
+    }
+    _ = from.shutdown(Shutdown::Both);
+    _ = to.shutdown(Shutdown::Both);
+}
