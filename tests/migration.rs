@@ -3,6 +3,7 @@
 
 mod broken;
 mod relay;
+mod replacing;
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
