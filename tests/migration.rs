@@ -2,7 +2,7 @@
 //! whatever goes wrong before leaves the old primary as it was.
 
 mod broken;
-mod relay;
+mod rationed;
 mod replacing;
 
 use std::collections::HashSet;

@@ -1,6 +1,6 @@
 //! What is refused, what goes wrong, and what is left then: the old primary takes writes, and the other's state is told.
 
-use super::relay::Relay;
+use super::rationed::Rationed;
 use super::*;
 
 /// It has ended so, with these words, and FROM takes writes.
@@ -18,19 +18,19 @@ fn ends(output: &Output, code: i32, words: &[&str], from: &Server) {
 const PART: u64 = 200_000;
 
 /// A server whose dump has many pieces, and somebody in front of it who lets through a few.
-fn large(kind: Kind) -> (Server, Relay) {
+fn large(kind: Kind) -> (Server, Rationed) {
     let server = primary(kind, &["--rdbcompression", "no"]);
     let mut connection = server.connect();
     for number in 0..20 {
         assert_eq!(ask(&mut connection, &["SET", &format!("large:{number}"), &"x".repeat(100_000)]), "+OK\r\n");
     }
-    let relay = Relay::before(server.address(), PART);
+    let relay = Rationed::before(server.address(), PART);
     (server, relay)
 }
 
 /// A server that follows another through somebody, who lets nothing through any more, and lacks something.
-fn lagging(kind: Kind, old: &Server) -> (Server, Relay) {
-    let (new, relay) = (primary(kind, &[]), Relay::before(old.address(), u64::MAX));
+fn lagging(kind: Kind, old: &Server) -> (Server, Rationed) {
+    let (new, relay) = (primary(kind, &[]), Rationed::before(old.address(), u64::MAX));
     let address = relay.address();
     let (host, port) = address.split_once(':').expect("a host and a port");
     assert_eq!(ask(&mut old.connect(), &["SET", "a", "1"]), "+OK\r\n");
@@ -119,7 +119,7 @@ fn one_that_does_not_catch_up_leaves_the_role_where_it_was() {
 }
 
 /// Migrates until a part of the dump has passed; no more does.
-fn amid_the_dump(old: &Server, new: &Server, relay: &Relay) -> Child {
+fn amid_the_dump(old: &Server, new: &Server, relay: &Rationed) -> Child {
     let child = spawn(old, new, &["--from-address", &relay.address(), "--one-way"]);
     wait_until("a part of the dump", || relay.passed() >= PART);
     child
@@ -188,7 +188,7 @@ fn an_answer_that_is_late_takes_the_role_back() {
     // What the new one answers before the question of FAILOVER itself: +PONG, and two times +OK.
     for (passes, is_asked) in [(0, false), (17, true)] {
         let (old, new) = (primary(Kind::Redis, &[]), primary(Kind::Sleeve, &[]));
-        let relay = Relay::before(new.address(), passes);
+        let relay = Rationed::before(new.address(), passes);
         let port = relay.address().split_off("127.0.0.1:".len());
         assert_eq!(ask(&mut new.connect(), &["CONFIG", "SET", "replica-announce-port", &port]), "+OK\r\n");
         let id = info(&new, "master_replid");

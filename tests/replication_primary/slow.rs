@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -234,8 +234,9 @@ fn a_replica_that_gets_a_tenth_of_what_is_written_catches_up_from_files_and_cost
     let primary = primary(&["--repl-backlog-size", "1mb"]);
     let (throttled, (permits, permitted)) = (Arc::new(AtomicBool::new(false)), channel::<usize>());
     let relay = Relay::start(primary.address(), {
-        let throttled = Arc::clone(&throttled);
+        let (throttled, permitted) = (Arc::clone(&throttled), Mutex::new(permitted));
         move |mut from, mut to| {
+            let permitted = permitted.lock().expect("nobody panics with it");
             let (mut bytes, mut credit) = (vec![0; 1 << 16], 0_usize);
             while let Ok(count @ 1..) = from.read(&mut bytes) {
                 while throttled.load(Ordering::Relaxed) && credit < count {

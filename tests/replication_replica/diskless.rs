@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write, copy};
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
@@ -54,6 +55,7 @@ fn library(generation: &str) -> String {
 /// or to end the connection.
 fn held_dumps(primary: &Server) -> (Relay, Sender<bool>) {
     let (verdict, verdicts) = channel();
+    let verdicts = Mutex::new(verdicts);
     let relay = Relay::start(primary.address(), move |mut from, mut to| {
         let (mut heard, mut bytes) = (Vec::new(), [0; 4_096]);
         while !heard.windows(5).any(|word| word == b"REDIS") {
@@ -63,7 +65,7 @@ fn held_dumps(primary: &Server) -> (Relay, Sender<bool>) {
                 return;
             }
         }
-        if verdicts.recv() == Ok(true) {
+        if verdicts.lock().expect("nobody panics with it").recv() == Ok(true) {
             // Either side may go whenever it likes.
             _ = copy(&mut from, &mut to);
         }

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::thread;
 
 /// Listens, and connects whoever comes to a server.
 ///
 /// What clients say passes as it is. What the server says is passed on by the function that the relay was started with: for each
-/// connection in turn it gets the server's end and the client's, and both are closed behind it. The relay ends with the server.
+/// connection, on a thread of its own, it gets the server's end and the client's, and both are closed behind it. Once the server
+/// is gone the relay ends with the next who comes.
 #[derive(Debug)]
 pub struct Relay {
     port: u16,
@@ -18,10 +20,10 @@ impl Relay {
     ///
     /// # Panics
     /// When there is no port for it.
-    pub fn start(server: SocketAddr, pass: impl FnMut(&TcpStream, &TcpStream) + Send + 'static) -> Relay {
+    pub fn start(server: SocketAddr, pass: impl Fn(&TcpStream, &TcpStream) + Send + Sync + 'static) -> Relay {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = listener.local_addr().expect("it is bound").port();
-        thread::spawn(move || _ = run(&listener, server, pass));
+        thread::spawn(move || _ = run(&listener, server, &Arc::new(pass)));
         Relay { port }
     }
 
@@ -32,7 +34,10 @@ impl Relay {
 }
 
 /// An error: the server is gone.
-fn run(listener: &TcpListener, server: SocketAddr, mut pass: impl FnMut(&TcpStream, &TcpStream)) -> io::Result<()> {
+fn run<P>(listener: &TcpListener, server: SocketAddr, pass: &Arc<P>) -> io::Result<()>
+where
+    P: Fn(&TcpStream, &TcpStream) + Send + Sync + 'static,
+{
     loop {
         let (client, _) = listener.accept()?;
         let server = TcpStream::connect(server)?;
@@ -44,7 +49,10 @@ fn run(listener: &TcpListener, server: SocketAddr, mut pass: impl FnMut(&TcpStre
             _ = io::copy(&mut from, &mut to);
             _ = to.shutdown(Shutdown::Both);
         });
-        pass(&server, &client);
-        _ = (server.shutdown(Shutdown::Both), client.shutdown(Shutdown::Both));
+        let pass = Arc::clone(pass);
+        thread::spawn(move || {
+            pass(&server, &client);
+            _ = (server.shutdown(Shutdown::Both), client.shutdown(Shutdown::Both));
+        });
     }
 }

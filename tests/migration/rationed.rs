@@ -1,9 +1,10 @@
-//! A relay in front of a server, which lets through only so many bytes of what the server says.
+//! A relay in front of a server that lets through only so many bytes of what the server says.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
+
+use sleeve_tests::Relay;
 
 /// How many bytes may still pass, and how many have.
 #[derive(Default)]
@@ -37,36 +38,22 @@ impl Allowance {
 }
 
 /// Connections to a server that go through here.
-pub struct Relay {
-    port: u16,
+pub struct Rationed {
+    relay: Relay,
     allowance: Arc<Allowance>,
 }
 
-impl Relay {
+impl Rationed {
     /// Before the server at this address; so many bytes of its words pass.
     pub fn before(server: SocketAddr, bytes: u64) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let port = listener.local_addr().expect("it is bound").port();
         let allowance = Arc::new(Allowance::default());
         allowance.set(|counts| counts.left = bytes);
         let counts = Arc::clone(&allowance);
-        thread::spawn(move || {
-            for peer in listener.incoming() {
-                if counts.left.lock().expect("nobody panics with it").is_over {
-                    break;
-                }
-                let (Ok(peer), Ok(upstream)) = (peer, TcpStream::connect(server)) else { continue };
-                let (from_peer, to_server) = (peer.try_clone().expect("so"), upstream.try_clone().expect("so"));
-                thread::spawn(move || pass(from_peer, to_server, None));
-                let counts = Arc::clone(&counts);
-                thread::spawn(move || pass(upstream, peer, Some(&counts)));
-            }
-        });
-        Self { port, allowance }
+        Self { relay: Relay::start(server, move |from, to| pass(from, to, &counts)), allowance }
     }
 
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        format!("127.0.0.1:{}", self.relay.port())
     }
 
     /// So many bytes pass from now on.
@@ -80,30 +67,23 @@ impl Relay {
     }
 }
 
-impl Drop for Relay {
+impl Drop for Rationed {
     fn drop(&mut self) {
         self.allowance.set(|counts| counts.is_over = true);
-        // Wakes who waits for the next one.
-        _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
     }
 }
 
-/// Copies until either end closes.
-fn pass(mut from: TcpStream, mut to: TcpStream, allowance: Option<&Allowance>) {
+/// Copies what is allowed until either end closes.
+fn pass(mut from: &TcpStream, mut to: &TcpStream, allowance: &Allowance) {
     let mut bytes = [0; 16 * 1024];
-    while let Ok(count) = from.read(&mut bytes) {
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
         let mut rest = &bytes[..count];
         while !rest.is_empty() {
-            let taken = allowance.map_or(rest.len(), |allowance| allowance.take(rest.len()));
+            let taken = allowance.take(rest.len());
             if taken == 0 || to.write_all(&rest[..taken]).is_err() {
-                break;
+                return;
             }
             rest = &rest[taken..];
         }
-        if count == 0 || !rest.is_empty() {
-            break;
-        }
     }
-    _ = from.shutdown(Shutdown::Both);
-    _ = to.shutdown(Shutdown::Both);
 }
