@@ -36,9 +36,7 @@ pub fn in_private(test: &str, body: impl FnOnce()) {
     let missing = ["unshare", "nsenter", "ip"].into_iter().find(|program| on_path(program).is_none());
     let reason = match missing {
         Some(program) => format!("{program} is missing (Debian's util-linux and iproute2 have it)"),
-        None if !unshare().arg("true").status().is_ok_and(|status| status.success()) => {
-            "this process may make no network namespace".to_owned()
-        }
+        None if !may_make_networks() => "this process may make no network namespaces, or no bridges in them".to_owned(),
         None => {
             let itself = std::env::current_exe().expect("the running test has a name");
             let mut again = unshare();
@@ -48,6 +46,11 @@ pub fn in_private(test: &str, body: impl FnOnce()) {
         }
     };
     eprintln!("skipped {test}: {reason}");
+}
+
+fn may_make_networks() -> bool {
+    let script = "ip link add name hub type bridge && ip link add name node type veth peer name eth0";
+    unshare().args(["sh", "-c", script]).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 fn unshare() -> Command {
