@@ -3,14 +3,14 @@
 //! The process's memory map says which file an address was loaded from and where; `addr2line` reads the debug information
 //! of the program. It names the innermost function's file, so what was inlined counts for the file in which it is written.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::process::Command;
 
 use crate::steps::output_of;
 
 /// Where an instruction comes from.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// The crate or, outside of it, what it belongs to: `std`, a package, a shared library.
     pub room: String,
@@ -33,7 +33,7 @@ pub fn find(program: &Path, map: &str, instructions: &[u64]) -> Result<Vec<Place
     let (own, foreign): (Vec<u64>, Vec<u64>) =
         addresses.into_iter().partition(|&address| region_of(&regions, address).is_some_and(|file| file == name));
     let lines = lines(program, &own.iter().map(|address| address - base).collect::<Vec<_>>())?;
-    let mut places: HashMap<u64, Place> = own.into_iter().zip(lines.iter().map(|line| place(line))).collect();
+    let mut places: HashMap<u64, Place> = own.into_iter().zip(places_of(&lines)).collect();
     places.extend(foreign.into_iter().map(|address| {
         let library = region_of(&regions, address).and_then(|file| file.rsplit('/').next()).unwrap_or_default();
         (address, Place { room: library_name(library), file: None })
@@ -81,6 +81,17 @@ fn lines(program: &Path, offsets: &[u64]) -> Result<Vec<String>, String> {
     if lines.len() == offsets.len() { Ok(lines) } else { Err("addr2line answered something else".to_owned()) }
 }
 
+/// The places of lines of source. An instruction that serves several of them has a file but no line, `PATH:?`: that alone is
+/// no sign that the file was entered, which may be the one that was not.
+fn places_of(lines: &[String]) -> Vec<Place> {
+    let has_line =
+        |line: &&String| line.split(':').nth(1).is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()));
+    let entered: HashSet<Place> = lines.iter().filter(has_line).map(|line| place(line)).collect();
+    let nowhere = Place { room: "without a source line".to_owned(), file: None };
+    let of_file = |place: &Place| place.file.is_none() || entered.contains(place);
+    lines.iter().map(|line| Some(place(line)).filter(of_file).unwrap_or_else(|| nowhere.clone())).collect()
+}
+
 /// The place of a line of source, `PATH:LINE`.
 fn place(line: &str) -> Place {
     let path = line.split(':').next().unwrap_or_default();
@@ -103,7 +114,7 @@ fn place(line: &str) -> Place {
 
 #[cfg(test)]
 mod tests {
-    use super::{Place, find, place, region_of, regions};
+    use super::{Place, find, place, places_of, region_of, regions};
 
     #[test]
     fn a_line_of_source_belongs_to_a_crate() {
@@ -119,6 +130,16 @@ mod tests {
         assert_eq!(told("library/core/src/option.rs:1"), "std");
         assert_eq!(told("/somewhere/crates/client/benches/walk.rs:30"), "the caller's own program");
         assert_eq!(told("??:0"), "without a source file");
+    }
+
+    #[test]
+    fn a_file_of_which_no_line_is_known_was_not_entered() {
+        let lines =
+            ["crates/wire/src/request.rs:7", "crates/wire/src/request.rs:?", "crates/wire/src/reply.rs:?", "??:0"];
+        let places = places_of(&lines.map(str::to_owned));
+        assert_eq!((&places[0], places[0].file.as_deref()), (&places[1], Some("request.rs")));
+        assert_eq!(places[2].room, "without a source line");
+        assert_eq!(places[3].room, "without a source file");
     }
 
     const MAP: &str = "\
