@@ -176,6 +176,18 @@ impl Link {
         if database < databases || databases == 0 { Ok(()) } else { Err(no_such_database()) }
     }
 
+    /// Whether a request of this length may be queued at once, and no cache is to be told of it. Where it may not, see `room`.
+    #[inline]
+    fn has_room(&self, shared: &Shared, length: usize) -> bool {
+        self.fits(shared, length) && shared.is_wanted_alone()
+    }
+
+    /// Whether the queue has room for a request of this length.
+    #[inline]
+    fn fits(&self, shared: &Shared, length: usize) -> bool {
+        shared.pipe.queued() + length <= self.config.queue_bytes_max
+    }
+
     /// How long a command may take in milliseconds, small enough for the wrapping clock.
     pub(crate) fn limit_ms(&self) -> Option<u32> {
         let limit_ms = self.limit_ms.load(Ordering::Relaxed);
@@ -281,8 +293,12 @@ impl Link {
     }
 
     /// Wakes whoever waited for what was completed, and reports the errors that nobody waits for. No lock may be held.
+    #[inline]
     pub(crate) fn finish(&self, done: &mut Completions) {
-        callback::report(done.finish(), self.config.error_hook.as_ref());
+        let errors = done.finish();
+        if !errors.is_empty() {
+            callback::report(errors, self.config.error_hook.as_ref());
+        }
     }
 }
 

@@ -108,7 +108,7 @@ fn take(link: &Link, reply_reader: &mut ReplyReader, bytes: usize, replies: usiz
     if reply_reader.has_refusals() {
         link.await_writer(&mut shared, replies);
     }
-    let (waiting, was_probing) = (shared.pipe.in_flight(), shared.pipe.is_probing());
+    let (waiting, was_probing) = (shared.pipe.in_flight(), shared.pipe.is_held() && shared.pipe.is_probing());
     let enough = shared.pipe.take(replies, &mut reply_reader.pending);
     let answered = (&reply_reader.pending, waiting - shared.pipe.in_flight());
     if let Some(slow) = shared.ledger.arrived(bytes, answered, now_us, link.slow_us) {
@@ -359,8 +359,8 @@ impl Driver for Link {
                 shared.end_reading();
                 continue;
             }
-            let left = deadline.map_or(LONE_TICK, |deadline| deadline.saturating_duration_since(Instant::now()));
-            let ready = socket.wait(event, left.min(LONE_TICK));
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let ready = socket.wait(event, left.map_or(LONE_TICK, |left| left.min(LONE_TICK)));
             let mut done = Completions::default();
             let outcome = match ready {
                 Ok(ready) if ready.readable => read(self, &socket, ready.hung_up, None, &mut done),
@@ -379,7 +379,7 @@ impl Driver for Link {
             }
             shared = self.shared.lock();
             shared.end_reading();
-            if left.is_zero() {
+            if left.is_some_and(|left| left.is_zero()) {
                 return;
             }
         }

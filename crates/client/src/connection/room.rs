@@ -98,18 +98,6 @@ impl Link {
         self.finish(&mut done);
     }
 
-    /// Whether a request of this length may be queued at once, and no cache is to be told of it.
-    #[inline]
-    pub(super) fn has_room(&self, shared: &Shared, length: usize) -> bool {
-        self.fits(shared, length) && shared.is_wanted_alone()
-    }
-
-    /// Whether the queue has room for a request of this length.
-    #[inline]
-    fn fits(&self, shared: &Shared, length: usize) -> bool {
-        shared.pipe.queued() + length <= self.config.queue_bytes_max
-    }
-
     /// The lock, for requests whose caller does not wait for an answer at once.
     pub(super) fn admit_many(&self, name: Name, length: usize) -> Result<MutexGuard<'_, Shared>, Error> {
         let shared = self.shared.lock();

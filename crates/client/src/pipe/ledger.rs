@@ -104,21 +104,23 @@ impl Ledger {
         {
             let together = departure.left.min(count - position);
             departure.left -= together;
-            let (at_us, before, is_over) = (departure.at_us, departure.before, departure.left == 0);
-            if is_over {
-                self.departures.pop_front();
-            }
-            self.record(now_us.saturating_sub(at_us), together);
+            let (at_us, is_over) = (departure.at_us, departure.left == 0);
             if are_wanted() {
                 let those = answered.iter().skip(position).take(together);
                 those.for_each(|entry| entry.asker.stamp(at_us, now_us));
             }
-            if let Some(slow_us) = slow_us.filter(|_| slow.is_none())
+            if let Some(slow_us) = slow_us
+                && slow.is_none()
                 && let Some(first) = answered.get(position)
             {
+                let before = departure.before;
                 let meanwhile = self.since(before, bytes, now_us);
                 slow = judge(first, at_us, now_us, meanwhile).filter(|slow| slow.took() >= slow_us);
             }
+            if is_over {
+                self.departures.pop_front();
+            }
+            self.record(now_us.saturating_sub(at_us), together);
             position += together;
         }
         self.traffic.replies += count as u64;

@@ -253,7 +253,7 @@ impl Pipe {
     /// Gathers what takes so many replies.
     #[inline]
     pub(crate) fn gather(&mut self, asker: Asker, frames: u32, database: u32, request: &[u8], time: Time) {
-        if self.hold.is_refusing() && ends_script(&asker, request) {
+        if self.is_held() && self.hold.is_refusing() && ends_script(&asker, request) {
             return self.gather_urgent(asker, request, time);
         }
         self.queued += self.out.push(asker, frames, (database, &mut self.database), request, time);
@@ -278,30 +278,16 @@ impl Pipe {
     }
 
     /// Whether more is gathered than one request.
+    #[inline]
     pub(crate) fn is_burst(&self) -> bool {
-        let mut entries = self.backlog.iter().chain([&self.out]).flat_map(|segment| &segment.entries);
-        entries.nth(1).is_some()
+        let last = self.out.entries.len();
+        let before = || self.backlog.iter().map(|segment| segment.entries.len()).sum::<usize>();
+        last > 1 || (!self.backlog.is_empty() && last + before() > 1)
     }
 
     /// Requests that are on their way or written, and not answered yet.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.len()
-    }
-
-    /// Whether all has left, and nobody waits for an answer any more.
-    pub(crate) fn is_abandoned(&self) -> bool {
-        self.gathered() == 0 && self.writing.is_empty() && self.in_flight.iter().all(|entry| entry.asker.is_abandoned())
-    }
-
-    /// Whether nobody waits for an answer any more, to what has left or to what has not.
-    pub(crate) fn is_forgotten(&self) -> bool {
-        let unsent = self.backlog.iter().chain([&self.out]).flat_map(|segment| &segment.entries);
-        self.in_flight.iter().chain(unsent).all(|entry| entry.asker.is_abandoned())
-    }
-
-    /// Whether all has left, and everybody who waited was told something else.
-    pub(crate) fn is_expired(&self) -> bool {
-        self.gathered() == 0 && self.in_flight.iter().all(|entry| entry.asker.is_over())
     }
 
     /// Whether nothing waits to be written or answered.
@@ -315,6 +301,7 @@ impl Pipe {
     }
 
     /// Whether there is something that may be written now, by somebody who is not writing yet.
+    #[inline]
     pub(crate) fn can_write(&self) -> bool {
         self.write_state == WriteState::Open && (!self.writing.is_empty() || self.may_begin())
     }
@@ -322,7 +309,14 @@ impl Pipe {
     /// Whether there is a segment that may leave now.
     #[inline]
     fn may_begin(&self) -> bool {
-        (!self.out.bytes.is_empty() || !self.backlog.is_empty()) && (!self.hold.is_on() || self.is_urgent())
+        (!self.out.bytes.is_empty() || !self.backlog.is_empty())
+            && (!self.is_held() || !self.hold.is_on() || self.is_urgent())
+    }
+
+    /// Whether anything but the order of what is gathered says what may leave.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        !matches!(self.hold, Hold::Nothing)
     }
 
     /// Whether the first in line leaves even while others are held back.
@@ -331,10 +325,12 @@ impl Pipe {
     }
 
     /// Lends the bytes to be written and how many of them have left already. Give them back with [`Pipe::wrote`].
+    #[inline]
     pub(crate) fn lend(&mut self) -> Option<(Vec<u8>, usize)> {
-        if !self.can_write() {
-            return None;
-        }
+        if self.can_write() { self.lend_what_is_next() } else { None }
+    }
+
+    fn lend_what_is_next(&mut self) -> Option<(Vec<u8>, usize)> {
         if self.writing.is_empty() {
             if self.dead > 0 {
                 self.gather_again(|_, _| true);
@@ -356,7 +352,7 @@ impl Pipe {
             let entry = Entry::new(Asker::Nobody, 1, false, database, length, time);
             self.queued += length;
             self.backlog.push_front(Segment::of_one(entry, UNWATCH.to_vec()));
-        } else if (self.hold != Hold::Nothing || self.is_elsewhere) && !self.is_urgent() {
+        } else if (self.is_held() || self.is_elsewhere) && !self.is_urgent() {
             self.choose_next();
         }
         let mut segment = self.backlog.pop_front();

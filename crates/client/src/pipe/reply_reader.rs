@@ -75,6 +75,14 @@ fn tell_of_error(error_observer: Option<&Weak<dyn ErrorObserver>>, reply: &[u8])
     }
 }
 
+/// Keeps a reply of which so many bytes stand in front of a short string.
+fn keep(error_observer: Option<&Weak<dyn ErrorObserver>>, reply: &[u8], head: usize) -> Payload {
+    Payload::short(reply, head).unwrap_or_else(|| {
+        tell_of_error(error_observer, reply);
+        Payload::Long(reply.into())
+    })
+}
+
 /// Takes the reply to a SELECT that went ahead of a request: what it says, if it turns it away for the moment.
 fn accept_select(reply: &[u8]) -> Result<Option<Box<[u8]>>, Error> {
     match reply {
@@ -100,6 +108,7 @@ fn runs_anywhere(asker: &Asker) -> bool {
 }
 
 /// Where a whole reply stands in the buffer.
+#[derive(Clone, Copy)]
 struct Whole {
     start: usize,
     end: usize,
@@ -191,6 +200,9 @@ impl ReplyReader {
                 self.scanner = Scanner::new();
                 self.replies.push(Whole { start, end: start + length, head });
                 self.start += length;
+                if self.start == self.end {
+                    return Ok(self.replies.len());
+                }
                 continue;
             }
             match self.scanner.scan(rest) {
@@ -249,23 +261,33 @@ impl ReplyReader {
     /// Hands the replies to their entries, and the messages to those who wait for them. What must be sent because of them is
     /// returned.
     pub(crate) fn deliver(&mut self, done: &mut Completions) -> Result<Option<Resumption>, Error> {
-        // How many replies the first of `pending` has got.
-        let (mut resumption, mut received) = (None, 0);
-        let mut replies = mem::take(&mut self.replies);
-        let mut rest = replies.iter();
+        // How many replies were handed out, and how many of them the first of `pending` has got.
+        let (mut resumption, mut handed_out, mut received) = (None, 0, 0);
         while let Some(entry) = self.pending.front_mut()
-            && let Some(&Whole { start, end, head }) = rest.next()
+            && let Some(&Whole { start, end, head }) = self.replies.get(handed_out)
         {
+            handed_out += 1;
             let whole = self.buffer.get(start..end).unwrap_or_default();
             let reply = if head > 0 { whole } else { behind_attributes(whole) };
+            let is_plain = received == 0 && entry.replies == 1 && matches!(entry.asker, Asker::Slot(_));
+            if is_plain
+                && self.select_refusal.is_none()
+                && let Some(payload) = Payload::short(reply, head)
+            {
+                if let Some(Entry { asker: Asker::Slot(target), .. }) = self.pending.pop_front() {
+                    target.complete(payload, done);
+                }
+                continue;
+            }
             received += 1;
             if entry.selects && received == 1 {
-                self.select_refusal = accept_select(reply)?;
+                self.select_refusal = accept_select(reply).inspect_err(|_| self.replies.clear())?;
                 if entry.replies > 1 {
                     continue;
                 }
             } else if received == entry.replies {
-                check_database(self.select_refusal.as_deref(), &entry.asker, reply)?;
+                check_database(self.select_refusal.as_deref(), &entry.asker, reply)
+                    .inspect_err(|_| self.replies.clear())?;
             }
             let step = match &mut entry.asker {
                 Asker::Transaction(transaction) => {
@@ -284,22 +306,12 @@ impl ReplyReader {
             received = 0;
             match (self.pending.pop_front(), step) {
                 (Some(Entry { asker: Asker::Slot(target), .. }), _) => {
-                    let payload = match Payload::short(reply, head) {
-                        Some(short) => short,
-                        None if reply.len() < HANDED_OVER_MIN || reply.len() != end => {
-                            tell_of_error(self.error_observer.as_ref(), reply);
-                            Payload::Long(reply.into())
-                        }
-                        None => {
-                            target.complete(Payload::Long(self.hand_over(end)), done);
-                            let handed_out = replies.len() - rest.len();
-                            replies.drain(..handed_out);
-                            replies.iter_mut().for_each(|whole| whole.move_by(end));
-                            self.replies = replies;
-                            return self.deliver(done);
-                        }
-                    };
-                    target.complete(payload, done);
+                    if reply.len() >= HANDED_OVER_MIN && reply.len() == end {
+                        self.replies.drain(..handed_out);
+                        target.complete(Payload::Long(self.hand_over(end)), done);
+                        return self.deliver(done);
+                    }
+                    target.complete(keep(self.error_observer.as_ref(), reply, head), done);
                 }
                 (Some(Entry { asker: Asker::Follow(what), .. }), _) => self.synced.answered(what, reply, done),
                 (Some(Entry { asker: Asker::Tracking, .. }), _) => {
@@ -310,9 +322,7 @@ impl ReplyReader {
                 _ => {}
             }
         }
-        let handed_out = replies.len() - rest.len();
-        replies.drain(..handed_out);
-        self.replies = replies;
+        self.replies.drain(..handed_out);
         if !self.messages.is_empty() {
             self.hear(done);
         }
@@ -326,6 +336,7 @@ impl ReplyReader {
         let mut whole = mem::replace(&mut self.buffer, tail);
         whole.truncate(end);
         (self.start, self.end) = (self.start - end, self.end - end);
+        self.replies.iter_mut().for_each(|whole| whole.move_by(end));
         self.messages.iter_mut().for_each(|(start, other)| (*start, *other) = (*start - end, *other - end));
         whole.into_boxed_slice()
     }

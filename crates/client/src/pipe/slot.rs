@@ -502,12 +502,19 @@ unsafe fn settle(slot_ref: &SlotRef, payload: Payload, done: &mut Completions) {
 /// A batch of completions: one wake-up a waiter and one subtraction a chunk, at the end.
 #[derive(Default)]
 pub(crate) struct Completions {
-    wakers: Vec<Waker>,
-    /// Those that need not be woken. They are foreign code when they are dropped, too.
-    twins: Vec<Waker>,
-    errors: Vec<Error>,
     chunk: Option<NonNull<Chunk>>,
     references: usize,
+    wakers: Vec<Waker>,
+    rare: Option<Box<Rare>>,
+}
+
+/// What few batches have.
+#[derive(Default)]
+struct Rare {
+    /// Those that need not be woken. They are foreign code when they are dropped, too.
+    twins: Vec<Waker>,
+    /// What was said to commands that were forgotten.
+    errors: Vec<Error>,
 }
 
 // SAFETY: the chunk pointer stands for references that this batch owns, and the count behind it is atomic.
@@ -517,11 +524,17 @@ impl Completions {
     /// Wakes everybody who waited for what was completed, and hands out the errors of forgotten commands.
     ///
     /// Call it without any lock held: a waker is foreign code.
+    #[inline]
     pub(crate) fn finish(&mut self) -> Vec<Error> {
         self.settle_references();
+        if self.wakers.is_empty() && self.rare.is_none() { Vec::new() } else { self.tell() }
+    }
+
+    fn tell(&mut self) -> Vec<Error> {
         wake_all(self.wakers.drain(..));
-        drop_all(self.twins.drain(..));
-        std::mem::take(&mut self.errors)
+        let Some(mut rare) = self.rare.take() else { return Vec::new() };
+        drop_all(rare.twins.drain(..));
+        rare.errors
     }
 
     /// Whether something was completed since it was finished last.
@@ -542,6 +555,7 @@ impl Completions {
         self.references += 1;
     }
 
+    #[inline]
     fn settle_references(&mut self) {
         if let Some(chunk) = self.chunk.take() {
             // SAFETY: so many were given to this batch, which forgets them.
@@ -553,14 +567,14 @@ impl Completions {
         // Neighbours are mostly the same task's, and one wake-up serves it for all of them.
         let Some(waker) = waker else { return };
         match self.wakers.last() {
-            Some(last) if last.will_wake(&waker) => self.twins.push(waker),
+            Some(last) if last.will_wake(&waker) => self.rare.get_or_insert_default().twins.push(waker),
             _ => self.wakers.push(waker),
         }
     }
 
     fn forgotten(&mut self, payload: Payload) {
         if let Some(error) = payload.into_error() {
-            self.errors.push(error);
+            self.rare.get_or_insert_default().errors.push(error);
         }
     }
 }

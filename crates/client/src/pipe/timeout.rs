@@ -131,6 +131,22 @@ impl<'a> Verdict<'a> {
 }
 
 impl Pipe {
+    /// Whether all has left, and nobody waits for an answer any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.gathered() == 0 && self.writing.is_empty() && self.in_flight.iter().all(|entry| entry.asker.is_abandoned())
+    }
+
+    /// Whether nobody waits for an answer any more, to what has left or to what has not.
+    pub(crate) fn is_forgotten(&self) -> bool {
+        let unsent = self.backlog.iter().chain([&self.out]).flat_map(|segment| &segment.entries);
+        self.in_flight.iter().chain(unsent).all(|entry| entry.asker.is_abandoned())
+    }
+
+    /// Whether all has left, and everybody who waited was told something else.
+    pub(crate) fn is_expired(&self) -> bool {
+        self.gathered() == 0 && self.in_flight.iter().all(|entry| entry.asker.is_over())
+    }
+
     /// Tells the requests without deadlines of their own that were issued before `before_ms` that their time is up. Whether
     /// there were any.
     ///

@@ -182,9 +182,10 @@ impl<T: FromReply> Reply<T> {
             self.settle(|queued| queued.into_handle(false));
         }
         match self.state {
-            State::Slot(handle) => {
-                block(handle, deadline).map_err(|handle| handle.given_up()).and_then(|payload| read(&payload))
-            }
+            State::Slot(handle) => match block(handle, deadline) {
+                Ok(payload) => read(&payload),
+                Err(handle) => Err(handle.given_up()),
+            },
             State::Apart(handle, guard) => {
                 // An embedded engine's way ends with its turn, and knows until then where the command was sent.
                 let answer = block(handle, deadline).map_err(|handle| handle.given_up());

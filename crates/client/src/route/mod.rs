@@ -221,6 +221,7 @@ impl Route {
     #[inline]
     pub(crate) fn ask<T: FromReply>(&self, database: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
         match Request::with(write, |request| self.send(database, request)) {
+            Ok(Ok(Sent::Slot(handle))) => Reply::of(handle),
             Ok(Ok(sent)) => Reply::sent(sent, self.error_hook()),
             Ok(Err(error)) | Err(error) => Reply::failed(error, self.error_hook()),
         }
@@ -266,10 +267,7 @@ impl Route {
     pub(crate) fn send(&self, database: u32, request: EncodedRequest<'_>) -> Result<Sent, Error> {
         match self {
             Self::Remote(link) => send(link, database, request),
-            Self::Replicated(link, replicated) => match replicated.send(database, request, None) {
-                Some(handle) => Ok(Sent::Slot(handle)),
-                None => replicated.check_open().and_then(|()| send(link, database, request)),
-            },
+            Self::Replicated(link, replicated) => send_replicated(link, replicated, database, request),
             Self::Cluster(cluster) => cluster.send(database, request, None),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.send(database, request),
@@ -420,6 +418,20 @@ fn send(link: &Link, database: u32, request: EncodedRequest<'_>) -> Result<Sent,
     match link.send(database, request)? {
         Some(handle) => Ok(Sent::Slot(handle)),
         None => link.send_when_there_is_room(database, request, None),
+    }
+}
+
+/// Out of the way of what goes to the one server that there is.
+#[inline(never)]
+fn send_replicated(
+    link: &Link,
+    replicated: &Replicated,
+    database: u32,
+    request: EncodedRequest<'_>,
+) -> Result<Sent, Error> {
+    match replicated.send(database, request, None) {
+        Some(handle) => Ok(Sent::Slot(handle)),
+        None => replicated.check_open().and_then(|()| send(link, database, request)),
     }
 }
 

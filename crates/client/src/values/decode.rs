@@ -141,6 +141,15 @@ pub(super) fn text<'a>(frame: Frame<'a>, wanted: &str) -> Result<&'a [u8], Error
     }
 }
 
+/// The bytes of a string.
+fn string(frame: Frame<'_>) -> Result<Vec<u8>, Error> {
+    match frame {
+        // RESP2 and some commands give numbers where a string is asked for.
+        Frame::Integer(value) => Ok(value.to_string().into_bytes()),
+        other => text(other, "a string").map(<[u8]>::to_vec),
+    }
+}
+
 impl FromReply for () {
     /// Any reply that is not an error: what a command answers is of no interest, that it did is.
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {

@@ -10,7 +10,7 @@ use std::num::NonZero;
 
 use sleeve_wire::frame::{Frame, parse_double, parse_integer};
 
-use super::{FromReply, mismatch, text};
+use super::{FromReply, mismatch, string, text};
 use crate::error::Error;
 
 impl FromReply for i64 {
@@ -134,12 +134,9 @@ impl FromReply for u8 {
         Self::try_from(value).map_err(|_| beyond::<Self>(value))
     }
 
+    #[inline]
     fn several_from_reply(frame: Frame<'_>) -> Result<Vec<Self>, Error> {
-        match frame {
-            // RESP2 and some commands give numbers where a string is asked for.
-            Frame::Integer(value) => Ok(value.to_string().into_bytes()),
-            other => text(other, "a string").map(<[u8]>::to_vec),
-        }
+        string(frame)
     }
 }
 
