@@ -156,6 +156,11 @@ fn redis_7_moves_to_a_sleeve_and_back_under_load() {
 }
 
 #[test]
+fn a_sleeve_moves_to_another_and_back_under_load() {
+    there_and_back(Kind::Sleeve);
+}
+
+#[test]
 fn redis_8_moves_to_a_sleeve_and_back_under_load() {
     there_and_back(Kind::Redis8);
 }

@@ -1,5 +1,7 @@
 //! What is refused, what goes wrong, and what is left then: the old primary takes writes, and the other's state is told.
 
+use std::io::{BufRead, BufReader};
+
 use super::rationed::Rationed;
 use super::*;
 
@@ -91,6 +93,62 @@ fn a_dry_run_says_what_would_happen() {
 }
 
 #[test]
+fn a_server_that_cannot_be_reached_from_the_other_is_told() {
+    let (old, new) = (primary(Kind::Redis, &[]), primary(Kind::Sleeve, &[]));
+    // Nobody listens there.
+    let output = migrate(&old, &new, &["--from-address", "127.0.0.1:1", "--patience", "1"]);
+    let words = ["link: TO connects", "gets no link to FROM", "--from-address", "not all that FROM has (keys: 0)"];
+    ends(&output, 1, &words, &old);
+    assert_eq!(info(&new, "role"), "master");
+    migrates(&old, &new, &[]);
+}
+
+#[test]
+fn a_sentinel_that_watches_is_noted() {
+    let (old, new) = (primary(Kind::Redis, &[]), primary(Kind::Sleeve, &[]));
+    let mut sentinel = old.connect();
+    assert_eq!(ask(&mut sentinel, &["CLIENT", "SETNAME", "sentinel-0123abcd-cmd"]), "+OK\r\n");
+    ends(&migrate(&old, &new, &["--dry-run"]), 0, &["note: a Sentinel watches FROM"], &old);
+}
+
+/// What it prints, line by line.
+fn lines(child: &mut Child) -> impl Iterator<Item = String> + use<> {
+    BufReader::new(child.stdout.take().expect("it is read")).lines().map(|line| line.expect("text"))
+}
+
+/// Ends the link of the one replica.
+fn cut(old: &Server) {
+    assert_eq!(ask(&mut old.connect(), &["CLIENT", "KILL", "TYPE", "replica"]), ":1\r\n");
+    wait_until("the end of the link", || info(old, "connected_slaves") == "0");
+}
+
+#[test]
+fn a_link_that_is_cut_before_or_while_it_catches_up_costs_nothing() {
+    for is_cut_before in [true, false] {
+        let old = primary(Kind::Redis, &[]);
+        let (new, relay) = lagging(Kind::Sleeve, &old);
+        // More than may be behind when writers are held.
+        assert_eq!(ask(&mut old.connect(), &["SET", "large", &"x".repeat(3_000_000)]), "+OK\r\n");
+        if is_cut_before {
+            cut(&old);
+        }
+        let mut child = spawn(&old, &new, &["--from-address", &relay.address()]);
+        let mut lines = lines(&mut child);
+        assert!(lines.any(|line| line.contains("TO follows FROM already")));
+        if !is_cut_before {
+            assert!(lines.any(|line| line.starts_with("lag:")), "it catches up");
+            cut(&old);
+        }
+        relay.allow(u64::MAX);
+        assert!(lines.any(|line| line.contains("is the primary now")), "it goes on");
+        assert!(child.wait().expect("it ends").success());
+        assert_eq!(ask(&mut new.connect(), &["STRLEN", "large"]), ":3000000\r\n");
+        assert_same(&old, &new);
+        assert_eq!(info(&old, "sync_full"), "1");
+    }
+}
+
+#[test]
 fn what_the_other_cannot_load_goes_one_way_where_that_is_said() {
     let (old, new) = (primary(Kind::Redis, &[]), primary(Kind::Valkey, &[]));
     fill(&old);
@@ -119,8 +177,8 @@ fn one_that_does_not_catch_up_leaves_the_role_where_it_was() {
 }
 
 /// Migrates until a part of the dump has passed; no more does.
-fn amid_the_dump(old: &Server, new: &Server, relay: &Rationed) -> Child {
-    let child = spawn(old, new, &["--from-address", &relay.address(), "--one-way"]);
+fn amid_the_dump(old: &Server, new: &Server, relay: &Rationed, patience: &str) -> Child {
+    let child = spawn(old, new, &["--from-address", &relay.address(), "--one-way", "--patience", patience]);
     wait_until("a part of the dump", || relay.passed() >= PART);
     child
 }
@@ -130,7 +188,8 @@ fn ctrl_c_amid_the_dump_ends_it_in_order() {
     for kind in [Kind::Sleeve, Kind::Redis, Kind::Valkey] {
         let ((old, relay), new) = (large(Kind::Redis), primary(kind, &[]));
         assert_eq!(ask(&mut new.connect(), &["CONFIG", "SET", "masterauth", "before"]), "+OK\r\n");
-        let child = amid_the_dump(&old, &new, &relay);
+        // Valkey takes its time to give up what does not come.
+        let child = amid_the_dump(&old, &new, &relay, "30");
         interrupt(&child);
         let output = child.wait_with_output().expect("it ends");
         ends(&output, 130, &["takes writes, as before", "follows nobody", "not all that FROM has"], &old);
@@ -145,7 +204,7 @@ fn ctrl_c_amid_the_dump_ends_it_in_order() {
 #[test]
 fn a_new_server_that_dies_amid_the_dump_changes_nothing() {
     let ((old, relay), mut new) = (large(Kind::Redis), primary(Kind::Sleeve, &[]));
-    let child = amid_the_dump(&old, &new, &relay);
+    let child = amid_the_dump(&old, &new, &relay, "2");
     new.kill();
     let output = child.wait_with_output().expect("it ends");
     ends(&output, 1, &["TO at 127.0.0.1:", "takes writes, as before", "may still follow FROM"], &old);
@@ -154,7 +213,7 @@ fn a_new_server_that_dies_amid_the_dump_changes_nothing() {
 #[test]
 fn an_old_primary_that_dies_amid_the_dump_is_told() {
     let ((mut old, relay), new) = (large(Kind::Redis), primary(Kind::Sleeve, &[]));
-    let child = amid_the_dump(&old, &new, &relay);
+    let child = amid_the_dump(&old, &new, &relay, "2");
     old.kill();
     let output = child.wait_with_output().expect("it ends");
     let said = text(&output);
@@ -165,7 +224,7 @@ fn an_old_primary_that_dies_amid_the_dump_is_told() {
 
 /// Migrates until writers are held.
 fn amid_the_hand_over(old: &Server, new: &Server, pause: &str) -> Child {
-    let child = spawn(old, new, &["--pause", pause]);
+    let child = spawn(old, new, &["--pause", pause, "--patience", "2"]);
     wait_until("writers are held", || info(old, "master_failover_state") == "waiting-for-sync");
     child
 }
@@ -181,6 +240,20 @@ fn an_old_primary_that_dies_while_it_hands_over_leaves_the_other_as_it_was() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("still follows FROM, and has everything up to offset"), "{said}");
     assert_eq!(ask(&mut new.connect(), &["GET", "a"]), "$1\r\n1\r\n");
+}
+
+#[test]
+fn ctrl_c_while_it_catches_up_says_how_far_it_came() {
+    let (old, new) = (primary(Kind::Valkey, &[]), primary(Kind::Sleeve, &[]));
+    let relay = Rationed::before(old.address(), u64::MAX);
+    assert_eq!(ask(&mut old.connect(), &["SET", "a", "1"]), "+OK\r\n");
+    // Nothing can be handed over to who is not where it says it is.
+    assert_eq!(ask(&mut new.connect(), &["CONFIG", "SET", "replica-announce-port", "1"]), "+OK\r\n");
+    let child = spawn(&old, &new, &["--from-address", &relay.address(), "--pause", "100", "--attempts", "100000"]);
+    wait_until("it tries", || old.log().contains("FAILOVER requested to"));
+    interrupt(&child);
+    let output = child.wait_with_output().expect("it ends");
+    ends(&output, 130, &["what FROM had at offset", "(keys: 1)", "takes writes, as before"], &old);
 }
 
 #[test]

@@ -15,9 +15,6 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How often a line is printed.
 const LINE: Duration = Duration::from_secs(1);
 
-/// How long TO may be without a link before it is clear that there will be none.
-const LINK_PATIENCE: Duration = Duration::from_secs(30);
-
 /// How often a synchronization may fail.
 const FAILURES_MAX: u32 = 3;
 
@@ -124,7 +121,7 @@ impl Watched {
                     "{to} could not be synchronized {FAILURES_MAX} times; its log says why"
                 )));
             }
-            if since.elapsed() > LINK_PATIENCE {
+            if since.elapsed() > to.patience {
                 return Err(Fault::refused(format!(
                     "{to} gets no link to FROM: its log says why, and --from-address where FROM is to be found from there"
                 )));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::plan::target;
 use super::release::Release;
-use super::server::{Fault, Info, PATIENCE, Replica, Server};
+use super::server::{Fault, Info, Replica, Server};
 use crate::interrupt::Interrupt;
 
 /// How often a replica says how far it is.
@@ -38,7 +38,7 @@ pub fn wait_for_target(from: &Server, to: &Server, interrupt: &Interrupt) -> Res
         if let Some(replica) = target(from, to)?.filter(|replica| replica.is_online) {
             return Ok(replica);
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > from.patience {
             return Err(Fault::refused(format!(
                 "{from} does not list {to} among its replicas, by replica-announce-ip and replica-announce-port or port"
             )));

@@ -20,7 +20,7 @@ use crate::output;
 use handover::Outcome;
 use options::Options;
 use plan::Plan;
-use server::{Fault, PATIENCE, Server};
+use server::{Fault, Server};
 use settings::Settings;
 
 /// The exit code where nobody knows who is the primary.
@@ -50,8 +50,8 @@ fn try_run(options: &Options) -> Result<ExitCode, Fault> {
     let is_secure = [&options.from, &options.to].iter().any(|url| url.starts_with("rediss://"));
     options.tls_options.check(is_secure).map_err(Fault::Refused)?;
     let interrupt = Interrupt::watch().map_err(|error| Fault::Refused(error.to_string()))?;
-    let from = Server::connect("FROM", &options.from, &options.tls_options)?;
-    let to = Server::connect("TO", &options.to, &options.tls_options)?;
+    let from = Server::connect("FROM", &options.from, options)?;
+    let to = Server::connect("TO", &options.to, options)?;
     let plan = plan::look(&from, &to, options)?;
     plan.print(&from, &to)?;
     if options.dry_run {
@@ -225,7 +225,7 @@ impl Migration<'_> {
             }
             // Refused if it came to its end just now, which is seen next.
             _ = self.from.ask::<()>(&["FAILOVER", "ABORT"]);
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > self.from.patience {
                 break;
             }
             std::thread::sleep(LOOK);
@@ -262,7 +262,7 @@ fn sentence(fault: &Fault, settings: &Settings, server: &Server) -> String {
 fn wait_for_link(from: &Server) -> Result<(), Fault> {
     let begun = Instant::now();
     while from.info()?.text("master_link_status") != "up" {
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > from.patience {
             return Err(Fault::refused("its link is down, its log says why"));
         }
         std::thread::sleep(LOOK);

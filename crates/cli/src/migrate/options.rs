@@ -47,6 +47,9 @@ pub struct Options {
     /// How often to try to hand over within that time
     #[arg(long, value_name = "n", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub attempts: u32,
+    /// How long to wait for a server that does not answer, a lost connection, and a link that does not come about, in seconds
+    #[arg(long, value_name = "s", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub patience: u64,
     /// Leave the clients of FROM connected, which are closed otherwise so that they look for the new primary
     #[arg(long)]
     pub keep_clients: bool,

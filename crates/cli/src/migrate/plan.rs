@@ -25,8 +25,9 @@ pub struct Plan {
 pub fn look(from: &Server, to: &Server, options: &Options) -> Result<Plan, Fault> {
     let (old, new) = (from.info()?, to.info()?);
     check_servers((from, &old), (to, &new))?;
-    let target = target(from, to)?;
-    let is_following = new.is_replica() && new.text("master_replid") == old.text("master_replid") && target.is_some();
+    let is_following = new.is_replica()
+        && new.text("master_replid") == old.text("master_replid")
+        && (target(from, to)?.is_some() || is_sent_to((&options.from_address, from), &new));
     if !is_following {
         check_empty(to, &new, options)?;
     }
@@ -62,6 +63,12 @@ pub fn target(from: &Server, to: &Server) -> Result<Option<Replica>, Fault> {
         )));
     }
     Ok(replicas.pop())
+}
+
+/// Whether TO was told to follow what is at FROM's place, be its link up or not.
+fn is_sent_to((address, from): (&Option<(String, u16)>, &Server), new: &Info) -> bool {
+    let (host, port) = address.clone().unwrap_or_else(|| from.place());
+    new.text("master_host") == host && new.number("master_port") == u64::from(port)
 }
 
 /// Refuses what cannot be one's primary or replica.

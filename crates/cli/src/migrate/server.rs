@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use sleeve::{Client, ErrorKind, FromReply};
 
-use crate::address::{TlsOptions, resolve_url};
+use super::options::Options;
+use crate::address::resolve_url;
 use crate::endpoint::{Endpoint, Login, client_config};
-
-/// How long a server that does not answer, or a lost connection, is waited for.
-pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a step has not come to its end.
 #[derive(Debug)]
@@ -43,6 +41,8 @@ impl std::fmt::Display for Fault {
 pub struct Server {
     /// `FROM` or `TO`.
     pub name: &'static str,
+    /// How long it is waited for, and the connection to it, and what it is to do.
+    pub patience: Duration,
     /// As whom this program, and the other server, log in.
     pub login: Login,
     endpoint: Endpoint,
@@ -51,8 +51,8 @@ pub struct Server {
 
 impl Server {
     /// Connects; a URL without a password takes it from the environment.
-    pub fn connect(name: &'static str, url: &str, tls_options: &TlsOptions) -> Result<Self, Fault> {
-        let (endpoint, mut login) = resolve_url(url, tls_options).map_err(Fault::Refused)?;
+    pub fn connect(name: &'static str, url: &str, options: &Options) -> Result<Self, Fault> {
+        let (endpoint, mut login) = resolve_url(url, &options.tls_options).map_err(Fault::Refused)?;
         if matches!(endpoint, Endpoint::Unix(_)) {
             return Err(Fault::refused(format!("{name}: replicas connect by TCP: give redis:// or rediss://")));
         }
@@ -61,10 +61,11 @@ impl Server {
         if login.password.is_none() {
             login.password = std::env::var(format!("SLEEVE_{name}_AUTH")).ok();
         }
-        let config = client_config(&endpoint, &login).command_timeout(Some(PATIENCE)).name("sleeve-migrate");
+        let patience = Duration::from_secs(options.patience);
+        let config = client_config(&endpoint, &login).command_timeout(Some(patience)).name("sleeve-migrate");
         let lost = |error: sleeve::Error| Fault::Lost(format!("{name} at {endpoint}: {error}"));
         let client = Client::connect_with(config).map_err(lost)?;
-        Ok(Self { name, login, endpoint, client })
+        Ok(Self { name, patience, login, endpoint, client })
     }
 
     /// Asks in words.
