@@ -163,16 +163,21 @@ fn what_the_other_cannot_load_goes_one_way_where_that_is_said() {
 #[test]
 fn one_that_does_not_catch_up_leaves_the_role_where_it_was() {
     for kind in [Kind::Sleeve, Kind::Redis] {
-        let old = primary(kind, &[]);
+        let old = primary(kind, &["--replica-read-only", "no"]);
         let (new, relay) = lagging(Kind::Sleeve, &old);
         let output = migrate(&old, &new, &["--pause", "100", "--attempts", "2"]);
         let words =
             ["attempt 1: writers were held", "attempt 2:", "did not catch up within", "follows FROM, as before"];
         ends(&output, 1, &words, &old);
         assert_eq!(info(&old, "master_failover_state"), "no-failover");
+        assert_eq!(option(&old, "replica-read-only"), "no", "it was put back");
         relay.allow(u64::MAX);
         assert_same(&new, &old);
         assert_eq!(info(&old, "sync_full"), "1");
+        // What it would take as a replica would be lost.
+        let said = migrates(&old, &new, &[]);
+        assert!(said.contains("replica-read-only of FROM was set"), "{said}");
+        assert!(ask(&mut old.connect(), &["SET", "a", "3"]).starts_with("-READONLY"), "{said}");
     }
 }
 
