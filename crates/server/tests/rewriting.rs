@@ -292,6 +292,22 @@ fn the_instant_of_a_rewrite_does_not_wait_for_who_waits_for_the_disk() {
 }
 
 #[test]
+fn what_a_new_base_stands_for_is_on_the_disk() {
+    let disk = MemoryDisk::new();
+    // Nobody syncs the increment.
+    let engine = begin(&disk, &[(Opt::Appendonly, "yes"), (Opt::Appendfsync, "no")]);
+    let mut local = engine.connect(|| {});
+    wait_until("the first base", || is_over(&mut local, 1));
+    assert_eq!(ask(&mut local, "SET a 1"), "+OK\r\n");
+    assert!(info(&mut local, "aof_synced_offset") < info(&mut local, "aof_written_offset"));
+    assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
+    wait_until("the rewrite", || is_over(&mut local, 2));
+    assert_eq!(info(&mut local, "aof_synced_offset"), info(&mut local, "aof_written_offset"));
+    assert_eq!(ask(&mut local, "WAITAOF 1 0 10000"), "*2\r\n:1\r\n:0\r\n");
+    engine.end_log();
+}
+
+#[test]
 fn options_of_the_log_are_changed_while_the_disk_is_waited_for() {
     let disk = PassingDisk::new(Arc::new(MemoryDisk::new()), Held::new(".2.incr.aof"));
     let config = Config::default();

@@ -8,7 +8,7 @@ use std::io;
 use std::time::Duration;
 
 use sleeve_disk::format::manifest::Format as BaseFormat;
-use sleeve_disk::log::{Log, NewBase};
+use sleeve_disk::log::{Log, NewBase, Rotated};
 
 use super::save::ABORTED;
 use super::snapshot_output::SnapshotForm;
@@ -61,10 +61,7 @@ impl Engine {
                 log.begin_at(offset);
                 self.open_log_at_instant(log).map_err(|error| failed("start the log's threads", error))
             }
-            (None, Some(rotated)) => {
-                let database = self.journal.copied_database();
-                file.switch().map(|switch| switch.order(offset, rotated, database)).ok_or_else(gone)
-            }
+            (None, Some(rotated)) => self.order_switch(offset, rotated).ok_or_else(gone),
             (None, None) => Ok(()),
         });
         if let Some(log) = starting {
@@ -103,10 +100,19 @@ impl Engine {
         file.with(|open| {
             open.log.rewritten(rewritten);
             file.note_base();
+            // What the base stands for is on the disk without a sync of the increments.
+            self.note_synced(open);
         });
         self.tell_synced();
         self.remove_history();
         Ok(changes)
+    }
+
+    /// Has the journal go into this increment from this instant on, which begins with a SELECT; none where there is no log.
+    fn order_switch(&self, offset: u64, rotated: Rotated) -> Option<()> {
+        let database = self.journal.copied_database();
+        self.journal.forget_database();
+        self.durability.log.switch().map(|switch| switch.order(offset, rotated, database))
     }
 
     /// Writes a base that nothing is appended to, because the log is switched off.

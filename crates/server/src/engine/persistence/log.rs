@@ -252,9 +252,7 @@ impl Engine {
             _ if file.opening() != opening => {}
             Ok(()) => {
                 open.log.synced(&job);
-                open.note_synced(open.log.synced_end());
-                self.journal.set_synced(open.log.synced_end());
-                self.note_passed();
+                self.note_synced(open);
             }
             Err(error) => {
                 open.log.sync_failed(error);
@@ -264,6 +262,13 @@ impl Engine {
         drop(turn);
         self.note_fullness();
         self.tell_synced();
+    }
+
+    /// Takes note of how far the log is on the disk.
+    pub(super) fn note_synced(&self, open: &mut OpenLog) {
+        open.note_synced(open.log.synced_end());
+        self.journal.set_synced(open.log.synced_end());
+        self.note_passed();
     }
 
     /// What replies wait for has another meaning now: `appendfsync` was changed. Waits for no disk.
