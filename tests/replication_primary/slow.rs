@@ -162,6 +162,23 @@ fn who_takes_nothing_of_a_file_is_let_go_when_its_time_is_over() {
 }
 
 #[test]
+fn a_replica_that_is_behind_by_little_touches_no_disk() {
+    let primary = primary(&["--repl-backlog-size", "16384"]);
+    let replica = replica(Kind::Redis, &primary, &[]);
+    assert_same(&primary, &replica);
+    let mut ours = primary.connect();
+    signal(&replica, "-STOP");
+    let value = "x".repeat(100_000);
+    wait_until("more than its connection takes", || {
+        assert_eq!(ask(&mut ours, &["SET", "a", &value]), "+OK\r\n");
+        info(&mut ours, "mem_total_replication_buffers").parse::<u64>().expect("a number") > 3 << 20
+    });
+    assert_eq!(info(&mut ours, "repl_spilled_bytes"), "0");
+    signal(&replica, "-CONT");
+    assert_same(&primary, &replica);
+}
+
+#[test]
 fn a_replica_that_is_behind_catches_up_from_files_with_no_other_synchronization() {
     let limit = ["--client-output-buffer-limit", "replica 4mb 0 0", "--repl-backlog-size", "64kb"];
     let primary = primary(&limit);

@@ -14,7 +14,7 @@ use sleeve_disk::disk::Open;
 use super::ids::Id;
 use super::replica::Replica;
 use super::waiting::{Caller, Wanted};
-use crate::config::Opt;
+use crate::config::{ClientClass, Opt};
 use crate::engine::Engine;
 use crate::engine::clients::blocking::{Reached, Waiter};
 use crate::engine::durability::snapshots::{Purpose, Refusal};
@@ -31,6 +31,12 @@ const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
 /// How often those that wait for a snapshot are shown that they are not forgotten, in milliseconds; as in Redis.
 const SIGN_MS: u64 = 1_000;
+
+/// What a replica may be behind beyond the backlog before files are made for it: one that is slow for a moment touches no disk.
+const BRIEF_LAG_BYTES: u64 = 4 << 20;
+
+/// What is left free below a replica's output buffer limit: room for what goes into a file at once and what its connection has.
+const LIMIT_ROOM_BYTES: u64 = 2 << 20;
 
 /// How a replica begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,10 +172,10 @@ impl Engine {
     }
 
     /// Puts what the journal, of which all before `end` may be sent, keeps for a slow replica alone into files, as many bytes as
-    /// `repl-spill-max` allows: `repl-backlog-size` bytes and little more stay in memory.
+    /// `repl-spill-max` allows: `repl-backlog-size` bytes and a few megabytes stay in memory.
     pub fn spill_for(&self, replica: &Replica, end: u64) {
         let (replicas, bytes_max) = (&self.replication.replicas, self.config.memory(Opt::ReplSpillMax));
-        let kept = self.config.memory(Opt::ReplBacklogSize);
+        let kept = self.lag_in_memory_max();
         if bytes_max == 0 || replica.lag(end) <= kept {
             return;
         }
@@ -190,6 +196,16 @@ impl Engine {
                 "What slow replicas have still to be sent stays in memory, because there can be no file for it: {error}"
             ));
         }
+    }
+
+    /// Bytes that a replica may be behind before its stream goes into files.
+    fn lag_in_memory_max(&self) -> u64 {
+        let limit = self.config.output_limit(ClientClass::Replica);
+        // A limit is not to be reached by what could be in a file.
+        let [hard_bytes, soft_bytes] =
+            [limit.hard_bytes, limit.soft_bytes].map(|bytes| if bytes == 0 { u64::MAX } else { bytes });
+        let backlog = self.config.memory(Opt::ReplBacklogSize);
+        backlog + BRIEF_LAG_BYTES.min(hard_bytes.min(soft_bytes).saturating_sub(backlog + LIMIT_ROOM_BYTES))
     }
 
     /// An id that no stream has had.
