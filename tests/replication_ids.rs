@@ -280,3 +280,24 @@ fn keys_that_were_over_at_the_start_go_from_replicas_too() {
     }
     assert_eq!(syncs(&primary), ["0", "1"], "{}", primary.log());
 }
+
+#[test]
+fn who_comes_back_to_a_stream_whose_id_was_changed_is_given_all_data() {
+    for (primary_kind, replica_kind) in
+        [(Kind::Sleeve, Kind::Redis), (Kind::Sleeve, Kind::Sleeve), (Kind::Redis, Kind::Sleeve)]
+    {
+        let primary = primary(primary_kind, &[]);
+        let replica = replica(replica_kind, &primary, &[]);
+        caught_up(&replica, &primary);
+        write(&primary, "5", 10);
+        caught_up(&replica, &primary);
+        let (id, mut ours) = (info(&primary, "master_replid"), primary.connect());
+        assert_eq!(ask(&mut ours, &["DEBUG", "CHANGE-REPL-ID"]), "+OK\r\n");
+        assert_ne!(info(&primary, "master_replid"), id);
+        assert_eq!(info(&primary, "master_replid2"), "0".repeat(40));
+        ask(&mut ours, &["CLIENT", "KILL", "TYPE", "replica"]);
+        wait_until("all data", || info(&primary, "sync_full") == "2");
+        assert_same(&replica, &primary);
+        assert_eq!(info(&replica, "master_replid"), info(&primary, "master_replid"));
+    }
+}

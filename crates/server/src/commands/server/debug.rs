@@ -25,8 +25,9 @@ use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
 /// What there is: form and sentence, for HELP.
-const SUBCOMMANDS: [(&str, &str); 17] = [
+const SUBCOMMANDS: [(&str, &str); 18] = [
     ("AOF-FLUSH-SLEEP microseconds", "Waits so long in front of each write to the append-only log: for tests."),
+    ("CHANGE-REPL-ID", "Gives the stream of replicas a new id: whoever comes back is given all data."),
     ("CONFIG-REWRITE-FORCE-ALL", "CONFIG REWRITE with the options at their defaults too."),
     ("DIGEST", "Forty digits that stand for all data."),
     ("DIGEST-VALUE key [key ...]", "Forty digits for each key's value."),
@@ -50,9 +51,8 @@ const SUBCOMMANDS: [(&str, &str); 17] = [
 ];
 
 /// Redis's subcommands that are not here. They get an answer that says so instead of one about spelling.
-const ABSENT: [&str; 22] = [
+const ABSENT: [&str; 21] = [
     "assert",
-    "change-repl-id",
     "client-enforce-reply-list",
     "client-eviction",
     "crash-and-recover",
@@ -81,6 +81,7 @@ pub fn debug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     match (name.to_ascii_lowercase().as_slice(), request.len()) {
         (b"help", 2) => show_help(cx),
         (b"aof-flush-sleep", 3) => delay_log(cx, request.arg(2)),
+        (b"change-repl-id", 2) => change_replication_id(cx),
         (b"config-rewrite-force-all", 2) => return config::rewrite_with(cx, Added::All),
         (b"digest", 2) => digest(cx),
         (b"digest-value", _) => digest_value(cx, request),
@@ -190,6 +191,12 @@ fn serialized_len(value: ValueRef<'_>) -> usize {
         (None, len @ 64..16_384) => 2 + len,
         (None, len) => 5 + len,
     }
+}
+
+fn change_replication_id(cx: &mut Cx<'_>) {
+    log::warning("Changing replication IDs after receiving DEBUG change-repl-id");
+    cx.engine.replication.ids.renew(cx.engine.new_replication_id());
+    cx.reply().ok();
 }
 
 /// Creates `count` keys in the selected database; those that are there already stay as they are.
