@@ -1,5 +1,6 @@
 //! What a primary says to whoever only claims to be a replica.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -32,11 +33,14 @@ fn the_first_words_are_answered_as_redis_answers_them() {
         "REPLCONF rdb-filter-only \"\"\r\n",
         "REPLCONF rdb-only 0 ip-address 10.0.0.1\r\n",
         "REPLCONF rdb-only\r\n",
+        "PSYNC ? x\r\n",
     ];
     let answers = [Kind::Sleeve, Kind::Redis].map(|kind| {
         let server = Server::start_with(kind, &[]);
         let mut stream = TcpStream::connect(server.address()).expect("it is served");
-        words.map(|line| say(&mut stream, line, "\r\n"))
+        let answers = words.map(|line| say(&mut stream, line, "\r\n"));
+        assert_eq!(server.log().matches("asks for synchronization but with a wrong offset").count(), 1);
+        answers
     });
     assert_eq!(answers[0], answers[1]);
 }
@@ -187,7 +191,7 @@ fn what_a_replica_may_not_say_ends_its_connection_as_with_redis() {
     let outcomes = [Kind::Sleeve, Kind::Redis].map(|kind| {
         let server = Server::start_with(kind, &options);
         let mut ours = server.connect();
-        lines.map(|line| {
+        let outcomes = lines.map(|line| {
             let mut stream = TcpStream::connect(server.address()).expect("it is served");
             say(&mut stream, "REPLCONF capa eof capa psync2\r\n", "\r\n");
             assert!(say(&mut stream, "PSYNC ? -1\r\n", "\r\n").trim_start().starts_with("+FULLRESYNC"));
@@ -202,10 +206,13 @@ fn what_a_replica_may_not_say_ends_its_connection_as_with_redis() {
             drop(stream);
             wait_until("its end", || info(&mut ours, "connected_slaves") == "0");
             (line, is_over)
-        })
+        });
+        let (log, sends) = (server.log(), "== CRITICAL == This master is sending an error to its replica: ");
+        let errors = log.lines().filter_map(|line| line.split_once(sends)?.1.rsplit_once("after processing"));
+        (outcomes, errors.map(|(_, command)| command.to_owned()).collect::<BTreeSet<_>>())
     });
     assert_eq!(outcomes[0], outcomes[1]);
-    assert!(outcomes[0].iter().any(|(_, is_over)| *is_over));
+    assert!(outcomes[0].0.iter().any(|(_, is_over)| *is_over));
 }
 
 #[test]

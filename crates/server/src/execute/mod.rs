@@ -152,9 +152,15 @@ fn refuse_reply_to_replica(cx: &mut Cx<'_>, mark: Mark, row: Option<&'static Row
     if begins || cx.out.mark() == mark {
         return;
     }
+    let (client, name) = (Arc::clone(&cx.state.client), row.map_or("<unknown>", |row| row.full_name));
+    if let Some(error) = cx.out.error_since(mark) {
+        let error = String::from_utf8_lossy(error.strip_prefix(b"ERR ").unwrap_or(error));
+        log::warning(&format!(
+            "== CRITICAL == This master is sending an error to its replica: '{error}' after processing the command '{name}'"
+        ));
+    }
     cx.out.rewind(mark);
     cx.state.closing = true;
-    let (client, name) = (Arc::clone(&cx.state.client), row.map_or("<unknown>", |row| row.full_name));
     log::warning(&format!("Replica generated a reply to command '{name}', disconnecting it: {}", client.address));
     cx.post(&client.mailbox, Letter::Close(client.id));
 }

@@ -161,6 +161,11 @@ impl Output {
         while self.writes.pop_if(|(start, _)| start.bytes >= mark.bytes).is_some() {}
     }
 
+    /// What stands in the error reply that was written since the mark, if one was.
+    pub fn error_since(&self, mark: Mark) -> Option<&[u8]> {
+        self.bytes.get(mark.bytes..)?.strip_prefix(b"-").map(<[u8]>::trim_ascii_end)
+    }
+
     /// Says that what was written since the mark is the reply to a request that has changed data. Nothing of it has left.
     pub fn note_write(&mut self, since: Mark) {
         let end = self.mark();

@@ -108,7 +108,13 @@ impl<'t> Connection<'t> {
             into.extend_from_slice(self.buffer.get(..count).unwrap_or_default());
         } else if self.heard.elapsed() > timeout(&self.engine) {
             let seconds = timeout(&self.engine).as_secs();
-            return Err(Broken::passing(format!("nothing has come from it for {seconds} s (repl-timeout)")).into());
+            let waited_for = match role.link().map(|link| link.state) {
+                Some(LinkState::Connected) => "MASTER timeout: no data nor PING received",
+                Some(LinkState::Sync) => "Timeout receiving bulk data from MASTER",
+                _ => "Timeout connecting to the MASTER",
+            };
+            let silence = format!("nothing has come from it for {seconds} s (repl-timeout)");
+            return Err(Broken::passing(format!("{waited_for}: {silence}")).into());
         }
         Ok(())
     }

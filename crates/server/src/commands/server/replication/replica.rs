@@ -114,7 +114,11 @@ fn acknowledge(cx: &Cx<'_>, replica: &Arc<Replica>, request: Request<'_>) {
 
 /// PSYNC id offset \[FAILOVER\]
 pub fn psync(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let next = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
+    let Some(next) = number::parse_i64(request.arg(2)) else {
+        let address = &cx.state.client.address;
+        log::warning(&format!("Replica {address} asks for synchronization but with a wrong offset"));
+        return Err(Error::NOT_INTEGER);
+    };
     // A replica names the byte that it wants next, and counts from 1.
     let offset = next.checked_sub(1).and_then(|offset| u64::try_from(offset).ok());
     let wanted = Id::parse(request.arg(1)).zip(offset);
