@@ -62,7 +62,8 @@ fn a_replica_that_takes_its_snapshot_slowly_holds_no_writer() {
     let mut ours = primary.connect();
     set_large(&mut ours, 64, "x");
     let mut stream = asks_for_everything(&primary);
-    wait_until("its snapshot", || info(&mut ours, "slave0").contains("state=send_bulk"));
+    wait_until("its snapshot", || primary.log().contains("Background RDB transfer started"));
+    assert_eq!(info(&mut ours, "slave0").split(',').nth(2), Some("state=wait_bgsave"));
     let mut taken = Vec::new();
     let value = "y".repeat(1 << 20);
     for number in 0..64 {
@@ -97,7 +98,8 @@ fn nobody_waits_for_somebodys_snapshot_to_empty_all() {
     assert_eq!(ask(&mut ours, &["CONFIG", "SET", "save", "3600 1"]), "+OK\r\n");
     set_large(&mut ours, 32, "x");
     let stalled = asks_for_everything(&primary);
-    wait_until("its snapshot", || info(&mut ours, "slave0").contains("state=send_bulk"));
+    wait_until("its snapshot", || primary.log().contains("Background RDB transfer started"));
+    assert_eq!(info(&mut ours, "slave0").split(',').nth(2), Some("state=wait_bgsave"));
     assert_eq!(ask(&mut ours, &["FLUSHALL"]), "+OK\r\n");
     wait_until("the end of its snapshot", || info(&mut ours, "connected_slaves") == "0");
     drop(stalled);
@@ -159,6 +161,27 @@ fn who_takes_nothing_of_a_file_is_let_go_when_its_time_is_over() {
     wait_until("its file", || info(&mut ours, "slave0").contains("state=send_bulk"));
     wait_until("its end", || info(&mut ours, "connected_slaves") == "0");
     assert!(primary.log().contains("timedout replica (full sync)"));
+}
+
+#[test]
+fn a_file_that_nobody_waits_for_is_given_up_as_in_redis() {
+    for (save, goes_on) in [("", false), ("3600 1", true)] {
+        let options = ["--repl-diskless-sync", "no", "--rdb-key-save-delay", "100000", "--save", save];
+        let primary = primary(&options);
+        let mut ours = primary.connect();
+        assert_eq!(ask(&mut ours, &["DEBUG", "POPULATE", "10000"]), "+OK\r\n");
+        let streams = [(); 2].map(|()| asks_for_everything(&primary));
+        wait_until("its file", || info(&mut ours, "rdb_bgsave_in_progress") == "1");
+        wait_until("two replicas", || info(&mut ours, "connected_slaves") == "2");
+        drop(streams);
+        wait_until("their end", || info(&mut ours, "connected_slaves") == "0");
+        if goes_on {
+            assert_eq!(info(&mut ours, "rdb_bgsave_in_progress"), "1");
+        } else {
+            wait_until("its end", || info(&mut ours, "rdb_bgsave_in_progress") == "0");
+        }
+        assert_eq!(ask(&mut ours, &["CONFIG", "SET", "rdb-key-save-delay", "0"]), "+OK\r\n");
+    }
 }
 
 #[test]

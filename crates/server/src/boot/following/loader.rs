@@ -19,6 +19,7 @@ use crate::engine::Engine;
 use crate::engine::replication::Id;
 use crate::engine::replication::link::Broken;
 use crate::engine::replication::role::Task;
+use crate::host::log;
 use crate::host::threads;
 
 /// For how long the thread that loads is waited for before something else is looked at.
@@ -60,7 +61,8 @@ impl Loader {
         let told = Arc::clone(&is_whole);
         let thread = threads::start("load", move || {
             let _over = over;
-            load(&engine, source, &order, &told)
+            let loaded = load(&engine, source, &order, &told);
+            loaded.inspect_err(|why| log::warning(&format!("Internal error in RDB of MASTER: {why}")))
         })?;
         Ok(Self { socket, is_whole, is_over, thread: Some(thread) })
     }

@@ -50,6 +50,7 @@ impl Engine {
         let mut transfer = None;
         let begun = self.begin_snapshot(0, |offset| {
             self.journal.keep_backlog(self.config.memory(Opt::ReplBacklogSize));
+            self.journal.forget_database();
             let mark = is_streamed.then(|| self.new_replication_id());
             let begun = Arc::new(Transfer::new((self.replication.ids.id(), offset), form, mark));
             for replica in &meant {
@@ -61,6 +62,8 @@ impl Engine {
             Ok(())
         })?;
         let Some(transfer) = transfer else { return Err(ABORTED.into()) };
+        let what = if is_streamed { "RDB transfer" } else { "saving" };
+        log::notice(&format!("Background {what} started by pid {}", std::process::id()));
         // They are told at which offset it begins.
         meant.iter().for_each(|replica| replica.client.mailbox.post(Letter::Stream));
         let changes = begun.changes;
@@ -68,6 +71,17 @@ impl Engine {
             true => self.stream_to_replicas(&transfer, begun),
             false => self.file_for_replicas(&transfer, begun),
         };
+        let taking = transfer.takers().len();
+        // In Redis's words, for which there are scripts: there is neither a pipe nor a child.
+        match (is_streamed, &written) {
+            (true, Ok(())) => {
+                log::notice(&format!("Diskless rdb transfer, done reading from pipe, {taking} replicas still up."));
+            }
+            (true, Err(_)) if taking == 0 => {
+                log::notice("Diskless rdb transfer, last replica dropped, killing fork child.");
+            }
+            _ => {}
+        }
         transfer.end(written.is_ok());
         if written.is_err() {
             // Also those who do not read, and so would not hear of it.

@@ -13,6 +13,7 @@ use sleeve_disk::disk::Open;
 
 use super::ids::Id;
 use super::replica::Replica;
+use super::transfer::Transfer;
 use super::waiting::{Caller, Wanted};
 use crate::config::{ClientClass, Opt};
 use crate::engine::Engine;
@@ -84,7 +85,16 @@ impl Engine {
 
     /// A replica's connection has ended.
     pub fn dismiss_replica(&self, replica: &Replica) {
-        self.replication.replicas.leave(replica);
+        let replicas = &self.replication.replicas;
+        replicas.leave(replica);
+        let is_of_use = |file: &Transfer| {
+            let waits = |replica: &Arc<Replica>| replica.waits_since_ms().is_some();
+            !file.takers().is_empty() || replicas.all().iter().any(waits) || self.config.is_set(Opt::Save)
+        };
+        // As in Redis it goes on where there are rules for snapshots: whoever comes meanwhile has it at once.
+        if replicas.file_being_written().is_some_and(|file| !is_of_use(&file)) {
+            self.durability.snapshots.abort(Purpose::Replicas, &mut None);
+        }
     }
 
     /// A replica has said how far it is.

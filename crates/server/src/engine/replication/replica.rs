@@ -66,9 +66,9 @@ enum Phase {
 /// What INFO calls it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplicaState {
-    /// Waits for a snapshot.
+    /// Waits for a snapshot, or is sent one as it is made.
     WaitBgsave,
-    /// Is sent or loads one.
+    /// Is sent one from a file, or loads one.
     SendBulk,
     /// Follows.
     Online,
@@ -267,7 +267,10 @@ impl Replica {
     pub fn state(&self) -> Option<ReplicaState> {
         match &self.feed.lock().phase {
             Phase::Waiting => Some(ReplicaState::WaitBgsave),
-            Phase::Loading { transfer, .. } if transfer.is_being_written() => Some(ReplicaState::WaitBgsave),
+            Phase::Loading { transfer, .. } if transfer.is_being_written() || transfer.is_streamed() => {
+                // As in Redis, which calls only the sending of a file so.
+                Some(ReplicaState::WaitBgsave)
+            }
             Phase::Loading { .. } | Phase::Loaded => Some(ReplicaState::SendBulk),
             Phase::Online => Some(ReplicaState::Online),
             Phase::Done => None,
