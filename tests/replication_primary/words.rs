@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use sleeve_tests::random::{Random, seed};
 use sleeve_tests::{Kind, Server};
 
-use super::{info, primary};
+use super::{assert_same, info, primary, replica};
 use crate::persistence::{ask, wait_until};
 
 /// Says lines as they are, and reads until what has come ends in `end`.
@@ -236,4 +236,61 @@ fn a_replica_changes_nothing_and_is_sent_no_reply_amid_its_stream() {
     let effects = "*3\r\n$7\r\npublish\r\n$4\r\nnews\r\n$3\r\none\r\n\
                    *2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1\r\n1\r\n";
     assert_eq!(say(&mut stream, "", "\r\nb\r\n$1\r\n1\r\n"), effects);
+}
+
+#[test]
+fn a_snapshot_of_the_server_puts_nothing_into_the_stream() {
+    let primary = primary(&["--save", "3600 1"]);
+    let mut ours = primary.connect();
+    let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+    let head = say(&mut stream, "SYNC\r\n", "\r\n");
+    let length: usize = head.trim().strip_prefix('$').expect("a length").parse().expect("a number");
+    stream.read_exact(&mut vec![0; length]).expect("the snapshot");
+    assert_eq!(ask(&mut ours, &["SET", "a", "1"]), "+OK\r\n");
+    // The snapshot of the replica may still be about to end.
+    wait_until("a snapshot", || ask(&mut ours, &["SAVE"]) == "+OK\r\n");
+    for words in [&["FLUSHALL"][..], &["SET", "b", "2"]] {
+        assert_eq!(ask(&mut ours, words), "+OK\r\n");
+    }
+    let effects = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n\
+                   *1\r\n$8\r\nFLUSHALL\r\n*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1\r\n2\r\n";
+    assert_eq!(say(&mut stream, "", "\r\nb\r\n$1\r\n2\r\n"), effects);
+}
+
+#[test]
+fn what_debug_populate_makes_is_in_no_stream() {
+    let primary = primary(&[]);
+    let replica = replica(Kind::Redis, &primary, &[]);
+    assert_same(&primary, &replica);
+    let mut ours = primary.connect();
+    assert_eq!(ask(&mut ours, &["DEBUG", "POPULATE", "10"]), "+OK\r\n");
+    assert_eq!(ask(&mut ours, &["SET", "a", "1"]), "+OK\r\n");
+    wait_until("the stream", || ask(&mut replica.connect(), &["GET", "a"]) == "$1\r\n1\r\n");
+    assert_eq!(ask(&mut replica.connect(), &["DBSIZE"]), ":1\r\n");
+}
+
+#[test]
+fn what_waited_stands_in_the_stream_as_in_that_of_redis() {
+    let streams = [Kind::Sleeve, Kind::Redis].map(|kind| {
+        let primary = Server::start_with(kind, &["--repl-diskless-sync-delay", "0"]);
+        let mut ours = primary.connect();
+        let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+        let head = say(&mut stream, "SYNC\r\n", "\r\n");
+        let length: usize = head.trim().strip_prefix('$').expect("a length").parse().expect("a number");
+        stream.read_exact(&mut vec![0; length]).expect("the snapshot");
+        for line in [
+            "RPUSH a 1 2 3",
+            "BRPOPLPUSH a b 0",
+            "BLMOVE a b LEFT RIGHT 0",
+            "BLPOP a 0",
+            "BRPOP b 0",
+            "ZADD z 1 x 2 y",
+            "BZPOPMIN z 0",
+            "SET end 1",
+        ] {
+            ask(&mut ours, &line.split(' ').collect::<Vec<_>>());
+        }
+        say(&mut stream, "", "\r\nend\r\n$1\r\n1\r\n").to_lowercase()
+    });
+    assert_eq!(streams[0], streams[1]);
 }

@@ -53,6 +53,11 @@ impl Cx<'_> {
         key_change::removal(self.engine, is_lazy)
     }
 
+    /// Has nothing be recorded of what the command has changed.
+    pub fn record_nothing(&mut self) {
+        self.is_recorded = true;
+    }
+
     /// Records the request as it came.
     pub fn record_request(&mut self, request: &Request<'_>) {
         self.is_recorded = true;

@@ -68,19 +68,27 @@ pub fn blmpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// BLMOVE source destination LEFT | RIGHT LEFT | RIGHT timeout
 pub fn blmove(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let ends = (end(request.arg(3))?, end(request.arg(4))?);
-    move_or_wait(cx, request, ends)
+    move_or_wait(cx, request, ends, |cx, keys| record_move(cx, keys, ends))
 }
 
 /// BRPOPLPUSH source destination timeout
 pub fn brpoplpush(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    move_or_wait(cx, request, (End::Back, End::Front))
+    move_or_wait(cx, request, (End::Back, End::Front), |cx, (source, destination)| {
+        cx.record(&[b"RPOPLPUSH", source.name, destination.name]);
+    })
 }
 
-fn move_or_wait(cx: &mut Cx<'_>, request: Request<'_>, ends: (End, End)) -> Result<(), Error> {
+/// Moves an element, which is recorded in words that wait for nothing.
+fn move_or_wait(
+    cx: &mut Cx<'_>,
+    request: Request<'_>,
+    ends: (End, End),
+    record: impl FnOnce(&mut Cx<'_>, (Key<'_>, Key<'_>)),
+) -> Result<(), Error> {
     let deadline_ms = block_timeout::deadline(cx, request)?;
     let keys = (request.key(0), request.key(1));
     if relocate(cx, keys, ends)? {
-        record_move(cx, keys, ends);
+        record(cx, keys);
     } else if cx.may_block() {
         wait(cx, request, deadline_ms, vec![keys.0], |_| request.args.to_owned());
     } else {

@@ -220,9 +220,10 @@ fn populate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         let key = cx.engine.store.key(&name);
         if cx.peek(key).is_none() {
             cx.set(key, &Value::Plain(&value), Deadline::Clear);
-            cx.record(&[b"SET", &name, &value]);
         }
     }
+    // As in the original neither a log nor a replica has them.
+    cx.record_nothing();
     cx.reply().ok();
     Ok(())
 }

@@ -200,11 +200,10 @@ impl Journal {
         kept.is_copy.then_some(kept.database.unwrap_or(0))
     }
 
-    /// The end, and the database that is selected there; 0 where the journal is this server's own, which goes on with a SELECT
-    /// for whoever begins there.
+    /// The end, and the database that is selected there; 0 where the journal goes on with a SELECT anyway.
     pub fn position(&self) -> (u64, u32) {
         let kept = self.kept.lock();
-        (kept.chunks.end(), kept.database.filter(|_| kept.is_copy).unwrap_or(0))
+        (kept.chunks.end(), kept.database.unwrap_or(0))
     }
 
     /// Whether the slowest reader has more than `journal-max-bytes` before it. Nothing is refused here or forgotten; who

@@ -291,7 +291,6 @@ impl Engine {
         let mut snapshot = locks.begin_snapshot(waiting).map_err(|unfinished| unfinished.to_string())?;
         snapshot.measure_by(clock::ticks);
         self.journal.skip_to(not_before);
-        self.journal.forget_database();
         let position = self.journal.position();
         let (offset, _) = position;
         let functions = self.scripts.libraries().iter().map(|library| library.code.clone()).collect();
