@@ -141,3 +141,32 @@ fn a_replica_without_a_link_answers_as_redis_does() {
         "GET a",
     ]);
 }
+
+#[test]
+fn what_a_primary_sends_is_counted_by_command_as_in_redis() {
+    let primary = primary(Kind::Redis);
+    let both = Both::of(&primary, &[]);
+    for replica in [&both.ours, &both.theirs] {
+        ask(&mut replica.connect(), &["CONFIG", "RESETSTAT"]);
+    }
+    let mut writer = primary.connect();
+    for line in ["SET a 1", "GETSET a 2", "SET a 3 GET", "RPUSH l x y", "BLMOVE l m LEFT RIGHT 0", "BRPOPLPUSH l m 0"] {
+        ask(&mut writer, &line.split(' ').collect::<Vec<_>>());
+    }
+    for words in [&["MULTI"][..], &["INCR", "a"], &["SADD", "s", "x"], &["EXEC"]] {
+        ask(&mut writer, words);
+    }
+    ask(&mut writer, &["EVAL", "redis.call('incr','a') return redis.call('incr','a')", "0"]);
+    let counted = |replica: &Server| {
+        caught_up(replica, &primary);
+        let text = ask(&mut replica.connect(), &["INFO", "commandstats"]);
+        let lines = text.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(",usec="));
+        let lines = lines.map(|(calls, _)| calls.to_owned());
+        // How often was looked, and how often the primary has asked.
+        let own = ["info", "config", "ping", "replconf"];
+        let mut lines: Vec<_> = lines.filter(|line| !own.iter().any(|own| line.starts_with(own))).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(counted(&both.ours), counted(&both.theirs));
+}

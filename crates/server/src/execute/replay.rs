@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sleeve_wire::commands::Command;
+use sleeve_wire::commands::{Command, Row};
 use sleeve_wire::request::{Args, Batch, Limits, Parser};
 
 use super::serve_blocked;
@@ -287,6 +287,7 @@ impl Applying<'_> {
                 let bytes = if self.is_copying { piece.bytes.to_vec() } else { Vec::new() };
                 *self.open = Some(Open { multi_at: piece.at, queued_at: Vec::new(), bytes });
                 cx.state.transaction = Some(Transaction::default());
+                self.count(cx, row);
                 show(cx, &Request::new(row, args, keys));
                 Ok(())
             }
@@ -294,7 +295,8 @@ impl Applying<'_> {
                 self.patiently(cx, transaction::lock).map_err(refused)?;
                 let Some(mut open) = self.open.take() else { return Ok(()) };
                 open.bytes.extend_from_slice(piece.bytes);
-                execute(cx, &open.queued_at)?;
+                execute(cx, &open.queued_at, self.is_copying)?;
+                self.count(cx, row);
                 show(cx, &Request::new(row, args, keys));
                 self.end(cx, &open.bytes, false);
                 Ok(())
@@ -313,6 +315,7 @@ impl Applying<'_> {
                 Ok(())
             }
             (Command::Ping | Command::ReplConf, None) if self.is_copying => {
+                self.count(cx, row);
                 show(cx, &Request::new(row, args, keys));
                 *self.is_asked |= args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"getack"));
                 let database = cx.state.database;
@@ -321,10 +324,18 @@ impl Applying<'_> {
             }
             (_, None) => {
                 let request = Request::new(row, args, keys);
-                self.patiently(cx, |cx| lock(cx, &request)).and_then(|()| run(cx, request)).map_err(refused)?;
+                let locked = self.patiently(cx, |cx| lock(cx, &request));
+                locked.and_then(|()| run(cx, request, self.is_copying)).map_err(refused)?;
                 self.end(cx, piece.bytes, matches!(row.id, Command::Publish | Command::SPublish));
                 Ok(())
             }
+        }
+    }
+
+    /// Counts a call that changes no data by itself; in a log nothing is counted.
+    fn count(&self, cx: &Cx<'_>, row: &Row) {
+        if self.is_copying {
+            cx.counters.commands[row.id as usize].calls.add(1);
         }
     }
 
@@ -368,24 +379,30 @@ impl Applying<'_> {
 }
 
 /// Applies what stands between MULTI and EXEC in one go, with the locks of all of it.
-fn execute(cx: &mut Cx<'_>, queued_at: &[u64]) -> Result<(), Refused> {
+fn execute(cx: &mut Cx<'_>, queued_at: &[u64], is_counted: bool) -> Result<(), Refused> {
     let Some(transaction) = cx.state.transaction.take() else { return Ok(()) };
     cx.state.executing = Some(transaction.queue.len() as i64);
     for (((row, args), places), at) in transaction.queue.iter().zip(&transaction.places).zip(queued_at) {
         let request = Request::new(row, args, &transaction.keys[places.clone()]);
-        run(cx, request).map_err(|error| Refused::of(*at, args, &error))?;
+        run(cx, request, is_counted).map_err(|error| Refused::of(*at, args, &error))?;
     }
     cx.state.executing = None;
     Ok(())
 }
 
-/// Runs a command under its locks.
-fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Result<(), Error> {
-    cx.begin_unmeasured();
+/// Runs a command under its locks. What a primary sends is counted and measured by command, as what clients send.
+fn run(cx: &mut Cx<'_>, request: Request<'_>, is_counted: bool) -> Result<(), Error> {
+    let mut began_ticks = None;
+    if is_counted {
+        began_ticks = cx.begin(&request);
+        cx.counters.commands[request.row.id as usize].calls.add(1);
+    } else {
+        cx.begin_unmeasured();
+    }
     cx.state.row = Some(request.row);
     let outcome = families::run(cx, request);
     show(cx, &request);
-    cx.end(&request, None);
+    cx.end(&request, began_ticks);
     cx.counters.executed.add(1);
     outcome
 }
