@@ -106,6 +106,9 @@ fn an_older_state_of_the_same_data_is_read_until_the_new_takes_its_place_in_one_
         for request in [&["SAVE"][..], &["BGREWRITEAOF"], &["REPLICAOF", "NO", "ONE"], &["DEBUG", "RELOAD"]] {
             assert_eq!(ask(&mut admin, request), LOADING, "{request:?}");
         }
+        for option in ["appendonly", "dir", "repl-diskless-load"] {
+            assert_eq!(ask(&mut admin, &["CONFIG", "SET", "hz", "20", option, "no"]), LOADING, "{option}");
+        }
         verdict.send(true).expect("it waits");
         loop {
             let reply = ask(&mut admin, &["MGET", "generation", "large"]);

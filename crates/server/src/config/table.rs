@@ -125,6 +125,11 @@ impl Opt {
         &ROWS[self as usize]
     }
 
+    /// The option of this name or alias, in any case of letters.
+    pub fn find(name: &[u8]) -> Option<Self> {
+        find(name).map(|(row, _)| row.option)
+    }
+
     /// The option's name in the table.
     pub fn name(self) -> &'static str {
         self.row().name

@@ -13,6 +13,7 @@ use crate::config::{Opt, value};
 use crate::context::Cx;
 use crate::driver::tls;
 use crate::engine::clients::blocking::{Block, OnTimeout};
+use crate::engine::readiness::Hindrance;
 use crate::host::crash;
 use crate::host::facts;
 use crate::host::log;
@@ -38,6 +39,10 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let words: Vec<&[u8]> = request.args.from(2).iter().collect();
     let (pairs, []) = words.as_chunks::<2>() else { return Err(Error::SYNTAX) };
     let pairs: Vec<_> = pairs.iter().map(|&[name, value]| (name, value)).collect();
+    let readiness = &cx.engine.readiness;
+    if readiness.has(Hindrance::Loading) || readiness.has(Hindrance::LoadingBeside) {
+        refuse_while_loading(&pairs)?;
+    }
     let changed = cx.engine.config.set(&pairs, cx.is_local(), |option| apply(cx, option))?;
     if changed.contains(&Opt::Maxmemory) {
         cx.weigh_all();
@@ -52,6 +57,14 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         cx.reply().ok();
     }
     Ok(())
+}
+
+/// What says where data is and what is loaded does not change while that is done, as in Redis.
+fn refuse_while_loading(pairs: &[(&[u8], &[u8])]) -> Outcome {
+    let is_refused = |name: &[u8]| {
+        Opt::find(name).is_some_and(|option| matches!(option, Opt::Appendonly | Opt::Dir | Opt::ReplDisklessLoad))
+    };
+    if pairs.iter().any(|(name, _)| is_refused(name)) { Err(Error::LOADING) } else { Ok(()) }
 }
 
 /// Whether the client is answered when the log that was switched off is whole and nobody writes it any more, as in Redis.
