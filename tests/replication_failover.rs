@@ -99,6 +99,19 @@ fn a_replica_that_is_silent_for_too_long_is_named_and_not_waited_for() {
 }
 
 #[test]
+fn a_server_that_has_sent_nothing_yet_waits_for_nobody_who_is_sent_all_data_as_in_redis() {
+    let held_up = ["--shutdown-timeout", "3600", "--rdb-key-save-delay", "30000000", "--repl-diskless-sync", "no"];
+    for kind in [Kind::Sleeve, Kind::Redis] {
+        let mut primary = primary(kind, &held_up);
+        assert_eq!(ask(&mut primary.connect(), &["DEBUG", "POPULATE", "10"]), "+OK\r\n");
+        let _replica = replica(Kind::Redis, &primary, &[]);
+        wait_until("its snapshot", || info(&primary, "rdb_bgsave_in_progress") == "1");
+        let _ends = say(&primary, "SHUTDOWN NOSAVE");
+        ends_well(&mut primary);
+    }
+}
+
+#[test]
 fn an_end_that_is_taken_back_leaves_everything_as_it_was() {
     let mut primary = primary(Kind::Sleeve, &["--shutdown-timeout", "60"]);
     let replica = replica(Kind::Redis, &primary, &[]);

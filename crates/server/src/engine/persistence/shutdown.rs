@@ -85,7 +85,7 @@ impl Engine {
         !how.now
             && self.config.number(Opt::ShutdownTimeout) != 0
             && !self.readiness.has(Hindrance::Loading)
-            && known.any(|replica| !replica.is_online() || replica.acked() != end)
+            && known.any(|replica| replica.acked() != end)
     }
 
     /// Ends the engine: behind replicas that lack something, and behind a last snapshot if that is wished.
