@@ -25,6 +25,14 @@ struct Stopped<'s>(&'s Server);
 impl<'s> Stopped<'s> {
     fn new(server: &'s Server) -> Self {
         signal(server, "STOP");
+        let threads = format!("/proc/{}/task", server.process_id());
+        // The signal is on its way when it is sent, and each thread goes on until it is there.
+        wait_until("it stands still", || {
+            std::fs::read_dir(&threads).expect("it runs").all(|thread| {
+                let state = std::fs::read_to_string(thread.expect("a thread").path().join("stat"));
+                state.is_ok_and(|state| state.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')))
+            })
+        });
         Self(server)
     }
 }
