@@ -73,7 +73,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "Instant::now",
         "another server is waited for, and it has its own time",
     ),
-    ("crates/server/src/engine/durability/log_file.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/engine/persistence/log.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/engine/persistence/save.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/engine/persistence/shutdown.rs", "monotonic_ms", OF_REPLICAS),

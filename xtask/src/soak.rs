@@ -120,6 +120,13 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "replication",
+        shows: "so many lives of primaries, replicas and chains, with cuts, deaths and changes of roles, lose nothing acknowledged",
+        test: &["--package", "sleeve-server", "--lib", "simulation::"],
+        size: Size::Count(10_000),
+        env: &[],
+    },
+    Soak {
         name: "snapshots",
         shows: "a snapshot is what the store was at its instant, whatever changes meanwhile; so many runs for each type",
         test: &["--package", "sleeve-store", "--test", "outside", "snapshot::"],

@@ -47,6 +47,8 @@ mod messaging;
 pub mod observe;
 mod request;
 mod session;
+#[cfg(test)]
+mod simulation;
 mod worker;
 
 pub use crate::config::{Config, Opt};

@@ -250,17 +250,8 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
         pid_file.iter().for_each(|path| _ = std::fs::remove_file(path));
         return Err(StartError::Data(why));
     }
-    engine.durability.snapshots.follow_rules();
-    if server.addresses().is_empty() {
-        log::notice("The server is now ready to accept connections on the unix socket");
-    } else {
-        log::notice("Ready to accept connections");
-    }
-    // Behind the lines that say so: who is served finds them in the log.
-    engine.end_loading();
-    if let Err(why) = engine.replication.role.start() {
-        log::warning(&format!("The thread that follows the primary cannot start: {why}. REPLICAOF tries it again"));
-    }
+    let is_local = server.addresses().is_empty();
+    begin_service(&engine, if is_local { READY_BY_PATH } else { READY });
     systemd::tell(&engine.config, systemd::READY);
     server.wait();
     systemd::tell(&engine.config, systemd::STOPPING);
@@ -275,8 +266,22 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     Ok(())
 }
 
+/// What the log says when clients are served.
+const READY: &str = "Ready to accept connections";
+const READY_BY_PATH: &str = "The server is now ready to accept connections on the unix socket";
+
+/// The data is there: has clients be served that need it, behind a line in the log that says so, and follows the primary.
+pub(crate) fn begin_service(engine: &Arc<Engine>, line: &str) {
+    engine.durability.snapshots.follow_rules();
+    log::notice(line);
+    engine.end_loading();
+    if let Err(why) = engine.replication.role.start() {
+        log::warning(&format!("The thread that follows the primary cannot start: {why}. REPLICAOF tries it again"));
+    }
+}
+
 /// Ends what goes on without workers.
-fn end_rest(engine: &Engine) {
+pub(crate) fn end_rest(engine: &Engine) {
     engine.durability.snapshots.close();
     // What comes from the primary behind this is in no log.
     engine.end_following();

@@ -24,6 +24,7 @@ use crate::engine::clients::blocking::DatabaseKey;
 use crate::engine::clients::watch::Presence;
 use crate::engine::journal::Recorder;
 use crate::host::clock::Instant;
+use crate::host::planted::{self, Fault};
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::messaging::wakeups::Wakeups;
 use crate::observe::stats::Counters;
@@ -178,6 +179,6 @@ pub fn removal(engine: &Engine, is_lazy: Opt) -> &'static [u8] {
 /// shards locked; so whoever asks under the lock of the key's shard, and acts before giving it back, is not overtaken by one.
 pub fn may_vanish(engine: &Engine, now: Instant) -> bool {
     !engine.is_replaying.load(Ordering::Relaxed)
-        && !engine.replication.role.is_replica()
+        && (!engine.replication.role.is_replica() || planted::has(Fault::OwnEffects))
         && engine.pause.held(now.monotonic_ms()).is_none()
 }

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
+#[cfg(test)]
+use crate::host::simulated;
+
 /// The shortest time that a socket may be told to wait; zero would be for ever.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
@@ -29,6 +32,10 @@ impl Outgoing {
     /// # Errors
     /// The name has no address, or nobody answers there in time.
     pub fn connect(host: &str, port: u16, timeout: Duration, tls: Option<Arc<ClientConfig>>) -> io::Result<Self> {
+        #[cfg(test)]
+        if let Some(connected) = simulated::connect(host, port) {
+            return connected.map(|socket| Self::Plain(TcpStream::from(socket)));
+        }
         let begun = Instant::now();
         let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
         for address in (host, port).to_socket_addrs()? {
@@ -64,6 +71,11 @@ impl Outgoing {
     /// # Errors
     /// The connection has ended, or is broken.
     pub fn read(&mut self, into: &mut [u8], timeout: Duration) -> io::Result<usize> {
+        #[cfg(test)]
+        if simulated::is_on() {
+            let is_silent = |peeked: io::Result<usize>| peeked.is_err_and(|why| why.kind() == ErrorKind::WouldBlock);
+            simulated::wait_until(timeout, || !is_silent(self.socket().peek(&mut [0])));
+        }
         self.socket().set_read_timeout(Some(timeout.max(WAIT_MIN)))?;
         let read = match self {
             Self::Plain(socket) => socket.read(into),

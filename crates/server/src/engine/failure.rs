@@ -22,12 +22,33 @@ impl Engine {
         name: &str,
         serve: impl FnOnce() -> Result<(), String> + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
+        threads::start(name, self.watched(name, serve))
+    }
+
+    /// As [`Engine::start_thread`], where nobody waits for its end.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn detach_thread(
+        self: &Arc<Self>,
+        name: &str,
+        serve: impl FnOnce() -> Result<(), String> + Send + 'static,
+    ) -> io::Result<()> {
+        threads::detach(name, self.watched(name, serve))
+    }
+
+    /// What a thread runs whose end by an error or a panic is that of the engine.
+    fn watched(
+        self: &Arc<Self>,
+        name: &str,
+        serve: impl FnOnce() -> Result<(), String> + Send + 'static,
+    ) -> impl FnOnce() + Send + 'static {
         let (engine, own_name) = (Arc::clone(self), name.to_owned());
-        threads::start(name, move || match catch_unwind(AssertUnwindSafe(serve)) {
+        move || match catch_unwind(AssertUnwindSafe(serve)) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => engine.fail(&format!("{own_name} {error}")),
             Err(panic) => engine.fail(&format!("{own_name} panicked: {}", panics::message(&*panic))),
-        })
+        }
     }
 
     /// Ends the engine because of a fault of ours, such as a panic, after which its data cannot be relied on. Nobody is left

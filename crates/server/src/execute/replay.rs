@@ -32,6 +32,7 @@ use crate::engine::journal::BatchBuffer;
 use crate::engine::readiness::Hindrance;
 use crate::host::clock::{Clock, Instant};
 use crate::host::dice::Dice;
+use crate::host::waiting;
 use crate::messaging::mail::Mailbox;
 use crate::observe::stats::Counters;
 use crate::request::error::Error;
@@ -361,7 +362,7 @@ impl Applying<'_> {
                 Ok(()) if self.is_copying && cx.engine.readiness.has(Hindrance::Loading) => cx.unlock(),
                 taken => return taken,
             }
-            std::thread::sleep(PAUSE);
+            waiting::sleep(PAUSE);
         }
     }
 

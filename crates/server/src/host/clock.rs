@@ -5,6 +5,7 @@
 //! Redis; durations come from the monotonic clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// One reading of both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,10 @@ pub struct Instant {
 impl Instant {
     /// Reads both clocks of this machine.
     pub fn now() -> Self {
+        #[cfg(test)]
+        if let Some(now) = super::simulated::now() {
+            return now;
+        }
         Self { wall_us: wall_us(), monotonic_us: monotonic_ns() / 1_000 }
     }
 
@@ -29,6 +34,16 @@ impl Instant {
     /// Milliseconds since an arbitrary start; never goes back.
     pub fn monotonic_ms(self) -> u64 {
         self.monotonic_us / 1_000
+    }
+
+    /// How much time has passed since.
+    pub fn elapsed(self) -> Duration {
+        Self::now().since(self)
+    }
+
+    /// How much later this is than another; nothing where it is earlier.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(self.monotonic_us.saturating_sub(earlier.monotonic_us))
     }
 }
 
@@ -68,6 +83,10 @@ pub fn monotonic_ms() -> u64 {
 
 /// Nanoseconds since an arbitrary start; never goes back.
 pub fn monotonic_ns() -> u64 {
+    #[cfg(test)]
+    if let Some(now) = super::simulated::now() {
+        return now.monotonic_us * 1_000;
+    }
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -11,6 +11,10 @@ pub(crate) mod lazy_free;
 pub(crate) mod log;
 pub(crate) mod oom_score;
 pub(crate) mod panics;
+pub(crate) mod planted;
 pub(crate) mod process_title;
+#[cfg(test)]
+pub(crate) mod simulated;
 pub(crate) mod threads;
 pub(crate) mod time_zone;
+pub(crate) mod waiting;

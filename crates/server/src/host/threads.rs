@@ -16,6 +16,19 @@ pub fn start<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'st
     Builder::new().name(name.to_owned()).spawn(run)
 }
 
+/// Starts a thread that nobody waits for.
+///
+/// # Errors
+/// As [`start`].
+pub fn detach(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    #[cfg(test)]
+    if super::simulated::is_on() {
+        super::simulated::start(name, run);
+        return Ok(());
+    }
+    start(name, run).map(drop)
+}
+
 /// Starts a thread that ends before `scope` does.
 ///
 /// # Errors
@@ -50,6 +63,8 @@ pub mod refusal {
 
     pub(super) fn check() -> io::Result<()> {
         match ALLOWED.get() {
+            // There is only one.
+            _ if super::super::simulated::is_on() => Err(io::Error::from_raw_os_error(libc::EAGAIN)),
             0 => Err(io::Error::from_raw_os_error(libc::EAGAIN)),
             usize::MAX => Ok(()),
             allowed => {

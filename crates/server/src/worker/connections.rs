@@ -63,6 +63,17 @@ impl Worker {
         self.sessions[token] = Some(Box::new(Session::new(&engine, client)));
     }
 
+    /// Closes everything.
+    pub(super) fn end(&mut self) {
+        self.driver.stop_listening();
+        for token in 0..self.sessions.len() {
+            self.close(token);
+        }
+        if self.pool.leave() {
+            self.engine.outlive_workers();
+        }
+    }
+
     /// Closes a connection and lets go of all that is known of its client; later, if its session is away.
     pub(super) fn close(&mut self, token: Token) {
         if self.close_when_back(token) {
@@ -89,6 +100,12 @@ impl Worker {
         self.held.forget_follower(token);
         // Last, because who sees the end of the connection may rely on nothing being done for it any more.
         self.driver.close(token);
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.engine.leave_mailbox(&self.home.mailbox);
     }
 }
 

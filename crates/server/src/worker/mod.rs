@@ -21,6 +21,8 @@ mod journal_pushes;
 mod limits;
 mod mail_handler;
 mod replica_feeds;
+#[cfg(test)]
+pub(crate) mod stepped;
 mod tick;
 mod tls;
 mod tls_channels;
@@ -204,22 +206,26 @@ impl Worker {
         Ok(())
     }
 
-    /// Closes everything.
-    fn end(&mut self) {
-        self.driver.stop_listening();
-        for token in 0..self.sessions.len() {
-            self.close(token);
-        }
-        if self.pool.leave() {
-            self.engine.outlive_workers();
-        }
+    /// Waits for whatever comes first, and serves it.
+    fn round(self: Box<Self>, scratch: &mut Scratch, buffer: &mut [u8]) -> io::Result<Option<Box<Self>>> {
+        let wakes_ms = self.next_tick_ms.min(self.first_deadline_ms());
+        let timeout_ms = if self.is_mail_left { 0 } else { wakes_ms.saturating_sub(scratch.now.monotonic_ms()) };
+        self.round_within(timeout_ms, scratch, buffer)
     }
 
-    /// Waits for whatever comes first, and serves it.
-    fn round(mut self: Box<Self>, scratch: &mut Scratch, buffer: &mut [u8]) -> io::Result<Option<Box<Self>>> {
-        let first_deadline_ms = self.deadlines.first().map_or(u64::MAX, |(deadline_ms, _)| *deadline_ms);
-        let wakes_ms = self.next_tick_ms.min(first_deadline_ms);
-        let timeout_ms = if self.is_mail_left { 0 } else { wakes_ms.saturating_sub(scratch.now.monotonic_ms()) };
+    /// When the first of its clients stops waiting for a key.
+    fn first_deadline_ms(&self) -> u64 {
+        self.deadlines.first().map_or(u64::MAX, |(deadline_ms, _)| *deadline_ms)
+    }
+
+    /// Waits for so long at most, and serves what has come.
+    fn round_within(
+        mut self: Box<Self>,
+        timeout_ms: u64,
+        scratch: &mut Scratch,
+        buffer: &mut [u8],
+    ) -> io::Result<Option<Box<Self>>> {
+        let first_deadline_ms = self.first_deadline_ms();
         let count = self.driver.wait(timeout_ms)?;
         scratch.now = Instant::now();
         if !self.feeds.is_empty() {
@@ -490,11 +496,5 @@ impl Worker {
         if self.engine.config.bounds_memory() {
             self.weigh(token, scratch);
         }
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.engine.leave_mailbox(&self.home.mailbox);
     }
 }

@@ -16,6 +16,7 @@ use crate::driver::Token;
 use crate::engine::replication::{Next, Replica};
 use crate::execute::scratch::Scratch;
 use crate::host::log;
+use crate::host::planted::{self, Fault};
 use crate::messaging::mail::Letter;
 
 /// Bytes that are handed to a connection and not taken, beyond which it is given no more.
@@ -74,7 +75,11 @@ impl Worker {
         let engine = Arc::clone(&self.engine);
         let end = engine.journal.end();
         // Where nobody waits for a reply it is written here.
-        let sendable = if engine.passes(end) { end } else { engine.durability.passed().min(end) };
+        let sendable = if planted::has(Fault::SendsEarly) || engine.passes(end) {
+            end
+        } else {
+            engine.durability.passed().min(end)
+        };
         let mut has_more = true;
         for _ in 0..ROUNDS_MAX {
             let feeds: Vec<Feed> = self.feeds.clone();

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sleeve_wire::reply::{Protocol, Writer};
 
@@ -16,6 +16,7 @@ use crate::engine::clients::client_info::NewClient;
 use crate::engine::replication::link::Broken;
 use crate::engine::replication::role::{LinkState, Task, Transfer};
 use crate::host::clock;
+use crate::host::clock::Instant;
 
 /// What is read at once.
 const READ_BYTES: usize = 256 << 10;

@@ -145,21 +145,22 @@ impl Unloaded {
     fn load(self, arrival: Arrival<'_>, connection: &mut Connection<'_>) -> Result<u32, End> {
         self.file.sync().map_err(|error| cannot("sync its dump", &error))?;
         log::notice("MASTER <-> REPLICA sync: Loading DB in memory");
-        std::thread::scope(|scope| {
+        let load = || self.engine.load_file_from_primary(&self.path, arrival);
+        let loaded = std::thread::scope(|scope| {
             let (over, is_over) = channel::<()>();
-            let load = || {
+            let beside = move || {
                 let _over = over;
-                self.engine.load_file_from_primary(&self.path, arrival)
+                load()
             };
-            let loading = threads::start_within(scope, "load", load);
-            let loading = loading.map_err(|error| cannot("start the thread that loads its dump", &error))?;
+            // Where the system gives no thread it is loaded here, and the primary hears nothing meanwhile.
+            let Ok(loading) = threads::start_within(scope, "load", beside) else { return load() };
             let mut sent = Ok(());
             while is_over.recv_timeout(SIGN_OF_LIFE_EVERY) == Err(RecvTimeoutError::Timeout) {
                 sent = sent.and_then(|()| connection.send_sign_of_life());
             }
-            let loaded = loading.join().unwrap_or_else(|panic| resume_unwind(panic));
-            loaded.map_err(|why| Broken::foreign(format!("its dump cannot be loaded: {why}")).into())
-        })
+            loading.join().unwrap_or_else(|panic| resume_unwind(panic))
+        });
+        loaded.map_err(|why| Broken::foreign(format!("its dump cannot be loaded: {why}")).into())
     }
 }
 

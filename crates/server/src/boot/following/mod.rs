@@ -12,7 +12,7 @@ mod pause;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant as Moment};
+use std::time::Duration;
 
 use crate::config::Opt;
 use crate::engine::Engine;
@@ -42,12 +42,12 @@ impl Engine {
         self.replication.role.set_starter(move || {
             let Some(engine) = own.upgrade() else { return Ok(()) };
             let following = Arc::clone(&engine);
-            let started = engine.start_thread("replica", move || {
+            let started = engine.detach_thread("replica", move || {
                 let _watched = Watched(&following.replication.role);
                 follow(&following);
                 Ok(())
             });
-            started.map(|_| ()).map_err(|error| error.to_string())
+            started.map_err(|error| error.to_string())
         });
     }
 
@@ -105,7 +105,7 @@ struct Follower {
     /// See [`Task::leads`].
     leads: u64,
     /// Since when the stream comes, or came on the connection before.
-    streams_since: Option<Moment>,
+    streams_since: Option<Instant>,
 }
 
 impl Follower {
@@ -229,7 +229,7 @@ impl Follower {
     fn stream(&mut self, connection: &mut Connection<'_>, mut bytes: Vec<u8>) -> Result<(), End> {
         let engine = Arc::clone(&self.engine);
         connection.set_state(LinkState::Connected)?;
-        self.streams_since = Some(Moment::now());
+        self.streams_since = Some(Instant::now());
         engine.note_role();
         let listed = Listed::enter(&engine, connection.ends());
         self.copying.iter_mut().for_each(|copying| copying.set_client(Arc::clone(&listed.client)));
@@ -255,9 +255,9 @@ impl Follower {
             // Who asks waits for the disk perhaps, and hears when that has it.
             let is_synced =
                 unsynced.is_some_and(|asked| engine.known_synced_offset().is_none_or(|synced| synced >= asked));
-            if is_synced || acked.is_none_or(|acked: Moment| acked.elapsed() >= ACK_EVERY) {
+            if is_synced || acked.is_none_or(|acked: Instant| acked.elapsed() >= ACK_EVERY) {
                 connection.send_ack()?;
-                acked = Some(Moment::now());
+                acked = Some(Instant::now());
                 unsynced = unsynced.filter(|_| !is_synced);
             }
             connection.read(&mut bytes)?;

@@ -1,7 +1,7 @@
 //! Applying a log: one thread reads it and checks its sums, this one applies what it says.
 //!
 //! A snapshot in front of it is loaded in between, by its own threads, while the reader waits. What is read and not applied yet
-//! is bounded by a few stretches of the log, or by its largest piece.
+//! is bounded by a few stretches of the log, or by its largest piece. Where the system gives no thread one does both by turns.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use sleeve_disk::replay::damage::{Damage, What};
 use sleeve_disk::replay::{self, Outcome, RdbSource, Step};
 
 use super::rdb::{End, Origin};
-use super::{cannot, unusable};
+use super::unusable;
 use crate::engine::Engine;
 use crate::engine::durability::loading::GIVEN_UP;
 use crate::engine::replication::Place;
@@ -64,63 +64,165 @@ impl Engine {
     /// # Errors
     /// What is wrong with it, in which file and at which byte, and what can be done. Some of it may be applied then.
     pub(super) fn replay_log(self: &Arc<Self>, log: replay::Replay) -> Result<(Outcome, Option<Place>), String> {
-        let (parts, incoming) = sync_channel(PARTS_AHEAD);
-        let (empties, spare) = sync_channel(PARTS_AHEAD);
-        let (ends, loaded) = sync_channel(1);
-        std::thread::scope(|scope| {
-            let read = move || read(log, &parts, &spare, &loaded);
-            let started = threads::start_within(scope, "loading", read);
-            started.map_err(|error| cannot("start the thread that reads the append-only file", &error))?;
-            self.apply_parts(incoming, empties, ends)
-        })
+        let (mut reading, mut applying) = (Reading::new(log), Applying::new(self));
+        let applied = std::thread::scope(|scope| {
+            let (parts, incoming) = sync_channel(PARTS_AHEAD);
+            let (empties, spare) = sync_channel(PARTS_AHEAD);
+            let (ends, loaded) = sync_channel(1);
+            let (reading, applying) = (&mut reading, &mut applying);
+            let read = move || read(reading, &parts, &spare, &loaded);
+            threads::start_within(scope, "loading", read).ok()?;
+            Some(apply(applying, &incoming, &empties, &ends))
+        });
+        // Where the system gives no thread one does both.
+        applied.unwrap_or_else(|| take_turns(&mut reading, &mut applying))
+    }
+}
+
+/// Takes all that comes. Where it ends early, so does the reader: what it would be told or tell goes with these channels.
+fn apply(
+    applying: &mut Applying<'_>,
+    incoming: &Receiver<LogPart>,
+    empties: &SyncSender<Vec<u8>>,
+    ends: &SyncSender<End>,
+) -> Result<(Outcome, Option<Place>), String> {
+    loop {
+        let part = incoming.recv().map_err(|_| "the thread that reads the append-only file has ended".to_owned())?;
+        match applying.take(part)? {
+            // Where there are enough of them, it goes.
+            Applied::Requests(bytes) => _ = empties.try_send(bytes),
+            // It is there and waits.
+            Applied::Rdb(end) => _ = ends.send(end),
+            Applied::End(end) => return Ok(*end),
+        }
+    }
+}
+
+/// Reads a log until it ends or is bad, or nobody wants more of it.
+fn read(reading: &mut Reading, parts: &SyncSender<LogPart>, spare: &Receiver<Vec<u8>>, loaded: &Receiver<End>) {
+    loop {
+        let part = reading.next(spare.try_recv().unwrap_or_default());
+        let (is_rdb, is_last) = (matches!(part, LogPart::Rdb(_)), matches!(part, LogPart::End(_) | LogPart::Bad(_)));
+        if parts.send(part).is_err() || is_last {
+            return;
+        }
+        if is_rdb {
+            let Ok(end) = loaded.recv() else { return };
+            reading.go_on_behind(end);
+        }
+    }
+}
+
+/// Reads and applies a log by turns.
+fn take_turns(reading: &mut Reading, applying: &mut Applying<'_>) -> Result<(Outcome, Option<Place>), String> {
+    let mut empty = Vec::new();
+    loop {
+        match applying.take(reading.next(std::mem::take(&mut empty)))? {
+            Applied::Requests(bytes) => empty = bytes,
+            Applied::Rdb(end) => reading.go_on_behind(end),
+            Applied::End(end) => return Ok(*end),
+        }
+    }
+}
+
+/// A log that is being read.
+struct Reading {
+    log: replay::Replay,
+    /// What was read last.
+    last: FileRange,
+    /// What is wrong with the snapshot that was loaded.
+    bad: Option<String>,
+}
+
+impl Reading {
+    fn new(log: replay::Replay) -> Self {
+        Self { log, last: FileRange { file: String::new(), from: 0, until: 0 }, bad: None }
     }
 
-    /// Takes all that comes. Where it ends early, so does the reader: what it would be told or tell goes with these channels.
-    fn apply_parts(
-        self: &Arc<Self>,
-        incoming: Receiver<LogPart>,
-        empties: SyncSender<Vec<u8>>,
-        ends: SyncSender<End>,
-    ) -> Result<(Outcome, Option<Place>), String> {
-        let (mut replay, mut seen) = (Replay::begin(self, 0), 0);
-        let mut place = None;
-        let mut timer = FileTimer::default();
-        loop {
-            if self.durability.loading.is_given_up() {
-                return Err(GIVEN_UP.into());
+    /// What comes next, in this buffer where it is requests.
+    fn next(&mut self, mut bytes: Vec<u8>) -> LogPart {
+        if let Some(why) = self.bad.take() {
+            return LogPart::Bad(why);
+        }
+        bytes.clear();
+        let log = &mut self.log;
+        match log.next(&mut bytes) {
+            Ok(Step::Requests) => {
+                let file = log.file().map_or_else(String::new, ToString::to_string);
+                let from = if file == self.last.file { self.last.until } else { log.begins_at() };
+                let range = FileRange { from, until: log.good_until(), file };
+                self.last = FileRange { file: range.file.clone(), ..range };
+                LogPart::Requests { bytes, range, bytes_read: log.bytes_read() }
             }
-            match incoming.recv().map_err(|_| "the thread that reads the append-only file has ended".to_owned())? {
-                LogPart::Requests { bytes, range, bytes_read } => {
-                    timer.note(Some(&range.file));
-                    let begin = replay.offset();
-                    let applied = replay.apply(&bytes, Instant::now());
-                    let used = applied.map_err(|refused| {
-                        let at = refused.offset.saturating_sub(begin);
-                        inapplicable(&range.place_of(at, bytes.len()), &refused)
-                    })?;
-                    debug_assert_eq!(used, bytes.len(), "pieces come whole");
-                    // Where there are enough of them, it goes.
-                    _ = empties.try_send(bytes);
-                    self.note_loaded_bytes(bytes_read.saturating_sub(seen));
-                    seen = seen.max(bytes_read);
-                }
-                LogPart::Rdb(source) => {
-                    let name = source.name.clone();
-                    timer.note(Some(&name));
-                    let size = source.size;
-                    let end = self.load_rdb((&self.store, &mut replay), source, size, Origin::Base);
-                    let end = end.map_err(|error| unusable(Path::new(&name), &error))?;
-                    seen += end.bytes;
-                    place = end.place;
-                    // It is there and waits.
-                    _ = ends.send(end);
-                }
-                LogPart::End(outcome) => {
-                    timer.note(None);
-                    return Ok((outcome, place));
-                }
-                LogPart::Bad(why) => return Err(why),
+            Ok(Step::Rdb(source)) => LogPart::Rdb(source),
+            Ok(Step::End(outcome)) => LogPart::End(outcome),
+            Err(damage) => LogPart::Bad(damaged(&damage)),
+        }
+    }
+
+    /// The snapshot that came last is loaded.
+    fn go_on_behind(&mut self, end: End) {
+        self.bad = self.log.after_rdb(end.bytes, end.stands_for).err().map(|damage| damage.to_string());
+    }
+}
+
+/// A log that is being applied.
+struct Applying<'e> {
+    engine: &'e Arc<Engine>,
+    replay: Replay,
+    /// Bytes of it that were told to those who ask how far the loading is.
+    seen: u64,
+    place: Option<Place>,
+    timer: FileTimer,
+}
+
+/// What has become of a part of a log.
+enum Applied {
+    /// The buffer that it came in.
+    Requests(Vec<u8>),
+    Rdb(End),
+    End(Box<(Outcome, Option<Place>)>),
+}
+
+impl<'e> Applying<'e> {
+    fn new(engine: &'e Arc<Engine>) -> Self {
+        Self { engine, replay: Replay::begin(engine, 0), seen: 0, place: None, timer: FileTimer::default() }
+    }
+
+    fn take(&mut self, part: LogPart) -> Result<Applied, String> {
+        let Self { engine, replay, seen, timer, .. } = self;
+        if engine.durability.loading.is_given_up() {
+            return Err(GIVEN_UP.into());
+        }
+        match part {
+            LogPart::Requests { bytes, range, bytes_read } => {
+                timer.note(Some(&range.file));
+                let begin = replay.offset();
+                let applied = replay.apply(&bytes, Instant::now());
+                let used = applied.map_err(|refused| {
+                    let at = refused.offset.saturating_sub(begin);
+                    inapplicable(&range.place_of(at, bytes.len()), &refused)
+                })?;
+                debug_assert_eq!(used, bytes.len(), "pieces come whole");
+                engine.note_loaded_bytes(bytes_read.saturating_sub(*seen));
+                *seen = bytes_read.max(*seen);
+                Ok(Applied::Requests(bytes))
             }
+            LogPart::Rdb(source) => {
+                let name = source.name.clone();
+                timer.note(Some(&name));
+                let size = source.size;
+                let end = engine.load_rdb((&engine.store, replay), source, size, Origin::Base);
+                let end = end.map_err(|error| unusable(Path::new(&name), &error))?;
+                *seen += end.bytes;
+                self.place = end.place;
+                Ok(Applied::Rdb(end))
+            }
+            LogPart::End(outcome) => {
+                timer.note(None);
+                Ok(Applied::End(Box::new((outcome, self.place))))
+            }
+            LogPart::Bad(why) => Err(why),
         }
     }
 }
@@ -164,38 +266,4 @@ fn inapplicable(place: &str, Refused { command, error, .. }: &Refused) -> String
          what stood before it is gone. Bring the folder back from a backup; or make one, and take the request out of the \
          file, or cut the file off in front of it: what is taken out is lost."
     )
-}
-
-/// Reads a log until it ends or is bad, or nobody wants more of it.
-fn read(mut log: replay::Replay, parts: &SyncSender<LogPart>, spare: &Receiver<Vec<u8>>, loaded: &Receiver<End>) {
-    let mut last = FileRange { file: String::new(), from: 0, until: 0 };
-    loop {
-        let mut bytes = spare.try_recv().unwrap_or_default();
-        bytes.clear();
-        let part = match log.next(&mut bytes) {
-            Ok(Step::Requests) => {
-                let file = log.file().map_or_else(String::new, ToString::to_string);
-                let from = if file == last.file { last.until } else { log.begins_at() };
-                let range = FileRange { from, until: log.good_until(), file };
-                last = FileRange { file: range.file.clone(), ..range };
-                LogPart::Requests { bytes, range, bytes_read: log.bytes_read() }
-            }
-            Ok(Step::Rdb(source)) => {
-                if parts.send(LogPart::Rdb(source)).is_err() {
-                    return;
-                }
-                let Ok(end) = loaded.recv() else { return };
-                match log.after_rdb(end.bytes, end.stands_for) {
-                    Ok(()) => continue,
-                    Err(damage) => LogPart::Bad(damage.to_string()),
-                }
-            }
-            Ok(Step::End(outcome)) => LogPart::End(outcome),
-            Err(damage) => LogPart::Bad(damaged(&damage)),
-        };
-        let is_last = matches!(part, LogPart::End(_) | LogPart::Bad(_));
-        if parts.send(part).is_err() || is_last {
-            return;
-        }
-    }
 }

@@ -26,6 +26,7 @@ use crate::execute::replay::Replay;
 use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::host::log;
+use crate::host::planted::{self, Fault};
 use rdb::{End, Origin};
 pub(super) use replacing::Arrival;
 
@@ -129,7 +130,10 @@ impl Engine {
         // What has been cut off, or cannot be counted, may be in the data of replicas.
         let is_sure = outcome.is_exact && outcome.cut.is_none();
         let stands_at = |place: &Place| is_sure && place.offset == outcome.end;
-        if let Some(place) = self.take_closing_place().filter(stands_at).or(base.filter(stands_at)) {
+        let closing = self.take_closing_place();
+        if let Some(place) = closing.filter(|_| planted::has(Fault::KeepsId)) {
+            self.resume_stream(Place { offset: outcome.end, ..place }, Instant::now());
+        } else if let Some(place) = closing.filter(stands_at).or(base.filter(stands_at)) {
             self.resume_stream(place, Instant::now());
         }
         let resumed = folder.resume(outcome).map_err(|error| cannot("go on with the append-only file", &error))?;

@@ -24,6 +24,7 @@ use crate::execute::replay::Replay;
 use crate::host::clock::Instant;
 use crate::host::log;
 use crate::host::threads;
+use crate::host::waiting;
 
 /// Where a snapshot comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,7 +173,7 @@ impl<R: Read> File<'_, R> {
                         self.delayed += batch.len() as u64;
                         let delay = test_delay(delay_us, self.delayed);
                         if !delay.is_zero() {
-                            std::thread::sleep(delay);
+                            waiting::sleep(delay);
                             self.delayed = 0;
                         }
                     }

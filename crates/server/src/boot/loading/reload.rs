@@ -239,7 +239,7 @@ fn load_apart(engine: &Arc<Engine>, what: Again, when_loaded: WhenLoaded) {
         }
     };
     let (loading, waits) = (Arc::clone(engine), Arc::clone(&when_loaded));
-    let started = engine.start_thread("load", move || {
+    let started = engine.detach_thread("load", move || {
         tell(&waits, loading.load_again(what));
         Ok(())
     });

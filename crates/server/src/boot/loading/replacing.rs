@@ -27,11 +27,13 @@ use crate::engine::replication::role::Task;
 use crate::execute::replay::Replay;
 use crate::host::clock::Instant;
 use crate::host::log;
+use crate::host::waiting;
 
 /// How long is waited before it is looked again whether the data may be exchanged.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// What a primary's data is.
+#[derive(Clone, Copy)]
 pub(in crate::boot) struct Arrival<'t> {
     /// What its stream is called.
     pub id: Id,
@@ -181,7 +183,7 @@ impl Engine {
                 break locks;
             }
             drop(locks);
-            std::thread::sleep(PAUSE);
+            waiting::sleep(PAUSE);
         };
         self.check_task(arrival)?;
         locks.exchange(beside);

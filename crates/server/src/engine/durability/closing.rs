@@ -5,7 +5,9 @@
 
 use std::fmt;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
+
+use crate::host::waiting::Condvar;
 
 /// What is called when it is over.
 pub type WhenOver = Box<dyn FnOnce() + Send>;

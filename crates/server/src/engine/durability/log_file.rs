@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 use sleeve_disk::log::{Healed, Healing, Health, Log, RewriteLimit};
 
 use crate::config::{Config, Opt};
@@ -19,6 +19,7 @@ use crate::engine::durability::increment_switch::IncrementSwitch;
 use crate::engine::durability::sync_waiters::SyncWaiters;
 use crate::engine::journal::{Journal, Reader, write_select};
 use crate::host::log;
+use crate::host::waiting::Condvar;
 
 /// When the log is synced: the words of `appendfsync`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -324,14 +325,9 @@ impl LogFile {
 
     /// Waits for so long; false when this opening of the log is over.
     pub fn wait_for_close(&self, opening: u64, time: Duration) -> bool {
-        let ends = std::time::Instant::now() + time;
         let mut asked = self.asked.lock();
-        while asked.opening == opening {
-            if self.closing.wait_until(&mut asked, ends).timed_out() {
-                return true;
-            }
-        }
-        false
+        self.closing.wait_while_for(&mut asked, |asked| asked.opening == opening, time);
+        asked.opening == opening
     }
 
     /// The number of the present opening, or of the last.

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use crate::host::clock::Instant;
+use crate::host::waiting::Condvar;
 use crate::messaging::mail::{Letter, Mailbox};
 use loading::Loading;
 use log_file::LogFile;

@@ -8,10 +8,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use sleeve_store::snapshot::Waiting;
 
 use crate::host::clock::Instant;
+use crate::host::waiting::Condvar;
 
 /// What a snapshot is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use crate::engine::clients::blocking::Waiter;
+use crate::host::waiting::Condvar;
 
 /// Whether one waits.
 #[derive(Debug, Default)]

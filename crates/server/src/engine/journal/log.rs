@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use super::batch::{Batch, write_select};
 use super::chunks::{Chunk, Chunks};
+use crate::host::planted::{self, Fault};
+use crate::host::waiting::Condvar;
 use crate::messaging::mail::{Letter, Mailbox};
 
 /// The log of effects; one an engine.
@@ -263,10 +265,10 @@ impl Journal {
     /// every shard that they changed, and calls [`Journal::ring`] when it has given them back.
     pub fn append(&self, batch: &mut Batch) -> u64 {
         let Some(pieces) = batch.take() else { return self.end() };
-        let mut freed = Vec::new();
-        let mut kept = self.kept.lock();
+        let (mut freed, mut kept) = (Vec::new(), self.kept.lock());
         // Of a copy each byte counts, read or not.
-        if pieces.is_foreign != kept.is_copy || (kept.count() == 0 && !kept.is_copy) {
+        let is_wanted = pieces.is_foreign == kept.is_copy || planted::has(Fault::OwnEffects);
+        if !is_wanted || (kept.count() == 0 && !kept.is_copy) {
             pieces.bytes.clear();
             pieces.for_replicas.clear();
             return kept.chunks.end();
@@ -439,7 +441,8 @@ impl Journal {
 
     fn note_readers(&self, kept: &Kept) {
         self.readers.store(kept.count(), Ordering::Relaxed);
-        self.wants_effects.store(kept.count() != 0 && !kept.is_copy, Ordering::Relaxed);
+        let is_own = kept.count() != 0 && (!kept.is_copy || planted::has(Fault::OwnEffects));
+        self.wants_effects.store(is_own, Ordering::Relaxed);
         self.is_streamed.store(kept.backlog.is_some(), Ordering::Relaxed);
     }
 

@@ -15,6 +15,7 @@ use super::snapshot_output::SnapshotForm;
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
+use crate::host::waiting;
 
 /// How often whoever waits for a log that cannot be written looks whether it can.
 const SWITCH_TICK: Duration = Duration::from_millis(5);
@@ -150,7 +151,7 @@ impl Engine {
                 None => return Err("the log was closed meanwhile".into()),
                 Some(Some(switched)) => return switched.map_err(|error| reason(&error)),
                 Some(None) if self.durability.snapshots.is_aborted() => return Err(ABORTED.into()),
-                Some(None) => std::thread::sleep(SWITCH_TICK),
+                Some(None) => waiting::sleep(SWITCH_TICK),
             }
         }
     }

@@ -17,6 +17,7 @@ use crate::engine::durability::log_file::{OpenLog, Policy};
 use crate::engine::readiness::Hindrance;
 use crate::host::clock::Instant;
 use crate::host::log;
+use crate::host::waiting;
 
 impl Engine {
     /// Has a log that has been read, and whose end the journal goes on from, be written from now on. Nobody is served yet.
@@ -141,7 +142,7 @@ impl Engine {
     fn delay_write(&self) {
         let delay_us = self.debug.log_delay_us.load(Ordering::Relaxed);
         if delay_us != 0 {
-            std::thread::sleep(Duration::from_micros(delay_us));
+            waiting::sleep(Duration::from_micros(delay_us));
         }
     }
 

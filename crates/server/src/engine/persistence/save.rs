@@ -28,6 +28,7 @@ use crate::engine::replication::Place;
 use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::host::log;
+use crate::host::waiting;
 
 /// What is copied while a shard is held: a few microseconds of work. It is encoded before the next shard is taken, so that
 /// workers get their turn.
@@ -83,7 +84,7 @@ impl Engine {
     ) -> Result<(), Refusal> {
         let was_scheduled = self.register_snapshot(purpose, now, when_done)?;
         let engine = Arc::clone(self);
-        let started = self.start_thread("snapshot", move || {
+        let started = self.detach_thread("snapshot", move || {
             engine.write_snapshot(purpose);
             engine.write_scheduled();
             Ok(())
@@ -309,7 +310,7 @@ impl Engine {
         let Some(mut aborted) = self.store.unfinished_snapshot() else { return };
         while let Ok(step @ (Step::More | Step::Waiting)) = aborted.step(&self.store, STEP, &mut |_| ()) {
             if step == Step::Waiting {
-                std::thread::sleep(WAITING_PAUSE);
+                waiting::sleep(WAITING_PAUSE);
             }
         }
     }
@@ -384,7 +385,7 @@ impl Engine {
                 Step::Done => break,
                 Step::More => {}
                 // What is looked for is on its way from one thread to another.
-                Step::Waiting => std::thread::sleep(WAITING_PAUSE),
+                Step::Waiting => waiting::sleep(WAITING_PAUSE),
             }
         }
         output.end(write)?
@@ -408,7 +409,7 @@ impl Engine {
             delay > Duration::from_millis(clock::monotonic_ms() - began_ms)
         };
         while left() && !self.durability.snapshots.is_aborted() {
-            std::thread::sleep(Duration::from_millis(1));
+            waiting::sleep(Duration::from_millis(1));
         }
     }
 

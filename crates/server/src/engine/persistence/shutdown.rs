@@ -107,7 +107,7 @@ impl Engine {
         }
         log::notice("Waiting for replicas before shutting down.");
         let engine = Arc::clone(self);
-        let started = self.start_thread("shutdown", move || {
+        let started = self.detach_thread("shutdown", move || {
             engine.wait_for_replicas(how, until_ms);
             Ok(())
         });

@@ -64,7 +64,7 @@ impl Engine {
             engine.remove_history();
             Ok(())
         };
-        self.start_thread("log-history", remove).map(drop).map_err(|error| reason(&error))
+        self.detach_thread("log-history", remove).map_err(|error| reason(&error))
     }
 
     /// Removes what the log does not need any more, if that is wanted.
@@ -249,7 +249,7 @@ impl Engine {
         }
         file.end.begin();
         let engine = Arc::clone(self);
-        let started = self.start_thread("log-close", move || {
+        let started = self.detach_thread("log-close", move || {
             let file = &engine.durability.log;
             let _end = End(file);
             if file.is_open() {
@@ -259,7 +259,7 @@ impl Engine {
             _ = is_over.recv();
             Ok(())
         });
-        started.map(|_| ()).map_err(|error| {
+        started.map_err(|error| {
             file.end.end();
             // It stays switched on.
             snapshots.schedule(Purpose::Base);

@@ -6,12 +6,12 @@
 //! that nobody waits for the disk, and looks whether the log's files are there as they were written.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::durability::log_file::Policy;
-use crate::host::clock;
+use crate::host::clock::Instant;
 
 /// How often a log that cannot be written is tried again.
 pub(super) const TRY_AGAIN: Duration = Duration::from_millis(1_000);
@@ -29,11 +29,11 @@ const COMMIT_WAIT_MAX: Duration = Duration::from_millis(20);
 /// What the system says.
 pub fn start(engine: &Arc<Engine>, opening: u64) -> std::io::Result<()> {
     let (writing, syncing) = (Arc::clone(engine), Arc::clone(engine));
-    engine.start_thread("log", move || {
+    engine.detach_thread("log", move || {
         write_when_asked(&writing, opening);
         Ok(())
     })?;
-    engine.start_thread("log-sync", move || {
+    engine.detach_thread("log-sync", move || {
         sync_now_and_then(&syncing, opening);
         Ok(())
     })?;
@@ -49,9 +49,9 @@ fn write_when_asked(engine: &Engine, opening: u64) {
         false => durability.log.wait_to_be_asked(opening, None),
     };
     while wait() {
-        let until = Instant::now() + commit.wait_max;
-        while !commit.is_whole(journal.pieces()) && Instant::now() < until {
-            let left = until.saturating_duration_since(Instant::now());
+        let asked = Instant::now();
+        while !commit.is_whole(journal.pieces()) && asked.elapsed() < commit.wait_max {
+            let left = commit.wait_max.saturating_sub(asked.elapsed());
             if !durability.log.wait_to_be_asked(opening, Some(left)) {
                 return;
             }
@@ -95,7 +95,7 @@ fn sync_now_and_then(engine: &Engine, opening: u64) {
     let durability = &engine.durability;
     while durability.log.wait_for_close(opening, SYNC_EVERY) {
         engine.look_after_log();
-        engine.rewrite_grown_log(clock::Instant::now());
+        engine.rewrite_grown_log(Instant::now());
         let is_rewriting = engine.config.flag(Opt::NoAppendfsyncOnRewrite) && durability.snapshots.is_running();
         // What no reply has waited for, such as keys that have expired, is written here too.
         match Policy::of(&engine.config) {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use super::catching_up::CatchingUp;
 use super::role::Address;
@@ -17,6 +17,7 @@ use crate::engine::journal::BatchBuffer;
 use crate::engine::pause::Hold;
 use crate::host::clock::{self, Instant};
 use crate::host::log;
+use crate::host::waiting::Condvar;
 use crate::request::error::Error;
 
 /// How often is looked whether a replica has everything.
@@ -117,11 +118,11 @@ impl Engine {
         self.pause.hold_writes(Hold::Failover, true);
         *failover.running.lock() = Some(Running { order, stage: Stage::WaitingForSync, number });
         let engine = Arc::clone(self);
-        let started = self.start_thread("failover", move || {
+        let started = self.detach_thread("failover", move || {
             engine.hand_over(number);
             Ok(())
         });
-        started.map(|_| ()).map_err(|error| {
+        started.map_err(|error| {
             self.end_failover();
             Error::new(format!("ERR The thread that hands over cannot start: {error}"))
         })

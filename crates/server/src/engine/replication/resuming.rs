@@ -25,6 +25,7 @@ use crate::config::value::reason;
 use crate::engine::Engine;
 use crate::host::clock::Instant;
 use crate::host::log;
+use crate::host::planted::{self, Fault};
 
 /// Bytes that the file beside a log has at most: an id, two numbers and a sum.
 const FILE_BYTES_MAX: u64 = 128;
@@ -107,7 +108,9 @@ impl Engine {
             ));
         } else {
             self.journal.set_end(offset);
-            ids.shift(self.new_replication_id(), offset);
+            if !planted::has(Fault::KeepsId) {
+                ids.shift(self.new_replication_id(), offset);
+            }
             // Those who had the same are given time to come.
             self.replication.replicas.seen_ms.store(now.monotonic_ms(), Ordering::Relaxed);
         }
@@ -141,7 +144,8 @@ impl Engine {
     pub fn take_closing_place(&self) -> Option<Place> {
         let path = self.closing_place_path();
         let line = read_small(&*self.disk, &path, FILE_BYTES_MAX);
-        let removed = line.as_ref().map_or(Ok(()), |_| {
+        let is_kept = planted::has(Fault::KeepsId);
+        let removed = line.as_ref().ok().filter(|_| !is_kept).map_or(Ok(()), |_| {
             self.disk.remove(&path)?;
             self.disk.sync_folder(&self.log_folder())
         });

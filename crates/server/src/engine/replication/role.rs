@@ -10,7 +10,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
+
+use crate::host::waiting::Condvar;
 
 /// Where a primary is.
 #[derive(Debug, Clone, PartialEq, Eq)]

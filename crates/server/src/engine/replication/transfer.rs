@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use sleeve_disk::disk::File;
 
 use super::ids::Id;
+use crate::host::waiting::Condvar;
 use crate::messaging::mail::{Letter, Mailbox};
 
 /// Bytes of a file that are read at once.

@@ -1,0 +1,159 @@
+//! A simulation's time, threads and network, in place of the machine's: for tests alone.
+//!
+//! While a simulation is on in a thread, what would start threads there makes [`Task`]s, which run on stacks of their own when
+//! the simulation resumes them, and only until they wait; the clocks say what the simulation says; and a connection to another
+//! server is one end of a pair of sockets, whose other end the simulation has. So many engines run in one thread, and do the same
+//! again from the same seed.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use parking_lot::MutexGuard;
+
+use super::clock::Instant;
+
+/// Bytes of a task's stack.
+const STACK_BYTES: usize = 1 << 20;
+
+/// What makes a connection: of whom, and to which address.
+type Connect = Box<dyn FnMut(usize, &str, u16) -> io::Result<OwnedFd>>;
+
+thread_local! {
+    static NOW: Cell<Option<Instant>> = const { Cell::new(None) };
+    static OWNER: Cell<usize> = const { Cell::new(0) };
+    static YIELDER: Cell<*const Yielder<(), ()>> = const { Cell::new(std::ptr::null()) };
+    static STARTED: RefCell<Vec<Task>> = const { RefCell::new(Vec::new()) };
+    static CONNECT: RefCell<Option<Connect>> = const { RefCell::new(None) };
+}
+
+/// A simulation in this thread, until it is dropped.
+pub struct On(());
+
+impl On {
+    /// Begins one at this time; `connect` makes the connections.
+    pub fn begin(now: Instant, connect: Connect) -> Self {
+        NOW.set(Some(now));
+        CONNECT.replace(Some(connect));
+        Self(())
+    }
+
+    /// Has it be this time.
+    pub fn set_now(&self, now: Instant) {
+        NOW.set(Some(now));
+    }
+
+    /// What is started from now on, and connects, is this owner's.
+    pub fn set_owner(&self, owner: usize) {
+        OWNER.set(owner);
+    }
+
+    /// The tasks that have been started since this was called last.
+    pub fn started(&self) -> Vec<Task> {
+        STARTED.take()
+    }
+}
+
+impl Drop for On {
+    fn drop(&mut self) {
+        NOW.set(None);
+        CONNECT.take();
+        STARTED.take();
+    }
+}
+
+/// Whether a simulation is on in this thread.
+pub fn is_on() -> bool {
+    NOW.get().is_some()
+}
+
+/// What time it is there, if one is on.
+pub fn now() -> Option<Instant> {
+    NOW.get()
+}
+
+/// A connection there, if one is on.
+pub fn connect(host: &str, port: u16) -> Option<io::Result<OwnedFd>> {
+    CONNECT.with_borrow_mut(|connect| connect.as_mut().map(|connect| connect(OWNER.get(), host, port)))
+}
+
+/// What would be a thread.
+pub struct Task {
+    /// Whose it is.
+    pub owner: usize,
+    /// What it is called.
+    pub name: String,
+    coroutine: Coroutine<(), (), ()>,
+}
+
+impl Task {
+    fn new(name: &str, run: impl FnOnce() + 'static) -> Self {
+        let stack = DefaultStack::new(STACK_BYTES).expect("room for a stack");
+        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
+            YIELDER.set(yielder);
+            run();
+        });
+        Self { owner: OWNER.get(), name: name.to_owned(), coroutine }
+    }
+
+    /// Has it go on until it waits; whether it is over.
+    pub fn resume(&mut self) -> bool {
+        OWNER.set(self.owner);
+        let result = self.coroutine.resume(());
+        YIELDER.set(std::ptr::null());
+        matches!(result, CoroutineResult::Return(()))
+    }
+}
+
+/// Starts a task.
+pub fn start(name: &str, run: impl FnOnce() + 'static) {
+    let task = Task::new(name, run);
+    STARTED.with_borrow_mut(|started| started.push(task));
+}
+
+/// Lets the others go on.
+fn pause() {
+    let yielder = YIELDER.get();
+    assert!(!yielder.is_null(), "whoever waits in a simulation is one of its tasks");
+    // SAFETY: it was set by the task that runs, on whose stack it lives until the task is over.
+    unsafe { &*yielder }.suspend(());
+    YIELDER.set(yielder);
+}
+
+/// Lets the others go on until this is so, or so much time has passed; whether it is so.
+pub fn wait_until(time: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    let until_us = now_us().saturating_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    while !is_so() {
+        if now_us() >= until_us {
+            return false;
+        }
+        pause();
+    }
+    true
+}
+
+fn now_us() -> u64 {
+    now().map_or(0, |now| now.monotonic_us)
+}
+
+/// How often somebody was told that something has changed.
+#[derive(Debug, Default)]
+pub struct Told(AtomicU64);
+
+impl Told {
+    /// Somebody is told.
+    pub fn note(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Waits until somebody is told, with the mutex given back; false where the time was over before.
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>, time: Option<Duration>) -> bool {
+        let before = self.0.load(Ordering::Relaxed);
+        let has_changed = || self.0.load(Ordering::Relaxed) != before;
+        MutexGuard::unlocked(guard, || wait_until(time.unwrap_or(Duration::MAX), has_changed))
+    }
+}

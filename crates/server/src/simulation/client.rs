@@ -1,0 +1,169 @@
+//! A client of the simulation: it writes to whoever is the primary, and waits for replicas and disks.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use sleeve_wire::frame::{Frame, Scanner, decode};
+
+use super::network::{CLIENTS, Network};
+use super::node::ORDER;
+use crate::host::dice::Dice;
+
+/// Requests that wait for their replies at most.
+const WAITING_MAX: usize = 5;
+
+/// Keys that hold the number of the last transaction that has changed them.
+pub const KEYS: u64 = 5;
+
+/// What a reply will answer.
+#[derive(Debug, Clone)]
+enum Asked {
+    /// Nothing that matters.
+    Anything,
+    /// A write with this number.
+    Write(u64),
+    /// How many replicas have all that was acknowledged before.
+    Replicas,
+    /// The same of disks, this server's and those of replicas.
+    Disks,
+}
+
+/// What a client was told: of which writes, and what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heard {
+    /// The writes.
+    pub writes: Vec<u64>,
+    /// This answers the write itself.
+    pub is_answer: bool,
+    /// The disk of the primary has them.
+    pub on_disk: bool,
+    /// So many replicas have them.
+    pub replicas: usize,
+}
+
+/// One client.
+#[derive(Default)]
+pub struct Client {
+    connection: Option<(OwnedFd, usize)>,
+    incoming: Vec<u8>,
+    scanner: Scanner,
+    asked: VecDeque<Asked>,
+    /// What was acknowledged on this connection.
+    acknowledged: Vec<u64>,
+}
+
+impl Client {
+    /// Asks something of the primary, if it is to be reached and has not much to answer. `number` is that of the next write;
+    /// `transactions` gets it where that is one of a transaction.
+    pub fn act(
+        &mut self,
+        (network, primary): (&mut Network, usize),
+        dice: &Dice,
+        number: &mut u64,
+        transactions: &mut Vec<u64>,
+    ) {
+        if self.connection.as_ref().is_none_or(|(_, to)| *to != primary) {
+            self.leave();
+            self.connection = network.connect(CLIENTS, primary).ok().map(|socket| (socket, primary));
+        }
+        if self.asked.len() >= WAITING_MAX {
+            return;
+        }
+        let write = |number: &mut u64| {
+            *number += 1;
+            number.to_string()
+        };
+        let any = |below: usize| dice.below(below).to_string();
+        match dice.below(20) {
+            0..=6 => {
+                let text = write(number);
+                self.ask(&["RPUSH", ORDER, &text], Asked::Write(*number));
+            }
+            7..=10 => {
+                let text = write(number);
+                transactions.push(*number);
+                let key = format!("k{}", *number % KEYS);
+                self.ask(&["MULTI"], Asked::Anything);
+                self.ask(&["RPUSH", ORDER, &text], Asked::Anything);
+                if dice.below(4) == 0 {
+                    self.ask(&["SELECT", "3"], Asked::Anything);
+                    self.ask(&["SET", "other", &text], Asked::Anything);
+                    self.ask(&["SELECT", "0"], Asked::Anything);
+                }
+                self.ask(&["SET", &key, &text], Asked::Anything);
+                self.ask(&["EXEC"], Asked::Write(*number));
+            }
+            11..=12 => {
+                self.ask(&["SET", &format!("t{}", any(6)), "x", "PX", &any(900).replace('0', "1")], Asked::Anything)
+            }
+            13 => self.ask(&["GET", &format!("t{}", any(6))], Asked::Anything),
+            14 => self.ask(&["SADD", "s", &any(50), &any(50), &any(50)], Asked::Anything),
+            15 => self.ask(&["SPOP", "s"], Asked::Anything),
+            16 => self.ask(&["SET", "large", &"y".repeat(dice.below(3_000))], Asked::Anything),
+            17 => self.ask(&["PUBLISH", "channel", "message"], Asked::Anything),
+            18 => self.ask(&["WAIT", &(1 + dice.below(2)).to_string(), "500"], Asked::Replicas),
+            _ => self.ask(&["WAITAOF", &any(2), &any(2), "500"], Asked::Disks),
+        }
+    }
+
+    fn ask(&mut self, words: &[&str], asked: Asked) {
+        let Some((socket, _)) = &self.connection else { return };
+        let mut request = format!("*{}\r\n", words.len());
+        words.iter().for_each(|word| request += &format!("${}\r\n{word}\r\n", word.len()));
+        match send(socket, request.as_bytes(), SendFlags::NOSIGNAL) {
+            Ok(sent) if sent == request.len() => self.asked.push_back(asked),
+            _ => self.leave(),
+        }
+    }
+
+    /// What it is told.
+    pub fn hear(&mut self) -> Vec<Heard> {
+        let mut buffer = [0; 4_096];
+        while let Some((socket, _)) = &self.connection {
+            match recv(socket, &mut buffer, RecvFlags::empty()) {
+                Ok((0, _)) => self.leave(),
+                Ok((count, _)) => self.incoming.extend_from_slice(&buffer[..count]),
+                Err(rustix::io::Errno::AGAIN) => break,
+                Err(_) => self.leave(),
+            }
+        }
+        let mut heard = Vec::new();
+        while let Some(length) = self.scanner.scan(&self.incoming).expect("replies are well formed") {
+            let reply: Vec<u8> = self.incoming.drain(..length).collect();
+            let (frame, _) = decode(&reply).expect("it is whole");
+            let asked = self.asked.pop_front().expect("each reply answers a request");
+            heard.extend(self.understand(&asked, &frame));
+        }
+        heard
+    }
+
+    fn understand(&mut self, asked: &Asked, reply: &Frame<'_>) -> Option<Heard> {
+        let count = |frame: &Frame<'_>| match frame {
+            Frame::Integer(count) => usize::try_from(*count).unwrap_or(0),
+            _ => 0,
+        };
+        match (asked, reply) {
+            (_, Frame::Error(_)) | (Asked::Anything, _) => None,
+            (Asked::Write(number), _) => {
+                self.acknowledged.push(*number);
+                Some(Heard { writes: vec![*number], is_answer: true, on_disk: false, replicas: 0 })
+            }
+            (Asked::Replicas, reply) => {
+                let writes = self.acknowledged.clone();
+                Some(Heard { writes, is_answer: false, on_disk: false, replicas: count(reply) })
+            }
+            (Asked::Disks, Frame::Array(items)) => {
+                let counts: Vec<usize> = items.flatten().map(|item| count(&item)).collect();
+                let writes = self.acknowledged.clone();
+                Some(Heard { writes, is_answer: false, on_disk: counts[0] == 1, replicas: counts[1] })
+            }
+            (Asked::Disks, _) => None,
+        }
+    }
+
+    /// Lets go of its connection.
+    pub fn leave(&mut self) {
+        *self = Self::default();
+    }
+}

@@ -1,0 +1,181 @@
+//! What happens to the simulation's servers: deaths, cuts of the power, ends, changes of roles; and how all is well again.
+
+use super::world::{Lost, Stage, World};
+use crate::host::log;
+
+/// What may happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The primary dies, by itself or with its power, and comes back as the primary.
+    LosesPrimary,
+    /// A replica dies.
+    LosesReplica,
+    /// The primary dies, and a replica takes its place.
+    ReplacesPrimary,
+    /// A server is told to end, and starts again.
+    Ends,
+    /// The same, of the primary.
+    EndsPrimary,
+    /// FAILOVER.
+    HandsOver,
+    /// A replica follows another server: chains come and go.
+    FollowsAnother,
+    /// A snapshot is written, or the log anew.
+    Writes,
+}
+
+/// All of it.
+pub const ANY: &[Failure] = &[
+    Failure::LosesPrimary,
+    Failure::LosesReplica,
+    Failure::ReplacesPrimary,
+    Failure::ReplacesPrimary,
+    Failure::Ends,
+    Failure::HandsOver,
+    Failure::FollowsAnother,
+    Failure::Writes,
+];
+
+/// What ends the time of a primary that is the primary again.
+pub const OF_PRIMARY: &[Failure] = &[Failure::LosesPrimary, Failure::LosesPrimary, Failure::EndsPrimary];
+
+impl World {
+    /// Something happens to some server, where no other is in trouble.
+    pub(super) fn fail(&mut self) -> Result<(), String> {
+        self.check()?;
+        if let Some(down) = self.stages.iter().position(|stage| *stage == Stage::Down) {
+            if self.dice.below(3) == 0 {
+                self.start(down);
+            }
+            return Ok(());
+        }
+        if !self.is_calm() {
+            return Ok(());
+        }
+        let number = self.dice.below(self.nodes.len());
+        let is_power = self.dice.below(2) == 0;
+        match self.manner.failures[self.dice.below(self.manner.failures.len())] {
+            Failure::LosesPrimary => self.lose_primary(is_power),
+            Failure::LosesReplica if number != self.primary => {
+                self.hear();
+                self.owed.lose_replica();
+                self.kill(number, is_power)
+            }
+            Failure::ReplacesPrimary => self.replace_primary(is_power),
+            Failure::Ends => self.tell_to_end(number),
+            Failure::EndsPrimary => self.tell_to_end(self.primary),
+            Failure::HandsOver => self.hand_over(),
+            Failure::FollowsAnother if number != self.primary => {
+                let other = self.dice.below(self.nodes.len());
+                // Nobody follows one that follows it.
+                if other == self.primary || self.nodes[other].follows == Some(self.primary) && other != number {
+                    self.follow(number, other);
+                }
+                Ok(())
+            }
+            Failure::Writes => {
+                let what = ["BGREWRITEAOF", "BGSAVE"][self.dice.below(2)];
+                self.ask(number, &[what]);
+                Ok(())
+            }
+            Failure::LosesReplica | Failure::FollowsAnother => Ok(()),
+        }
+    }
+
+    /// A server is told to end, and starts again.
+    fn tell_to_end(&mut self, number: usize) -> Result<(), String> {
+        log::notice(&format!("n{number} is told to end"));
+        self.nodes[number].shut_down();
+        self.stages[number] = Stage::Ending;
+        Ok(())
+    }
+
+    /// Whether all servers are there with their data, and none hands its role over.
+    fn is_calm(&self) -> bool {
+        let is_up = |number: usize| self.stages[number] == Stage::Up && self.nodes[number].loaded().is_some();
+        !self.is_handing_over && self.lost.is_none() && (0..self.nodes.len()).all(is_up)
+    }
+
+    /// The servers that have what the primary has, as far as they have come.
+    fn following(&mut self) -> Vec<(usize, Vec<u64>)> {
+        let others: Vec<usize> = (0..self.nodes.len()).filter(|&number| number != self.primary).collect();
+        let orders = others.into_iter().filter_map(|number| Some((number, self.order_at(number)?)));
+        let orders: Vec<_> = orders.collect();
+        orders.into_iter().filter(|(_, order)| self.order.starts_with(order)).collect()
+    }
+
+    /// The primary dies and comes back as the primary.
+    fn lose_primary(&mut self, is_power: bool) -> Result<(), String> {
+        let mut had = self.following();
+        if is_power && !self.is_always {
+            // Who follows is sent what is written, and the power takes what is not synced.
+            had.clear();
+        }
+        let primary = self.primary;
+        self.kill(primary, is_power)?;
+        if is_power {
+            self.owed.lose_power();
+        }
+        self.lost = Some(Lost { had });
+        Ok(())
+    }
+
+    /// The primary dies, and the replica that has come furthest takes its place.
+    fn replace_primary(&mut self, is_power: bool) -> Result<(), String> {
+        let old = self.primary;
+        let Some((best, _)) = self.following().into_iter().max_by_key(|(_, order)| order.len()) else { return Ok(()) };
+        self.kill(old, is_power)?;
+        self.owed.lose_primary();
+        self.ask(best, &["REPLICAOF", "NO", "ONE"]);
+        self.nodes[best].follows = None;
+        for number in (0..self.nodes.len()).filter(|&number| number != best) {
+            if number == old {
+                self.nodes[number].follows = Some(best);
+            } else if self.nodes[number].follows != Some(best) || self.dice.below(2) == 0 {
+                self.follow(number, best);
+            }
+        }
+        self.primary = best;
+        self.order = self.order_at(best).unwrap_or_default();
+        self.check()
+    }
+
+    /// The primary is told to hand its role over to whoever has everything.
+    pub(super) fn hand_over(&mut self) -> Result<(), String> {
+        let primary = self.primary;
+        let reply = self.ask(primary, &["FAILOVER", "TIMEOUT", "2000"]);
+        self.is_handing_over = reply.is_some_and(|reply| reply.starts_with(b"+"));
+        Ok(())
+    }
+
+    /// Sees whether a role has been handed over, or is not any more.
+    pub(super) fn note_handed_over(&mut self) -> Result<(), String> {
+        let old = self.primary;
+        let Some(engine) = self.nodes[old].loaded().filter(|_| self.is_handing_over) else { return Ok(()) };
+        let (role, failover) = (&engine.replication.role, &engine.replication.failover);
+        if failover.is_running() {
+            return Ok(());
+        }
+        self.is_handing_over = false;
+        let Some(link) = role.link() else { return Ok(()) };
+        let next = usize::from(link.primary.port - super::node::port(0));
+        self.hear();
+        self.owed.hand_over();
+        self.nodes[old].follows = Some(next);
+        self.nodes[next].follows = None;
+        self.primary = next;
+        if self.nodes[next].loaded().is_some_and(|engine| engine.replication.role.is_replica()) {
+            return Err(format!("n{old} has handed its role over to n{next}, which is a replica"));
+        }
+        Ok(())
+    }
+
+    /// Who is down starts.
+    pub(super) fn heal(&mut self) {
+        for number in 0..self.nodes.len() {
+            if self.stages[number] == Stage::Down {
+                self.start(number);
+            }
+        }
+    }
+}

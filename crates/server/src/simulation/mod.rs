@@ -1,0 +1,132 @@
+//! A primary, its replicas, chains of them and clients in one thread, from one seed.
+//!
+//! The servers are real: engine, worker, epoll, log, snapshots, the thread that follows a primary, each thread a task that runs
+//! when the simulation lets it (`host/simulated`). What is simulated is the time, the network (`network`), which delivers in
+//! pieces, late, and not at all, and the disk, which forgets what was not synced. Servers are killed, lose their power, end and
+//! start again and change their roles (`failures`), while clients write and wait for replicas and disks (`client`).
+//!
+//! Whatever happens, the data of a replica is one that its primary had; no replica has what its primary has lost, as far as
+//! that is promised; what was acknowledged is there after what its level survives (`model`); and when all is left alone, all
+//! have the same data at the same offset.
+
+mod client;
+mod failures;
+mod model;
+mod network;
+mod node;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use std::path::Path;
+
+use crate::config::LogLevel;
+use crate::host::planted::{self, Fault};
+use crate::host::{log, panics};
+use failures::{ANY, OF_PRIMARY};
+use model::Told;
+use world::{Manner, World};
+
+/// Seeds in the short form, and those of which one has to find a mistake.
+const SHORT: u64 = 60;
+const FAULTY: u64 = 200;
+
+/// The worlds of one seed: two servers and cuts, three and a chain of four with everything.
+fn manner(seed: u64) -> Manner {
+    let servers = [2, 3, 4, 3][(seed % 4) as usize];
+    let failures = if servers == 2 { &[] } else { ANY };
+    Manner { servers, steps: 2_500, cuts: true, policy: None, failures }
+}
+
+/// Runs a seed with this mistake planted; what clients were told.
+fn run(seed: u64, manner: Manner, fault: Option<Fault>) -> Result<Told, String> {
+    planted::plant(fault);
+    let run = || {
+        let mut world = World::new(seed, manner);
+        world.live().and_then(|()| world.end())
+    };
+    let ran = catch_unwind(AssertUnwindSafe(run));
+    planted::plant(None);
+    ran.unwrap_or_else(|panic| Err(panics::message(&*panic).to_owned()))
+}
+
+/// How many seeds, and the first.
+fn seeds(short: u64) -> (u64, std::ops::Range<u64>) {
+    let number = |name: &str| std::env::var(name).ok().map(|number| number.parse::<u64>().expect("a number"));
+    let (count, first) = (number("SLEEVE_SOAK_COUNT").unwrap_or(short), number("SLEEVE_SEED").unwrap_or(0));
+    if count == 1 {
+        // What the servers say, for who looks why a seed has failed.
+        _ = log::open(Path::new(""), LogLevel::Notice);
+    }
+    (count, first..first + count)
+}
+
+#[test]
+fn replicas_have_what_their_primary_has_and_nothing_acknowledged_is_lost() {
+    let (count, seeds) = seeds(SHORT);
+    let mut all = Told::default();
+    for seed in seeds {
+        match run(seed, manner(seed), None) {
+            Ok(told) => all.add(told),
+            Err(wrong) => panic!(
+                "{wrong}\nSLEEVE_SEED={seed} SLEEVE_SOAK_COUNT=1 cargo test -p sleeve-server --lib simulation::replicas_have"
+            ),
+        }
+    }
+    println!("{all:?}");
+    let least = all.written.min(all.on_disk).min(all.replicated);
+    assert!(count < SHORT || least > count, "what is to be tried hardly happens: {all:?}");
+}
+
+/// What the first seed that finds a mistake says of it.
+fn first_to_find(fault: Fault, policy: &'static str) -> Option<(u64, String)> {
+    let manner = Manner { servers: 2, steps: 6_000, cuts: false, policy: Some(policy), failures: OF_PRIMARY };
+    (0..FAULTY).find_map(|seed| Some((seed, run(seed, manner, Some(fault)).err()?)))
+}
+
+#[test]
+fn a_primary_that_sends_what_it_may_lose_is_found() {
+    let found = first_to_find(Fault::SendsEarly, "always");
+    println!("{found:?}");
+    assert!(found.as_ref().is_some_and(|(_, wrong)| wrong.contains("has lost some")), "{found:?}");
+}
+
+#[test]
+fn a_replica_with_effects_of_its_own_is_found() {
+    let found = first_to_find(Fault::OwnEffects, "everysec");
+    println!("{found:?}");
+    assert!(found.as_ref().is_some_and(|(_, wrong)| wrong.contains("its primary at")), "{found:?}");
+}
+
+#[test]
+fn an_id_that_is_kept_after_a_crash_is_found() {
+    let found = first_to_find(Fault::KeepsId, "no");
+    println!("{found:?}");
+    assert!(found.is_some());
+}
+
+/// Two servers to which nothing happens.
+fn quiet(seed: u64) -> World {
+    World::new(seed, Manner { servers: 2, steps: 0, cuts: false, policy: None, failures: &[] })
+}
+
+/// Cuts a connection behind each byte that it carries, or, in the short form, some.
+fn at_every_byte(live: impl Fn(&mut World, u64) -> Result<u64, String>, short: usize) {
+    let cut = |byte| {
+        let mut world = quiet(byte % 8);
+        let carried = live(&mut world, byte)?;
+        world.end().map(|_| carried)
+    };
+    let whole = cut(u64::MAX).expect("it is not cut");
+    let (_, seeds) = seeds(0);
+    for byte in (1..whole).step_by(if seeds.is_empty() { short } else { 1 }) {
+        if let Err(wrong) = cut(byte) {
+            panic!("cut behind byte {byte}: {wrong}");
+        }
+    }
+}
+
+#[test]
+fn a_connection_may_be_cut_at_every_byte() {
+    at_every_byte(World::write_much, 61);
+}

@@ -1,0 +1,98 @@
+//! What the simulation knows to be promised: which writes were acknowledged at which level, and what survives what.
+
+use std::collections::BTreeMap;
+
+use super::client::Heard;
+
+/// How far a write has got, as somebody was told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Level {
+    /// The primary's disk has it.
+    on_disk: bool,
+    /// So many replicas have it that have not failed since.
+    replicas: usize,
+}
+
+/// The acknowledged writes that have to be there.
+#[derive(Debug, Default)]
+pub struct Owed {
+    writes: BTreeMap<u64, Level>,
+    /// How many have been acknowledged, and at which levels: that it was tried at all.
+    pub told: Told,
+}
+
+/// How often what was acknowledged.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Told {
+    /// Writes.
+    pub written: u64,
+    /// Writes that a disk has.
+    pub on_disk: u64,
+    /// Writes that a replica has.
+    pub replicated: u64,
+}
+
+impl Told {
+    /// Adds what others were told.
+    pub fn add(&mut self, other: Self) {
+        self.written += other.written;
+        self.on_disk += other.on_disk;
+        self.replicated += other.replicated;
+    }
+}
+
+impl Owed {
+    /// A client was told; `is_synced` says that this primary answers when its disk has a write.
+    pub fn hear(&mut self, heard: &Heard, is_synced: bool) {
+        for number in &heard.writes {
+            let is_new = !self.writes.contains_key(number);
+            // What went with a primary is not owed any more.
+            if is_new && !heard.is_answer {
+                continue;
+            }
+            let level = self.writes.entry(*number).or_default();
+            self.told.written += u64::from(is_new);
+            self.told.on_disk += u64::from(!level.on_disk && heard.on_disk);
+            self.told.replicated += u64::from(level.replicas == 0 && heard.replicas > 0);
+            level.on_disk |= heard.on_disk || is_synced;
+            level.replicas = level.replicas.max(heard.replicas);
+        }
+    }
+
+    /// The primary has lost what its disk did not have.
+    pub fn lose_power(&mut self) {
+        self.writes.retain(|_, level| level.on_disk);
+        // Replicas that have more than is left are told to begin anew.
+        self.writes.values_mut().for_each(|level| level.replicas = 0);
+    }
+
+    /// A replica has lost, or may have.
+    pub fn lose_replica(&mut self) {
+        self.writes.values_mut().for_each(|level| level.replicas = level.replicas.saturating_sub(1));
+    }
+
+    /// The primary is lost, and a replica takes its place.
+    pub fn lose_primary(&mut self) {
+        self.writes.retain(|_, level| level.replicas > 0);
+        self.writes.values_mut().for_each(|level| *level = Level { on_disk: false, replicas: level.replicas - 1 });
+    }
+
+    /// Another has everything and takes its place.
+    pub fn hand_over(&mut self) {
+        let handed = |level: &Level| Level { on_disk: false, replicas: level.replicas.saturating_sub(1) };
+        self.writes.values_mut().for_each(|level| *level = handed(level));
+    }
+
+    /// The first that is not there.
+    pub fn missing(&self, order: &[u64]) -> Option<String> {
+        let there: std::collections::BTreeSet<u64> = order.iter().copied().collect();
+        let (number, level) = self.writes.iter().find(|(number, _)| !there.contains(number))?;
+        Some(format!("write {number} was acknowledged ({level:?}) and is not there"))
+    }
+}
+
+/// The values of the keys that transactions change, after these writes in this order.
+pub fn keys_after(order: &[u64], transactions: &[u64], keys: u64) -> Vec<Option<u64>> {
+    let last = |key: u64| order.iter().rev().find(|number| *number % keys == key && transactions.contains(number));
+    (0..keys).map(|key| last(key).copied()).collect()
+}

@@ -1,0 +1,175 @@
+//! One server of the simulation: the real engine with its real worker, on a disk that forgets.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::Mutex;
+use sleeve_disk::disk::crashing::{CrashingDisk, Plan};
+use sleeve_wire::frame::{Frame, decode};
+
+use crate::boot;
+use crate::config::{Config, Opt};
+use crate::context::others::Nobody;
+use crate::engine::Engine;
+use crate::engine::clients::client_info::NewClient;
+use crate::engine::origin::Origin;
+use crate::engine::persistence::shutdown::{FinalSnapshot, Shutdown};
+use crate::engine::readiness::Hindrance;
+use crate::execute::scratch::Scratch;
+use crate::host::clock::Instant;
+use crate::host::simulated;
+use crate::messaging::mail::Mailbox;
+use crate::session::Session;
+use crate::worker::stepped::Stepped;
+
+/// The list into which every write puts its number.
+pub const ORDER: &str = "order";
+
+/// A server, its disk, and whom it is told to follow.
+pub struct Node {
+    number: usize,
+    /// Where its files are.
+    pub disk: CrashingDisk,
+    /// Its options beside those that all have.
+    options: Vec<(Opt, String)>,
+    /// Whom it follows when it starts.
+    pub follows: Option<usize>,
+    life: Option<Life>,
+    /// Why it could not load what it has.
+    unloaded: Arc<Mutex<Option<String>>>,
+}
+
+/// What is there while it runs.
+struct Life {
+    engine: Arc<Engine>,
+    worker: Stepped,
+    /// Whether the worker is there still.
+    serves: bool,
+    /// A session that looks at the data without waiting for a disk.
+    session: Session,
+    scratch: Scratch,
+}
+
+/// The port of a server.
+pub fn port(number: usize) -> u16 {
+    7_000 + number as u16
+}
+
+impl Node {
+    /// A server that does not run.
+    pub fn new(number: usize, options: Vec<(Opt, String)>) -> Self {
+        let disk = CrashingDisk::new(Plan::default());
+        Self { number, disk, options, follows: None, life: None, unloaded: Arc::default() }
+    }
+
+    /// Starts it; it loads what it has in a task of its own.
+    pub fn start(&mut self, seed: u64, now: Instant) {
+        let config = Config::default();
+        let all = [(Opt::Appendonly, "yes"), (Opt::EnableDebugCommand, "yes"), (Opt::ReplDisklessSyncDelay, "0")];
+        let own = self.options.iter().map(|(option, value)| (*option, value.as_str()));
+        for (option, value) in all.into_iter().chain(own) {
+            config.assign(option, &[value.as_bytes()]).expect("an option of the table");
+        }
+        if let Some(primary) = self.follows {
+            let (host, port) = (format!("n{primary}"), port(primary).to_string());
+            config.assign(Opt::Replicaof, &[host.as_bytes(), port.as_bytes()]).expect("a primary");
+        }
+        let engine = Engine::begin(config, Origin::of_seed(seed, now).on(Arc::new(self.disk.clone())));
+        engine.port.store(u32::from(port(self.number)), Ordering::Relaxed);
+        engine.follow_configured();
+        engine.readiness.set(Hindrance::Loading, true);
+        let worker = Stepped::new(&engine);
+        let arrival = NewClient { address: "look:0".into(), local_address: "look:0".into(), descriptor: -1 };
+        let client = engine.clients.enter(arrival, Arc::new(Mailbox::new(|| ())), now.wall_ms());
+        let (session, scratch) = (Session::new(&engine, client), Scratch::new(&engine, now));
+        let (loading, unloaded) = (Arc::clone(&engine), Arc::clone(&self.unloaded));
+        simulated::start("boot", move || match loading.load() {
+            Ok(()) => boot::begin_service(&loading, "Ready to accept connections"),
+            Err(why) => *unloaded.lock() = Some(why),
+        });
+        self.life = Some(Life { engine, worker, serves: true, session, scratch });
+    }
+
+    /// The engine, while it runs.
+    pub fn engine(&self) -> Option<&Arc<Engine>> {
+        self.life.as_ref().map(|life| &life.engine)
+    }
+
+    /// The engine, while it runs and its data is there.
+    pub fn loaded(&self) -> Option<&Arc<Engine>> {
+        let life = self.life.as_ref().filter(|life| life.serves)?;
+        let is_loading = life.engine.readiness.has(Hindrance::Loading);
+        Some(&life.engine).filter(|_| !is_loading && !self.disk.is_cut())
+    }
+
+    /// The worker, while it serves.
+    pub fn worker(&mut self) -> Option<&mut Stepped> {
+        self.life.as_mut().filter(|life| life.serves).map(|life| &mut life.worker)
+    }
+
+    /// Has the worker do what is to be done; whether it has ended with this.
+    pub fn step(&mut self) -> bool {
+        let Some(life) = self.life.as_mut().filter(|life| life.serves) else { return false };
+        life.serves = life.worker.step();
+        !life.serves
+    }
+
+    /// What is wrong with it, if anything is.
+    pub fn fault(&self) -> Option<String> {
+        let unloaded = self.unloaded.lock().clone().map(|why| format!("it cannot load: {why}"));
+        let failed = self.engine().and_then(|engine| engine.failure()).map(|why| format!("it has failed: {why}"));
+        unloaded.or(failed).filter(|_| !self.disk.is_cut()).map(|why| format!("n{}: {why}", self.number))
+    }
+
+    /// Tells it to end as SIGTERM does.
+    pub fn shut_down(&self) {
+        if let Some(engine) = self.engine() {
+            engine.shut_down(Shutdown { final_snapshot: FinalSnapshot::NoSave, force: false, now: false }, None);
+        }
+    }
+
+    /// Ends what goes on without the worker, in a task.
+    pub fn end_rest(&self) {
+        if let Some(engine) = self.engine().cloned() {
+            simulated::start("end", move || boot::end_rest(&engine));
+        }
+    }
+
+    /// Nothing of it is left in memory; what `left` makes of its disk is there at the next start.
+    pub fn forget(&mut self, left: impl FnOnce(&CrashingDisk) -> CrashingDisk) {
+        self.life = None;
+        *self.unloaded.lock() = None;
+        self.disk = left(&self.disk);
+    }
+
+    /// Runs a command at once, whatever its reply shows; none where the server does not answer now.
+    pub fn ask(&mut self, now: Instant, words: &[&str]) -> Option<Vec<u8>> {
+        let life = self.life.as_mut().filter(|life| life.serves)?;
+        let mut request = format!("*{}\r\n", words.len());
+        words.iter().for_each(|word| request += &format!("${}\r\n{word}\r\n", word.len()));
+        life.scratch.now = now;
+        life.session.receive(request.as_bytes(), &mut life.scratch, &mut Nobody);
+        let mut reply = Vec::new();
+        life.scratch.output.copy_to(&mut reply);
+        life.scratch.output.shown = 0;
+        Some(reply).filter(|reply| !reply.is_empty())
+    }
+
+    /// The numbers of the writes in its data, in their order; none while it does not tell.
+    pub fn order(&mut self, now: Instant) -> Option<Vec<u64>> {
+        self.loaded()?;
+        let reply = self.ask(now, &["LRANGE", ORDER, "0", "-1"])?;
+        let Ok((Frame::Array(items), _)) = decode(&reply) else { return None };
+        let number = |item: Frame<'_>| match item {
+            Frame::Bulk(text) => std::str::from_utf8(text).ok()?.parse().ok(),
+            _ => None,
+        };
+        items.flatten().map(number).collect()
+    }
+
+    /// The digest of its data; none while it does not tell.
+    pub fn digest(&mut self, now: Instant) -> Option<Vec<u8>> {
+        self.loaded()?;
+        self.ask(now, &["DEBUG", "DIGEST"])
+    }
+}

@@ -1,0 +1,56 @@
+//! A worker that a simulation steps, in place of a thread that serves it.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use super::{BUFFER_LEN, Worker, WorkerPool};
+use crate::driver::Driver;
+use crate::engine::Engine;
+use crate::execute::scratch::Scratch;
+use crate::host::clock::Instant;
+use crate::messaging::mail::{Accepted, Letter, Mailbox};
+
+/// The worker, until it has ended, and what its thread would have at hand.
+pub struct Stepped {
+    worker: Option<Box<Worker>>,
+    mailbox: Arc<Mailbox>,
+    scratch: Scratch,
+    buffer: Box<[u8]>,
+}
+
+impl Stepped {
+    /// The only worker of an engine.
+    pub fn new(engine: &Arc<Engine>) -> Self {
+        let driver = Driver::new().expect("a driver");
+        let waker = driver.waker();
+        let mailbox = Arc::new(Mailbox::new(move || waker.wake()));
+        let pool = WorkerPool::new(vec![Arc::clone(&mailbox)]);
+        let worker = Worker::new(engine, pool, 0, driver);
+        let scratch = Scratch::new(engine, Instant::now());
+        Self { worker: Some(Box::new(worker)), mailbox, scratch, buffer: vec![0; BUFFER_LEN].into_boxed_slice() }
+    }
+
+    /// Takes a connection over, which comes from this address.
+    pub fn accept(&mut self, socket: OwnedFd, address: String) {
+        if let Some(worker) = &mut self.worker {
+            let accepted = Accepted { socket, address, local_address: String::new(), is_tls: false };
+            worker.place(accepted, &self.scratch);
+        }
+    }
+
+    /// Has it end with its next step.
+    pub fn stop(&self) {
+        self.mailbox.post(Letter::Stop);
+    }
+
+    /// Serves what has come; whether it goes on.
+    pub fn step(&mut self) -> bool {
+        let Some(mut worker) = self.worker.take() else { return false };
+        if worker.stopping {
+            worker.end();
+            return false;
+        }
+        self.worker = worker.round_within(0, &mut self.scratch, &mut self.buffer).expect("it can wait");
+        self.worker.is_some()
+    }
+}
