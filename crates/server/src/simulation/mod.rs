@@ -130,3 +130,8 @@ fn at_every_byte(live: impl Fn(&mut World, u64) -> Result<u64, String>, short: u
 fn a_connection_may_be_cut_at_every_byte() {
     at_every_byte(World::write_much, 61);
 }
+
+#[test]
+fn a_role_is_handed_over_wherever_the_connection_is_cut() {
+    at_every_byte(World::hand_over_once, 3);
+}

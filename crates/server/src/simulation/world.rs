@@ -135,6 +135,23 @@ impl World {
         self.calm_down()
     }
 
+    /// Hands the role of the primary over while the connection that does it is cut behind so many bytes; how many it has carried.
+    ///
+    /// # Errors
+    /// What is not as it has to be.
+    pub fn hand_over_once(&mut self, cut_behind: u64) -> Result<u64, String> {
+        self.calm_down()?;
+        self.network.borrow_mut().cuts.push_back(cut_behind);
+        self.hand_over()?;
+        for _ in 0..50 {
+            self.round(5_000)?;
+            self.check()?;
+        }
+        let carried = self.network.borrow().carried();
+        self.calm_down()?;
+        if self.primary == 0 { Err("the role was not handed over".to_owned()) } else { Ok(carried) }
+    }
+
     /// Ends all servers, and with them what they are about; what clients have been told, all in all.
     ///
     /// # Errors

@@ -137,6 +137,10 @@ fn take_over(cx: &mut Cx<'_>, id: Option<Id>) -> Outcome {
         id.map_or_else(String::new, |id| id.to_string())
     ));
     if !engine.replication.role.is_replica() {
+        if id.is_some() && id == ids.second().map(|(second, _)| second) {
+            // It has asked before, and the connection was cut before it heard the answer.
+            return Ok(());
+        }
         return Err(Error::fixed("ERR PSYNC FAILOVER can't be sent to a master."));
     }
     if id != Some(ids.id()) {
