@@ -85,6 +85,7 @@ pub(crate) fn read(
         let broken = |error: Error| Cause::Broken(error.to_string());
         let replies = reply_reader.filled(count).map_err(broken)?;
         if !take(link, &mut reply_reader, count, replies, habit.as_deref_mut()) {
+            reply_reader.distrust();
             return Err(Cause::Broken("the server sent a reply that nobody asked for".to_owned()));
         }
         if let Some(next) = reply_reader.deliver(done).map_err(broken)? {

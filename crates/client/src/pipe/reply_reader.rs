@@ -33,6 +33,9 @@ const GROWTH_MAX: usize = 256 * 1024;
 /// Bytes that a reply has at least which is handed over with the buffer that it stands in instead of being copied.
 const HANDED_OVER_MIN: usize = 256 * 1024;
 
+/// A byte that begins no reply.
+const NO_REPLY: u8 = b'?';
+
 /// A buffer that grew beyond this shrinks again when it is empty.
 const KEPT_LENGTH_MAX: usize = 256 * 1024;
 
@@ -261,6 +264,10 @@ impl ReplyReader {
     /// Hands the replies to their entries, and the messages to those who wait for them. What must be sent because of them is
     /// returned.
     pub(crate) fn deliver(&mut self, done: &mut Completions) -> Result<Option<Resumption>, Error> {
+        self.hand_out(done).inspect_err(|_| self.distrust())
+    }
+
+    fn hand_out(&mut self, done: &mut Completions) -> Result<Option<Resumption>, Error> {
         // How many replies were handed out, and how many of them the first of `pending` has got.
         let (mut resumption, mut handed_out, mut received) = (None, 0, 0);
         while let Some(entry) = self.pending.front_mut()
@@ -281,13 +288,12 @@ impl ReplyReader {
             }
             received += 1;
             if entry.selects && received == 1 {
-                self.select_refusal = accept_select(reply).inspect_err(|_| self.replies.clear())?;
+                self.select_refusal = accept_select(reply)?;
                 if entry.replies > 1 {
                     continue;
                 }
             } else if received == entry.replies {
-                check_database(self.select_refusal.as_deref(), &entry.asker, reply)
-                    .inspect_err(|_| self.replies.clear())?;
+                check_database(self.select_refusal.as_deref(), &entry.asker, reply)?;
             }
             let step = match &mut entry.asker {
                 Asker::Transaction(transaction) => {
@@ -309,7 +315,7 @@ impl ReplyReader {
                     if reply.len() >= HANDED_OVER_MIN && reply.len() == end {
                         self.replies.drain(..handed_out);
                         target.complete(Payload::Long(self.hand_over(end)), done);
-                        return self.deliver(done);
+                        return self.hand_out(done);
                     }
                     target.complete(keep(self.error_observer.as_ref(), reply, head), done);
                 }
@@ -327,6 +333,18 @@ impl ReplyReader {
             self.hear(done);
         }
         Ok(resumption)
+    }
+
+    /// Nothing more that comes on this connection can be believed: whoever reads next, before it is cut, finds what begins no
+    /// reply. Those who are left in `pending` hear of the cut.
+    #[cold]
+    pub(crate) fn distrust(&mut self) {
+        self.replies.clear();
+        self.scanner = Scanner::new();
+        if let Some(first) = self.buffer.first_mut() {
+            *first = NO_REPLY;
+            (self.start, self.end) = (0, 1);
+        }
     }
 
     /// Gives away the buffer, which begins with a reply that ends here. What lies behind that is moved to another.

@@ -107,6 +107,32 @@ fn a_long_transaction_is_answered_when_all_its_replies_have_come() {
     }
 }
 
+/// Another reader may be waiting for his turn when one finds that: what he finds must not be handed to those who are left.
+#[test]
+fn after_what_cannot_be_believed_nothing_is_read_before_the_cut() {
+    let (mut pipe, mut reply_reader, mut done) = (pipe(), ReplyReader::default(), Completions::default());
+    let read = |reply_reader: &mut ReplyReader, bytes: &[u8]| {
+        reply_reader.room()[..bytes.len()].copy_from_slice(bytes);
+        reply_reader.filled(bytes.len())
+    };
+    pipe.connect();
+    let asked = [3, 3].map(|database| pipe.push(database, unnamed(b"A"), 0));
+    lend_all(&mut pipe);
+    let replies = read(&mut reply_reader, b"-NOPERM no permissions to run 'select'\r\n").expect("it is a reply");
+    assert!(pipe.take(replies, &mut reply_reader.pending));
+    assert!(reply_reader.deliver(&mut done).is_err(), "the connection is in another database than is thought");
+    assert!(
+        read(&mut reply_reader, b"$1\r\na\r\n$1\r\nb\r\n").is_err() && read(&mut reply_reader, b"$1\r\nc\r\n").is_err()
+    );
+    assert!(!asked.iter().any(Handle::is_done));
+    drop(reply_reader.cut());
+    assert_eq!(read(&mut reply_reader, b"+more\r\n+than was asked for\r\n"), Ok(2));
+    reply_reader.distrust();
+    assert!(read(&mut reply_reader, b"$1\r\nd\r\n").is_err());
+    drop(reply_reader.cut());
+    assert_eq!(read(&mut reply_reader, b"$1\r\ne\r\n"), Ok(1));
+}
+
 /// Removing one after the other moved all bytes behind it each time, which took minutes.
 #[test]
 #[cfg_attr(miri, ignore = "160,000 requests")]
