@@ -422,6 +422,20 @@ mod tests {
     use crate::engine::replication::role::Address;
 
     #[test]
+    fn a_script_of_a_log_writes_on_a_replica() {
+        let engine = Engine::new(Config::default());
+        engine.readiness.set(Hindrance::ReadOnly, true);
+        let script = "return redis.call('set',KEYS[1],'x')";
+        let log = format!("*4\r\n$4\r\nEVAL\r\n${}\r\n{script}\r\n$1\r\n1\r\n$1\r\na\r\n", script.len());
+        let mut replay = Replay::begin(&engine, 0);
+        assert_eq!(replay.apply(log.as_bytes(), Instant::now()), Ok(log.len()));
+        drop(replay);
+        let mut replies = Vec::new();
+        engine.connect(|| {}).exchange(b"GET a\r\n", &mut replies).expect("the session lives");
+        assert_eq!(replies, b"$1\r\nx\r\n");
+    }
+
+    #[test]
     fn nothing_of_a_primary_is_applied_behind_the_end_of_its_time() {
         let engine = Engine::new(Config::default());
         let primary = Address { host: "127.0.0.1".into(), port: 1 };

@@ -125,10 +125,12 @@ impl Invocation<'_, '_> {
         if row.flags.contains(Flags::NOSCRIPT) && denies {
             return Err(Error::fixed("ERR This Redis command is not allowed from script"));
         }
-        if row.flags.contains(Flags::WRITE) && !self.cx.engine.readiness.refuses_nothing() {
+        // What stands in a log was asked when it came about.
+        let is_asked = !self.cx.state.is_replaying;
+        if is_asked && row.flags.contains(Flags::WRITE) && !self.cx.engine.readiness.refuses_nothing() {
             self.cx.engine.readiness.check_write()?;
         }
-        if self.cx.engine.readiness.has(Hindrance::Stale) && !row.flags.contains(Flags::STALE) {
+        if is_asked && self.cx.engine.readiness.has(Hindrance::Stale) && !row.flags.contains(Flags::STALE) {
             return Err(Error::fixed("ERR Can not execute the command on a stale replica"));
         }
         // What may write something down (PFCOUNT its result, PUBLISH its message) counts as a write here.
