@@ -5,8 +5,8 @@
 //! sessions, or connections over TCP to an engine with several workers. In an engine whose INCR gives its lock back between
 //! reading and writing, the same check must find a violation.
 
-mod checker;
-mod model;
+pub mod checker;
+pub mod model;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -96,7 +96,7 @@ fn call(client: &mut impl Client, random: &mut Random, clock: &AtomicU64, histor
     let last = replies.last().copied().unwrap_or_default();
     let parts = if is_transaction { children(last).unwrap_or_default() } else { vec![last] };
     let replies = parts.into_iter().map(|reply| String::from_utf8_lossy(reply).into_owned()).collect();
-    Some((history, Call { commands, replies, begin, end }))
+    Some((history, Call { commands, replies, begin, end, on_replica: false }))
 }
 
 /// Histories of clients that work at the same time, each on keys of its own. The clock says which history a call belongs

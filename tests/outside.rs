@@ -35,6 +35,7 @@ mod rdb_files;
 mod reconnect;
 mod reload;
 mod replay;
+mod replica_history;
 mod replicated;
 mod replication_failover;
 mod replication_ids;

@@ -3,7 +3,8 @@
 //! The search of Wing and Gong ("Testing and verifying concurrent objects", 1993) with the memory that Lowe added
 //! ("Testing for linearizability", 2017): of the calls that could be next, one is tried after the other, and a set of calls
 //! that has once led to a state leads nowhere the second time. Calls on keys that no transaction joins are looked at apart,
-//! because linearizability is local. Any thread may call it.
+//! because linearizability is local. That they saw a prefix of one order is not: calls that a replica answered are looked at
+//! together with all of its primary's. Any thread may call it.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -23,6 +24,8 @@ pub struct Call {
     pub begin: u64,
     /// When its reply was there.
     pub end: u64,
+    /// A replica answered it, and nothing was changed: it may have seen what its primary was a while before.
+    pub on_replica: bool,
 }
 
 /// The calls of a part of the history that no order explains, or none if all is well.
@@ -64,7 +67,10 @@ fn parts(history: &[Call]) -> Vec<Vec<Call>> {
 /// The values of all keys at one instant.
 type State = BTreeMap<usize, Value>;
 
-fn is_linearizable(calls: &[Call]) -> bool {
+/// Whether there is an order. What a replica answered stands in it where the primary was what was seen: behind nothing that
+/// began after the reply was there, and behind what the replica had answered before; the primary may have ended other calls
+/// meanwhile.
+pub fn is_linearizable(calls: &[Call]) -> bool {
     assert!(calls.len() <= CALLS_MAX, "a part of a history has at most {CALLS_MAX} calls");
     let all = if calls.len() == CALLS_MAX { u64::MAX } else { (1 << calls.len()) - 1 };
     let mut seen: HashSet<(u64, State)> = HashSet::new();
@@ -74,9 +80,13 @@ fn is_linearizable(calls: &[Call]) -> bool {
             return true;
         }
         let left = || (0..calls.len()).filter(move |index| done & (1 << index) == 0);
-        // Whoever began after another had ended cannot come before it.
-        let first_end = left().map(|index| calls[index].end).min().unwrap_or(u64::MAX);
-        for index in left().filter(|&index| calls[index].begin < first_end) {
+        // Whoever began after another had ended cannot come before it, but for a replica, which is behind.
+        let first_end = |matters: fn(&Call) -> bool| {
+            left().filter(|&index| matters(&calls[index])).map(|index| calls[index].end).min().unwrap_or(u64::MAX)
+        };
+        let (first_of_all, first_on_replica) = (first_end(|_| true), first_end(|call| call.on_replica));
+        let may_be_next = |call: &Call| call.begin < if call.on_replica { first_on_replica } else { first_of_all };
+        for index in left().filter(|&index| may_be_next(&calls[index])) {
             let Some(next) = after(&state, &calls[index]) else { continue };
             let step = (done | 1 << index, next);
             if seen.insert(step.clone()) {
@@ -104,7 +114,14 @@ mod tests {
     use super::*;
 
     fn call(key: usize, command: Command, reply: &str, begin: u64, end: u64) -> Call {
-        Call { commands: vec![(key, command)], replies: vec![reply.into()], begin, end }
+        Call { commands: vec![(key, command)], replies: vec![reply.into()], begin, end, on_replica: false }
+    }
+
+    /// What a replica says of two strings.
+    fn seen(replies: [&str; 2], begin: u64, end: u64) -> Call {
+        let reply = |text: &str| if text.is_empty() { "$-1\r\n".to_owned() } else { format!("$1\r\n{text}\r\n") };
+        let replies = replies.map(reply).to_vec();
+        Call { commands: vec![(0, Command::Get), (1, Command::Get)], replies, begin, end, on_replica: true }
     }
 
     #[test]
@@ -136,10 +153,38 @@ mod tests {
             replies: vec!["+OK\r\n".into(), "+OK\r\n".into()],
             begin: 0,
             end: 9,
+            on_replica: false,
         };
         let torn = [both.clone(), call(0, Command::Get, "$1\r\n1\r\n", 1, 2), call(1, Command::Get, "$-1\r\n", 3, 4)];
         assert!(violation(&torn).is_some());
         let whole = [both, call(0, Command::Get, "$-1\r\n", 1, 2), call(1, Command::Get, "$1\r\n1\r\n", 3, 4)];
         assert!(violation(&whole).is_none());
+    }
+
+    #[test]
+    fn a_replica_may_be_behind_but_nothing_else() {
+        let set = |key, begin, end| call(key, Command::Set(1), "+OK\r\n", begin, end);
+        let writes = [set(0, 0, 1), set(1, 2, 3)];
+        let is_good = |reads: &[Call]| is_linearizable(&[writes.to_vec(), reads.to_vec()].concat());
+        assert!(is_good(&[seen(["", ""], 4, 5), seen(["1", ""], 6, 7), seen(["1", "1"], 8, 9)]), "later");
+        assert!(!is_good(&[seen(["", "1"], 4, 5)]), "the second write without the first");
+        assert!(!is_good(&[seen(["1", ""], 4, 5), seen(["", ""], 6, 7)]), "it goes back");
+        assert!(is_good(&[seen(["1", ""], 4, 7), seen(["", ""], 5, 6)]), "both were under way");
+        let early = [seen(["1", ""], 0, 1), set(0, 2, 3)];
+        assert!(!is_linearizable(&early), "what had not begun");
+    }
+
+    #[test]
+    fn a_replica_shows_a_transaction_whole() {
+        let both = Call {
+            commands: vec![(0, Command::Set(1)), (1, Command::Set(1))],
+            replies: vec!["+OK\r\n".into(), "+OK\r\n".into()],
+            begin: 0,
+            end: 1,
+            on_replica: false,
+        };
+        for (replies, is_good) in [(["", ""], true), (["1", ""], false), (["", "1"], false), (["1", "1"], true)] {
+            assert_eq!(is_linearizable(&[both.clone(), seen(replies, 2, 3)]), is_good, "{replies:?}");
+        }
     }
 }

@@ -18,6 +18,8 @@ pub enum Command {
     LPush(i64),
     /// RPOP
     RPop,
+    /// LRANGE of the whole list
+    LRange,
     /// ZADD of a score to a member
     ZAdd(i64, u8),
     /// ZADD INCR of a score to a member
@@ -42,6 +44,7 @@ impl Command {
             Command::Append(digit) => vec!["APPEND".into(), digit.to_string()],
             Command::LPush(value) => vec!["LPUSH".into(), value.to_string()],
             Command::RPop => vec!["RPOP".into()],
+            Command::LRange => vec!["LRANGE".into(), "0".into(), "-1".into()],
             Command::ZAdd(score, member) => vec!["ZADD".into(), score.to_string(), member.to_string()],
             Command::ZIncr(score, member) => vec!["ZADD".into(), "INCR".into(), score.to_string(), member.to_string()],
         };
@@ -70,6 +73,10 @@ impl Value {
                 integer(self.list.len() as i64)
             }
             Command::RPop => bulk(self.list.pop_back().map(|value| value.to_string()).as_deref()),
+            Command::LRange => {
+                let elements: String = self.list.iter().map(|value| bulk(Some(&value.to_string()))).collect();
+                format!("*{}\r\n{elements}", self.list.len())
+            }
             Command::ZAdd(score, member) => integer(i64::from(self.scores.insert(*member, *score).is_none())),
             Command::ZIncr(score, member) => {
                 let sum = self.scores.entry(*member).or_default();

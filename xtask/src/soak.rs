@@ -64,6 +64,13 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "replica-history",
+        shows: "what is read on a replica of a Sleeve and of a Redis 7 is a prefix of its primary's order and never goes back",
+        test: &["--package", "sleeve-tests", "--test", "outside", "replica_history::"],
+        size: Size::Minutes(10),
+        env: &[],
+    },
+    Soak {
         name: "acl",
         shows: "random rules of a user allow and refuse the same random commands as in Redis",
         test: &["--package", "sleeve-tests", "--test", "outside", "permissions::random_rules"],
@@ -227,7 +234,7 @@ Examples:
 /// A name or a size that fits no soak; an empty text when a test failed.
 pub fn run(options: &Options) -> Result<(), String> {
     if options.names.is_empty() {
-        SOAKS.iter().for_each(|soak| println!("{:<14} {:<20} {}", soak.name, describe(soak.size), soak.shows));
+        SOAKS.iter().for_each(|soak| println!("{:<16} {:<20} {}", soak.name, describe(soak.size), soak.shows));
         println!("\ncargo xtask soak NAME runs one, cargo xtask soak all runs all of them.");
         return Ok(());
     }
