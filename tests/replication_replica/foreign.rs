@@ -97,6 +97,8 @@ fn a_stream_that_cannot_be_applied_ends_the_link_and_all_data_is_asked_for() {
         (b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\nSET a 2\r\n", "no request"),
         (b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*1\r\n$x\r\n", "Protocol error"),
         (b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*1\r\n$4\r\nEXEC\r\n", "MULTI and EXEC"),
+        (b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*2\r\n$8\r\nSHUTDOWN\r\n$6\r\nNOSAVE\r\n", "no primary"),
+        (b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*1\r\n$5\r\nMULTI\r\n*1\r\n$4\r\nSYNC\r\n", "no primary"),
     ] {
         let replica = replica(&[]);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");

@@ -10,8 +10,19 @@ use crate::steps::{Steps, output_of, run as run_program};
 use sleeve_tests::server::workspace_root;
 
 /// Every target, by the name of its file in `fuzz/targets/`.
-const TARGETS: [&str; 9] =
-    ["request", "inline", "reply", "configuration", "session", "restore", "rdb_file", "manifest", "log"];
+const TARGETS: [&str; 11] = [
+    "request",
+    "inline",
+    "reply",
+    "configuration",
+    "session",
+    "restore",
+    "rdb_file",
+    "manifest",
+    "log",
+    "link",
+    "handshake",
+];
 
 /// Bytes of one input; long enough for nesting and for claimed lengths to disagree with what follows.
 const INPUT_BYTES_MAX: u32 = 4096;

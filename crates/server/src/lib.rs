@@ -54,6 +54,8 @@ mod worker;
 pub use crate::config::{Config, Opt};
 pub use crate::embedded::{Closed, Local};
 pub use crate::engine::Engine;
+pub use crate::engine::replication::role::Address;
+pub use crate::engine::replication::{Id, link};
 pub use crate::execute::replay::{Refused, Replay};
 
 /// The version of Redis whose behaviour this is, for clients that decide by it.

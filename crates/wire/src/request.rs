@@ -91,6 +91,14 @@ impl Batch {
         self.requests.get(index).map_or(0, |request| request.start as usize)
     }
 
+    /// Where request `index` ends in the buffer that was parsed; none for an inline one. What is no request, such as an empty
+    /// line, may stand in front of the next.
+    pub fn end(&self, index: usize) -> Option<usize> {
+        let Request { first, count, .. } = *self.requests.get(index).filter(|request| request.count & IN_SIDE == 0)?;
+        let last = self.spans.get((first + count) as usize - 1)?;
+        Some((last.start + last.len) as usize + 2)
+    }
+
     fn close(&mut self, start: usize, first: usize, side: bool) {
         let count = (self.spans.len() - first) as u32;
         let count = if side { count | IN_SIDE } else { count };

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sleeve_wire::commands::{Command, Row};
+use sleeve_wire::commands::{Command, Flags, Row};
 use sleeve_wire::request::{Args, Batch, Limits, Parser};
 
 use super::serve_blocked;
@@ -219,14 +219,13 @@ impl Replay {
             let end = lookahead.fill((batch, bytes), next, &mut cx);
             for ((found, keys), index) in lookahead.group().zip(next..end) {
                 let (args, start) = (batch.get(index, bytes), batch.start(index));
-                let ends = if index + 1 < batch.len() { batch.start(index + 1) } else { bytes.len() };
                 let at = *offset + start as u64;
-                let applied = match bytes.get(start) {
-                    Some(b'*') => {
-                        let bytes = bytes.get(copied..ends).unwrap_or_default();
-                        applying.request(&mut cx, (found, args, keys), Piece { bytes, at })
-                    }
-                    _ => Err(Refused::of(at, args, &Error::fixed("ERR this is no request: one begins with '*'"))),
+                let ends = batch.end(index).unwrap_or(start);
+                // What stands between requests would be in no journal, and whatever follows at other offsets than the primary's.
+                let is_one = bytes.get(start) == Some(&b'*') && (start == copied || !applying.is_copying);
+                let applied = match bytes.get(copied..ends) {
+                    Some(bytes) if is_one => applying.request(&mut cx, (found, args, keys), Piece { bytes, at }),
+                    _ => Err(no_request(*offset + copied as u64, args)),
                 };
                 copied = ends;
                 cx.out.clear();
@@ -238,6 +237,9 @@ impl Replay {
         cx.post_letters(None);
         if *is_copying {
             cx.state.publish(Input::default(), now.wall_ms());
+            if copied != bytes.len() {
+                return Err(no_request(*offset + copied as u64, Args::new(bytes, &[])));
+            }
         }
         Ok(())
     }
@@ -251,6 +253,10 @@ impl Drop for Replay {
             self.engine.is_replaying.store(false, Ordering::Relaxed);
         }
     }
+}
+
+fn no_request(at: u64, args: Args<'_>) -> Refused {
+    Refused::of(at, args, &Error::fixed("ERR this is no request: one begins with '*'"))
 }
 
 /// A request as it came, and where it stands.
@@ -283,6 +289,9 @@ impl Applying<'_> {
             Found::UnknownSubcommand(_) => return Err(refused(unknown_subcommand(args))),
             Found::Arity(row) => return Err(refused(Error::arity(row.full_name))),
         };
+        if self.is_copying && !may_be_sent(row) {
+            return Err(refused(Error::fixed("ERR no primary sends this to its replicas")));
+        }
         match (row.id, self.open.as_mut()) {
             (Command::Multi, None) => {
                 let bytes = if self.is_copying { piece.bytes.to_vec() } else { Vec::new() };
@@ -379,6 +388,17 @@ impl Applying<'_> {
     }
 }
 
+/// Whether a primary may send a command: one that changes data or is passed on though it does not, or that changes nothing
+/// but what scripts may do as well. Others end servers, change what they are, or give a connection more than replies.
+fn may_be_sent(row: &Row) -> bool {
+    let is_passed_on = row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE));
+    let is_known = matches!(
+        row.id,
+        Command::Multi | Command::Exec | Command::ReplConf | Command::ScriptLoad | Command::ScriptFlush
+    );
+    is_passed_on || is_known || !row.flags.contains(Flags::NOSCRIPT)
+}
+
 /// Applies what stands between MULTI and EXEC in one go, with the locks of all of it.
 fn execute(cx: &mut Cx<'_>, queued_at: &[u64], is_counted: bool) -> Result<(), Refused> {
     let Some(transaction) = cx.state.transaction.take() else { return Ok(()) };
@@ -416,39 +436,4 @@ fn show(cx: &mut Cx<'_>, request: &Request<'_>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Config;
-    use crate::engine::replication::role::Address;
-
-    #[test]
-    fn a_script_of_a_log_writes_on_a_replica() {
-        let engine = Engine::new(Config::default());
-        engine.readiness.set(Hindrance::ReadOnly, true);
-        let script = "return redis.call('set',KEYS[1],'x')";
-        let log = format!("*4\r\n$4\r\nEVAL\r\n${}\r\n{script}\r\n$1\r\n1\r\n$1\r\na\r\n", script.len());
-        let mut replay = Replay::begin(&engine, 0);
-        assert_eq!(replay.apply(log.as_bytes(), Instant::now()), Ok(log.len()));
-        drop(replay);
-        let mut replies = Vec::new();
-        engine.connect(|| {}).exchange(b"GET a\r\n", &mut replies).expect("the session lives");
-        assert_eq!(replies, b"$1\r\nx\r\n");
-    }
-
-    #[test]
-    fn nothing_of_a_primary_is_applied_behind_the_end_of_its_time() {
-        let engine = Engine::new(Config::default());
-        let primary = Address { host: "127.0.0.1".into(), port: 1 };
-        assert!(engine.replication.role.follow(primary, false));
-        engine.journal.set_copy(true);
-        let mut copy = Replay::copy(&engine, 0);
-        let mut append = || copy.apply(b"*3\r\n$5\r\nRPUSH\r\n$1\r\nl\r\n$1\r\nx\r\n", Instant::now()).map_err(|_| ());
-        assert!(append().is_ok());
-        assert!(engine.replication.role.lead());
-        engine.journal.set_copy(false);
-        assert!(append().is_err());
-        let mut replies = Vec::new();
-        engine.connect(|| {}).exchange(b"LLEN l\r\n", &mut replies).expect("the session lives");
-        assert_eq!(replies, b":1\r\n");
-    }
-}
+mod tests;

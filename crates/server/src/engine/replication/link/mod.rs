@@ -5,7 +5,7 @@
 //! the data is passed on in parts as it comes. When [`Link::is_streaming`] says so all that follows is the stream, of which the
 //! link knows nothing.
 //!
-//! What it holds of foreign bytes is a line of [`LINE_BYTES_MAX`] at the most, or the end of a dump. Whatever is not what a
+//! What it holds of foreign bytes is a line of `LINE_BYTES_MAX` at the most, or the end of a dump. Whatever is not what a
 //! primary says ends it with a reason ([`Broken`]). One thread.
 
 mod broken;

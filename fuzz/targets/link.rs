@@ -1,0 +1,124 @@
+//! Any bytes as what a primary says to its replica: answers to its questions, a dump, and the stream behind that.
+//!
+//! The first byte says what the replica has to introduce itself with, the second is the size of the pieces in which the bytes
+//! arrive. However they are cut, the same comes of them; what the replica says is whole requests; and what is applied of the
+//! stream stands in its journal. Left out of the stream are the commands that the target `session` leaves out.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sleeve_server::config::{Config, Opt};
+use sleeve_server::engine::Engine;
+use sleeve_server::host::clock::Instant;
+use sleeve_server::link::{Broken, Event, Introduction, Link};
+use sleeve_server::{Address, Id, Replay};
+use sleeve_wire::request::{Batch, Limits, Parser};
+
+/// So long may a string become here.
+const STRING_MAX: &[u8] = b"1mb";
+
+const LEFT_OUT: [&[u8]; 3] = [b"config", b"debug", b"shutdown"];
+
+/// The beginnings of commands that run scripts: on the stacks on which those run the address sanitizer takes for a fault what
+/// errors of Lua have left behind. The target `session` runs them.
+const SCRIPTS: [&[u8]; 3] = [b"eval", b"fcall", b"function"];
+
+/// What a replica has seen and said.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Heard {
+    said: Vec<u8>,
+    events: Vec<String>,
+    dump: Vec<u8>,
+    /// What is left for the stream, where it has begun.
+    stream: Option<Vec<u8>>,
+    broken: Option<Broken>,
+}
+
+fuzz_target!(|data: &[u8]| {
+    let [own, size, bytes @ ..] = data else { return };
+    let piece = usize::from(*size) + 1;
+    let whole = hear(*own, bytes, bytes.len().max(1));
+    assert_eq!(whole, hear(*own, bytes, piece), "cut every {piece} bytes");
+    assert!(whole.dump.len() <= bytes.len());
+    assert!(count_requests(&whole.said).is_some_and(|count| (1..=7).contains(&count)), "what is said is requests");
+    if let Some(stream) = whole.stream {
+        apply(&stream, piece);
+    }
+});
+
+fn introduction(own: u8) -> Introduction {
+    let has = |bit: u8| own & 1 << bit != 0;
+    Introduction {
+        credentials: has(0).then(|| (has(1).then(|| b"app".to_vec()), b"secret".to_vec())),
+        port: 6_379,
+        address: has(2).then(|| b"10.0.0.7".to_vec()),
+        version: "9.0.0",
+        has: has(3).then(|| (Id::of_bytes([0x11; 20]), 99)),
+        hands_over: has(4),
+    }
+}
+
+fn hear(own: u8, bytes: &[u8], piece: usize) -> Heard {
+    let mut heard = Heard::default();
+    let mut link = Link::begin(introduction(own), &mut heard.said);
+    for chunk in bytes.chunks(piece) {
+        let mut rest = chunk;
+        while heard.broken.is_none() {
+            match link.receive(rest, &mut heard.said) {
+                Ok((0, None)) => break,
+                Ok((used, event)) => {
+                    rest = &rest[used..];
+                    match event {
+                        None => {}
+                        Some(Event::Part(part)) => heard.dump.extend_from_slice(part),
+                        Some(event) => heard.events.push(format!("{event:?}")),
+                    }
+                }
+                Err(broken) => heard.broken = Some(broken),
+            }
+        }
+        if link.is_streaming() {
+            heard.stream.get_or_insert_default().extend_from_slice(rest);
+        }
+    }
+    heard
+}
+
+/// How many requests these bytes are; none where they are something else.
+fn count_requests(bytes: &[u8]) -> Option<usize> {
+    let mut batch = Batch::new();
+    let used = Parser::new().parse(bytes, &Limits::default(), &mut batch).ok()?;
+    (used == bytes.len()).then_some(batch.len())
+}
+
+/// Applies the stream of a primary to an engine that has nothing.
+fn apply(stream: &[u8], piece: usize) {
+    if has_what_is_left_out(stream) {
+        return;
+    }
+    let config = Config::default();
+    config.assign(Opt::ProtoMaxBulkLen, &[STRING_MAX]).expect("the option takes a size");
+    let engine = Engine::new(config);
+    engine.follow_primary(Address { host: "127.0.0.1".to_owned(), port: 1 });
+    let (mut copy, mut waiting) = (Replay::copy(&engine, 0), Vec::new());
+    for piece in stream.chunks(piece) {
+        waiting.extend_from_slice(piece);
+        let Ok(used) = copy.apply(&waiting, Instant::now()) else {
+            assert!(engine.journal.end() <= copy.offset() + waiting.len() as u64);
+            return;
+        };
+        waiting.drain(..used);
+        assert_eq!(engine.journal.end(), copy.open_transaction().unwrap_or(copy.offset()));
+    }
+}
+
+fn has_what_is_left_out(bytes: &[u8]) -> bool {
+    let mut batch = Batch::new();
+    // What the parser refuses is not applied either, and what came before is in the batch.
+    let _ = Parser::new().parse(bytes, &Limits::default(), &mut batch);
+    (0..batch.len()).any(|index| {
+        let name = batch.get(index, bytes).get(0).unwrap_or_default();
+        let begins = |start: &&[u8]| name.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
+        LEFT_OUT.iter().any(|left_out| name.eq_ignore_ascii_case(left_out)) || SCRIPTS.iter().any(begins)
+    })
+}
