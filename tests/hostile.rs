@@ -1,20 +1,23 @@
 //! An attack: random commands with hostile arguments from several clients at once, and what must hold afterwards.
 //!
-//! Each client makes its commands from the command table's grammar and a seed (`hostile/commands.rs`, `hostile/lua.rs`). In
-//! turns they attack and the server is looked at (`hostile/checks.rs`). A failure prints the seed of its turn and what each
-//! client had under way; `SLEEVE_SEED` repeats it. The clients run at the same time, so the
+//! Each client makes its commands from the command table's grammar and a seed (`hostile/commands.rs`, `hostile/lua.rs`). Some
+//! say that they are replicas, and some have the server follow those who are no primaries (`hostile/peers.rs`). In turns they
+//! attack and the server is looked at (`hostile/checks.rs`). A failure prints the seed of its turn and what each client had
+//! under way; `SLEEVE_SEED` repeats it. The clients run at the same time, so the
 //! same seed gives the same commands, not the same order between clients.
 
 mod checks;
 mod client;
 mod commands;
 mod lua;
+mod peers;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use client::{Arena, Client, Fault, Progress, Role, Tally};
 use commands::Manners;
+use peers::Peers;
 use sleeve_tests::random::seed;
 use sleeve_tests::{Connection, Kind, Server, soak};
 
@@ -79,14 +82,16 @@ fn take_turn(server: &Server, workers: usize, seed: u64, commands: usize) -> Res
         stop: AtomicBool::new(false),
         progress: ROLES.iter().map(|_| Progress::default()).collect(),
     };
-    let before = forced_ends(server)?;
+    let (before, peers) = (forced_ends(server)?, Peers::new());
     let results: Vec<Result<Tally, Fault>> = std::thread::scope(|scope| {
         let nurse = scope.spawn(|| nurse(&arena));
+        peers.listen(scope, &arena, seed);
         let clients: Vec<_> = ROLES
             .iter()
             .enumerate()
             .map(|(number, &role)| {
-                let manners = Manners { counted: role == Role::Counts, quiet, port: server.port() };
+                let counted = role == Role::Counts;
+                let manners = Manners { counted, quiet, port: server.port(), peers: peers.ports() };
                 let client = Client::new(&arena, number, seed.wrapping_mul(31).wrapping_add(number as u64), manners);
                 let arena = &arena;
                 scope.spawn(move || {
@@ -150,7 +155,7 @@ fn clean(server: &Server) -> Result<(), Fault> {
 fn nurse(arena: &Arena) {
     let mut connection: Option<Connection> = None;
     let mut seen: Vec<(u64, Instant)> = arena.progress.iter().map(|_| (0, Instant::now())).collect();
-    while !arena.progress.iter().all(|progress| progress.done.load(Ordering::Relaxed)) {
+    while !arena.is_over() {
         std::thread::sleep(Duration::from_millis(NURSE_MS));
         for (progress, seen) in arena.progress.iter().zip(&mut seen) {
             let replies = progress.replies.load(Ordering::Relaxed);
@@ -162,8 +167,13 @@ fn nurse(arena: &Arena) {
             if connection.is_none() {
                 connection = Connection::open(arena.address).ok();
             }
-            let help: [&[&str]; 4] =
-                [&["CLIENT", "UNPAUSE"], &["SCRIPT", "KILL"], &["FUNCTION", "KILL"], &["CLIENT", "UNBLOCK", &id]];
+            let help: [&[&str]; 5] = [
+                &["FAILOVER", "ABORT"],
+                &["CLIENT", "UNPAUSE"],
+                &["SCRIPT", "KILL"],
+                &["FUNCTION", "KILL"],
+                &["CLIENT", "UNBLOCK", &id],
+            ];
             if let Some(nurse) = &mut connection
                 && help.iter().any(|words| nurse.command(words).is_err())
             {

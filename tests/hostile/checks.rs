@@ -59,7 +59,13 @@ pub fn settle(server: &Server, workers: usize) -> Result<(), String> {
     until(|| {
         expect(
             &mut admin,
-            &[("blocked_clients", 0), ("connected_clients", 1), ("tracking_clients", 0), ("pubsub_clients", 0)],
+            &[
+                ("blocked_clients", 0),
+                ("connected_clients", 1),
+                ("tracking_clients", 0),
+                ("pubsub_clients", 0),
+                ("connected_slaves", 0),
+            ],
         )
     })?;
     until(|| {
@@ -67,6 +73,7 @@ pub fn settle(server: &Server, workers: usize) -> Result<(), String> {
     })?;
     for words in [
         "CONFIG SET maxmemory-policy noeviction",
+        "CONFIG SET min-replicas-to-write 0",
         "DEBUG SET-ACTIVE-EXPIRE 1",
         "CONFIG SET active-expire-effort 10 hz 100",
     ] {
@@ -84,13 +91,17 @@ fn until_served(server: &Server, workers: usize) -> Result<Connection, String> {
         let mut all = Vec::new();
         for _ in 0..workers * 2 {
             let mut connection = server.try_connect().map_err(|error| format!("cannot connect: {error}"))?;
-            // Both end what holds others up; nobody minds if there is nothing to end.
-            for calm in ["CLIENT UNPAUSE", "SCRIPT KILL", "FUNCTION KILL"] {
+            // These end what holds others up; nobody minds if there is nothing to end.
+            for calm in ["FAILOVER ABORT", "CLIENT UNPAUSE", "SCRIPT KILL", "FUNCTION KILL"] {
                 ask(&mut connection, calm)?;
             }
             all.push(connection);
         }
         for connection in &mut all {
+            let reply = ask(connection, "REPLICAOF NO ONE")?;
+            if reply != b"+OK\r\n" {
+                return Err(format!("REPLICAOF NO ONE says {}", reply.escape_ascii()));
+            }
             let reply = ask(connection, "PING")?;
             if reply != b"+PONG\r\n" {
                 return Err(format!("PING says {}", reply.escape_ascii()));

@@ -20,6 +20,9 @@ use super::commands::{Hostile, Manners, is_name, shown};
 /// How many connections that never read are kept.
 const LAZY_MAX: usize = 100;
 
+/// How what holds PING up as well is answered.
+const HELD_UP: [&[u8]; 3] = [b"-BUSY", b"-LOADING", b"-MASTERDOWN"];
+
 /// Commands that travel together at most.
 const TOGETHER_MAX: usize = 40;
 
@@ -45,6 +48,13 @@ pub struct Arena {
     pub progress: Vec<Progress>,
 }
 
+impl Arena {
+    /// Whether all clients have done their parts.
+    pub fn is_over(&self) -> bool {
+        self.progress.iter().all(|progress| progress.done.load(Ordering::Relaxed))
+    }
+}
+
 /// What is wrong, with what was under way.
 pub type Fault = String;
 
@@ -66,6 +76,8 @@ pub struct Client<'a> {
     connection: Option<Connection>,
     resp3: bool,
     in_multi: bool,
+    /// The connection has asked to be told how far the log is, and ends where that log is no longer this server's own.
+    follows_journal: bool,
     lazy: Vec<Connection>,
     tally: Tally,
     /// Numbers what tells a reply from another's.
@@ -83,6 +95,7 @@ impl<'a> Client<'a> {
             connection: None,
             resp3: false,
             in_multi: false,
+            follows_journal: false,
             lazy: Vec::new(),
             tally: Tally::default(),
             tokens: 0,
@@ -133,7 +146,7 @@ impl<'a> Client<'a> {
                 std::thread::sleep(Duration::from_millis(1));
             };
             self.progress.id.store(id, Ordering::Relaxed);
-            (self.resp3, self.in_multi) = (false, false);
+            (self.resp3, self.in_multi, self.follows_journal) = (false, false, false);
             self.connection = Some(connection);
         }
         Ok(())
@@ -147,6 +160,7 @@ impl<'a> Client<'a> {
         let batch = self.batch();
         let token = self.token();
         let closes = batch.iter().any(|words| is_name(words, &["client", "kill"]));
+        self.follows_journal |= batch.iter().any(|words| is_name(words, &["client", "journal"]));
         let end = vec![b"PING".to_vec(), token.clone()];
         let bytes: Vec<u8> = batch.iter().chain([&end]).flat_map(|words| request(words)).collect();
         if self.send(&bytes).is_err() {
@@ -176,7 +190,7 @@ impl<'a> Client<'a> {
             }
         }
         let shown = text(&last).unwrap_or_default();
-        let refused: &[&[u8]] = &[b"+QUEUED", b"-NOPERM", b"-NOAUTH", b"-BUSY"];
+        let refused: &[&[u8]] = &[b"+QUEUED", b"-NOPERM", b"-NOAUTH", b"-BUSY", b"-LOADING", b"-MASTERDOWN"];
         if shown != token.as_slice() && !refused.iter().any(|start| last.starts_with(start)) {
             let said =
                 format!("the reply to PING {} is {}", token.escape_ascii(), last[..last.len().min(300)].escape_ascii());
@@ -203,6 +217,9 @@ impl<'a> Client<'a> {
             vec![b"PING".to_vec(), token.clone()],
         ];
         let bytes: Vec<u8> = batch.iter().chain(&calm).flat_map(|words| request(words)).collect();
+        if batch.iter().any(|words| is_name(words, &["sync"]) || is_name(words, &["psync"])) {
+            return self.become_replica(&bytes);
+        }
         let mut sent = Ok(());
         if self.random().once_in(4) {
             let piece = 1 + bytes.len() / (2 + self.random().below(20));
@@ -214,10 +231,10 @@ impl<'a> Client<'a> {
         while sent.is_ok() {
             match self.reply() {
                 // A script that runs holds PING up as well.
-                Ok(reply) if text(&reply) == Some(token.as_slice()) || reply.starts_with(b"-BUSY") => {
-                    if reply.starts_with(b"-BUSY") {
-                        self.connection = None;
-                    }
+                Ok(reply) if text(&reply) == Some(token.as_slice()) => return Ok(()),
+                // So does a primary's data that is being loaded, and a primary that is not there.
+                Ok(reply) if HELD_UP.iter().any(|start| reply.starts_with(start)) => {
+                    self.connection = None;
                     return Ok(());
                 }
                 Ok(_) => {}
@@ -233,6 +250,35 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
+    /// What comes over this connection from here on may be a stream, and no replies.
+    fn become_replica(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        let Some(mut connection) = self.connection.take() else { return Ok(()) };
+        // It may be closed for what it says.
+        let _ = connection.send(bytes);
+        self.keep(connection);
+        Ok(())
+    }
+
+    /// Keeps a connection on which nobody reads, for a while.
+    fn keep(&mut self, connection: Connection) {
+        self.progress.replies.fetch_add(1, Ordering::Relaxed);
+        self.lazy.push(connection);
+        if self.lazy.len() > LAZY_MAX {
+            let count = self.lazy.len();
+            let gone = self.random().below(count);
+            self.lazy.swap_remove(gone);
+        }
+    }
+
+    /// As a replica begins: what it says, and how far it claims to be.
+    fn as_replica(&mut self) -> Vec<u8> {
+        let port = self.hostile.port_of_primary();
+        let offset = *self.random().pick(&["0", "1", "9223372036854775807"]);
+        let begin = *self.random().pick(&["PSYNC ? -1", "PSYNC ? -1", "SYNC"]);
+        let words = [b"REPLCONF capa eof capa psync2 listening-port ".as_slice(), &port].concat();
+        [words, format!("\r\n{begin}\r\nREPLCONF ACK {offset} FACK {offset}\r\n").into_bytes()].concat()
+    }
+
     /// Requests that are cut, garbage, and connections on which nobody reads.
     fn be_rude(&mut self) -> Result<(), Fault> {
         let Ok(mut connection) = Connection::open(self.arena.address) else { return self.lost(&[]) };
@@ -242,7 +288,7 @@ impl<'a> Client<'a> {
         }
         let batch = self.batch();
         let mut bytes: Vec<u8> = batch.iter().flat_map(|words| request(words)).collect();
-        let kind = self.random().below(6);
+        let kind = self.random().below(9);
         match kind {
             0 => {
                 let end = self.random().below(bytes.len());
@@ -270,17 +316,16 @@ impl<'a> Client<'a> {
                 ];
                 bytes = self.random().pick(&lengths).as_bytes().to_vec();
             }
+            5 => bytes = self.as_replica(),
+            6 => bytes = [self.as_replica(), bytes].concat(),
+            7 => bytes = [b"REPLICAOF 127.0.0.1 ".as_slice(), &self.hostile.port_of_primary(), b"\r\n"].concat(),
             _ => {}
         }
         let _ = connection.send(&bytes);
-        self.progress.replies.fetch_add(1, Ordering::Relaxed);
-        if kind != 0 {
-            self.lazy.push(connection);
-        }
-        if self.lazy.len() > LAZY_MAX {
-            let count = self.lazy.len();
-            let gone = self.random().below(count);
-            self.lazy.swap_remove(gone);
+        if kind == 0 {
+            self.progress.replies.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.keep(connection);
         }
         Ok(())
     }
@@ -308,7 +353,7 @@ impl<'a> Client<'a> {
     /// The server has ended the connection, or takes none. Whether it may is seen when everybody has finished.
     fn lost(&mut self, batch: &[Words]) -> Result<(), Fault> {
         self.connection = None;
-        if self.quiet {
+        if self.quiet && !self.follows_journal {
             self.tally.ended += 1;
         }
         if Connection::open(self.arena.address).is_err() {

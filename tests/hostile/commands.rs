@@ -11,9 +11,8 @@ use sleeve_wire::commands::{Row, all};
 
 use super::lua;
 
-/// Commands that end the server, one that takes no argument and seconds of work, and those of replication: what a replica is
-/// sent are no replies, and a replica of somebody refuses most commands. They are attacked in `replication_primary`.
-const LEFT_OUT: &[&str] = &["shutdown", "failover", "pfselftest", "sync", "psync", "replicaof", "slaveof"];
+/// The command that ends the server, and one that takes no argument and seconds of work.
+const LEFT_OUT: &[&str] = &["shutdown", "pfselftest"];
 
 /// Commands after which a connection gets more than one reply for a command, or none.
 const UNCOUNTED: &[&str] = &[
@@ -26,6 +25,9 @@ const UNCOUNTED: &[&str] = &[
     "sunsubscribe",
     "client|reply",
     "quit",
+    "replconf",
+    "sync",
+    "psync",
 ];
 
 /// Commands that end other connections, or forget how many ended.
@@ -34,6 +36,9 @@ const UNQUIET: &[&str] = &["client|kill", "config|resetstat"];
 /// Commands that only now and then are sent, since they take the data away or much time.
 const RARE: &[&str] =
     &["flushall", "flushdb", "swapdb", "script|flush", "function|flush", "migrate", "command", "command|docs"];
+
+/// What is sent more often than others, because what comes of it takes its time.
+const OFTEN: &[&str] = &["replicaof"];
 
 /// Options that stay as the run has set them: they keep the run itself alive, or end connections.
 const FIXED: &[&str] = &[
@@ -58,6 +63,9 @@ const FIXED: &[&str] = &[
 /// second fault before the first is mended goes around it.
 const WITHOUT: &str = "SLEEVE_WITHOUT";
 
+/// How many there are who answer a replica in their own ways.
+pub const PEERS: usize = 3;
+
 /// What a generator of commands leaves out.
 #[derive(Debug, Clone, Copy)]
 pub struct Manners {
@@ -67,6 +75,8 @@ pub struct Manners {
     pub quiet: bool,
     /// The server's port, for what connects to a server.
     pub port: u16,
+    /// The ports of those who answer a replica in their own ways.
+    pub peers: [u16; PEERS],
 }
 
 /// Makes hostile commands, each from the same seed the same.
@@ -89,7 +99,9 @@ impl Hostile {
                 || (manners.counted && UNCOUNTED.contains(&name))
                 || (manners.quiet && UNQUIET.contains(&name)))
         };
-        let rows: Vec<&'static Row> = all().iter().filter(is_wanted).collect();
+        let times = |row: &Row| if OFTEN.contains(&row.full_name) { 4 } else { 1 };
+        let rows: Vec<&'static Row> =
+            all().iter().filter(is_wanted).flat_map(|row| std::iter::repeat_n(row, times(row))).collect();
         let scope = Scope { rows: rows.clone(), hostile: true, ..Scope::default() };
         Hostile { generator: Generator::new(seed, scope), rows, manners }
     }
@@ -138,6 +150,10 @@ impl Hostile {
             }
             "auth" => vec![b"AUTH".to_vec(), self.name_of_user(), b"p".to_vec()],
             "migrate" => self.migrate(),
+            "replicaof" | "slaveof" if often => self.replica_of(row),
+            "replconf" if often => self.repl_conf(),
+            "psync" if often => self.psync(),
+            "failover" if often => self.failover(),
             "eval" | "eval_ro" if often => self.script(row),
             "script|load" if often => [head(row.full_name), vec![lua::body(&mut self.generator)]].concat(),
             "function|load" if often => {
@@ -290,6 +306,77 @@ impl Hostile {
             ["MIGRATE", "127.0.0.1", port, key].iter().map(|word| word.as_bytes().to_vec()).collect();
         // Zero stands for a second.
         words.extend([database, timeout.replace('0', "10").into_bytes()]);
+        words
+    }
+
+    /// Of nobody in many cases, because a replica takes no writes.
+    fn replica_of(&mut self, row: &Row) -> Words {
+        let target = match self.random().once_in(3) {
+            true => {
+                let host = *self.random().pick(&["127.0.0.1", "127.0.0.1", "localhost"]);
+                vec![host.as_bytes().to_vec(), self.port_of_primary()]
+            }
+            false => vec![b"NO".to_vec(), b"ONE".to_vec()],
+        };
+        [head(row.full_name), target].concat()
+    }
+
+    /// Of somebody who answers, of the server itself, or of nobody.
+    pub fn port_of_primary(&mut self) -> Vec<u8> {
+        let Manners { port, peers, .. } = self.manners;
+        let peer = self.random().pick(&peers).to_string();
+        let own = port.to_string();
+        match self.random().once_in(4) {
+            true => self.random().pick(&[own.as_str(), "1", "0", "65536", "-1", "x"]).as_bytes().to_vec(),
+            false => peer.into_bytes(),
+        }
+    }
+
+    /// What a replica says of itself and of how far it is.
+    fn repl_conf(&mut self) -> Words {
+        let mut words = head("replconf");
+        for _ in 0..=self.random().below(3) {
+            let port = self.port_of_primary();
+            let number = edges::number(self.random());
+            let forms: [(&str, &[u8]); 12] = [
+                ("ACK", &number),
+                ("ACK", b"9223372036854775807"),
+                ("FACK", &number),
+                ("GETACK", b"*"),
+                ("listening-port", &port),
+                ("ip-address", b"127.0.0.1"),
+                ("capa", b"eof"),
+                ("capa", b"psync2"),
+                ("version", b"9.0.0"),
+                ("rdb-only", b"1"),
+                ("rdb-filter-only", b"functions"),
+                ("nosuch", &number),
+            ];
+            let (option, value) = *self.random().pick(&forms);
+            words.extend([option.as_bytes().to_vec(), value.to_vec()]);
+        }
+        words
+    }
+
+    fn psync(&mut self) -> Words {
+        let id = *self.random().pick(&["?", "0123456789abcdef0123456789abcdef01234567", "x"]);
+        let number = edges::number(self.random());
+        let offset = self.random().pick(&[b"-1".as_slice(), b"0", b"1", b"100", &number]).to_vec();
+        let mut words = [head("psync"), vec![id.as_bytes().to_vec(), offset]].concat();
+        if self.random().once_in(3) {
+            words.push(b"FAILOVER".to_vec());
+        }
+        words
+    }
+
+    fn failover(&mut self) -> Words {
+        let mut words = head("failover");
+        let (port, number) = (self.port_of_primary(), edges::number(self.random()));
+        let forms: [&[&[u8]]; 5] =
+            [&[b"TO", b"127.0.0.1", &port], &[b"FORCE"], &[b"ABORT"], &[b"TIMEOUT", b"5"], &[b"TIMEOUT", &number]];
+        for _ in 0..self.random().below(4) {
+            words.extend(self.random().pick(&forms).iter().map(|word| word.to_vec()));
+        }
         words
     }
 

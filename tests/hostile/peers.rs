@@ -1,0 +1,177 @@
+//! Those who are no primaries, and are followed: each replica that comes hears something else.
+//!
+//! One closes at once, one says nothing, one says what nobody says; others answer as a primary does and then give no stream, a
+//! dump that is damaged or none, or a good one and behind it whatever a client could say. Each listens on a port of its own with
+//! a thread of its own, until the attack is over.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::thread::{self, Scope as ThreadScope};
+use std::time::Duration;
+
+use sleeve_tests::connection::request;
+use sleeve_tests::generator::{Generator, Scope, edges};
+use sleeve_tests::random::Random;
+use sleeve_wire::commands::{Flags, all};
+use sleeve_wire::request::{Batch, Limits, Parser};
+
+use super::client::Arena;
+use super::commands::PEERS;
+
+/// For how long one waits for a replica to say or take something, in milliseconds.
+const PATIENCE_MS: u64 = 100;
+
+/// A dump without keys, which says that it has no sum.
+const DUMP: &[u8] = b"REDIS0011\xfa\x09redis-ver\x067.0.15\xff\0\0\0\0\0\0\0\0";
+
+/// What ends a dump of which nobody has said how long it is.
+const MARK: &[u8; 40] = b"mmmmmmmmmmmmmmmmmmmmMMMMMMMMMMMMMMMMMMMM";
+
+/// Requests that stand in no stream.
+const STRANGE: &[&[&str]] = &[
+    &["SHUTDOWN", "NOSAVE"],
+    &["SYNC"],
+    &["PSYNC", "?", "-1"],
+    &["SUBSCRIBE", "c0"],
+    &["MONITOR"],
+    &["CLIENT", "TRACKING", "ON", "BCAST"],
+    &["CLIENT", "REPLY", "OFF"],
+    &["CLIENT", "PAUSE", "100000", "ALL"],
+    &["CONFIG", "SET", "appendonly", "yes"],
+    &["REPLICAOF", "NO", "ONE"],
+    &["FAILOVER"],
+    &["AUTH", "nobody", "p"],
+    &["RESET"],
+    &["QUIT"],
+    &["WATCH", "k0"],
+    &["DISCARD"],
+    &["EXEC"],
+    &["MULTI"],
+    &["MULTI"],
+    &["REPLCONF", "GETACK", "*"],
+    &["PING"],
+    &["SELECT", "7"],
+    &["SELECT", "70000"],
+    &["PUBLISH", "c0", "x"],
+    &["WAIT", "1", "0"],
+    &["BLPOP", "none", "0"],
+];
+
+/// The listening sockets of one turn.
+pub struct Peers {
+    listeners: [TcpListener; PEERS],
+}
+
+impl Peers {
+    /// Each on a free port.
+    pub fn new() -> Peers {
+        Peers { listeners: [(); PEERS].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free")) }
+    }
+
+    /// Where they listen.
+    pub fn ports(&self) -> [u16; PEERS] {
+        self.listeners.each_ref().map(|listener| listener.local_addr().expect("it is bound").port())
+    }
+
+    /// Answers whoever comes, until the attack is over; all connections are closed then.
+    pub fn listen<'s>(&'s self, scope: &'s ThreadScope<'s, '_>, arena: &'s Arena, seed: u64) {
+        for (number, listener) in self.listeners.iter().enumerate() {
+            listener.set_nonblocking(true).expect("a socket");
+            let mut random = Random::new(seed.wrapping_mul(17).wrapping_add(number as u64));
+            scope.spawn(move || {
+                while !arena.is_over() {
+                    match listener.accept() {
+                        // What becomes of a replica is its own business.
+                        Ok((replica, _)) => _ = answer(replica, &mut random),
+                        Err(_) => thread::sleep(Duration::from_millis(1)),
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// Says to one replica what comes to its mind.
+fn answer(mut replica: TcpStream, random: &mut Random) -> io::Result<()> {
+    let patience = Some(Duration::from_millis(PATIENCE_MS));
+    replica.set_nonblocking(false)?;
+    replica.set_read_timeout(patience)?;
+    replica.set_write_timeout(patience)?;
+    match random.below(10) {
+        0 => return Ok(()),
+        1 => {}
+        2 => replica.write_all(&edges::bytes(random))?,
+        _ => {
+            greet(&mut replica)?;
+            replica.write_all(&said(random))?;
+        }
+    }
+    // What a replica says of how far it is is not listened to.
+    let mut bytes = [0; 4_096];
+    while replica.read(&mut bytes)? != 0 {}
+    Ok(())
+}
+
+/// Answers all that a replica says before it asks for the stream.
+fn greet(replica: &mut TcpStream) -> io::Result<()> {
+    let (mut heard, mut bytes) = (Vec::new(), [0; 4_096]);
+    loop {
+        let count = replica.read(&mut bytes)?;
+        heard.extend_from_slice(&bytes[..count]);
+        let mut batch = Batch::new();
+        let parsed = Parser::new().parse(&heard, &Limits::default(), &mut batch);
+        let used = parsed.map_err(|_| io::Error::from(ErrorKind::InvalidData))?;
+        for index in 0..batch.len() {
+            match batch.get(index, &heard).get(0) {
+                Some(b"PSYNC") => return Ok(()),
+                Some(b"PING") => replica.write_all(b"+PONG\r\n")?,
+                _ => replica.write_all(b"+OK\r\n")?,
+            }
+        }
+        heard.drain(..used);
+        if count == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+/// The answer to PSYNC, and what follows.
+fn said(random: &mut Random) -> Vec<u8> {
+    let id: String = (0..40).map(|_| char::from(*random.pick(b"0123456789abcdef"))).collect();
+    let offset = *random.pick(&["0", "7", "7", "100", "9223372036854775807", "x"]);
+    let anew = format!("+FULLRESYNC {id} {offset}\r\n").into_bytes();
+    let mut damaged = DUMP.to_vec();
+    let at = random.below(damaged.len());
+    damaged[at] = damaged[at].wrapping_add(1);
+    let counted = |dump: &[u8]| [format!("${}\r\n", dump.len()).as_bytes(), dump].concat();
+    let head = match random.below(14) {
+        0 => return b"-NOMASTERLINK Can't SYNC while not connected with my master\r\n".to_vec(),
+        1 => return [b"+".as_slice(), &edges::bytes(random), b"\r\n"].concat(),
+        2 => [anew, counted(&damaged)].concat(),
+        3 => [anew, counted(&DUMP[..at])].concat(),
+        4 => return [anew, b"$9000000000000000000\r\n".to_vec(), DUMP.to_vec()].concat(),
+        5 => [anew, b"$EOF:".to_vec(), MARK.to_vec(), b"\r\n".to_vec(), DUMP.to_vec(), MARK.to_vec()].concat(),
+        6 => format!("+CONTINUE {id}\r\n").into_bytes(),
+        7 => b"+CONTINUE\r\n".to_vec(),
+        _ => [anew, counted(DUMP)].concat(),
+    };
+    [head, stream(random)].concat()
+}
+
+/// Writes with hostile arguments, and now and then what no primary sends.
+fn stream(random: &mut Random) -> Vec<u8> {
+    let rows = all().iter().filter(|row| row.flags.contains(Flags::WRITE)).collect();
+    let mut generator = Generator::new(random.bits(), Scope { rows, hostile: true, ..Scope::default() });
+    let mut bytes = Vec::new();
+    for _ in 0..random.below(60) {
+        match random.below(12) {
+            0 => bytes.extend(request(random.pick::<&[&str]>(STRANGE))),
+            1 => bytes.extend(request(&["SET", "k0", "5"])),
+            _ => bytes.extend(request(&generator.command())),
+        }
+    }
+    if random.once_in(4) {
+        bytes.truncate(random.below(bytes.len().max(1)));
+    }
+    bytes
+}
