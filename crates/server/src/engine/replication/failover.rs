@@ -10,6 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::catching_up::CatchingUp;
+use super::ids::Id;
 use super::role::Address;
 use crate::config::Opt;
 use crate::engine::Engine;
@@ -46,6 +47,8 @@ enum Stage {
 pub struct Failover {
     running: Mutex<Option<Running>>,
     changed: Condvar,
+    /// The stream of the primary that has handed its role over to this server, if one ever has: the last.
+    taken: Mutex<Option<Id>>,
 }
 
 #[derive(Debug)]
@@ -64,6 +67,16 @@ impl Failover {
             Some(Stage::WaitingForSync) => "waiting-for-sync",
             Some(Stage::InProgress) => "failover-in-progress",
         }
+    }
+
+    /// The primary of this stream has handed its role over to this server.
+    pub fn note_taken(&self, id: Id) {
+        *self.taken.lock() = Some(id);
+    }
+
+    /// Whether the primary of this stream has handed its role over to this server.
+    pub fn has_taken(&self, id: Id) -> bool {
+        *self.taken.lock() == Some(id)
     }
 
     /// Whether one is under way.

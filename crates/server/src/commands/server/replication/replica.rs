@@ -137,7 +137,8 @@ fn take_over(cx: &mut Cx<'_>, id: Option<Id>) -> Outcome {
         id.map_or_else(String::new, |id| id.to_string())
     ));
     if !engine.replication.role.is_replica() {
-        if id.is_some() && id == ids.second().map(|(second, _)| second) {
+        let previous = ids.second().map(|(second, _)| second);
+        if previous.is_some_and(|own| id == previous && engine.replication.failover.has_taken(own)) {
             // It has asked before, and the connection was cut before it heard the answer.
             return Ok(());
         }
@@ -150,6 +151,7 @@ fn take_over(cx: &mut Cx<'_>, id: Option<Id>) -> Outcome {
     let leads = engine.lead(now);
     cx.unlock();
     if leads {
+        id.iter().for_each(|id| engine.replication.failover.note_taken(*id));
         log::notice(&format!("MASTER MODE enabled (failover request from '{}')", cx.state.client.address));
         note_primary(cx, &[b"no", b"one"]);
     }
