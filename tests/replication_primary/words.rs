@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use sleeve_tests::random::{Random, seed};
-use sleeve_tests::{Kind, Server};
+use sleeve_tests::{Connection, Kind, Server};
 
 use super::{assert_same, info, primary, replica};
 use crate::persistence::{ask, wait_until};
@@ -255,6 +256,35 @@ fn a_snapshot_of_the_server_puts_nothing_into_the_stream() {
     let effects = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n\
                    *1\r\n$8\r\nFLUSHALL\r\n*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1\r\n2\r\n";
     assert_eq!(say(&mut stream, "", "\r\nb\r\n$1\r\n2\r\n"), effects);
+}
+
+#[test]
+fn replicas_are_asked_at_once_by_who_was_further_on_as_another_primary() {
+    let (other, server) = (primary(&[]), primary(&[]));
+    let mut ours = server.connect();
+    let follower = || {
+        let mut stream = TcpStream::connect(server.address()).expect("it is served");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+        let head = say(&mut stream, "SYNC\r\n", "\r\n");
+        let length: usize = head.trim().strip_prefix('$').expect("a length").parse().expect("a number");
+        stream.read_exact(&mut vec![0; length]).expect("the snapshot");
+        stream
+    };
+    let asks = |stream: &mut TcpStream, ours: &mut Connection| {
+        assert_eq!(ask(ours, &["SET", "a", "1"]), "+OK\r\n");
+        // What is waited for is asked for.
+        ours.send(b"WAIT 1 1\r\n").expect("it hears");
+        say(stream, "", "GETACK\r\n$1\r\n*\r\n");
+        assert_eq!(ours.reply().expect("an answer"), b":0\r\n");
+    };
+    let mut stream = follower();
+    assert_eq!(ask(&mut ours, &["SET", "large", &"x".repeat(1 << 20)]), "+OK\r\n");
+    asks(&mut stream, &mut ours);
+    // Of what it was as a primary nothing is left but how far it was: further than the other is.
+    assert_eq!(ask(&mut ours, &["REPLICAOF", "127.0.0.1", &other.port().to_string()]), "+OK\r\n");
+    wait_until("the link", || info(&mut ours, "master_link_status") == "up");
+    assert_eq!(ask(&mut ours, &["REPLICAOF", "NO", "ONE"]), "+OK\r\n");
+    asks(&mut follower(), &mut ours);
 }
 
 #[test]

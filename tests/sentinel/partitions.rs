@@ -156,7 +156,8 @@ fn cut(house: &House, network: &Network, client: &Client, round: usize) -> (Dura
         network.cut_off(&[]);
         let primary = house.server(new);
         for server in cut.iter().map(|&node| &house.servers[node]) {
-            let mut connection = server.connect();
+            // Neighbours that were not there are asked for again a little later.
+            let mut connection = until("it is joined again", || server.try_connect().ok());
             let words = ["REPLICAOF", &primary.host().to_string(), &new.to_string()];
             assert!(ask(&mut connection, &words).starts_with("+OK"));
             until("it follows the new primary", || follows(server, new).then_some(()));
@@ -172,6 +173,7 @@ fn cut(house: &House, network: &Network, client: &Client, round: usize) -> (Dura
         let missing = lost(house.server(new), &careless.end());
         assert!(!missing.is_empty(), "what one replica had is lost with it, and that was not noticed");
     }
+    println!("cut {round}: {} writes acknowledged, answered {recovered:?} behind the switch", known.len());
     (recovered, known.len())
 }
 

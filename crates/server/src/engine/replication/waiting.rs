@@ -111,4 +111,9 @@ impl AckWaiters {
     pub fn note_asked(&self, offset: u64) {
         self.asked.store(offset, Ordering::Relaxed);
     }
+
+    /// The stream is another one, and its offsets have nothing to do with those before.
+    pub fn forget_asked(&self) {
+        self.note_asked(0);
+    }
 }
