@@ -64,8 +64,8 @@ pub struct Replay {
     open: Option<Open>,
     /// What is applied is a primary's journal, of which this server's is a copy.
     is_copying: bool,
-    /// How often the engine had become a primary when copying began.
-    leads: u64,
+    /// For which task of the link it is copied.
+    task: u64,
     /// The primary has asked how far this server is.
     is_asked: bool,
 }
@@ -78,6 +78,9 @@ struct Open {
     bytes: Vec<u8>,
 }
 
+/// Why nothing more of a primary is applied.
+const REPLACED: Error = Error::fixed("ERR this server does not follow that primary any more");
+
 /// A request of a log that cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
@@ -87,6 +90,8 @@ pub struct Refused {
     pub command: String,
     /// The error reply that a client would have got.
     pub error: String,
+    /// Nothing is wrong with it: the server follows another by now, or nobody. All before it was applied, and it was not.
+    pub is_replaced: bool,
 }
 
 impl std::fmt::Display for Refused {
@@ -100,7 +105,8 @@ impl std::error::Error for Refused {}
 impl Refused {
     fn of(offset: u64, args: Args<'_>, error: &Error) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Self { offset, command: text(args.get(0).unwrap_or_default()), error: text(error.text()) }
+        let command = text(args.get(0).unwrap_or_default());
+        Self { offset, command, error: text(error.text()), is_replaced: *error == REPLACED }
     }
 }
 
@@ -139,13 +145,14 @@ impl Replay {
             offset,
             open: None,
             is_copying,
-            leads: engine.replication.role.leads(),
+            task: engine.replication.role.number(),
             is_asked: false,
         }
     }
 
-    /// Shows that what is applied comes by this client, to those who list clients or monitor.
-    pub fn set_client(&mut self, client: Arc<ClientInfo>) {
+    /// What is applied from now on is for this task, and comes by this client, as those see who list clients or monitor.
+    pub fn go_on_for(&mut self, task: u64, client: Arc<ClientInfo>) {
+        self.task = task;
         self.state.client = client;
     }
 
@@ -199,7 +206,7 @@ impl Replay {
                 Ok(bytes) => used += bytes,
                 Err(error) => {
                     let error = String::from_utf8_lossy(&error.message()).into_owned();
-                    return Err(Refused { offset: self.offset, command: String::new(), error });
+                    return Err(Refused { offset: self.offset, command: String::new(), error, is_replaced: false });
                 }
             }
         }
@@ -213,7 +220,7 @@ impl Replay {
         let mut pending = Pending::default();
         let mut cx = Cx::new(thread_context, state, output, &mut pending, call);
         cx.recorder().mute();
-        let mut applying = Applying { open, is_copying: *is_copying, leads: self.leads, is_asked: &mut self.is_asked };
+        let mut applying = Applying { open, is_copying: *is_copying, task: self.task, is_asked: &mut self.is_asked };
         let (mut next, mut copied) = (0, 0);
         while next < batch.len() {
             let end = lookahead.fill((batch, bytes), next, &mut cx);
@@ -270,7 +277,7 @@ struct Piece<'b> {
 struct Applying<'r> {
     open: &'r mut Option<Open>,
     is_copying: bool,
-    leads: u64,
+    task: u64,
     is_asked: &'r mut bool,
 }
 
@@ -325,6 +332,9 @@ impl Applying<'_> {
                 Ok(())
             }
             (Command::Ping | Command::ReplConf, None) if self.is_copying => {
+                if !self.is_wanted(cx) {
+                    return Err(refused(REPLACED));
+                }
                 self.count(cx, row);
                 show(cx, &Request::new(row, args, keys));
                 *self.is_asked |= args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"getack"));
@@ -349,9 +359,10 @@ impl Applying<'_> {
         }
     }
 
-    /// Whether the engine still copies what is applied; asked under locks, because whoever makes it a primary has all of them.
+    /// Whether the engine still copies what is applied; asked under locks where data is changed, because whoever has it follow
+    /// another, or nobody, has all of them.
     fn is_wanted(&self, cx: &Cx<'_>) -> bool {
-        cx.engine.replication.role.leads() == self.leads
+        cx.engine.replication.role.number() == self.task
     }
 
     /// Takes locks. A primary's journal waits for a script of a client that has them for long, and for data that is being loaded
@@ -366,7 +377,7 @@ impl Applying<'_> {
                 Err(error) if self.is_copying && error.code() == "BUSY" => {}
                 Ok(()) if self.is_copying && !self.is_wanted(cx) => {
                     cx.unlock();
-                    return Err(Error::fixed("ERR this server does not follow that primary any more"));
+                    return Err(REPLACED);
                 }
                 Ok(()) if self.is_copying && cx.engine.readiness.has(Hindrance::Loading) => cx.unlock(),
                 taken => return taken,

@@ -232,15 +232,18 @@ impl Follower {
         self.streams_since = Some(Instant::now());
         engine.note_role();
         let listed = Listed::enter(&engine, connection.ends());
-        self.copying.iter_mut().for_each(|copying| copying.set_client(Arc::clone(&listed.client)));
+        self.copying
+            .iter_mut()
+            .for_each(|copying| copying.go_on_for(connection.task().number, Arc::clone(&listed.client)));
         let (mut acked, mut unsynced) = (None, None);
         while let Some(copying) = &mut self.copying {
             let used = match copying.apply(&bytes, Instant::now()) {
                 Ok(used) => used,
+                // From whom it follows now it may go on behind what was applied.
+                Err(refused) if refused.is_replaced => return Err(End::Replaced),
                 Err(refused) => {
                     // What is behind it is of no use, and what was before may be the reason.
                     self.copying = None;
-                    // Where the server follows nobody any more, or another, that was the reason.
                     connection.stay()?;
                     engine.replication.role.forbid_continuing();
                     return Err(Broken::foreign(format!("{refused}. All data will be asked for")).into());

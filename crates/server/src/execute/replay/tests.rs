@@ -36,6 +36,31 @@ fn nothing_of_a_primary_is_applied_behind_the_end_of_its_time() {
 }
 
 #[test]
+fn nothing_more_of_a_primary_is_applied_where_another_is_followed() {
+    let engine = Engine::new(Config::default());
+    let primary = |port| Address { host: "127.0.0.1".into(), port };
+    assert!(engine.follow_primary(primary(1)));
+    let mut copy = Replay::copy(&engine, 0);
+    let (push, ping) = (b"*3\r\n$5\r\nRPUSH\r\n$1\r\nl\r\n$1\r\nx\r\n", b"*1\r\n$4\r\nPING\r\n");
+    copy.apply(push, Instant::now()).expect("it follows");
+    let end = engine.journal.end();
+    assert_eq!(end, push.len() as u64);
+    // What was on its way: with it this server would have more than the other, and had to be given all data.
+    assert!(engine.follow_primary(primary(2)));
+    for late in [push.as_slice(), ping] {
+        let refused = copy.apply(late, Instant::now()).expect_err("it follows another");
+        assert!(refused.is_replaced && engine.journal.end() == end, "{refused}");
+    }
+    // The other goes on where the first was left.
+    copy.rewind();
+    copy.go_on_for(engine.replication.role.number(), Arc::clone(&copy.state.client));
+    copy.apply(push, Instant::now()).expect("it follows");
+    let mut replies = Vec::new();
+    engine.connect(|| {}).exchange(b"LLEN l\r\n", &mut replies).expect("the session lives");
+    assert_eq!((replies, engine.journal.end()), (b":2\r\n".to_vec(), 2 * end));
+}
+
+#[test]
 fn what_no_primary_sends_is_refused() {
     let apply = |request: &str| {
         let engine = Engine::new(Config::default());
