@@ -224,6 +224,27 @@ fn a_role_is_handed_to_each_kind_of_replica_and_back() {
     }
 }
 
+/// Who hands the role over is never ahead of who takes it, be it by no more than the question how far that one is.
+#[test]
+fn a_role_is_handed_over_where_nobody_writes_and_nobody_is_given_all_data() {
+    let one = &primary(Kind::Sleeve, &[]);
+    let two = &replica(Kind::Sleeve, one, &[]);
+    caught_up(two, one);
+    let fulls = || [one, two].map(|server| info(server, "sync_full"));
+    let before = fulls();
+    for round in 0..8 {
+        let (old, new) = if round % 2 == 0 { (one, two) } else { (two, one) };
+        wait_until("the replica has said that it has everything", || {
+            let offset = info(old, "master_repl_offset");
+            info(old, "connected_slaves") == "1" && info(old, "slave0").contains(&format!("offset={offset},"))
+        });
+        assert_eq!(ask(&mut old.connect(), &["FAILOVER"]), "+OK\r\n", "round {round}");
+        wait_until("the new primary", || info(new, "role") == "master");
+        wait_until("the old one follows", || info(old, "master_link_status") == "up");
+        assert_eq!(fulls(), before, "round {round}\n{}", old.log());
+    }
+}
+
 #[test]
 fn a_replica_that_does_not_catch_up_in_time_is_no_primary_unless_by_force() {
     let primary = primary(Kind::Sleeve, &[]);

@@ -245,7 +245,8 @@ impl Engine {
     fn caught_up_replica(&self, order: &Order, catching_up: &CatchingUp) -> Option<Address> {
         let replicas = self.replication.replicas.all();
         let is_meant = |address: &Address| order.target.as_ref().is_none_or(|target| target == address);
-        let having_all = replicas.iter().filter(|replica| catching_up.has_all(replica));
+        let having_all =
+            replicas.iter().filter(|replica| catching_up.has_all(replica) && catching_up.has_question(replica));
         having_all.map(|replica| replica.reached_at()).find(is_meant)
     }
 }

@@ -112,6 +112,8 @@ pub struct Replica {
     acked: AtomicU64,
     /// The offset that is on its disk.
     acked_synced: AtomicU64,
+    /// How often it has said so.
+    answers: AtomicU64,
     /// When it was heard of last since it is online, monotonic milliseconds; 0 until that, or a look at it.
     heard_ms: AtomicU64,
     pub(super) is_registered: AtomicBool,
@@ -145,6 +147,7 @@ impl Replica {
             }),
             acked: AtomicU64::new(0),
             acked_synced: AtomicU64::new(0),
+            answers: AtomicU64::new(0),
             heard_ms: AtomicU64::new(0),
             is_registered: AtomicBool::new(false),
         }
@@ -213,6 +216,8 @@ impl Replica {
     pub fn acknowledge(&self, applied: u64, synced: Option<u64>, now_ms: u64) -> bool {
         self.acked.fetch_max(applied, Ordering::Relaxed);
         self.acked_synced.fetch_max(synced.unwrap_or_default(), Ordering::Relaxed);
+        // Behind what it counts.
+        self.answers.fetch_add(1, Ordering::Release);
         self.hear(now_ms);
         let mut feed = self.feed.lock();
         let has_loaded = matches!(feed.phase, Phase::Loaded);
@@ -261,6 +266,11 @@ impl Replica {
     /// The offset that is on its disk, as far as is known.
     pub fn acked_synced(&self) -> u64 {
         self.acked_synced.load(Ordering::Relaxed)
+    }
+
+    /// How often it has said how far it is.
+    pub fn answers(&self) -> u64 {
+        self.answers.load(Ordering::Acquire)
     }
 
     /// What INFO calls its phase; none for one that has what it wanted.
