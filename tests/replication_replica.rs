@@ -12,6 +12,7 @@ mod link;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use sleeve_tests::generator::{Generator, Scope};
 use sleeve_tests::random::seed;
@@ -59,7 +60,7 @@ pub fn caught_up(replica: &Server, primary: &Server) -> u64 {
     both.0
 }
 
-/// What both hold, which is the same. What ends at the primary while it is read is read again.
+/// What both hold comes to be the same: what ends while it is read ends at the primary first, and a little later here.
 pub fn assert_same(replica: &Server, primary: &Server) {
     let foreign = [primary.kind(), replica.kind()].into_iter().find(|kind| *kind != Kind::Sleeve);
     let kind = foreign.unwrap_or(Kind::Sleeve);
@@ -67,15 +68,18 @@ pub fn assert_same(replica: &Server, primary: &Server) {
         let mut connection = server.connect();
         peer::contents(kind, &mut |words| connection.command(words).expect("it answers"))
     };
-    let (ours, theirs) = loop {
-        let offset = caught_up(replica, primary);
-        let both = (contents(replica), contents(primary));
-        if caught_up(replica, primary) == offset {
-            break both;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        caught_up(replica, primary);
+        let (ours, theirs) = (contents(replica), contents(primary));
+        if ours == theirs {
+            return;
         }
-    };
-    let differing: Vec<_> = ours.iter().zip(&theirs).filter(|(ours, theirs)| ours != theirs).collect();
-    assert!(differing.is_empty() && ours.len() == theirs.len(), "{differing:#?}\n{}", replica.log());
+        let differing: Vec<_> = ours.iter().zip(&theirs).filter(|(ours, theirs)| ours != theirs).collect();
+        let counts = (ours.len(), theirs.len());
+        assert!(Instant::now() < deadline, "{counts:?} {differing:#?}\n{}", replica.log());
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// What the random writers use: all that a primary of this kind knows, but for what ends its clients or the test, and for what
