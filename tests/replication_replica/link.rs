@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
+use std::time::Duration;
 
 use sleeve_tests::{Connection, Kind, Server};
 
@@ -212,4 +213,20 @@ fn the_link_is_a_client_and_what_comes_over_it_is_shown_as_redis_shows_it() {
     assert_eq!(ask(&mut replica.connect(), &["CLIENT", "KILL", "TYPE", "master"]), ":1\r\n");
     wait_until("a new link", || info(&primary, "sync_partial_ok").parse::<u64>().expect("a number") > before);
     assert_same(replica, &primary);
+}
+
+#[test]
+fn a_primary_that_empties_all_keeps_no_replica_from_its_last_snapshot() {
+    let primary = primary(Kind::Redis);
+    let mut replica = replica(&["--rdb-key-save-delay", "100000"]);
+    let mut writer = primary.connect();
+    (0..30).for_each(|number| _ = ask(&mut writer, &["SET", &format!("k{number}"), "1"]));
+    follow(&replica, &primary);
+    caught_up(&replica, &primary);
+    replica.connect().send(b"SHUTDOWN SAVE\r\n").expect("it hears");
+    wait_until("the last snapshot", || replica.log().contains("Saving the final RDB snapshot"));
+    ask(&mut writer, &["FLUSHALL"]);
+    replica.wait_for_exit(Duration::from_secs(60)).unwrap_or_else(|error| panic!("{error}: {}", replica.log()));
+    replica.restart().expect("it loads its snapshot");
+    assert_eq!(ask(&mut replica.connect(), &["DBSIZE"]), ":30\r\n");
 }

@@ -79,6 +79,11 @@ impl Pause {
         }
     }
 
+    /// Whether the server is about to end, and its last snapshot is written.
+    pub fn is_ending(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & ENDING != 0
+    }
+
     /// Whether the server is about to end or hands its role over.
     pub fn is_leaving(&self) -> bool {
         self.word.load(Ordering::Relaxed) & KEPT != 0

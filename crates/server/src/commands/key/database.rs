@@ -49,7 +49,8 @@ pub fn flushall(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// for it, as in Redis; where it cannot, it is written all the same.
 fn save_emptiness(cx: &mut Cx<'_>) -> bool {
     let engine = cx.engine;
-    if engine.readiness.has(Hindrance::Loading) {
+    // The last snapshot stays what it is: only a primary is heard while it is written, and says the rest again at the next start.
+    if engine.readiness.has(Hindrance::Loading) || engine.pause.is_ending() {
         return false;
     }
     if !engine.durability.snapshots.are_ruled() || !engine.config.is_set(Opt::Save) {
