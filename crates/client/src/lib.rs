@@ -113,7 +113,7 @@
 // | `values` | Rust values as arguments, and replies as Rust values. |
 // | `request` | A command as the bytes that travel; which commands a shared connection cannot carry. |
 // | `config` | What a client can be told; URLs. |
-// | `process` | Forks, and threads for what must not run on the caller's. |
+// | `process` | Forks, locks that a forked child can use, and threads for what must not run on the caller's. |
 // | `error` | What can go wrong, and whether the command may have been executed all the same. |
 // | `sys` | What differs between Linux and other systems. |
 

@@ -5,11 +5,10 @@
 
 use std::mem;
 
-use parking_lot::Mutex;
-
 use crate::error::Error;
 use crate::pipe::in_flight::Unit;
 use crate::pipe::slot::{Completions, Handle, Payload, Source, Target};
+use crate::process::lock::Mutex;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::request::name::Name;

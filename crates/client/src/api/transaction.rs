@@ -7,14 +7,13 @@
 
 use std::mem;
 
-use parking_lot::Mutex;
-
 use super::cmd::Cmd;
 use super::gathered::Gathered;
 use crate::commands::ask::Ask;
 use crate::error::Error;
 use crate::pipe::slot::{Completions, Target};
 use crate::pipe::transaction_state::{Check, TransactionState, Watch};
+use crate::process::lock::Mutex;
 use crate::reply::Reply;
 use crate::request::name::Name;
 use crate::request::{Request, ToArg};

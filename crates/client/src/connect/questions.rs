@@ -18,9 +18,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
-
 use super::attempt::Attempt;
+use crate::process::lock::{Condvar, Mutex, MutexGuard};
 use crate::reactor::TaskWaker;
 use crate::reactor::task_context::TaskContext;
 

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, SendFlags};
 use rustls::{ClientConfig, ClientConnection};
@@ -19,6 +18,7 @@ use rustls::{ClientConfig, ClientConnection};
 use super::questions::{Answer, Questions};
 use crate::config::tls::Tls;
 use crate::process::fork::PerProcess;
+use crate::process::lock::Mutex;
 use crate::reactor::TaskWaker;
 use crate::sys::{SEND_FLAGS, timespec};
 

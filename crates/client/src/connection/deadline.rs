@@ -5,13 +5,12 @@
 
 use std::time::Instant;
 
-use parking_lot::MutexGuard;
-
 use super::{Link, Shared};
 use crate::error::Error;
 use crate::pipe::in_flight::LIMIT_MS_MAX;
 use crate::pipe::segment::long::LONG_MIN;
 use crate::pipe::slot::Handle;
+use crate::process::lock::MutexGuard;
 use crate::request::EncodedRequest;
 use crate::sys::exact_clock_ms;
 

@@ -34,8 +34,6 @@ mod unanswered;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
-
 use crate::config::Config;
 use crate::config::event;
 use crate::error::{Effect, Error, ErrorKind};
@@ -46,6 +44,7 @@ use crate::pipe::segment::long::{LONG_MIN, LongRequest};
 use crate::pipe::slot::{Completions, FIRST_CONNECTION, Handle, Source};
 use crate::process::callback;
 use crate::process::fork::{Process, inherited};
+use crate::process::lock::{Condvar, Mutex, MutexGuard};
 use crate::reactor::TaskWaker;
 use crate::request::EncodedRequest;
 use crate::sys::{Event, clock_ms, clock_us};

@@ -9,14 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-
 use super::{Link, Shared};
 use crate::config::Endpoint;
 use crate::error::Error;
 use crate::pipe::in_flight::{LIMIT_MS_MAX, limit_ms};
 use crate::pipe::slot::Completions;
 use crate::process::fork::inherited;
+use crate::process::lock::{Condvar, Mutex};
 use crate::reactor::lifetime::Lifetime;
 use crate::request::blocking_commands::BlockTimeout;
 

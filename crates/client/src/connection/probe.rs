@@ -7,13 +7,12 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use crate::config::Config;
 use crate::connect::attempt::Attempt;
 use crate::connect::dial::{dial, dial_host};
 use crate::connect::sentinel::service::{Follower, Service};
 use crate::pipe::reply_reader::ErrorObserver;
+use crate::process::lock::Mutex;
 use crate::reactor::task_context::TaskContext;
 use crate::reactor::{TaskWaker, start};
 

@@ -22,8 +22,6 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use parking_lot::MutexGuard;
-
 use super::{Link, Shared};
 use crate::config::ErrorHook;
 use crate::connect::socket::Socket;
@@ -31,6 +29,7 @@ use crate::error::Error;
 use crate::pipe::reply_reader::{ReplyReader, Resumption};
 use crate::pipe::slot::{Completions, Driver, Flush, Handle};
 use crate::process::fork::answered_to_parent;
+use crate::process::lock::MutexGuard;
 use crate::process::wake::wake_all;
 use crate::reactor::REPORTS_ONCE;
 use crate::request::level::Level;

@@ -11,12 +11,11 @@
 use std::thread;
 use std::time::Duration;
 
-use parking_lot::MutexGuard;
-
 use super::reader::Cause;
 use super::{Link, Shared};
 use crate::config::Resend;
 use crate::pipe::reply_reader::{ErrorObserver, ReplyReader};
+use crate::process::lock::MutexGuard;
 use crate::sys::exact_clock_ms;
 
 /// What a replica says behind its code.

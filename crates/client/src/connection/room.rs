@@ -5,8 +5,6 @@
 
 use std::time::{Duration, Instant};
 
-use parking_lot::MutexGuard;
-
 use super::{Link, Shared};
 use crate::config::QueueFull;
 use crate::error::{Error, ErrorKind};
@@ -15,6 +13,7 @@ use crate::pipe::queued::{Queued, Sent, runs_tasks};
 use crate::pipe::segment::long::LongRequest;
 use crate::pipe::slot::Completions;
 use crate::pipe::transaction_state::TransactionState;
+use crate::process::lock::MutexGuard;
 use crate::request::EncodedRequest;
 use crate::request::name::Name;
 use crate::sys::clock_ms;

@@ -4,13 +4,12 @@
 
 use std::time::Instant;
 
-use parking_lot::MutexGuard;
-
 use super::{Link, Shared};
 use crate::error::{Error, ErrorKind};
 use crate::pipe::queued::{Queued, Sent};
 use crate::pipe::routed::Routed;
 use crate::pipe::slot::Handle;
+use crate::process::lock::MutexGuard;
 
 /// Why a request was not sent; where it may be sent elsewhere, here it is again.
 pub(crate) enum Unsent {

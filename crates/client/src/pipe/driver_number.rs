@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
 
-use parking_lot::Mutex;
-
 use super::slot::Driver;
+use crate::process::lock::Mutex;
 
 /// The number of an engine's client, never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,9 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use parking_lot::{Condvar, Mutex};
-
 use super::fork::PerProcess;
+use super::lock::{Condvar, Mutex};
 use crate::error::Error;
 
 type Job = Box<dyn FnOnce() + Send>;

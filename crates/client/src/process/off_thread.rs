@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::thread;
 
-use parking_lot::Mutex;
-
+use super::lock::Mutex;
 use crate::error::{Error, ErrorKind};
 
 /// What the thread and the future share.

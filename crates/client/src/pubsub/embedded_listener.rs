@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
 use sleeve_server::{Closed, Engine, Local};
 use sleeve_wire::frame::Scanner;
 
@@ -16,6 +15,7 @@ use super::event;
 use super::event::{PubSubFrame, SubscriptionEvent};
 use super::names::{Change, Names};
 use crate::error::{Error, ErrorKind};
+use crate::process::lock::{Mutex, MutexGuard};
 use crate::process::wake::wake_all;
 use crate::route::embedded::clock::EngineClock;
 
@@ -28,6 +28,8 @@ pub(crate) struct EmbeddedListener {
     clock: EngineClock,
     wakers: Arc<Mutex<Vec<Waker>>>,
     session: Mutex<Session>,
+    /// Whoever is to have the session next.
+    next: Mutex<()>,
 }
 
 struct Session {
@@ -52,14 +54,15 @@ impl EmbeddedListener {
         let local = connect(engine, clock, &wakers);
         let (names, received, events) = (Names::default(), Vec::new(), VecDeque::new());
         let session = Mutex::new(Session { local, clock: clock.clone(), names, received, events, bytes_max });
-        let listener = Self { engine: Arc::clone(engine), clock: clock.clone(), wakers, session };
+        let (engine, clock) = (Arc::clone(engine), clock.clone());
+        let listener = Self { engine, clock, wakers, session, next: Mutex::default() };
         listener.change(first)?;
         Ok(listener)
     }
 
     /// Changes what it is subscribed to.
     pub(crate) fn change(&self, mut change: Change) -> Result<(), Error> {
-        let mut session = self.session.lock();
+        let mut session = self.session();
         let added = session.names.apply(&mut change);
         if change.names.is_empty() {
             return Ok(());
@@ -97,7 +100,7 @@ impl EmbeddedListener {
 
     /// The next, or none when the time is up.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<Option<SubscriptionEvent>, Error> {
-        let mut session = self.session.lock();
+        let mut session = self.session();
         loop {
             if let Some(event) = session.events.pop_front() {
                 return Ok(Some(event));
@@ -108,13 +111,14 @@ impl EmbeddedListener {
             }
             self.look(&mut session, left.min(WAIT_SLICE))?;
             // Who wants to change something has his turn.
-            MutexGuard::bump(&mut session);
+            drop(session);
+            session = self.session();
         }
     }
 
     /// The next, if it is there; else this waker is woken when it may be.
     pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<SubscriptionEvent, Error>> {
-        let mut session = self.session.lock();
+        let mut session = self.session();
         let mut wakers = self.wakers.lock();
         if !wakers.iter().any(|known| known.will_wake(waker)) {
             wakers.push(waker.clone());
@@ -126,6 +130,12 @@ impl EmbeddedListener {
             return Some(Err(error));
         }
         session.events.pop_front().map(Ok)
+    }
+
+    /// The session. One who waits for it comes before those who come after him, also before one who has just given it back.
+    fn session(&self) -> MutexGuard<'_, Session> {
+        let _next = self.next.lock();
+        self.session.lock()
     }
 
     /// Takes what has come within this time.

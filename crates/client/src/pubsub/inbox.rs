@@ -7,10 +7,9 @@ use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
-
 use super::event::SubscriptionEvent;
 use crate::error::Error;
+use crate::process::lock::{Condvar, Mutex};
 use crate::process::wake::wake_all;
 use crate::reactor::TaskWaker;
 

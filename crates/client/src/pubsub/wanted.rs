@@ -9,10 +9,9 @@ use std::collections::{HashMap, VecDeque};
 use std::mem;
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
-
 use super::names::{Change, Names, SubscriptionVerb};
 use crate::error::{Effect, Error, ErrorKind};
+use crate::process::lock::{Condvar, Mutex};
 use crate::reactor::TaskWaker;
 
 /// The channels that a subscription is to have, and who waits for their confirmation.

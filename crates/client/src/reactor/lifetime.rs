@@ -7,12 +7,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
-
 use super::TaskWaker;
 use super::watcher::watch_for;
 use crate::config::Endpoint;
 use crate::error::{Effect, Error, ErrorKind};
+use crate::process::lock::{Condvar, Mutex};
 
 /// How far something has come.
 pub(crate) trait Progress {

@@ -10,11 +10,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
-
 use super::poller::Poller;
 use super::state::{NOBODY, State};
 use crate::process::fork::{PerProcess, Process};
+use crate::process::lock::Mutex;
 
 /// What is left to do of a task.
 pub(super) type Work = Pin<Box<dyn Future<Output = ()>>>;

@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-use parking_lot::Mutex;
-
 use super::task_context::TaskContext;
 use super::{TaskWaker, start};
 use crate::error::{Error, ErrorKind};
+use crate::process::lock::Mutex;
 use crate::process::wake::wake_all;
 
 /// What the task and the future share.

@@ -24,7 +24,6 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
 use sleeve_server::{Engine, Local, Opt};
 use sleeve_wire::frame::Scanner;
 
@@ -40,6 +39,7 @@ use crate::pipe::slot::{Completions, Driver, Flush, Handle, Payload, Source};
 use crate::pipe::timeout::{Phase, Situation};
 use crate::pipe::transaction_state::TransactionState;
 use crate::process::callback;
+use crate::process::lock::{Mutex, MutexGuard};
 use crate::request::EncodedRequest;
 use crate::request::level::Level;
 use crate::request::name::Name;

@@ -10,11 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, RwLock};
-
 use crate::config::{Config, Endpoint};
 use crate::connection::probe::ServerHealth;
 use crate::connection::{Link, life};
+use crate::process::lock::{Mutex, RwLock};
 
 /// Where a node listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use super::Route;
 use super::near::Near;
 use super::pool::{ClusterPoolGuard, Pool, PoolGuard};
@@ -16,6 +14,7 @@ use crate::connection::metrics::Metrics;
 use crate::error::Error;
 use crate::options::cache::CacheOptions;
 use crate::pipe::queued::Sent;
+use crate::process::lock::Mutex;
 use crate::reactor::TaskWaker;
 use crate::reactor::watcher::watch_for;
 use crate::reply::Reply;

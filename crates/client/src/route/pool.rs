@@ -8,14 +8,13 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::Route;
 use super::cluster::dedicated::DedicatedConnection;
 use super::cluster::slots::slot_of_all;
 use crate::config::Endpoint;
 use crate::connection::Link;
 use crate::error::Error;
+use crate::process::lock::Mutex;
 use crate::request::ToArgs;
 
 /// Connections that a client keeps for those who need one next.

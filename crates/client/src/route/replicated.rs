@@ -12,8 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, RwLock};
-
 use super::health_checks::HealthChecks;
 use super::internal_requests::InternalRequests;
 use super::node::{Address, Fitness, Node};
@@ -29,6 +27,7 @@ use crate::error::{Error, ErrorKind};
 use crate::pipe::routed::{Destination, Redirector, Routed};
 use crate::pipe::slot::{Completions, Driver, Handle};
 use crate::process::fork::inherited;
+use crate::process::lock::{Mutex, RwLock};
 use crate::reactor::task_context::TaskContext;
 use crate::reactor::{self, TaskWaker};
 use crate::request::EncodedRequest;

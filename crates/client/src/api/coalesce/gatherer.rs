@@ -14,7 +14,6 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use sleeve_wire::commands::Command;
 
 use super::call::Call;
@@ -29,6 +28,7 @@ use crate::pipe::LATE_SHARE;
 use crate::pipe::queued::{Queued, Sent, runs_tasks};
 use crate::pipe::slot::{Completions, Driver, Flush, Handle, Payload, Source};
 use crate::process::fork::Process;
+use crate::process::lock::{Condvar, Mutex, MutexGuard};
 use crate::reactor::TaskWaker;
 use crate::reply::Reply;
 use crate::request::blocking_commands;

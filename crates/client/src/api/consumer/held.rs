@@ -6,10 +6,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::Mutex;
-
 use crate::api::handles::Db;
 use crate::error::Error;
+use crate::process::lock::Mutex;
 use crate::process::wake::wake_all;
 
 /// What is shared.

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use sleeve_wire::commands::Flags;
 
+use crate::process::lock::Mutex;
 use crate::request::name::Name;
 
 /// Something that goes wrong for a client at the address of an engine for tests: what, for which commands, and when.

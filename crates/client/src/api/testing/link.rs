@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
 
-use parking_lot::{Condvar, Mutex};
 use sleeve_server::Local;
 use sleeve_wire::frame::{Frame, Scanner, decode};
 
 use super::faults::{Act, Faults};
+use crate::process::lock::{Condvar, Mutex};
 use crate::route::embedded::engines::EngineInstance;
 
 /// A request that no engine knows: it leaves the same traces as one that is refused.

@@ -11,13 +11,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use parking_lot::Mutex;
 use sleeve_server::Local;
 use sleeve_server::host::clock::Instant;
 
 use super::handles::Client;
 use crate::config::{Config, Endpoint};
 use crate::error::{Error, ErrorKind};
+use crate::process::lock::Mutex;
 use crate::route::Route;
 use crate::route::embedded::Embedded;
 use crate::route::embedded::engines::EngineInstance;

@@ -9,10 +9,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
-
 use crate::config::{Config, Endpoint, write_place};
 use crate::connect::socket::Socket;
+use crate::process::lock::Mutex;
 use crate::reactor::TaskWaker;
 
 /// Sentinels that are kept beside those of the configuration.

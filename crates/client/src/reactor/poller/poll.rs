@@ -7,10 +7,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
+use crate::process::lock::Mutex;
 use crate::reactor::state::Readiness;
 use crate::sys::{Event, timespec};
 

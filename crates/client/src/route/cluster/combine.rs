@@ -7,7 +7,6 @@
 use std::sync::{Arc, Weak};
 use std::task::{Context, Wake, Waker};
 
-use parking_lot::Mutex;
 use sleeve_wire::commands::ResponsePolicy;
 use sleeve_wire::frame::{Frame, decode};
 use sleeve_wire::number::push_i64;
@@ -15,6 +14,7 @@ use sleeve_wire::number::push_i64;
 use super::Cluster;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::slot::{Completions, Handle, Payload, Target};
+use crate::process::lock::Mutex;
 
 /// How the parts make one reply.
 pub(super) enum ReplyMerge {

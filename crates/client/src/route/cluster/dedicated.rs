@@ -7,9 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use crate::connection::Link;
+use crate::process::lock::Mutex;
 use crate::request::blocking_commands::BlockTimeout;
 use crate::route::node::Node;
 

@@ -32,7 +32,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, RwLock};
 use sleeve_wire::commands::RequestPolicy;
 
 use crate::config::{Config, Endpoint};
@@ -49,6 +48,7 @@ use crate::pipe::slot::{Completions, Driver, Source};
 use crate::pipe::timeout::{Phase, Situation};
 use crate::process::callback;
 use crate::process::fork::{Process, inherited};
+use crate::process::lock::{Condvar, Mutex, RwLock};
 use crate::reactor::TaskWaker;
 use crate::reactor::lifetime::{Lifetime, Progress};
 use crate::request::EncodedRequest;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use sleeve_server::host::clock::Instant;
 use sleeve_server::{Closed, Engine, Local};
+
+use crate::process::lock::Mutex;
 
 /// The clock that an engine goes by.
 #[derive(Clone, Default)]

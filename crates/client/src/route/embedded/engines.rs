@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use sleeve_server::boot::Server;
 use sleeve_server::config::table::find;
 use sleeve_server::engine::origin::Origin;
@@ -17,6 +16,7 @@ use sleeve_server::{Engine, Opt};
 use super::clock::EngineClock;
 use crate::config::url::named;
 use crate::error::{Error, ErrorKind};
+use crate::process::lock::Mutex;
 
 /// An engine, and what listens in front of it.
 pub(crate) struct EngineInstance {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use crate::process::lock::{Condvar, Mutex};
 
 /// A sleeping thread's wake-up call, with a time at which it wakes by itself.
 #[derive(Default)]

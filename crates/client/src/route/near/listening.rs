@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
 use sleeve_server::{Engine, Local};
 use sleeve_wire::frame::Scanner;
 
@@ -16,6 +15,7 @@ use super::tracking::Tracking;
 use crate::pipe::near::{Answer, Cache, KeyLifetime};
 use crate::pipe::segment::write_select;
 use crate::pipe::slot::Payload;
+use crate::process::lock::Mutex;
 use crate::route::embedded::clock::EngineClock;
 
 /// Speaks RESP3, which has messages.

@@ -12,8 +12,6 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
-
 use super::flights::Flights;
 use super::stats::CacheStats;
 use super::store::{Found, KeyedRequest, Store};
@@ -21,6 +19,7 @@ use crate::options::cache::CacheOptions;
 use crate::pipe::near::{Answer, KeyLifetime, ReadId};
 use crate::pipe::slot::Payload;
 use crate::pipe::slot::{Completions, Driver, Handle, Source, Target};
+use crate::process::lock::{Mutex, MutexGuard};
 use crate::request::EncodedRequest;
 use crate::sys::CLOCK_TICK_MS;
 

@@ -11,7 +11,6 @@
 //!
 //! Called by the connection's reader and by whoever sends; any thread.
 
-use parking_lot::Mutex;
 use sleeve_wire::frame::{Frame, decode};
 
 use super::requests::{Change, changes};
@@ -21,6 +20,7 @@ use crate::options::cache::CacheOptions;
 use crate::pipe::near::{Answer, Cache, ReadId};
 use crate::pipe::slot::Completions;
 use crate::pipe::slot::Payload;
+use crate::process::lock::Mutex;
 use crate::request::Request;
 
 /// Has the server remember the keys of the next command.

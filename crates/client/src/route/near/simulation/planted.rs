@@ -3,13 +3,12 @@
 //! A fault stands between the cache and whoever reads replies, and gives the cache wrong or no notice of what was heard. A run
 //! without one is the test; a run with one must fail.
 
-use parking_lot::Mutex;
-
 use super::super::shards::faults::Overtaken;
 use super::super::tracking::Tracking;
 use crate::error::Error;
 use crate::pipe::near::{Answer, Cache, KeyLifetime, ReadId};
 use crate::pipe::slot::Completions;
+use crate::process::lock::Mutex;
 
 /// What is planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,42 @@
+//! The client's locks, which a forked child can use: whoever waits for one waits at its own memory, and nowhere else.
+//!
+//! Locks that keep all who wait in one table of the process, as `parking_lot`'s do, have a lock on that table. A child that is
+//! forked while a thread of its parent has that one finds it taken for ever, also for locks which the child makes for itself.
+//! So on Linux the locks are our own (`lock/futex`), with the types of `lock_api`, and so with the calls of `parking_lot`.
+//! Elsewhere they are `parking_lot`'s, because nothing else wakes who waits at a word there; what is said above holds for a child
+//! there. No lock is fair, and none is poisoned when its holder panics. What a condition variable wakes looks again whether what
+//! it waits for is so: it may have been woken for nothing. Any thread.
+
+#[cfg(target_os = "linux")]
+mod futex;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
+
+#[cfg(target_os = "linux")]
+pub(crate) use futex::{Condvar, Mutex, MutexGuard};
+#[cfg(not(target_os = "linux"))]
+pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
+
+/// A lock that many may hold who read, or one who writes: that of std, which has no table of the process either.
+#[derive(Debug, Default)]
+pub(crate) struct RwLock<T>(std::sync::RwLock<T>);
+
+impl<T> RwLock<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(std::sync::RwLock::new(value))
+    }
+
+    /// Waits until nobody writes.
+    #[inline]
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nobody else has it.
+    #[inline]
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}

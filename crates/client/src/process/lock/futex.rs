@@ -1,0 +1,158 @@
+//! A mutex and a condition variable on Linux: a word each at which the kernel lets threads sleep (futex).
+//!
+//! The mutex is the third of Ulrich Drepper's "Futexes Are Tricky": free, taken, or taken while somebody may sleep at it. To take
+//! a free one is one compare-and-exchange, to release it one swap, and a system call is made only where somebody sleeps. Who
+//! finds it taken looks at it a few times more before he sleeps. Any thread.
+
+use std::hint;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use lock_api::{GuardNoSend, RawMutex};
+use rustix::io::Errno;
+use rustix::thread::futex::{self, Flags, Timespec};
+
+use crate::sys::timespec;
+
+/// A value that one thread at a time may touch.
+pub(crate) type Mutex<T> = lock_api::Mutex<RawFutex, T>;
+
+/// The right to touch it, until this is dropped.
+pub(crate) type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFutex, T>;
+
+const FREE: u32 = 0;
+const TAKEN: u32 = 1;
+/// Taken, and whoever releases it wakes one who sleeps.
+const CONTENDED: u32 = 2;
+
+/// How often one looks at a taken mutex before he sleeps: most are held for less time than a system call takes.
+const LOOKS_MAX: u32 = 100;
+
+/// The state of a mutex.
+pub(crate) struct RawFutex(AtomicU32);
+
+// SAFETY: only who has changed the word from free to something else holds it, and only the holder makes it free again. What the
+// holder has written is seen by the next one: he releases with Release, and it is taken with Acquire.
+unsafe impl RawMutex for RawFutex {
+    const INIT: Self = Self(AtomicU32::new(FREE));
+
+    type GuardMarker = GuardNoSend;
+
+    #[inline]
+    fn lock(&self) {
+        if !self.try_lock() {
+            self.wait();
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        if self.0.swap(FREE, Ordering::Release) == CONTENDED {
+            wake(&self.0, 1);
+        }
+    }
+}
+
+impl RawFutex {
+    /// Takes it when it is free.
+    #[cold]
+    fn wait(&self) {
+        for _ in 0..LOOKS_MAX {
+            match self.0.load(Ordering::Relaxed) {
+                FREE if self.try_lock() => return,
+                // Others sleep already, so it takes longer.
+                CONTENDED => break,
+                _ => hint::spin_loop(),
+            }
+        }
+        // Who has slept cannot know whether others still do, so he takes it as one at which somebody may.
+        while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {
+            sleep(&self.0, CONTENDED, None);
+        }
+    }
+}
+
+/// Lets threads wait, with a mutex released meanwhile, until another says that something has changed.
+#[derive(Debug, Default)]
+pub(crate) struct Condvar {
+    /// Another one after each notification, so that none is missed between the release of the mutex and the sleep.
+    sequence: AtomicU32,
+    /// How many wait. It grows under the mutex, so whoever has changed something under the same mutex sees all who have looked
+    /// before that; where nobody waits a notification is one load.
+    waiting: AtomicU32,
+}
+
+/// Whether a wait has ended because its time was up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WaitTimeoutResult(bool);
+
+impl WaitTimeoutResult {
+    pub(crate) fn timed_out(self) -> bool {
+        self.0
+    }
+}
+
+impl Condvar {
+    pub(crate) const fn new() -> Self {
+        Self { sequence: AtomicU32::new(0), waiting: AtomicU32::new(0) }
+    }
+
+    /// Waits for a notification, or for nothing at all.
+    pub(crate) fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
+        self.wait_with(guard, || None);
+    }
+
+    /// As `wait`, but for no longer than until then.
+    pub(crate) fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, until: Instant) -> WaitTimeoutResult {
+        // The kernel counts on the clock that `Instant` reads. It may be asked for less than the whole time.
+        let is_over = self.wait_with(guard, || Some(timespec(until.saturating_duration_since(Instant::now()))));
+        WaitTimeoutResult(is_over && Instant::now() >= until)
+    }
+
+    /// Whether the time was up that this says.
+    fn wait_with<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: impl FnOnce() -> Option<Timespec>) -> bool {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        MutexGuard::unlocked(guard, || {
+            let is_over = sleep(&self.sequence, sequence, timeout().as_ref());
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            is_over
+        })
+    }
+
+    /// Wakes one of those who wait.
+    pub(crate) fn notify_one(&self) {
+        self.notify(1);
+    }
+
+    /// Wakes all who wait.
+    pub(crate) fn notify_all(&self) {
+        self.notify(i32::MAX as u32);
+    }
+
+    #[inline]
+    fn notify(&self, threads_max: u32) {
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.sequence.fetch_add(1, Ordering::Relaxed);
+            wake(&self.sequence, threads_max);
+        }
+    }
+}
+
+/// Sleeps at a word that still has this value, until it is woken or the time is up, which is told. It may also return for
+/// nothing: for a signal, or because the word has changed.
+fn sleep(word: &AtomicU32, value: u32, timeout: Option<&Timespec>) -> bool {
+    futex::wait(word, Flags::PRIVATE, value, timeout) == Err(Errno::TIMEDOUT)
+}
+
+/// Wakes so many of those who sleep at a word.
+#[cold]
+fn wake(word: &AtomicU32, threads_max: u32) {
+    // It fails only where the word's memory is gone, by whoever took the mutex next: then nobody sleeps there.
+    let _ = futex::wake(word, Flags::PRIVATE, threads_max);
+}
