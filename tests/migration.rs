@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use sleeve_tests::{Connection, Kind, Server};
+use sleeve_tests::{Connection, Kind, Server, Stops};
 
 use crate::persistence::{ask, fill, wait_until};
 use crate::replication_ids::{assert_same, primary, replica};
@@ -121,15 +121,6 @@ impl Load {
             let lost: Vec<_> = answered.iter().filter(|number| !there.contains(number.as_str())).collect();
             assert!(lost.is_empty(), "of {} that were answered {} are lost: {lost:?}", answered.len(), lost.len());
         }
-    }
-}
-
-/// Has writers stop, also where the test has failed.
-struct Stops<'s>(&'s AtomicBool);
-
-impl Drop for Stops<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use sleeve_tests::generator::Scope;
 use sleeve_tests::random::seed;
-use sleeve_tests::{Kind, Server};
+use sleeve_tests::{Kind, Server, Stops};
 
 use crate::persistence::{ask, digest, fill, wait_until};
-use crate::replication_replica::{Stops, assert_same, caught_up, follow, info, primary, scope, write};
+use crate::replication_replica::{assert_same, caught_up, follow, info, primary, scope, write};
 
 /// What the servers of a chain all know and tell.
 fn common(kinds: [Kind; 3]) -> Scope {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sleeve_tests::generator::{Generator, Scope};
 use sleeve_tests::random::{Random, seed};
-use sleeve_tests::{Connection, Kind, Server};
+use sleeve_tests::{Connection, Kind, Server, Stops};
 use sleeve_wire::commands::Group;
 
 use crate::persistence::{ask, heir, wait_until};
@@ -102,15 +102,6 @@ fn write(address: std::net::SocketAddr, (seed, scope): (u64, Scope), is_over: &A
     connection.command(&["EXEC"]).expect("a reply");
 }
 
-/// Has the writers stop, also where the test fails.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// A replica of this kind that comes while the data changes, and whose connection is cut twice.
 fn follows(kind: Kind, more: &[&str]) {
     let seed = seed(11);
@@ -118,7 +109,7 @@ fn follows(kind: Kind, more: &[&str]) {
     rdb_files::fill(&mut primary.connect(), &mut Random::new(seed), kind != Kind::Redis);
     let is_over = AtomicBool::new(false);
     let replica = thread::scope(|threads| {
-        let over = Over(&is_over);
+        let over = Stops(&is_over);
         for number in 0..2 {
             let (address, is_over) = (primary.address(), &is_over);
             threads.spawn(move || write(address, (seed + number, scope(kind)), is_over));

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use sleeve_tests::generator::{Generator, Scope};
 use sleeve_tests::random::seed;
-use sleeve_tests::{Connection, Kind, Server, Settings};
+use sleeve_tests::{Connection, Kind, Server, Settings, Stops};
 use sleeve_wire::commands::{Command, Group};
 
 use crate::persistence::{ask, digest, fill, wait_until};
@@ -112,15 +112,6 @@ pub fn write(server: &Server, (seed, scope): (u64, &Scope), stop: &AtomicBool) {
         let reply = connection.command(&words).expect("it answers");
         in_transaction = reply == b"+QUEUED\r\n" || (in_transaction && !words[0].eq_ignore_ascii_case(b"exec"));
         in_transaction &= !words[0].eq_ignore_ascii_case(b"discard");
-    }
-}
-
-/// Has writers stop, also where the test has failed.
-pub struct Stops<'s>(pub &'s AtomicBool);
-
-impl Drop for Stops<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

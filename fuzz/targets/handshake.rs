@@ -8,6 +8,8 @@
 
 #![no_main]
 
+mod left_out;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -20,7 +22,6 @@ use sleeve_server::config::{Config, Opt};
 use sleeve_server::engine::Engine;
 use sleeve_server::engine::origin::Origin;
 use sleeve_server::host::clock::Instant;
-use sleeve_wire::request::{Batch, Limits, Parser};
 
 /// What stands between two pieces.
 const CUT: u8 = 0xff;
@@ -50,7 +51,7 @@ fuzz_target!(|data: &[u8]| {
     for number in 0..CONNECTIONS {
         let said: Vec<&[u8]> =
             pieces.iter().filter(|(to, _)| number_of(*to) == number).map(|(_, piece)| *piece).collect();
-        if has_what_is_left_out(&said.concat()) {
+        if left_out::is_asked_for(&said.concat(), &LEFT_OUT, &SCRIPTS) {
             return;
         }
     }
@@ -126,15 +127,4 @@ fn is_answered(other: &mut TcpStream) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("nobody is served any more"),
         Err(error) => panic!("{error}"),
     }
-}
-
-fn has_what_is_left_out(bytes: &[u8]) -> bool {
-    let mut batch = Batch::new();
-    // What the parser refuses it does not execute either, and what came before is in the batch.
-    let _ = Parser::new().parse(bytes, &Limits::default(), &mut batch);
-    (0..batch.len()).any(|index| {
-        let name = batch.get(index, bytes).get(0).unwrap_or_default();
-        let begins = |start: &&[u8]| name.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
-        LEFT_OUT.iter().any(|left_out| name.eq_ignore_ascii_case(left_out)) || SCRIPTS.iter().any(begins)
-    })
 }

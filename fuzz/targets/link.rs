@@ -6,6 +6,8 @@
 
 #![no_main]
 
+mod left_out;
+
 use libfuzzer_sys::fuzz_target;
 use sleeve_server::config::{Config, Opt};
 use sleeve_server::engine::Engine;
@@ -93,7 +95,7 @@ fn count_requests(bytes: &[u8]) -> Option<usize> {
 
 /// Applies the stream of a primary to an engine that has nothing.
 fn apply(stream: &[u8], piece: usize) {
-    if has_what_is_left_out(stream) {
+    if left_out::is_asked_for(stream, &LEFT_OUT, &SCRIPTS) {
         return;
     }
     let config = Config::default();
@@ -110,15 +112,4 @@ fn apply(stream: &[u8], piece: usize) {
         waiting.drain(..used);
         assert_eq!(engine.journal.end(), copy.open_transaction().unwrap_or(copy.offset()));
     }
-}
-
-fn has_what_is_left_out(bytes: &[u8]) -> bool {
-    let mut batch = Batch::new();
-    // What the parser refuses is not applied either, and what came before is in the batch.
-    let _ = Parser::new().parse(bytes, &Limits::default(), &mut batch);
-    (0..batch.len()).any(|index| {
-        let name = batch.get(index, bytes).get(0).unwrap_or_default();
-        let begins = |start: &&[u8]| name.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
-        LEFT_OUT.iter().any(|left_out| name.eq_ignore_ascii_case(left_out)) || SCRIPTS.iter().any(begins)
-    })
 }

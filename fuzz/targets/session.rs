@@ -5,11 +5,12 @@
 
 #![no_main]
 
+mod left_out;
+
 use libfuzzer_sys::fuzz_target;
 use sleeve_server::config::{Config, Opt};
 use sleeve_server::engine::Engine;
 use sleeve_wire::frame::Scanner;
-use sleeve_wire::request::{Batch, Limits, Parser};
 
 /// So long may a string become here.
 const STRING_MAX: &[u8] = b"1mb";
@@ -18,7 +19,7 @@ const LEFT_OUT: [&[u8]; 3] = [b"config", b"debug", b"shutdown"];
 
 fuzz_target!(|data: &[u8]| {
     let [size, bytes @ ..] = data else { return };
-    if asks_for_what_is_left_out(bytes) {
+    if left_out::is_asked_for(bytes, &LEFT_OUT, &[]) {
         return;
     }
     let config = Config::default();
@@ -36,13 +37,3 @@ fuzz_target!(|data: &[u8]| {
         rest = &rest[length..];
     }
 });
-
-fn asks_for_what_is_left_out(bytes: &[u8]) -> bool {
-    let mut batch = Batch::new();
-    // What the parser refuses it does not execute either, and what came before is in the batch.
-    let _ = Parser::new().parse(bytes, &Limits::default(), &mut batch);
-    (0..batch.len()).any(|index| {
-        let name = batch.get(index, bytes).get(0).unwrap_or_default();
-        LEFT_OUT.iter().any(|left_out| name.eq_ignore_ascii_case(left_out))
-    })
-}

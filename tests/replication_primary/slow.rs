@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use sleeve_tests::generator::Scope;
 use sleeve_tests::random::seed;
-use sleeve_tests::{Connection, Kind, Relay, Server, soak};
+use sleeve_tests::{Connection, Kind, Relay, Server, Stops, soak};
 
 use super::words::say;
-use super::{Over, assert_same, info, primary, replica, write};
+use super::{assert_same, info, primary, replica, write};
 use crate::persistence::{ask, digest, heir, wait_until};
 
 /// Connects as a replica that asks for everything and is not read from.
@@ -241,7 +241,7 @@ fn the_logs_of_both_and_what_was_spilled_between_them_give_one_state() {
     set_large(&mut ours, 16, "x");
     let is_over = AtomicBool::new(false);
     thread::scope(|threads| {
-        let over = Over(&is_over);
+        let over = Stops(&is_over);
         for number in 0..2 {
             let (address, is_over) = (primary.address(), &is_over);
             threads.spawn(move || write(address, (seed(17) + number, Scope::default()), is_over));

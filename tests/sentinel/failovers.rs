@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::persistence::ask;
-use sleeve_tests::soak;
+use sleeve_tests::{Stops, soak};
 
 /// Callers that write.
 const WRITERS: usize = 3;
@@ -156,15 +156,6 @@ fn no_write_is_lost_that_one_replica_has_while_primaries_die_and_fall_silent() {
         recovered[recovered.len() / 2],
         recovered[recovered.len() - 1]
     );
-}
-
-/// Has writers stop, also where the test has failed.
-pub struct Stops<'s>(pub &'s AtomicBool);
-
-impl Drop for Stops<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Waits until a client speaks to the server with this port: until then the old primary may take what will be lost.

@@ -9,11 +9,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::ChildStdout;
 use std::sync::Mutex;
 
-use super::failovers::{SILENCE_MS, Stops, all_know, follows, lost};
+use super::failovers::{SILENCE_MS, all_know, follows, lost};
 use super::*;
 use crate::persistence::ask;
 use sleeve_tests::network::in_private;
-use sleeve_tests::soak;
+use sleeve_tests::{Stops, soak};
 
 const TEST: &str = "sentinel::partitions::no_write_is_lost_that_enough_replicas_have_while_the_network_is_cut";
 

@@ -1,6 +1,8 @@
 //! The servers of one comparison, all running at once, each bound to its CPUs.
 
 use super::builds::{Builds, start_on};
+use super::filling::{Noise, string, write};
+use super::report::{Bar, Line, Ratio};
 use rustix::thread::sched_getaffinity;
 use sleeve_tests::{Kind, Server};
 
@@ -54,6 +56,50 @@ impl Fleet {
     pub fn start(contenders: &[Contender], builds: &Builds) -> Result<Fleet, String> {
         let started = contenders.iter().map(|contender| Ok((*contender, contender.start(builds)?)));
         Ok(Fleet { servers: started.collect::<Result<_, String>>()? })
+    }
+
+    /// Writes so many keys of 16 bytes with 200-byte values into each.
+    ///
+    /// # Errors
+    /// When a connection breaks.
+    pub fn fill(&self, keys: u64) -> Result<(), String> {
+        for (contender, server) in &self.servers {
+            println!("    filling {}", contender.name);
+            let mut noise = Noise(7);
+            write(&mut server.connect(), 0..keys, |number| string(number, &mut noise))?;
+        }
+        Ok(())
+    }
+
+    /// Reads several figures of each contender in each round: a line for each figure, whose ratio is this one.
+    ///
+    /// # Errors
+    /// What `read` says.
+    pub fn measure<const FIGURES: usize>(
+        &self,
+        figures: [(&str, Option<Bar>); FIGURES],
+        ratio: Ratio,
+        rounds: u32,
+        mut read: impl FnMut(&Contender, &Server) -> Result<[f64; FIGURES], String>,
+    ) -> Result<Vec<Line>, String> {
+        let samples: Vec<_> = self.servers.iter().map(|(contender, _)| (contender.name, Vec::new())).collect();
+        let line = |(label, bar): (&str, _)| Line {
+            label: label.to_owned(),
+            samples: samples.clone(),
+            ratio: Some(ratio),
+            bar,
+        };
+        let mut lines = figures.map(line);
+        for round in 1..=rounds {
+            for (index, (contender, server)) in self.servers.iter().enumerate() {
+                let figures = read(contender, server)?;
+                println!("    round {round}: {} {figures:.3?}", contender.name);
+                for (line, figure) in lines.iter_mut().zip(figures) {
+                    line.samples[index].1.push(figure);
+                }
+            }
+        }
+        Ok(lines.into())
     }
 }
 

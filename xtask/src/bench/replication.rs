@@ -11,12 +11,12 @@ use sleeve_tests::Server;
 use super::builds::Builds;
 use super::durability::snapshot::{IDLE, probed};
 use super::effort::Effort;
-use super::filling::{Noise, ask, string, write};
+use super::filling::ask;
 use super::fleet::{Contender, Fleet};
 use super::generator::{Figure, Load, measure as run};
 use super::plan::random_keys;
 use super::process::cpu_seconds;
-use super::report::{Bar, Line, Ratio, Table};
+use super::report::{Bar, Ratio, Table};
 
 /// The name that `--only` takes.
 pub const NAME: &str = "replication";
@@ -65,33 +65,14 @@ pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
     println!("\n==> {title}");
     let contenders = if effort.divisor > 1 { &CONTENDERS[..1] } else { &CONTENDERS[..] };
     let primaries = Fleet::start(contenders, builds)?;
-    for (contender, server) in &primaries.servers {
-        println!("    filling {}", contender.name);
-        let mut noise = Noise(7);
-        write(&mut server.connect(), 0..KEYS, |number| string(number, &mut noise))?;
-    }
-    let samples: Vec<_> = contenders.iter().map(|contender| (contender.name, Vec::new())).collect();
-    let line = |(label, bar): (&str, _)| Line {
-        label: label.to_owned(),
-        samples: samples.clone(),
-        ratio: Some(BESIDE_VALKEY),
-        bar,
-    };
-    let mut lines = FIGURES.map(line);
+    primaries.fill(KEYS)?;
     let load = Load { requests: REQUESTS, clients: 50, pipeline: 16, ..random_keys("set") }.divided(effort.divisor);
-    for round in 1..=effort.rounds {
-        for (index, (contender, primary)) in primaries.servers.iter().enumerate() {
-            let added = added_us(contender, builds, &load)?;
-            let figures =
-                [&synchronized(contender, builds, primary)?[..], &[added, applied_us(contender, builds, &load)?]];
-            let figures = figures.concat();
-            println!("    round {round}: {} {figures:.3?}", contender.name);
-            for (line, figure) in lines.iter_mut().zip(figures) {
-                line.samples[index].1.push(figure);
-            }
-        }
-    }
-    Ok(Table { name: NAME, title: title.to_owned(), lines: lines.into() })
+    let lines = primaries.measure(FIGURES, BESIDE_VALKEY, effort.rounds, |contender, primary| {
+        let added = added_us(contender, builds, &load)?;
+        let [seconds, idle, syncing, beyond] = synchronized(contender, builds, primary)?;
+        Ok([seconds, idle, syncing, beyond, added, applied_us(contender, builds, &load)?])
+    })?;
+    Ok(Table { name: NAME, title: title.to_owned(), lines })
 }
 
 /// The first four figures: a replica that has nothing is given all data.

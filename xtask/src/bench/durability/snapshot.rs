@@ -12,10 +12,10 @@ use sleeve_tests::{Connection, Server};
 
 use crate::bench::builds::Builds;
 use crate::bench::effort::Effort;
-use crate::bench::filling::{Noise, ask, key, string, write};
+use crate::bench::filling::{Noise, ask, key};
 use crate::bench::fleet::{Contender, Fleet};
 use crate::bench::process;
-use crate::bench::report::{Bar, Line, Ratio, Table};
+use crate::bench::report::{Bar, Ratio, Table};
 use crate::steps::output_of;
 
 /// The name that `--only` takes.
@@ -63,29 +63,12 @@ pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
     println!("\n==> {title}");
     let contenders = if effort.divisor > 1 { &CONTENDERS[..2] } else { &CONTENDERS[..] };
     let fleet = Fleet::start(contenders, builds)?;
-    for (contender, server) in &fleet.servers {
-        println!("    filling {}", contender.name);
-        let mut noise = Noise(7);
-        write(&mut server.connect(), 0..KEYS, |number| string(number, &mut noise))?;
-    }
-    let samples: Vec<_> = contenders.iter().map(|contender| (contender.name, Vec::new())).collect();
-    let line = |(label, bar): (&str, _)| Line {
-        label: label.to_owned(),
-        samples: samples.clone(),
-        ratio: Some(BESIDE_VALKEY),
-        bar,
-    };
-    let mut lines = FIGURES.map(line);
-    for round in 1..=effort.rounds {
-        for (index, (contender, server)) in fleet.servers.iter().enumerate() {
-            let figures = [&timed(builds, server)?[..], &[slowdown(builds, server)?]].concat();
-            println!("    round {round}: {} {figures:.2?}", contender.name);
-            for (line, figure) in lines.iter_mut().zip(figures) {
-                line.samples[index].1.push(figure);
-            }
-        }
-    }
-    Ok(Table { name: NAME, title: title.to_owned(), lines: lines.into() })
+    fleet.fill(KEYS)?;
+    let lines = fleet.measure(FIGURES, BESIDE_VALKEY, effort.rounds, |_, server| {
+        let [seconds, more, idle, saving, beyond] = timed(builds, server)?;
+        Ok([seconds, more, idle, saving, beyond, slowdown(builds, server)?])
+    })?;
+    Ok(Table { name: NAME, title: title.to_owned(), lines })
 }
 
 /// The first five figures: a snapshot beside a steady stream of writes.
