@@ -67,7 +67,7 @@
 //! - [`Batch`]: commands that leave together. [`Transaction`]: commands that run as one, if their [`Condition`]s hold.
 //!   [`Client::watch`]: read, decide and write, or begin again. [`Lease`]: a connection of one's own for a while.
 //! - [`Client::at`]: calls that are over at a deadline, wherever they are by then.
-//! - [`Client::priority`]: calls that never queue behind large ones.
+//! - [`Client::lanes`]: what is large takes a second connection by itself; [`Client::priority`]: calls that have one anyway.
 //! - [`Client::timed`]: how long a reply was queued, travelled, lay there and took to decode.
 //! - [`Coalescing`]: calls that are gathered for a moment and leave as commands for many, SETs as MSET, with the same replies.
 //! - [`Subscription`]: channels as a stream of messages that outlives its connection, and gains and loses channels meanwhile.
@@ -143,8 +143,9 @@ pub use crate::api::consumer::entry::{Delivery, Entry};
 pub use crate::api::consumer::handle::ConsumerHandle;
 pub use crate::api::consumer::{Consumer, Entries};
 pub use crate::api::handles::{Client, Db};
+pub use crate::api::lanes::handle::Lanes;
+pub use crate::api::lanes::priority::Priority;
 pub use crate::api::lease::Lease;
-pub use crate::api::priority::Priority;
 pub use crate::api::scan::{Scan, ScanIter};
 pub use crate::api::script::{Runs, Script, ScriptReply};
 pub use crate::api::timed::Timed;
@@ -165,6 +166,7 @@ pub use crate::options::cache::CacheOptions;
 pub use crate::options::coalesce::CoalesceOptions;
 pub use crate::options::geo::{GeoArea, GeoCentre, GeoOptions, GeoUnit};
 pub use crate::options::key::{CopyOptions, MembersScan, MigrateTarget, RestoreOptions, ScanOptions};
+pub use crate::options::lanes::LaneOptions;
 pub use crate::options::list::{ListEnd, ListSide, PosOptions, SortOptions};
 pub use crate::options::sorted_set::{AddOptions, CombineOptions, RankEnd, RankRange};
 pub use crate::options::stream::{ClaimOptions, ConsumerOptions, GroupStart, ReadOptions, StreamTrim};

@@ -15,9 +15,10 @@ use super::batch::Batch;
 use super::cached::Cached;
 use super::cmd::Cmd;
 use super::coalesce::handle::Coalescing;
+use super::lanes::handle::Lanes;
+use super::lanes::priority::Priority;
 use super::lease;
 use super::lease::Lease;
-use super::priority::Priority;
 use super::transaction::Transaction;
 use crate::commands::ask::Ask;
 use crate::config::Config;
@@ -29,6 +30,7 @@ use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::options::cache::CacheOptions;
 use crate::options::coalesce::CoalesceOptions;
+use crate::options::lanes::LaneOptions;
 #[cfg(feature = "embedded")]
 use crate::process::off_thread::apart;
 use crate::pubsub::names::SubscriptionVerb;
@@ -271,6 +273,24 @@ macro_rules! handle {
             /// process's.
             pub fn priority(&self) -> Result<Priority, Error> {
                 Ok(Priority::new(self.origin.clone(), self.origin.priority()?, self.database))
+            }
+
+            /// A handle that sends what is large over a second connection, so that small calls never wait behind it; what it
+            /// promises of order, [`Lanes`] says.
+            ///
+            /// # Errors
+            /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) in a cluster, which has a connection to each node: use
+            /// [`priority`](Self::priority) there. [`ErrorKind::Closed`](crate::ErrorKind::Closed) when the client was closed.
+            pub fn lanes(&self) -> Result<Lanes, Error> {
+                Ok(Lanes::new(self.origin.clone(), self.origin.lane(None)?, self.database))
+            }
+
+            /// As [`lanes`](Self::lanes), with options.
+            ///
+            /// # Errors
+            /// As for [`lanes`](Self::lanes), and when the client has lanes already, with other options.
+            pub fn lanes_with(&self, options: LaneOptions) -> Result<Lanes, Error> {
+                Ok(Lanes::new(self.origin.clone(), self.origin.lane(Some(options))?, self.database))
             }
 
             /// A handle whose reads are answered in this process where that is sound: replies are kept until the server says

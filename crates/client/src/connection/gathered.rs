@@ -2,7 +2,10 @@
 
 use super::Link;
 use crate::error::Error;
-use crate::pipe::in_flight::Unit;
+use crate::pipe::in_flight::{Unit, issued};
+use crate::pipe::segment::long::LongRequest;
+use crate::pipe::slot::{Driver, Handle};
+use crate::request::name::Name;
 use crate::sys::clock_ms;
 
 impl Link {
@@ -22,6 +25,28 @@ impl Link {
         self.pushed_due(shared, is_next);
         self.near.observed(bytes);
         Ok(())
+    }
+
+    /// As `send_gathered`, for one request that was copied before, and leaves now as far as it can. Returns the end that its
+    /// answer comes to.
+    pub(crate) fn send_copied(
+        &self,
+        database: u32,
+        name: Name,
+        request: LongRequest,
+        issued_ms: u32,
+    ) -> Result<Handle, Error> {
+        self.check(database)?;
+        let mut shared = self.shared.lock();
+        if shared.has_ended() {
+            drop(shared);
+            return Err(Error::closed(&self.ended()));
+        }
+        let time = issued(issued_ms, clock_ms(), self.limit_ms());
+        let (handle, is_next) = shared.pipe.push_long(database, name, request, time);
+        self.pushed_due(shared, is_next);
+        _ = self.flush(false);
+        Ok(handle)
     }
 
     /// Whether more is queued than should be.

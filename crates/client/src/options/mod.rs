@@ -7,6 +7,7 @@ pub(crate) mod cache;
 pub(crate) mod coalesce;
 pub(crate) mod geo;
 pub(crate) mod key;
+pub(crate) mod lanes;
 pub(crate) mod list;
 pub(crate) mod sorted_set;
 pub(crate) mod stream;

@@ -20,6 +20,9 @@ const COMPANY_MIN: usize = 4;
 /// Among how many of the oldest requests a task is looked for that may read.
 const CALLED_MAX: usize = 8;
 
+/// A request that was issued before it is gathered may be told so much too late that its time is up: this part of the time.
+pub(crate) const LATE_SHARE: u32 = 16;
+
 /// Who gets the replies of an entry.
 pub(crate) enum Asker {
     /// One caller, one reply.
@@ -145,6 +148,17 @@ pub(crate) enum Time {
     Issued(u32),
     /// At this time.
     Due(u32),
+}
+
+/// When the time of a request is up that was issued then, and is gathered now, if it may take so long.
+pub(crate) fn issued(issued_ms: u32, now_ms: u32, limit_ms: Option<u32>) -> Time {
+    match limit_ms {
+        // What is older than those ahead of it has to be watched by its own time: of the others only the first are.
+        Some(limit_ms) if is_before(issued_ms.wrapping_add(limit_ms / LATE_SHARE), now_ms) => {
+            Time::Due(issued_ms.wrapping_add(limit_ms))
+        }
+        _ => Time::Issued(now_ms),
+    }
 }
 
 /// Whether one time of a wrapping clock of milliseconds is before another.

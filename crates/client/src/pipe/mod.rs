@@ -40,7 +40,7 @@ use std::task::Waker;
 use crate::error::Error;
 use crate::request::EncodedRequest;
 use crate::request::name::Name;
-use in_flight::{Asker, Entry, Time, Unit, call_task, is_before};
+use in_flight::{Asker, Entry, Time, Unit, call_task, is_before, issued};
 use refused::hold::{Hold, Pause, ends_script};
 use resend::{LastWritten, ReplayBuffer, RetryBudget};
 use routed::Routed;
@@ -50,9 +50,6 @@ use transaction_state::TransactionState;
 
 /// An emptied out-buffer larger than this is given back to the allocator.
 const KEPT_CAPACITY_MAX: usize = 1024 * 1024;
-
-/// A request that was issued before it is gathered may be told so much too late that its time is up: this part of the time.
-pub(crate) const LATE_SHARE: u32 = 16;
 
 /// Releases the keys that a transaction watched.
 pub(crate) const UNWATCH: &[u8] = b"*1\r\n$7\r\nUNWATCH\r\n";
@@ -185,14 +182,12 @@ impl Pipe {
     /// deadline is known to be earlier than one of theirs: as in `push_due`.
     pub(crate) fn push_issued(&mut self, units: Vec<Unit>, bytes: &[u8], now_ms: u32, limit_ms: Option<u32>) -> bool {
         let mut next_ms = self.next_due_ms;
-        self.push_units_at(units, bytes, |unit| match limit_ms {
-            // What is older than those ahead of it has to be watched by its own time: of the others only the first are.
-            Some(limit_ms) if is_before(unit.issued_ms.wrapping_add(limit_ms / LATE_SHARE), now_ms) => {
-                let due_ms = unit.issued_ms.wrapping_add(limit_ms);
+        self.push_units_at(units, bytes, |unit| {
+            let time = issued(unit.issued_ms, now_ms, limit_ms);
+            if let Time::Due(due_ms) = time {
                 next_ms = next_ms.filter(|next_ms| !is_before(due_ms, *next_ms)).or(Some(due_ms));
-                Time::Due(due_ms)
             }
-            _ => Time::Issued(now_ms),
+            time
         });
         let is_next = next_ms != self.next_due_ms;
         self.next_due_ms = next_ms;

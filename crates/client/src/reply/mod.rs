@@ -53,12 +53,17 @@ pub struct Reply<T> {
 }
 
 /// What a reply has until it is answered; dropping it gives it back.
-pub(crate) type Guard = Box<dyn Send + Sync>;
+pub(crate) trait Guard: Send + Sync {
+    /// The answer is this, and is being taken.
+    fn answered(&self, payload: &Payload) {
+        let _ = payload;
+    }
+}
 
 /// What is left of a reply that is waited for in another way.
 pub(crate) enum Parts {
     /// Its answer will be here; with it what the reply has until then.
-    Slot(Handle, Option<Guard>),
+    Slot(Handle, Option<Box<dyn Guard>>),
     /// Its answer is this; given by the engine of this number.
     Answered(Payload, DriverNumber),
 }
@@ -68,7 +73,7 @@ enum State {
     /// As `Slot`, while the queue is fuller than it should be.
     Queued(Queued),
     /// As `Slot`, with a connection that the command has for itself. Dropped before the answer, the command is given up.
-    Apart(Handle, Guard),
+    Apart(Handle, Box<dyn Guard>),
     /// Answered by the call itself; the hook is there for `forget`, the number for whoever asks whether it is synced.
     Ready(Payload, Option<ErrorHook>, DriverNumber),
     Taken,
@@ -93,7 +98,7 @@ impl<T: FromReply> Reply<T> {
         }
     }
 
-    pub(crate) fn apart(handle: Handle, guard: Guard) -> Self {
+    pub(crate) fn apart(handle: Handle, guard: Box<dyn Guard>) -> Self {
         Self::new(State::Apart(handle, guard))
     }
 
@@ -189,6 +194,7 @@ impl<T: FromReply> Reply<T> {
             State::Apart(handle, guard) => {
                 // An embedded engine's way ends with its turn, and knows until then where the command was sent.
                 let answer = block(handle, deadline).map_err(|handle| handle.given_up());
+                answer.iter().for_each(|payload| guard.answered(payload));
                 drop(guard);
                 answer.and_then(|payload| read(&payload))
             }
@@ -246,7 +252,13 @@ impl<T: FromReply> Future for Reply<T> {
         }
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Slot(handle) => self.conclude(handle, State::Slot),
-            State::Apart(handle, guard) => self.conclude(handle, |handle| State::Apart(handle, guard)),
+            State::Apart(handle, guard) => match handle.take() {
+                Ok(payload) => {
+                    guard.answered(&payload);
+                    Poll::Ready(read(&payload))
+                }
+                Err(handle) => self.conclude(handle, |handle| State::Apart(handle, guard)),
+            },
             State::Ready(payload, ..) => Poll::Ready(read(&payload)),
             State::Queued(_) | State::Taken => Poll::Ready(Err(already_taken())),
         }
@@ -260,7 +272,7 @@ impl<T> std::fmt::Debug for Reply<T> {
 }
 
 /// Keeps the connection of a command that nobody waits for until it is answered.
-fn forget_apart(handle: Handle, guard: Guard) {
+fn forget_apart(handle: Handle, guard: Box<dyn Guard>) {
     let hook = handle.driver().and_then(|driver| driver.error_hook());
     let apart = Reply::<Value>::apart(handle, guard);
     apart.then(move |result| {

@@ -35,13 +35,13 @@ pub struct Synced<T> {
 
 enum Stage {
     /// The command is not answered yet.
-    Answering(Handle, Option<Guard>),
+    Answering(Handle, Option<Box<dyn Guard>>),
     /// It was answered so, and the handle will say whether it is so safe.
     Syncing {
         answer: Payload,
         word: Handle,
         /// What the reply had until it was answered.
-        guard: Option<Guard>,
+        guard: Option<Box<dyn Guard>>,
     },
     /// Nothing is waited for any more.
     Settled(Result<Payload, Error>),
@@ -156,7 +156,7 @@ impl SentBy {
     }
 
     /// Asks whether what was answered is so safe; where it is an error, there is nothing to ask.
-    fn ask(self, level: Level, answer: Payload, guard: Option<Guard>) -> Stage {
+    fn ask(self, level: Level, answer: Payload, guard: Option<Box<dyn Guard>>) -> Stage {
         if answer.frame().is_err() {
             return Stage::Settled(Ok(answer));
         }

@@ -71,7 +71,7 @@ pub struct TimedReply<T> {
 
 enum Stage {
     /// Its answer will be here; with it what the reply has until then.
-    Waiting(Handle, Option<Guard>),
+    Waiting(Handle, Option<Box<dyn Guard>>),
     /// It was answered by the call itself, which ended then.
     Answered(Payload, u64),
     Taken,

@@ -8,12 +8,14 @@ pub(crate) mod embedded;
 mod gathered;
 mod health_checks;
 mod internal_requests;
+pub(crate) mod lanes;
 pub(crate) mod near;
 mod node;
 pub(crate) mod origin;
 pub(crate) mod pool;
 mod replicas;
 pub(crate) mod replicated;
+pub(crate) mod reserve;
 mod time_left;
 
 use std::iter;

@@ -7,15 +7,17 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use super::Route;
+use super::lanes::Lane;
 use super::near::Near;
 use super::pool::{ClusterPoolGuard, Pool, PoolGuard};
+use super::reserve::Reserve;
 use crate::config::Endpoint;
 use crate::connection::metrics::Metrics;
 use crate::error::Error;
 use crate::options::cache::CacheOptions;
+use crate::options::lanes::LaneOptions;
 use crate::pipe::queued::Sent;
 use crate::process::lock::Mutex;
-use crate::reactor::TaskWaker;
 use crate::reactor::watcher::watch_for;
 use crate::reply::Reply;
 use crate::request::blocking_commands;
@@ -34,7 +36,9 @@ pub(crate) struct Origin {
     reserves: Mutex<Vec<Weak<dyn Reserve>>>,
     /// The near cache, once somebody has asked for it.
     near: OnceLock<Arc<Near>>,
-    /// Held while either is opened.
+    /// The lane for what is large, once somebody has asked for it.
+    lane: OnceLock<Arc<Lane>>,
+    /// Held while any of these is opened.
     opening: Mutex<()>,
     /// No more is taken. Set while `opening` is held.
     is_closed: AtomicBool,
@@ -42,18 +46,6 @@ pub(crate) struct Origin {
 
 /// How long a client that is closed waits for what was kept back, if its server does not answer.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
-
-/// Somebody who keeps requests back for a while, before they are sent.
-pub(crate) trait Reserve: Send + Sync {
-    /// Takes no more, and sends what is left.
-    fn close(self: Arc<Self>);
-
-    /// Whether all that was left is answered. Where it is not, the task is woken when that may have changed.
-    fn is_settled(&self, task_waker: TaskWaker) -> bool;
-
-    /// Waits until all that was left is answered, but for no longer than this.
-    fn settle(&self, deadline: Instant);
-}
 
 impl Drop for Origin {
     fn drop(&mut self) {
@@ -65,9 +57,9 @@ impl Drop for Origin {
 
 impl Origin {
     pub(crate) fn new(route: Route) -> Arc<Self> {
-        let (near, priority, opening) = (OnceLock::new(), OnceLock::new(), Mutex::new(()));
+        let (near, lane, priority, opening) = Default::default();
         let (pool, reserves, is_closed) = Default::default();
-        Arc::new(Self { route, priority, pool, reserves, near, opening, is_closed })
+        Arc::new(Self { route, priority, pool, reserves, near, lane, opening, is_closed })
     }
 
     /// Whether this process has it, and it takes more.
@@ -104,7 +96,33 @@ impl Origin {
 
     /// What each of its connections has done that it shares.
     pub(crate) fn metrics(&self) -> Vec<Metrics> {
-        self.route.metrics().into_iter().chain(self.priority.get().into_iter().flat_map(Route::metrics)).collect()
+        let priority = self.priority.get().into_iter().flat_map(Route::metrics);
+        let lane = self.lane.get().and_then(|lane| lane.metrics());
+        self.route.metrics().into_iter().chain(priority).chain(lane).collect()
+    }
+
+    /// The lane for what is large; made with these options where there is none.
+    pub(crate) fn lane(&self, options: Option<LaneOptions>) -> Result<Arc<Lane>, Error> {
+        if let Route::Cluster(_) = self.route {
+            return Err(Error::usage("in a cluster there are no lanes: use client.priority() for what must not wait"));
+        }
+        self.route.check_process()?;
+        let _opening = self.opening.lock();
+        let lane = match self.lane.get() {
+            Some(lane) => lane,
+            None => {
+                self.check_open()?;
+                let lane = Lane::new(self.route.clone(), options.unwrap_or_default());
+                self.enter(Arc::downgrade(&lane) as Weak<dyn Reserve>);
+                self.lane.get_or_init(|| lane)
+            }
+        };
+        match options {
+            Some(options) if options != *lane.options() => Err(Error::usage(
+                "this client has lanes with other options: ask for them by lanes(), or make another client",
+            )),
+            _ => Ok(Arc::clone(lane)),
+        }
     }
 
     /// The near cache of the client; opened with these options where there is none.
@@ -151,7 +169,8 @@ impl Origin {
     /// All ways, each of which takes no more from now on and ends when what it has is answered.
     fn end_routes(&self) -> Vec<Route> {
         let shared = [Some(&self.route), self.priority.get()].into_iter().flatten().cloned();
-        let routes: Vec<Route> = shared.chain(self.pool.waiting()).collect();
+        let lane = self.lane.get().and_then(|lane| lane.end_route());
+        let routes: Vec<Route> = shared.chain(lane).chain(self.pool.waiting()).collect();
         // Without a wait it cannot fail.
         routes.iter().for_each(|route| _ = route.close(None));
         routes

@@ -15,6 +15,7 @@ use crate::config::Endpoint;
 use crate::connection::Link;
 use crate::error::Error;
 use crate::process::lock::Mutex;
+use crate::reply::Guard;
 use crate::request::ToArgs;
 
 /// Connections that a client keeps for those who need one next.
@@ -122,6 +123,8 @@ impl PoolGuard {
     }
 }
 
+impl Guard for PoolGuard {}
+
 impl Drop for PoolGuard {
     fn drop(&mut self) {
         self.pool.waiting.lock().routes.retain(|(number, _)| *number != self.number);
@@ -137,6 +140,8 @@ pub(crate) struct ClusterPoolGuard {
     pub(crate) pool: Arc<Pool>,
     pub(crate) dedicated: Arc<DedicatedConnection>,
 }
+
+impl Guard for ClusterPoolGuard {}
 
 impl Drop for ClusterPoolGuard {
     fn drop(&mut self) {

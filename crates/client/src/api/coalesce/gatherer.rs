@@ -24,7 +24,7 @@ use super::timer::Timer;
 use crate::config::{ErrorHook, QueueFull};
 use crate::error::{Error, ErrorKind};
 use crate::options::coalesce::CoalesceOptions;
-use crate::pipe::LATE_SHARE;
+use crate::pipe::in_flight::LATE_SHARE;
 use crate::pipe::queued::{Queued, Sent, runs_tasks};
 use crate::pipe::slot::{Completions, Driver, Flush, Handle, Payload, Source};
 use crate::process::fork::Process;
@@ -35,7 +35,8 @@ use crate::request::blocking_commands;
 use crate::request::level::Level;
 use crate::request::name::Name;
 use crate::request::{EncodedRequest, Request};
-use crate::route::origin::{Origin, Reserve};
+use crate::route::origin::Origin;
+use crate::route::reserve::Reserve;
 use crate::values::decode::FromReply;
 
 /// What all clones of a handle share.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::cmd::Cmd;
+use crate::api::cmd::Cmd;
 use crate::commands::ask::Ask;
 use crate::reply::Reply;
 use crate::request::{Request, blocking_commands};

@@ -1,0 +1,110 @@
+//! A handle whose small calls never wait behind its large ones.
+//!
+//! It is a client or a database, and as cheap; what all such handles of a client share, and the rules, are in `route/lanes`. Any
+//! thread.
+
+use std::sync::Arc;
+
+use crate::api::cmd::Cmd;
+use crate::commands::ask::Ask;
+use crate::error::Error;
+use crate::reply::Reply;
+use crate::request::{Request, blocking_commands};
+use crate::route::lanes::Lane;
+use crate::route::origin::Origin;
+use crate::values::decode::FromReply;
+
+/// A [`Client`](crate::Client) or [`Db`](crate::Db) that sends what is large over a second connection, by itself.
+///
+/// A connection answers in order, so what is asked for behind a hundred megabytes waits until they have come. Here a call takes
+/// the second connection if its request is [large](crate::LaneOptions::large_min), or if replies to calls of its kind were:
+/// the same command, with a key that differs only in parts with digits in them. Everything else stays on the connection that the
+/// client's other handles use.
+///
+/// **What is promised.** Calls on a key are executed in the order in which they were made, whatever their size. A large call
+/// overtakes nothing: it leaves when what was sent before it is answered, which costs it one round trip. But **what is made after
+/// a large call may be executed before it**, if it names none of its keys. Where that matters (the data first, and then the sign
+/// that they are there), wait for the reply to the large one, or use the client itself, which keeps everything in order.
+///
+/// What names one of its keys while it is on its way waits for it, and so does what may touch any: FLUSHALL, KEYS, a script that
+/// declares no keys. Scripts that declare some count for these alone. What names no key at all (PING, PUBLISH) waits for nothing.
+/// Batches, transactions, leases and subscriptions are the client's own, as without lanes; a command that may wait has a
+/// connection for itself. Behind Sentinels, large calls go to the primary.
+///
+/// The second connection is made again when it is lost, under the same rules as the first: what may have written is never sent
+/// twice. [`Client::metrics`](crate::Client::metrics) has what it does as its last entry.
+///
+/// ```
+/// # #[cfg(feature = "embedded")] {
+/// use sleeve::{Client, prelude::*};
+///
+/// let client = Client::connect("embedded://")?; // or "redis://..."
+/// let lanes = client.lanes()?;
+/// let stored = lanes.set("export", vec![0_u8; 1_000_000]); // over the second connection
+/// let visits = lanes.incr("visits"); // does not wait for it
+/// let length = lanes.strlen("export"); // does, since it is about the same key
+/// stored.wait()?;
+/// assert_eq!((visits.wait()?, length.wait()?), (1, 1_000_000));
+/// # }
+/// # Ok::<(), sleeve::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Lanes {
+    /// Keeps the client there.
+    origin: Arc<Origin>,
+    lane: Arc<Lane>,
+    database: u32,
+}
+
+impl Lanes {
+    pub(crate) fn new(origin: Arc<Origin>, lane: Arc<Lane>, database: u32) -> Self {
+        Self { origin, lane, database }
+    }
+
+    /// Another database of the same server, on the same connections.
+    pub fn db(&self, database: u32) -> Self {
+        Self { database, ..self.clone() }
+    }
+
+    /// The number of its database.
+    pub fn number(&self) -> u32 {
+        self.database
+    }
+
+    /// A command by its name, for those that have no method of their own; see [`Cmd`].
+    pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
+        Cmd::new(self, name)
+    }
+}
+
+impl Ask for Lanes {
+    fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        self.lane.ask(&self.origin, self.database, write)
+    }
+
+    fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        let mut request = Request::empty();
+        write(&mut request);
+        // One that may wait, and does not, is as any other.
+        let waits = blocking_commands::of(&request).is_some();
+        let write = |out: &mut Request| *out = request;
+        match waits {
+            true => self.origin.ask_waiting(self.database, None, write),
+            false => self.ask(write),
+        }
+    }
+
+    fn nodes(&self) -> Result<Vec<u32>, Error> {
+        self.origin.route.nodes()
+    }
+
+    fn ask_node<T: FromReply>(&self, node: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        self.origin.route.ask_node(node, self.database, write)
+    }
+}
+
+impl std::fmt::Debug for Lanes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lanes").field("database", &self.database).finish_non_exhaustive()
+    }
+}

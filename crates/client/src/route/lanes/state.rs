@@ -1,0 +1,89 @@
+//! What a lane has under its lock: the connection, who waits, what has left on it. Pure data.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::order::Order;
+use crate::connection::Link;
+use crate::pipe::segment::long::LongRequest;
+use crate::pipe::slot::{Handle, Source, Target};
+use crate::reactor::TaskWaker;
+use crate::request::name::Name;
+
+/// Keeps a client there while one of its calls is not answered.
+pub(crate) type Keeper = Arc<dyn Any + Send + Sync>;
+
+/// What a lane knows, under its lock.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) order: Order<Pending>,
+    pub(super) wire: Option<Wire>,
+    /// The connection that was closed last, for what it has done.
+    pub(super) closed: Option<Arc<Link>>,
+    pub(super) in_flight: VecDeque<Flight>,
+    pub(super) fence: Option<Handle>,
+    /// Bytes of requests that have taken the lane and are not answered.
+    pub(super) bytes: usize,
+    /// Somebody hands out and sends.
+    pub(super) is_worked: bool,
+    /// No more is taken.
+    pub(super) is_closed: bool,
+    /// Threads that wait for a change.
+    pub(super) waiting: usize,
+    pub(super) task_wakers: Vec<TaskWaker>,
+}
+
+/// The connection that is there.
+pub(super) struct Wire {
+    pub(super) link: Arc<Link>,
+    /// Makes what callers wait for.
+    pub(super) source: Source,
+    /// The connection's number for which it does so.
+    pub(super) connection: u32,
+    /// Since when nothing is on the lane, if nothing is.
+    pub(super) idle_since: Option<Instant>,
+}
+
+/// A call that has not left.
+pub(super) struct Pending {
+    pub(super) request: LongRequest,
+    pub(super) name: Name,
+    pub(super) database: u32,
+    pub(super) length: usize,
+    pub(super) issued_ms: u32,
+    pub(super) target: Target,
+    pub(super) pattern: Option<u64>,
+    /// Keeps the client there.
+    pub(super) keeper: Keeper,
+}
+
+/// A call that has left.
+pub(super) struct Flight {
+    pub(super) number: u64,
+    pub(super) handle: Handle,
+    pub(super) length: usize,
+    pub(super) target: Target,
+    pub(super) pattern: Option<u64>,
+    pub(super) keeper: Keeper,
+}
+
+/// What is to be done without the lock.
+pub(super) enum Work {
+    Send(u64, Box<Pending>, Arc<Link>),
+    Fence { database: u32, issued_ms: u32 },
+}
+
+impl State {
+    /// What is to be done next, if there is anything.
+    pub(super) fn next_work(&mut self) -> Option<Work> {
+        if let Some(wire) = &self.wire
+            && let Some((number, pending)) = self.order.next_ready()
+        {
+            return Some(Work::Send(number, Box::new(pending), Arc::clone(&wire.link)));
+        }
+        let first = self.order.begin_fence()?;
+        Some(Work::Fence { database: first.database, issued_ms: first.issued_ms })
+    }
+}
