@@ -1,6 +1,6 @@
-//! Every golden transcript, against Redis, against Valkey where Redis 7.0 lacks the option, and against Sleeve.
+//! Every golden transcript, against Redis, against Valkey or Redis 8 where Redis 7.0 lacks the option, and against Sleeve.
 //!
-//! `cargo xtask golden --record` (or `SLEEVE_RECORD=1` in the environment of this test) writes the replies of the two
+//! `cargo xtask golden --record` (or `SLEEVE_RECORD=1` in the environment of this test) writes the replies of the three
 //! reference servers into `tests/golden/` instead of comparing them. One server per test, transcripts one by one.
 
 use std::path::Path;
@@ -28,7 +28,7 @@ fn chosen(path: &Path) -> bool {
 
 fn compare(kind: Kind, arguments: &[&str]) {
     let server = start(kind, arguments);
-    let target = Target { address: server.address(), kind };
+    let target = Target::of(&server);
     let mut tally = Tally::default();
     for path in files(&workspace_root().join("tests/golden")).expect("the transcripts are there") {
         if chosen(&path) {
@@ -48,7 +48,7 @@ fn write_down(kinds: &[Kind]) {
     let mut faults = Vec::new();
     for &kind in kinds {
         let server = start(kind, &[]);
-        let target = Target { address: server.address(), kind };
+        let target = Target::of(&server);
         for path in files(&workspace_root().join("tests/golden")).expect("the transcripts are there") {
             if chosen(&path) {
                 let mut script = read(&path).unwrap_or_else(|error| panic!("{error}"));
@@ -63,7 +63,15 @@ fn write_down(kinds: &[Kind]) {
 
 #[test]
 fn redis_answers_as_recorded() {
-    if recording() { write_down(&[Kind::Redis, Kind::Valkey]) } else { compare(Kind::Redis, &[]) }
+    if recording() { write_down(&[Kind::Redis, Kind::Valkey, Kind::Redis8]) } else { compare(Kind::Redis, &[]) }
+}
+
+/// A Redis 8 that is older than what a case shows is not asked it.
+#[test]
+fn redis8_answers_as_recorded() {
+    if !recording() {
+        compare(Kind::Redis8, &[]);
+    }
 }
 
 #[test]

@@ -218,7 +218,8 @@ fn redis_7_loads_the_journal_of_what_it_knows() {
 
 #[test]
 fn redis_8_loads_the_journal() {
-    runs_for_peers(Kind::Redis8, &Scope::default());
+    // It bounds what a group has read by the stream's length, which no other server does.
+    runs_for_peers(Kind::Redis8, &Scope { entries_read: false, ..Scope::default() });
 }
 
 #[test]

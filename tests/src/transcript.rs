@@ -25,8 +25,9 @@
 //!
 //! Every case is played twice, once in each protocol, unless `@protocol 2` or `@protocol 3` names one. Directives of a
 //! case (before its first request; before the first case they hold for the whole file): `@protocol`, `@config NAME
-//! VALUE`, `@restore NAME`, `@since valkey` (Redis 7.0 lacks it, so Valkey's reply is the reference) and `@alone` (the
-//! case looks at the list of clients, so those of earlier cases must have left). Directives of the request that
+//! VALUE`, `@restore NAME`, `@since valkey` (Redis 7.0 lacks it, so Valkey's reply is the reference), `@since redis 8.4`
+//! (only a Redis from this version on has it; an older one is not asked) and `@alone` (the case looks at the list of
+//! clients, so those of earlier cases must have left). Directives of the request that
 //! follows: `@match`, `@unordered`, `@unordered pairs`, `@capture NAME`, `@replies N`, `@closed` (everything until the
 //! server hangs up). In a request `{{text*N}}` repeats a text, `{{NAME}}` is a captured value, `{{now+N}}` and
 //! `{{now_ms+N}}` are times, `{{address:b}}` is the address of connection `b` and `{{server}}` that of the server.

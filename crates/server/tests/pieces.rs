@@ -131,6 +131,43 @@ fn commands_with_several_effects_are_one_piece() {
 }
 
 #[test]
+fn conditions_are_told_as_what_they_came_to() {
+    let mut written = Written::new();
+    let soon = written.in_ms(100_000);
+    assert_eq!(written.effects(&["SET k 1", "SET k 2 IFEQ 1"])[1..], ["SET k 1", "SET k 2"]);
+    assert_eq!(written.effects(&["SET k 3 IFEQ 1", "SET k 3 IFNE 2", "SET k 3 IFEQ 1 GET"]), Vec::<String>::new());
+    assert_eq!(written.effects(&["SET k 3 IFNE 1 PX 100000"]), [format!("SET k 3 PXAT {soon}")]);
+    assert_eq!(written.effects(&["SET k 2 IFDNE 0123456789abcdef KEEPTTL GET"]), ["SET k 2 KEEPTTL"]);
+    assert_eq!(written.effects(&["DELEX k IFEQ 1", "DELIFEQ k 1", "DELEX k IFEQ 2", "DELEX k"]), ["DEL k"]);
+    assert_eq!(written.effects(&["SET k 1", "DELIFEQ k 1", "SET k 1", "DELEX k"])[1..], ["DEL k", "SET k 1", "DEL k"]);
+    assert_eq!(written.effects(&["MSETEX 2 a 1 b 2"]), ["MULTI", "SET a 1", "SET b 2", "EXEC"]);
+    assert_eq!(written.effects(&["MSETEX 1 a 1 PX 100000 XX"]), [format!("SET a 1 PXAT {soon}")]);
+    assert_eq!(written.effects(&["MSETEX 2 a 3 c 3 NX", "MSETEX 2 a 3 c 3 XX"]), Vec::<String>::new());
+    assert_eq!(written.effects(&["MSETEX 1 a 3 KEEPTTL"]), ["SET a 3 KEEPTTL"]);
+    assert_eq!(written.effects(&["BITOP ONE d a b", "BITOP AND e a b"]), ["SET d \u{1}", "BITOP AND e a b"]);
+    assert_eq!(written.effects(&["BITOP DIFF d none gone", "BITOP DIFF d none gone"]), ["DEL d"]);
+}
+
+#[test]
+fn what_goes_from_streams_and_groups_is_told_in_the_words_of_both() {
+    let mut written = Written::new();
+    written.effects(&["XADD s 1-0 a 1", "XADD s 2-0 a 1", "XADD s 3-0 a 1", "XADD s 4-0 a 1", "XGROUP CREATE s g 0"]);
+    written.effects(&["XGROUP CREATE s h 0", "XREADGROUP GROUP g c STREAMS s >", "XREADGROUP GROUP h c STREAMS s >"]);
+    assert_eq!(written.effects(&["XDELEX s IDS 2 1-0 9-0", "XDELEX s ACKED IDS 1 2-0"]), ["XDEL s 1-0"]);
+    assert_eq!(
+        written.effects(&["XDELEX s DELREF IDS 2 1-0 2-0"]),
+        ["MULTI", "XDEL s 2-0", "XACK s g 1-0 2-0", "XACK s h 1-0 2-0", "EXEC"]
+    );
+    assert_eq!(written.effects(&["XACKDEL s g ACKED IDS 1 3-0"]), ["XACK s g 3-0"]);
+    assert_eq!(written.effects(&["XACKDEL s h ACKED IDS 1 3-0"]), ["MULTI", "XDEL s 3-0", "XACK s h 3-0", "EXEC"]);
+    assert_eq!(
+        written.effects(&["XACKDEL s h DELREF IDS 1 4-0"]),
+        ["MULTI", "XDEL s 4-0", "XACK s g 4-0", "XACK s h 4-0", "EXEC"]
+    );
+    assert_eq!(written.effects(&["XACKDEL s h IDS 1 4-0", "XDELEX s IDS 1 4-0"]), Vec::<String>::new());
+}
+
+#[test]
 fn deadlines_of_fields_are_told_in_the_words_of_those_who_have_them() {
     let mut written = Written::new();
     let (soon, later) = (written.in_ms(100_000), written.in_ms(200_000));

@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(line("lcs"), "key1 key2 [LEN] [IDX] [MINMATCHLEN len] [WITHMATCHLEN]");
         assert_eq!(
             line("set"),
-            "key value [NX|XX] [GET] [EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds|KEEPTTL]"
+            "key value [NX|XX|IFEQ ifeq-value|IFNE ifne-value|IFDEQ ifdeq-digest|IFDNE ifdne-digest] [GET] [EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds|KEEPTTL]"
         );
         assert_eq!(line("bitfield_ro"), "key [GET encoding offset [GET encoding offset ...]]");
         assert_eq!(line("client|reply"), "<ON|OFF|SKIP>");

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::escape::{escape, unescape, words};
 use super::frame;
-use super::script::{Action, Case, Options, Order, Replies, Script, Step};
+use super::script::{Action, Case, Options, Order, Reference, Replies, Script, Step};
 use crate::connection::{Connection, request};
-use crate::server::Kind;
+use crate::server::{Kind, Server};
 use crate::unread::{Unread, ends};
 
 /// A server under test.
@@ -23,6 +23,8 @@ pub struct Target {
     pub address: SocketAddr,
     /// What it is.
     pub kind: Kind,
+    /// Which version of Redis it says that it is, without the last part.
+    pub version: (u32, u32),
 }
 
 /// One reply that differs from the recorded one.
@@ -59,12 +61,24 @@ impl fmt::Display for Difference {
 }
 
 impl Target {
+    /// The running server, which is asked for its version.
+    pub fn of(server: &Server) -> Target {
+        let info = server.connect().command(&["INFO", "server"]).expect("a reply");
+        let info = String::from_utf8_lossy(&info);
+        let version = info.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or_default();
+        let mut parts = version.split('.').map(|part| part.parse().unwrap_or_default());
+        let version = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        Target { address: server.address(), kind: server.kind(), version }
+    }
+
     /// Whether this server is asked what the case asks.
     pub fn plays(&self, options: &Options) -> bool {
-        match self.kind {
-            Kind::Sleeve => true,
-            Kind::Redis | Kind::Redis8 => !options.valkey,
-            Kind::Valkey => options.valkey,
+        match (self.kind, options.reference) {
+            (Kind::Sleeve, _) => true,
+            (Kind::Redis, reference) => reference == Reference::Redis7,
+            (Kind::Valkey, reference) => reference == Reference::Valkey,
+            (Kind::Redis8, Reference::Redis(major, minor)) => (major, minor) <= self.version,
+            (Kind::Redis8, _) => false,
         }
     }
 }

@@ -17,6 +17,17 @@ pub struct Script {
     tail: Vec<String>,
 }
 
+/// Whose replies are the reference for a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reference {
+    /// Redis 7.0, and every newer Redis answers as it does.
+    Redis7,
+    /// Valkey, because Redis 7.0 lacks what the case shows.
+    Valkey,
+    /// A Redis from this version on, because older ones and Valkey lack it.
+    Redis(u32, u32),
+}
+
 /// What holds for a whole case.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -24,8 +35,8 @@ pub struct Options {
     pub protocols: Vec<u8>,
     /// Options to set before the case, or only to put back after it.
     pub configuration: Vec<(String, Option<String>)>,
-    /// Whether Redis 7.0 lacks what the case shows, so that Valkey is the reference.
-    pub valkey: bool,
+    /// Whose replies are the reference.
+    pub reference: Reference,
     /// Whether clients of earlier cases must have left.
     pub alone: bool,
 }
@@ -113,7 +124,7 @@ impl Default for Directives {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { protocols: vec![2, 3], configuration: Vec::new(), valkey: false, alone: false }
+        Options { protocols: vec![2, 3], configuration: Vec::new(), reference: Reference::Redis7, alone: false }
     }
 }
 
@@ -233,7 +244,8 @@ impl Reader {
         match (name, value) {
             ("protocol", "2") => options.protocols = vec![2],
             ("protocol", "3") => options.protocols = vec![3],
-            ("since", "valkey") => options.valkey = true,
+            ("since", "valkey") => options.reference = Reference::Valkey,
+            ("since", version) => options.reference = parse_version(version)?,
             ("alone", "") => options.alone = true,
             ("restore", option) => options.configuration.push((option.to_owned(), None)),
             ("config", setting) => options.configuration.push(parse_setting(setting)?),
@@ -277,6 +289,13 @@ fn parse_setting(setting: &str) -> Result<(String, Option<String>), String> {
     words.next().map(|name| (name, Some(words.next().unwrap_or_default()))).ok_or_else(|| "no option".to_owned())
 }
 
+/// Reads `redis 8.4`.
+fn parse_version(text: &str) -> Result<Reference, String> {
+    let version = text.strip_prefix("redis ").and_then(|version| version.split_once('.'));
+    let version = version.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    version.map(|(major, minor)| Reference::Redis(major, minor)).ok_or_else(|| format!("no server has version {text}"))
+}
+
 /// Splits a line that holds a reply into the protocols' indexes and the reply.
 fn split_expected(line: &str) -> Option<(&'static [usize], &str)> {
     let (protocols, rest): (&[usize], _) = match line.split_once('<')? {
@@ -309,5 +328,13 @@ mod tests {
     #[test]
     fn a_fault_names_its_line() {
         assert!(Script::parse("== one\n@nonsense\n").unwrap_err().starts_with("line 2"));
+        assert!(Script::parse("== one\n@since redis x.4\n").unwrap_err().starts_with("line 2"));
+    }
+
+    #[test]
+    fn a_case_names_its_reference() {
+        let script = Script::parse("== one\n@since redis 8.4\n> PING\n== two\n@since valkey\n== three\n").unwrap();
+        let references: Vec<_> = script.cases.iter().map(|case| case.options.reference).collect();
+        assert_eq!(references, [Reference::Redis(8, 4), Reference::Valkey, Reference::Redis7]);
     }
 }

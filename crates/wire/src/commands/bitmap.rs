@@ -33,7 +33,7 @@ BitOp "bitop", Bitmap, arity -4, since "2.6.0"
     keys (2; OW UPDATE) (3 to -1 step 1; RO ACCESS)
     summary "Combines the strings at several keys bit by bit and stores the result."
     complexity "O(N)"
-    grammar "operation=<AND|OR|XOR|NOT> destkey:key key#1...";
+    grammar "operation=<AND|OR|XOR|NOT|DIFF@8.2.0|DIFF1@8.2.0|ANDOR@8.2.0|ONE@8.2.0> destkey:key key#1...";
 
 BitPos "bitpos", Bitmap, arity -3, since "2.8.7"
     [READONLY] [BITMAP]

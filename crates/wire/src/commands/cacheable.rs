@@ -83,7 +83,7 @@ mod tests {
         };
         assert_eq!(
             names(false),
-            "get getrange strlen substr geodist geohash geopos georadius_ro georadiusbymember_ro geosearch xlen xrange \
+            "digest get getrange strlen substr geodist geohash geopos georadius_ro georadiusbymember_ro geosearch xlen xrange \
              xrevrange zcard zcount zlexcount zmscore zrange zrangebylex zrangebyscore zrank zrevrange zrevrangebylex \
              zrevrangebyscore zrevrank zscore hexists hexpiretime hget hgetall hkeys hlen hmget hpexpiretime hstrlen hvals \
              scard sismember smismember smembers lindex llen lpos lrange bitcount bitfield_ro bitpos getbit expiretime \

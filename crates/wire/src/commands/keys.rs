@@ -182,18 +182,30 @@ fn sort_destination(args: Args<'_>) -> Option<usize> {
     destination
 }
 
-/// What SET and BITFIELD do to their key depends on their options.
+/// What SET, DELEX and BITFIELD do to their key depends on their options.
 fn varying_flags(command: Command, args: Args<'_>) -> Option<KeyFlags> {
     let rw = KeyFlags::RW.or(KeyFlags::ACCESS).or(KeyFlags::UPDATE);
     match command {
         Command::Set => Some(if args.from(3).iter().any(|arg| arg.eq_ignore_ascii_case(b"get")) {
             rw
+        } else if args.from(3).iter().any(compares) {
+            KeyFlags::RW.or(KeyFlags::UPDATE)
         } else {
             KeyFlags::OW.or(KeyFlags::UPDATE)
+        }),
+        Command::DelEx => Some(if args.get(2).is_some_and(compares) {
+            KeyFlags::RW.or(KeyFlags::DELETE)
+        } else {
+            KeyFlags::RM.or(KeyFlags::DELETE)
         }),
         Command::BitField => Some(if only_reads_bits(args) { KeyFlags::RO.or(KeyFlags::ACCESS) } else { rw }),
         _ => None,
     }
+}
+
+/// Whether this word makes a command depend on the string at its key.
+fn compares(word: &[u8]) -> bool {
+    ["IFEQ", "IFNE", "IFDEQ", "IFDNE"].iter().any(|own| word.eq_ignore_ascii_case(own.as_bytes()))
 }
 
 /// Whether every operation of a BITFIELD is a whole GET or OVERFLOW; what cannot be read as such may write, as far as
@@ -332,6 +344,21 @@ mod tests {
         assert_eq!(positions(Command::SPublish, "spublish c m"), (vec![1], 0));
         assert_eq!(positions(Command::SSubscribe, "ssubscribe c d"), (vec![1, 2], 0));
         assert_eq!(positions(Command::MSet, "mset a 1 b 2"), (vec![1, 3], 2));
+    }
+
+    #[test]
+    fn what_compares_depends_on_its_key() {
+        let use_of = |line: &str| {
+            let owned = OwnedArgs::collect(line.split(' ').map(str::as_bytes));
+            let row = crate::commands::find(owned.args().get(0).unwrap_or_default()).expect("it is in the table");
+            row.key_uses(owned.args()).map(|(_, flags)| flags.names().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+        };
+        assert_eq!(use_of("set k v"), ["OW update"]);
+        assert_eq!(use_of("set k v ifdne 0"), ["RW update"]);
+        assert_eq!(use_of("set k v ifeq a get"), ["RW access update"]);
+        assert_eq!(use_of("delex k"), ["RM delete"]);
+        assert_eq!(use_of("delex k IFEQ a"), ["RW delete"]);
+        assert_eq!(use_of("msetex 2 a 1 b 2 nx"), ["OW update", "OW update"]);
     }
 
     #[test]

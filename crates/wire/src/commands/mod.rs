@@ -16,7 +16,7 @@
 //!     [FLAGS ...] [CATEGORIES ...]                           (those ACL categories that no flag implies)
 //!     keys (1; FLAGS) (2 to -1 step 2; FLAGS; "notes")       (`to` counts from the first, or from the end)
 //!          (after "WORD" 1, half; FLAGS)                      (the first half of what follows a word; or `to the end`)
-//!          (2 counted; FLAGS)                                (argument 2 says how many follow it)
+//!          (2 counted; FLAGS)                                (argument 2 says how many follow it; or `counted step 2`)
 //!          (unknown; FLAGS; "notes")                         (no position tells)
 //!     reach All                                              (which shards; without it those of its keys: see `Reach`)
 //!     waits (Place::At(1), Seconds)                          (where a timeout stands, and its unit: see `Timeout`)
@@ -223,6 +223,9 @@ macro_rules! key_spec {
     };
     ($first:literal counted; $($flag:ident)*$(; $notes:literal)?) => {
         key_spec!(@ Find::Count { count: 0, first: 1, step: 1 }, $first; $($flag)* $(; $notes)?)
+    };
+    ($first:literal counted step $step:literal; $($flag:ident)*) => {
+        key_spec!(@ Find::Count { count: 0, first: 1, step: $step }, $first; $($flag)*)
     };
     ($first:literal to $last:literal step $step:literal; $($flag:ident)*$(; $notes:literal)?) => {
         key_spec!(@ Find::Range { last: $last, step: $step, limit: 0 }, $first; $($flag)* $(; $notes)?)

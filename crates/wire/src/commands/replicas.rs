@@ -29,7 +29,7 @@ mod tests {
         names.sort_unstable();
         assert_eq!(
             names.join(" "),
-            "bitcount bitfield_ro bitpos dump exists expiretime geodist geohash geopos georadius_ro georadiusbymember_ro \
+            "bitcount bitfield_ro bitpos digest dump exists expiretime geodist geohash geopos georadius_ro georadiusbymember_ro \
              geosearch get getbit getrange hexists hexpiretime hget hgetall hkeys hlen hmget hpexpiretime hpttl hrandfield hstrlen httl \
              hvals lcs lindex llen lpos lrange mget pexpiretime pfcount pttl scard sdiff sinter sintercard sismember \
              smembers smismember srandmember strlen substr sunion ttl type xinfo|consumers xinfo|groups xinfo|stream xlen \

@@ -170,5 +170,11 @@ ScriptLoad "script|load" of Script, Scripting, arity 3, since "2.6.0"
     complexity "O(N) with N being the length in bytes of the script body."
     grammar "script";
 
+ScriptShow "script|show" of Script, Scripting, arity 3, since "8.0.0"
+    [NOSCRIPT STALE] [SCRIPTING]
+    summary "Gives the text of a script that is kept, by its digest."
+    complexity "O(1)."
+    grammar "sha1";
+
     } };
 }

@@ -12,6 +12,13 @@ XAck "xack", Stream, arity -4, since "5.0.0"
     complexity "O(1) for each message ID processed."
     grammar "key group id...";
 
+XAckDel "xackdel", Stream, arity -6, since "8.2.0"
+    [WRITE FAST] [STREAM]
+    keys (1; RW UPDATE DELETE)
+    summary "Acknowledges entries that were delivered to consumers of a group, and deletes them."
+    complexity "O(1) for each message ID processed."
+    grammar "key group [condition=<KEEPREF|DELREF|ACKED>] IDS ids=<numids:integer id...>";
+
 XAdd "xadd", Stream, arity -5, since "5.0.0"
     [WRITE DENYOOM FAST] [STREAM]
     keys (1; RW UPDATE; "UPDATE instead of INSERT because of the optional trimming feature")
@@ -44,6 +51,13 @@ XDel "xdel", Stream, arity -3, since "5.0.0"
     summary "Deletes entries of a stream and counts them."
     complexity "O(1) for each single item to delete in the stream, regardless of the stream size."
     grammar "key id...";
+
+XDelEx "xdelex", Stream, arity -5, since "8.2.0"
+    [WRITE FAST] [STREAM]
+    keys (1; RW DELETE)
+    summary "Deletes entries of a stream, with regard to the groups that read them."
+    complexity "O(1) for each single item to delete in the stream, regardless of the stream size."
+    grammar "key [condition=<KEEPREF|DELREF|ACKED>] IDS ids=<numids:integer id...>";
 
 XGroup "xgroup", Stream, arity -2, since "5.0.0"
     [] []

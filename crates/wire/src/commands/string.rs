@@ -28,6 +28,27 @@ DecrBy "decrby", String, arity 3, since "1.0.0"
     complexity "O(1)"
     grammar "key decrement:integer";
 
+DelEx "delex", String, arity -2, since "8.4.0"
+    [WRITE FAST] [STRING]
+    keys (1; RW DELETE VARIABLE_FLAGS)
+    summary "Removes a key, which a condition on its string or on the string's digest may prevent."
+    complexity "O(1) for IFEQ/IFNE, O(N) for IFDEQ/IFDNE where N is the length of the string value."
+    grammar "key [condition=<IFEQ ifeq-value|IFNE ifne-value|IFDEQ ifdeq-digest:integer|IFDNE ifdne-digest:integer>]";
+
+DelIfEq "delifeq", String, arity 3, since "9.0.0"
+    [WRITE FAST] [STRING]
+    keys (1; RM DELETE)
+    summary "Removes a key whose string is the given one."
+    complexity "O(1)"
+    grammar "key value";
+
+Digest "digest", String, arity 2, since "8.4.0"
+    [READONLY FAST] [STRING]
+    keys (1; RO ACCESS)
+    summary "Gives the XXH3 digest of the string at a key."
+    complexity "O(N) where N is the length of the string value."
+    grammar "key";
+
 Get "get", String, arity 2, since "1.0.0"
     [READONLY FAST] [STRING]
     keys (1; RO ACCESS)
@@ -113,6 +134,15 @@ MSet "mset", String, arity -3, since "1.0.1"
     complexity "O(N) where N is the number of keys"
     grammar "key_value=<key value>...";
 
+MSetEx "msetex", String, arity -4, since "8.4.0"
+    [WRITE DENYOOM MOVABLE_KEYS] [STRING]
+    keys (1 counted step 2; OW UPDATE)
+    tips "request_policy:multi_shard" "response_policy:all_succeeded"
+    summary "Sets the strings at several keys, atomically; options make it conditional or timed."
+    complexity "O(N) where N is the number of keys to set."
+    grammar "numkeys:integer data=<key value>... [condition=<NX|XX>] [expiration=<EX seconds:integer|PX \
+        milliseconds:integer|EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|KEEPTTL>]";
+
 MSetNx "msetnx", String, arity -3, since "1.0.1"
     [WRITE DENYOOM] [STRING]
     keys (1 to -1 step 2; OW INSERT)
@@ -137,8 +167,9 @@ Set "set", String, arity -3, since "1.0.0"
     summary "Sets a key's string, whatever the key held before; options make it conditional, timed or return the \
         old one."
     complexity "O(1)"
-    grammar "key value [condition=<NX|XX>@2.6.12] [GET@6.2.0] [expiration=<EX seconds:integer@2.6.12|PX \
-        milliseconds:integer@2.6.12|EXAT unix-time-seconds:unix-time@6.2.0|PXAT \
+    grammar "key value [condition=<NX|XX|IFEQ ifeq-value@8.4.0|IFNE ifne-value@8.4.0|IFDEQ \
+        ifdeq-digest:integer@8.4.0|IFDNE ifdne-digest:integer@8.4.0>@2.6.12] [GET@6.2.0] [expiration=<EX \
+        seconds:integer@2.6.12|PX milliseconds:integer@2.6.12|EXAT unix-time-seconds:unix-time@6.2.0|PXAT \
         unix-time-milliseconds:unix-time@6.2.0|KEEPTTL@6.0.0>]";
 
 SetEx "setex", String, arity 4, since "2.0.0"

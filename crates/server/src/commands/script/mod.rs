@@ -51,6 +51,14 @@ pub fn exists(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
+/// SCRIPT SHOW sha1
+pub fn show(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let script = digest_from(request.arg(2)).and_then(|digest| cx.engine.scripts.find(&digest));
+    let script = script.ok_or(Error::fixed("NOSCRIPT No matching script."))?;
+    cx.reply().bulk(&script.source);
+    Ok(())
+}
+
 /// SCRIPT FLUSH \[ASYNC | SYNC\]
 pub fn flush(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if !is_flush(request) {

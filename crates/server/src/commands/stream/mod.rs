@@ -1,8 +1,9 @@
 //! Streams: adding, counting, reading, deleting and trimming their entries.
 //!
-//! XREAD and XREADGROUP are in `read`, what groups do in `group` and `pending`, XINFO in
-//! `info`. What is recorded names the id that was given and the trimming that was done, exactly.
+//! XREAD and XREADGROUP are in `read`, what groups do in `group` and `pending`, deleting with regard to groups in `delete`,
+//! XINFO in `info`. What is recorded names the id that was given and the trimming that was done, exactly.
 
+pub mod delete;
 pub mod group;
 pub mod id;
 pub mod info;

@@ -10,8 +10,8 @@ use sleeve_store::{Deadline, Digits, Value};
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
-use crate::request::Request;
 use crate::request::error::{Error, Outcome};
+use crate::request::{Key, Request};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
@@ -19,30 +19,71 @@ enum Operation {
     Or,
     Xor,
     Not,
+    /// What the first source has and no other.
+    Diff,
+    /// What one of the others has and the first has not.
+    Diff1,
+    /// What the first source has and one of the others too.
+    AndOr,
+    /// What exactly one source has.
+    One,
+}
+
+impl Operation {
+    /// Whether servers that follow may not know it: then they are told the result.
+    fn is_newer_than_7(self) -> bool {
+        self.sets_the_first_apart() || self == Operation::One
+    }
+
+    /// Whether the first source is one thing and all others together another.
+    fn sets_the_first_apart(self) -> bool {
+        matches!(self, Operation::Diff | Operation::Diff1 | Operation::AndOr)
+    }
 }
 
 /// Results longer than this are given to the store as they are, without copying.
 const COPIED_BYTES_MAX: usize = 4096;
 
-/// BITOP AND | OR | XOR | NOT destkey key \[key ...\]
+/// BITOP AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE destkey key \[key ...\]
 pub fn bitop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let operation = operation(request.arg(1))?;
     if operation == Operation::Not && request.len() != 4 {
         return Err(Error::fixed("ERR BITOP NOT must be called with a single source key."));
     }
+    if operation.sets_the_first_apart() && request.len() < 5 {
+        let name = request.arg(1).to_ascii_uppercase();
+        return Err(Error::naming("ERR BITOP {} must be called with at least two source keys.", &[&name]));
+    }
     let result = fold(cx, request, operation)?;
     let (destination, len) = (request.key(0), result.len());
+    let is_told = operation.is_newer_than_7();
     match len {
-        0 if cx.remove(destination, Opt::LazyfreeLazyServerDel) => cx.notify(EventClass::Generic, "del", destination),
+        0 if cx.remove(destination, Opt::LazyfreeLazyServerDel) => {
+            cx.notify(EventClass::Generic, "del", destination);
+            if is_told {
+                cx.record(&[b"DEL", destination.name]);
+            }
+        }
         0 => {}
-        1..=COPIED_BYTES_MAX => cx.set(destination, &Value::Raw(&result), Deadline::Clear),
-        _ => cx.set(destination, &Value::Shared(Arc::new(result)), Deadline::Clear),
-    }
-    if len != 0 {
-        cx.notify(EventClass::String, "set", destination);
+        _ => {
+            if is_told {
+                cx.record(&[b"SET", destination.name, &result]);
+            }
+            set(cx, destination, result);
+        }
     }
     cx.reply().integer(len as i64);
     Ok(())
+}
+
+/// Sets the destination to a result that is not empty.
+fn set(cx: &mut Cx<'_>, destination: Key<'_>, result: Vec<u8>) {
+    if result.len() <= COPIED_BYTES_MAX {
+        cx.set(destination, &Value::Raw(&result), Deadline::Clear);
+    } else {
+        cx.set(destination, &Value::Shared(Arc::new(result)), Deadline::Clear);
+    }
+    cx.notify(EventClass::String, "set", destination);
 }
 
 fn operation(word: &[u8]) -> Result<Operation, Error> {
@@ -51,6 +92,10 @@ fn operation(word: &[u8]) -> Result<Operation, Error> {
         _ if word.eq_ignore_ascii_case(b"or") => Ok(Operation::Or),
         _ if word.eq_ignore_ascii_case(b"xor") => Ok(Operation::Xor),
         _ if word.eq_ignore_ascii_case(b"not") => Ok(Operation::Not),
+        _ if word.eq_ignore_ascii_case(b"diff") => Ok(Operation::Diff),
+        _ if word.eq_ignore_ascii_case(b"diff1") => Ok(Operation::Diff1),
+        _ if word.eq_ignore_ascii_case(b"andor") => Ok(Operation::AndOr),
+        _ if word.eq_ignore_ascii_case(b"one") => Ok(Operation::One),
         _ => Err(Error::SYNTAX),
     }
 }
@@ -58,35 +103,67 @@ fn operation(word: &[u8]) -> Result<Operation, Error> {
 /// The sources combined; as long as the longest of them.
 fn fold(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Result<Vec<u8>, Error> {
     let mut result = Vec::new();
+    // The first source where it stands apart; for ONE, what more than one source has had.
+    let mut beside = Vec::new();
     for (index, source) in request.keys().skip(1).enumerate() {
         let entry = cx.read_string(source)?;
         let value = entry.map(|entry| entry.value());
         let mut digits = Digits::default();
         let bytes = value.as_ref().map_or(&[][..], |value| value.bytes(&mut digits));
         match index {
+            0 if operation.sets_the_first_apart() => beside.extend_from_slice(bytes),
             0 => result.extend_from_slice(bytes),
-            _ => combine(&mut result, bytes, operation),
+            _ => combine(&mut result, bytes, operation, &mut beside),
         }
     }
-    if operation == Operation::Not {
-        result.iter_mut().for_each(|byte| *byte = !*byte);
-    }
+    finish(&mut result, operation, &mut beside);
     Ok(result)
 }
 
-fn combine(result: &mut Vec<u8>, bytes: &[u8], operation: Operation) {
-    if result.len() < bytes.len() {
-        result.resize(bytes.len(), 0);
-    }
+fn combine(result: &mut Vec<u8>, bytes: &[u8], operation: Operation, beside: &mut Vec<u8>) {
+    lengthen(result, bytes.len());
     let pairs = result.iter_mut().zip(bytes);
     match operation {
         Operation::And => {
             pairs.for_each(|(one, other)| *one &= other);
             result[bytes.len()..].fill(0);
         }
-        Operation::Or => pairs.for_each(|(one, other)| *one |= other),
+        Operation::Or | Operation::Diff | Operation::Diff1 | Operation::AndOr => {
+            pairs.for_each(|(one, other)| *one |= other);
+        }
         Operation::Xor => pairs.for_each(|(one, other)| *one ^= other),
+        Operation::One => {
+            lengthen(beside, bytes.len());
+            for ((one, other), several) in pairs.zip(beside) {
+                *several |= *one & other;
+                *one |= other;
+            }
+        }
         // NOT has one source, and nothing to combine it with.
         Operation::Not => {}
+    }
+}
+
+/// What remains to be done when all sources have been seen.
+fn finish(result: &mut Vec<u8>, operation: Operation, beside: &mut Vec<u8>) {
+    if operation.sets_the_first_apart() {
+        lengthen(result, beside.len());
+        lengthen(beside, result.len());
+    }
+    let pairs = result.iter_mut().zip(beside);
+    match operation {
+        Operation::Not => result.iter_mut().for_each(|byte| *byte = !*byte),
+        Operation::Diff => pairs.for_each(|(others, first)| *others = *first & !*others),
+        Operation::Diff1 => pairs.for_each(|(others, first)| *others &= !*first),
+        Operation::AndOr => pairs.for_each(|(others, first)| *others &= *first),
+        Operation::One => pairs.for_each(|(any, several)| *any &= !*several),
+        Operation::And | Operation::Or | Operation::Xor => {}
+    }
+}
+
+/// Fills a string up with zeros to a length.
+fn lengthen(bytes: &mut Vec<u8>, length: usize) {
+    if bytes.len() < length {
+        bytes.resize(length, 0);
     }
 }

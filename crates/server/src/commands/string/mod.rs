@@ -3,6 +3,7 @@
 pub mod bitfield;
 pub mod bitmap;
 pub mod bitop;
+pub mod condition;
 pub mod hyperloglog;
 pub mod lcs;
 #[cfg(debug_assertions)]
@@ -20,7 +21,7 @@ use crate::context::Cx;
 use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
-use set_expiry::{GetOption, SetOptions};
+use set_expiry::{GetOption, SetCondition, SetOptions};
 
 /// GET key
 pub fn get(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
@@ -76,7 +77,8 @@ fn range_of(start: i64, end: i64, length: usize) -> std::ops::Range<usize> {
     if first > last || length == 0 { 0..0 } else { first..last + 1 }
 }
 
-/// SET key value \[NX | XX\] \[GET\] \[EX seconds | PX ms | EXAT seconds | PXAT ms | KEEPTTL\]
+/// SET key value \[NX | XX | IFEQ value | IFNE value | IFDEQ digest | IFDNE digest\] \[GET\]
+/// \[EX seconds | PX ms | EXAT seconds | PXAT ms | KEEPTTL\]
 pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, value) = (request.key(0), request.arg(2));
     if request.len() == 3 {
@@ -85,20 +87,24 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         cx.reply().ok();
         return Ok(());
     }
-    let options = SetOptions::of(request, cx.now.wall_ms())?;
-    let exists = if options.get { cx.reply_value(key)? } else { cx.peek(key).is_some() };
-    if options.get && !exists {
-        cx.reply().null();
-    }
-    if (options.only_missing && exists) || (options.only_present && !exists) {
-        if !options.get {
+    let options = SetOptions::of(request, 3, cx.now.wall_ms())?;
+    let is_met = match options.condition {
+        SetCondition::None => true,
+        SetCondition::Missing => cx.peek(key).is_none(),
+        SetCondition::Present => cx.peek(key).is_some(),
+        SetCondition::Value(condition) => condition.holds_at(cx, key)?,
+    };
+    if options.get {
+        if !cx.reply_value(key)? {
             cx.reply().null();
         }
-        return Ok(());
-    }
-    store(cx, key, value, options.deadline);
-    if !options.get {
+    } else if is_met {
         cx.reply().ok();
+    } else {
+        cx.reply().null();
+    }
+    if is_met {
+        store(cx, key, value, options.deadline);
     }
     Ok(())
 }
@@ -226,6 +232,30 @@ pub fn msetnx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         set_pairs(cx, request);
     }
     cx.reply().integer(i64::from(are_missing));
+    Ok(())
+}
+
+/// MSETEX numkeys key value \[key value ...\] \[NX | XX\]
+/// \[EX seconds | PX ms | EXAT seconds | PXAT ms | KEEPTTL\]
+pub fn msetex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let count = number::parse_i64(request.arg(1)).filter(|count| (1..=i64::from(i32::MAX)).contains(count));
+    let count = count.ok_or(Error::fixed("ERR invalid numkeys value or out of range"))? as usize;
+    let behind = count.checked_mul(2).map(|words| words + 2).filter(|&behind| behind <= request.len());
+    let behind = behind.ok_or(Error::SYNTAX)?;
+    let options = SetOptions::of(request, behind, cx.now.wall_ms())?;
+    let is_met = match options.condition {
+        _ if options.get => return Err(Error::SYNTAX),
+        SetCondition::None => true,
+        SetCondition::Missing => request.keys().all(|key| cx.peek(key).is_none()),
+        SetCondition::Present => request.keys().all(|key| cx.peek(key).is_some()),
+        SetCondition::Value(_) => return Err(Error::SYNTAX),
+    };
+    if is_met {
+        for (index, key) in request.keys().enumerate() {
+            store(cx, key, request.arg(2 * index + 3), options.deadline);
+        }
+    }
+    cx.reply().integer(i64::from(is_met));
     Ok(())
 }
 

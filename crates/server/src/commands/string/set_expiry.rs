@@ -6,6 +6,7 @@
 use sleeve_store::Deadline;
 use sleeve_wire::number;
 
+use super::condition::Condition;
 use crate::request::Request;
 use crate::request::error::Error;
 
@@ -38,33 +39,47 @@ impl Unit {
     }
 }
 
-/// The options of SET.
+/// When SET sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SetOptions {
+pub enum SetCondition<'a> {
+    /// Always.
+    None,
     /// NX.
-    pub only_missing: bool,
+    Missing,
     /// XX.
-    pub only_present: bool,
+    Present,
+    /// IFEQ and its kin.
+    Value(Condition<'a>),
+}
+
+/// The options of SET and MSETEX.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetOptions<'a> {
+    /// NX, XX, IFEQ and its kin.
+    pub condition: SetCondition<'a>,
     /// GET.
     pub get: bool,
     /// EX, PX, EXAT, PXAT or KEEPTTL.
     pub deadline: Deadline,
 }
 
-impl SetOptions {
-    /// Reads what follows key and value.
+impl<'a> SetOptions<'a> {
+    /// Reads the options from argument `first` on.
     ///
     /// # Errors
     /// An unknown option, two that exclude each other, or a bad time.
-    pub fn of(request: Request<'_>, now_ms: i64) -> Result<Self, Error> {
-        let mut options = Self { only_missing: false, only_present: false, get: false, deadline: Deadline::Clear };
-        let (mut at, mut time) = (3, None);
+    pub fn of(request: Request<'a>, first: usize, now_ms: i64) -> Result<Self, Error> {
+        let mut options = Self { condition: SetCondition::None, get: false, deadline: Deadline::Clear };
+        let (mut at, mut time) = (first, None);
         while at < request.len() {
             let word = request.arg(at);
-            if word.eq_ignore_ascii_case(b"nx") && !options.only_present {
-                options.only_missing = true;
-            } else if word.eq_ignore_ascii_case(b"xx") && !options.only_missing {
-                options.only_present = true;
+            if let Some((condition, words)) = Self::condition(request, at)? {
+                let is_again = condition == options.condition && words == 1;
+                if options.condition != SetCondition::None && !is_again {
+                    return Err(Error::SYNTAX);
+                }
+                options.condition = condition;
+                at += words - 1;
             } else if word.eq_ignore_ascii_case(b"get") {
                 options.get = true;
             } else if word.eq_ignore_ascii_case(b"keepttl") && time.is_none() {
@@ -81,6 +96,22 @@ impl SetOptions {
             options.deadline = Deadline::At(time.instant(now_ms, request.row.name)?);
         }
         Ok(options)
+    }
+
+    /// The condition at argument `at` and how many words it has; none where the argument is another option.
+    fn condition(request: Request<'a>, at: usize) -> Result<Option<(SetCondition<'a>, usize)>, Error> {
+        let word = request.arg(at);
+        if word.eq_ignore_ascii_case(b"nx") {
+            return Ok(Some((SetCondition::Missing, 1)));
+        }
+        if word.eq_ignore_ascii_case(b"xx") {
+            return Ok(Some((SetCondition::Present, 1)));
+        }
+        let operand = request.args.get(at + 1);
+        match Condition::named(word, operand.unwrap_or_default()) {
+            Some(_) if operand.is_none() => Err(Error::SYNTAX),
+            condition => Ok(condition.map(|condition| (SetCondition::Value(condition), 2))),
+        }
     }
 }
 

@@ -310,6 +310,22 @@ impl Stream {
         true
     }
 
+    /// Whether a group has yet to be given this entry, or has it pending.
+    pub fn is_awaited(&self, id: StreamId) -> bool {
+        self.groups.values().any(|group| group.last_id < id || group.pending(id).is_some())
+    }
+
+    /// Strikes an entry out of what is pending in every group; `struck` hears the name of each that had it.
+    pub fn acknowledge_everywhere(&mut self, id: StreamId, mut struck: impl FnMut(&[u8])) {
+        for (name, group) in &mut self.groups {
+            let before = group.memory();
+            if group.acknowledge(id) {
+                struck(name);
+            }
+            self.groups_bytes = self.groups_bytes - before + group.memory();
+        }
+    }
+
     /// Changes a group, with a view of what it reads; None if there is none of this name.
     pub fn change_group<R>(&mut self, name: &[u8], change: impl FnOnce(&mut StreamGroup, &Self) -> R) -> Option<R> {
         let mut group = std::mem::take(self.groups.get_mut(name)?);

@@ -1,0 +1,190 @@
+//! XDELEX and XACKDEL: entries that are deleted with regard to the groups that read them.
+//!
+//! What is recorded is what it came to, in the words of older servers: XDEL of what is gone, XACK in each group of what is
+//! pending there no more.
+
+use std::collections::BTreeMap;
+
+use sleeve_store::{Stream, StreamId};
+use sleeve_wire::number;
+
+use super::id;
+use super::reply;
+use crate::context::Cx;
+use crate::context::notifications::EventClass;
+use crate::request::error::{Error, Outcome};
+use crate::request::{Key, Request};
+
+/// What deleting an entry means to groups that have it pending or have yet to be given it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum References {
+    /// It stays pending where it is.
+    Keep,
+    /// It is pending nowhere any more.
+    Delete,
+    /// It stays until all groups have been given it and have acknowledged it.
+    Acknowledged,
+}
+
+/// \[KEEPREF | DELREF | ACKED\] IDS numids id \[id ...\], in any order.
+struct Options<'a> {
+    references: References,
+    ids: Vec<&'a [u8]>,
+}
+
+/// What became of an entry, as it is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Missing = -1,
+    Deleted = 1,
+    /// Others have yet to be given it or to acknowledge it, whether it is still there or not.
+    Stays = 2,
+}
+
+/// What a command has done.
+#[derive(Default)]
+struct Done {
+    fates: Vec<Fate>,
+    deleted: Vec<StreamId>,
+    /// By groups, what has been struck out there.
+    acknowledged: BTreeMap<Box<[u8]>, Vec<StreamId>>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(request: Request<'a>, from: usize) -> Result<Self, Error> {
+        let (mut references, mut ids, mut at) = (None, Vec::new(), from);
+        while at < request.len() {
+            let word = request.arg(at);
+            let named = match word {
+                _ if word.eq_ignore_ascii_case(b"keepref") => Some(References::Keep),
+                _ if word.eq_ignore_ascii_case(b"delref") => Some(References::Delete),
+                _ if word.eq_ignore_ascii_case(b"acked") => Some(References::Acknowledged),
+                _ => None,
+            };
+            if named.is_some() && references.is_none() {
+                references = named;
+                at += 1;
+            } else if word.eq_ignore_ascii_case(b"ids") && at + 1 < request.len() {
+                ids = counted(request, at + 1)?;
+                at += 2 + ids.len();
+            } else {
+                return Err(Error::SYNTAX);
+            }
+        }
+        if ids.is_empty() {
+            Err(Error::SYNTAX)
+        } else {
+            Ok(Self { references: references.unwrap_or(References::Keep), ids })
+        }
+    }
+}
+
+/// The ids whose number is given in the argument before them.
+fn counted<'a>(request: Request<'a>, at: usize) -> Result<Vec<&'a [u8]>, Error> {
+    let count = number::parse_i64(request.arg(at)).filter(|&count| count > 0);
+    let count = count.ok_or(Error::fixed("ERR Number of IDs must be a positive integer"))?;
+    if count > (request.len() - at - 1) as i64 {
+        return Err(Error::fixed("ERR The `numids` parameter must match the number of arguments"));
+    }
+    Ok(request.args.from(at + 1).iter().take(count as usize).collect())
+}
+
+/// XDELEX key \[KEEPREF | DELREF | ACKED\] IDS numids id \[id ...\]
+pub fn xdelex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (options, key) = (Options::parse(request, 2)?, request.key(0));
+    if cx.peek_as::<Stream>(key)?.is_none() {
+        return none_of_them(cx, &options);
+    }
+    run(cx, key, &options, |stream, id, done| delete(stream, id, options.references, done))
+}
+
+/// XACKDEL key group \[KEEPREF | DELREF | ACKED\] IDS numids id \[id ...\]
+pub fn xackdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let (options, key, group) = (Options::parse(request, 3)?, request.key(0), request.arg(2));
+    if cx.peek_as::<Stream>(key)?.is_none_or(|stream| stream.group(group).is_none()) {
+        return none_of_them(cx, &options);
+    }
+    run(cx, key, &options, |stream, id, done| {
+        if stream.change_group(group, |group, _| group.acknowledge(id)) != Some(true) {
+            return Fate::Missing;
+        }
+        done.struck(group, id);
+        match delete(stream, id, options.references, done) {
+            Fate::Stays => Fate::Stays,
+            // It was pending, so that it makes no difference whether somebody has deleted it before.
+            Fate::Deleted | Fate::Missing => Fate::Deleted,
+        }
+    })
+}
+
+fn none_of_them(cx: &mut Cx<'_>, options: &Options<'_>) -> Outcome {
+    let mut reply = cx.reply();
+    reply.array(options.ids.len());
+    options.ids.iter().for_each(|_| reply.integer(Fate::Missing as i64));
+    Ok(())
+}
+
+fn delete(stream: &mut Stream, id: StreamId, references: References, done: &mut Done) -> Fate {
+    if references == References::Acknowledged && stream.is_awaited(id) {
+        return Fate::Stays;
+    }
+    if references == References::Delete {
+        stream.acknowledge_everywhere(id, |group| done.struck(group, id));
+    }
+    if !stream.delete(id) {
+        return Fate::Missing;
+    }
+    done.deleted.push(id);
+    Fate::Deleted
+}
+
+impl Done {
+    fn struck(&mut self, group: &[u8], id: StreamId) {
+        match self.acknowledged.get_mut(group) {
+            Some(ids) => ids.push(id),
+            None => drop(self.acknowledged.insert(group.into(), vec![id])),
+        }
+    }
+}
+
+/// Does to each entry what is to be done, and tells, records and answers what that came to.
+fn run(
+    cx: &mut Cx<'_>,
+    key: Key<'_>,
+    options: &Options<'_>,
+    mut each: impl FnMut(&mut Stream, StreamId, &mut Done) -> Fate,
+) -> Outcome {
+    let ids = options.ids.iter().map(|text| id::strict(text, 0)).collect::<Result<Vec<_>, _>>()?;
+    let updated = cx.update_present::<Stream, _>(key, |stream| {
+        let mut done = Done::default();
+        for id in &ids {
+            let fate = each(stream, *id, &mut done);
+            done.fates.push(fate);
+        }
+        done
+    })?;
+    let done = updated.map(|updated| updated.result).unwrap_or_default();
+    let acknowledged: usize = done.acknowledged.values().map(Vec::len).sum();
+    cx.changed_many(acknowledged as u64);
+    if !done.deleted.is_empty() {
+        cx.changed(key);
+        cx.changed_many(done.deleted.len() as u64 - 1);
+        cx.notify(EventClass::Stream, "xdel", key);
+        record(cx, &[b"XDEL", key.name], &done.deleted);
+    }
+    for (group, ids) in &done.acknowledged {
+        record(cx, &[b"XACK", key.name, group], ids);
+    }
+    let mut reply = cx.reply();
+    reply.array(done.fates.len());
+    done.fates.iter().for_each(|fate| reply.integer(*fate as i64));
+    Ok(())
+}
+
+/// Records a command on entries.
+fn record(cx: &mut Cx<'_>, head: &[&[u8]], ids: &[StreamId]) {
+    if let Some(mut words) = cx.effect(head.len() + ids.len()) {
+        words.bulks(head);
+        ids.iter().for_each(|id| reply::id(&mut words, *id));
+    }
+}
