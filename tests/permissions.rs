@@ -40,7 +40,7 @@ fn lossy(bytes: &[u8]) -> String {
 }
 
 /// The commands that our server has and redis-server 7.0 has not.
-const NEWER: [&str; 23] = [
+const NEWER: [&str; 25] = [
     "client|no-touch",
     "client|setinfo",
     "cluster|myshardid",
@@ -61,6 +61,8 @@ const NEWER: [&str; 23] = [
     "httl",
     "msetex",
     "script|show",
+    "sdiffcard",
+    "sunioncard",
     "waitaof",
     "xackdel",
     "xdelex",

@@ -168,6 +168,31 @@ fn what_goes_from_streams_and_groups_is_told_in_the_words_of_both() {
 }
 
 #[test]
+fn what_is_claimed_by_reading_is_told_as_a_claim() {
+    let mut written = Written::new();
+    written.effects(&["XADD s 1-0 a 1", "XADD s 2-0 a 1", "XADD s 3-0 a 1", "XGROUP CREATE s g 0"]);
+    written.effects(&["XREADGROUP GROUP g c COUNT 2 STREAMS s >", "XGROUP CREATECONSUMER s g d"]);
+    written.wait_ms(100);
+    let now = written.in_ms(0);
+    assert_eq!(written.effects(&["XREADGROUP GROUP g d CLAIM 101 COUNT 0 STREAMS s 0"]), Vec::<String>::new());
+    assert_eq!(
+        written.effects(&["XREADGROUP GROUP g d CLAIM 100 COUNT 1 STREAMS s >"]),
+        [format!("XCLAIM s g d 0 1-0 TIME {now} RETRYCOUNT 2 FORCE JUSTID")]
+    );
+    assert_eq!(
+        written.effects(&["XREADGROUP GROUP g d CLAIM 100 STREAMS s >"]),
+        [
+            "MULTI".to_owned(),
+            format!("XCLAIM s g d 0 2-0 TIME {now} RETRYCOUNT 2 FORCE JUSTID"),
+            format!("XCLAIM s g d 0 3-0 TIME {now} RETRYCOUNT 1 FORCE JUSTID"),
+            "XGROUP SETID s g 3-0 ENTRIESREAD 3".to_owned(),
+            "EXEC".to_owned()
+        ]
+    );
+    assert_eq!(written.effects(&["XREADGROUP GROUP g d CLAIM 1 STREAMS s >"]), Vec::<String>::new());
+}
+
+#[test]
 fn deadlines_of_fields_are_told_in_the_words_of_those_who_have_them() {
     let mut written = Written::new();
     let (soon, later) = (written.in_ms(100_000), written.in_ms(200_000));

@@ -32,7 +32,8 @@ pub fn marked(cx: &mut Cx<'_>) {
     }
 }
 
-/// Serves keys that no command has changed: their time has come, or they were evicted. No shard is locked.
+/// Serves keys that no command has changed: their time has come, they were evicted, or time alone has made of use what they
+/// hold. No shard is locked.
 pub fn gone(thread_context: ThreadContext<'_>, call: fn(&mut Cx<'_>, Request<'_>), places: VecDeque<DatabaseKey>) {
     let engine = thread_context.engine;
     let Some((first, _)) = places.iter().find_map(|key| engine.blocking.next(key, 0, None)) else {
@@ -131,6 +132,12 @@ impl Cx<'_> {
                 .map(|deadline_ms| self.now.monotonic_ms().saturating_add(left_ms(deadline_ms))),
         };
         state.blocked = Some(self.engine.blocking.enter(arrival, block));
+    }
+
+    /// Has what waits now run again in so many milliseconds, or before: time alone may make of use what is there.
+    pub fn look_again_in(&mut self, milliseconds: u64) {
+        let at_ms = self.now.monotonic_ms().saturating_add(milliseconds);
+        self.state.blocked.iter().for_each(|waiter| waiter.look_at(at_ms));
     }
 
     /// Posts a letter when the locks of this batch have been given back.

@@ -19,6 +19,7 @@ use crate::engine::clients::blocking::Waiter;
 use crate::engine::clients::client_info::ClientInfo;
 use crate::execute;
 use crate::execute::scratch::Scratch;
+use crate::execute::serve_blocked;
 use crate::host::clock::Instant;
 use crate::messaging::message::Kind;
 use crate::request::output::Output;
@@ -44,6 +45,9 @@ const REQUESTS_MAX: usize = 512;
 
 /// Bytes of replies that may wait for a peer that has not said who it is, as in Redis.
 const UNAUTHENTICATED_OUTPUT_MAX: u64 = 16 * 1024;
+
+/// How long a look at what is waited for is put off by a pause, in milliseconds.
+const LOOK_IN_PAUSE_MS: u64 = 100;
 
 /// Room for incomplete requests that is kept however few bytes lie in it.
 const KEPT_BYTES: usize = 64 * 1024;
@@ -111,12 +115,22 @@ impl Session {
         self.publish(scratch);
     }
 
-    /// Ends the waiting for a key if its time is over. Where it has just ended in another way, a letter says how, and the
+    /// Ends the waiting for a key if its time is over, or has its requests run where time alone may have made of use what is
+    /// there; a letter says what came of that. Where it has just ended in another way, a letter says how, and the
     /// time means nothing any more: whoever looks at [`Session::deadline_ms`] is not sent back here until it comes.
     pub fn time_out(&mut self, scratch: &mut Scratch, others: &mut dyn Others) {
         let now_ms = scratch.now.monotonic_ms();
-        let is_due = |waiter: &&Arc<Waiter>| waiter.deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms);
+        let is_due = |waiter: &&Arc<Waiter>| waiter.due_ms().is_some_and(|due_ms| due_ms <= now_ms);
         let Some(waiter) = self.state.blocked.as_ref().filter(is_due).map(Arc::clone) else { return };
+        if waiter.takes_look(now_ms) && waiter.deadline_ms.is_none_or(|deadline_ms| deadline_ms > now_ms) {
+            if self.engine.pause.held(now_ms).is_some() {
+                // Nothing changes during a pause.
+                waiter.look_at(now_ms.saturating_add(LOOK_IN_PAUSE_MS));
+            } else {
+                serve_blocked::gone(scratch.thread_context(), execute::call, waiter.keys());
+            }
+            return;
+        }
         let Some(claim) = waiter.claim() else {
             self.is_letter_due = true;
             return;
@@ -133,11 +147,11 @@ impl Session {
         self.state.blocked.as_ref()
     }
 
-    /// When the waiting for a key ends by itself, monotonic milliseconds; none where it does not, or where nothing is
-    /// waited for but the letter that says how it has ended.
+    /// When the waiting for a key ends by itself or is looked after, monotonic milliseconds; none where it does not and is
+    /// not, or where nothing is waited for but the letter that says how it has ended.
     pub fn deadline_ms(&self) -> Option<u64> {
         let waiter = self.state.blocked.as_ref()?;
-        waiter.deadline_ms.filter(|_| !self.is_letter_due)
+        waiter.due_ms().filter(|_| !self.is_letter_due)
     }
 
     /// Whether nothing of this peer runs now: it waits for a key, or for the end of a pause.

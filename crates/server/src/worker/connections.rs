@@ -112,7 +112,7 @@ impl Drop for Worker {
 /// Strikes out when this session stops waiting for a key, if it does.
 pub(super) fn forget_deadline(deadlines: &mut BTreeSet<(u64, u64)>, session: &Session) {
     if let Some(waiter) = session.waiter()
-        && let Some(deadline_ms) = waiter.deadline_ms
+        && let Some(deadline_ms) = waiter.due_ms()
     {
         deadlines.remove(&(deadline_ms, waiter.client.id));
     }

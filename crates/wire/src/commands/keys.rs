@@ -83,6 +83,7 @@ fn streams(args: Args<'_>) -> Option<usize> {
             5 if option.eq_ignore_ascii_case(b"group") => 3,
             5 if option.eq_ignore_ascii_case(b"noack") => 1,
             5 if option.eq_ignore_ascii_case(b"count") || option.eq_ignore_ascii_case(b"block") => 2,
+            5 if option.eq_ignore_ascii_case(b"claim") => 2,
             _ => return None,
         };
     }

@@ -31,9 +31,9 @@ mod tests {
             names.join(" "),
             "bitcount bitfield_ro bitpos digest dump exists expiretime geodist geohash geopos georadius_ro georadiusbymember_ro \
              geosearch get getbit getrange hexists hexpiretime hget hgetall hkeys hlen hmget hpexpiretime hpttl hrandfield hstrlen httl \
-             hvals lcs lindex llen lpos lrange mget pexpiretime pfcount pttl scard sdiff sinter sintercard sismember \
-             smembers smismember srandmember strlen substr sunion ttl type xinfo|consumers xinfo|groups xinfo|stream xlen \
-             xpending xrange xrevrange zcard zcount zdiff zinter zintercard zlexcount zmscore zrandmember zrange \
+             hvals lcs lindex llen lpos lrange mget pexpiretime pfcount pttl scard sdiff sdiffcard sinter sintercard sismember \
+             smembers smismember srandmember strlen substr sunion sunioncard ttl type xinfo|consumers xinfo|groups xinfo|stream \
+             xlen xpending xrange xrevrange zcard zcount zdiff zinter zintercard zlexcount zmscore zrandmember zrange \
              zrangebylex zrangebyscore zrank zrevrange zrevrangebylex zrevrangebyscore zrevrank zscore zunion"
         );
     }

@@ -28,6 +28,13 @@ SDiff "sdiff", Set, arity -2, since "1.0.0"
     complexity "O(N) where N is the total number of elements in all given sets."
     grammar "key...";
 
+SDiffCard "sdiffcard", Set, arity -3, since "8.10.0"
+    [READONLY MOVABLE_KEYS] [SET]
+    keys (1 counted; RO ACCESS)
+    summary "Counts the members of the first set that are in none of the others, up to a limit."
+    complexity "O(N) where N is the total number of elements in all given sets."
+    grammar "numkeys:integer key... [LIMIT limit:integer]";
+
 SDiffStore "sdiffstore", Set, arity -3, since "1.0.0"
     [WRITE DENYOOM] [SET]
     keys (1; OW UPDATE) (2 to -1 step 1; RO ACCESS)
@@ -127,6 +134,13 @@ SUnion "sunion", Set, arity -2, since "1.0.0"
     summary "Gives the members that at least one of the sets has."
     complexity "O(N) where N is the total number of elements in all given sets."
     grammar "key...";
+
+SUnionCard "sunioncard", Set, arity -3, since "8.10.0"
+    [READONLY MOVABLE_KEYS] [SET]
+    keys (1 counted; RO ACCESS)
+    summary "Counts the members that at least one of several sets has, up to a limit."
+    complexity "O(N) where N is the total number of elements in all given sets."
+    grammar "numkeys:integer key... [APPROX] [LIMIT limit:integer]";
 
 SUnionStore "sunionstore", Set, arity -3, since "1.0.0"
     [WRITE DENYOOM] [SET]

@@ -184,8 +184,8 @@ XReadGroup "xreadgroup", Stream, arity -7, since "5.0.0"
     complexity "For each stream mentioned: O(M) with M being the number of elements returned. If M is constant (e.g. \
         always asking for the first 10 elements with COUNT), you can consider it O(1). On the other side when XREADGROUP \
         blocks, XADD will pay the O(N) time in order to serve the N clients blocked on the stream getting new data."
-    grammar "GROUP group_consumer=<group consumer> [COUNT count:integer] [BLOCK milliseconds:integer] [NOACK] STREAMS \
-        streams=<key... id...>";
+    grammar "GROUP group_consumer=<group consumer> [COUNT count:integer] [BLOCK milliseconds:integer] [CLAIM \
+        min-idle-time:integer@8.4.0] [NOACK] STREAMS streams=<key... id...>";
 
 XRevRange "xrevrange", Stream, arity -4, since "5.0.0"
     [READONLY] [STREAM]

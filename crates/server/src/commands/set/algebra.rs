@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 
-use sleeve_store::{Collection, Set, SetLimits, SetRef, ValueRef};
+use sleeve_store::{Collection, Digits, Set, SetLimits, SetRef, Sketch, ValueRef};
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
@@ -34,7 +34,7 @@ pub fn sinter(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// SINTERCARD numkeys key \[key ...\] \[LIMIT limit\]
 pub fn sintercard(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let limit = count_limit(request)?;
+    let Counting { limit, .. } = Counting::of(request, false)?;
     let sets = read_all(cx, request, 0)?;
     let mut count = 0;
     intersect(&sets, |_| {
@@ -45,21 +45,91 @@ pub fn sintercard(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// The limit of SINTERCARD, 0 for none, after its number of keys has been checked.
-fn count_limit(request: Request<'_>) -> Result<usize, Error> {
-    let keys = number::parse_i64(request.arg(1)).and_then(|keys| usize::try_from(keys).ok()).filter(|keys| *keys > 0);
-    let keys = keys.ok_or(Error::fixed("ERR numkeys should be greater than 0"))?;
-    if keys > request.len() - 2 {
-        return Err(Error::fixed("ERR Number of keys can't be greater than number of args"));
+/// SUNIONCARD numkeys key \[key ...\] \[APPROX\] \[LIMIT limit\]
+pub fn sunioncard(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let Counting { limit, is_approximate } = Counting::of(request, true)?;
+    let (limits, hash_key) = (cx.engine.set_limits(), cx.engine.store.hash_key());
+    let sets = read_all(cx, request, 0)?;
+    let count = if is_approximate {
+        estimate(&sets)?
+    } else {
+        let mut result = Set::for_result(hash_key, true);
+        for set in sets.iter().flatten() {
+            set.try_for_each(|member| {
+                result.add(member, &limits);
+                result.as_ref().len() != limit
+            });
+            // A set may end just where the limit is reached.
+            if result.as_ref().len() == limit && limit != 0 {
+                break;
+            }
+        }
+        result.as_ref().len()
+    };
+    cx.reply().integer(if limit == 0 { count } else { count.min(limit) } as i64);
+    Ok(())
+}
+
+/// How many members there are in all, as a HyperLogLog has it, which takes little memory.
+fn estimate(sets: &[Option<SetRef<'_>>]) -> Result<usize, Error> {
+    let mut sketch = Sketch::new();
+    sketch.make_dense()?;
+    let mut added = Ok(true);
+    for set in sets.iter().flatten() {
+        set.try_for_each(|member| {
+            added = sketch.add(member.bytes(&mut Digits::default()), 0);
+            added.is_ok()
+        });
     }
-    let mut limit = 0;
-    let mut options = request.args.from(2 + keys).iter();
-    while let Some(option) = options.next() {
-        let value = options.next().filter(|_| option.eq_ignore_ascii_case(b"limit")).ok_or(Error::SYNTAX)?;
-        let value = number::parse_i64(value).and_then(|value| usize::try_from(value).ok());
-        limit = value.ok_or(Error::fixed("ERR LIMIT can't be negative"))?;
+    added?;
+    Ok(sketch.as_ref().count()? as usize)
+}
+
+/// SDIFFCARD numkeys key \[key ...\] \[LIMIT limit\]
+pub fn sdiffcard(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let Counting { limit, .. } = Counting::of(request, false)?;
+    let sets = read_all(cx, request, 0)?;
+    let mut count = 0;
+    if let Some((Some(first), others)) = sets.split_first() {
+        first.try_for_each(|member| {
+            count += usize::from(!others.iter().flatten().any(|other| other.contains(member)));
+            limit == 0 || count != limit
+        });
     }
-    Ok(limit)
+    cx.reply().integer(count as i64);
+    Ok(())
+}
+
+/// What commands that count say behind their keys.
+struct Counting {
+    /// Counting ends here; 0 for nowhere.
+    limit: usize,
+    /// An estimate is as good.
+    is_approximate: bool,
+}
+
+impl Counting {
+    /// Reads it, after the number of keys has been checked.
+    fn of(request: Request<'_>, may_estimate: bool) -> Result<Self, Error> {
+        let keys =
+            number::parse_i64(request.arg(1)).and_then(|keys| usize::try_from(keys).ok()).filter(|keys| *keys > 0);
+        let keys = keys.ok_or(Error::fixed("ERR numkeys should be greater than 0"))?;
+        if keys > request.len() - 2 {
+            return Err(Error::fixed("ERR Number of keys can't be greater than number of args"));
+        }
+        let mut counting = Self { limit: 0, is_approximate: false };
+        let mut options = request.args.from(2 + keys).iter();
+        while let Some(option) = options.next() {
+            if may_estimate && option.eq_ignore_ascii_case(b"approx") {
+                counting.is_approximate = true;
+                continue;
+            }
+            let value = options.next().filter(|_| option.eq_ignore_ascii_case(b"limit")).ok_or(Error::SYNTAX)?;
+            let value = number::parse_i64(value).and_then(|value| usize::try_from(value).ok());
+            counting.limit = value.ok_or(Error::fixed("ERR LIMIT can't be negative"))?;
+        }
+        Ok(counting)
+    }
 }
 
 /// SINTERSTORE destination key \[key ...\]

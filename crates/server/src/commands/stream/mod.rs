@@ -3,6 +3,7 @@
 //! XREAD and XREADGROUP are in `read`, what groups do in `group` and `pending`, deleting with regard to groups in `delete`,
 //! XINFO in `info`. What is recorded names the id that was given and the trimming that was done, exactly.
 
+mod claim;
 pub mod delete;
 pub mod group;
 pub mod id;

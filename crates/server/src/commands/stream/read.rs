@@ -9,6 +9,7 @@ use sleeve_wire::number;
 use sleeve_wire::reply::{Protocol, Writer};
 use sleeve_wire::request::OwnedArgs;
 
+use super::claim;
 use super::group::no_group;
 use super::id;
 use super::reply;
@@ -30,6 +31,8 @@ struct Options<'a> {
     reader: Option<(&'a [u8], &'a [u8])>,
     /// What is delivered counts as acknowledged.
     no_ack: bool,
+    /// CLAIM: what others have had for so many milliseconds is delivered too, before what is new.
+    claim_ms: Option<i64>,
     /// Where the first key stands.
     streams_at: usize,
 }
@@ -48,7 +51,8 @@ pub fn xread(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     read(cx, request, false)
 }
 
-/// XREADGROUP GROUP group consumer \[COUNT count\] \[BLOCK milliseconds\] \[NOACK\] STREAMS key \[key ...\] id \[id ...\]
+/// XREADGROUP GROUP group consumer \[COUNT count\] \[BLOCK milliseconds\] \[CLAIM min-idle-time\] \[NOACK\]
+/// STREAMS key \[key ...\] id \[id ...\]
 pub fn xreadgroup(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     read(cx, request, true)
 }
@@ -117,6 +121,11 @@ fn parse<'a>(cx: &Cx<'_>, request: Request<'a>, in_group: bool) -> Result<Option
                 at += 1;
             }
             b"noack" => return Err(only_in_group("NOACK")),
+            b"claim" if more != 0 && in_group => {
+                options.claim_ms = Some(min_idle_time(request.arg(at + 1))?);
+                at += 2;
+            }
+            b"claim" if more != 0 => return Err(only_in_group("CLAIM")),
             _ => return Err(Error::SYNTAX),
         }
     }
@@ -133,6 +142,13 @@ fn parse<'a>(cx: &Cx<'_>, request: Request<'a>, in_group: bool) -> Result<Option
         return Err(Error::fixed("ERR Missing GROUP option for XREADGROUP"));
     }
     Ok(options)
+}
+
+fn min_idle_time(text: &[u8]) -> Result<i64, Error> {
+    let not_integer = Error::fixed("ERR min-idle-time is not an integer or out of range");
+    let milliseconds = number::parse_i64(text).ok_or(not_integer)?;
+    let is_time = milliseconds >= 0;
+    is_time.then_some(milliseconds).ok_or(Error::fixed("ERR min-idle-time must be a positive integer"))
 }
 
 fn only_in_group(option: &str) -> Error {
@@ -229,12 +245,14 @@ fn read_as(
                     done.is_served = true;
                     deliver_again(reply, group, stream, (id, fresh), options, &mut done);
                 }
-                After::Delivered if stream.last_entry_id().is_some_and(|last| last > group.last_id) => {
-                    name(reply, key);
-                    done.is_served = true;
-                    deliver(reply, group, stream, fresh, options, &mut done);
+                After::Delivered => {
+                    let due = options.claim_ms.map_or(Vec::new(), |min| claim::due(group, stream, now_ms, min));
+                    if !due.is_empty() || stream.last_entry_id().is_some_and(|last| last > group.last_id) {
+                        name(reply, key);
+                        done.is_served = true;
+                        deliver(reply, group, stream, (&due, fresh), options, &mut done);
+                    }
                 }
-                After::Delivered => {}
             }
             done
         })
@@ -247,28 +265,43 @@ fn read_as(
     Ok(done.is_served)
 }
 
-/// Replies with entries that nobody in the group has got, and makes them pending.
+/// Replies with entries that are claimed and then with those that nobody in the group has got, and makes them pending.
 fn deliver(
     reply: &mut Writer<'_>,
     group: &mut StreamGroup,
     stream: &Stream,
-    fresh: Pending,
+    (due, fresh): (&[(StreamId, Pending)], Pending),
     options: &Options<'_>,
     done: &mut Done,
 ) {
-    let Some(start) = group.last_id.next() else { return };
+    let (most, start) = (most(options.count), group.last_id.next());
     reply::counted_array(reply, |reply| {
+        let claimed = due.iter().take(most).filter_map(|(id, before)| Some((stream.get(*id)?, before)));
         let mut count = 0;
-        for entry in stream.range(start, StreamId::MAX).take(most(options.count)) {
+        for (entry, before) in claimed {
+            if !reply.is_full() {
+                let idle_ms = fresh.delivered_ms.saturating_sub(before.delivered_ms);
+                reply::entry_with_history(reply, &entry, idle_ms, before.deliveries);
+            }
+            let pending = Pending { deliveries: before.deliveries.saturating_add(1), ..fresh };
+            group.set_pending(entry.id, pending);
+            done.pending.push((entry.id, pending));
+            count += 1;
+        }
+        let new = start.into_iter().flat_map(|start| stream.range(start, StreamId::MAX));
+        for entry in new.take(most - count) {
             go_on(group, stream, entry.id);
             // What is not sent is delivered all the same: a group goes on by what was asked for.
-            if !reply.is_full() {
-                reply::entry(reply, &entry);
+            match options.claim_ms {
+                _ if reply.is_full() => {}
+                None => reply::entry(reply, &entry),
+                Some(_) => reply::entry_with_history(reply, &entry, 0, 0),
             }
             if !options.no_ack {
                 group.set_pending(entry.id, fresh);
                 done.pending.push((entry.id, fresh));
             }
+            done.went_on = Some((group.last_id, group.entries_read));
             count += 1;
         }
         count
@@ -276,7 +309,6 @@ fn deliver(
     if !done.pending.is_empty() {
         group.consumer_mut(fresh.consumer).active_ms = Some(fresh.delivered_ms);
     }
-    done.went_on = Some((group.last_id, group.entries_read));
 }
 
 /// Takes the group one entry on.
@@ -358,7 +390,7 @@ fn wait(
     keys: &[Key<'_>],
     places: &[After],
 ) {
-    let count = options.count.to_string();
+    let (count, claim_ms) = (options.count.to_string(), options.claim_ms.map(|min| min.to_string()));
     let narrowed = |key: &Key<'_>, after: &After| {
         let id = match after {
             After::Id(id) => id.to_string(),
@@ -370,6 +402,9 @@ fn wait(
         }
         if options.no_ack {
             words.push(b"NOACK");
+        }
+        if let Some(min) = &claim_ms {
+            words.extend([&b"CLAIM"[..], min.as_bytes()]);
         }
         words.extend([&b"COUNT"[..], count.as_bytes(), b"BLOCK", b"0", b"STREAMS", key.name, id.as_bytes()]);
         OwnedArgs::collect(words)
@@ -383,4 +418,8 @@ fn wait(
     });
     let waits = waits.collect();
     cx.block(request.row, Block { deadline_ms, waits, on_timeout: OnTimeout::NullArray });
+    if let (Some(min), Some((group, _))) = (options.claim_ms, options.reader) {
+        let read = keys.iter().zip(places).filter(|(_, after)| **after == After::Delivered).map(|(key, _)| *key);
+        claim::look_again(cx, read, group, min);
+    }
 }

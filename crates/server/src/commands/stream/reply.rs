@@ -25,6 +25,18 @@ pub(super) fn id(reply: &mut Writer<'_>, id: StreamId) {
 /// Writes an entry: its id, and its names and values in turn.
 pub(super) fn entry(reply: &mut Writer<'_>, entry: &StreamEntry<'_>) {
     reply.array(2);
+    parts(reply, entry);
+}
+
+/// Writes an entry with how long ago it was delivered before, in milliseconds, and how often.
+pub(super) fn entry_with_history(reply: &mut Writer<'_>, entry: &StreamEntry<'_>, idle_ms: i64, deliveries: u64) {
+    reply.array(4);
+    parts(reply, entry);
+    reply.integer(idle_ms);
+    reply.integer(i64::try_from(deliveries).unwrap_or(i64::MAX));
+}
+
+fn parts(reply: &mut Writer<'_>, entry: &StreamEntry<'_>) {
     id(reply, entry.id);
     reply.array(2 * entry.fields_len());
     for (name, value) in entry.fields() {

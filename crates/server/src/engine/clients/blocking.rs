@@ -12,10 +12,10 @@
 //!
 //! Locks are taken in this order: shards, then one waiter's state, then the table of waiters.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use sleeve_store::{Hash, Kind};
@@ -127,6 +127,9 @@ pub struct Waiter {
     pub deadline_ms: Option<u64>,
     /// What it is answered then.
     pub on_timeout: OnTimeout,
+    /// When its requests are to be run although no key has changed, because time alone may have made something of use;
+    /// monotonic milliseconds, or this number's end where time makes nothing.
+    look_ms: AtomicU64,
     /// Where it waits, and for what.
     keys: Vec<WaitedKey>,
     bytes: usize,
@@ -159,6 +162,32 @@ impl Waiter {
     pub fn claim(self: &Arc<Self>) -> Option<Claim<'_>> {
         let is_done = self.is_done.lock();
         (!*is_done).then_some(Claim { waiter: self, is_done })
+    }
+
+    /// Has its requests run at this time, monotonic milliseconds, unless they are to be run before that.
+    pub fn look_at(&self, at_ms: u64) {
+        self.look_ms.fetch_min(at_ms, Ordering::Relaxed);
+    }
+
+    /// Whether its requests are to be run now, which is then done with.
+    pub fn takes_look(&self, now_ms: u64) -> bool {
+        let is_due = self.look_ms.load(Ordering::Relaxed) <= now_ms;
+        if is_due {
+            self.look_ms.store(u64::MAX, Ordering::Relaxed);
+        }
+        is_due
+    }
+
+    /// When its owner has to do something about it next, monotonic milliseconds.
+    pub fn due_ms(&self) -> Option<u64> {
+        let look_ms = self.look_ms.load(Ordering::Relaxed);
+        let next_ms = self.deadline_ms.unwrap_or(u64::MAX).min(look_ms);
+        (next_ms != u64::MAX).then_some(next_ms)
+    }
+
+    /// The keys that it waits for.
+    pub fn keys(&self) -> VecDeque<DatabaseKey> {
+        self.keys.iter().map(|waited| waited.key.clone()).collect()
     }
 
     /// The request to be run for one of its keys.
@@ -279,6 +308,7 @@ impl Blocking {
             no_touch: arrival.no_touch,
             deadline_ms: arrival.deadline_ms,
             on_timeout: block.on_timeout,
+            look_ms: AtomicU64::new(u64::MAX),
             keys,
             bytes,
             is_done: Mutex::new(false),
