@@ -37,7 +37,7 @@ impl Table {
     #[cold]
     #[inline(never)]
     pub(super) fn take_down(&mut self, place: SlotIndex) {
-        let slot = self.directory[place.segment].buckets()[place.bucket].slots[place.index];
+        let slot = self.directory[place.segment].slot(place.slot);
         // SAFETY: the entry of a filled slot lives.
         self.take_entry_down(unsafe { Entry::at(slot.address()) }, &mut Budget::unbounded());
         self.settle_owed();

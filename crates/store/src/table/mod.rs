@@ -89,12 +89,11 @@ pub enum Lookup<E> {
     Live(E),
 }
 
-/// A slot's place in the table: index in the directory, bucket, index in the bucket.
+/// A slot's place in the table: index of its segment in the directory, index of the slot in the segment.
 #[derive(Clone, Copy)]
 pub(crate) struct SlotIndex {
     pub segment: usize,
-    pub bucket: usize,
-    pub index: usize,
+    pub slot: usize,
 }
 
 impl Table {
@@ -152,9 +151,9 @@ impl Table {
     #[inline]
     fn entry_of(&self, position: u64, key: &[u8]) -> Option<Entry> {
         let segment = self.directory.get(self.index_of(position))?;
-        let (bucket, index) = segment.find(tag_of(position, segment.depth), key)?;
+        let slot = segment.find(tag_of(position, segment.depth), key)?;
         // SAFETY: the entry of a filled slot lives and is not changed until the table is.
-        Some(unsafe { Entry::at(segment.buckets()[bucket].slots[index].address()) })
+        Some(unsafe { Entry::at(segment.slot(slot).address()) })
     }
 
     #[inline]
@@ -189,15 +188,16 @@ impl Table {
     fn place_of(&self, position: u64, key: &[u8]) -> Option<SlotIndex> {
         let at = self.index_of(position);
         let segment = self.directory.get(at)?;
-        let (bucket, index) = segment.find(tag_of(position, segment.depth), key)?;
-        Some(SlotIndex { segment: at, bucket, index })
+        let slot = segment.find(tag_of(position, segment.depth), key)?;
+        Some(SlotIndex { segment: at, slot })
     }
 
+    #[inline]
     fn entry_mut(&mut self, place: SlotIndex) -> EntryMut<'_> {
         // SAFETY: while the table is borrowed nobody else has buckets of it. `place` is that of a filled slot, and heap and
         // count belong to the same table.
         unsafe {
-            let slot = &mut self.directory[place.segment].buckets_mut()[place.bucket].slots[place.index];
+            let slot = self.directory[place.segment].slot_mut(place.slot);
             EntryMut::new(slot, &mut self.heap, &mut self.volatile)
         }
     }
@@ -225,10 +225,10 @@ impl Table {
         let segment = &mut self.directory[first];
         let slot = Slot::new(tag_of(position, segment.depth), entry.address(), entry.slot_flags());
         // SAFETY: while the table is borrowed nobody else has buckets of it.
-        let (bucket, index) = unsafe { segment.place(slot) };
+        let slot = unsafe { segment.place(slot) };
         self.len += 1;
         self.volatile += usize::from(deadline.is_some());
-        self.entry_mut(SlotIndex { segment: first, bucket, index })
+        self.entry_mut(SlotIndex { segment: first, slot })
     }
 
     /// Takes a key out; what it leaves to be freed, or None if it is not there.
@@ -287,9 +287,9 @@ impl Table {
             self.take_down(place);
         }
         let segment = &mut self.directory[place.segment];
-        let slot = segment.buckets()[place.bucket].slots[place.index];
+        let slot = segment.slot(place.slot);
         // SAFETY: while the table is borrowed nobody else has buckets of it.
-        unsafe { segment.remove(place.bucket, place.index) };
+        unsafe { segment.remove(place.slot) };
         self.len -= 1;
         self.volatile -= usize::from(slot.has(VOLATILE));
         // SAFETY: the slot was that of a living entry.

@@ -85,7 +85,7 @@ impl Table {
 
     #[inline]
     fn deadline_at(&self, place: SlotIndex) -> Option<i64> {
-        let slot = self.directory[place.segment].buckets()[place.bucket].slots[place.index];
+        let slot = self.directory[place.segment].slot(place.slot);
         // SAFETY: `place` is that of a filled slot, whose entry lives.
         unsafe { Entry::at(slot.address()) }.deadline()
     }

@@ -17,7 +17,7 @@
 use std::ptr::NonNull;
 
 use super::arena::Arena;
-use super::bucket::{Bucket, Slot};
+use super::bucket::{Bucket, SLOTS, Slot};
 use super::entry::Entry;
 
 /// Numbers of buckets. Below 24, where arrays come from the global allocator, the lengths are such that size classes
@@ -136,9 +136,26 @@ impl Segment {
         self.buckets.as_ptr().wrapping_add(self.home(tag)).cast()
     }
 
-    /// Bucket and index of the slot of `key`.
+    /// The slot at an index, which counts through all buckets.
     #[inline]
-    pub fn find(&self, tag: u16, key: &[u8]) -> Option<(usize, usize)> {
+    pub fn slot(&self, index: usize) -> Slot {
+        self.buckets()[index / SLOTS].slots[index % SLOTS]
+    }
+
+    /// As [`Segment::slot`], to be changed.
+    ///
+    /// # Safety
+    /// As for [`Segment::buckets_mut`].
+    #[inline]
+    pub(super) unsafe fn slot_mut(&mut self, index: usize) -> &mut Slot {
+        // SAFETY: as the caller promises.
+        unsafe { &mut self.buckets_mut()[index / SLOTS].slots[index % SLOTS] }
+    }
+
+    /// The index of the slot of `key`.
+    // One number, so that it is returned in a register: a pair would go through memory on every look-up.
+    #[inline]
+    pub fn find(&self, tag: u16, key: &[u8]) -> Option<usize> {
         let (buckets, home) = (self.buckets(), self.home(tag));
         let mut at = home;
         loop {
@@ -147,7 +164,7 @@ impl Segment {
                 let slot = bucket.slots[index];
                 // SAFETY: a filled slot has the address of a living entry.
                 if !slot.is_empty() && unsafe { Entry::at(slot.address()) }.has_key(key) {
-                    return Some((at, index));
+                    return Some(at * SLOTS + index);
                 }
             }
             at = self.next(at);
@@ -157,12 +174,12 @@ impl Segment {
         }
     }
 
-    /// Puts a slot into the first bucket from its home on that has room.
+    /// Puts a slot into the first bucket from its home on that has room; its index there.
     ///
     /// # Safety
     /// As for [`Segment::buckets_mut`].
     #[inline]
-    pub(super) unsafe fn place(&mut self, slot: Slot) -> (usize, usize) {
+    pub(super) unsafe fn place(&mut self, slot: Slot) -> usize {
         let mut at = self.home(slot.tag());
         loop {
             // SAFETY: as the caller promises.
@@ -171,7 +188,7 @@ impl Segment {
                 let index = bucket.filled();
                 bucket.slots[index] = slot;
                 self.count += 1;
-                return (at, index);
+                return at * SLOTS + index;
             }
             at = self.next(at);
         }
@@ -181,7 +198,8 @@ impl Segment {
     ///
     /// # Safety
     /// As for [`Segment::buckets_mut`].
-    pub(super) unsafe fn remove(&mut self, bucket: usize, index: usize) {
+    pub(super) unsafe fn remove(&mut self, index: usize) {
+        let (bucket, index) = (index / SLOTS, index % SLOTS);
         self.count -= 1;
         let mut segment = *self;
         // SAFETY: as the caller promises; `self` lends nothing meanwhile.

@@ -251,7 +251,7 @@ impl Table {
             // Another entry takes this place in the bucket: look here again.
             index -= 1;
             report.expired += 1;
-            let entry = self.remove_at(SlotIndex { segment, bucket, index });
+            let entry = self.remove_at(SlotIndex { segment, slot: bucket * SLOTS + index });
             // SAFETY: the entry is of this heap, it is in no slot any more, and what was lent is gone while `self` is borrowed.
             unsafe { entry.destroy_with(&mut self.heap, |key, outside| on_expired(key, Garbage::new(outside))) };
         }

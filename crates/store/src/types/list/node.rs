@@ -172,9 +172,14 @@ impl Node {
     /// Keeps the elements as they are.
     #[inline]
     pub(crate) fn decompress(&mut self) {
-        match std::mem::replace(&mut self.rest, Rest::Unknown) {
-            Rest::Compressed(compressed) => self.take_open(*compressed),
-            Rest::Unknown | Rest::Useless => {}
+        if !matches!(self.rest, Rest::Unknown) {
+            self.forget_rest();
+        }
+    }
+
+    fn forget_rest(&mut self) {
+        if let Rest::Compressed(compressed) = std::mem::replace(&mut self.rest, Rest::Unknown) {
+            self.take_open(*compressed);
         }
     }
 
