@@ -9,6 +9,8 @@ mod connection;
 mod full_sync;
 mod loader;
 mod pause;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,6 +19,8 @@ use std::time::Duration;
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::clients::client_info::{ClientInfo, NewClient};
+use crate::engine::journal::BatchBuffer;
+use crate::engine::replication::Id;
 use crate::engine::replication::link::{Broken, Event, Introduction, Link};
 use crate::engine::replication::role::{LinkState, Role, Task};
 use crate::execute::replay::Replay;
@@ -196,13 +200,7 @@ impl Follower {
             }
             (Event::Continues(id), _) => {
                 log::notice("MASTER accepted a Partial Resynchronization.");
-                let ids = &engine.replication.ids;
-                if let Some(id) = id.filter(|id| *id != ids.id()) {
-                    log::notice(&format!("Master replication ID changed to {id}"));
-                    ids.shift(id, engine.journal.end());
-                    engine.disconnect_replicas();
-                }
-                self.copying.iter_mut().for_each(Replay::rewind);
+                self.go_on_as(id, connection.task())?;
                 engine.note_failover_done();
             }
             (Event::Anew { id, offset }, _) => {
@@ -222,6 +220,25 @@ impl Follower {
             }
             (Event::DumpBegins(_) | Event::Part(_) | Event::DumpEnds, None) => {}
         }
+        Ok(())
+    }
+
+    /// Goes on from where this server is, in a stream that has this id from here on. Where the role has changed meanwhile that id
+    /// is none of this server's stream: this would be a primary under the name of another's.
+    fn go_on_as(&mut self, id: Option<Id>, task: &Task) -> Result<(), End> {
+        let engine = Arc::clone(&self.engine);
+        let batch_buffer = BatchBuffer::default();
+        let _locks = engine.lock_all(&batch_buffer);
+        if !engine.replication.role.is_current(task) {
+            return Err(End::Replaced);
+        }
+        let ids = &engine.replication.ids;
+        if let Some(id) = id.filter(|id| *id != ids.id()) {
+            log::notice(&format!("Master replication ID changed to {id}"));
+            ids.shift(id, engine.journal.end());
+            engine.disconnect_replicas();
+        }
+        self.copying.iter_mut().for_each(Replay::rewind);
         Ok(())
     }
 

@@ -1,0 +1,66 @@
+//! A link whose role changes while its primary's answer is on its way.
+
+use std::cell::RefCell;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+
+use super::*;
+use crate::config::Config;
+use crate::engine::origin::Origin;
+use crate::engine::replication::role::Address;
+use crate::host::simulated::{On, Task as Simulated};
+
+/// What a replica has sent since this was asked last.
+fn sent(primary: &OwnedFd) -> String {
+    let mut buffer = [0; 4_096];
+    let count = recv(primary, &mut buffer, RecvFlags::empty()).map_or(0, |(count, _)| count);
+    String::from_utf8_lossy(&buffer[..count]).into_owned()
+}
+
+/// Has a link go on, and answers what it asks, until it wants to go on with the stream.
+fn greet(link: &mut Simulated, primary: &OwnedFd) {
+    loop {
+        let asked = sent(primary);
+        if asked.contains("PSYNC") {
+            return;
+        }
+        for request in asked.split('*').skip(1) {
+            let answer = if request.contains("PING") { "+PONG\r\n" } else { "+OK\r\n" };
+            send(primary, answer.as_bytes(), SendFlags::NOSIGNAL).expect("it is open");
+        }
+        assert!(!link.resume(), "it waits for answers");
+    }
+}
+
+#[test]
+fn who_has_become_a_primary_takes_no_id_from_the_one_before() {
+    let now = Instant { wall_us: 1_700_000_000_000_000, monotonic_us: 1_000_000_000 };
+    let primary = Rc::new(RefCell::new(None));
+    let end = Rc::clone(&primary);
+    let on = On::begin(
+        now,
+        Box::new(move |_, _, _| {
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let (near, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            *end.borrow_mut() = Some(far);
+            Ok(near)
+        }),
+    );
+    let engine = Engine::begin(Config::default(), Origin::of_seed(1, now));
+    engine.offer_following();
+    engine.journal.keep_backlog(1 << 20);
+    engine.follow_primary(Address { host: "primary".into(), port: 1 });
+    engine.replication.role.start().expect("a task");
+    let mut link = on.started().pop().expect("the link's");
+    assert!(!link.resume());
+    let primary = primary.borrow_mut().take().expect("it has connected");
+    greet(&mut link, &primary);
+    let answer = format!("+CONTINUE {}\r\n", "ab".repeat(20));
+    send(&primary, answer.as_bytes(), SendFlags::NOSIGNAL).expect("it is open");
+    assert!(engine.lead(now));
+    let own = engine.replication.ids.id();
+    while !link.resume() {}
+    assert_eq!(engine.replication.ids.id(), own);
+}
