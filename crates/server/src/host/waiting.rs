@@ -3,9 +3,10 @@
 //! Threads of an engine that wait do it here, with the calls of the library that does it. In a simulation (`simulated`), where
 //! one thread has the work of all, whoever waits lets the others go on instead.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::MutexGuard;
+use parking_lot::{Mutex, MutexGuard};
 
 #[cfg(test)]
 use super::simulated;
@@ -77,6 +78,40 @@ impl Condvar {
     }
 }
 
+/// Something that somebody will have done with: with this it is over, however it goes.
+#[derive(Debug, Default)]
+pub struct Pending(Arc<(Mutex<bool>, Condvar)>);
+
+/// Where that is waited for.
+#[derive(Debug)]
+pub struct Ending(Arc<(Mutex<bool>, Condvar)>);
+
+impl Pending {
+    /// Where its end can be waited for.
+    pub fn ending(&self) -> Ending {
+        Ending(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let (is_over, changed) = &*self.0;
+        *is_over.lock() = true;
+        changed.notify_all();
+    }
+}
+
+impl Ending {
+    /// Waits until it is over.
+    pub fn wait(&self) {
+        let (is_over, changed) = &*self.0;
+        let mut is_over = is_over.lock();
+        while !*is_over {
+            changed.wait(&mut is_over);
+        }
+    }
+}
+
 /// Waits until so much time has passed.
 pub fn sleep(time: Duration) {
     #[cfg(test)]
@@ -85,4 +120,23 @@ pub fn sleep(time: Duration) {
         return;
     }
     std::thread::sleep(time);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::clock::Instant;
+
+    #[test]
+    fn a_task_of_a_simulation_that_waits_for_an_end_lets_the_others_go_on() {
+        let now = Instant { wall_us: 0, monotonic_us: 0 };
+        let on = simulated::On::begin(now, Box::new(|_, _, _| Err(std::io::ErrorKind::Unsupported.into())));
+        let pending = Pending::default();
+        let ending = pending.ending();
+        simulated::start("waits", move || ending.wait());
+        let mut tasks = on.started();
+        assert!(!tasks[0].resume());
+        drop(pending);
+        assert!(tasks[0].resume());
+    }
 }

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 use sleeve_disk::log::{Folder, Log, Options};
 
@@ -19,6 +19,7 @@ use crate::engine::durability::snapshots::{Purpose, WhenDone};
 use crate::engine::readiness::Hindrance;
 use crate::host::clock::Instant;
 use crate::host::log;
+use crate::host::waiting::Pending;
 
 /// Whoever waits for the end of a log goes on, also where its thread has panicked.
 struct End<'a>(&'a LogFile);
@@ -234,8 +235,9 @@ impl Engine {
     fn switch_log_off(self: &Arc<Self>) -> Result<(), String> {
         let (file, snapshots) = (&self.durability.log, &self.durability.snapshots);
         self.refuse_sync_waiters();
-        let (over, is_over) = mpsc::channel();
-        let mut tell: Option<WhenDone> = Some(Box::new(move |_| _ = over.send(())));
+        let pending = Pending::default();
+        let given_up = pending.ending();
+        let mut tell: Option<WhenDone> = Some(Box::new(move |_| drop(pending)));
         if snapshots.abort(Purpose::Base, &mut tell) {
             log::notice(&format!("Killing running AOF rewrite child: a thread of {}", std::process::id()));
         }
@@ -256,7 +258,7 @@ impl Engine {
                 _ = engine.close_log_and_tell();
             }
             file.end.note_closed();
-            _ = is_over.recv();
+            given_up.wait();
             Ok(())
         });
         started.map_err(|error| {
