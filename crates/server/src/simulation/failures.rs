@@ -1,6 +1,6 @@
 //! What happens to the simulation's servers: deaths, cuts of the power, ends, changes of roles; and how all is well again.
 
-use super::world::{Lost, Stage, World};
+use super::world::{Inherited, Lost, Stage, World};
 use crate::host::log;
 
 /// What may happen.
@@ -58,7 +58,7 @@ impl World {
             Failure::LosesPrimary => self.lose_primary(is_power),
             Failure::LosesReplica if number != self.primary => {
                 self.hear();
-                self.owed.lose_replica();
+                self.owed.lose_replica(self.number);
                 self.kill(number, is_power)
             }
             Failure::ReplacesPrimary => self.replace_primary(is_power),
@@ -85,8 +85,9 @@ impl World {
     /// A server is told to end, and starts again.
     fn tell_to_end(&mut self, number: usize) -> Result<(), String> {
         log::notice(&format!("n{number} is told to end"));
-        self.nodes[number].shut_down();
-        self.stages[number] = Stage::Ending;
+        if self.nodes[number].shut_down() {
+            self.stages[number] = Stage::Ending;
+        }
         Ok(())
     }
 
@@ -96,20 +97,32 @@ impl World {
         !self.is_handing_over && self.lost.is_none() && (0..self.nodes.len()).all(is_up)
     }
 
-    /// The servers that have what the primary has, as far as they have come.
-    fn following(&mut self) -> Vec<(usize, Vec<u64>)> {
+    /// The other servers whose data is there, and the order of the writes at each of them.
+    fn others(&mut self) -> Vec<(usize, Vec<u64>)> {
         let others: Vec<usize> = (0..self.nodes.len()).filter(|&number| number != self.primary).collect();
-        let orders = others.into_iter().filter_map(|number| Some((number, self.order_at(number)?)));
-        let orders: Vec<_> = orders.collect();
-        orders.into_iter().filter(|(_, order)| self.order.starts_with(order)).collect()
+        others.into_iter().filter_map(|number| Some((number, self.order_at(number)?))).collect()
     }
 
-    /// The primary dies and comes back as the primary.
+    /// Those that have what the primary has, as far as they have come.
+    fn following(&mut self) -> Vec<(usize, Vec<u64>)> {
+        let others = self.others();
+        others.into_iter().filter(|(_, order)| self.order.starts_with(order)).collect()
+    }
+
+    /// The primary dies and comes back as the primary. Others may have what it loses where they do not have it from this one:
+    /// while its log has not got what it had when it became the primary, it has sent nothing of that. Whoever acknowledged that
+    /// was the primary before, or a replica that had applied it and has failed now.
     fn lose_primary(&mut self, is_power: bool) -> Result<(), String> {
         let mut had = self.following();
         if is_power && !self.is_always {
             // Who follows is sent what is written, and the power takes what is not synced.
             had.clear();
+        }
+        let passed = self.nodes[self.primary].engine().map_or(0, |engine| engine.durability.passed());
+        if let Some(inherited) = self.inherited.filter(|inherited| passed < inherited.offset) {
+            had.retain(|(_, order)| order.len() > inherited.writes);
+            let writes = inherited.writes.min(self.order.len());
+            self.owed.lose_inherited(&self.order[..writes]);
         }
         let primary = self.primary;
         self.kill(primary, is_power)?;
@@ -120,12 +133,22 @@ impl World {
         Ok(())
     }
 
-    /// The primary dies, and the replica that has come furthest takes its place.
+    /// The primary dies, and a server takes its place that has all that some replica has to have: the one that has come furthest,
+    /// or another, of which those that are ahead of it do not go on from where they are.
     fn replace_primary(&mut self, is_power: bool) -> Result<(), String> {
-        let old = self.primary;
-        let Some((best, _)) = self.following().into_iter().max_by_key(|(_, order)| order.len()) else { return Ok(()) };
+        let (old, mut others) = (self.primary, self.others());
+        if others.is_empty() {
+            return Ok(());
+        }
         self.kill(old, is_power)?;
         self.owed.lose_primary();
+        others.retain(|(_, order)| self.owed.missing(order).is_none());
+        others.sort_by_key(|(_, order)| order.len());
+        let chosen =
+            if self.dice.below(2) == 0 { others.len().saturating_sub(1) } else { self.dice.below(others.len().max(1)) };
+        let Some(&(best, _)) = others.get(chosen) else {
+            return Err(format!("n{old} is lost, and no other has all that replicas had"));
+        };
         self.ask(best, &["REPLICAOF", "NO", "ONE"]);
         self.nodes[best].follows = None;
         for number in (0..self.nodes.len()).filter(|&number| number != best) {
@@ -136,8 +159,15 @@ impl World {
             }
         }
         self.primary = best;
-        self.order = self.order_at(best).unwrap_or_default();
+        self.inherit();
         self.check()
+    }
+
+    /// Another server is the primary now, with what it has.
+    fn inherit(&mut self) {
+        self.order = self.order_at(self.primary).unwrap_or_default();
+        let offset = self.nodes[self.primary].engine().map_or(0, |engine| engine.journal.end());
+        self.inherited = Some(Inherited { writes: self.order.len(), offset });
     }
 
     /// The primary is told to hand its role over to whoever has everything.
@@ -160,10 +190,11 @@ impl World {
         let Some(link) = role.link() else { return Ok(()) };
         let next = usize::from(link.primary.port - super::node::port(0));
         self.hear();
-        self.owed.hand_over();
+        self.owed.hand_over(self.number);
         self.nodes[old].follows = Some(next);
         self.nodes[next].follows = None;
         self.primary = next;
+        self.inherit();
         if self.nodes[next].loaded().is_some_and(|engine| engine.replication.role.is_replica()) {
             return Err(format!("n{old} has handed its role over to n{next}, which is a replica"));
         }

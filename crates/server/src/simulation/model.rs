@@ -17,6 +17,8 @@ struct Level {
 #[derive(Debug, Default)]
 pub struct Owed {
     writes: BTreeMap<u64, Level>,
+    /// The last write that was asked for before each loss of a replica, and each change of the primary.
+    losses: Vec<u64>,
     /// How many have been acknowledged, and at which levels: that it was tried at all.
     pub told: Told,
 }
@@ -55,7 +57,9 @@ impl Owed {
             self.told.on_disk += u64::from(!level.on_disk && heard.on_disk);
             self.told.replicated += u64::from(level.replicas == 0 && heard.replicas > 0);
             level.on_disk |= heard.on_disk || is_synced;
-            level.replicas = level.replicas.max(heard.replicas);
+            // It may have been said before a loss, or before it was noticed, and count who was lost.
+            let losses = self.losses.iter().filter(|last| *last >= number).count();
+            level.replicas = level.replicas.max(heard.replicas.saturating_sub(losses));
         }
     }
 
@@ -66,8 +70,14 @@ impl Owed {
         self.writes.values_mut().for_each(|level| level.replicas = 0);
     }
 
-    /// A replica has lost, or may have.
-    pub fn lose_replica(&mut self) {
+    /// The primary has lost these writes, or may have, which it had from the one before: others have answered for them.
+    pub fn lose_inherited(&mut self, writes: &[u64]) {
+        writes.iter().for_each(|number| _ = self.writes.remove(number));
+    }
+
+    /// A replica has lost, or may have, what there was up to this write.
+    pub fn lose_replica(&mut self, last: u64) {
+        self.losses.push(last);
         self.writes.values_mut().for_each(|level| level.replicas = level.replicas.saturating_sub(1));
     }
 
@@ -77,8 +87,9 @@ impl Owed {
         self.writes.values_mut().for_each(|level| *level = Level { on_disk: false, replicas: level.replicas - 1 });
     }
 
-    /// Another has everything and takes its place.
-    pub fn hand_over(&mut self) {
+    /// Another has everything and takes its place, behind this write.
+    pub fn hand_over(&mut self, last: u64) {
+        self.losses.push(last);
         let handed = |level: &Level| Level { on_disk: false, replicas: level.replicas.saturating_sub(1) };
         self.writes.values_mut().for_each(|level| *level = handed(level));
     }

@@ -121,11 +121,11 @@ impl Node {
         unloaded.or(failed).filter(|_| !self.disk.is_cut()).map(|why| format!("n{}: {why}", self.number))
     }
 
-    /// Tells it to end as SIGTERM does.
-    pub fn shut_down(&self) {
-        if let Some(engine) = self.engine() {
-            engine.shut_down(Shutdown { final_snapshot: FinalSnapshot::NoSave, force: false, now: false }, None);
-        }
+    /// Tells it to end as SIGTERM does; false where it goes on, because its log has no base yet.
+    pub fn shut_down(&self) -> bool {
+        let Some(engine) = self.engine().filter(|engine| engine.may_end(false)) else { return false };
+        engine.shut_down(Shutdown { final_snapshot: FinalSnapshot::NoSave, force: false, now: false }, None);
+        true
     }
 
     /// Ends what goes on without the worker, in a task.

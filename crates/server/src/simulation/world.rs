@@ -44,6 +44,16 @@ pub(super) enum Stage {
     Down,
 }
 
+/// What a server had when it became the primary. Others have it from the primary before, or from themselves, and it may be on
+/// their disks while it is not on this server's: that one has not sent it, and answers for it when its own log has it.
+#[derive(Clone, Copy)]
+pub(super) struct Inherited {
+    /// So many writes.
+    pub writes: usize,
+    /// Where its journal ended.
+    pub offset: u64,
+}
+
 /// What replicas had when their primary was lost, which comes back.
 pub(super) struct Lost {
     /// The order of the writes at each of them.
@@ -71,7 +81,10 @@ pub struct World {
     pub(super) lost: Option<Lost>,
     /// The order of the writes at the primary.
     pub(super) order: Vec<u64>,
-    number: u64,
+    /// What it had when it became the primary; none where it has loaded all that it has since.
+    pub(super) inherited: Option<Inherited>,
+    /// The last write that was asked for.
+    pub(super) number: u64,
     transactions: Vec<u64>,
     pub(super) manner: Manner,
     /// Whose log is not written for a while.
@@ -112,6 +125,7 @@ impl World {
             is_always: policy == "always",
             lost: None,
             order: Vec::new(),
+            inherited: None,
             number: 0,
             transactions: Vec::new(),
             manner,
@@ -374,6 +388,7 @@ impl World {
         let Some(order) = self.order_at(primary) else { return Ok(()) };
         match self.lost.take() {
             Some(Lost { had }) => {
+                self.inherited = None;
                 let ahead = had.iter().find(|(_, had)| !order.starts_with(had));
                 if let Some((number, had)) = ahead {
                     return Err(format!("n{number} had {had:?}, of which n{primary} has lost some: {order:?}"));
