@@ -12,6 +12,10 @@ pub enum Fault {
     OwnEffects,
     /// A server goes on under the id that it had before it crashed.
     KeepsId,
+    /// A primary takes what it has sent to a replica for what that has applied.
+    CountsSent,
+    /// A server that has become a primary lets replicas of the one before go on that are ahead of where it became one.
+    ContinuesAhead,
 }
 
 #[cfg(test)]

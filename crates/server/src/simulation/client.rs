@@ -1,10 +1,11 @@
-//! A client of the simulation: it writes to whoever is the primary, and waits for replicas and disks.
+//! A client of the simulation: it writes to whoever is the primary, and waits for replicas and disks, by WAIT and WAITAOF or by
+//! what the primary says of its journal unasked (CLIENT JOURNAL ON REPLICAS).
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use sleeve_wire::frame::{Frame, Scanner, decode};
+use sleeve_wire::frame::{Frame, Items, Scanner, decode};
 
 use super::network::{CLIENTS, Network};
 use super::node::ORDER;
@@ -51,6 +52,12 @@ pub struct Client {
     asked: VecDeque<Asked>,
     /// What was acknowledged on this connection.
     acknowledged: Vec<u64>,
+    /// It follows the journal on this connection.
+    follows: bool,
+    /// Up to which offsets of the journal writes go that were acknowledged there, as was said behind each.
+    covered: Vec<(u64, i64)>,
+    /// What was acknowledged and nothing was said of yet.
+    uncovered: Vec<u64>,
 }
 
 impl Client {
@@ -66,6 +73,11 @@ impl Client {
         if self.connection.as_ref().is_none_or(|(_, to)| *to != primary) {
             self.leave();
             self.connection = network.connect(CLIENTS, primary).ok().map(|socket| (socket, primary));
+            if dice.below(2) == 0 {
+                self.follows = true;
+                self.ask(&["HELLO", "3"], Asked::Anything);
+                self.ask(&["CLIENT", "JOURNAL", "ON", "REPLICAS"], Asked::Anything);
+            }
         }
         if self.asked.len() >= WAITING_MAX {
             return;
@@ -132,6 +144,10 @@ impl Client {
         while let Some(length) = self.scanner.scan(&self.incoming).expect("replies are well formed") {
             let reply: Vec<u8> = self.incoming.drain(..length).collect();
             let (frame, _) = decode(&reply).expect("it is whole");
+            if let Frame::Push(items) = frame {
+                heard.extend(self.understand_message(items));
+                continue;
+            }
             let asked = self.asked.pop_front().expect("each reply answers a request");
             heard.extend(self.understand(&asked, &frame));
         }
@@ -139,14 +155,14 @@ impl Client {
     }
 
     fn understand(&mut self, asked: &Asked, reply: &Frame<'_>) -> Option<Heard> {
-        let count = |frame: &Frame<'_>| match frame {
-            Frame::Integer(count) => usize::try_from(*count).unwrap_or(0),
-            _ => 0,
-        };
+        let count = |frame: &Frame<'_>| integer(frame).and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
         match (asked, reply) {
             (_, Frame::Error(_)) | (Asked::Anything, _) => None,
             (Asked::Write(number), _) => {
                 self.acknowledged.push(*number);
+                if self.follows {
+                    self.uncovered.push(*number);
+                }
                 Some(Heard { writes: vec![*number], is_answer: true, on_disk: false, replicas: 0 })
             }
             (Asked::Replicas, reply) => {
@@ -162,8 +178,33 @@ impl Client {
         }
     }
 
+    /// What the primary says of its journal: behind which offset nothing was shown yet, up to which its disk has it, and up to
+    /// which so many replicas have it.
+    fn understand_message(&mut self, mut items: Items<'_>) -> Vec<Heard> {
+        let mut next = || items.next().expect("it has five parts").expect("it is well formed");
+        let (Frame::Bulk(b"journal"), Frame::Integer(shown), synced, Frame::Array(applied)) =
+            (next(), next(), next(), next())
+        else {
+            panic!("it says how far the journal is")
+        };
+        let synced = if let Frame::Integer(synced) = synced { synced } else { -1 };
+        let by_count: Vec<i64> = applied.flatten().filter_map(|offset| integer(&offset)).collect();
+        self.covered.extend(self.uncovered.drain(..).map(|number| (number, shown)));
+        let heard = |&(number, offset): &(u64, i64)| Heard {
+            writes: vec![number],
+            is_answer: false,
+            on_disk: synced >= offset,
+            replicas: by_count.iter().filter(|reached| **reached >= offset).count(),
+        };
+        self.covered.iter().map(heard).collect()
+    }
+
     /// Lets go of its connection.
     pub fn leave(&mut self) {
         *self = Self::default();
     }
+}
+
+fn integer(frame: &Frame<'_>) -> Option<i64> {
+    if let Frame::Integer(integer) = frame { Some(*integer) } else { None }
 }

@@ -23,7 +23,7 @@ use std::path::Path;
 use crate::config::LogLevel;
 use crate::host::planted::{self, Fault};
 use crate::host::{log, panics};
-use failures::{ANY, OF_PRIMARY};
+use failures::{ANY, Failure, OF_PRIMARY};
 use model::Told;
 use world::{Manner, World};
 
@@ -81,6 +81,16 @@ fn replicas_have_what_their_primary_has_and_nothing_acknowledged_is_lost() {
 /// What the first seed that finds a mistake says of it.
 fn first_to_find(fault: Fault, policy: &'static str) -> Option<(u64, String)> {
     let manner = Manner { servers: 2, steps: 6_000, cuts: false, policy: Some(policy), failures: OF_PRIMARY };
+    first_in(fault, manner)
+}
+
+/// The same where replicas take their primary's place.
+fn first_where_roles_change(fault: Fault) -> Option<(u64, String)> {
+    let failures = &[Failure::ReplacesPrimary];
+    first_in(fault, Manner { servers: 3, steps: 6_000, cuts: false, policy: Some("everysec"), failures })
+}
+
+fn first_in(fault: Fault, manner: Manner) -> Option<(u64, String)> {
     (0..FAULTY).find_map(|seed| Some((seed, run(seed, manner, Some(fault)).err()?)))
 }
 
@@ -89,6 +99,16 @@ fn a_primary_that_sends_what_it_may_lose_is_found() {
     let found = first_to_find(Fault::SendsEarly, "always");
     println!("{found:?}");
     assert!(found.as_ref().is_some_and(|(_, wrong)| wrong.contains("has lost some")), "{found:?}");
+}
+
+#[test]
+fn one_that_was_a_replica_before_and_sends_what_it_may_lose_is_found() {
+    let failures = &[Failure::ReplacesPrimary, Failure::LosesPrimary];
+    let manner = Manner { servers: 3, steps: 6_000, cuts: false, policy: Some("always"), failures };
+    let is_of_another = |wrong: &String| wrong.contains("has lost some") && !wrong.contains("of which n0 has lost");
+    let found = (0..FAULTY).find_map(|seed| run(seed, manner, Some(Fault::SendsEarly)).err().filter(is_of_another));
+    println!("{found:?}");
+    assert!(found.is_some());
 }
 
 #[test]
@@ -101,6 +121,20 @@ fn a_replica_with_effects_of_its_own_is_found() {
 #[test]
 fn an_id_that_is_kept_after_a_crash_is_found() {
     let found = first_to_find(Fault::KeepsId, "no");
+    println!("{found:?}");
+    assert!(found.is_some());
+}
+
+#[test]
+fn a_primary_that_counts_what_it_has_sent_as_applied_is_found() {
+    let found = first_where_roles_change(Fault::CountsSent);
+    println!("{found:?}");
+    assert!(found.as_ref().is_some_and(|(_, wrong)| wrong.contains("was acknowledged")), "{found:?}");
+}
+
+#[test]
+fn a_replica_that_goes_on_though_it_is_ahead_is_found() {
+    let found = first_where_roles_change(Fault::ContinuesAhead);
     println!("{found:?}");
     assert!(found.is_some());
 }
