@@ -9,6 +9,7 @@ mod diskless;
 mod embedded;
 mod foreign;
 mod link;
+mod writable;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -132,6 +132,16 @@ impl Cx<'_> {
         self.pending.changes += count;
     }
 
+    /// Says that a key has been given a deadline, by a client or by what is applied of a stream or a log: on a replica nobody
+    /// else knows of one that a client has given.
+    #[inline]
+    pub fn deadline_given(&self, database: u32, key: Key<'_>, at_ms: i64) {
+        let replication = &self.engine.replication;
+        if replication.role.is_replica() && !self.state.is_replaying {
+            replication.own_deadlines.note(database, key.name, at_ms);
+        }
+    }
+
     /// Publishes an event about a key of the selected database, in Redis's words, behind the change.
     #[inline]
     pub fn notify(&mut self, class: EventClass, event: &'static str, key: Key<'_>) {

@@ -73,6 +73,9 @@ impl Cx<'_> {
     /// Puts a value with its deadline and clock under a key of any database, whatever was there. Who calls this has looked at
     /// the key ([`Cx::peek`]), so one whose time had come is gone and told of.
     pub fn put(&mut self, database: u32, key: Key<'_>, entry: OwnedEntry) {
+        if let Some(at_ms) = entry.deadline {
+            self.deadline_given(database, key, at_ms);
+        }
         let (previous, garbage) = self.locks.shard(key.hash).put(database as usize, key, entry, self.due_ms);
         self.free(garbage, Opt::LazyfreeLazyServerDel);
         self.tell(Cause::Command, database, key);

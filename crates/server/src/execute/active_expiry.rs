@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use sleeve_store::{ExpireReport, Garbage};
+use sleeve_store::{ExpireReport, Find, Garbage, Lookup};
 
 use super::serve_blocked;
 use crate::config::Opt;
@@ -72,6 +72,9 @@ impl Expiry {
         let began_ns = clock.nanoseconds_after(now);
         let ends_ns = began_ns + effort.slice_us * 1_000;
         let (mut report, mut are_fields_left) = (ExpireReport::default(), false);
+        if self.first == 0 && engine.replication.role.is_replica() {
+            remove_own(thread_context, ends_ns);
+        }
         let mut places_left = engine.store.shards().div_ceil(self.stride) * engine.store.databases();
         while places_left > 0 {
             // A script may have all shards for long, and who is served below would wait for them.
@@ -164,9 +167,54 @@ impl Expiry {
     }
 }
 
+/// Removes, on a replica, the keys to which its own clients have given a deadline that is over: of those that this server was
+/// given by its primary, that one says when they go.
+fn remove_own(thread_context: ThreadContext<'_>, ends_ns: u64) {
+    let ThreadContext { engine, counters, now, clock, .. } = thread_context;
+    let own_deadlines = &engine.replication.own_deadlines;
+    while let Some(own) = own_deadlines.first_due(now.wall_ms()) {
+        let key = engine.store.key(&own.name);
+        let number = engine.store.shard_of(key.hash);
+        let (Some(_turn), Some(mut shard)) = (engine.all_or_each.try_read(), engine.store.try_lock(number)) else {
+            break;
+        };
+        // Nothing goes while a log is loaded or during a pause, as elsewhere; and a primary has nothing of its own apart.
+        let is_still = engine.is_replaying.load(Ordering::Relaxed) || engine.pause.held(now.monotonic_ms()).is_some();
+        if is_still || !engine.replication.role.is_replica() {
+            break;
+        }
+        let (mut pending, mut recorder) = (Pending::default(), thread_context.recorder());
+        let database = own.database as usize;
+        let is_as_given = match shard.find(database, key, now.wall_ms()) {
+            Find::Expired(entry) => entry.deadline() == Some(own.at_ms),
+            Find::Live(_) | Find::Missing => false,
+        };
+        let mut garbage = None;
+        if is_as_given && let Lookup::Expired(expired) = shard.remove_live(database, key, now.wall_ms(), || true) {
+            garbage = expired;
+            let source = Source { engine, counters, state: None, pending: &mut pending, recorder: &mut recorder };
+            key_change::tell(source, Cause::Expired, own.database, key);
+            engine.estimate.note(number, shard.memory());
+        }
+        own_deadlines.done(&own);
+        drop(shard);
+        if let Some(garbage) = garbage {
+            engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyExpire));
+        }
+        engine.tracking.broadcast(&mut pending.wakeups);
+        pending.wakeups.ring(None);
+        if !pending.marked.is_empty() {
+            serve_blocked::gone(thread_context, execute::call, pending.marked);
+        }
+        if clock.nanoseconds_after(now) >= ends_ns {
+            break;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use sleeve_store::{Deadline, Find, Lookup, Map, MapLimits, Moment, Value};
+    use sleeve_store::{Deadline, Map, MapLimits, Moment, Value};
 
     use super::*;
     use crate::config::Config;

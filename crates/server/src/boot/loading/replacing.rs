@@ -206,6 +206,7 @@ impl Engine {
         let database = end.stream_database.unwrap_or(0);
         self.replication.ids.renew(arrival.id);
         self.offsets.forget();
+        self.replication.own_deadlines.clear();
         self.replication.replicas.waiters.forget_asked();
         self.journal.begin_copy(arrival.offset, database);
         self.journal.keep_backlog(self.config.memory(Opt::ReplBacklogSize));

@@ -178,4 +178,7 @@ fn set_clock_and_deadline(cx: &mut Cx<'_>, key: Key<'_>, options: &Options, at_m
     if let Some(frequency) = options.frequency {
         entry.touch(key_clock::used(&engine.config, frequency as u32, now));
     }
+    if let Some(at_ms) = at_ms {
+        cx.deadline_given(cx.state.database, key, at_ms);
+    }
 }

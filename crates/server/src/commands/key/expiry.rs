@@ -69,6 +69,7 @@ fn set_deadline(cx: &mut Cx<'_>, key: Key<'_>, deadline_ms: i64, condition: Cond
         return true;
     }
     entry.set_deadline(Some(deadline_ms));
+    cx.deadline_given(cx.state.database, key, deadline_ms);
     cx.changed(key);
     cx.notify(EventClass::Generic, "expire", key);
     cx.record(&[b"PEXPIREAT", key.name, number::Digits::new(deadline_ms).as_bytes()]);

@@ -258,7 +258,8 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("pubsubshard_channels", cx.engine.pubsub.len(Kind::Shard));
     lines.zeros(&["latest_fork_usec", "total_forks"]);
     lines.add("migrate_cached_sockets", cx.engine.targets.len());
-    lines.zeros(&["slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses"]);
+    lines.add("slave_expires_tracked_keys", cx.engine.replication.own_deadlines.len());
+    lines.zeros(&["active_defrag_hits", "active_defrag_misses"]);
     lines.zeros(&["active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time"]);
     lines.zeros(&["current_active_defrag_time"]);
     let (keys, items, prefixes) = cx.engine.tracking.counts();
@@ -283,7 +284,7 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
 /// A master or a replica, and the replicas that it feeds. Its replication offset is the journal's.
 pub fn replication(cx: &mut Cx<'_>, lines: &mut Lines) {
     let (engine, now) = (cx.engine, cx.now);
-    let Replication { ids, replicas, role, failover } = &engine.replication;
+    let Replication { ids, replicas, role, failover, .. } = &engine.replication;
     let shown: Vec<_> = replicas.all().into_iter().filter_map(|replica| Some((replica.state()?, replica))).collect();
     match role.link() {
         Some(link) => info_replica::fields(engine, &link, now, lines),

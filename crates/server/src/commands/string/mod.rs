@@ -120,6 +120,7 @@ fn store(cx: &mut Cx<'_>, key: Key<'_>, value: &[u8], deadline: Deadline) {
         Deadline::Clear => cx.record(&[b"SET", key.name, value]),
         Deadline::Keep => cx.record(&[b"SET", key.name, value, b"KEEPTTL"]),
         Deadline::At(at_ms) => {
+            cx.deadline_given(cx.state.database, key, at_ms);
             cx.record(&[b"SET", key.name, value, b"PXAT", number::Digits::new(at_ms).as_bytes()]);
         }
     }
@@ -199,6 +200,7 @@ pub fn getex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             if let Some(mut entry) = cx.edit(key) {
                 entry.set_deadline(Some(at_ms));
             }
+            cx.deadline_given(cx.state.database, key, at_ms);
             cx.changed(key);
             cx.notify(EventClass::Generic, "expire", key);
             cx.record(&[b"PEXPIREAT", key.name, number::Digits::new(at_ms).as_bytes()]);

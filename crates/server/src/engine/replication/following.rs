@@ -58,6 +58,7 @@ impl Engine {
         }
         self.replication.ids.shift(self.new_replication_id(), self.journal.end());
         self.journal.set_copy(false);
+        self.replication.own_deadlines.clear();
         // Those who had the same primary are given time to come.
         self.replication.replicas.seen_ms.store(now.monotonic_ms(), Ordering::Relaxed);
         self.note_role();

@@ -11,6 +11,7 @@
 //! | `following` | What follows from being a replica, and from becoming a primary. |
 //! | `ids` | What the stream is called, and what it was called before. |
 //! | `link` | A replica's end of the wire, up to where the stream begins: bytes in, bytes out. |
+//! | `own_deadlines` | Keys to which clients of a replica have given a deadline. |
 //! | `replica` | One replica that this server feeds, and how far it has come. |
 //! | `replicas` | All of them. |
 //! | `resuming` | Going on after a restart where the data that was loaded stands. |
@@ -25,6 +26,7 @@ pub mod failover;
 mod following;
 mod ids;
 pub mod link;
+mod own_deadlines;
 mod primary;
 mod replica;
 mod replicas;
@@ -36,6 +38,7 @@ mod waiting;
 
 pub use failover::Failover;
 pub use ids::{Id, Ids, Place};
+pub use own_deadlines::OwnDeadlines;
 pub use primary::Beginning;
 pub use replica::{Next, Replica, ReplicaState, Told};
 pub use replicas::{AckedByCount, Replicas};
@@ -55,11 +58,19 @@ pub struct Replication {
     pub role: Role,
     /// Handing that over.
     pub failover: Failover,
+    /// What its own clients have written meanwhile, and for how long.
+    pub own_deadlines: OwnDeadlines,
 }
 
 impl Replication {
     /// A primary without replicas, whose stream has this id.
     pub fn new(id: Id) -> Self {
-        Self { ids: Ids::new(id), replicas: Replicas::default(), role: Role::default(), failover: Failover::default() }
+        Self {
+            ids: Ids::new(id),
+            replicas: Replicas::default(),
+            role: Role::default(),
+            failover: Failover::default(),
+            own_deadlines: OwnDeadlines::default(),
+        }
     }
 }
