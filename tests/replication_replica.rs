@@ -8,6 +8,7 @@ mod answers;
 mod diskless;
 mod embedded;
 mod foreign;
+mod inapplicable;
 mod link;
 mod writable;
 

@@ -92,6 +92,47 @@ impl DisklessLoad {
     }
 }
 
+/// What becomes of a command of a primary, or of a log, that cannot be applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PropagationErrors {
+    /// A replica asks for all data, and a log is not loaded.
+    Resync,
+    /// It is passed over.
+    Ignore,
+    /// The server ends, and does not start.
+    Panic,
+    /// A replica ends; in a log it is passed over.
+    PanicOnReplicas,
+}
+
+impl PropagationErrors {
+    /// The answer at this position of the table's list; all data is asked for at any other number.
+    pub fn at(position: i64) -> Self {
+        match position {
+            1 => Self::Ignore,
+            2 => Self::Panic,
+            3 => Self::PanicOnReplicas,
+            _ => Self::Resync,
+        }
+    }
+
+    /// Whether a command of a log is passed over.
+    pub fn passes_over_in_log(self) -> bool {
+        matches!(self, Self::Ignore | Self::PanicOnReplicas)
+    }
+
+    /// Whether a command of a primary is. Where clients of the replica write, what they have written may be the reason, and no
+    /// replica ends for that.
+    pub fn passes_over_in_stream(self, is_read_only: bool) -> bool {
+        self == Self::Ignore || self != Self::Resync && !is_read_only
+    }
+
+    /// Whether a replica ends that cannot apply what its primary has sent.
+    pub fn ends_replica(self, is_read_only: bool) -> bool {
+        is_read_only && matches!(self, Self::Panic | Self::PanicOnReplicas)
+    }
+}
+
 impl LogLevel {
     /// The level at this position of the table's list; the most important for any other number.
     pub fn at(position: i64) -> Self {

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 use sleeve_wire::pattern;
 
-use super::enums::{Access, ClientCertificates, LogLevel, MaxmemoryPolicy};
+use super::enums::{Access, ClientCertificates, LogLevel, MaxmemoryPolicy, PropagationErrors};
 use super::limits::{ClientClass, OutputLimit, OutputLimits};
 use super::table::{COUNT, Change, Kind, Opt, ROWS, Row, find, names};
 use super::unsupported;
@@ -182,6 +182,11 @@ impl Config {
     /// The least important lines that are still logged.
     pub fn log_level(&self) -> LogLevel {
         LogLevel::at(self.number(Opt::Loglevel))
+    }
+
+    /// What becomes of a command of a primary, or of a log, that cannot be applied.
+    pub fn propagation_errors(&self) -> PropagationErrors {
+        PropagationErrors::at(self.number(Opt::PropagationErrorBehavior))
     }
 
     /// Which access clock keys carry.

@@ -477,6 +477,10 @@ options! {
         "Whether a replica without a link answers from the data that it has.";
     ReplicaReadOnly "replica-read-only" = "slave-read-only" Kind::Flag, "yes", Live,
         "Whether a replica refuses writes of clients. Those that it takes are in no log and go with the next synchronization.";
+    PropagationErrorBehavior "propagation-error-behavior" Kind::Choice(&["resync", "ignore", "panic", "panic-on-replicas"]),
+        "resync", Live,
+        "What becomes of a command of the primary that cannot be applied: all data is asked for, or it is passed over, or the \
+         server ends, unless 'replica-read-only' is off.";
     ReplicaPriority "replica-priority" = "slave-priority" number(0, INT_MAX), "100", Live,
         "Which replica Sentinel prefers as the next primary: the lowest; 0: never this one.";
     ReplicaAnnounced "replica-announced" Kind::Flag, "yes", Live,

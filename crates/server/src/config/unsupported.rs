@@ -4,7 +4,6 @@
 //! answers an error with the same reason.
 
 const FREEING: &str = "what a replica had before is freed without holding up anybody";
-const REFUSED: &str = "a replica that cannot apply what its primary sends asks for all data";
 const DISK: &str = "a replica goes on with what its primary sends while its disk fails, and replies that show it wait";
 const OUTGOING: &str = "the system chooses the address of connections to other servers";
 const CERTIFICATE: &str = "primaries are shown the certificate that clients are shown";
@@ -26,7 +25,6 @@ const ABSENT: &[(&str, &str)] = &[
     ("replica-lazy-flush", FREEING),
     ("slave-lazy-flush", FREEING),
     ("repl-disable-tcp-nodelay", AT_ONCE),
-    ("propagation-error-behavior", REFUSED),
     ("replica-ignore-disk-write-errors", DISK),
     ("bind-source-addr", OUTGOING),
     ("tls-client-cert-file", CERTIFICATE),

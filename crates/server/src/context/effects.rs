@@ -81,14 +81,19 @@ impl Cx<'_> {
 
     /// Has replicas run the request too, which changes no data, so that no log has it.
     pub fn send_to_replicas(&mut self, request: &Request<'_>) {
+        let name = request.row.name.as_bytes();
+        self.send_words_to_replicas(std::iter::once(name).chain(request.args.iter().skip(1)), request.len());
+    }
+
+    /// Sends replicas so many words as a request, in no log.
+    pub fn send_words_to_replicas<'w>(&mut self, request: impl Iterator<Item = &'w [u8]>, count: usize) {
         if self.is_unrecorded || !self.locks.recorder.is_streaming() {
             return;
         }
         let mut bytes = Vec::new();
         let mut words = Writer::new(&mut bytes, Protocol::Resp2);
-        words.array(request.len());
-        words.bulk(request.row.name.as_bytes());
-        request.args.iter().skip(1).for_each(|word| words.bulk(word));
+        words.array(count);
+        request.for_each(|word| words.bulk(word));
         self.locks.recorder.for_replicas(&bytes);
     }
 
@@ -127,11 +132,6 @@ impl Cx<'_> {
         self.tell(Cause::Command, self.state.database, key);
     }
 
-    /// Says that `count` changes were made that are told in other ways, or that nobody is told of.
-    pub fn changed_many(&mut self, count: u64) {
-        self.pending.changes += count;
-    }
-
     /// Says that a key has been given a deadline, by a client or by what is applied of a stream or a log: on a replica nobody
     /// else knows of one that a client has given.
     #[inline]
@@ -140,6 +140,11 @@ impl Cx<'_> {
         if replication.role.is_replica() && !self.state.is_replaying {
             replication.own_deadlines.note(database, key.name, at_ms);
         }
+    }
+
+    /// Says that `count` changes were made that are told in other ways, or that nobody is told of.
+    pub fn changed_many(&mut self, count: u64) {
+        self.pending.changes += count;
     }
 
     /// Publishes an event about a key of the selected database, in Redis's words, behind the change.

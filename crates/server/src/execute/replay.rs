@@ -11,11 +11,13 @@
 //!
 //! Whoever loads a log, or follows another server, calls this from one thread at a time.
 
+mod refused;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sleeve_wire::commands::{Command, Flags, Row};
+use sleeve_wire::commands::{Command, Row};
 use sleeve_wire::request::{Args, Batch, Limits, Parser};
 
 use super::serve_blocked;
@@ -38,6 +40,8 @@ use crate::observe::stats::Counters;
 use crate::request::error::Error;
 use crate::request::output::Output;
 use crate::request::{KeyAt, Request};
+pub use refused::Refused;
+use refused::{REPLACED, may_be_sent, pass_over};
 
 /// Requests that are cut before they are applied.
 const REQUESTS_MAX: usize = 512;
@@ -76,38 +80,6 @@ struct Open {
     queued_at: Vec<u64>,
     /// All from MULTI on, where it is to be copied.
     bytes: Vec<u8>,
-}
-
-/// Why nothing more of a primary is applied.
-const REPLACED: Error = Error::fixed("ERR this server does not follow that primary any more");
-
-/// A request of a log that cannot be applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// The offset of its first byte.
-    pub offset: u64,
-    /// Its name, or as much as is there of one.
-    pub command: String,
-    /// The error reply that a client would have got.
-    pub error: String,
-    /// Nothing is wrong with it: the server follows another by now, or nobody. All before it was applied, and it was not.
-    pub is_replaced: bool,
-}
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?} at byte {} cannot be applied: {}", self.command, self.offset, self.error)
-    }
-}
-
-impl std::error::Error for Refused {}
-
-impl Refused {
-    fn of(offset: u64, args: Args<'_>, error: &Error) -> Self {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let command = text(args.get(0).unwrap_or_default());
-        Self { offset, command, error: text(error.text()), is_replaced: *error == REPLACED }
-    }
 }
 
 impl Replay {
@@ -290,15 +262,10 @@ impl Applying<'_> {
         piece: Piece<'_>,
     ) -> Result<(), Refused> {
         let refused = |error: Error| Refused::of(piece.at, args, &error);
-        let row = match found {
-            Found::Command(row) => row,
-            Found::Unknown => return Err(refused(unknown_command(args))),
-            Found::UnknownSubcommand(_) => return Err(refused(unknown_subcommand(args))),
-            Found::Arity(row) => return Err(refused(Error::arity(row.full_name))),
+        let row = match self.command(found, args) {
+            Ok(row) => row,
+            Err(error) => return self.pass_over_unrun(cx, args, error, piece),
         };
-        if self.is_copying && !may_be_sent(row) {
-            return Err(refused(Error::fixed("ERR no primary sends this to its replicas")));
-        }
         match (row.id, self.open.as_mut()) {
             (Command::Multi, None) => {
                 let bytes = if self.is_copying { piece.bytes.to_vec() } else { Vec::new() };
@@ -312,7 +279,7 @@ impl Applying<'_> {
                 self.patiently(cx, transaction::lock).map_err(refused)?;
                 let Some(mut open) = self.open.take() else { return Ok(()) };
                 open.bytes.extend_from_slice(piece.bytes);
-                execute(cx, &open.queued_at, self.is_copying)?;
+                self.execute(cx, &open.queued_at)?;
                 self.count(cx, row);
                 show(cx, &Request::new(row, args, keys));
                 self.end(cx, &open.bytes, false);
@@ -344,12 +311,71 @@ impl Applying<'_> {
             }
             (_, None) => {
                 let request = Request::new(row, args, keys);
-                let locked = self.patiently(cx, |cx| lock(cx, &request));
-                locked.and_then(|()| run(cx, request, self.is_copying)).map_err(refused)?;
-                self.end(cx, piece.bytes, matches!(row.id, Command::Publish | Command::SPublish));
+                self.patiently(cx, |cx| lock(cx, &request)).map_err(refused)?;
+                let is_passed_over = self.run(cx, request).map_err(refused)?;
+                // What did nothing is in no log: whoever loads that need not pass it over once more.
+                let did_nothing = is_passed_over && !row.runs_script();
+                self.end(cx, piece.bytes, did_nothing || matches!(row.id, Command::Publish | Command::SPublish));
                 Ok(())
             }
         }
+    }
+
+    /// The row of a command that may stand here.
+    fn command(&self, found: Found, args: Args<'_>) -> Result<&'static Row, Error> {
+        match found {
+            Found::Command(row) if self.is_copying && !may_be_sent(row) => {
+                Err(Error::fixed("ERR no primary sends this to its replicas"))
+            }
+            Found::Command(row) => Ok(row),
+            Found::Unknown => Err(unknown_command(args)),
+            Found::UnknownSubcommand(_) => Err(unknown_subcommand(args)),
+            Found::Arity(row) => Err(Error::arity(row.full_name)),
+        }
+    }
+
+    /// Passes over what cannot even be tried, if the options have it so. It stands in the stream all the same.
+    fn pass_over_unrun(
+        &mut self,
+        cx: &mut Cx<'_>,
+        args: Args<'_>,
+        error: Error,
+        piece: Piece<'_>,
+    ) -> Result<(), Refused> {
+        let refused = |error: Error| Refused::of(piece.at, args, &error);
+        pass_over(cx, self.is_copying, "<unknown>", error).map_err(refused)?;
+        match self.open.as_mut() {
+            Some(open) if self.is_copying => open.bytes.extend_from_slice(piece.bytes),
+            None if self.is_copying => {
+                if !self.is_wanted(cx) {
+                    return Err(refused(REPLACED));
+                }
+                let database = cx.state.database;
+                cx.recorder().foreign(database, piece.bytes, true);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Runs a command, whose locks are held; whether it could not be applied and was passed over.
+    fn run(&self, cx: &mut Cx<'_>, request: Request<'_>) -> Result<bool, Error> {
+        match run(cx, request, self.is_copying) {
+            Ok(()) => Ok(false),
+            Err(error) => pass_over(cx, self.is_copying, request.row.full_name, error).map(|()| true),
+        }
+    }
+
+    /// Applies what stands between MULTI and EXEC in one go, with the locks of all of it.
+    fn execute(&self, cx: &mut Cx<'_>, queued_at: &[u64]) -> Result<(), Refused> {
+        let Some(transaction) = cx.state.transaction.take() else { return Ok(()) };
+        cx.state.executing = Some(transaction.queue.len() as i64);
+        for (((row, args), places), at) in transaction.queue.iter().zip(&transaction.places).zip(queued_at) {
+            let request = Request::new(row, args, &transaction.keys[places.clone()]);
+            self.run(cx, request).map_err(|error| Refused::of(*at, args, &error))?;
+        }
+        cx.state.executing = None;
+        Ok(())
     }
 
     /// Counts a call that changes no data by itself; in a log nothing is counted.
@@ -397,29 +423,6 @@ impl Applying<'_> {
         }
         cx.end_command();
     }
-}
-
-/// Whether a primary may send a command: one that changes data or is passed on though it does not, or that changes nothing
-/// but what scripts may do as well. Others end servers, change what they are, or give a connection more than replies.
-fn may_be_sent(row: &Row) -> bool {
-    let is_passed_on = row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE));
-    let is_known = matches!(
-        row.id,
-        Command::Multi | Command::Exec | Command::ReplConf | Command::ScriptLoad | Command::ScriptFlush
-    );
-    is_passed_on || is_known || !row.flags.contains(Flags::NOSCRIPT)
-}
-
-/// Applies what stands between MULTI and EXEC in one go, with the locks of all of it.
-fn execute(cx: &mut Cx<'_>, queued_at: &[u64], is_counted: bool) -> Result<(), Refused> {
-    let Some(transaction) = cx.state.transaction.take() else { return Ok(()) };
-    cx.state.executing = Some(transaction.queue.len() as i64);
-    for (((row, args), places), at) in transaction.queue.iter().zip(&transaction.places).zip(queued_at) {
-        let request = Request::new(row, args, &transaction.keys[places.clone()]);
-        run(cx, request, is_counted).map_err(|error| Refused::of(*at, args, &error))?;
-    }
-    cx.state.executing = None;
-    Ok(())
 }
 
 /// Runs a command under its locks. What a primary sends is counted and measured by command, as what clients send.

@@ -134,6 +134,8 @@ totals! {
     payloads_checked,
     /// Error replies.
     errors_replied,
+    /// Commands of a primary that could not be applied and were passed over.
+    passed_over,
     /// Clients closed because all together had more than `maxmemory-clients`.
     clients_evicted,
     /// Clients closed because their query buffer outgrew `client-query-buffer-limit`.

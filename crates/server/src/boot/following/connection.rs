@@ -31,6 +31,8 @@ pub(super) enum End {
     Replaced,
     /// There is nothing more to be had from this connection.
     Broken(Broken),
+    /// The server is to end, for this reason.
+    Fatal(String),
 }
 
 impl From<Broken> for End {

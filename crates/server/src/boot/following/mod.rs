@@ -48,8 +48,7 @@ impl Engine {
             let following = Arc::clone(&engine);
             let started = engine.detach_thread("replica", move || {
                 let _watched = Watched(&following.replication.role);
-                follow(&following);
-                Ok(())
+                follow(&following)
             });
             started.map_err(|error| error.to_string())
         });
@@ -77,7 +76,10 @@ impl Drop for Watched<'_> {
 }
 
 /// The life of the thread.
-fn follow(engine: &Arc<Engine>) {
+///
+/// # Errors
+/// Why the server is to end.
+fn follow(engine: &Arc<Engine>) -> Result<(), String> {
     let role = &engine.replication.role;
     let mut follower = Follower { engine: Arc::clone(engine), copying: None, leads: 0, streams_since: None };
     let mut pause = Duration::ZERO;
@@ -88,6 +90,10 @@ fn follow(engine: &Arc<Engine>) {
             End::Replaced => pause = Duration::ZERO,
             End::Broken(broken) => {
                 role.set_state(&task, LinkState::Connect, clock::monotonic_ms());
+            End::Fatal(reason) => {
+                role.note_thread_failed();
+                return Err(reason);
+            }
                 engine.note_role();
                 pause = pause::next(pause, broken.fault, follower.streams_since.map(|since| since.elapsed()));
                 let again = if pause.is_zero() { "now".to_owned() } else { format!("in {} s", pause.as_secs()) };
@@ -101,6 +107,7 @@ fn follow(engine: &Arc<Engine>) {
     }
 }
 
+    Ok(())
 /// What a replica's thread has at hand.
 struct Follower {
     engine: Arc<Engine>,
@@ -277,6 +284,9 @@ impl Follower {
                 unsynced.is_some_and(|asked| engine.known_synced_offset().is_none_or(|synced| synced >= asked));
             if is_synced || acked.is_none_or(|acked: Instant| acked.elapsed() >= ACK_EVERY) {
                 connection.send_ack()?;
+                    if engine.config.propagation_errors().ends_replica(engine.config.flag(Opt::ReplicaReadOnly)) {
+                        return Err(End::Fatal(format!("has met what its primary should not have sent: {refused}")));
+                    }
                 acked = Some(Instant::now());
                 unsynced = unsynced.filter(|_| !is_synced);
             }

@@ -25,7 +25,7 @@ use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
 /// What there is: form and sentence, for HELP.
-const SUBCOMMANDS: [(&str, &str); 18] = [
+const SUBCOMMANDS: [(&str, &str); 19] = [
     ("AOF-FLUSH-SLEEP microseconds", "Waits so long in front of each write to the append-only log: for tests."),
     ("CHANGE-REPL-ID", "Gives the stream of replicas a new id: whoever comes back is given all data."),
     ("CONFIG-REWRITE-FORCE-ALL", "CONFIG REWRITE with the options at their defaults too."),
@@ -44,14 +44,15 @@ const SUBCOMMANDS: [(&str, &str); 18] = [
         "Writes the snapshot and loads it in place of what there is. NOSAVE: does not write it. NOFLUSH: keeps what there is \
          beside it. MERGE: what is loaded then takes the place of keys of the same name.",
     ),
+    ("REPLICATE word [word ...]", "Sends replicas these words as a command, whatever they mean; nobody here runs it."),
     ("SEGFAULT", "Touches memory that is not there, which ends the server: for tests of what comes then."),
     ("SET-ACTIVE-EXPIRE 0|1", "Stops or restarts the removal of expired keys that nobody looks at."),
     ("SET-DISABLE-DENY-SCRIPTS 0|1", "Lets scripts call the commands that are not for scripts."),
-    ("SLEEP seconds", "Holds all data for so long; decimals are allowed."),
+    ("SLEEP seconds", "Has the server do nothing for so long; decimals are allowed."),
 ];
 
 /// Redis's subcommands that are not here. They get an answer that says so instead of one about spelling.
-const ABSENT: [&str; 21] = [
+const ABSENT: [&str; 20] = [
     "assert",
     "client-enforce-reply-list",
     "client-eviction",
@@ -67,7 +68,6 @@ const ABSENT: [&str; 21] = [
     "oom",
     "pause-cron",
     "quicklist",
-    "replicate",
     "replybuffer",
     "restart",
     "sdslen",
@@ -94,6 +94,7 @@ pub fn debug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         (b"protocol", 3) => return protocol(cx, request.arg(2)),
         (b"quicklist-packed-threshold", 3) => return packed_threshold(cx, request.arg(2)),
         (b"reload", _) => return persistence::reload(cx, request),
+        (b"replicate", 3..) => replicate(cx, request),
         (b"segfault", 2) => crash::on_purpose(),
         (b"set-active-expire", 3) => set_active_expire(cx, request.arg(2)),
         (b"set-disable-deny-scripts", 3) => set_disable_deny_scripts(cx, request.arg(2)),
@@ -226,6 +227,13 @@ fn populate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     cx.record_nothing();
     cx.reply().ok();
     Ok(())
+}
+
+/// For tests of what a replica does with what it cannot apply.
+fn replicate(cx: &mut Cx<'_>, request: Request<'_>) {
+    let words = request.args.from(2);
+    cx.send_words_to_replicas(words.iter(), words.len());
+    cx.reply().ok();
 }
 
 fn set_active_expire(cx: &mut Cx<'_>, argument: &[u8]) {

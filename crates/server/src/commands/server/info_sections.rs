@@ -266,7 +266,7 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("tracking_total_keys", keys);
     lines.add("tracking_total_items", items);
     lines.add("tracking_total_prefixes", prefixes);
-    lines.zeros(&["unexpected_error_replies"]);
+    lines.add("unexpected_error_replies", totals.passed_over);
     lines.add("dump_payload_sanitizations", totals.payloads_checked);
     lines.add("total_error_replies", totals.errors_replied);
     lines.add("total_reads_processed", totals.reads);

@@ -1,0 +1,79 @@
+//! What is not applied of a log or of a primary's stream: why, and what becomes of it (`propagation-error-behavior`).
+//!
+//! By default that is an error, and whoever applies it does not go on. Passed over it is only where the operator has said so.
+
+use sleeve_wire::commands::{Command, Flags, Row};
+use sleeve_wire::request::Args;
+
+use crate::config::Opt;
+use crate::context::Cx;
+use crate::host::log;
+use crate::request::error::Error;
+
+/// Why nothing more of a primary is applied.
+pub(super) const REPLACED: Error = Error::fixed("ERR this server does not follow that primary any more");
+
+/// A request of a log that cannot be applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The offset of its first byte.
+    pub offset: u64,
+    /// Its name, or as much as is there of one.
+    pub command: String,
+    /// The error reply that a client would have got.
+    pub error: String,
+    /// Nothing is wrong with it: the server follows another by now, or nobody. All before it was applied, and it was not.
+    pub is_replaced: bool,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} at byte {} cannot be applied: {}", self.command, self.offset, self.error)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl Refused {
+    pub(super) fn of(offset: u64, args: Args<'_>, error: &Error) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let command = text(args.get(0).unwrap_or_default());
+        Self { offset, command, error: text(error.text()), is_replaced: *error == REPLACED }
+    }
+}
+
+/// Passes over a command that cannot be applied, with a line in the log, if the options have it so.
+///
+/// # Errors
+/// They have it not so.
+pub(super) fn pass_over(cx: &Cx<'_>, is_from_primary: bool, name: &str, error: Error) -> Result<(), Error> {
+    let config = &cx.engine.config;
+    let behavior = config.propagation_errors();
+    let passes_over = match is_from_primary {
+        true => behavior.passes_over_in_stream(config.flag(Opt::ReplicaReadOnly)),
+        false => behavior.passes_over_in_log(),
+    };
+    if !passes_over {
+        return Err(error);
+    }
+    let text = String::from_utf8_lossy(error.text());
+    let text = text.strip_prefix("ERR ").unwrap_or(&text);
+    let whence = if is_from_primary { "its master" } else { "its log" };
+    log::warning(&format!(
+        "== CRITICAL == This server passes over a command of {whence} and may have other data now: '{text}' after processing \
+         the command '{name}'"
+    ));
+    cx.counters.passed_over.add(1);
+    Ok(())
+}
+
+/// Whether a primary may send a command: one that changes data or is passed on though it does not, or that changes nothing
+/// but what scripts may do as well. Others end servers, change what they are, or give a connection more than replies.
+pub(super) fn may_be_sent(row: &Row) -> bool {
+    let is_passed_on = row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE));
+    let is_known = matches!(
+        row.id,
+        Command::Multi | Command::Exec | Command::ReplConf | Command::ScriptLoad | Command::ScriptFlush
+    );
+    is_passed_on || is_known || !row.flags.contains(Flags::NOSCRIPT)
+}
