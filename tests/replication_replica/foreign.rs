@@ -89,6 +89,22 @@ fn what_no_primary_says_leaves_the_data_alone_and_is_told_in_the_log() {
 }
 
 #[test]
+fn a_dump_that_is_cut_is_asked_for_again_soon_however_often() {
+    let replica = replica(&[]);
+    let dump = empty_dump();
+    let answer = [format!("+FULLRESYNC {ID} 7\r\n${}\r\n", dump.len()).as_bytes(), &dump[..dump.len() / 2]].concat();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = listener.local_addr().expect("it is bound").port().to_string();
+    std::thread::scope(|threads| {
+        threads.spawn(|| serve(&listener, &answer, 4));
+        ask(&mut replica.connect(), &["REPLICAOF", "127.0.0.1", &port]);
+        wait_until("it is tried again and again", || replica.log().matches("closed the connection").count() >= 4);
+        ask(&mut replica.connect(), &["REPLICAOF", "NO", "ONE"]);
+    });
+    assert_eq!(replica.log().matches("It is tried again in 1 s").count(), 4, "{}", replica.log());
+}
+
+#[test]
 fn a_stream_that_cannot_be_applied_ends_the_link_and_all_data_is_asked_for() {
     let dump = empty_dump();
     for (stream, reason) in [

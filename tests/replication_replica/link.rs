@@ -77,6 +77,19 @@ fn a_log_that_cannot_be_written_does_not_keep_a_replica_from_following() {
 }
 
 #[test]
+fn a_primary_that_sleeps_shows_no_life_whatever_thread_of_it_has_the_replica() {
+    for workers in ["1", "3"] {
+        let words = [&DEBUG[..], &["--repl-diskless-sync-delay", "1000", "--workers", workers]].concat();
+        let (primary, replica) = (Server::start_with(Kind::Sleeve, &words), replica(&["--repl-timeout", "2"]));
+        follow(&replica, &primary);
+        wait_until("a handshake", || info(&primary, "connected_slaves") == "1");
+        let mut sleeper = primary.connect();
+        sleeper.send(b"DEBUG SLEEP 1000\r\n").expect("it listens");
+        wait_until("the time", || replica.log().contains("Timeout connecting to the MASTER"));
+    }
+}
+
+#[test]
 fn a_primary_that_falls_silent_is_left_and_found_again() {
     let replica = replica(&["--repl-timeout", "1"]);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");

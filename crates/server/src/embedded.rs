@@ -220,7 +220,7 @@ impl Local {
                     self.scratch.output.bytes.extend(bytes.unwrap_or_default());
                 }
                 // Replies of this session wait in its own thread, which runs it alone, and it follows no journal
-                // and feeds no replicas.
+                // and feeds no replicas. Its caller's time is not ours to spend.
                 Letter::Adopt(_)
                 | Letter::Returned
                 | Letter::Listen
@@ -230,7 +230,8 @@ impl Local {
                 | Letter::Stream
                 | Letter::Feed(_)
                 | Letter::SignOfLife(_)
-                | Letter::Synced => {}
+                | Letter::Synced
+                | Letter::Sleep => {}
             }
         }
     }

@@ -20,6 +20,7 @@ pub(crate) mod values;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use sleeve_disk::disk::Disk;
@@ -32,6 +33,7 @@ use crate::driver::tls::Tls;
 use crate::host::clock::{Instant, Ticker};
 use crate::host::dice::Dice;
 use crate::host::lazy_free::LazyFree;
+use crate::host::waiting;
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::messaging::pubsub::PubSub;
 use crate::observe::latency::Latency;
@@ -159,6 +161,8 @@ pub struct Debug {
     pub log_delay_us: AtomicU64,
     /// From how many bytes on an element of a list stands alone; 0 as the limit of its packs says.
     pub packed_threshold: std::sync::atomic::AtomicUsize,
+    /// Until when nobody is served, monotonic milliseconds; see [`Engine::sleep_out`].
+    pub asleep_until_ms: AtomicU64,
     /// Whether INCR and its like have a race (`commands/string/seeded_bug`). Only builds with debug assertions know of it.
     #[cfg(debug_assertions)]
     pub seeded_bug: AtomicBool,
@@ -214,6 +218,7 @@ impl Engine {
                 active_expire: true.into(),
                 allows_all_to_scripts: false.into(),
                 log_delay_us: 0.into(),
+                asleep_until_ms: 0.into(),
                 packed_threshold: 0.into(),
                 #[cfg(debug_assertions)]
                 seeded_bug: false.into(),
@@ -253,6 +258,23 @@ impl Engine {
     /// Tells everybody that users may do less now.
     pub fn post_users(&self) {
         self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Users));
+    }
+
+    /// Has the whole server do nothing for so long: DEBUG SLEEP. All shards are locked; workers that need none hear of it, and
+    /// the link to a primary looks.
+    pub fn sleep(&self, time: Duration, now: Instant) {
+        let until_ms = now.monotonic_ms().saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        self.debug.asleep_until_ms.store(until_ms, Ordering::Relaxed);
+        self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Sleep));
+        waiting::sleep(time);
+    }
+
+    /// Waits until DEBUG SLEEP is over, if one runs at this time.
+    pub fn sleep_out(&self, now_ms: u64) {
+        let left_ms = self.debug.asleep_until_ms.load(Ordering::Relaxed).saturating_sub(now_ms);
+        if left_ms != 0 {
+            waiting::sleep(Duration::from_millis(left_ms));
+        }
     }
 
     /// Tells everybody to stop.

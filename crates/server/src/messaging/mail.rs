@@ -75,6 +75,8 @@ pub enum Letter {
     Feed(u64),
     /// The replica with this id may be shown that its primary lives, if it has not been sent anything of its snapshot by now.
     SignOfLife(u64),
+    /// Do nothing until DEBUG SLEEP is over.
+    Sleep,
     /// Close everything and return.
     Stop,
 }
@@ -82,8 +84,8 @@ pub enum Letter {
 impl Letter {
     /// Whether its kind is all that it says.
     fn is_bare(&self) -> bool {
-        use Letter::{Durable, Listen, Resume, Returned, Stop, Stream, Synced, Users};
-        matches!(self, Listen | Users | Resume | Returned | Durable | Synced | Stream | Stop)
+        use Letter::{Durable, Listen, Resume, Returned, Sleep, Stop, Stream, Synced, Users};
+        matches!(self, Listen | Users | Resume | Returned | Durable | Synced | Stream | Sleep | Stop)
     }
 }
 

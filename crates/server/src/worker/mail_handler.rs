@@ -11,6 +11,7 @@ use crate::context::tracking_delivery;
 use crate::context::tracking_delivery::Delivery;
 use crate::driver::{Sending, Token};
 use crate::execute::scratch::Scratch;
+use crate::host::clock;
 use crate::host::log;
 use crate::messaging::mail::Letter;
 use crate::messaging::message::Message;
@@ -74,6 +75,7 @@ impl Worker {
             Letter::Stream => {}
             Letter::Feed(id) => self.begin_feeding(id),
             Letter::SignOfLife(id) => self.show_life(id),
+            Letter::Sleep => self.engine.sleep_out(clock::monotonic_ms()),
             Letter::Stop => self.stopping = true,
         }
         Some(self)

@@ -99,6 +99,7 @@ impl<'t> Connection<'t> {
     /// # Errors
     /// The connection has ended, is silent for too long, or the task has been replaced.
     pub(super) fn read(&mut self, into: &mut Vec<u8>) -> Result<(), End> {
+        self.engine.sleep_out(clock::monotonic_ms());
         let role = &self.engine.replication.role;
         if !role.is_current(self.task) {
             return Err(End::Replaced);

@@ -30,6 +30,7 @@ use crate::host::log;
 use crate::messaging::mail::{Letter, Mailbox};
 use connection::{Connection, End};
 use full_sync::Arriving;
+use pause::Reached;
 
 /// The version of Valkey whose dumps can be loaded: a Valkey asks for it, and others do not know the question.
 const LOADS_LIKE: &str = "9.0.0";
@@ -81,21 +82,22 @@ impl Drop for Watched<'_> {
 /// Why the server is to end.
 fn follow(engine: &Arc<Engine>) -> Result<(), String> {
     let role = &engine.replication.role;
-    let mut follower = Follower { engine: Arc::clone(engine), copying: None, leads: 0, streams_since: None };
+    let mut follower =
+        Follower { engine: Arc::clone(engine), copying: None, leads: 0, dump_since: None, streams_since: None };
     let mut pause = Duration::ZERO;
     while let Some(task) = role.task() {
         let primary = &task.primary;
         log::notice(&format!("Connecting to MASTER {primary}"));
         match follower.serve(&task) {
             End::Replaced => pause = Duration::ZERO,
-            End::Broken(broken) => {
-                role.set_state(&task, LinkState::Connect, clock::monotonic_ms());
             End::Fatal(reason) => {
                 role.note_thread_failed();
                 return Err(reason);
             }
+            End::Broken(broken) => {
+                role.set_state(&task, LinkState::Connect, clock::monotonic_ms());
                 engine.note_role();
-                pause = pause::next(pause, broken.fault, follower.streams_since.map(|since| since.elapsed()));
+                pause = pause::next(pause, broken.fault, follower.reached());
                 let again = if pause.is_zero() { "now".to_owned() } else { format!("in {} s", pause.as_secs()) };
                 log::warning(&format!(
                     "The link to MASTER {primary} has ended: {}. It is tried again {again}",
@@ -105,9 +107,9 @@ fn follow(engine: &Arc<Engine>) -> Result<(), String> {
             }
         }
     }
+    Ok(())
 }
 
-    Ok(())
 /// What a replica's thread has at hand.
 struct Follower {
     engine: Arc<Engine>,
@@ -115,6 +117,8 @@ struct Follower {
     copying: Option<Replay>,
     /// See [`Task::leads`].
     leads: u64,
+    /// Since when a dump comes, or came on the connection before.
+    dump_since: Option<Instant>,
     /// Since when the stream comes, or came on the connection before.
     streams_since: Option<Instant>,
 }
@@ -123,7 +127,7 @@ impl Follower {
     /// Follows a primary until that ends.
     fn serve(&mut self, task: &Task) -> End {
         let engine = Arc::clone(&self.engine);
-        self.streams_since = None;
+        (self.dump_since, self.streams_since) = (None, None);
         if std::mem::replace(&mut self.leads, task.leads) != task.leads {
             self.copying = None;
         }
@@ -143,6 +147,15 @@ impl Follower {
             Ok(()) => End::Replaced,
             Err(_) if !engine.replication.role.is_current(task) => End::Replaced,
             Err(end) => end,
+        }
+    }
+
+    /// How far the connection has come that has just ended.
+    fn reached(&self) -> Reached {
+        match (self.streams_since, self.dump_since) {
+            (Some(since), _) => Reached::Stream(since.elapsed()),
+            (None, Some(since)) => Reached::Dump(since.elapsed()),
+            (None, None) => Reached::Nothing,
         }
     }
 
@@ -217,7 +230,10 @@ impl Follower {
                 *arriving = Some(Arriving::new(&engine, id, offset));
             }
             (Event::DumpBegins(size), Some(arriving)) => arriving.begin(size, connection)?,
-            (Event::Part(part), Some(arriving)) => arriving.take(part, connection)?,
+            (Event::Part(part), Some(arriving)) => {
+                self.dump_since.get_or_insert_with(Instant::now);
+                arriving.take(part, connection)?;
+            }
             (Event::DumpEnds, Some(_)) => {
                 if let Some(arrived) = arriving.take() {
                     // What it has is about to be replaced.
@@ -268,6 +284,9 @@ impl Follower {
                 Err(refused) => {
                     // What is behind it is of no use, and what was before may be the reason.
                     self.copying = None;
+                    if engine.config.propagation_errors().ends_replica(engine.config.flag(Opt::ReplicaReadOnly)) {
+                        return Err(End::Fatal(format!("has met what its primary should not have sent: {refused}")));
+                    }
                     connection.stay()?;
                     engine.replication.role.forbid_continuing();
                     return Err(Broken::foreign(format!("{refused}. All data will be asked for")).into());
@@ -284,9 +303,6 @@ impl Follower {
                 unsynced.is_some_and(|asked| engine.known_synced_offset().is_none_or(|synced| synced >= asked));
             if is_synced || acked.is_none_or(|acked: Instant| acked.elapsed() >= ACK_EVERY) {
                 connection.send_ack()?;
-                    if engine.config.propagation_errors().ends_replica(engine.config.flag(Opt::ReplicaReadOnly)) {
-                        return Err(End::Fatal(format!("has met what its primary should not have sent: {refused}")));
-                    }
                 acked = Some(Instant::now());
                 unsynced = unsynced.filter(|_| !is_synced);
             }

@@ -1,8 +1,10 @@
 //! How long a replica waits before it tries its primary again.
 //!
 //! A primary that was there a moment ago is tried at once, and one that cannot be reached, or cannot serve now, every second:
-//! it may be there again, or it is being replaced. One that refuses, by its words or by closing the connection before the
-//! stream has begun, is tried after a pause that doubles up to a minute: each attempt may cost it a snapshot.
+//! it may be there again, or it is being replaced. One that refuses, by its words or by closing the connection before it has
+//! sent anything, is tried after a pause that doubles up to a minute: each attempt may cost it a snapshot. A connection that was
+//! cut amid the snapshot says nothing against the primary: it is tried after as long as the snapshot had come, a second at
+//! least and a minute at most, so that a primary whose replica never gets to the end is busy with it for half of its time.
 
 use std::time::Duration;
 
@@ -13,15 +15,26 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The longest.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// The pause behind an attempt that has ended so, when the one before it was `last`. `streamed` is for how long the stream came,
-/// if it came at all.
-pub(super) fn next(last: Duration, fault: Fault, streamed: Option<Duration>) -> Duration {
+/// How far an attempt has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reached {
+    /// Neither of the others.
+    Nothing,
+    /// The dump came for so long.
+    Dump(Duration),
+    /// The stream came for so long.
+    Stream(Duration),
+}
+
+/// The pause behind an attempt that has ended so, when the one before it was `last`.
+pub(super) fn next(last: Duration, fault: Fault, reached: Reached) -> Duration {
     let longer = (last * 2).clamp(PAUSE, PAUSE_MAX);
-    match (fault, streamed) {
-        (Fault::Passing | Fault::Closed, Some(streamed)) if streamed >= PAUSE => Duration::ZERO,
-        (Fault::Passing, _) | (Fault::Closed, Some(_)) => PAUSE,
-        (Fault::Foreign, Some(streamed)) if streamed >= PAUSE_MAX => PAUSE,
-        (Fault::Foreign, _) | (Fault::Closed, None) => longer,
+    match (fault, reached) {
+        (Fault::Passing | Fault::Closed, Reached::Stream(came)) if came >= PAUSE => Duration::ZERO,
+        (Fault::Passing, _) | (Fault::Closed, Reached::Stream(_)) => PAUSE,
+        (Fault::Closed, Reached::Dump(came)) => came.clamp(PAUSE, PAUSE_MAX),
+        (Fault::Foreign, Reached::Stream(came)) if came >= PAUSE_MAX => PAUSE,
+        (Fault::Foreign, _) | (Fault::Closed, Reached::Nothing) => longer,
     }
 }
 
@@ -31,32 +44,44 @@ mod tests {
 
     #[test]
     fn who_refuses_is_asked_more_and_more_seldom() {
-        for fault in [Fault::Foreign, Fault::Closed] {
+        let grows = |fault: Fault, reached: Reached| {
             let mut pause = Duration::ZERO;
-            let seconds: Vec<u64> = (0..9)
-                .map(|_| {
-                    pause = next(pause, fault, None);
-                    pause.as_secs()
-                })
-                .collect();
-            assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-        }
-        // One that sends all data and then what cannot be applied costs as much.
-        assert_eq!(next(Duration::from_secs(8), Fault::Foreign, Some(PAUSE)).as_secs(), 16);
-        assert_eq!(next(Duration::from_secs(8), Fault::Foreign, Some(PAUSE_MAX)), PAUSE);
+            let seconds = [(); 9].map(|()| {
+                pause = next(pause, fault, reached);
+                pause.as_secs()
+            });
+            assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 60, 60, 60], "{fault:?} {reached:?}");
+        };
+        grows(Fault::Foreign, Reached::Nothing);
+        grows(Fault::Closed, Reached::Nothing);
+        // One whose dump is not good costs as much, and so does one that sends all data and then what cannot be applied.
+        grows(Fault::Foreign, Reached::Dump(PAUSE_MAX));
+        grows(Fault::Foreign, Reached::Stream(PAUSE));
+        assert_eq!(next(Duration::from_secs(8), Fault::Foreign, Reached::Stream(PAUSE_MAX)), PAUSE);
     }
 
     #[test]
     fn who_was_there_or_will_be_is_asked_soon() {
         let long = Duration::from_secs(60);
         for fault in [Fault::Passing, Fault::Closed] {
-            assert_eq!(next(long, fault, Some(long)), Duration::ZERO);
+            assert_eq!(next(long, fault, Reached::Stream(long)), Duration::ZERO);
             assert_eq!(
-                next(long, fault, Some(Duration::ZERO)),
+                next(long, fault, Reached::Stream(Duration::ZERO)),
                 PAUSE,
                 "one that closes at once is not asked without end"
             );
         }
-        assert_eq!(next(long, Fault::Passing, None), PAUSE);
+        assert_eq!(next(long, Fault::Passing, Reached::Nothing), PAUSE);
+        assert_eq!(next(long, Fault::Passing, Reached::Dump(long)), PAUSE);
+    }
+
+    #[test]
+    fn a_dump_that_is_cut_is_asked_for_again_after_as_long_as_it_came() {
+        for (came, pause) in [(0, 1), (1, 1), (7, 7), (60, 60), (600, 60)] {
+            for last in [0, 1, 60] {
+                let next = next(Duration::from_secs(last), Fault::Closed, Reached::Dump(Duration::from_secs(came)));
+                assert_eq!(next.as_secs(), pause, "{came} after {last}");
+            }
+        }
     }
 }

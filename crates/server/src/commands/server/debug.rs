@@ -265,10 +265,11 @@ fn packed_threshold(cx: &mut Cx<'_>, argument: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// Whoever needs data waits as long: all shards are held. As in the original, what is no number is 0.
+/// As in the original, what is no number is 0.
 fn sleep(cx: &mut Cx<'_>, argument: &[u8]) {
     let seconds = number::parse_f64(argument).unwrap_or(0.0);
-    std::thread::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    let now = cx.clock.after(cx.now);
+    cx.engine.sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default(), now);
     cx.reply().ok();
 }
 
