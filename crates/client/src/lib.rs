@@ -159,7 +159,7 @@ pub use crate::config::{Config, Endpoint, ErrorHook, Protocol, QueueFull, Resend
 #[cfg(feature = "tls")]
 #[doc(hidden)]
 pub use crate::connect::tls_session::TlsSession;
-pub use crate::connection::metrics::{Latency, Metrics};
+pub use crate::connection::metrics::{Latency, Metrics, Role};
 pub use crate::error::{Effect, Error, ErrorKind};
 pub use crate::options::bits::{BitField, BitRange};
 pub use crate::options::cache::CacheOptions;

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use sleeve::prelude::*;
-use sleeve::{Client, Effect, ErrorKind, FromReply, LaneOptions, Reply};
+use sleeve::{Client, Effect, ErrorKind, FromReply, LaneOptions, Reply, Role};
 
 use crate::scripted::{Requests, config, greet, serve, until};
 
@@ -329,4 +329,21 @@ fn every_answer_is_that_of_the_calls_one_by_one_and_two_connections_alone_do_not
     }
     assert!(naive > 0, "nothing passes by anything, so the order is not tested");
     assert!(client.metrics()[2].replies > 0);
+}
+
+#[test]
+fn each_connection_has_series_of_its_own() {
+    let client = Client::connect_with(config(serve(|_| Some(b"+OK\r\n".to_vec())))).unwrap();
+    client.priority().unwrap().ping().wait().unwrap();
+    client.lanes_with(options()).unwrap().set("k", large("x")).wait().unwrap();
+    let metrics = client.metrics();
+    assert_eq!(metrics.iter().map(|of| of.role).collect::<Vec<_>>(), [Role::Shared, Role::Priority, Role::Large]);
+    let page: String = metrics.iter().map(|of| of.prometheus(&[])).collect();
+    let series = page.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.rsplit_once(' '));
+    let mut names: Vec<&str> = series.map(|(name, _)| name).collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count, "two connections have the same names");
+    assert!(page.contains("role=\"large\"} 1") && page.contains("role=\"priority\"} 1"));
 }

@@ -193,8 +193,9 @@ impl Client {
         self.origin.route.config()
     }
 
-    /// What its shared connection has done, in numbers; in a cluster, the one to each node. An engine in this process has no
-    /// connection, and its INFO tells more. What a lease does, a command that waits, or a subscription, is not counted here.
+    /// What its shared connection has done, in numbers; in a cluster, the one to each node; and behind them what those for
+    /// priority and lanes have done, by their [`Role`](crate::Role). An engine in this process has no connection, and its INFO
+    /// tells more. What a lease does, a command that waits, or a subscription, is not counted here.
     pub fn metrics(&self) -> Vec<Metrics> {
         self.origin.metrics()
     }

@@ -10,6 +10,30 @@ use hdrhistogram::Histogram;
 use super::Link;
 use crate::config::Endpoint;
 
+/// What a connection of a client is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Role {
+    /// The calls of the client itself. In a cluster, and where reads go to replicas, there is one to each server.
+    #[default]
+    Shared,
+    /// Calls of [`Client::priority`](crate::Client::priority).
+    Priority,
+    /// What is large of [`Client::lanes`](crate::Client::lanes).
+    Large,
+}
+
+impl Role {
+    /// As the page for Prometheus names it; the shared connection has no name there.
+    fn label(self) -> Option<&'static str> {
+        match self {
+            Self::Shared => None,
+            Self::Priority => Some("priority"),
+            Self::Large => Some("large"),
+        }
+    }
+}
+
 /// What a shared connection of a client has done since there is one, and what it does now: see
 /// [`Client::metrics`](crate::Client::metrics).
 #[derive(Clone, Debug)]
@@ -17,6 +41,8 @@ use crate::config::Endpoint;
 pub struct Metrics {
     /// Where it leads.
     pub endpoint: Endpoint,
+    /// What it is for.
+    pub role: Role,
     /// Whether there is a connection at the moment.
     pub is_connected: bool,
     /// Connections that were made.
@@ -77,7 +103,8 @@ impl Latency {
 }
 
 impl Metrics {
-    /// The same as the text that Prometheus scrapes (exposition format 0.0.4). Every line has these labels, and the endpoint.
+    /// The same as the text that Prometheus scrapes (exposition format 0.0.4). Every line has these labels, and the endpoint;
+    /// where it is not the shared connection, also its role.
     ///
     /// ```no_run
     /// use sleeve::Client;
@@ -90,7 +117,8 @@ impl Metrics {
     pub fn prometheus(&self, labels: &[(&str, &str)]) -> String {
         let endpoint = self.endpoint.to_string();
         let mut named = String::new();
-        for (name, value) in labels.iter().copied().chain([("endpoint", endpoint.as_str())]) {
+        let role = self.role.label().map(|role| ("role", role));
+        for (name, value) in labels.iter().copied().chain([("endpoint", endpoint.as_str())]).chain(role) {
             let comma = if named.is_empty() { "" } else { "," };
             let value = value.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n");
             // Writing to a text cannot fail.
@@ -135,6 +163,7 @@ impl Link {
         let traffic = ledger.traffic();
         Metrics {
             endpoint: self.config.endpoint.clone(),
+            role: Role::Shared,
             is_connected: pipe.is_connected(),
             connections: ledger.connections,
             lost: ledger.lost,

@@ -12,7 +12,7 @@ use super::near::Near;
 use super::pool::{ClusterPoolGuard, Pool, PoolGuard};
 use super::reserve::Reserve;
 use crate::config::Endpoint;
-use crate::connection::metrics::Metrics;
+use crate::connection::metrics::{Metrics, Role};
 use crate::error::Error;
 use crate::options::cache::CacheOptions;
 use crate::options::lanes::LaneOptions;
@@ -96,8 +96,9 @@ impl Origin {
 
     /// What each of its connections has done that it shares.
     pub(crate) fn metrics(&self) -> Vec<Metrics> {
-        let priority = self.priority.get().into_iter().flat_map(Route::metrics);
-        let lane = self.lane.get().and_then(|lane| lane.metrics());
+        let of = |role: Role| move |metrics: Metrics| Metrics { role, ..metrics };
+        let priority = self.priority.get().into_iter().flat_map(Route::metrics).map(of(Role::Priority));
+        let lane = self.lane.get().and_then(|lane| lane.metrics()).map(of(Role::Large));
         self.route.metrics().into_iter().chain(priority).chain(lane).collect()
     }
 

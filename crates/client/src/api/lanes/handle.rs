@@ -32,7 +32,8 @@ use crate::values::decode::FromReply;
 /// connection for itself. Behind Sentinels, large calls go to the primary.
 ///
 /// The second connection is made again when it is lost, under the same rules as the first: what may have written is never sent
-/// twice. [`Client::metrics`](crate::Client::metrics) has what it does as its last entry.
+/// twice. [`Client::metrics`](crate::Client::metrics) has what it does as an entry of its own, which counts anew when the
+/// connection was idle and is opened again.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
