@@ -4,7 +4,7 @@ use super::Link;
 use crate::error::Error;
 use crate::pipe::in_flight::{Unit, issued};
 use crate::pipe::segment::long::LongRequest;
-use crate::pipe::slot::{Driver, Handle};
+use crate::pipe::slot::Handle;
 use crate::request::name::Name;
 use crate::sys::clock_ms;
 
@@ -45,7 +45,10 @@ impl Link {
         let time = issued(issued_ms, clock_ms(), self.limit_ms());
         let (handle, is_next) = shared.pipe.push_long(database, name, request, time);
         self.pushed_due(shared, is_next);
-        _ = self.flush(false);
+        let shared = self.shared.lock();
+        if shared.may_write() {
+            drop(self.write(shared));
+        }
         Ok(handle)
     }
 

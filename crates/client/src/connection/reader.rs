@@ -39,6 +39,9 @@ use crate::sys::{Event, clock_us};
 /// Reads in a row before gathered requests are looked after again.
 const READS_MAX: usize = 8;
 
+/// Bytes in a row before others have their turns: what is large is taken in pieces, so that it holds up no other connection.
+const TURN_BYTES_MAX: usize = 512 * 1024;
+
 /// Why a connection is over.
 pub(crate) enum Cause {
     /// The client is gone and has its answers.
@@ -69,6 +72,7 @@ pub(crate) fn read(
     mut habit: Option<&mut Habit>,
     done: &mut Completions,
 ) -> Result<Rest, Cause> {
+    let mut taken = 0;
     for _ in 0..READS_MAX {
         let mut reply_reader = link.reply_reader.lock();
         let room = reply_reader.room();
@@ -95,6 +99,10 @@ pub(crate) fn read(
         link.finish(done);
         if count < room_length && !hung_up {
             return Ok(Rest::None);
+        }
+        taken += count;
+        if taken >= TURN_BYTES_MAX {
+            break;
         }
     }
     Ok(Rest::Maybe)
