@@ -302,7 +302,8 @@ fn what_debug_populate_makes_is_in_no_stream() {
 #[test]
 fn what_waited_stands_in_the_stream_as_in_that_of_redis() {
     let streams = [Kind::Sleeve, Kind::Redis].map(|kind| {
-        let primary = Server::start_with(kind, &["--repl-diskless-sync-delay", "0"]);
+        let primary =
+            Server::start_with(kind, &["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "3600"]);
         let mut ours = primary.connect();
         let mut stream = TcpStream::connect(primary.address()).expect("it is served");
         let head = say(&mut stream, "SYNC\r\n", "\r\n");
