@@ -51,8 +51,11 @@ pub fn leeway(words: &[Vec<u8>]) -> Leeway {
         "sort" | "sort_ro" if words.iter().any(|word| word.eq_ignore_ascii_case(b"BY")) => Leeway::Order,
         "eval" | "eval_ro" | "evalsha" | "evalsha_ro" | "fcall" | "fcall_ro" => called(words),
         "function" => Leeway::Order,
-        // Places equally far away come in any order.
-        "georadius" | "georadius_ro" | "georadiusbymember" | "georadiusbymember_ro" | "geosearch" => Leeway::Order,
+        // Places equally far away come in any order, and which of them are among the first is open too.
+        "georadius" | "georadius_ro" | "georadiusbymember" | "georadiusbymember_ro" | "geosearch" => {
+            let is_limited = words.iter().any(|word| word.eq_ignore_ascii_case(b"COUNT"));
+            if is_limited { Leeway::Open } else { Leeway::Order }
+        }
         _ if OPEN_ORDER.contains(&name) => Leeway::Order,
         _ => Leeway::None,
     }
