@@ -280,6 +280,37 @@ fn messages_reach_who_listens_to_a_replica_and_no_log() {
 }
 
 #[test]
+fn a_replica_that_a_transaction_ends_gets_nothing_of_that_and_comes_back_behind_it() {
+    for workers in ["1", "2"] {
+        let primary = primary(&["--workers", workers, "--repl-spill-max", "0"]);
+        let replica = replica(Kind::Sleeve, &primary, &[]);
+        let mut connection = primary.connect();
+        for round in 1..=6 {
+            assert_same(&primary, &replica);
+            assert_eq!(
+                info(&mut connection, "sync_full"),
+                round.to_string(),
+                "what it lacks is not kept\n{}",
+                primary.log()
+            );
+            ask(&mut connection, &["CONFIG", "SET", "repl-backlog-size", "1mb"]);
+            ask(&mut connection, &["MULTI"]);
+            ask(&mut connection, &["CLIENT", "KILL", "TYPE", "replica"]);
+            ask(&mut connection, &["ROLE"]);
+            ask(&mut connection, &["CONFIG", "SET", "repl-backlog-size", "16384"]);
+            for number in 0..10 {
+                ask(&mut connection, &["SET", &number.to_string(), &"x".repeat(16_384)]);
+            }
+            let reply = ask(&mut connection, &["EXEC"]);
+            let lines: Vec<&str> = reply.lines().collect();
+            let none_left = ["*13", ":1", "*3", "$6", "master", "*0"];
+            assert_eq!([&lines[..5], &lines[6..7]].concat(), none_left, "{reply}");
+            wait_until("it has come back", || info(&mut connection, "sync_full") != round.to_string());
+        }
+    }
+}
+
+#[test]
 fn a_file_that_takes_no_sign_of_the_replica_is_no_reason_to_let_go_of_it() {
     let primary = primary(&["--repl-diskless-sync", "no"]);
     let mut connection = primary.connect();

@@ -145,7 +145,11 @@ pub fn close(cx: &mut Cx<'_>, client: &ClientInfo) {
     if client.id == cx.state.client.id {
         cx.state.closing = true;
     } else {
-        client.mailbox.post(Letter::Close(client.id));
+        if client.is_replica.load(Ordering::Relaxed) {
+            // It gets nothing of what the rest of a transaction does, and comes back when that is over.
+            cx.engine.end_replica(client.id);
+        }
+        cx.post(&client.mailbox, Letter::Close(client.id));
     }
 }
 

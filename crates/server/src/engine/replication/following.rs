@@ -73,6 +73,16 @@ impl Engine {
         }
     }
 
+    /// Has the replica with this client's id be sent nothing any more; nothing where it is none.
+    pub fn end_replica(&self, client: u64) {
+        self.replication
+            .replicas
+            .all()
+            .iter()
+            .filter(|replica| replica.client.id == client)
+            .for_each(|replica| replica.end());
+    }
+
     /// Has all replicas come back, because the stream is another or has another name.
     pub fn disconnect_replicas(&self) {
         for replica in self.replication.replicas.all() {
