@@ -301,3 +301,37 @@ fn who_comes_back_to_a_stream_whose_id_was_changed_is_given_all_data() {
         assert_eq!(info(&replica, "master_replid"), info(&primary, "master_replid"));
     }
 }
+
+#[test]
+fn what_a_transaction_that_changes_the_role_does_besides_is_in_the_stream_or_nowhere() {
+    for workers in ["1", "2"] {
+        for writes_first in [true, false] {
+            let options = ["--workers", workers];
+            let old = primary(Kind::Sleeve, &options);
+            let new = replica(Kind::Sleeve, &old, &options);
+            let chained = replica(Kind::Sleeve, &new, &options);
+            assert_same(&new, &old);
+            assert_same(&chained, &new);
+            let execute = |server: &Server, commands: [&[&str]; 2]| {
+                let mut connection = server.connect();
+                ask(&mut connection, &["MULTI"]);
+                commands.iter().for_each(|words| assert_eq!(ask(&mut connection, words), "+QUEUED\r\n"));
+                ask(&mut connection, &["EXEC"])
+            };
+            // A write by itself would be refused before EXEC.
+            let script = ["EVAL", "return redis.call('SET', 'led', '1')", "0"];
+            assert_eq!(execute(&new, [&["REPLICAOF", "NO", "ONE"], &script]), "*2\r\n+OK\r\n+OK\r\n");
+            assert_same(&chained, &new);
+            let port = new.port().to_string();
+            let (follow, write) = (["REPLICAOF", "127.0.0.1", &port], ["SET", "own", "1"]);
+            let reply = match writes_first {
+                true => execute(&old, [&write, &follow]),
+                false => execute(&old, [&follow, &write]),
+            };
+            let refusal = "-READONLY You can't write against a read only replica.";
+            let written = if writes_first { "+OK" } else { refusal };
+            assert!(reply.contains("+OK") && reply.contains(written), "{reply}");
+            assert_same(&old, &new);
+        }
+    }
+}

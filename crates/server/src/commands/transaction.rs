@@ -4,12 +4,13 @@
 //! one go: no other thread can come between the look and the last command. The effects go to the
 //! journal as one piece.
 
-use sleeve_wire::commands::{Reach, Row};
+use sleeve_wire::commands::{Flags, Reach, Row};
 use sleeve_wire::request::Args;
 
 use crate::context::Cx;
 use crate::context::permission;
 use crate::context::session_state::Transaction;
+use crate::engine::readiness::Hindrance;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Request, hash_keys};
 
@@ -77,7 +78,7 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
     cx.reply().array(transaction.queue.len());
     for ((row, args), places) in transaction.queue.iter().zip(&transaction.places) {
         let (mark, has_ended) = (cx.out.mark(), cx.state.closing);
-        match permission::check_queued(cx, row, args) {
+        match permission::check_queued(cx, row, args).and_then(|()| check_role(cx, row)) {
             Ok(()) => (cx.call)(cx, Request::new(row, args, &transaction.keys[places.clone()])),
             Err(error) => cx.refuse(&error),
         }
@@ -93,6 +94,12 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
     // A script in it may have lasted.
     cx.look_at_clock();
     Ok(())
+}
+
+/// Refuses to write where a REPLICAOF of the same transaction has made this server a replica: no stream would have it.
+fn check_role(cx: &Cx<'_>, row: &Row) -> Outcome {
+    let is_refused = row.flags.contains(Flags::WRITE) && cx.engine.readiness.has(Hindrance::ReadOnly);
+    if is_refused { Err(Error::READ_ONLY) } else { Ok(()) }
 }
 
 /// Takes the locks that EXEC needs: of all that its queue and its watches name, or all shards where a command of the queue

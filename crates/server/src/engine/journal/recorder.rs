@@ -128,6 +128,24 @@ impl<'s> Recorder<'s> {
         self.batch.drop_open();
     }
 
+    /// Appends what the transaction that runs has recorded until now, as a piece of its own: the journal is about to be another
+    /// server's. All shards are locked.
+    pub fn append_open(&mut self) {
+        if self.batch.is_open() {
+            self.seal();
+        }
+        if !self.batch.is_empty() {
+            self.appended_offset = self.journal.append(&mut self.batch);
+        }
+    }
+
+    /// Looks anew whether effects are wanted, amid the transaction that runs: whose the journal is has changed.
+    pub fn look_again(&mut self) {
+        if self.transaction.is_some() && !self.is_mute {
+            self.transaction = Some(self.journal.wants_effects());
+        }
+    }
+
     /// Records nothing from now on: what runs stands in a log already.
     pub fn mute(&mut self) {
         self.end_piece();

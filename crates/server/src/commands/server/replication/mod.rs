@@ -117,9 +117,10 @@ pub fn replica_of(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         return Err(Error::fixed("ERR REPLICAOF not allowed while failing over."));
     }
     let (engine, host, port) = (cx.engine, request.arg(1), request.arg(2));
-    let by = &cx.state.client.address;
+    let by = cx.state.client.address.clone();
     if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") {
         if engine.lead(cx.now) {
+            cx.recorder().look_again();
             log::notice(&format!("MASTER MODE enabled (user request from '{by}')"));
             note_primary(cx, &[host, port]);
         }
@@ -136,10 +137,13 @@ pub fn replica_of(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             "ERR This engine cannot be a replica: the program that embeds it has given it no files and no threads",
         ));
     }
+    // Amid EXEC: whoever may continue this server's own stream has to know of what was done before.
+    cx.recorder().append_open();
     if !engine.follow_primary(Address { host: name.to_owned(), port: number }) {
         cx.reply().simple("OK Already connected to specified master");
         return Ok(());
     }
+    cx.recorder().look_again();
     log::notice(&format!("REPLICAOF {name}:{number} enabled (user request from '{by}')"));
     note_primary(cx, &[host, port]);
     role.start().map_err(|why| Error::new(format!("ERR The thread that follows the primary cannot start: {why}")))?;
@@ -162,6 +166,7 @@ pub fn failover(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         if !cx.engine.abort_failover("Failover manually aborted", cx.now) {
             return Err(Error::fixed("ERR No failover in progress."));
         }
+        cx.recorder().look_again();
         cx.reply().ok();
         return Ok(());
     }
