@@ -256,3 +256,25 @@ fn nothing_is_lost_doubled_or_left_spinning_by_those_who_wait() {
         work(workers, soak::duration(SHORT));
     }
 }
+
+#[test]
+fn the_log_is_told_of_who_does_not_serve_while_the_watchdog_looks() {
+    for workers in ["1", "2"] {
+        let server = Server::start_with(Kind::Sleeve, &["--workers", workers, "--enable-debug-command", "yes"]);
+        let mut connection = server.connect();
+        assert_eq!(ask(&mut connection, &["DEBUG", "POPULATE", "100"]), "+OK\r\n");
+        assert_eq!(
+            ask(&mut connection, &["CONFIG", "SET", "watchdog-period", "20", "key-load-delay", "1000"]),
+            "+OK\r\n"
+        );
+        for (busy, told) in [
+            (["DEBUG", "SLEEP", "0.1"].as_slice(), "has not looked at its mail for"),
+            (&["DEBUG", "RELOAD"], "clients are refused"),
+        ] {
+            until(told, || {
+                assert_eq!(ask(&mut connection, busy), "+OK\r\n");
+                server.log().lines().any(|line| line.contains("WATCHDOG TIMER EXPIRED") && line.contains(told))
+            });
+        }
+    }
+}

@@ -231,7 +231,8 @@ impl Local {
                 | Letter::Feed(_)
                 | Letter::SignOfLife(_)
                 | Letter::Synced
-                | Letter::Sleep => {}
+                | Letter::Sleep
+                | Letter::Answer(_) => {}
             }
         }
     }

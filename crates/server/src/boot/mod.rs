@@ -8,6 +8,7 @@ mod following;
 mod loading;
 pub(crate) mod signals;
 pub(crate) mod systemd;
+mod watchdog;
 
 use std::io;
 use std::net::SocketAddr;
@@ -109,6 +110,7 @@ fn start(engine: &Arc<Engine>, listeners: Vec<Arc<Listener>>) -> io::Result<Serv
     for worker in workers {
         worker.spawn()?;
     }
+    engine.apply_watchdog_period().map_err(io::Error::other)?;
     Ok(server)
 }
 

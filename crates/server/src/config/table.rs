@@ -261,6 +261,8 @@ options! {
         "Most entries of the slow log.";
     LatencyMonitorThreshold "latency-monitor-threshold" number(0, i64::MAX), "0", Live,
         "Milliseconds from which on LATENCY remembers that something was slow; 0 turns it off.";
+    WatchdogPeriod "watchdog-period" number(0, INT_MAX), "0", Hidden,
+        "Milliseconds for which clients may not be served before the log is told; 0 tells it nothing.";
     LatencyTracking "latency-tracking" Kind::Flag, "yes", Live,
         "Whether the distribution of each command's execution times is kept.";
     LatencyTrackingInfoPercentiles "latency-tracking-info-percentiles" Kind::Percentiles, "50 99 99.9", Live,

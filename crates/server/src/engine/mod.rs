@@ -17,6 +17,7 @@ pub(crate) mod readiness;
 pub(crate) mod replication;
 pub(crate) mod scripts;
 pub(crate) mod values;
+pub(crate) mod watchdog;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -57,6 +58,7 @@ use pause::Pause;
 use readiness::Readiness;
 use replication::{Id, Replication};
 use scripts::Scripts;
+use watchdog::Watchdog;
 
 /// Databases, configuration, journal, clients and counters of one running Sleeve.
 pub struct Engine {
@@ -126,6 +128,8 @@ pub struct Engine {
     pub lazy_free: LazyFree,
     /// DEBUG SET-ACTIVE-EXPIRE and the like.
     pub debug: Debug,
+    /// Tells the log when clients are not served.
+    pub(crate) watchdog: Arc<Watchdog>,
     /// The sockets that the options name.
     pub listeners: Listeners,
     /// What connections with TLS begin with.
@@ -225,6 +229,7 @@ impl Engine {
                 #[cfg(debug_assertions)]
                 reads_do_not_wait: false.into(),
             },
+            watchdog: Arc::default(),
             listeners: Listeners::default(),
             tls: Tls::default(),
             port: AtomicU32::new(0),
@@ -290,7 +295,7 @@ impl Engine {
     }
 
     /// Everybody's mailbox. A copy: to post is to call the owner's own code, which may come or go meanwhile.
-    fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
+    pub(crate) fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
         self.mailboxes.lock().clone()
     }
 

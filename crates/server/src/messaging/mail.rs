@@ -77,6 +77,8 @@ pub enum Letter {
     SignOfLife(u64),
     /// Do nothing until DEBUG SLEEP is over.
     Sleep,
+    /// Say so when this is read.
+    Answer(Arc<AtomicBool>),
     /// Close everything and return.
     Stop,
 }
@@ -149,6 +151,11 @@ impl Mailbox {
     /// messages wait for it.
     pub fn bounded(has_letters: Arc<AtomicBool>, wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self { is_bounded: true, has_letters, ..Self::new(wake) }
+    }
+
+    /// Whether its owner may not look for long.
+    pub fn is_bounded(&self) -> bool {
+        self.is_bounded
     }
 
     /// Whether the owner has been told to stop, for those who run something for it while it cannot read.

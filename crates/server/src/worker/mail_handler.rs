@@ -3,6 +3,7 @@
 //! Letters are read in the order in which they came, but those for a client whose session is away (`detached`).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Worker;
 use super::connections::forget_deadline;
@@ -76,6 +77,7 @@ impl Worker {
             Letter::Feed(id) => self.begin_feeding(id),
             Letter::SignOfLife(id) => self.show_life(id),
             Letter::Sleep => self.engine.sleep_out(clock::monotonic_ms()),
+            Letter::Answer(has_answered) => has_answered.store(true, Ordering::Release),
             Letter::Stop => self.stopping = true,
         }
         Some(self)

@@ -137,6 +137,7 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
         Opt::ReplicaReadOnly | Opt::ReplicaServeStaleData => cx.engine.note_role(),
         Opt::Save | Opt::StopWritesOnBgsaveError => cx.engine.apply_save_rules(),
         Opt::Requirepass => cx.engine.acl.set_default_password(&config.text(option)),
+        Opt::WatchdogPeriod => cx.engine.handle().apply_watchdog_period()?,
         Opt::Loglevel => log::set_level(config.log_level()),
         Opt::Port | Opt::TlsPort | Opt::Bind => {
             if option == Opt::TlsPort && config.number(option) != 0 {

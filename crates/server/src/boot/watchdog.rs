@@ -1,0 +1,83 @@
+//! The watchdog: while `watchdog-period` is set, the log is told when clients were not served for longer than that.
+//!
+//! For whoever looks for the reason of a delay that shows nowhere else. One thread looks twice in each period; where the option
+//! is 0 there is none, and nobody pays for it.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::config::Opt;
+use crate::config::value::reason;
+use crate::engine::Engine;
+use crate::engine::watchdog::{Watch, Watchdog};
+use crate::host::{clock, log, threads};
+
+/// However long the period is, whether the engine is still there is looked at so often.
+const LOOK_MAX: Duration = Duration::from_secs(1);
+
+impl Engine {
+    /// Sees to it that there is a thread if `watchdog-period` asks for one, and that it looks as often as that says now.
+    ///
+    /// # Errors
+    /// It cannot start.
+    pub(crate) fn apply_watchdog_period(self: &Arc<Self>) -> Result<(), String> {
+        let watchdog = Arc::clone(&self.watchdog);
+        let mut has_thread = self.watchdog.has_thread.lock();
+        self.watchdog.changed.notify_all();
+        if *has_thread || self.config.number(Opt::WatchdogPeriod) == 0 {
+            return Ok(());
+        }
+        let engine = Arc::downgrade(self);
+        let started = threads::detach("watchdog", move || watch(&watchdog, &engine));
+        *has_thread = started.is_ok();
+        started.map_err(|error| format!("The watchdog's thread cannot start: {}", reason(&error)))
+    }
+}
+
+/// The life of the thread.
+fn watch(watchdog: &Watchdog, engine: &Weak<Engine>) {
+    let mut watch = Watch::default();
+    while let Some(engine) = engine.upgrade() {
+        let mut has_thread = watchdog.has_thread.lock();
+        let period_ms = engine.config.number(Opt::WatchdogPeriod) as u64;
+        *has_thread = period_ms != 0;
+        if period_ms == 0 {
+            return;
+        }
+        drop(has_thread);
+        let loading = engine.durability.loading.status();
+        for delay in watch.look(&engine.mailboxes(), loading, period_ms, clock::monotonic_ms()) {
+            log::warning(&format!("--- WATCHDOG TIMER EXPIRED --- {delay}"));
+        }
+        // Whoever embeds the engine may let go of it meanwhile.
+        drop(engine);
+        let pause = Duration::from_millis(period_ms.div_ceil(2)).min(LOOK_MAX);
+        watchdog.changed.wait_for(&mut watchdog.has_thread.lock(), pause);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn there_is_a_thread_while_the_option_is_set() {
+        let engine = Engine::new(Config::default());
+        let set = |period: &[u8]| {
+            engine.config.assign(Opt::WatchdogPeriod, &[period]).expect("a number");
+            engine.apply_watchdog_period().expect("a thread");
+        };
+        let has_thread = || *engine.watchdog.has_thread.lock();
+        set(b"0");
+        assert!(!has_thread());
+        set(b"1");
+        assert!(has_thread());
+        set(b"0");
+        while has_thread() {
+            std::thread::yield_now();
+        }
+        set(b"1");
+        assert!(has_thread());
+    }
+}

@@ -1,0 +1,160 @@
+//! Who has not served for longer than `watchdog-period`: what the watchdog's thread (`boot/watchdog`) has seen.
+//!
+//! Each worker is sent a letter and answers it when it reads its mail, which it does between two wake-ups: one that is busy for
+//! long, or waits for what another holds, answers late. Clients that are refused because data is being loaded are not served
+//! either. Each delay is told once, while it lasts. One thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use super::durability::loading::LoadingStatus;
+use crate::host::waiting::Condvar;
+use crate::messaging::mail::{Letter, Mailbox};
+
+/// Whether there is a thread, and what wakes it. Any thread.
+#[derive(Debug, Default)]
+pub struct Watchdog {
+    /// Whether there is.
+    pub has_thread: Mutex<bool>,
+    /// The option has changed.
+    pub changed: Condvar,
+}
+
+/// Who was asked and has not answered, and what else keeps clients from being served.
+#[derive(Debug, Default)]
+pub struct Watch {
+    asked: Vec<Asked>,
+    /// Since when data is being loaded, as far as was looked.
+    loading: Option<Delay>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    mailbox: Arc<Mailbox>,
+    has_answered: Arc<AtomicBool>,
+    delay: Delay,
+}
+
+/// Something that lasts.
+#[derive(Debug)]
+struct Delay {
+    since_ms: u64,
+    is_told: bool,
+}
+
+impl Delay {
+    fn new(since_ms: u64) -> Self {
+        Self { since_ms, is_told: false }
+    }
+
+    /// How long it has lasted, once: when that is longer than the period.
+    fn tell(&mut self, period_ms: u64, now_ms: u64) -> Option<u64> {
+        let lasts_ms = now_ms.saturating_sub(self.since_ms);
+        let is_due = lasts_ms > period_ms && !self.is_told;
+        self.is_told |= is_due;
+        is_due.then_some(lasts_ms)
+    }
+}
+
+impl Watch {
+    /// Asks the workers, who are the owners of those mailboxes that are not bounded, and says what has lasted for too long.
+    pub fn look(
+        &mut self,
+        mailboxes: &[Arc<Mailbox>],
+        loading: Option<LoadingStatus>,
+        period_ms: u64,
+        now_ms: u64,
+    ) -> Vec<String> {
+        self.asked.retain(|asked| !asked.has_answered.load(Ordering::Acquire) && !asked.mailbox.is_stopped());
+        let mut delays = Vec::new();
+        let workers = mailboxes.iter().filter(|mailbox| !mailbox.is_bounded() && !mailbox.is_stopped());
+        for (number, mailbox) in workers.enumerate() {
+            match self.asked.iter_mut().find(|asked| Arc::ptr_eq(&asked.mailbox, mailbox)) {
+                Some(asked) => delays.extend(
+                    asked
+                        .delay
+                        .tell(period_ms, now_ms)
+                        .map(|lasts_ms| format!("Worker {number} has not looked at its mail for {lasts_ms} ms.")),
+                ),
+                None => {
+                    let has_answered = Arc::new(AtomicBool::new(false));
+                    mailbox.post(Letter::Answer(Arc::clone(&has_answered)));
+                    let delay = Delay::new(now_ms);
+                    self.asked.push(Asked { mailbox: Arc::clone(mailbox), has_answered, delay });
+                }
+            }
+        }
+        match loading.filter(|loading| !loading.is_beside) {
+            Some(LoadingStatus { loaded_bytes, .. }) => {
+                let delay = self.loading.get_or_insert_with(|| Delay::new(now_ms));
+                delays.extend(delay.tell(period_ms, now_ms).map(|lasts_ms| {
+                    format!(
+                        "Data has been loaded for {lasts_ms} ms, {loaded_bytes} bytes until now: clients are refused."
+                    )
+                }));
+            }
+            None => self.loading = None,
+        }
+        delays
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::durability::loading::Loading;
+    use super::*;
+
+    fn answer(mailbox: &Mailbox) {
+        for letter in mailbox.collect() {
+            let Letter::Answer(has_answered) = letter else { panic!("{letter:?}") };
+            has_answered.store(true, Ordering::Release);
+        }
+    }
+
+    #[test]
+    fn a_worker_that_is_late_is_told_once_and_again_when_it_is_late_again() {
+        let mailboxes = [(); 2].map(|()| Arc::new(Mailbox::new(|| ())));
+        let mut watch = Watch::default();
+        let mut look = |now_ms| watch.look(&mailboxes, None, 100, now_ms);
+        assert_eq!(look(0), Vec::<String>::new());
+        answer(&mailboxes[0]);
+        assert_eq!(look(100), Vec::<String>::new());
+        let late = ["Worker 1 has not looked at its mail for 150 ms."];
+        assert_eq!(look(150), late);
+        answer(&mailboxes[0]);
+        assert_eq!(look(300), Vec::<String>::new());
+        mailboxes.iter().for_each(|mailbox| answer(mailbox));
+        assert_eq!(look(400), Vec::<String>::new());
+        answer(&mailboxes[0]);
+        assert_eq!(look(550), late);
+        mailboxes[0].post(Letter::Stop);
+        mailboxes[1].post(Letter::Stop);
+        assert_eq!(look(9_000), Vec::<String>::new());
+        assert!(watch.asked.is_empty());
+    }
+
+    #[test]
+    fn a_session_that_looks_when_its_program_calls_is_no_worker() {
+        let mailbox = Arc::new(Mailbox::bounded(Arc::default(), || ()));
+        let mut watch = Watch::default();
+        watch.look(&[Arc::clone(&mailbox)], None, 100, 0);
+        assert!(mailbox.collect().is_empty() && watch.asked.is_empty());
+    }
+
+    #[test]
+    fn a_loading_that_keeps_clients_out_is_told_and_one_beside_what_there_is_is_not() {
+        let (loading, mut watch) = (Loading::default(), Watch::default());
+        let mut look = |now_ms| watch.look(&[], loading.status(), 100, now_ms);
+        loading.begin(1, 0);
+        assert_eq!(look(0), Vec::<String>::new());
+        loading.add_bytes(77, 1);
+        let told = |ms: u64| [format!("Data has been loaded for {ms} ms, 77 bytes until now: clients are refused.")];
+        assert_eq!(look(101), told(101));
+        assert_eq!(look(900), Vec::<String>::new());
+        loading.end();
+        loading.begin_beside(1, 0);
+        assert_eq!((look(1_000), look(1_200)), (Vec::new(), Vec::new()));
+    }
+}
