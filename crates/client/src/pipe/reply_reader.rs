@@ -184,7 +184,8 @@ impl ReplyReader {
                 (self.start, self.end) = (self.start - kept, self.end - kept);
                 self.replies.iter_mut().for_each(|whole| whole.move_by(kept));
             }
-            if self.buffer.len() - self.end < self.buffer.len() / 2 || self.buffer.is_empty() {
+            // What is left behind a reply that was handed over may be a single byte.
+            if self.buffer.len() < BUFFER_LENGTH || self.buffer.len() - self.end < self.buffer.len() / 2 {
                 let length = self.buffer.len();
                 self.buffer.resize(length + length.clamp(BUFFER_LENGTH, GROWTH_MAX), 0);
             }

@@ -107,6 +107,36 @@ fn a_long_transaction_is_answered_when_all_its_replies_have_come() {
     }
 }
 
+/// Room for nothing looks like the end of the connection, and what is left of a buffer outlives the connection.
+#[test]
+fn there_is_room_behind_a_large_reply_however_little_of_the_next_has_come_with_it() {
+    for behind in [1, 2, 3, 100] {
+        let (mut pipe, mut reply_reader, mut done) = (pipe(), ReplyReader::default(), Completions::default());
+        pipe.connect();
+        let handles = [0, 0].map(|database| pipe.push(database, unnamed(b"A"), 0));
+        lend_all(&mut pipe);
+        let next = bulk(200);
+        let bytes = [&bulk(300_000)[..], &next[..behind]].concat();
+        let mut read = |mut rest: &[u8]| {
+            while !rest.is_empty() {
+                let room = reply_reader.room();
+                assert!(room.len() >= 1024, "room for {} bytes behind {behind}", room.len());
+                let length = room.len().min(rest.len());
+                room[..length].copy_from_slice(&rest[..length]);
+                rest = &rest[length..];
+                let replies = reply_reader.filled(length).expect("they are replies");
+                assert!(pipe.take(replies, &mut reply_reader.pending));
+                assert!(reply_reader.deliver(&mut done).expect("they are asked for").is_none());
+            }
+        };
+        read(&bytes);
+        read(&next[behind..]);
+        assert!(handles.iter().all(Handle::is_done));
+        drop(reply_reader.cut());
+        assert!(reply_reader.room().len() >= 1024);
+    }
+}
+
 /// Another reader may be waiting for his turn when one finds that: what he finds must not be handed to those who are left.
 #[test]
 fn after_what_cannot_be_believed_nothing_is_read_before_the_cut() {
