@@ -177,7 +177,7 @@ const SOAKS: &[Soak] = &[
     },
     Soak {
         name: "client-abandoned",
-        shows: "of so many calls that are cancelled, dropped or out of time nobody hears another's answer, and nothing is left",
+        shows: "of so many calls that are let go in every phase, over one server and a cluster, nobody hears another's answer",
         test: &["--package", "sleeve", "--test", "outside", "abandoned::"],
         size: Size::Count(1_000_000),
         env: &[],

@@ -96,6 +96,11 @@ impl Requests {
         self.whole.pop_front()
     }
 
+    /// Whether the beginning of one has come, and its end has not.
+    pub fn is_amid_one(&self) -> bool {
+        !self.received.is_empty()
+    }
+
     /// Whether one was not taken.
     pub fn is_waiting(&self) -> bool {
         !self.whole.is_empty()

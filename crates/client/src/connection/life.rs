@@ -438,7 +438,7 @@ fn end(link: &Link) {
     shared.first.get_or_insert_with(|| Err(Error::unsent(ErrorKind::Closed, link.ended())));
     link.announce(&mut shared);
     drop(shared);
-    fail(link, never_sent, &Error::closed(&link.ended()));
+    fail(link, never_sent, &link.came_too_late());
 }
 
 #[cfg(test)]

@@ -120,7 +120,7 @@ impl Link {
     ) -> Result<(MutexGuard<'a, Shared>, bool), Error> {
         loop {
             if !shared.is_wanted() {
-                return Err(Error::closed(&self.ended()));
+                return Err(self.came_too_late());
             }
             // A request that is longer than the whole queue may be may go alone.
             if self.fits(&shared, length) || shared.pipe.queued() == 0 {

@@ -49,7 +49,9 @@ impl Link {
         let (mut shared, fits) =
             match self.admit(self.shared.lock(), routed.name, routed.bytes.len(), &room_deadline, true) {
                 Ok(admitted) => admitted,
-                Err(error) if error.kind() == ErrorKind::Closed => return Err(Unsent::Ended(routed)),
+                Err(error) if matches!(error.kind(), ErrorKind::Closed | ErrorKind::Connect) => {
+                    return Err(Unsent::Ended(routed));
+                }
                 Err(error) => return Err(Unsent::Refused(error)),
             };
         let (target, handle) = shared.pipe.pair(routed.name);

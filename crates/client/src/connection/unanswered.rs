@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Link, Shared};
-use crate::error::{Effect, Error};
+use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::Pipe;
 use crate::pipe::in_flight::left_ms;
 use crate::pipe::ledger::Ledger;
@@ -104,7 +104,20 @@ impl Link {
         match self.panicked.get() {
             Some(why) => why.clone(),
             None if self.is_lasting() => "the client was closed".to_owned(),
+            None if self.is_common.load(Ordering::Relaxed) => {
+                format!("the connection to {} was lost", self.config.endpoint)
+            }
             None => "the leased connection was lost".to_owned(),
+        }
+    }
+
+    /// What is said to whoever comes too late: his command was never sent. Only the connection to a node of a cluster can be lost
+    /// to a client that is open.
+    pub(crate) fn came_too_late(&self) -> Error {
+        let error = Error::closed(&self.ended());
+        match self.is_common.load(Ordering::Relaxed) && self.panicked.get().is_none() {
+            true => Error::unsent(ErrorKind::Connect, error.message()),
+            false => error,
         }
     }
 }
