@@ -40,7 +40,8 @@ fn lossy(bytes: &[u8]) -> String {
 }
 
 /// The commands that our server has and redis-server 7.0 has not.
-const NEWER: [&str; 25] = [
+const NEWER: [&str; 26] = [
+    "client|capa",
     "client|no-touch",
     "client|setinfo",
     "cluster|myshardid",

@@ -13,10 +13,14 @@ struct Both {
 
 impl Both {
     fn of(primary: &Server, arguments: &[&str]) -> Both {
+        Both::with(Kind::Redis, primary, arguments)
+    }
+
+    fn with(kind: Kind, primary: &Server, arguments: &[&str]) -> Both {
         let arguments = [&["--enable-debug-command", "yes"], arguments].concat();
         let both = Both {
             ours: Server::start_with(Kind::Sleeve, &arguments),
-            theirs: Server::start_with(Kind::Redis, &arguments),
+            theirs: Server::start_with(kind, &arguments),
         };
         for replica in [&both.ours, &both.theirs] {
             follow(replica, primary);
@@ -70,6 +74,54 @@ const WRITES: &[&str] = &[
     "DEL nothing",
     "WAIT 0 0",
 ];
+
+const REDIRECTED: &[&str] = &[
+    "GET a",
+    "SET a 2",
+    "CLIENT CAPA redirect",
+    "GET a",
+    "SET a 2",
+    "KEYS *",
+    "DBSIZE",
+    "PING",
+    "PUBLISH news x",
+    "WATCH a",
+    "EVAL return_redis.call('get','a') 1 a",
+    "EVAL_RO return_1 0",
+    "MULTI",
+    "GET a",
+    "EXEC",
+    "MULTI",
+    "READONLY",
+    "EXEC",
+    "GET a",
+    "SET a 2",
+    "MULTI",
+    "GET a",
+    "EXEC",
+    "READWRITE",
+    "GET a",
+    "READONLY",
+    "RESET",
+    "GET a",
+];
+
+#[test]
+fn who_can_be_redirected_is_sent_to_the_primary() {
+    let primary = primary(Kind::Redis);
+    ask(&mut primary.connect(), &["SET", "a", "1"]);
+    let both = Both::with(Kind::Valkey, &primary, &[]);
+    both.play(REDIRECTED);
+    for replica in [&both.ours, &both.theirs] {
+        ask(&mut replica.connect(), &["CONFIG", "SET", "replica-read-only", "no"]);
+    }
+    // Whether a replica may be written does not matter to those who can follow.
+    both.play(REDIRECTED);
+    for replica in [&both.ours, &both.theirs] {
+        ask(&mut replica.connect(), &["REPLICAOF", "NO", "ONE"]);
+    }
+    both.play(&["CLIENT CAPA redirect", "SET a 1", "GET a"]);
+}
 
 #[test]
 fn a_replica_refuses_writes_as_redis_does() {

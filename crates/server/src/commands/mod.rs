@@ -344,6 +344,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::ClientKill => connection::client::kill(cx, request),
         Command::ClientList => connection::client::list(cx, request),
         Command::ClientNoEvict => connection::client::no_evict(cx, request),
+        Command::ClientCapa => connection::client::capa(cx, request),
         Command::ClientNoTouch => connection::client::no_touch(cx, request),
         Command::ClientPause => connection::client::pause(cx, request),
         Command::ClientReply => connection::client::reply(cx, request),
@@ -363,9 +364,9 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::Sync => server::replication::replica::sync(cx),
         Command::Wait => server::replication::wait(cx, request),
         Command::WaitAof => server::replication::wait_aof(cx, request),
+        Command::ReadOnly => server::cluster::read_only(cx, true),
+        Command::ReadWrite => server::cluster::read_only(cx, false),
         Command::Asking
-        | Command::ReadOnly
-        | Command::ReadWrite
         | Command::ClusterAddSlots
         | Command::ClusterAddSlotsRange
         | Command::ClusterBumpEpoch

@@ -30,6 +30,8 @@ pub enum Hindrance {
     Stale = 128,
     /// Other data is being loaded beside what there is, which can be read meanwhile: commands that would disturb it are refused.
     LoadingBeside = 256,
+    /// This is a replica: clients that can are sent to its primary.
+    Follows = 512,
 }
 
 /// What is in the way.
@@ -51,7 +53,8 @@ impl Readiness {
     #[inline]
     pub fn refuses_nothing(&self) -> bool {
         const OF_DISK: u16 = Hindrance::LogFails as u16 | Hindrance::SnapshotFails as u16;
-        const OF_ROLE: u16 = Hindrance::FewReplicas as u16 | Hindrance::ReadOnly as u16 | Hindrance::Stale as u16;
+        const OF_PRIMARY: u16 = Hindrance::Follows as u16 | Hindrance::ReadOnly as u16 | Hindrance::Stale as u16;
+        const OF_ROLE: u16 = Hindrance::FewReplicas as u16 | OF_PRIMARY;
         const OF_LOADING: u16 = Hindrance::Loading as u16 | Hindrance::LoadingBeside as u16;
         const REFUSING: u16 = OF_LOADING | OF_DISK | OF_ROLE;
         self.bits.load(Ordering::Relaxed) & REFUSING == 0

@@ -4,6 +4,8 @@
 //! say when the look finds something is cold. A pause alone is asked again under the locks (`execute`). A gate changes nothing
 //! but memory, which makes room. On the thread that executes.
 
+use std::sync::atomic::Ordering;
+
 use sleeve_wire::commands::{Command, Flags, Row};
 use sleeve_wire::reply::Protocol;
 use sleeve_wire::request::Args;
@@ -81,6 +83,9 @@ fn ready(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 fn refuse_unready(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     let readiness = &cx.engine.readiness;
     let writes = writes(cx, request);
+    if readiness.has(Hindrance::Follows) {
+        redirect(cx, request, writes)?;
+    }
     if readiness.has(Hindrance::ReadOnly) && writes {
         return Err(Error::READ_ONLY);
     }
@@ -98,6 +103,19 @@ fn refuse_unready(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
         readiness.check_disk()?;
     }
     if writes { readiness.check_replicas() } else { Ok(()) }
+}
+
+/// A replica sends who can follow to its primary: with all that writes, and with what reads unless the client wants that here.
+fn redirect(cx: &Cx<'_>, request: &Request<'_>, writes: bool) -> Result<(), Error> {
+    let client = &cx.state.client;
+    if !client.redirects.load(Ordering::Relaxed) || cx.state.is_replaying {
+        return Ok(());
+    }
+    let reads = !client.reads_replicas.load(Ordering::Relaxed) && has(cx, request, Flags::READONLY);
+    match cx.engine.replication.role.link() {
+        Some(link) if writes || reads => Err(Error::new(format!("REDIRECT {}", link.primary))),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a request lacks a flag by itself, or because of what is in EXEC's queue.

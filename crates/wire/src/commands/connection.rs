@@ -26,6 +26,13 @@ ClientCaching "client|caching" of Client, Connection, arity 3, since "6.0.0"
     complexity "O(1)"
     grammar "mode=<YES|NO>";
 
+ClientCapa "client|capa" of Client, Connection, arity -3, since "8.0.0"
+    [NOSCRIPT LOADING STALE ALLOW_BUSY] [CONNECTION]
+    connection Greeting
+    summary "Says what this connection can do: with REDIRECT a replica sends it to the primary."
+    complexity "O(1)"
+    grammar "capability...";
+
 ClientGetName "client|getname" of Client, Connection, arity 2, since "2.6.9"
     [NOSCRIPT LOADING STALE] [CONNECTION]
     summary "Gives the name of this connection."

@@ -218,6 +218,17 @@ pub fn no_touch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
+/// CLIENT CAPA capability \[capability ...\]
+///
+/// As in Valkey, a capability that is not known means nothing, and none is taken back, not by RESET either.
+pub fn capa(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    if request.args.from(2).iter().any(|word| word.eq_ignore_ascii_case(b"redirect")) {
+        cx.state.client.redirects.store(true, Ordering::Relaxed);
+    }
+    cx.reply().ok();
+    Ok(())
+}
+
 pub(super) fn on_or_off(word: &[u8]) -> Result<bool, Error> {
     match word {
         _ if word.eq_ignore_ascii_case(b"on") => Ok(true),

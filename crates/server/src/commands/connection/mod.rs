@@ -173,6 +173,7 @@ pub fn reset(cx: &mut Cx<'_>) -> Outcome {
     state.protocol = Protocol::Resp2;
     state.replies = Replies::On;
     state.no_touch = false;
+    state.client.reads_replicas.store(false, Ordering::Relaxed);
     state.client.no_evict.store(false, Ordering::Relaxed);
     state.client.no_touch.store(false, Ordering::Relaxed);
     state.client.names.lock().client.clear();

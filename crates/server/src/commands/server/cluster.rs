@@ -1,9 +1,22 @@
 //! CLUSTER, and what clients of a cluster say about their connection. There is no cluster, and every answer is that of a
-//! server of Redis on which it is switched off.
+//! server of Redis on which it is switched off; but whoever can be sent from a replica to its primary may read from the replica.
 
+use std::sync::atomic::Ordering;
+
+use crate::context::Cx;
 use crate::request::error::{Error, Outcome};
 
-/// All subcommands of CLUSTER, HELP among them; ASKING, READONLY and READWRITE
+/// READONLY and READWRITE
+pub fn read_only(cx: &mut Cx<'_>, reads_replicas: bool) -> Outcome {
+    if !cx.state.client.redirects.load(Ordering::Relaxed) {
+        return disabled();
+    }
+    cx.state.client.reads_replicas.store(reads_replicas, Ordering::Relaxed);
+    cx.reply().ok();
+    Ok(())
+}
+
+/// All subcommands of CLUSTER, HELP among them; ASKING
 pub fn disabled() -> Outcome {
     Err(Error::fixed("ERR This instance has cluster support disabled"))
 }

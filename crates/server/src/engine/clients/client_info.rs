@@ -88,6 +88,10 @@ pub struct ClientInfo {
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH is on.
     pub no_touch: AtomicBool,
+    /// CLIENT CAPA REDIRECT: a replica sends it to the primary.
+    pub redirects: AtomicBool,
+    /// READONLY: and yet it reads from a replica.
+    pub reads_replicas: AtomicBool,
     /// CLIENT JOURNAL is on.
     pub follows_journal: AtomicBool,
     /// It is told of replicas, too.
@@ -147,7 +151,7 @@ impl ClientInfo {
             row => sleeve_wire::commands::all()[row as usize - 1].full_name,
         };
         format!(
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf={input} \
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={}{} db={} sub={} psub={} ssub={} multi={} qbuf={input} \
              qbuf-free={spare} argv-mem={arguments} multi-mem={queued} rbs=0 rbp=0 obl=0 oll=0 omem={output} tot-mem={} events={} cmd={command} \
              user={} redir={} resp={} lib-name={} lib-ver={}\n",
             client.id,
@@ -158,6 +162,7 @@ impl ClientInfo {
             (now_ms - client.created_ms).max(0) / 1_000,
             (now_ms - client.active_ms.load(Ordering::Relaxed)).max(0) / 1_000,
             client.flags(),
+            if client.redirects.load(Ordering::Relaxed) { " capa=r" } else { "" },
             client.database.load(Ordering::Relaxed),
             number(&client.listened[0]),
             number(&client.listened[1]),
@@ -189,6 +194,7 @@ impl ClientInfo {
             ('d', set(&client.doomed)),
             ('c', set(&client.closing)),
             ('U', client.address.ends_with(":0") && client.descriptor >= 0),
+            ('r', set(&client.reads_replicas)),
             ('e', set(&client.no_evict)),
             ('T', set(&client.no_touch)),
             ('J', set(&client.follows_journal)),
@@ -239,6 +245,8 @@ impl Clients {
             command: AtomicU32::new(0),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
+            redirects: AtomicBool::new(false),
+            reads_replicas: AtomicBool::new(false),
             follows_journal: AtomicBool::new(false),
             follows_replicas: AtomicBool::new(false),
             generation: self.generation(),

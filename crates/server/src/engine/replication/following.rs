@@ -27,6 +27,7 @@ impl Engine {
         let is_handing_over = self.replication.failover.is_running();
         let is_read_only = is_replica && !is_handing_over && self.config.flag(Opt::ReplicaReadOnly);
         let is_stale = is_replica && !role.is_connected() && !self.config.flag(Opt::ReplicaServeStaleData);
+        self.readiness.set(Hindrance::Follows, is_replica && !is_handing_over);
         self.readiness.set(Hindrance::ReadOnly, is_read_only);
         self.readiness.set(Hindrance::Stale, is_stale);
     }
