@@ -40,11 +40,16 @@ fn lossy(bytes: &[u8]) -> String {
 }
 
 /// The commands that our server has and redis-server 7.0 has not.
-const NEWER: [&str; 26] = [
+const NEWER: [&str; 31] = [
     "client|capa",
     "client|no-touch",
     "client|setinfo",
     "cluster|myshardid",
+    "commandlog",
+    "commandlog|get",
+    "commandlog|help",
+    "commandlog|len",
+    "commandlog|reset",
     "delex",
     "delifeq",
     "digest",

@@ -83,6 +83,20 @@ impl<'a> Args<'a> {
         self.spans.iter().map(|span| span.len as usize).sum()
     }
 
+    /// The bytes from the first argument to the last, whatever stands between them, found without a look at each.
+    #[inline]
+    pub fn extent(self) -> usize {
+        let end = self.spans.last().map_or(0, |last| last.start as usize + last.len as usize);
+        end.saturating_sub(self.spans.first().map_or(0, |first| first.start as usize))
+    }
+
+    /// The bytes that the request takes as a multibulk.
+    pub fn multibulk_len(self) -> usize {
+        let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
+        let bulk = |argument: &[u8]| digits(argument.len()) + argument.len() + "$\r\n\r\n".len();
+        digits(self.spans.len()) + "*\r\n".len() + self.iter().map(bulk).sum::<usize>()
+    }
+
     /// The bytes in which the request came, if they are just what its arguments make as a multibulk: `*`, `$` and nothing
     /// unusual between them. Other bytes that say the same are not found, nor is what came in another form.
     pub fn as_multibulk(self) -> Option<&'a [u8]> {

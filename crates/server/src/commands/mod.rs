@@ -250,6 +250,10 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::LatencyHistory => server::latency::history(cx, request),
         Command::LatencyLatest => server::latency::latest(cx),
         Command::LatencyReset => server::latency::reset(cx, request),
+        Command::CommandLogGet => server::slowlog::get_of(cx, request),
+        Command::CommandLogHelp => command::help::help(cx, Command::CommandLog),
+        Command::CommandLogLen => server::slowlog::len_of(cx, request),
+        Command::CommandLogReset => server::slowlog::reset_of(cx, request),
         Command::SlowLogGet => server::slowlog::get(cx, request),
         Command::SlowLogHelp => command::help::help(cx, Command::SlowLog),
         Command::SlowLogLen => server::slowlog::len(cx),
@@ -413,6 +417,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         | Command::Cluster
         | Command::Latency
         | Command::SlowLog
+        | Command::CommandLog
         | Command::Client
         | Command::PubSub
         | Command::Config

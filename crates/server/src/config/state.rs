@@ -145,6 +145,14 @@ impl Config {
         u64::try_from(slow_us).map_or(u64::MAX, |slow_us| slow_us.saturating_mul(200))
     }
 
+    /// Fewer bytes of a request and its reply together are large to neither COMMANDLOG LARGE-REQUEST nor LARGE-REPLY.
+    #[inline]
+    pub fn large_bytes(&self) -> usize {
+        // -1 stands for no bound.
+        let bound = |option| self.number(option) as u64 as usize;
+        bound(Opt::LargeRequestBytes).min(bound(Opt::LargeReplyBytes))
+    }
+
     /// Whether anything bounds the memory of clients, which is kept account of then.
     #[inline]
     pub fn bounds_memory(&self) -> bool {

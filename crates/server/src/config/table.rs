@@ -255,10 +255,18 @@ options! {
         "Password that clients must give; empty asks for none.";
 
     // Finding out what is slow.
-    SlowlogLogSlowerThan "slowlog-log-slower-than" number(-1, i64::MAX), "10000", Live,
+    SlowlogLogSlowerThan "slowlog-log-slower-than" = "commandlog-execution-slower-than" number(-1, i64::MAX), "10000", Live,
         "Microseconds from which on a command is entered in the slow log; 0 enters all, -1 none.";
-    SlowlogMaxLen "slowlog-max-len" number(0, i64::MAX), "128", Live,
+    SlowlogMaxLen "slowlog-max-len" = "commandlog-slow-execution-max-len" number(0, i64::MAX), "128", Live,
         "Most entries of the slow log.";
+    LargeRequestBytes "commandlog-request-larger-than" number(-1, i64::MAX), "1048576", Live,
+        "Bytes from which on a request is entered in the log of large ones; 0 enters all, -1 none.";
+    LargeRequestMaxLen "commandlog-large-request-max-len" number(0, i64::MAX), "128", Live,
+        "Most entries of the log of large requests.";
+    LargeReplyBytes "commandlog-reply-larger-than" number(-1, i64::MAX), "1048576", Live,
+        "Bytes from which on a reply is entered in the log of large ones; 0 enters all, -1 none.";
+    LargeReplyMaxLen "commandlog-large-reply-max-len" number(0, i64::MAX), "128", Live,
+        "Most entries of the log of large replies.";
     LatencyMonitorThreshold "latency-monitor-threshold" number(0, i64::MAX), "0", Live,
         "Milliseconds from which on LATENCY remembers that something was slow; 0 turns it off.";
     WatchdogPeriod "watchdog-period" number(0, INT_MAX), "0", Hidden,

@@ -1,5 +1,5 @@
-//! What is kept account of around each command: the time that it takes, for INFO, for LATENCY and for the slow log; and
-//! what it has changed, which is counted and recorded when it ends.
+//! What is kept account of around each command: the time that it takes, for INFO, for LATENCY and for the slow log; how large
+//! its request and its reply are, for COMMANDLOG; and what it has changed, which is counted and recorded when it ends.
 //!
 //! Time is counted in the processor's ticks, which take no system call to read, and becomes nanoseconds where somebody
 //! reads it. What commands took goes into the counters of the executing thread, which alone calls this.
@@ -9,7 +9,7 @@ use sleeve_wire::commands::Flags;
 use super::Cx;
 use crate::config::Opt;
 use crate::host::clock;
-use crate::observe::slowlog;
+use crate::observe::slowlog::{self, Measure};
 use crate::request::Request;
 
 /// The clock is read where another command begins than the one before, so that a batch of equal ones reads it twice and each
@@ -98,6 +98,7 @@ impl Cx<'_> {
         let ticks = clock::ticks().wrapping_sub(began_ticks);
         // What counts is what is slow now: the command may have taken long, or may itself have said what is.
         self.slow_ticks = self.engine.config.slow_ticks();
+        self.large_bytes = self.engine.config.large_bytes();
         if ticks >= self.slow_ticks {
             self.enter_slow(request, ticks);
         }
@@ -105,30 +106,67 @@ impl Cx<'_> {
 
     #[cold]
     fn enter_slow(&mut self, request: &Request<'_>, ticks: u64) {
-        let (engine, now) = (self.engine, self.now);
+        let engine = self.engine;
         let duration_us = engine.ticker.nanoseconds(ticks) / 1_000;
         let over = |option: Opt, least: i64, unit_us: u64| {
             let bound = engine.config.number(option);
             bound >= least && duration_us / unit_us >= bound as u64
         };
         if over(Opt::SlowlogLogSlowerThan, 0, 1) && !request.row.flags.contains(Flags::SKIP_SLOWLOG) {
-            let client = &self.state.client;
-            let entry = slowlog::Entry {
-                id: 0,
-                time_s: now.wall_ms() / 1_000,
-                duration_us,
-                arguments: slowlog::shortened(request),
-                address: client.address.clone(),
-                name: client.names.lock().client.clone(),
-            };
-            engine.slowlog.add(entry, engine.config.number(Opt::SlowlogMaxLen) as usize);
+            self.enter(Measure::Time, request, duration_us, Opt::SlowlogMaxLen);
         }
         if over(Opt::LatencyMonitorThreshold, 1, 1_000) {
             let event = if request.row.flags.contains(Flags::FAST) { "fast-command" } else { "command" };
-            engine.latency.add(event, now.wall_ms() / 1_000, duration_us / 1_000);
+            engine.latency.add(event, self.now.wall_ms() / 1_000, duration_us / 1_000);
         }
     }
 }
+
+/// What is large is seen by one comparison a command: request and reply together are nearly always less than the lesser bound.
+impl Cx<'_> {
+    /// Enters a command in the log of large requests or replies, if it was; `owed_bytes` were owed to the client before it.
+    #[inline]
+    pub(crate) fn note_size(&mut self, request: &Request<'_>, owed_bytes: usize) {
+        let reply_bytes = self.out.len().saturating_sub(owed_bytes);
+        if request.args.extent() + ENDS_BYTES_MAX + reply_bytes >= self.large_bytes {
+            self.enter_large(request, reply_bytes);
+        }
+    }
+
+    #[cold]
+    fn enter_large(&mut self, request: &Request<'_>, reply_bytes: usize) {
+        // What waits comes again.
+        if self.state.blocked.is_some() || request.row.flags.contains(Flags::SKIP_SLOWLOG) {
+            return;
+        }
+        let sizes = [
+            (Measure::Request, request.args.multibulk_len(), Opt::LargeRequestBytes, Opt::LargeRequestMaxLen),
+            (Measure::Reply, reply_bytes, Opt::LargeReplyBytes, Opt::LargeReplyMaxLen),
+        ];
+        // What a script runs came in no request.
+        for (measure, bytes, bound, entries_max) in sizes.into_iter().skip(usize::from(self.is_within)) {
+            if usize::try_from(self.engine.config.number(bound)).is_ok_and(|bound| bytes >= bound) {
+                self.enter(measure, request, bytes as u64, entries_max);
+            }
+        }
+    }
+
+    fn enter(&self, measure: Measure, request: &Request<'_>, amount: u64, entries_max: Opt) {
+        let client = &self.state.client;
+        let entry = slowlog::Entry {
+            id: 0,
+            time_s: self.now.wall_ms() / 1_000,
+            amount,
+            arguments: slowlog::shortened(request),
+            address: client.address.clone(),
+            name: client.names.lock().client.clone(),
+        };
+        self.engine.slowlog.add(measure, entry, self.engine.config.number(entries_max) as usize);
+    }
+}
+
+/// No multibulk has more bytes than these before its first argument and behind its last.
+const ENDS_BYTES_MAX: usize = 64;
 
 /// A command with at most so many arguments that is called fast is so.
 const ARGUMENTS_FEW: usize = 64;

@@ -95,6 +95,8 @@ pub struct Cx<'a> {
     ticks: u64,
     /// Ticks from which on a command may have been slow; 0 has every command looked at.
     slow_ticks: u64,
+    /// Bytes of a request and its reply from which on either may be large.
+    large_bytes: usize,
     /// The running command has recorded its effect in its own words.
     is_recorded: bool,
     /// A script has asked that its effects are not recorded.
@@ -142,6 +144,7 @@ impl<'a> Cx<'a> {
             is_within: false,
             ticks: 0,
             slow_ticks: engine.config.slow_ticks(),
+            large_bytes: engine.config.large_bytes(),
             is_recorded: false,
             is_unrecorded: false,
             pending,

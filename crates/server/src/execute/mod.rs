@@ -221,7 +221,7 @@ fn lock(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 /// has recorded in other words what it did.
 #[inline]
 pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
-    let mark = cx.out.mark();
+    let (mark, owed_bytes) = (cx.out.mark(), cx.out.len());
     let began_ticks = cx.begin(&request);
     let is_monitored = cx.engine.pubsub.monitors.load(Ordering::Relaxed) != 0;
     if is_monitored && request.row.runs_script() {
@@ -239,6 +239,7 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
         counters.failed.add(1);
         cx.refuse(&error);
     }
+    cx.note_size(&request, owed_bytes);
     if began_ticks.is_some() && cx.out.is_full() {
         cx.cut_reply(mark);
     }

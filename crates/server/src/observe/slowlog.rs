@@ -1,6 +1,7 @@
-//! The slow log: the latest commands that took longer than `slowlog-log-slower-than` microseconds to execute.
+//! The latest commands that took longer than `slowlog-log-slower-than` microseconds to execute, and those whose requests or
+//! replies were larger than options say.
 //!
-//! Who runs commands says what was slow; nothing is measured here. Arguments are kept shortened, so that an entry has a
+//! Who runs commands says what was slow or large; nothing is measured here. Arguments are kept shortened, so that an entry has a
 //! bounded size, and passwords are not kept. Any thread may add or read.
 
 use std::collections::VecDeque;
@@ -16,15 +17,26 @@ const ARGUMENTS_MAX: usize = 32;
 /// Bytes of an argument that an entry keeps.
 const ARGUMENT_BYTES_MAX: usize = 128;
 
-/// One slow command.
+/// By what a command stands out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// Microseconds that it took.
+    Time,
+    /// Bytes of the request.
+    Request,
+    /// Bytes of the reply.
+    Reply,
+}
+
+/// One slow or large command.
 #[derive(Debug)]
 pub struct Entry {
-    /// Ascending, unique in the life of the engine.
+    /// Ascending, unique in its log in the life of the engine.
     pub id: u64,
     /// When it ended, seconds of the Unix epoch.
     pub time_s: i64,
-    /// How long it took, in microseconds.
-    pub duration_us: u64,
+    /// How long it took or how large it was, in the unit of the [`Measure`].
+    pub amount: u64,
     /// Name and arguments, shortened.
     pub arguments: Vec<Vec<u8>>,
     /// The client's address.
@@ -33,10 +45,11 @@ pub struct Entry {
     pub name: String,
 }
 
-/// The latest slow commands of one engine.
+/// The latest slow and large commands of one engine.
 #[derive(Debug, Default)]
 pub struct SlowLog {
-    kept: Mutex<Kept>,
+    /// One for each measure.
+    kept: [Mutex<Kept>; 3],
 }
 
 #[derive(Debug, Default)]
@@ -48,8 +61,8 @@ struct Kept {
 
 impl SlowLog {
     /// Adds an entry, whose id is given here, and keeps the latest `entries_max`.
-    pub fn add(&self, mut entry: Entry, entries_max: usize) {
-        let mut kept = self.kept.lock();
+    pub fn add(&self, measure: Measure, mut entry: Entry, entries_max: usize) {
+        let mut kept = self.kept[measure as usize].lock();
         entry.id = kept.next_id;
         kept.next_id += 1;
         kept.entries.push_front(Arc::new(entry));
@@ -57,18 +70,18 @@ impl SlowLog {
     }
 
     /// The latest `count` entries, newest first.
-    pub fn latest(&self, count: usize) -> Vec<Arc<Entry>> {
-        self.kept.lock().entries.iter().take(count).cloned().collect()
+    pub fn latest(&self, measure: Measure, count: usize) -> Vec<Arc<Entry>> {
+        self.kept[measure as usize].lock().entries.iter().take(count).cloned().collect()
     }
 
     /// How many entries there are.
-    pub fn len(&self) -> usize {
-        self.kept.lock().entries.len()
+    pub fn len(&self, measure: Measure) -> usize {
+        self.kept[measure as usize].lock().entries.len()
     }
 
     /// Forgets all entries.
-    pub fn reset(&self) {
-        self.kept.lock().entries.clear();
+    pub fn reset(&self, measure: Measure) {
+        self.kept[measure as usize].lock().entries.clear();
     }
 }
 

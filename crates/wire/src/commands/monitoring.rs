@@ -5,6 +5,39 @@
 macro_rules! monitoring_rows {
     ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*
 
+CommandLog "commandlog", Server, arity -2, since "8.1.0"
+    [] []
+    summary "Holds the commands of the logs of slow and of large commands."
+    complexity "Depends on subcommand."
+    grammar "";
+
+CommandLogGet "commandlog|get" of CommandLog, Server, arity 4, since "8.1.0"
+    [ADMIN LOADING STALE] []
+    tips "request_policy:all_nodes" "nondeterministic_output"
+    summary "Gives the latest entries of one of the logs."
+    complexity "O(N) where N is the number of entries returned"
+    grammar "count:integer type=<SLOW|LARGE-REQUEST|LARGE-REPLY>";
+
+CommandLogHelp "commandlog|help" of CommandLog, Server, arity 2, since "8.1.0"
+    [LOADING STALE] []
+    summary "Lists the subcommands of COMMANDLOG."
+    complexity "O(1)"
+    grammar "";
+
+CommandLogLen "commandlog|len" of CommandLog, Server, arity 3, since "8.1.0"
+    [ADMIN LOADING STALE] []
+    tips "request_policy:all_nodes" "response_policy:agg_sum" "nondeterministic_output"
+    summary "Counts the entries of one of the logs."
+    complexity "O(1)"
+    grammar "type=<SLOW|LARGE-REQUEST|LARGE-REPLY>";
+
+CommandLogReset "commandlog|reset" of CommandLog, Server, arity 3, since "8.1.0"
+    [ADMIN LOADING STALE] []
+    tips "request_policy:all_nodes" "response_policy:all_succeeded"
+    summary "Forgets all entries of one of the logs."
+    complexity "O(N) where N is the number of entries in the commandlog"
+    grammar "type=<SLOW|LARGE-REQUEST|LARGE-REPLY>";
+
 Latency "latency", Server, arity -2, since "2.8.13"
     [] []
     summary "Holds the commands of the latency monitor."

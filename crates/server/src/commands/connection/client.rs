@@ -93,14 +93,8 @@ pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// Brings what others know of this client up to date. The request itself is what is on its way from it.
 fn publish_self(cx: &Cx<'_>, request: &Request<'_>) {
-    let word_bytes = |word: &[u8]| number_len(word.len()) + word.len() + "$\r\n\r\n".len();
-    let head_bytes = number_len(request.len()) + "*\r\n".len();
-    let bytes = head_bytes + request.args.iter().map(word_bytes).sum::<usize>();
+    let bytes = request.args.multibulk_len();
     cx.state.publish(Input { bytes, spare: 0, argument_bytes: request.args.bytes_len() }, cx.now.wall_ms());
-}
-
-fn number_len(number: usize) -> usize {
-    number.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
 /// CLIENT KILL ip:port | option value ...
