@@ -40,7 +40,8 @@ fn lossy(bytes: &[u8]) -> String {
 }
 
 /// The commands that our server has and redis-server 7.0 has not.
-const NEWER: [&str; 31] = [
+const NEWER: [&str; 33] = [
+    "blmovem",
     "client|capa",
     "client|no-touch",
     "client|setinfo",
@@ -65,6 +66,7 @@ const NEWER: [&str; 31] = [
     "hpttl",
     "hsetex",
     "httl",
+    "lmovem",
     "msetex",
     "script|show",
     "sdiffcard",

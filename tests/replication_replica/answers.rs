@@ -18,10 +18,8 @@ impl Both {
 
     fn with(kind: Kind, primary: &Server, arguments: &[&str]) -> Both {
         let arguments = [&["--enable-debug-command", "yes"], arguments].concat();
-        let both = Both {
-            ours: Server::start_with(Kind::Sleeve, &arguments),
-            theirs: Server::start_with(kind, &arguments),
-        };
+        let both =
+            Both { ours: Server::start_with(Kind::Sleeve, &arguments), theirs: Server::start_with(kind, &arguments) };
         for replica in [&both.ours, &both.theirs] {
             follow(replica, primary);
             caught_up(replica, primary);

@@ -168,6 +168,35 @@ fn what_goes_from_streams_and_groups_is_told_in_the_words_of_both() {
 }
 
 #[test]
+fn what_is_moved_is_told_in_the_words_of_those_who_move_one_by_one() {
+    let mut written = Written::new();
+    written.effects(&["RPUSH k 1 2 3 4 5 6 7 8"]);
+    assert_eq!(written.effects(&["LMOVEM k d LEFT LEFT COUNT 2 OBO"]), ["MULTI", "LPUSH d 1 2", "LPOP k 2", "EXEC"]);
+    assert_eq!(written.effects(&["LMOVEM k d RIGHT RIGHT COUNT 2 BULK"]), ["MULTI", "RPUSH d 7 8", "RPOP k 2", "EXEC"]);
+    assert_eq!(
+        written.effects(&["BLMOVEM k d LEFT LEFT 0 EXACTLY 2 BULK"]),
+        ["MULTI", "LPUSH d 4 3", "LPOP k 2", "EXEC"]
+    );
+    assert_eq!(written.effects(&["LMOVEM k d LEFT RIGHT"]), ["MULTI", "RPUSH d 5", "LPOP k", "EXEC"]);
+    assert_eq!(written.effects(&["LMOVEM k d LEFT RIGHT EXACTLY 2 OBO"]), Vec::<String>::new());
+    assert_eq!(written.effects(&["LMOVEM d d LEFT LEFT COUNT 2 BULK", "LMOVEM d d LEFT LEFT"]), Vec::<String>::new());
+    assert_eq!(
+        written.effects(&["LMOVEM d d LEFT RIGHT COUNT 2 BULK"]),
+        ["MULTI", "LMOVE d d LEFT RIGHT", "LMOVE d d LEFT RIGHT", "EXEC"]
+    );
+    assert_eq!(
+        written.effects(&["LMOVEM d d RIGHT RIGHT COUNT 2 OBO"]),
+        ["MULTI", "LSET d -2 4", "LSET d -1 3", "EXEC"]
+    );
+    assert_eq!(written.effects(&["LMOVEM d d LEFT LEFT EXACTLY 2 OBO"]), ["MULTI", "LSET d 0 1", "LSET d 1 2", "EXEC"]);
+    let elements: String = (0..2_500).map(|element| format!(" e{element}")).collect();
+    written.effects(&["DEL d", &format!("RPUSH k{elements}")]);
+    let effects = written.effects(&["LMOVEM k d LEFT LEFT COUNT 2501 OBO"]);
+    assert!(effects[1].starts_with("LPUSH d 6 e0 e1 ") && effects[2].starts_with("LPUSH d e"), "{}", effects[2]);
+    assert_eq!((effects.len(), effects[0].as_str(), effects.last().map(String::as_str)), (6, "MULTI", Some("EXEC")));
+}
+
+#[test]
 fn what_is_claimed_by_reading_is_told_as_a_claim() {
     let mut written = Written::new();
     written.effects(&["XADD s 1-0 a 1", "XADD s 2-0 a 1", "XADD s 3-0 a 1", "XGROUP CREATE s g 0"]);

@@ -70,7 +70,7 @@ mod tests {
     fn those_that_wait_are_known() {
         let waits = |name: &&str| Name::of(&[name]).may_wait();
         let waiting: Vec<&str> = all().iter().map(|row| row.full_name).filter(waits).collect();
-        let lists = ["blmove", "blmpop", "blpop", "brpop", "brpoplpush"];
+        let lists = ["blmove", "blmovem", "blmpop", "blpop", "brpop", "brpoplpush"];
         let others = ["bzmpop", "bzpopmax", "bzpopmin", "xread", "xreadgroup", "wait", "waitaof"];
         assert_eq!(sorted(waiting), sorted([&lists[..], &others].concat()));
     }

@@ -13,6 +13,15 @@ BLMove "blmove", List, arity 6, since "6.2.0"
     complexity "O(1)"
     grammar "source:key destination:key#1 wherefrom=<LEFT|RIGHT> whereto=<LEFT|RIGHT> timeout:double";
 
+BLMoveM "blmovem", List, arity -6, since "8.10.0"
+    [WRITE DENYOOM BLOCKING] [LIST]
+    keys (1; RW ACCESS DELETE) (2; RW INSERT)
+    waits (Place::At(5), Seconds)
+    summary "As LMOVEM, and waits for the source where it has none or not enough."
+    complexity "O(N) where N is the number of elements moved."
+    grammar "source:key destination:key#1 wherefrom=<LEFT|RIGHT> whereto=<LEFT|RIGHT> timeout:double \
+        [how-many=<selector=<COUNT count:integer|EXACTLY exactly:integer> ordering=<OBO|BULK>>]";
+
 BLMPop "blmpop", List, arity -5, since "7.0.0"
     [WRITE BLOCKING MOVABLE_KEYS] [LIST]
     keys (2 counted; RW ACCESS DELETE)
@@ -76,6 +85,14 @@ LMove "lmove", List, arity 5, since "6.2.0"
     summary "Takes an element from one end of a list, pushes it to an end of another list, and gives it."
     complexity "O(1)"
     grammar "source:key destination:key#1 wherefrom=<LEFT|RIGHT> whereto=<LEFT|RIGHT>";
+
+LMoveM "lmovem", List, arity -5, since "8.10.0"
+    [WRITE DENYOOM] [LIST]
+    keys (1; RW ACCESS DELETE) (2; RW INSERT)
+    summary "Takes elements from one end of a list, puts them at an end of another list, and gives them."
+    complexity "O(N) where N is the number of elements moved."
+    grammar "source:key destination:key#1 wherefrom=<LEFT|RIGHT> whereto=<LEFT|RIGHT> \
+        [how-many=<selector=<COUNT count:integer|EXACTLY exactly:integer> ordering=<OBO|BULK>>]";
 
 LMPop "lmpop", List, arity -4, since "7.0.0"
     [WRITE MOVABLE_KEYS] [LIST]

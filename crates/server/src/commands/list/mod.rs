@@ -1,10 +1,11 @@
 //! Lists: pushing, popping, reading and editing them.
 //!
-//! What moves elements between lists or takes them from one of several is in `transfer`, with its blocking forms in
-//! `wait`; LPOS is in `find`. An element goes from the list's bytes into the reply without a stop between.
+//! What moves elements between lists or takes them from one of several is in `transfer` and `transfer_many`, with its blocking
+//! forms in `wait`; LPOS is in `find`. An element goes from the list's bytes into the reply without a stop between.
 
 pub mod find;
 pub mod transfer;
+pub mod transfer_many;
 pub mod wait;
 
 use sleeve_store::{Collection, End, List, ListLimit, ListRef, Updated, ValueRef};

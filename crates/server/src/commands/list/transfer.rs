@@ -67,7 +67,8 @@ pub fn relocate(
     Ok(true)
 }
 
-fn moved(cx: &mut Cx<'_>, (source, destination): (Key<'_>, Key<'_>), (from, to): (End, End), emptied: bool) {
+/// Reports that elements have gone from one end to another.
+pub fn moved(cx: &mut Cx<'_>, (source, destination): (Key<'_>, Key<'_>), (from, to): (End, End), emptied: bool) {
     cx.changed(destination);
     cx.notify(EventClass::List, push_event(to), destination);
     removed(cx, source, pop_event(from), emptied);
@@ -86,27 +87,32 @@ fn word(end: End) -> &'static [u8] {
 }
 
 /// An element between two lists.
-enum Taken {
+pub enum Taken {
+    /// A number in decimal digits.
     Integer(i64),
+    /// Any bytes.
     Bytes(Vec<u8>),
 }
 
 impl Taken {
-    fn of(element: ValueRef<'_>) -> Self {
+    /// A copy of it.
+    pub fn of(element: ValueRef<'_>) -> Self {
         match element {
             ValueRef::Integer(number) => Self::Integer(number),
             ValueRef::Bytes(bytes) => Self::Bytes(bytes.to_vec()),
         }
     }
 
-    fn value(&self) -> ValueRef<'_> {
+    /// It, as lists take it.
+    pub fn value(&self) -> ValueRef<'_> {
         match self {
             Self::Integer(number) => ValueRef::Integer(*number),
             Self::Bytes(bytes) => ValueRef::Bytes(bytes),
         }
     }
 
-    fn len(&self) -> usize {
+    /// Its bytes.
+    pub fn len(&self) -> usize {
         self.value().len()
     }
 
@@ -141,7 +147,8 @@ pub fn multiple(request: Request<'_>, at: usize) -> Result<(End, usize), Error> 
     }
 }
 
-fn at_least_one(text: &[u8], refusal: &'static str) -> Result<usize, Error> {
+/// A positive number.
+pub fn at_least_one(text: &[u8], refusal: &'static str) -> Result<usize, Error> {
     let number = number::parse_i64(text).and_then(|number| usize::try_from(number).ok());
     number.filter(|&number| number > 0).ok_or(Error::fixed(refusal))
 }

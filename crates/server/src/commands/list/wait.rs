@@ -7,6 +7,7 @@ use sleeve_store::{End, Kind, List};
 use sleeve_wire::request::OwnedArgs;
 
 use super::transfer::{end, multiple, pop_first, record_move, relocate};
+use super::transfer_many::{Move, relocate_many};
 use super::{pop_element, record_pop};
 use crate::commands::block_timeout;
 use crate::context::Cx;
@@ -69,6 +70,22 @@ pub fn blmpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 pub fn blmove(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let ends = (end(request.arg(3))?, end(request.arg(4))?);
     move_or_wait(cx, request, ends, |cx, keys| record_move(cx, keys, ends))
+}
+
+/// BLMOVEM source destination LEFT | RIGHT LEFT | RIGHT timeout \[COUNT | EXACTLY count OBO | BULK\]
+pub fn blmovem(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let wanted = Move::parse(request, 6)?;
+    let deadline_ms = block_timeout::deadline(cx, request)?;
+    let keys = (request.key(0), request.key(1));
+    if relocate_many(cx, keys, wanted)? {
+        return Ok(());
+    }
+    if cx.may_block() {
+        wait(cx, request, deadline_ms, vec![keys.0], |_| request.args.to_owned());
+    } else {
+        cx.reply().null_array();
+    }
+    Ok(())
 }
 
 /// BRPOPLPUSH source destination timeout
