@@ -215,6 +215,7 @@ impl Parser {
     }
 
     /// Goes on with the request that an earlier buffer left unfinished.
+    #[inline(never)]
     fn resume(&mut self, buf: &[u8], limits: &Limits, batch: &mut Batch) -> Result<Step<usize>, ProtocolError> {
         if self.remaining == 0 {
             return if buf.first() == Some(&b'*') {
@@ -296,7 +297,7 @@ impl Parser {
     }
 
     /// Reads arguments until none remains. `start` is where the request begins in `buf`.
-    #[inline]
+    #[inline(always)]
     fn bulks(
         &mut self,
         buf: &[u8],
@@ -440,16 +441,15 @@ const BUFFER_LEN_MAX: usize = u32::MAX as usize;
 #[inline(always)]
 fn quick_length(buf: &[u8], pos: usize, marker: u8) -> Option<(i64, usize)> {
     let head: &[u8; 5] = buf.get(pos..)?.first_chunk()?;
-    let ones = head[1].wrapping_sub(b'0');
-    if head[0] != marker || ones > 9 {
+    let word = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+    let (first, second) = (head[1].wrapping_sub(b'0'), head[2].wrapping_sub(b'0'));
+    // All but the digits is compared at once.
+    if word & 0xffff_00ff == u32::from_le_bytes([marker, 0, b'\r', b'\n']) {
+        return (first <= 9).then_some((i64::from(first), pos + 4));
+    }
+    let is_ended = word & 0xff00_00ff == u32::from_le_bytes([marker, 0, 0, b'\r']) && head[4] == b'\n';
+    if !is_ended || !(1..=9).contains(&first) || second > 9 {
         return None;
     }
-    if head[2] == b'\r' {
-        return (head[3] == b'\n').then_some((i64::from(ones), pos + 4));
-    }
-    let (tens, ones) = (ones, head[2].wrapping_sub(b'0'));
-    if tens == 0 || ones > 9 || head[3] != b'\r' || head[4] != b'\n' {
-        return None;
-    }
-    Some((i64::from(tens) * 10 + i64::from(ones), pos + 5))
+    Some((i64::from(first) * 10 + i64::from(second), pos + 5))
 }

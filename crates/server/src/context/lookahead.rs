@@ -85,24 +85,26 @@ impl Lookahead {
         let (engine, dice, database, locks) = (cx.engine, cx.dice, cx.database(), &mut cx.locks);
         self.requests.clear();
         self.keys.clear();
+        self.lookups.clear();
         // One request may have named a million.
         self.keys.shrink_to(KEPT_KEYS);
         let mut next = first;
         while next < batch.len() && self.keys.len() < GROUP_KEYS && self.requests.len() < GROUP_KEYS {
-            let ready = self.look_up(&engine.names, &engine.store, batch.get(next, buffer));
-            self.requests.push(ready);
+            self.look_up(&engine.names, &engine.store, batch.get(next, buffer), next);
             next += 1;
         }
         if self.keys.len() > 1 {
             locks.take_free(self.keys.iter().map(|key| key.hash));
             for step in STEPS {
                 for same in self.keys.chunk_by(is_same_key) {
-                    if locks.holds(same[0].hash) {
-                        locks.shard(same[0].hash).prefetch(database, same[0].hash, step);
+                    if let Some(shard) = locks.held(same[0].hash) {
+                        shard.prefetch(database, same[0].hash, step);
                     }
                 }
             }
-            self.fetch_members((batch, buffer), first, (dice, locks), database);
+            if self.lookups.len() > 1 {
+                self.fetch_members((batch, buffer), (dice, locks), database);
+            }
             locks.end_command();
         }
         next
@@ -112,20 +114,10 @@ impl Lookahead {
     fn fetch_members(
         &mut self,
         (batch, buffer): (&Batch, &[u8]),
-        first: usize,
         (dice, locks): (&Dice, &mut Locks<'_>),
         database: usize,
     ) {
-        self.lookups.clear();
         self.members.clear();
-        for (request, ready) in (first..).zip(&self.requests) {
-            let Found::Command(row) = ready.found else { continue };
-            let which = member_of(row, batch.get(request, buffer).len());
-            self.lookups.extend(which.map(|which| {
-                let key = self.keys[ready.keys.start as usize];
-                MemberLookup { key, request, which }
-            }));
-        }
         // The numbers that the dice will give, unless something else draws one in between.
         let ahead = dice.clone();
         let alike = self.lookups.chunk_by(|one, other| is_same_key(&one.key, &other.key));
@@ -151,14 +143,18 @@ impl Lookahead {
         }
     }
 
+    /// Adds the request at this place in the batch.
     #[inline]
-    fn look_up(&mut self, names: &RenamedCommands, store: &Store, args: Args<'_>) -> Ready {
+    fn look_up(&mut self, names: &RenamedCommands, store: &Store, args: Args<'_>, request: usize) {
         let found = find(names, args);
-        let first = self.keys.len() as u32;
+        let first = self.keys.len();
         if let Found::Command(row) = found {
             hash_keys(store, row, args, &mut self.keys);
+            if let (Some(which), Some(&key)) = (member_of(row, args.len()), self.keys.get(first)) {
+                self.lookups.push(MemberLookup { key, request, which });
+            }
         }
-        Ready { found, keys: first..self.keys.len() as u32 }
+        self.requests.push(Ready { found, keys: first as u32..self.keys.len() as u32 });
     }
 }
 
@@ -184,11 +180,8 @@ fn member_of(row: &Row, len: usize) -> Option<Which> {
 
 /// The entry of a key, whatever its deadline.
 fn entry_of<'l>(locks: &'l mut Locks<'_>, database: usize, args: Args<'_>, key: KeyAt) -> Option<EntryRef<'l>> {
-    if !locks.holds(key.hash) {
-        return None;
-    }
     let name = args.get(key.index as usize)?;
-    locks.shard(key.hash).get(database, Key { name, hash: key.hash }, i64::MIN)
+    locks.held(key.hash)?.get(database, Key { name, hash: key.hash }, i64::MIN)
 }
 
 /// What the name of a request stands for.

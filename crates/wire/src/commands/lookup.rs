@@ -11,15 +11,12 @@ use super::{Command, ROWS, Row};
 const SLOTS: usize = 1024;
 /// The parent of what has no parent.
 const TOP: u16 = u16::MAX;
-/// The row of an empty slot.
-const NONE: u16 = u16::MAX;
 
 const _: () = assert!(ROWS.len() * 2 <= SLOTS, "the lookup table is too full: double SLOTS");
 
 #[derive(Clone, Copy)]
 struct Slot {
     words: Words,
-    parent: u16,
     row: u16,
 }
 
@@ -28,26 +25,27 @@ struct Slot {
 struct Words {
     first: u64,
     last: u64,
-    len: u8,
+    /// Its length, and above that the parent; 0 is no name's.
+    len_and_parent: u32,
 }
 
 static TABLE: [Slot; SLOTS] = fill();
 
 const fn fill() -> [Slot; SLOTS] {
-    let empty = Slot { words: Words { first: 0, last: 0, len: 0 }, parent: TOP, row: NONE };
+    let empty = Slot { words: Words { first: 0, last: 0, len_and_parent: 0 }, row: 0 };
     let mut table = [empty; SLOTS];
     let mut row = 0;
     while row < ROWS.len() {
-        if let Some(words) = words(ROWS[row].name.as_bytes()) {
-            let parent = match ROWS[row].parent {
-                Some(parent) => parent as u16,
-                None => TOP,
-            };
-            let mut at = home(words, parent);
-            while table[at].row != NONE {
+        let parent = match ROWS[row].parent {
+            Some(parent) => parent as u16,
+            None => TOP,
+        };
+        if let Some(words) = words(ROWS[row].name.as_bytes(), parent) {
+            let mut at = home(words);
+            while table[at].words.len_and_parent != 0 {
                 at = (at + 1) % SLOTS;
             }
-            table[at] = Slot { words, parent, row: row as u16 };
+            table[at] = Slot { words, row: row as u16 };
         }
         row += 1;
     }
@@ -92,19 +90,18 @@ impl Row {
 
 #[inline]
 const fn seek(name: &[u8], parent: u16) -> Option<&'static Row> {
-    let Some(words) = words(name) else { return None };
-    let mut at = home(words, parent);
+    let Some(words) = words(name, parent) else { return None };
+    let mut at = home(words);
     loop {
         let slot = &TABLE[at % SLOTS];
-        if slot.row == NONE {
-            return None;
-        }
-        let Words { first, last, len } = slot.words;
-        if first == words.first && last == words.last && len == words.len && slot.parent == parent {
+        let Words { first, last, len_and_parent } = slot.words;
+        if first == words.first && last == words.last && len_and_parent == words.len_and_parent {
             let row = &ROWS[slot.row as usize];
-            if len <= 16 || is_same(row.name.as_bytes(), name) {
+            if name.len() <= 16 || is_same(row.name.as_bytes(), name) {
                 return Some(row);
             }
+        } else if len_and_parent == 0 {
+            return None;
         }
         at += 1;
     }
@@ -123,24 +120,24 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
 }
 
 #[inline]
-const fn words(name: &[u8]) -> Option<Words> {
+const fn words(name: &[u8], parent: u16) -> Option<Words> {
     let len = name.len();
     let (first, last) = if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
-        (u64::from_le_bytes(*first), u64::from_le_bytes(*last))
+        (u64::from_le_bytes(*first), fold(u64::from_le_bytes(*last)))
     } else if let (Some(low), Some(high)) = (name.first_chunk(), name.last_chunk()) {
         (u32::from_le_bytes(*low) as u64 | (u32::from_le_bytes(*high) as u64) << 32, 0)
+    } else if let [low, .., high] = *name {
+        // Of two or three bytes the second and the last overlap too.
+        (low as u64 | (name[1] as u64) << 8 | (high as u64) << 16, 0)
+    } else if let [only] = *name {
+        (only as u64, 0)
     } else {
-        match *name {
-            [a, b, c] => (a as u64 | (b as u64) << 8 | (c as u64) << 16, 0),
-            [a, b] => (a as u64 | (b as u64) << 8, 0),
-            [a] => (a as u64, 0),
-            _ => return None,
-        }
+        return None;
     };
     if len > 64 {
         return None;
     }
-    Some(Words { first: fold(first), last: fold(last), len: len as u8 })
+    Some(Words { first: fold(first), last, len_and_parent: len as u32 | (parent as u32) << 16 })
 }
 
 /// Lower case of eight bytes at once; only `A` to `Z` change.
@@ -155,7 +152,7 @@ const fn fold(word: u64) -> u64 {
 }
 
 #[inline]
-const fn home(words: Words, parent: u16) -> usize {
-    let mixed = words.first ^ words.last.rotate_left(29) ^ (words.len as u64) << 40 ^ (parent as u64) << 20;
+const fn home(words: Words) -> usize {
+    let mixed = words.first ^ words.last.rotate_left(29) ^ (words.len_and_parent as u64) << 20;
     (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize % SLOTS
 }

@@ -186,11 +186,17 @@ impl<'s> Locks<'s> {
 
     /// Whether the shard of a key is held.
     pub fn holds(&self, hash: Hash) -> bool {
+        self.held(hash).is_some()
+    }
+
+    /// The shard of a key, if it is held.
+    #[inline]
+    pub fn held(&self, hash: Hash) -> Option<&Shard> {
         let wanted = self.store.shard_of(hash);
         match &self.held {
-            Held::Nothing => false,
-            Held::One(index, _) => *index == wanted,
-            Held::Several(locked, _) => locked.set().contains(wanted),
+            Held::One(index, guard) if *index == wanted => Some(guard),
+            Held::Several(locked, _) if locked.set().contains(wanted) => Some(locked.shard(wanted)),
+            _ => None,
         }
     }
 
