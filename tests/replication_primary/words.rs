@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use sleeve_tests::connection::request;
 use sleeve_tests::random::{Random, seed};
 use sleeve_tests::{Connection, Kind, Server};
 
@@ -324,4 +325,36 @@ fn what_waited_stands_in_the_stream_as_in_that_of_redis() {
         say(&mut stream, "", "\r\nend\r\n$1\r\n1\r\n").to_lowercase()
     });
     assert_eq!(streams[0], streams[1]);
+}
+
+#[test]
+fn who_comes_back_while_the_transaction_runs_that_has_ended_it_goes_on_behind_that_or_begins_anew() {
+    let primary = primary(&["--workers", "2", "--repl-backlog-size", "1mb"]);
+    let mut connection = primary.connect();
+    // More than there are workers: some belong to the one that does not run the transaction.
+    let replicas = [(); 4].map(|()| {
+        let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+        say(&mut stream, "REPLCONF capa eof capa psync2\r\n", "\r\n");
+        let told = say(&mut stream, "PSYNC ? -1\r\n", "\r\n");
+        let words: Vec<String> = told.split_whitespace().map(str::to_owned).collect();
+        assert_eq!(words[0], "+FULLRESYNC", "{told}");
+        (stream, words[1].clone(), words[2].parse::<u64>().expect("an offset"))
+    });
+    let wait = "local function now() local t = redis.call('TIME') return t[1] * 1000 + t[2] / 1000 end \
+                local since = now() while now() - since < 1000 do end";
+    ask(&mut connection, &["MULTI"]);
+    ask(&mut connection, &["CLIENT", "KILL", "TYPE", "replica"]);
+    ask(&mut connection, &["CONFIG", "SET", "repl-backlog-size", "16384"]);
+    ask(&mut connection, &["EVAL", wait, "0"]);
+    for number in 0..10 {
+        ask(&mut connection, &["SET", &number.to_string(), &"x".repeat(16_384)]);
+    }
+    connection.send(&request(&["EXEC"])).expect("it is connected");
+    for (mut stream, id, offset) in replicas {
+        // It may be cut amid what it is sent.
+        _ = stream.read_to_end(&mut Vec::new());
+        let mut again = TcpStream::connect(primary.address()).expect("it is served");
+        let told = say(&mut again, &format!("PSYNC {id} {}\r\n", offset + 1), "\r\n");
+        assert!(told.trim_start().starts_with("+FULLRESYNC"), "{told}\n{}", primary.log());
+    }
 }

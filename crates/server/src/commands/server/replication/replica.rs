@@ -177,6 +177,10 @@ fn begin(cx: &mut Cx<'_>, wanted: Option<(Id, u64)>, is_silent: bool) -> Outcome
         // It is being fed already, and is sent no replies.
         return Ok(());
     }
+    // A transaction that has ended the replica's last connection is over then, and what it has done stands in the stream: who
+    // came back before that would go on in front of it.
+    cx.lock_all()?;
+    cx.unlock();
     replica.is_silent.store(is_silent, Ordering::Relaxed);
     let told = replica.told.lock().clone();
     let address = told.address.as_deref().unwrap_or(&client.address).to_owned();
