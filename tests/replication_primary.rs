@@ -324,3 +324,24 @@ fn a_file_that_takes_no_sign_of_the_replica_is_no_reason_to_let_go_of_it() {
     assert_eq!(["sync_full", "sync_partial_ok"].map(|name| info(&mut connection, name)), ["1", "0"]);
     assert!(!primary.log().contains("Disconnecting timedout replica"), "{}", primary.log());
 }
+
+#[test]
+fn replicas_are_given_what_their_primary_has_loaded_beside_the_stream() {
+    let primary = primary(&["--workers", "2"]);
+    let mut connection = primary.connect();
+    ask(&mut connection, &["SET", "key", "old"]);
+    assert_eq!(ask(&mut connection, &["CONFIG", "SET", "appendonly", "yes"]), "+OK\r\n");
+    wait_until("the log's base", || {
+        ["aof_rewrite_in_progress", "aof_rewrite_scheduled"].iter().all(|name| info(&mut connection, name) == "0")
+    });
+    assert_eq!(ask(&mut connection, &["CONFIG", "SET", "appendonly", "no"]), "+OK\r\n");
+    assert_eq!(ask(&mut connection, &["SAVE"]), "+OK\r\n");
+    let replica = replica(Kind::Sleeve, &primary, &[]);
+    for words in [["DEBUG", "RELOAD", "NOSAVE"].as_slice(), &["DEBUG", "LOADAOF"]] {
+        ask(&mut connection, &["SET", "key", "new"]);
+        assert_same(&primary, &replica);
+        assert_eq!(ask(&mut connection, words), "+OK\r\n");
+        assert_same(&primary, &replica);
+        assert_eq!(ask(&mut replica.connect(), &["GET", "key"]), "$3\r\nold\r\n", "{words:?}");
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! What there is steps aside at once, shard by shard, and comes back if the loading fails. Until it is over clients that need
 //! data are told to come again, nothing expires and no snapshot begins. What was loaded is not recorded: a log that does not
-//! say the same is given a new base.
+//! say the same is given a new base, and replicas are given all data.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -216,6 +216,13 @@ impl Engine {
 
     /// What follows from other data: it is not what the log says, and it is what was loaded.
     fn follow_loaded(self: &Arc<Self>, what: Again) {
+        let is_as_before = match what {
+            Again::Log => self.durability.log.is_open(),
+            Again::Snapshot { is_saved, is_added, .. } => is_saved && !is_added,
+        };
+        if !is_as_before && !self.replication.role.is_replica() {
+            self.restart_stream("it does not say what was loaded");
+        }
         match what {
             Again::Log => self.durability.snapshots.note_saved(self.stats.changes()),
             Again::Snapshot { is_saved: true, is_added: false, .. } => {}

@@ -279,7 +279,7 @@ impl Engine {
         self.finish_aborted_snapshot();
         // A copy of another server's journal keeps that server's offsets and its stream's id.
         if self.journal.end() < not_before && self.journal.copied_database().is_none() {
-            self.restart_stream();
+            self.restart_stream("it goes on at the offset of a log that was there before");
         }
         let batch_buffer = BatchBuffer::default();
         let recorder = Recorder::new(&self.journal, &self.offsets, &batch_buffer);

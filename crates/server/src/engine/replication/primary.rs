@@ -224,12 +224,12 @@ impl Engine {
         Id::of_bytes([(); Id::LEN / 2].map(|()| dice.number() as u8))
     }
 
-    /// Begins the stream anew, because the journal has to go on at another offset: all replicas are given all data.
-    pub fn restart_stream(&self) {
+    /// Begins the stream anew, because the data or the offset is not what it says: all replicas are given all data.
+    pub fn restart_stream(&self, why: &str) {
         if !self.journal.is_streamed() {
             return;
         }
-        log::notice("The stream to replicas begins anew, at the offset of a log that was there before.");
+        log::notice(&format!("The stream to replicas begins anew: {why}."));
         self.replication.ids.renew(self.new_replication_id());
         for replica in self.replication.replicas.all() {
             replica.end();
