@@ -10,6 +10,7 @@ mod connecting;
 mod credentials;
 mod cut;
 mod differential;
+mod drivers;
 mod dumps;
 mod endurance;
 mod exchange;

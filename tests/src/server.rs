@@ -7,7 +7,8 @@
 //!
 //! The binaries come from `SLEEVE_BIN`, `REDIS_SERVER`, `REDIS8_SERVER` and `VALKEY_SERVER`; without them
 //! Sleeve is built by cargo in the profile of the running test, Redis is looked up on `PATH`, and Redis 8 and
-//! Valkey in the folder `.peers` that `cargo xtask test` fills.
+//! Valkey in the folder `.peers` that `cargo xtask test` fills. `SLEEVE_IO` names the driver (option `io`) with which every
+//! Sleeve is started.
 
 use std::fs::File;
 use std::io;
@@ -386,8 +387,16 @@ fn spawn(
     let host = place.map_or(Ipv4Addr::LOCALHOST, Place::host);
     command.args(["--port", &port.to_string(), "--bind", &host.to_string()]);
     command.args(["--save", "", "--appendonly", "no"]);
+    if let Some(driver) = driver_named().filter(|_| kind == Kind::Sleeve) {
+        command.args(["--io", &driver]);
+    }
     command.args(arguments).current_dir(folder).stdin(Stdio::null());
     command.stdout(log.try_clone()?).stderr(log).spawn()
+}
+
+/// The driver with which every Sleeve is to run that does not name one itself.
+fn driver_named() -> Option<String> {
+    std::env::var("SLEEVE_IO").ok().filter(|name| !name.is_empty())
 }
 
 fn fresh_folder(kind: Kind, port: u16) -> io::Result<PathBuf> {

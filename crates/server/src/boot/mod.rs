@@ -86,7 +86,12 @@ impl Drop for Server {
 /// Starts one thread for each worker, all of them accepting from all listeners.
 fn start(engine: &Arc<Engine>, listeners: Vec<Arc<Listener>>) -> io::Result<Server> {
     let count = engine.config.number(Opt::Workers).max(1) as usize;
-    let drivers = (0..count).map(|_| Driver::new()).collect::<io::Result<Vec<_>>>()?;
+    let (drivers, refusal) = Driver::chosen(engine.config.choice(Opt::Io), count)?;
+    if let Some(why) = refusal {
+        log::warning(&format!("io completion is not to be had ({why}), so io hybrid is used."));
+    }
+    let is_completion_driven = drivers.iter().any(|driver| matches!(driver, Driver::Completion(_)));
+    engine.is_completion_driven.store(is_completion_driven, Ordering::Relaxed);
     let mailboxes: Vec<_> = drivers
         .iter()
         .map(|driver| {
@@ -363,7 +368,7 @@ mod tests {
     fn a_worker_that_the_kernel_does_not_let_wait_ends_the_engine_which_says_why() {
         let engine = engine_with_workers("1");
         let mut local = engine.connect(|| ());
-        let mut driver = Driver::new().expect("a driver");
+        let mut driver = Driver::hybrid().expect("a driver");
         let waker = driver.waker();
         let mailbox = Arc::new(Mailbox::new(move || waker.wake()));
         driver.break_wait();

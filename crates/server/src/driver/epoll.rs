@@ -1,4 +1,4 @@
-//! The epoll driver: readiness turned into completions.
+//! The driver `hybrid`, on epoll: waiting is asynchronous; receiving, executing and sending are not.
 //!
 //! Without any bookkeeping that a request would pay for: one receive for a readable connection, one send for its replies
 //! (many with one system call where they are due together, see `batched_send`), and `EPOLLOUT` asked for only while the peer
@@ -19,31 +19,29 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
-use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::{self, RecvFlags};
 
+use super::accepting::{Accepting, LISTENERS};
 use super::batched_send::BatchedSend;
-use super::{Event, Listener, Sending, Token, Waker};
+use super::event::{Event, Sending, Token, Waker};
+use super::listen::Listener;
+use super::send_pieces::send_pieces;
 use crate::request::output::Output;
 
 /// Events that one wait returns at most.
 const EVENTS_MAX: usize = 1024;
-/// Connections of one listener that are accepted at most before the other events have their turn.
-const ACCEPTS_MAX: usize = 64;
 
 const WAKER: u64 = u64::MAX;
-const LISTENERS: u64 = 1 << 62;
 
 /// One epoll instance with the connections that it watches. Belongs to one thread; its [`Waker`] may be used from any.
 #[derive(Debug)]
-pub struct Driver {
+pub struct Hybrid {
     poll: OwnedFd,
     waker: Waker,
     events: Events,
     /// How many of the events have been looked at.
     looked_at: usize,
-    listeners: Vec<Arc<Listener>>,
-    /// The listeners are not watched, because accepting has failed.
-    is_resting: bool,
+    accepting: Accepting,
     connections: Vec<Option<Connection>>,
     free: Vec<Token>,
     /// Connections to which something was queued that has not been sent.
@@ -90,7 +88,7 @@ impl Connection {
     }
 }
 
-impl Driver {
+impl Hybrid {
     /// A driver without connections.
     ///
     /// # Errors
@@ -104,8 +102,7 @@ impl Driver {
             waker: Waker(wake),
             events: Events(Vec::with_capacity(EVENTS_MAX)),
             looked_at: 0,
-            listeners: Vec::new(),
-            is_resting: false,
+            accepting: Accepting::default(),
             connections: Vec::new(),
             free: Vec::new(),
             queued: Vec::new(),
@@ -124,17 +121,12 @@ impl Driver {
     /// # Errors
     /// What the kernel says.
     pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
-        self.listeners.push(listener);
-        self.watch(self.listeners.len() - 1).inspect_err(|_| _ = self.listeners.pop())?;
-        Ok(())
+        Ok(self.accepting.listen(&self.poll, listener)?)
     }
 
     /// Stops accepting and lets go of the listeners.
     pub fn stop_listening(&mut self) {
-        self.is_resting = false;
-        for listener in self.listeners.drain(..) {
-            _ = epoll::delete(&self.poll, listener.as_fd());
-        }
+        self.accepting.stop(&self.poll);
     }
 
     /// Takes over an accepted connection.
@@ -161,7 +153,7 @@ impl Driver {
         self.connections[token].as_ref().map_or(-1, |connection| connection.socket.as_raw_fd())
     }
 
-    /// Waits until something happens or the time is over; returns how many events [`Driver::event`] has.
+    /// Waits until something happens or the time is over; returns how many events [`Hybrid::event`] has.
     ///
     /// # Errors
     /// What the kernel says; an interruption is no error.
@@ -192,7 +184,7 @@ impl Driver {
                 _ = rustix::io::read(&*self.waker.0, &mut [0; 8]);
                 Event::Woken
             }
-            data if data & LISTENERS != 0 => self.accept((data & !LISTENERS) as usize),
+            data if data & LISTENERS != 0 => self.accepting.accept(&self.poll, (data & !LISTENERS) as usize),
             token => self.connection_event(token as Token, flags, buffer),
         }
     }
@@ -210,46 +202,9 @@ impl Driver {
         self.looked_at = 0;
     }
 
-    fn accept(&mut self, index: usize) -> Event {
-        let Some(listener) = self.listeners.get(index) else { return Event::Nothing };
-        let mut accepted = Vec::new();
-        while accepted.len() < ACCEPTS_MAX {
-            match listener.accept() {
-                Ok(Some(connection)) => accepted.push(connection),
-                Err(error) if accepted.is_empty() => {
-                    self.rest();
-                    return Event::AcceptFailed(error);
-                }
-                Ok(None) | Err(_) => break,
-            }
-        }
-        if accepted.is_empty() { Event::Nothing } else { Event::Accepted(accepted) }
-    }
-
-    /// Stops watching the listeners: what cannot be accepted would be reported again at once, and for ever.
-    fn rest(&mut self) {
-        self.is_resting = true;
-        for listener in &self.listeners {
-            _ = epoll::delete(&self.poll, listener.as_fd());
-        }
-    }
-
     /// Tries to accept again after [`Event::AcceptFailed`].
     pub fn accept_again(&mut self) {
-        if std::mem::take(&mut self.is_resting) {
-            for index in 0..self.listeners.len() {
-                self.is_resting |= self.watch(index).is_err();
-            }
-        }
-    }
-
-    /// Has the kernel report what comes to a listener, to one of the drivers that watch it.
-    fn watch(&self, index: usize) -> rustix::io::Result<()> {
-        let data = EventData::new_u64(LISTENERS | index as u64);
-        match epoll::add(&self.poll, self.listeners[index].as_fd(), data, EventFlags::IN | EventFlags::EXCLUSIVE) {
-            Err(Errno::EXIST) => Ok(()),
-            result => result,
-        }
+        self.accepting.again(&self.poll);
     }
 
     #[inline]
@@ -305,7 +260,7 @@ impl Driver {
         sending
     }
 
-    /// Adds bytes that others are sent too to what waits, without sending: [`Driver::send_queued`] follows.
+    /// Adds bytes that others are sent too to what waits, without sending: [`Hybrid::send_queued`] follows.
     #[inline]
     pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
         let Some(connection) = self.connections.get_mut(token).and_then(Option::as_mut) else { return };
@@ -316,7 +271,7 @@ impl Driver {
     }
 
     /// Sends of each output what can leave at once, several with one system call; returns how many sends that were, and how
-    /// many bytes have left. The rest, and what concerns the connections, is for [`Driver::send`].
+    /// many bytes have left. The rest, and what concerns the connections, is for [`Hybrid::send`].
     pub fn send_together(&mut self, outputs: &mut [(Token, Output)]) -> (usize, usize) {
         let connections = &self.connections;
         let ready = |(token, output): &(Token, Output)| sendable(connections, *token, output).is_some();
@@ -330,7 +285,7 @@ impl Driver {
     }
 
     /// The connections to which something was queued since the last call. Where there are several, much of it is sent here,
-    /// with one system call; the rest, and what concerns the connections, is for [`Driver::send_queued`].
+    /// with one system call; the rest, and what concerns the connections, is for [`Hybrid::send_queued`].
     pub fn take_queued(&mut self) -> Vec<Token> {
         let queued = std::mem::take(&mut self.queued);
         if queued.len() > 1 {
@@ -440,22 +395,4 @@ fn queued_bytes(connections: &[Option<Connection>], token: Token) -> Option<(Bor
 
 fn flush(connection: &mut Connection) -> Sending {
     send_pieces(&connection.socket, &mut connection.waiting)
-}
-
-/// Sends until everything has left or the kernel takes no more.
-#[inline]
-fn send_pieces(socket: &OwnedFd, output: &mut Output) -> Sending {
-    while !output.is_empty() {
-        let sent = match output.plain() {
-            Some(bytes) => net::send(socket, bytes, SendFlags::NOSIGNAL),
-            None => net::sendmsg(socket, &output.pieces(), &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL),
-        };
-        match sent {
-            Ok(count) => output.advance(count),
-            Err(Errno::AGAIN) => return Sending::Waiting(output.len()),
-            Err(Errno::INTR) => {}
-            Err(_) => return Sending::Broken,
-        }
-    }
-    Sending::Done
 }

@@ -1,64 +1,265 @@
 //! The drivers: how bytes reach a worker and leave it.
 //!
-//! The worker is told what has happened (bytes arrived, a connection came, this one has gone) and hands back bytes to send. It
-//! sees no registration and no partial write; it may say that it takes nothing from a connection for now. There is one driver,
-//! on epoll; another would have the same calls and be chosen here.
+//! The worker is told what has happened (bytes arrived, a connection came, this one has gone) and hands back outputs. It sees no
+//! registration and no partial write; it may say that it takes nothing from a connection for now. There are two, with the same
+//! calls, of which the option `io` chooses here: `hybrid` on epoll and `completion` on io_uring.
 
+mod accepting;
 mod batched_send;
+mod completion;
 mod epoll;
+mod event;
 mod listen;
 pub mod listeners;
 pub mod outgoing;
+mod send_pieces;
 pub mod tls;
 
-pub use epoll::Driver;
+pub use event::{Event, Sending, Token, Waker};
 pub use listen::{Listener, bind_tcp, bind_unix};
 
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use crate::messaging::mail::Accepted;
+use crate::request::output::Output;
+use completion::Completion;
+use epoll::Hybrid;
 
-/// Names one connection of one driver. Not used again before the wake-up in which it was closed has ended.
-pub type Token = usize;
-
-/// What has happened.
+/// What carries the bytes of one worker. Belongs to one thread; its [`Waker`] may be used from any.
 #[derive(Debug)]
-pub enum Event {
-    /// Connections came.
-    Accepted(Vec<Accepted>),
-    /// A connection came and could not be accepted: nothing is, until the driver is told to try again.
-    AcceptFailed(std::io::Error),
-    /// So many bytes of this connection are at the start of the buffer.
-    Received(Token, usize),
-    /// Replies that had to wait have left this connection; so many bytes still wait.
-    Sent(Token, usize),
-    /// The peer has gone, or the connection broke.
-    Closed(Token),
-    /// There is mail.
-    Woken,
-    /// Nothing that concerns the worker.
-    Nothing,
+pub enum Driver {
+    /// Waits for what is ready; receives and sends by itself.
+    Hybrid(Hybrid),
+    /// Has the kernel receive and send.
+    Completion(Completion),
 }
 
-/// How sending went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sending {
-    /// Everything has left.
-    Done,
-    /// So many bytes wait for the peer to read.
-    Waiting(usize),
-    /// The connection is broken.
-    Broken,
+/// Calls the same of whichever it is.
+macro_rules! either {
+    ($driver:expr, $name:ident => $call:expr) => {
+        match $driver {
+            Driver::Hybrid($name) => $call,
+            Driver::Completion($name) => $call,
+        }
+    };
 }
 
-/// Wakes a driver from any thread.
-#[derive(Debug, Clone)]
-pub struct Waker(Arc<std::os::fd::OwnedFd>);
+impl Driver {
+    /// So many drivers of the kind that the option `io` names; where the kernel refuses io_uring, of the other kind, and why.
+    ///
+    /// # Errors
+    /// What the kernel says against either kind.
+    pub fn chosen(io: &str, count: usize) -> io::Result<(Vec<Self>, Option<io::Error>)> {
+        let all = |make: fn() -> io::Result<Self>| (0..count).map(|_| make()).collect::<io::Result<Vec<_>>>();
+        match io {
+            "completion" => match all(Self::completion) {
+                Ok(drivers) => Ok((drivers, None)),
+                Err(refusal) => Ok((all(Self::hybrid)?, Some(refusal))),
+            },
+            _ => Ok((all(Self::hybrid)?, None)),
+        }
+    }
 
-impl Waker {
-    /// Makes the driver's wait return with [`Event::Woken`].
-    pub fn wake(&self) {
-        // A full counter means that a wake-up is already under way.
-        _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    /// A driver of the kind `hybrid`, without connections.
+    ///
+    /// # Errors
+    /// What the kernel says, such as too many open files.
+    pub fn hybrid() -> io::Result<Self> {
+        Hybrid::new().map(Self::Hybrid)
+    }
+
+    /// A driver of the kind `completion`, without connections.
+    ///
+    /// # Errors
+    /// What the kernel says: it knows no io_uring as new as 6.1, or does not let this process have it.
+    pub fn completion() -> io::Result<Self> {
+        Completion::new().map(Self::Completion)
+    }
+
+    /// What wakes this driver.
+    pub fn waker(&self) -> Waker {
+        either!(self, driver => driver.waker())
+    }
+
+    /// Begins to accept from a listener that other drivers may accept from too.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
+        either!(self, driver => driver.listen(listener))
+    }
+
+    /// Stops accepting and lets go of the listeners.
+    pub fn stop_listening(&mut self) {
+        either!(self, driver => driver.stop_listening());
+    }
+
+    /// Tries to accept again after [`Event::AcceptFailed`].
+    pub fn accept_again(&mut self) {
+        either!(self, driver => driver.accept_again());
+    }
+
+    /// Takes over an accepted connection.
+    ///
+    /// # Errors
+    /// What the kernel says; the connection is closed then.
+    pub fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
+        match self {
+            Self::Hybrid(driver) => driver.adopt(socket),
+            Self::Completion(driver) => Ok(driver.adopt(socket)),
+        }
+    }
+
+    /// The number of a connection's socket.
+    pub fn descriptor(&self, token: Token) -> i32 {
+        either!(self, driver => driver.descriptor(token))
+    }
+
+    /// Waits until something happens or the time is over; returns how many events [`Driver::event`] has.
+    ///
+    /// # Errors
+    /// What the kernel says; an interruption is no error.
+    #[inline]
+    pub fn wait(&mut self, timeout_ms: u64) -> io::Result<usize> {
+        either!(self, driver => driver.wait(timeout_ms))
+    }
+
+    /// What event `index` of this wake-up was, asked for in their order. Bytes that arrived are at the start of the buffer then.
+    #[inline]
+    pub fn event(&mut self, index: usize, buffer: &mut [u8]) -> Event {
+        match self {
+            Self::Hybrid(driver) => driver.event(index, buffer),
+            Self::Completion(driver) => driver.event(buffer),
+        }
+    }
+
+    /// Takes what is in `output`, behind what already waits, and leaves it empty, even where the connection is broken: the next
+    /// connection's replies go into the same buffer.
+    #[inline]
+    pub fn send(&mut self, token: Token, output: &mut Output) -> Sending {
+        either!(self, driver => driver.send(token, output))
+    }
+
+    /// Sends of each output what can leave at once and is cheaper to send together; returns how many sends that were, and how
+    /// many bytes have left. The rest, and what concerns the connections, is for [`Driver::send`].
+    #[inline]
+    pub fn send_together(&mut self, outputs: &mut [(Token, Output)]) -> (usize, usize) {
+        match self {
+            Self::Hybrid(driver) => driver.send_together(outputs),
+            Self::Completion(_) => (0, 0),
+        }
+    }
+
+    /// Adds bytes that others are sent too to what waits, without sending: [`Driver::send_queued`] follows.
+    #[inline]
+    pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
+        either!(self, driver => driver.queue(token, bytes));
+    }
+
+    /// The connections to which something was queued since the last call; each is for [`Driver::send_queued`].
+    pub fn take_queued(&mut self) -> Vec<Token> {
+        either!(self, driver => driver.take_queued())
+    }
+
+    /// Sends what was queued, behind what already waits.
+    pub fn send_queued(&mut self, token: Token) -> Sending {
+        either!(self, driver => driver.send_queued(token))
+    }
+
+    /// Has leave at once what [`Sending::Done`] has only promised: asked where nothing else is to follow.
+    pub fn flush(&mut self, token: Token) -> Sending {
+        match self {
+            Self::Hybrid(_) => Sending::Done,
+            Self::Completion(driver) => driver.flush(token),
+        }
+    }
+
+    /// How many bytes wait for the peer to read.
+    #[inline]
+    pub fn waiting(&self, token: Token) -> usize {
+        either!(self, driver => driver.waiting(token))
+    }
+
+    /// How many bytes have not left, also where they only wait for the end of the wake-up.
+    pub fn unsent(&self, token: Token) -> usize {
+        match self {
+            Self::Hybrid(driver) => driver.waiting(token),
+            Self::Completion(driver) => driver.unsent(token),
+        }
+    }
+
+    /// Room in the buffers of what waits that holds nothing.
+    pub fn spare(&self, token: Token) -> usize {
+        either!(self, driver => driver.spare(token))
+    }
+
+    /// Stops or resumes receiving from a connection; nothing is lost of what it has sent.
+    pub fn hold(&mut self, token: Token, held: bool) {
+        either!(self, driver => driver.hold(token, held));
+    }
+
+    /// Closes a connection and drops what the peer does not take.
+    pub fn close(&mut self, token: Token) {
+        either!(self, driver => driver.close(token));
+    }
+
+    /// Gets ready to be used by another thread than before.
+    ///
+    /// # Errors
+    /// What the kernel says; the same thread may go on with it then.
+    pub fn change_thread(&mut self) -> io::Result<()> {
+        match self {
+            Self::Hybrid(_) => Ok(()),
+            Self::Completion(driver) => driver.change_thread(),
+        }
+    }
+
+    /// Has every wait fail from now on, as the kernel does where a descriptor is not what it should be.
+    #[cfg(test)]
+    pub fn break_wait(&mut self) {
+        if let Self::Hybrid(driver) = self {
+            driver.break_wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Has the kernel refuse io_uring to this thread, as it does in many containers.
+    fn forbid_rings() {
+        let rule = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+        let refusal = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+        let mut rules = [
+            // The number of the system call is the first word of what a filter is given.
+            rule(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+            rule(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_io_uring_setup as u32),
+            rule(libc::BPF_RET | libc::BPF_K, 0, 0, refusal),
+            rule(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog { len: rules.len() as u16, filter: rules.as_mut_ptr() };
+        // SAFETY: both calls concern this thread alone; the program lives until the second has read it.
+        let outcomes = unsafe {
+            [
+                libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+                libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program, 0, 0),
+            ]
+        };
+        assert_eq!(outcomes, [0, 0]);
+    }
+
+    #[test]
+    fn where_io_uring_is_refused_the_other_driver_is_taken_and_the_reason_told() {
+        let (drivers, refusal) = Driver::chosen("hybrid", 2).expect("epoll");
+        assert!(refusal.is_none() && matches!(drivers[..], [Driver::Hybrid(_), Driver::Hybrid(_)]));
+        let refused = std::thread::spawn(|| {
+            forbid_rings();
+            Driver::chosen("completion", 2).expect("epoll")
+        });
+        let (drivers, refusal) = refused.join().expect("it ends");
+        assert!(matches!(drivers[..], [Driver::Hybrid(_), Driver::Hybrid(_)]));
+        assert_eq!(refusal.and_then(|refusal| refusal.raw_os_error()), Some(libc::EPERM));
     }
 }

@@ -136,6 +136,8 @@ pub struct Engine {
     pub tls: Tls,
     /// The port that is served, 0 when none is.
     pub port: AtomicU32,
+    /// Whether its workers' drivers are of the kind `completion`.
+    pub is_completion_driven: AtomicBool,
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
     /// How many engines this process had begun before.
     number: u64,
@@ -233,6 +235,7 @@ impl Engine {
             listeners: Listeners::default(),
             tls: Tls::default(),
             port: AtomicU32::new(0),
+            is_completion_driven: AtomicBool::new(false),
             mailboxes: Mutex::default(),
             number: BEGUN.fetch_add(1, Ordering::Relaxed),
             own: Weak::clone(own),

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::Worker;
 use crate::config::Opt;
-use crate::driver::Token;
+use crate::driver::{Sending, Token};
 use crate::engine::Engine;
 use crate::engine::clients::client_info::NewClient;
 use crate::execute::scratch::Scratch;
@@ -71,6 +71,18 @@ impl Worker {
         }
         if self.pool.leave() {
             self.engine.outlive_workers();
+        }
+    }
+
+    /// Closes a connection that has nothing more to say: at once, unless its peer does not take what was said.
+    #[cold]
+    pub(super) fn close_when_sent(&mut self, token: Token) {
+        match (self.driver.flush(token), &self.sessions[token]) {
+            (Sending::Waiting(count), Some(session)) => {
+                session.state.client.output_bytes.store(count, Ordering::Relaxed);
+                self.driver.hold(token, true);
+            }
+            _ => self.close(token),
         }
     }
 

@@ -3,6 +3,7 @@
 //! Nothing is received from such a client meanwhile, and letters for it are kept: nothing that a client is owed is lost, and
 //! it gets it in its order. When its session is back, the client goes on as all others do.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -21,6 +22,14 @@ impl Worker {
         let id = self.tokens.iter().find(|(_, other)| **other == token).map_or(0, |(id, _)| *id);
         self.detached.push(DetachedSession { token, id, has_ended: false, is_killed: false, kept_bytes: 0 });
         self.driver.hold(token, true);
+    }
+
+    /// Has another thread serve this worker, or gives it back.
+    pub(super) fn change_thread(mut self: Box<Self>) -> Result<(), (Box<Self>, io::Error)> {
+        match self.driver.change_thread() {
+            Ok(()) => self.start(),
+            Err(error) => Err((self, error)),
+        }
     }
 
     /// Takes it in again, as nobody can serve in the place of the thread that runs it.
@@ -182,7 +191,7 @@ mod tests {
     /// A worker with two clients, in the hands of this thread.
     fn lone() -> (Box<Worker>, Scratch, [UnixStream; 2]) {
         let engine = Engine::new(Config::default());
-        let driver = Driver::new().expect("a driver");
+        let driver = Driver::hybrid().expect("a driver");
         let pool = WorkerPool::new(vec![Arc::new(Mailbox::new(|| ()))]);
         let mut worker = Box::new(Worker::new(&engine, pool, 0, driver));
         let scratch = Scratch::new(&engine, Instant::now());
@@ -252,7 +261,7 @@ mod tests {
     #[test]
     fn where_no_thread_can_be_had_the_worker_stays_and_goes_when_there_is_one() {
         let engine = Engine::new(Config::default());
-        let driver = Driver::new().expect("a driver");
+        let driver = Driver::hybrid().expect("a driver");
         let waker = driver.waker();
         let pool = WorkerPool::new(vec![Arc::new(Mailbox::new(move || waker.wake()))]);
         let mut worker = Box::new(Worker::new(&engine, Arc::clone(&pool), 0, driver));

@@ -331,7 +331,7 @@ impl Others for LentWorker {
         let gone = Self::Gone(Arc::clone(&worker.home));
         let Self::Here(mut worker, token) = std::mem::replace(self, gone) else { return };
         worker.leave_behind(token);
-        if let Err((mut worker, error)) = worker.start() {
+        if let Err((mut worker, error)) = worker.change_thread() {
             worker.stay_with(token);
             if !std::mem::replace(&mut worker.is_alone, true) {
                 log::warning(&format!(
@@ -482,7 +482,7 @@ impl Worker {
         client.output_bytes.store(waiting, Ordering::Relaxed);
         client.output_spare.store(if waiting == 0 { 0 } else { self.driver.spare(token) }, Ordering::Relaxed);
         if waiting == 0 && session.state.closing {
-            return self.close(token);
+            return self.close_when_sent(token);
         }
         if let Some(deadline_ms) = session.deadline_ms() {
             self.deadlines.insert((deadline_ms, session.state.client.id));

@@ -115,7 +115,7 @@ impl Worker {
         if self.sessions[token].as_ref().is_some_and(|session| session.state.closing) {
             return false;
         }
-        while self.driver.waiting(token) < WINDOW_BYTES {
+        while self.driver.unsent(token) < WINDOW_BYTES {
             let mut bytes = Vec::new();
             match replica.next(end, WINDOW_BYTES, &mut bytes) {
                 Next::Bytes => {
@@ -149,7 +149,7 @@ impl Worker {
         let waiting = self.driver.waiting(token) as u64 + lag.unwrap_or_default();
         let Some(session) = &mut self.sessions[token] else { return };
         if session.state.closing && waiting == 0 {
-            return self.close(token);
+            return self.close_when_sent(token);
         }
         if session.is_output_exceeded(usize::try_from(waiting).unwrap_or(usize::MAX), scratch.now) {
             self.close_for_output(token, scratch);

@@ -21,7 +21,7 @@ pub struct Stepped {
 impl Stepped {
     /// The only worker of an engine.
     pub fn new(engine: &Arc<Engine>) -> Self {
-        let driver = Driver::new().expect("a driver");
+        let driver = Driver::hybrid().expect("a driver");
         let waker = driver.waker();
         let mailbox = Arc::new(Mailbox::new(move || waker.wake()));
         let pool = WorkerPool::new(vec![Arc::clone(&mailbox)]);

@@ -1,0 +1,95 @@
+//! Accepting: the listeners that an epoll instance watches, and what comes from them.
+//!
+//! Both drivers have it so, although io_uring can accept by itself: what is under way in a ring keeps its socket for some tens
+//! of milliseconds behind a process that was killed, and whoever starts the next would find the address in use. Belongs to one
+//! thread.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+
+use super::event::Event;
+use super::listen::Listener;
+
+/// Connections of one listener that are accepted at most before the other events have their turn.
+const ACCEPTS_MAX: usize = 64;
+
+/// The data of a listener's event has this bit, and its number.
+pub const LISTENERS: u64 = 1 << 62;
+
+/// The listeners of one driver.
+#[derive(Debug, Default)]
+pub struct Accepting {
+    listeners: Vec<Arc<Listener>>,
+    /// They are not watched, because accepting has failed.
+    is_resting: bool,
+}
+
+impl Accepting {
+    /// Begins to accept from a listener that others may watch too.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn listen(&mut self, poll: &OwnedFd, listener: Arc<Listener>) -> rustix::io::Result<()> {
+        self.listeners.push(listener);
+        self.watch(poll, self.listeners.len() - 1).inspect_err(|_| _ = self.listeners.pop())
+    }
+
+    /// Stops accepting and lets go of the listeners.
+    pub fn stop(&mut self, poll: &OwnedFd) {
+        self.is_resting = false;
+        for listener in self.listeners.drain(..) {
+            _ = epoll::delete(poll, listener.as_fd());
+        }
+    }
+
+    /// How many listeners there are.
+    pub fn len(&self) -> usize {
+        self.listeners.len()
+    }
+
+    /// Accepts what comes to listener `index`.
+    pub fn accept(&mut self, poll: &OwnedFd, index: usize) -> Event {
+        let Some(listener) = self.listeners.get(index) else { return Event::Nothing };
+        let mut accepted = Vec::new();
+        while accepted.len() < ACCEPTS_MAX {
+            match listener.accept() {
+                Ok(Some(connection)) => accepted.push(connection),
+                Err(error) if accepted.is_empty() => {
+                    self.rest(poll);
+                    return Event::AcceptFailed(error);
+                }
+                Ok(None) | Err(_) => break,
+            }
+        }
+        if accepted.is_empty() { Event::Nothing } else { Event::Accepted(accepted) }
+    }
+
+    /// Stops watching the listeners: what cannot be accepted would be reported again at once, and for ever.
+    fn rest(&mut self, poll: &OwnedFd) {
+        self.is_resting = true;
+        for listener in &self.listeners {
+            _ = epoll::delete(poll, listener.as_fd());
+        }
+    }
+
+    /// Tries to accept again after [`Event::AcceptFailed`].
+    pub fn again(&mut self, poll: &OwnedFd) {
+        if std::mem::take(&mut self.is_resting) {
+            for index in 0..self.listeners.len() {
+                self.is_resting |= self.watch(poll, index).is_err();
+            }
+        }
+    }
+
+    /// Has the kernel report what comes to a listener, to one of the drivers that watch it.
+    fn watch(&self, poll: &OwnedFd, index: usize) -> rustix::io::Result<()> {
+        let data = EventData::new_u64(LISTENERS | index as u64);
+        match epoll::add(poll, self.listeners[index].as_fd(), data, EventFlags::IN | EventFlags::EXCLUSIVE) {
+            Err(Errno::EXIST) => Ok(()),
+            result => result,
+        }
+    }
+}

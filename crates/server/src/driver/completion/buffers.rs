@@ -1,0 +1,116 @@
+//! The memory into which the kernel receives: a ring of buffers that it takes from and that go back to it one by one.
+//!
+//! No connection owns a buffer while it is idle: the kernel chooses one when bytes are there. What it has chosen belongs to
+//! whoever is told, until [`Buffers::give_back`]. The layout is that of `io_uring_setup_buf_ring(3)`: an array of entries,
+//! whose tail is kept in the unused part of the first. Belongs to one thread.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use io_uring::types::BufRingEntry;
+
+/// How many buffers there are; a power of two, as the kernel wants.
+pub const BUFFERS: u16 = 256;
+
+/// Bytes that a buffer takes.
+pub const BUFFER_BYTES: usize = 16 * 1024;
+
+/// From the start of a buffer to the next. No multiple of a page: the starts would share a few lines of the nearest cache.
+const STRIDE: usize = BUFFER_BYTES + 3 * 64;
+
+const PAGE_BYTES: usize = 4096;
+
+/// Buffers and the ring in which they are handed to the kernel.
+#[derive(Debug)]
+pub struct Buffers {
+    entries: NonNull<BufRingEntry>,
+    memory: NonNull<u8>,
+    tail: u16,
+}
+
+// SAFETY: it owns both pieces of memory, and reaches them through itself alone; what the kernel writes meanwhile is in
+// buffers that it has taken, which nobody here reads before the kernel has said that it is done.
+unsafe impl Send for Buffers {}
+
+impl Buffers {
+    /// All buffers, ready to be taken.
+    pub fn new() -> Self {
+        let mut buffers =
+            Self { entries: allocate(entries_layout()).cast(), memory: allocate(memory_layout()), tail: 0 };
+        (0..BUFFERS).for_each(|number| buffers.give_back(number));
+        buffers
+    }
+
+    /// Where the ring is, for the kernel.
+    pub fn address(&self) -> u64 {
+        self.entries.as_ptr() as u64
+    }
+
+    /// Copies the first `count` bytes of a buffer that the kernel has filled to the start of `into`, and gives it back.
+    #[inline]
+    pub fn take(&mut self, number: u16, count: usize, into: &mut [u8]) -> usize {
+        let count = count.min(BUFFER_BYTES).min(into.len());
+        if number < BUFFERS {
+            let start = self.start(number);
+            // SAFETY: the buffer has BUFFER_BYTES bytes, all of them written once at least, and the kernel has done with it; the
+            // other side is a slice of its own with room for them.
+            unsafe { std::ptr::copy_nonoverlapping(start, into.as_mut_ptr(), count) };
+            self.give_back(number);
+        }
+        count
+    }
+
+    /// Lets the kernel have a buffer again.
+    #[inline]
+    pub fn give_back(&mut self, number: u16) {
+        if number >= BUFFERS {
+            return;
+        }
+        let address = self.start(number) as u64;
+        let index = usize::from(self.tail & (BUFFERS - 1));
+        // SAFETY: the entry is one of the ring's, all of them initialized, and not before the tail passes it does the kernel
+        // read it. The tail lies in the first, in a part that the setters leave alone, and is read by the kernel meanwhile;
+        // hence the atomic store.
+        unsafe {
+            let entry = self.entries.as_ptr().add(index);
+            (*entry).set_addr(address);
+            (*entry).set_len(BUFFER_BYTES as u32);
+            (*entry).set_bid(number);
+            self.tail = self.tail.wrapping_add(1);
+            let tail = BufRingEntry::tail(self.entries.as_ptr()).cast_mut();
+            AtomicU16::from_ptr(tail).store(self.tail, Ordering::Release);
+        }
+    }
+
+    #[inline]
+    fn start(&self, number: u16) -> *mut u8 {
+        // SAFETY: the memory has room for so many buffers, and callers name none beyond them.
+        unsafe { self.memory.as_ptr().add(usize::from(number) * STRIDE) }
+    }
+}
+
+impl Drop for Buffers {
+    fn drop(&mut self) {
+        // SAFETY: both were allocated with these layouts. The ring that knew them is gone, with everything that it had under way:
+        // whoever cannot be sure of that forgets the buffers instead.
+        unsafe {
+            dealloc(self.entries.as_ptr().cast(), entries_layout());
+            dealloc(self.memory.as_ptr(), memory_layout());
+        }
+    }
+}
+
+fn entries_layout() -> Layout {
+    Layout::from_size_align(usize::from(BUFFERS) * size_of::<BufRingEntry>(), PAGE_BYTES).expect("a power of two")
+}
+
+fn memory_layout() -> Layout {
+    Layout::from_size_align(usize::from(BUFFERS) * STRIDE, PAGE_BYTES).expect("a power of two")
+}
+
+fn allocate(layout: Layout) -> NonNull<u8> {
+    // SAFETY: no layout of this file is empty.
+    let memory = unsafe { alloc_zeroed(layout) };
+    NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout))
+}

@@ -1,0 +1,337 @@
+//! The connections of the driver `completion`, by token: what each has under way, and what it lacks.
+//!
+//! It decides what is asked of the kernel for one connection ([`Connection::ask`]); when is the driver's to say. Belongs to one
+//! thread.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::ring::{Operation, Ring};
+use crate::driver::event::{Sending, Token};
+use crate::driver::send_pieces::send_pieces;
+use crate::request::output::Output;
+
+/// Empty outputs that are kept, to be used again.
+const SPARE_OUTPUTS_MAX: usize = 64;
+
+/// Longer buffers are not kept.
+const SPARE_BYTES_MAX: usize = 16 * 1024;
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection {
+    /// Its socket.
+    pub socket: OwnedFd,
+    /// What has not left.
+    pub waiting: Output,
+    /// The peer takes no more at present: the kernel reports when it does.
+    pub is_full: bool,
+    /// Stands in the driver's list of those to which something was queued.
+    pub queued: bool,
+    /// Nothing is received until the session can go on.
+    pub held: bool,
+    /// What has come while it was held.
+    pub aside: Vec<u8>,
+    /// The peer has gone while it was held.
+    pub has_ended: bool,
+    /// The wake-up in which the worker was last told that it has said something, or has gone.
+    pub told_in: u64,
+    /// The wake-up in which something that it has said was last put off to the next.
+    pub postponed_in: u64,
+    /// How much of a send has left that has not taken all.
+    sent: Option<usize>,
+    /// Stands in the list of those for which something may have to be asked.
+    is_noted: bool,
+    receiving: Receiving,
+    awaits_room: bool,
+    awaits_end: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Receiving {
+    No,
+    Yes,
+    Ending,
+}
+
+/// The connections, by token.
+#[derive(Debug, Default)]
+pub struct Connections {
+    slots: Vec<Slot>,
+    free: Vec<Token>,
+    /// Closed, with nothing under way any more.
+    closed: Vec<Token>,
+    changed: Vec<Token>,
+    /// What is under way for closed connections and has to end.
+    cancelled: Vec<Operation>,
+    spare_outputs: Vec<Output>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    connection: Option<Connection>,
+    /// Operations that have not come to their end.
+    under_way: u32,
+}
+
+impl Connection {
+    /// The number of its socket.
+    pub fn descriptor(&self) -> i32 {
+        self.socket.as_raw_fd()
+    }
+
+    /// Keeps what has come while it is held. `fill` writes so many bytes.
+    pub fn put_aside(&mut self, count: usize, fill: impl FnOnce(&mut [u8])) {
+        let start = self.aside.len();
+        self.aside.resize(start + count, 0);
+        fill(&mut self.aside[start..]);
+    }
+
+    /// Whether what it has said goes behind what the worker has been told in this wake-up, or would overtake what does.
+    #[inline]
+    pub fn is_early(&self, wake_up: u64) -> bool {
+        self.postponed_in == wake_up || self.told_in == wake_up
+    }
+
+    /// What can be sent with the next wait.
+    #[inline]
+    pub fn sendable(&self) -> Option<&[u8]> {
+        if self.is_full { None } else { self.waiting.plain().filter(|bytes| !bytes.is_empty()) }
+    }
+
+    /// Asks the kernel for what its state lacks; returns how many operations are under way by that.
+    fn ask(&mut self, token: Token, ring: &mut Ring) -> io::Result<u32> {
+        let socket = self.socket.as_fd();
+        let mut count = 0;
+        match self.receiving {
+            Receiving::No if !self.held => {
+                ring.receive(token, socket)?;
+                self.receiving = Receiving::Yes;
+                count += 1;
+            }
+            Receiving::Yes if self.held && !self.aside.is_empty() => {
+                ring.cancel(Operation::Receive(token))?;
+                self.receiving = Receiving::Ending;
+            }
+            Receiving::No if !self.awaits_end && !self.has_ended => {
+                ring.poll(Operation::AwaitEnd(token), socket, libc::POLLRDHUP)?;
+                self.awaits_end = true;
+                count += 1;
+            }
+            _ => {}
+        }
+        if self.is_full && !self.awaits_room {
+            ring.poll(Operation::AwaitRoom(token), socket, libc::POLLOUT)?;
+            self.awaits_room = true;
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+impl Connections {
+    /// Enters a connection.
+    pub fn enter(&mut self, socket: OwnedFd) -> Token {
+        let token = self.free.pop().unwrap_or(self.slots.len());
+        if token == self.slots.len() {
+            self.slots.push(Slot::default());
+        }
+        self.slots[token].connection = Some(Connection {
+            socket,
+            waiting: Output::default(),
+            is_full: false,
+            queued: false,
+            held: false,
+            aside: Vec::new(),
+            has_ended: false,
+            told_in: 0,
+            postponed_in: 0,
+            sent: None,
+            is_noted: false,
+            receiving: Receiving::No,
+            awaits_room: false,
+            awaits_end: false,
+        });
+        self.note(token);
+        token
+    }
+
+    /// A connection that is not closed.
+    #[inline]
+    pub fn get(&self, token: Token) -> Option<&Connection> {
+        self.slots.get(token)?.connection.as_ref()
+    }
+
+    /// A connection that is not closed.
+    #[inline]
+    pub fn get_mut(&mut self, token: Token) -> Option<&mut Connection> {
+        self.slots.get_mut(token)?.connection.as_mut()
+    }
+
+    /// Lets the tokens of closed connections be used again, but those that are still named somewhere.
+    pub fn free_closed(&mut self, is_named: impl Fn(Token) -> bool) {
+        let Self { closed, free, .. } = self;
+        closed.retain(|&token| {
+            let is_named = is_named(token);
+            if !is_named {
+                free.push(token);
+            }
+            is_named
+        });
+    }
+
+    /// Has the next wait ask for what this connection lacks, and send what it can.
+    #[inline]
+    pub fn note(&mut self, token: Token) {
+        if let Some(connection) = self.slots.get_mut(token).and_then(|slot| slot.connection.as_mut())
+            && !std::mem::replace(&mut connection.is_noted, true)
+        {
+            self.changed.push(token);
+        }
+    }
+
+    /// Ends what is under way for closed connections.
+    pub fn cancel_closed(&mut self, ring: &mut Ring) -> io::Result<()> {
+        self.cancelled.drain(..).try_for_each(|operation| ring.cancel(operation))
+    }
+
+    /// The connections that were noted; the list is given back with [`Connections::keep_list`].
+    pub fn take_changed(&mut self) -> Vec<Token> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Keeps a list that has been worked off.
+    pub fn keep_list(&mut self, mut list: Vec<Token>) {
+        list.clear();
+        list.append(&mut self.changed);
+        self.changed = list;
+    }
+
+    /// Asks the kernel for what a connection lacks; whether there is such a connection.
+    #[inline]
+    pub fn ask(&mut self, token: Token, ring: &mut Ring) -> io::Result<Option<&Connection>> {
+        let Some(slot) = self.slots.get_mut(token) else { return Ok(None) };
+        let Some(connection) = &mut slot.connection else { return Ok(None) };
+        connection.is_noted = false;
+        slot.under_way += connection.ask(token, ring)?;
+        Ok(Some(connection))
+    }
+
+    /// An operation of a connection has come to its end.
+    pub fn end_operation(&mut self, operation: Operation) {
+        let (Operation::Receive(token) | Operation::AwaitRoom(token) | Operation::AwaitEnd(token)) = operation else {
+            return;
+        };
+        let Some(slot) = self.slots.get_mut(token) else { return };
+        slot.under_way -= 1;
+        let Some(connection) = &mut slot.connection else {
+            if slot.under_way == 0 {
+                self.closed.push(token);
+            }
+            return;
+        };
+        match operation {
+            Operation::Receive(_) => connection.receiving = Receiving::No,
+            Operation::AwaitRoom(_) => connection.awaits_room = false,
+            _ => connection.awaits_end = false,
+        }
+        self.note(token);
+    }
+
+    /// A send has not taken all.
+    pub fn note_sent(&mut self, token: Token, result: Result<u32, Errno>) {
+        if let Some(connection) = self.get_mut(token) {
+            // What the kernel has against it is found where the rest is sent.
+            connection.sent = Some(result.map_or(0, |count| count as usize));
+        }
+    }
+
+    /// A send was tried; whether something is left.
+    #[inline]
+    pub fn end_send(&mut self, token: Token) -> bool {
+        let Some(connection) = self.get_mut(token) else { return false };
+        match connection.sent.take() {
+            Some(count) => {
+                connection.waiting.advance(count);
+                true
+            }
+            None => {
+                self.recycle(token);
+                false
+            }
+        }
+    }
+
+    /// Sends on the spot what a connection takes of what waits.
+    pub fn flush(&mut self, token: Token) -> Sending {
+        let Some(connection) = self.get_mut(token) else { return Sending::Broken };
+        let sending = send_pieces(&connection.socket, &mut connection.waiting);
+        connection.is_full = matches!(sending, Sending::Waiting(_));
+        match sending {
+            Sending::Done => self.recycle(token),
+            Sending::Waiting(_) => self.note(token),
+            Sending::Broken => {}
+        }
+        sending
+    }
+
+    /// Everything has left.
+    #[inline]
+    fn recycle(&mut self, token: Token) {
+        let Some(connection) = self.get_mut(token) else { return };
+        let mut output = std::mem::take(&mut connection.waiting);
+        if self.spare_outputs.len() < SPARE_OUTPUTS_MAX {
+            output.clear();
+            output.bytes.shrink_to(SPARE_BYTES_MAX);
+            self.spare_outputs.push(output);
+        }
+    }
+
+    /// Gives an empty output room, if it has none.
+    #[inline]
+    pub fn refill(&mut self, output: &mut Output) {
+        if output.bytes.capacity() == 0
+            && let Some(spare) = self.spare_outputs.pop()
+        {
+            *output = spare;
+        }
+    }
+
+    /// Adds bytes to what waits; whether they are the first that are queued.
+    #[inline]
+    pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) -> bool {
+        let Some(connection) = self.slots.get_mut(token).and_then(|slot| slot.connection.as_mut()) else {
+            return false;
+        };
+        if connection.waiting.is_empty()
+            && let Some(spare) = self.spare_outputs.pop()
+        {
+            connection.waiting = spare;
+        }
+        connection.waiting.push_shared(bytes);
+        !std::mem::replace(&mut connection.queued, true)
+    }
+
+    /// Closes a connection, behind what can leave at once. The kernel lets go of the socket when nothing is under way for it,
+    /// which the next wait sees to.
+    pub fn close(&mut self, token: Token) {
+        let Some(slot) = self.slots.get_mut(token) else { return };
+        let Some(mut connection) = slot.connection.take() else { return };
+        if !connection.is_full {
+            _ = send_pieces(&connection.socket, &mut connection.waiting);
+        }
+        if slot.under_way == 0 {
+            self.closed.push(token);
+        }
+        let under_way = [
+            (connection.receiving == Receiving::Yes, Operation::Receive(token)),
+            (connection.awaits_room, Operation::AwaitRoom(token)),
+            (connection.awaits_end, Operation::AwaitEnd(token)),
+        ];
+        self.cancelled
+            .extend(under_way.iter().filter(|(is_under_way, _)| *is_under_way).map(|(_, operation)| *operation));
+    }
+}

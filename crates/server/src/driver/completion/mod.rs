@@ -1,0 +1,461 @@
+//! The driver `completion`, on io_uring: the kernel receives by itself, and one system call a wake-up sends what is
+//! due and waits for what comes next.
+//!
+//! Nothing is asked of the kernel where the worker says what it wants: a connection is noted as changed ([`Connections`]),
+//! and the next wait asks for what its state then lacks, in one place (`ask`). A connection is received from by one operation
+//! for its whole life, into buffers that belong to the ring (`buffers`). Its replies gather in its output, which is sent at
+//! most once a wake-up, by an operation that is tried as it is handed over and never waits; so no bytes of ours belong to the
+//! kernel between two waits. What is long or shares values is sent at once, on the spot. Where the peer does not read, the
+//! kernel is asked to say when it does.
+//!
+//! Listeners are watched by an epoll instance, for which the ring waits (`accepting` says why).
+//!
+//! A connection that is held goes on receiving until something has come: that is put aside, and only then receiving is cancelled.
+//! So who waits for a key and is silent meanwhile costs nothing. What is under way for a connection that is closed is cancelled
+//! with the next wait, and its token is used again when all of it has ended.
+
+mod buffers;
+mod connections;
+mod ring;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::io::Errno;
+
+use super::accepting::Accepting;
+use super::event::{Event, Sending, Token, Waker};
+use super::listen::Listener;
+use crate::request::output::Output;
+use connections::{Connection, Connections};
+use ring::{Completion as Completed, Operation, Ring};
+
+/// Replies that are longer leave on the spot.
+const GATHERED_BYTES_MAX: usize = 16 * 1024;
+
+/// A ring with the connections that it carries. Belongs to one thread; its [`Waker`] may be used from any.
+#[derive(Debug)]
+pub struct Completion {
+    ring: Box<Ring>,
+    waker: Waker,
+    /// The waker is being read.
+    is_awaiting_waker: bool,
+    accepting: Accepting,
+    /// Watches the listeners.
+    poll: OwnedFd,
+    /// It is waited for.
+    is_awaiting_poll: bool,
+    connections: Connections,
+    /// What the worker has not been told.
+    events: VecDeque<Happened>,
+    /// How many of these are for this wake-up; what is behind them is for the next.
+    events_left: usize,
+    /// The number of this wake-up.
+    wake_up: u64,
+    /// Connections to which something was queued that has not been sent.
+    queued: Vec<Token>,
+    /// Connections for which a send is being handed over.
+    sending: Vec<Token>,
+    /// What the kernel has said, to be looked through.
+    completed: Vec<Completed>,
+}
+
+/// What has happened, as long as the worker has not been told.
+#[derive(Debug)]
+enum Happened {
+    /// So many bytes are in this buffer.
+    Received(Token, u16, usize),
+    /// What was put aside for a connection can be taken.
+    PutAside(Token),
+    Sent(Token),
+    Closed(Token),
+    /// Somebody may have come to one of the listeners.
+    Accept(usize),
+    Woken,
+}
+
+impl Happened {
+    /// Whose it is, if it is a connection's.
+    fn token(&self) -> Option<Token> {
+        match *self {
+            Self::Received(token, ..) | Self::PutAside(token) | Self::Sent(token) | Self::Closed(token) => Some(token),
+            Self::Accept(_) | Self::Woken => None,
+        }
+    }
+}
+
+impl Completion {
+    /// A driver without connections.
+    ///
+    /// # Errors
+    /// What the kernel says: it knows no such ring, does not let this process have one, or has too many files open.
+    pub fn new() -> io::Result<Self> {
+        let ring = Box::new(Ring::new()?);
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+        Ok(Self {
+            ring,
+            waker: Waker(wake),
+            is_awaiting_waker: false,
+            accepting: Accepting::default(),
+            poll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            is_awaiting_poll: false,
+            connections: Connections::default(),
+            events: VecDeque::new(),
+            events_left: 0,
+            wake_up: 0,
+            queued: Vec::new(),
+            sending: Vec::new(),
+            completed: Vec::new(),
+        })
+    }
+
+    /// What wakes this driver.
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// Begins to accept from a listener that other drivers may accept from too.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
+        Ok(self.accepting.listen(&self.poll, listener)?)
+    }
+
+    /// Stops accepting and lets go of the listeners.
+    pub fn stop_listening(&mut self) {
+        self.accepting.stop(&self.poll);
+    }
+
+    /// Tries to accept again after [`Event::AcceptFailed`].
+    pub fn accept_again(&mut self) {
+        self.accepting.again(&self.poll);
+    }
+
+    /// Takes over an accepted connection.
+    pub fn adopt(&mut self, socket: OwnedFd) -> Token {
+        self.connections.enter(socket)
+    }
+
+    /// The number of a connection's socket.
+    pub fn descriptor(&self, token: Token) -> i32 {
+        self.connections.get(token).map_or(-1, Connection::descriptor)
+    }
+
+    /// Hands over what is due, and waits until something happens or the time is over; returns how many events
+    /// [`Completion::event`] has.
+    ///
+    /// # Errors
+    /// What the kernel says; an interruption is no error.
+    pub fn wait(&mut self, timeout_ms: u64) -> io::Result<usize> {
+        let events = &self.events;
+        self.connections.free_closed(|token| events.iter().any(|happened| happened.token() == Some(token)));
+        self.ask()?;
+        let timeout_ms = if self.events.is_empty() { timeout_ms } else { 0 };
+        self.ring.wait(timeout_ms, &mut self.completed)?;
+        self.look_through();
+        (self.wake_up, self.events_left) = (self.wake_up + 1, self.events.len());
+        Ok(self.events_left)
+    }
+
+    /// Asks the kernel for what the state of connections and listeners lacks.
+    fn ask(&mut self) -> io::Result<()> {
+        if !self.is_awaiting_waker {
+            self.ring.await_waker(self.waker.0.as_fd())?;
+            self.is_awaiting_waker = true;
+        }
+        if !self.is_awaiting_poll {
+            self.ring.poll(Operation::Accept, self.poll.as_fd(), libc::POLLIN)?;
+            self.is_awaiting_poll = true;
+        }
+        self.connections.cancel_closed(&mut self.ring)?;
+        let changed = self.connections.take_changed();
+        for &token in &changed {
+            let Some(connection) = self.connections.ask(token, &mut self.ring)? else { continue };
+            if let Some(bytes) = connection.sendable() {
+                // SAFETY: nothing touches the output before the wait that follows has returned.
+                unsafe { self.ring.send(token, connection.socket.as_fd(), bytes)? };
+                self.sending.push(token);
+            }
+        }
+        self.connections.keep_list(changed);
+        Ok(())
+    }
+
+    /// Looks through what the kernel has said.
+    fn look_through(&mut self) {
+        let mut completed = std::mem::take(&mut self.completed);
+        completed.drain(..).for_each(|completed| self.look_at(completed));
+        self.completed = completed;
+        for token in std::mem::take(&mut self.sending).drain(..) {
+            if self.connections.end_send(token) {
+                self.events.push_back(Happened::Sent(token));
+            }
+        }
+    }
+
+    fn look_at(&mut self, completed: Completed) {
+        let Completed { operation, result, is_last, buffer } = completed;
+        match operation {
+            Operation::Receive(token) => {
+                if is_last {
+                    self.connections.end_operation(operation);
+                }
+                match (result, buffer) {
+                    (Ok(count), Some(buffer)) if count != 0 => {
+                        self.events.push_back(Happened::Received(token, buffer, count as usize));
+                    }
+                    (Ok(_), buffer) => {
+                        buffer.into_iter().for_each(|buffer| self.ring.buffers().give_back(buffer));
+                        self.events.push_back(Happened::Closed(token));
+                    }
+                    // It is asked for again.
+                    (Err(Errno::NOBUFS | Errno::CANCELED | Errno::INTR | Errno::AGAIN), _) => {}
+                    (Err(_), _) => self.events.push_back(Happened::Closed(token)),
+                }
+            }
+            Operation::Send(token) => self.connections.note_sent(token, result),
+            Operation::AwaitRoom(token) => {
+                self.connections.end_operation(operation);
+                if result.is_ok() {
+                    self.events.push_back(Happened::Sent(token));
+                }
+            }
+            Operation::AwaitEnd(token) => {
+                self.connections.end_operation(operation);
+                if result.is_ok() && self.connections.get(token).is_some_and(|connection| connection.held) {
+                    self.events.push_back(Happened::Closed(token));
+                }
+            }
+            Operation::Accept => {
+                self.is_awaiting_poll = false;
+                self.events.extend((0..self.accepting.len()).map(Happened::Accept));
+            }
+            Operation::Wake => {
+                self.is_awaiting_waker = false;
+                if result.is_ok() {
+                    self.events.push_back(Happened::Woken);
+                }
+            }
+            Operation::Cancel => {}
+        }
+    }
+
+    /// What the next event of this wake-up was. Bytes that arrived are at the start of the buffer then.
+    pub fn event(&mut self, buffer: &mut [u8]) -> Event {
+        match self.next_event() {
+            None => Event::Nothing,
+            Some(Happened::Received(token, number, count)) => self.received(token, number, count, buffer),
+            Some(Happened::PutAside(token)) => self.take_aside(token, buffer),
+            Some(Happened::Sent(token)) => self.flush_waiting(token),
+            Some(Happened::Closed(token)) => self.ended(token),
+            Some(Happened::Accept(index)) => self.accepting.accept(&self.poll, index),
+            Some(Happened::Woken) => Event::Woken,
+        }
+    }
+
+    #[inline]
+    fn next_event(&mut self) -> Option<Happened> {
+        self.events_left = self.events_left.checked_sub(1)?;
+        self.events.pop_front()
+    }
+
+    #[inline]
+    fn received(&mut self, token: Token, number: u16, count: usize, buffer: &mut [u8]) -> Event {
+        let Some(connection) = self.connections.get_mut(token) else {
+            self.ring.buffers().give_back(number);
+            return Event::Nothing;
+        };
+        let is_put_aside = connection.held || !connection.aside.is_empty();
+        if connection.postponed_in == self.wake_up || (!is_put_aside && connection.told_in == self.wake_up) {
+            connection.postponed_in = self.wake_up;
+            self.events.push_back(Happened::Received(token, number, count));
+            return Event::Nothing;
+        }
+        if is_put_aside {
+            connection.put_aside(count, |room| _ = self.ring.buffers().take(number, count, room));
+            self.connections.note(token);
+            return Event::Nothing;
+        }
+        connection.told_in = self.wake_up;
+        let mut filled = self.ring.buffers().take(number, count, buffer);
+        // What has come in several pieces is told in one.
+        while self.events_left > 0
+            && let Some(&Happened::Received(other, number, count)) = self.events.front()
+            && other == token
+            && count <= buffer.len() - filled
+        {
+            self.next_event();
+            filled += self.ring.buffers().take(number, count, &mut buffer[filled..]);
+        }
+        Event::Received(token, filled)
+    }
+
+    /// Takes what was put aside while a connection was held.
+    fn take_aside(&mut self, token: Token, buffer: &mut [u8]) -> Event {
+        let Some(connection) = self.connections.get_mut(token) else { return Event::Nothing };
+        if connection.held || connection.aside.is_empty() {
+            return Event::Nothing;
+        }
+        if connection.told_in == self.wake_up {
+            self.events.push_back(Happened::PutAside(token));
+            return Event::Nothing;
+        }
+        connection.told_in = self.wake_up;
+        let count = connection.aside.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&connection.aside[..count]);
+        connection.aside.drain(..count);
+        if connection.aside.is_empty() {
+            connection.aside = Vec::new();
+        } else {
+            self.events.push_back(Happened::PutAside(token));
+        }
+        Event::Received(token, count)
+    }
+
+    /// The peer says nothing more, or the connection is broken. Of one that is held it is told when its replies have left; of any
+    /// other behind what it has said.
+    fn ended(&mut self, token: Token) -> Event {
+        let Some(connection) = self.connections.get_mut(token) else { return Event::Nothing };
+        let has_said_more = !connection.held && !connection.aside.is_empty();
+        if has_said_more || connection.is_early(self.wake_up) {
+            self.events.push_back(Happened::Closed(token));
+            return Event::Nothing;
+        }
+        connection.has_ended |= connection.held;
+        if connection.held && connection.is_full { Event::Nothing } else { Event::Closed(token) }
+    }
+
+    /// A connection takes bytes again, or a send has not taken all.
+    fn flush_waiting(&mut self, token: Token) -> Event {
+        if self.connections.get(token).is_none() {
+            return Event::Nothing;
+        }
+        match self.flush(token) {
+            Sending::Broken => Event::Closed(token),
+            Sending::Waiting(count) => Event::Sent(token, count),
+            Sending::Done => {
+                if self.connections.get_mut(token).is_some_and(|connection| connection.has_ended) {
+                    self.events.push_back(Happened::Closed(token));
+                }
+                Event::Sent(token, 0)
+            }
+        }
+    }
+
+    /// Takes what is in `output`, behind what already waits, and leaves it empty, even where the connection is broken: the next
+    /// connection's replies go into the same buffer. What is short leaves with the next wait.
+    #[inline]
+    pub fn send(&mut self, token: Token, output: &mut Output) -> Sending {
+        let Some(connection) = self.connections.get_mut(token) else {
+            output.clear();
+            return Sending::Broken;
+        };
+        output.move_to(&mut connection.waiting);
+        self.connections.refill(output);
+        self.send_waiting(token)
+    }
+
+    /// Has what waits leave: with the next wait if it is short, and otherwise on the spot.
+    #[inline]
+    fn send_waiting(&mut self, token: Token) -> Sending {
+        let Some(connection) = self.connections.get_mut(token) else { return Sending::Waiting(0) };
+        if connection.is_full {
+            return Sending::Waiting(connection.waiting.len());
+        }
+        if connection.waiting.plain().is_some_and(|bytes| bytes.len() <= GATHERED_BYTES_MAX) {
+            self.connections.note(token);
+            return Sending::Done;
+        }
+        self.flush(token)
+    }
+
+    /// Sends on the spot what a connection takes of what waits.
+    pub fn flush(&mut self, token: Token) -> Sending {
+        self.connections.flush(token)
+    }
+
+    /// Adds bytes that others are sent too to what waits: [`Completion::send_queued`] follows.
+    #[inline]
+    pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
+        if self.connections.queue(token, bytes) {
+            self.queued.push(token);
+        }
+    }
+
+    /// The connections to which something was queued since the last call.
+    pub fn take_queued(&mut self) -> Vec<Token> {
+        std::mem::take(&mut self.queued)
+    }
+
+    /// Has leave what was queued, behind what already waits.
+    pub fn send_queued(&mut self, token: Token) -> Sending {
+        if let Some(connection) = self.connections.get_mut(token) {
+            connection.queued = false;
+        }
+        self.send_waiting(token)
+    }
+
+    /// How many bytes wait for the peer to read.
+    #[inline]
+    pub fn waiting(&self, token: Token) -> usize {
+        self.connections
+            .get(token)
+            .map_or(0, |connection| if connection.is_full { connection.waiting.len() } else { 0 })
+    }
+
+    /// How many bytes have not left, those that leave with the next wait included.
+    pub fn unsent(&self, token: Token) -> usize {
+        self.connections.get(token).map_or(0, |connection| connection.waiting.len())
+    }
+
+    /// Room in the buffers of what waits that holds nothing.
+    pub fn spare(&self, token: Token) -> usize {
+        self.connections.get(token).map_or(0, |connection| connection.waiting.spare())
+    }
+
+    /// Stops or resumes receiving from a connection; what it has sent stays with the kernel meanwhile, or is put aside.
+    pub fn hold(&mut self, token: Token, held: bool) {
+        let Some(connection) = self.connections.get_mut(token).filter(|connection| connection.held != held) else {
+            return;
+        };
+        connection.held = held;
+        connection.has_ended = false;
+        if !held && !connection.aside.is_empty() {
+            self.events.push_back(Happened::PutAside(token));
+        }
+        self.connections.note(token);
+    }
+
+    /// Closes a connection, behind what can leave at once.
+    pub fn close(&mut self, token: Token) {
+        self.connections.close(token);
+    }
+
+    /// Gets ready to be used by another thread. What has come is kept.
+    ///
+    /// # Errors
+    /// The kernel gives no other ring; this one serves on.
+    pub fn change_thread(&mut self) -> io::Result<()> {
+        let fresh = Ring::new()?;
+        self.ring.end_all(&mut self.completed)?;
+        self.look_through();
+        for happened in &mut self.events {
+            if let Happened::Received(token, number, count) = *happened {
+                let buffers = self.ring.buffers();
+                if let Some(connection) = self.connections.get_mut(token) {
+                    connection.put_aside(count, |room| _ = buffers.take(number, count, room));
+                }
+                *happened = Happened::PutAside(token);
+            }
+        }
+        *self.ring = fresh;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

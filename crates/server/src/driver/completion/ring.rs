@@ -1,0 +1,331 @@
+//! A ring of io_uring: what the driver asks of the kernel, and what comes back.
+//!
+//! It knows no connection, only operations with the tokens for which they run. All memory that the kernel may write to while
+//! nobody waits is its own, and outlives what is under way: a ring that goes cancels all of it and waits until it has ended,
+//! and where it cannot it leaves the memory to the kernel for good. Bytes that are sent are the caller's, but are never used
+//! beyond the call in which they are handed to the kernel: every send is tried once, and says so if anything is left.
+//!
+//! A ring belongs to the thread that first waits with it ([`Ring::wait`]); others may not use it afterwards
+//! (IORING_SETUP_SINGLE_ISSUER with IORING_SETUP_DEFER_TASKRUN: the kernel does its part within that thread's own calls).
+//! These are of Linux 6.1, with which a send that has left in part says so.
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::thread::{self, ThreadId};
+
+use io_uring::squeue::{Entry, Flags};
+use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+
+use super::buffers::{BUFFERS, Buffers};
+use crate::driver::event::Token;
+
+/// Operations that are handed over with one call at most; more are handed over with several.
+const SUBMISSIONS: u32 = 128;
+
+/// Answers for which there is room without the kernel's having to put them aside.
+const COMPLETIONS: u32 = 1024;
+
+/// The number by which the kernel knows the buffers.
+const GROUP: u16 = 0;
+
+/// `IORING_ENTER_GETEVENTS`: the kernel does its part of what is due, also where nobody waits.
+const GET_EVENTS: u32 = 1;
+
+/// Something that the kernel does, and for whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Receives until it is cancelled or fails.
+    Receive(Token),
+    /// Waits until a connection takes bytes again.
+    AwaitRoom(Token),
+    /// Waits until the peer has gone.
+    AwaitEnd(Token),
+    /// Sends once.
+    Send(Token),
+    /// Waits until somebody comes to a listener.
+    Accept,
+    /// Reads what the waker has written.
+    Wake,
+    /// Cancels others; nobody waits for how that went.
+    Cancel,
+}
+
+/// What one operation has come to, or has brought so far.
+#[derive(Debug)]
+pub struct Completion {
+    /// Which operation.
+    pub operation: Operation,
+    /// The kernel's answer: a number of bytes, or a descriptor, or what it says against it.
+    pub result: Result<u32, Errno>,
+    /// Nothing more comes from this operation.
+    pub is_last: bool,
+    /// The buffer that was filled.
+    pub buffer: Option<u16>,
+}
+
+/// A ring with the memory that the kernel uses on its behalf.
+#[derive(Debug)]
+pub struct Ring {
+    ring: ManuallyDrop<Uring>,
+    buffers: ManuallyDrop<Buffers>,
+    /// Where the kernel puts the waker's number.
+    woken: ManuallyDrop<Box<u64>>,
+    /// The thread that waits with it.
+    owner: Option<ThreadId>,
+    /// Operations that have not come to their end and may use the memory until then.
+    under_way: usize,
+    /// A wait has failed: what was to be handed over then must not be any more.
+    is_broken: bool,
+}
+
+/// The crate's type, which cannot be printed.
+struct Uring(IoUring);
+
+impl std::fmt::Debug for Uring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("IoUring")
+    }
+}
+
+impl Ring {
+    /// A ring that nobody uses yet.
+    ///
+    /// # Errors
+    /// The kernel has no such ring (before 6.1), or does not let this process have one.
+    pub fn new() -> io::Result<Self> {
+        let ring = IoUring::builder()
+            .setup_r_disabled()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_coop_taskrun()
+            .setup_submit_all()
+            .setup_cqsize(COMPLETIONS)
+            .dontfork()
+            .build(SUBMISSIONS)?;
+        let buffers = Buffers::new();
+        // SAFETY: the buffers are freed only when the ring is gone, or never.
+        unsafe { ring.submitter().register_buf_ring_with_flags(buffers.address(), BUFFERS, GROUP, 0)? };
+        Ok(Self {
+            ring: ManuallyDrop::new(Uring(ring)),
+            buffers: ManuallyDrop::new(buffers),
+            woken: ManuallyDrop::new(Box::new(0)),
+            owner: None,
+            under_way: 0,
+            is_broken: false,
+        })
+    }
+
+    /// The buffers into which it receives.
+    #[inline]
+    pub fn buffers(&mut self) -> &mut Buffers {
+        &mut self.buffers
+    }
+
+    /// Receives from a connection from now on.
+    pub fn receive(&mut self, token: Token, socket: BorrowedFd<'_>) -> io::Result<()> {
+        let entry = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build();
+        // SAFETY: the kernel writes to the ring's own buffers alone, and holds the socket itself once it has the entry, which is
+        // before anybody can close it: the driver hands over what it has written down in the same wait.
+        unsafe { self.push(entry, Operation::Receive(token)) }
+    }
+
+    /// Waits for the events `flags` of `poll(2)`, once.
+    pub fn poll(&mut self, operation: Operation, socket: BorrowedFd<'_>, flags: i16) -> io::Result<()> {
+        let entry = opcode::PollAdd::new(Fd(socket.as_raw_fd()), flags as u32).build();
+        // SAFETY: it uses no memory.
+        unsafe { self.push(entry, operation) }
+    }
+
+    /// Reads what the waker writes, once.
+    pub fn await_waker(&mut self, waker: BorrowedFd<'_>) -> io::Result<()> {
+        let into: *mut u64 = &mut **self.woken;
+        let entry = opcode::Read::new(Fd(waker.as_raw_fd()), into.cast(), size_of::<u64>() as u32).build();
+        // SAFETY: the number has a place of its own, which is freed when nothing is under way any more, or never. Only one such
+        // read is under way at a time, and nobody else uses the number.
+        unsafe { self.push(entry, Operation::Wake) }
+    }
+
+    /// Ends an operation before its time; it says so itself.
+    pub fn cancel(&mut self, operation: Operation) -> io::Result<()> {
+        let entry = opcode::AsyncCancel::new(operation.encode()).build().flags(Flags::SKIP_SUCCESS);
+        // SAFETY: it uses no memory.
+        unsafe { self.push(entry, Operation::Cancel) }
+    }
+
+    /// Tries to send these bytes, once. Nothing comes back where all of them have left.
+    ///
+    /// # Safety
+    /// The bytes must stay as they are until [`Ring::wait`] has returned.
+    #[inline]
+    pub unsafe fn send(&mut self, token: Token, socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        // A send that is to be whole and is not counts as failed, and is told although success is not.
+        let flags = (SendFlags::NOSIGNAL | SendFlags::DONTWAIT).bits() as i32 | libc::MSG_WAITALL;
+        let entry = opcode::Send::new(Fd(socket.as_raw_fd()), bytes.as_ptr(), length).flags(flags).build();
+        // SAFETY: the caller keeps the bytes until the kernel has tried, which it does as it takes the entry.
+        unsafe { self.push(entry.flags(Flags::SKIP_SUCCESS), Operation::Send(token)) }
+    }
+
+    /// # Safety
+    /// What the entry names must live as long as the kernel may use it.
+    #[inline]
+    unsafe fn push(&mut self, entry: Entry, operation: Operation) -> io::Result<()> {
+        let entry = entry.user_data(operation.encode());
+        self.under_way += usize::from(operation.lasts());
+        // SAFETY: the caller sees to it.
+        while unsafe { self.ring.0.submission().push(&entry).is_err() } {
+            self.submit()?;
+        }
+        Ok(())
+    }
+
+    /// Hands over everything that was asked for, and waits until something has come or the time is over; 0 does not wait.
+    ///
+    /// # Errors
+    /// What the kernel says; an interruption is no error.
+    pub fn wait(&mut self, timeout_ms: u64, into: &mut Vec<Completion>) -> io::Result<()> {
+        let waited = self.try_wait(timeout_ms, into);
+        self.is_broken |= waited.is_err();
+        waited
+    }
+
+    fn try_wait(&mut self, timeout_ms: u64, into: &mut Vec<Completion>) -> io::Result<()> {
+        self.begin()?;
+        if timeout_ms == 0 {
+            self.submit()?;
+        } else {
+            let timeout = Timespec::new().sec(timeout_ms / 1_000).nsec((timeout_ms % 1_000 * 1_000_000) as u32);
+            let entered = self.ring.0.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&timeout));
+            permit(entered)?;
+        }
+        while !self.ring.0.submission().is_empty() {
+            self.submit()?;
+        }
+        self.collect(into);
+        while self.ring.0.submission().cq_overflow() {
+            self.submit()?;
+            self.collect(into);
+        }
+        Ok(())
+    }
+
+    /// Ends everything that is under way, and waits for that.
+    ///
+    /// # Errors
+    /// What the kernel says, or that the ring belongs to another thread: then something may still be under way.
+    pub fn end_all(&mut self, into: &mut Vec<Completion>) -> io::Result<()> {
+        if self.under_way == 0 {
+            return Ok(());
+        }
+        if self.is_broken || self.owner != Some(thread::current().id()) {
+            return Err(io::Error::other("what is under way cannot be ended"));
+        }
+        let entry = opcode::AsyncCancel2::new(CancelBuilder::any()).build();
+        // SAFETY: it uses no memory.
+        unsafe { self.push(entry, Operation::Cancel)? };
+        while self.under_way > 0 {
+            permit(self.ring.0.submit_and_wait(1))?;
+            self.collect(into);
+        }
+        Ok(())
+    }
+
+    /// Makes it this thread's, if it is nobody's.
+    #[inline]
+    fn begin(&mut self) -> io::Result<()> {
+        if self.owner.is_none() {
+            self.ring.0.submitter().register_enable_rings()?;
+            self.owner = Some(thread::current().id());
+        }
+        Ok(())
+    }
+
+    /// Hands over what was asked for, and has the kernel do what is due.
+    fn submit(&mut self) -> io::Result<()> {
+        let count = self.ring.0.submission().len() as u32;
+        // SAFETY: the call reads the entries that were pushed, and takes no argument.
+        permit(unsafe { self.ring.0.submitter().enter::<libc::sigset_t>(count, 0, GET_EVENTS, None) })
+    }
+
+    fn collect(&mut self, into: &mut Vec<Completion>) {
+        for entry in self.ring.0.completion() {
+            let completion = Completion::read(&entry);
+            self.under_way -= usize::from(completion.is_last && completion.operation.lasts());
+            into.push(completion);
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let has_ended = self.end_all(&mut Vec::new()).is_ok();
+        // SAFETY: none of the three is used after this.
+        unsafe {
+            ManuallyDrop::drop(&mut self.ring);
+            if has_ended {
+                ManuallyDrop::drop(&mut self.buffers);
+                ManuallyDrop::drop(&mut self.woken);
+            }
+        }
+    }
+}
+
+/// What is no error of a wait: that its time was over, that a signal came, that the kernel had no room for the moment.
+fn permit(entered: io::Result<usize>) -> io::Result<()> {
+    match entered.as_ref().err().and_then(io::Error::raw_os_error) {
+        Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
+        _ => entered.map(drop),
+    }
+}
+
+impl Operation {
+    /// Whether it goes on after the call with which it was handed over.
+    fn lasts(self) -> bool {
+        !matches!(self, Self::Send(_) | Self::Cancel)
+    }
+
+    fn encode(self) -> u64 {
+        let (kind, number) = match self {
+            Self::Receive(token) => (0, token),
+            Self::Send(token) => (1, token),
+            Self::AwaitRoom(token) => (2, token),
+            Self::AwaitEnd(token) => (3, token),
+            Self::Accept => (4, 0),
+            Self::Wake => (5, 0),
+            Self::Cancel => (6, 0),
+        };
+        (kind << KIND_SHIFT) | number as u64
+    }
+
+    fn decode(data: u64) -> Self {
+        let number = (data & ((1 << KIND_SHIFT) - 1)) as usize;
+        match data >> KIND_SHIFT {
+            0 => Self::Receive(number),
+            1 => Self::Send(number),
+            2 => Self::AwaitRoom(number),
+            3 => Self::AwaitEnd(number),
+            4 => Self::Accept,
+            5 => Self::Wake,
+            _ => Self::Cancel,
+        }
+    }
+}
+
+/// The bits above this say which operation it is.
+const KIND_SHIFT: u32 = 56;
+
+impl Completion {
+    fn read(entry: &cqueue::Entry) -> Self {
+        let (result, flags) = (entry.result(), entry.flags());
+        Self {
+            operation: Operation::decode(entry.user_data()),
+            result: u32::try_from(result).map_err(|_| Errno::from_raw_os_error(-result)),
+            is_last: !cqueue::more(flags),
+            buffer: cqueue::buffer_select(flags),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What a driver and its worker say to each other.
+//!
+//! A worker is told what has happened and hands back outputs, which the driver owns from then on. Values only; any thread.
+
+use std::sync::Arc;
+
+use crate::messaging::mail::Accepted;
+
+/// Names one connection of one driver. Not used again before the wake-up in which it was closed has ended.
+pub type Token = usize;
+
+/// What has happened.
+#[derive(Debug)]
+pub enum Event {
+    /// Connections came.
+    Accepted(Vec<Accepted>),
+    /// A connection came and could not be accepted: nothing is, until the driver is told to try again.
+    AcceptFailed(std::io::Error),
+    /// So many bytes of this connection are at the start of the buffer. Of one connection this is said, or that it is closed,
+    /// once a wake-up: the replies leave before the next.
+    Received(Token, usize),
+    /// Replies that had to wait have left this connection, or begin to wait; so many bytes still wait.
+    Sent(Token, usize),
+    /// The peer has gone, or the connection broke.
+    Closed(Token),
+    /// There is mail.
+    Woken,
+    /// Nothing that concerns the worker.
+    Nothing,
+}
+
+/// How sending went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sending {
+    /// Everything has left, or leaves with the driver's next wait.
+    Done,
+    /// So many bytes wait for the peer to read.
+    Waiting(usize),
+    /// The connection is broken.
+    Broken,
+}
+
+/// Wakes a driver from any thread.
+#[derive(Debug, Clone)]
+pub struct Waker(pub(super) Arc<std::os::fd::OwnedFd>);
+
+impl Waker {
+    /// Makes the driver's wait return with [`Event::Woken`].
+    pub fn wake(&self) {
+        // A full counter means that a wake-up is already under way.
+        _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+}

@@ -1,0 +1,150 @@
+//! Each driver of the option `io`: what its clients may rely on. With `SLEEVE_IO` all other tests run over one of them.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::time::Duration;
+
+use sleeve_tests::connection::request;
+use sleeve_tests::transcript::frame::text;
+use sleeve_tests::{Connection, Kind, Server, Settings};
+
+const DRIVERS: [&str; 2] = ["hybrid", "completion"];
+
+fn start(driver: &str, arguments: &[&str]) -> Server {
+    Server::start_with(Kind::Sleeve, &[&["--io", driver], arguments].concat())
+}
+
+fn ask(connection: &mut Connection, line: &str) -> String {
+    let reply =
+        connection.command(&line.split(' ').collect::<Vec<_>>()).unwrap_or_else(|error| panic!("{line}: {error}"));
+    String::from_utf8_lossy(&reply).into_owned()
+}
+
+#[test]
+fn the_option_names_the_driver_and_only_those_that_there_are() {
+    for driver in DRIVERS {
+        let server = start(driver, &[]);
+        let mut client = server.connect();
+        let shown = format!("*2\r\n$2\r\nio\r\n${}\r\n{driver}\r\n", driver.len());
+        assert_eq!(ask(&mut client, "CONFIG GET io"), shown);
+        assert!(ask(&mut client, "CONFIG SET io hybrid").contains("immutable") || driver == "hybrid");
+        let is_refused = server.log().contains("io completion is not to be had");
+        let runs = if is_refused { "hybrid" } else { driver };
+        assert!(ask(&mut client, "INFO server").contains(&format!("\r\nio:{runs}\r\n")));
+    }
+    let settings = Settings { arguments: vec!["--io".into(), "async".into()], password: None };
+    let reason = Server::try_start(Kind::Sleeve, settings).expect_err("there is none of that name");
+    assert!(reason.contains("argument(s) must be one of the following: hybrid, completion"), "{reason}");
+}
+
+/// Sends batches of ECHO with strings of many lengths, and now and then a command that waits for nothing.
+fn echo_in_order(server: &Server, seed: usize) {
+    let mut client = server.connect();
+    for round in 0..60 {
+        let lengths =
+            (0..1 + (seed + round) % 40).map(|index| [0, 3, 100, 1_000, 3_000, 20_000][(index * seed + round) % 6]);
+        let said: Vec<String> =
+            lengths.enumerate().map(|(index, len)| format!("{round}-{index}-{}", "x".repeat(len))).collect();
+        let (echo, wait) = (|word: &String| request(&["ECHO", word]), request(&["BLPOP", "none", "0.002"]));
+        let batch = said
+            .iter()
+            .flat_map(|word| [echo(word), if word.len() % 7 == 0 { wait.clone() } else { Vec::new() }].concat());
+        client.send(&batch.collect::<Vec<u8>>()).unwrap();
+        for word in &said {
+            let reply = client.reply().unwrap();
+            assert!(
+                text(&reply) == Some(word.as_bytes()),
+                "{} for {}",
+                reply[..40.min(reply.len())].escape_ascii(),
+                &word[..5]
+            );
+            if word.len() % 7 == 0 {
+                assert_eq!(client.reply().unwrap(), b"*-1\r\n");
+            }
+        }
+    }
+}
+
+#[test]
+fn replies_come_in_the_order_of_their_requests() {
+    for driver in DRIVERS {
+        let server = start(driver, &["--workers", "2"]);
+        std::thread::scope(|scope| {
+            (1..7).for_each(|seed| {
+                _ = scope.spawn({
+                    let server = &server;
+                    move || echo_in_order(server, seed)
+                })
+            });
+        });
+    }
+}
+
+#[test]
+fn who_has_said_all_and_reads_late_gets_everything() {
+    for driver in DRIVERS {
+        let server = start(driver, &["--workers", "1"]);
+        let mut client = server.connect();
+        let value = vec![b'v'; 3_000_000];
+        assert_eq!(client.command(&[b"SET".as_slice(), b"k", &value]).unwrap(), b"+OK\r\n");
+        let mut late = server.connect();
+        late.send(&b"GET k\r\nSTRLEN k\r\n".repeat(5)).unwrap();
+        let mut other = server.connect();
+        other.send(b"GET k\r\nPING\r\nQUIT\r\n").unwrap();
+        let replies = other.read_to_end().unwrap();
+        assert_eq!(replies.len(), value.len() + b"$3000000\r\n\r\n+PONG\r\n+OK\r\n".len(), "{driver}");
+        let mut short = server.connect();
+        short.send(b"PING\r\nPING\r\n").unwrap();
+        short.stream().shutdown(Shutdown::Write).unwrap();
+        assert_eq!(short.read_to_end().unwrap(), b"+PONG\r\n+PONG\r\n", "{driver}");
+        for _ in 0..5 {
+            assert_eq!(late.reply().unwrap().len(), value.len() + b"$3000000\r\n\r\n".len());
+            assert_eq!(late.reply().unwrap(), b":3000000\r\n");
+        }
+    }
+}
+
+#[test]
+fn who_is_killed_sees_the_end_whatever_it_has_sent() {
+    for driver in DRIVERS {
+        let server = start(driver, &["--workers", "2"]);
+        let mut admin = server.connect();
+        for held in ["PING", "BLPOP none 0"] {
+            let mut victim = server.connect();
+            let id = ask(&mut victim, "CLIENT ID");
+            victim.send(format!("{held}\r\nPING\r\n").as_bytes()).unwrap();
+            assert_eq!(ask(&mut admin, &format!("CLIENT KILL ID {}", id[1..].trim())), ":1\r\n");
+            victim.stream().set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+            let mut rest = Vec::new();
+            // Where something had not been read, the end is a reset.
+            let read = victim.stream().read_to_end(&mut rest).map_err(|error| error.kind());
+            assert!(read.is_ok_and(|_| true) || read == Err(std::io::ErrorKind::ConnectionReset), "{driver}: {read:?}");
+            assert!(victim.stream().write_all(&[b'x'; 100_000]).is_err() || victim.stream().write_all(b"x").is_err());
+        }
+        assert_eq!(ask(&mut admin, "PING"), "+PONG\r\n");
+    }
+}
+
+#[test]
+fn a_worker_goes_to_another_thread_and_back_with_all_its_connections() {
+    const BUSY: &str = "local t = redis.call('TIME') local u = t[1] * 1000000 + t[2] + 60000 \
+                        while t[1] * 1000000 + t[2] < u do t = redis.call('TIME') end return 1";
+    for driver in DRIVERS {
+        let server = start(driver, &["--workers", "1", "--busy-reply-threshold", "5"]);
+        let (mut one, mut other) = (server.connect(), server.connect());
+        let mut waiting = server.connect();
+        waiting.send(b"BLPOP k 0\r\nPING\r\n").unwrap();
+        while !ask(&mut other, "INFO clients").contains("blocked_clients:1\r\n") {}
+        for _ in 0..5 {
+            one.send(&[request(&["EVAL", BUSY, "0"]), b"PING\r\n".to_vec()].concat()).unwrap();
+            while !ask(&mut other, "PING").starts_with("-BUSY") {}
+            one.send(b"PING\r\n").unwrap();
+            assert_eq!(one.reply().unwrap(), b":1\r\n", "{driver}");
+            (0..2).for_each(|_| assert_eq!(one.reply().unwrap(), b"+PONG\r\n"));
+            assert_eq!(ask(&mut other, "PING"), "+PONG\r\n");
+        }
+        assert_eq!(ask(&mut other, "LPUSH k v"), ":1\r\n");
+        assert_eq!(waiting.reply().unwrap(), b"*2\r\n$1\r\nk\r\n$1\r\nv\r\n");
+        assert_eq!(waiting.reply().unwrap(), b"+PONG\r\n");
+    }
+}
