@@ -142,12 +142,14 @@ impl World {
         }
         self.kill(old, is_power)?;
         self.owed.lose_primary();
-        others.retain(|(_, order)| self.owed.missing(order).is_none());
         others.sort_by_key(|(_, order)| order.len());
+        let furthest = others.last().and_then(|(_, order)| self.owed.missing(order));
+        others.retain(|(_, order)| self.owed.missing(order).is_none());
         let chosen =
             if self.dice.below(2) == 0 { others.len().saturating_sub(1) } else { self.dice.below(others.len().max(1)) };
         let Some(&(best, _)) = others.get(chosen) else {
-            return Err(format!("n{old} is lost, and no other has all that replicas had"));
+            let missing = furthest.unwrap_or_default();
+            return Err(format!("n{old} is lost, and no other has all that replicas had: {missing}"));
         };
         self.ask(best, &["REPLICAOF", "NO", "ONE"]);
         self.nodes[best].follows = None;

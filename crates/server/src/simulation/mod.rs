@@ -81,17 +81,22 @@ fn replicas_have_what_their_primary_has_and_nothing_acknowledged_is_lost() {
 /// What the first seed that finds a mistake says of it.
 fn first_to_find(fault: Fault, policy: &'static str) -> Option<(u64, String)> {
     let manner = Manner { servers: 2, steps: 6_000, cuts: false, policy: Some(policy), failures: OF_PRIMARY };
-    first_in(fault, manner)
+    first_in(fault, manner, |_| true)
 }
 
 /// The same where replicas take their primary's place.
 fn first_where_roles_change(fault: Fault) -> Option<(u64, String)> {
     let failures = &[Failure::ReplacesPrimary];
-    first_in(fault, Manner { servers: 3, steps: 6_000, cuts: false, policy: Some("everysec"), failures })
+    let manner = Manner { servers: 3, steps: 6_000, cuts: false, policy: Some("everysec"), failures };
+    first_in(fault, manner, |_| true)
 }
 
-fn first_in(fault: Fault, manner: Manner) -> Option<(u64, String)> {
-    (0..FAULTY).find_map(|seed| Some((seed, run(seed, manner, Some(fault)).err()?)))
+/// The first that says such a thing. Without the mistake the same seed finds nothing.
+fn first_in(fault: Fault, manner: Manner, is_such: impl Fn(&str) -> bool) -> Option<(u64, String)> {
+    let found = |seed| run(seed, manner, Some(fault)).err().filter(|wrong| is_such(wrong));
+    let (seed, wrong) = (0..FAULTY).find_map(|seed| Some((seed, found(seed)?)))?;
+    assert_eq!(run(seed, manner, None).err(), None, "seed {seed} finds this without a mistake, too");
+    Some((seed, wrong))
 }
 
 #[test]
@@ -105,8 +110,8 @@ fn a_primary_that_sends_what_it_may_lose_is_found() {
 fn one_that_was_a_replica_before_and_sends_what_it_may_lose_is_found() {
     let failures = &[Failure::ReplacesPrimary, Failure::LosesPrimary];
     let manner = Manner { servers: 3, steps: 6_000, cuts: false, policy: Some("always"), failures };
-    let is_of_another = |wrong: &String| wrong.contains("has lost some") && !wrong.contains("of which n0 has lost");
-    let found = (0..FAULTY).find_map(|seed| run(seed, manner, Some(Fault::SendsEarly)).err().filter(is_of_another));
+    let is_of_another = |wrong: &str| wrong.contains("has lost some") && !wrong.contains("of which n0 has lost");
+    let found = first_in(Fault::SendsEarly, manner, is_of_another);
     println!("{found:?}");
     assert!(found.is_some());
 }
