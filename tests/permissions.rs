@@ -40,7 +40,7 @@ fn lossy(bytes: &[u8]) -> String {
 }
 
 /// The commands that our server has and redis-server 7.0 has not.
-const NEWER: [&str; 33] = [
+const NEWER: [&str; 34] = [
     "blmovem",
     "client|capa",
     "client|no-touch",
@@ -66,6 +66,7 @@ const NEWER: [&str; 33] = [
     "hpttl",
     "hsetex",
     "httl",
+    "increx",
     "lmovem",
     "msetex",
     "script|show",

@@ -168,6 +168,22 @@ fn what_goes_from_streams_and_groups_is_told_in_the_words_of_both() {
 }
 
 #[test]
+fn counting_within_bounds_is_told_as_what_it_came_to() {
+    let mut written = Written::new();
+    let soon = written.in_ms(100_000);
+    assert_eq!(written.effects(&["INCREX k BYINT 5"])[1..], ["SET k 5 KEEPTTL"]);
+    assert_eq!(written.effects(&["INCREX k BYFLOAT 0.5"]), ["SET k 5.5 KEEPTTL"]);
+    assert_eq!(written.effects(&["INCREX k BYFLOAT 1 PX 100000"]), [format!("SET k 6.5 PXAT {soon}")]);
+    assert_eq!(written.effects(&["INCREX k BYFLOAT 9 PX 1 ENX UBOUND 7 SATURATE"]), ["SET k 7 KEEPTTL"]);
+    assert_eq!(written.effects(&["INCREX k UBOUND 7", "INCREX k UBOUND 7 EX 10"]), Vec::<String>::new());
+    assert_eq!(
+        written.effects(&["INCREX k PERSIST", "INCREX k EX 100 ENX"])[..],
+        ["SET k 8".to_owned(), format!("SET k 9 PXAT {soon}")]
+    );
+    assert_eq!(written.effects(&["INCREX k PXAT 1", "INCREX k PXAT 1"]), ["DEL k"]);
+}
+
+#[test]
 fn what_is_moved_is_told_in_the_words_of_those_who_move_one_by_one() {
     let mut written = Written::new();
     written.effects(&["RPUSH k 1 2 3 4 5 6 7 8"]);

@@ -41,6 +41,12 @@ struct Unrounded {
 impl LongDouble {
     /// Zero.
     pub const ZERO: LongDouble = LongDouble { negative: false, significand: 0, exponent: 0 };
+    /// One.
+    pub const ONE: LongDouble = LongDouble { negative: false, significand: 1 << 63, exponent: -63 };
+    /// The greatest finite number.
+    pub const GREATEST: LongDouble = LongDouble { negative: false, significand: u64::MAX, exponent: EXPONENT_MAX };
+    /// The least finite number.
+    pub const LEAST: LongDouble = LongDouble { negative: true, ..LongDouble::GREATEST };
     const INFINITY: LongDouble = LongDouble { negative: false, significand: 1 << 63, exponent: EXPONENT_MAX + 1 };
 
     /// Reads a number as Redis's `string2ld` does: all of `text`, decimal or hexadecimal or infinity; `None` for what is
@@ -76,6 +82,16 @@ impl LongDouble {
     /// Whether the number is not infinite.
     pub fn is_finite(self) -> bool {
         self.exponent <= EXPONENT_MAX
+    }
+
+    /// Whether the number is less than zero.
+    pub fn is_negative(self) -> bool {
+        self.negative && self.significand != 0
+    }
+
+    /// The number with the other sign.
+    pub fn negated(self) -> LongDouble {
+        LongDouble { negative: !self.negative, ..self }
     }
 
     /// The sum, rounded to nearest, ties to even. `None` when it is infinite or (infinity minus infinity) no number.

@@ -142,6 +142,16 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// A double that is more exact than 64 bits, in decimal: `,n` to RESP3, a bulk string to RESP2.
+    pub fn double_text(&mut self, text: &[u8]) {
+        if self.resp3() {
+            self.out.push(b',');
+            self.push_line(text);
+        } else {
+            self.bulk(text);
+        }
+    }
+
     /// An integer beyond 64 bits, given in decimal: `(n` to RESP3, a bulk string to RESP2.
     pub fn big_number(&mut self, digits: &str) {
         if self.resp3() {

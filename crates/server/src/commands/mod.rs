@@ -89,6 +89,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::GetSet => string::getset(cx, request),
         Command::Incr => string::incr(cx, request),
         Command::IncrBy => string::incrby(cx, request),
+        Command::IncrEx => string::increx::increx(cx, request),
         Command::IncrByFloat => string::incrbyfloat(cx, request),
         Command::Lcs => string::lcs::lcs(cx, request),
         Command::MGet => string::mget(cx, request),

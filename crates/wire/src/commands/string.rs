@@ -110,6 +110,15 @@ IncrByFloat "incrbyfloat", String, arity 3, since "2.6.0"
     complexity "O(1)"
     grammar "key increment:double";
 
+IncrEx "increx", String, arity -2, since "8.8.0"
+    [WRITE DENYOOM FAST] [STRING]
+    keys (1; RW ACCESS UPDATE)
+    summary "Raises the number at a key by a given amount within bounds, and can give the key a deadline."
+    complexity "O(1)"
+    grammar "key [increment=<BYFLOAT float:double|BYINT integer:integer>] [LBOUND lowerbound] [UBOUND upperbound] [SATURATE] \
+        [expiration=<EX seconds:integer|PX milliseconds:integer|EXAT unix-time-seconds:unix-time|PXAT \
+        unix-time-milliseconds:unix-time|PERSIST>] [ENX]";
+
 Lcs "lcs", String, arity -3, since "7.0.0"
     [READONLY] [STRING]
     keys (1 to 1 step 1; RO ACCESS)

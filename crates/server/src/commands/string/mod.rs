@@ -5,6 +5,7 @@ pub mod bitmap;
 pub mod bitop;
 pub mod condition;
 pub mod hyperloglog;
+pub mod increx;
 pub mod lcs;
 #[cfg(debug_assertions)]
 mod seeded_bug;

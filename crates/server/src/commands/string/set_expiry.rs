@@ -154,7 +154,10 @@ pub struct Time<'a> {
 
 impl<'a> Time<'a> {
     /// The option at argument `at`. The same option may come again, and then the last one counts.
-    fn of(request: Request<'a>, at: usize, earlier: Option<Self>) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// Another option, or another time than before.
+    pub fn of(request: Request<'a>, at: usize, earlier: Option<Self>) -> Result<Self, Error> {
         let (unit, is_relative) = match request.arg(at).to_ascii_lowercase().as_slice() {
             b"ex" => (Unit::Seconds, true),
             b"px" => (Unit::Milliseconds, true),
