@@ -213,6 +213,21 @@ fn what_is_moved_is_told_in_the_words_of_those_who_move_one_by_one() {
 }
 
 #[test]
+fn what_is_trimmed_with_regard_to_groups_is_told_in_the_words_of_both() {
+    let mut written = Written::new();
+    written.effects(&["XADD s 1-0 a 1", "XADD s 2-0 a 1", "XADD s 3-0 a 1", "XADD s 4-0 a 1", "XGROUP CREATE s g 0"]);
+    written.effects(&["XREADGROUP GROUP g c STREAMS s >", "XACK s g 2-0 4-0"]);
+    assert_eq!(written.effects(&["XTRIM s MAXLEN 0 ACKED", "XTRIM s MAXLEN 0 ACKED"]), ["XDEL s 2-0 4-0"]);
+    assert_eq!(written.effects(&["XTRIM s MINID 2-0 DELREF"]), ["MULTI", "XDEL s 1-0", "XACK s g 1-0", "EXEC"]);
+    assert_eq!(written.effects(&["XADD s MAXLEN 2 KEEPREF 5-0 a 1"]), ["XADD s MAXLEN = 2 5-0 a 1"]);
+    assert_eq!(written.effects(&["XADD s MAXLEN 3 ACKED 6-0 a 1"]), ["XADD s 6-0 a 1"]);
+    assert_eq!(
+        written.effects(&["XADD s DELREF MAXLEN 3 7-0 a 1"]),
+        ["MULTI", "XADD s 7-0 a 1", "XDEL s 3-0", "XACK s g 3-0", "EXEC"]
+    );
+}
+
+#[test]
 fn what_is_claimed_by_reading_is_told_as_a_claim() {
     let mut written = Written::new();
     written.effects(&["XADD s 1-0 a 1", "XADD s 2-0 a 1", "XADD s 3-0 a 1", "XGROUP CREATE s g 0"]);

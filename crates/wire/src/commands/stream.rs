@@ -25,7 +25,7 @@ XAdd "xadd", Stream, arity -5, since "5.0.0"
     tips "nondeterministic_output"
     summary "Appends an entry to a stream, creating it when it is missing."
     complexity "O(1) when adding a new entry, O(N) when trimming where N being the number of entries evicted."
-    grammar "key [NOMKSTREAM@6.2.0] [trim=<strategy=<MAXLEN|MINID@6.2.0> [operator=<equal=\"=\"|approximately=\"~\">] \
+    grammar "key [NOMKSTREAM@6.2.0] [condition=<KEEPREF|DELREF|ACKED>@8.2.0] [trim=<strategy=<MAXLEN|MINID@6.2.0> [operator=<equal=\"=\"|approximately=\"~\">] \
         threshold [LIMIT count:integer@6.2.0]>] id_or_auto=<auto_id=\"*\"|id> field_value=<field value>...";
 
 XAutoClaim "xautoclaim", Stream, arity -6, since "6.2.0"
@@ -210,7 +210,7 @@ XTrim "xtrim", Stream, arity -4, since "5.0.0"
     complexity "O(N), with N being the number of evicted entries. Constant times are very small however, since entries are \
         organized in macro nodes containing multiple entries that can be released with a single deallocation."
     grammar "key trim=<strategy=<MAXLEN|MINID@6.2.0> [operator=<equal=\"=\"|approximately=\"~\">] threshold [LIMIT \
-        count:integer@6.2.0]>";
+        count:integer@6.2.0] [condition=<KEEPREF|DELREF|ACKED>@8.2.0]>";
 
     } };
 }

@@ -1,4 +1,4 @@
-//! XDELEX and XACKDEL: entries that are deleted with regard to the groups that read them.
+//! XDELEX and XACKDEL: entries that are deleted with regard to the groups that read them. XADD and XTRIM trim so (`trim`).
 //!
 //! What is recorded is what it came to, in the words of older servers: XDEL of what is gone, XACK in each group of what is
 //! pending there no more.
@@ -17,7 +17,7 @@ use crate::request::{Key, Request};
 
 /// What deleting an entry means to groups that have it pending or have yet to be given it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum References {
+pub(super) enum References {
     /// It stays pending where it is.
     Keep,
     /// It is pending nowhere any more.
@@ -34,20 +34,35 @@ struct Options<'a> {
 
 /// What became of an entry, as it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
+    /// There was none.
     Missing = -1,
+    /// It is no more.
     Deleted = 1,
     /// Others have yet to be given it or to acknowledge it, whether it is still there or not.
     Stays = 2,
 }
 
 /// What a command has done.
-#[derive(Default)]
-struct Done {
+#[derive(Debug, Default)]
+pub(super) struct Done {
     fates: Vec<Fate>,
-    deleted: Vec<StreamId>,
+    /// What is no more.
+    pub deleted: Vec<StreamId>,
     /// By groups, what has been struck out there.
     acknowledged: BTreeMap<Box<[u8]>, Vec<StreamId>>,
+}
+
+impl References {
+    /// What a word says, if it says that.
+    pub fn named(word: &[u8]) -> Option<Self> {
+        match word {
+            _ if word.eq_ignore_ascii_case(b"keepref") => Some(Self::Keep),
+            _ if word.eq_ignore_ascii_case(b"delref") => Some(Self::Delete),
+            _ if word.eq_ignore_ascii_case(b"acked") => Some(Self::Acknowledged),
+            _ => None,
+        }
+    }
 }
 
 impl<'a> Options<'a> {
@@ -55,12 +70,7 @@ impl<'a> Options<'a> {
         let (mut references, mut ids, mut at) = (None, Vec::new(), from);
         while at < request.len() {
             let word = request.arg(at);
-            let named = match word {
-                _ if word.eq_ignore_ascii_case(b"keepref") => Some(References::Keep),
-                _ if word.eq_ignore_ascii_case(b"delref") => Some(References::Delete),
-                _ if word.eq_ignore_ascii_case(b"acked") => Some(References::Acknowledged),
-                _ => None,
-            };
+            let named = References::named(word);
             if named.is_some() && references.is_none() {
                 references = named;
                 at += 1;
@@ -80,7 +90,7 @@ impl<'a> Options<'a> {
 }
 
 /// The ids whose number is given in the argument before them.
-fn counted<'a>(request: Request<'a>, at: usize) -> Result<Vec<&'a [u8]>, Error> {
+pub(super) fn counted<'a>(request: Request<'a>, at: usize) -> Result<Vec<&'a [u8]>, Error> {
     let count = number::parse_i64(request.arg(at)).filter(|&count| count > 0);
     let count = count.ok_or(Error::fixed("ERR Number of IDs must be a positive integer"))?;
     if count > (request.len() - at - 1) as i64 {
@@ -124,7 +134,8 @@ fn none_of_them(cx: &mut Cx<'_>, options: &Options<'_>) -> Outcome {
     Ok(())
 }
 
-fn delete(stream: &mut Stream, id: StreamId, references: References, done: &mut Done) -> Fate {
+/// Deletes an entry, and strikes it out in all groups where that is asked for.
+pub(super) fn delete(stream: &mut Stream, id: StreamId, references: References, done: &mut Done) -> Fate {
     if references == References::Acknowledged && stream.is_awaited(id) {
         return Fate::Stays;
     }
@@ -164,25 +175,30 @@ fn run(
         done
     })?;
     let done = updated.map(|updated| updated.result).unwrap_or_default();
-    let acknowledged: usize = done.acknowledged.values().map(Vec::len).sum();
-    cx.changed_many(acknowledged as u64);
-    if !done.deleted.is_empty() {
-        cx.changed(key);
-        cx.changed_many(done.deleted.len() as u64 - 1);
-        cx.notify(EventClass::Stream, "xdel", key);
-        record(cx, &[b"XDEL", key.name], &done.deleted);
-    }
-    for (group, ids) in &done.acknowledged {
-        record(cx, &[b"XACK", key.name, group], ids);
-    }
+    tell(cx, key, &done, "xdel");
     let mut reply = cx.reply();
     reply.array(done.fates.len());
     done.fates.iter().for_each(|fate| reply.integer(*fate as i64));
     Ok(())
 }
 
+/// Tells of what has gone and been struck out, and records it.
+pub(super) fn tell(cx: &mut Cx<'_>, key: Key<'_>, done: &Done, event: &'static str) {
+    let acknowledged: usize = done.acknowledged.values().map(Vec::len).sum();
+    cx.changed_many(acknowledged as u64);
+    if !done.deleted.is_empty() {
+        cx.changed(key);
+        cx.changed_many(done.deleted.len() as u64 - 1);
+        cx.notify(EventClass::Stream, event, key);
+        record(cx, &[b"XDEL", key.name], &done.deleted);
+    }
+    for (group, ids) in &done.acknowledged {
+        record(cx, &[b"XACK", key.name, group], ids);
+    }
+}
+
 /// Records a command on entries.
-fn record(cx: &mut Cx<'_>, head: &[&[u8]], ids: &[StreamId]) {
+pub(super) fn record(cx: &mut Cx<'_>, head: &[&[u8]], ids: &[StreamId]) {
     if let Some(mut words) = cx.effect(head.len() + ids.len()) {
         words.bulks(head);
         ids.iter().for_each(|id| reply::id(&mut words, *id));

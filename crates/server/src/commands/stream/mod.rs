@@ -1,7 +1,7 @@
 //! Streams: adding, counting, reading, deleting and trimming their entries.
 //!
 //! XREAD and XREADGROUP are in `read`, what groups do in `group` and `pending`, deleting with regard to groups in `delete`,
-//! XINFO in `info`. What is recorded names the id that was given and the trimming that was done, exactly.
+//! giving back in `release`, XINFO in `info`. What is recorded names the id that was given and the trimming that was done, exactly.
 
 mod claim;
 pub mod delete;
@@ -18,9 +18,9 @@ use sleeve_wire::number;
 
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
-use crate::request::Request;
 use crate::request::error::{Error, Outcome};
-use trim::Options;
+use crate::request::{Key, Request};
+use trim::{Options, Trimmed};
 
 /// Most bytes of names and values in one entry.
 const ENTRY_BYTES_MAX: usize = 1 << 30;
@@ -28,12 +28,11 @@ const ENTRY_BYTES_MAX: usize = 1 << 30;
 /// What adding an entry came to.
 struct Added {
     id: StreamId,
-    trimmed: u64,
-    /// What trimming has left, exactly, if the stream was trimmed.
-    kept: Option<Keep>,
+    trimmed: Option<Trimmed>,
 }
 
-/// XADD key \[NOMKSTREAM\] \[MAXLEN | MINID \[= | ~\] threshold \[LIMIT count\]\] * | id field value \[field value ...\]
+/// XADD key \[NOMKSTREAM\] \[KEEPREF | DELREF | ACKED\] \[MAXLEN | MINID \[= | ~\] threshold \[LIMIT count\]\] * | id
+/// field value \[field value ...\]
 pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let options = Options::parse(cx, request, true)?;
     let fields = request.args.from(options.fields_at);
@@ -55,8 +54,7 @@ pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             .after(stream.last_id(), now_ms)
             .ok_or(Error::fixed("ERR The ID specified in XADD is equal or smaller than the target stream top item"))?;
         stream.append(id, fields.iter(), limits);
-        let trimmed = options.trim.map_or(0, |trim| trim.run(stream));
-        Ok(Added { id, trimmed, kept: options.trim.map(|trim| trim.kept(stream)) })
+        Ok(Added { id, trimmed: options.trim.map(|trim| trim.run(stream)) })
     };
     let added = if options.no_stream {
         match cx.update_present::<Stream, _>(key, add)? {
@@ -71,41 +69,61 @@ pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     };
     cx.changed(key);
     cx.notify(EventClass::Stream, "xadd", key);
-    if added.trimmed != 0 {
-        cx.notify(EventClass::Stream, "xtrim", key);
-    }
-    let trim_words = if added.kept.is_some() { trim::WORDS } else { 0 };
+    let kept = match &added.trimmed {
+        Some(Trimmed::Front(removed, kept)) => {
+            if *removed != 0 {
+                cx.notify(EventClass::Stream, "xtrim", key);
+            }
+            Some(*kept)
+        }
+        _ => None,
+    };
+    let trim_words = if kept.is_some() { trim::WORDS } else { 0 };
     if let Some(mut words) = cx.effect(2 + trim_words + 1 + fields.len()) {
         words.bulks(&[b"XADD", key.name]);
-        added.kept.iter().for_each(|kept| trim::write(&mut words, *kept));
+        kept.iter().for_each(|kept| trim::write(&mut words, *kept));
         reply::id(&mut words, added.id);
         fields.iter().for_each(|word| words.bulk(word));
+    }
+    if let Some(Trimmed::Each(done)) = &added.trimmed {
+        delete::tell(cx, key, done, "xtrim");
     }
     reply::id(&mut cx.reply(), added.id);
     Ok(())
 }
 
-/// XTRIM key MAXLEN | MINID \[= | ~\] threshold \[LIMIT count\]
+/// XTRIM key MAXLEN | MINID \[= | ~\] threshold \[LIMIT count\] \[KEEPREF | DELREF | ACKED\]
 pub fn xtrim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let options = Options::parse(cx, request, false)?;
     let key = request.key(0);
     let Some(trim) = options.trim else { return Err(Error::SYNTAX) };
-    let trimmed = cx.update_present::<Stream, _>(key, |stream| {
-        let removed = trim.run(stream);
-        (removed, trim.kept(stream))
-    })?;
-    let (removed, kept) = trimmed.map_or((0, Keep::Last(0)), |updated| updated.result);
-    if removed != 0 {
-        cx.changed(key);
-        cx.changed_many(removed - 1);
-        cx.notify(EventClass::Stream, "xtrim", key);
-        if let Some(mut words) = cx.effect(2 + trim::WORDS) {
-            words.bulks(&[b"XTRIM", key.name]);
-            trim::write(&mut words, kept);
+    let trimmed = cx.update_present::<Stream, _>(key, |stream| trim.run(stream))?;
+    let removed = match trimmed.map(|updated| updated.result) {
+        None => 0,
+        Some(Trimmed::Front(removed, kept)) => {
+            tell_trimmed(cx, key, removed, kept);
+            removed
         }
-    }
+        Some(Trimmed::Each(done)) => {
+            delete::tell(cx, key, &done, "xtrim");
+            done.deleted.len() as u64
+        }
+    };
     cx.reply().integer(removed as i64);
     Ok(())
+}
+
+fn tell_trimmed(cx: &mut Cx<'_>, key: Key<'_>, removed: u64, kept: Keep) {
+    if removed == 0 {
+        return;
+    }
+    cx.changed(key);
+    cx.changed_many(removed - 1);
+    cx.notify(EventClass::Stream, "xtrim", key);
+    if let Some(mut words) = cx.effect(2 + trim::WORDS) {
+        words.bulks(&[b"XTRIM", key.name]);
+        trim::write(&mut words, kept);
+    }
 }
 
 /// XLEN key

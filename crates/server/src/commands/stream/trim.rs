@@ -3,10 +3,11 @@
 //!
 //! Reading them changes nothing; [`Trim::run`] does the trimming, with the key's shard locked.
 
-use sleeve_store::{Keep, Stream};
+use sleeve_store::{Keep, Stream, StreamId};
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
+use super::delete::{Done, References, delete};
 use super::id;
 use super::id::NewId;
 use super::reply;
@@ -25,6 +26,17 @@ pub(super) struct Trim {
     in_blocks: bool,
     /// Most entries that go at once.
     removed_max: Option<u64>,
+    /// What that means to groups.
+    references: References,
+}
+
+/// What trimming came to.
+#[derive(Debug)]
+pub(super) enum Trimmed {
+    /// So many entries went from the front, and this is what the stream was trimmed to, exactly.
+    Front(u64, Keep),
+    /// These went, and were struck out in groups.
+    Each(Done),
 }
 
 /// The options of XADD up to its entry, or of XTRIM.
@@ -41,13 +53,47 @@ pub(super) struct Options {
 }
 
 impl Trim {
-    /// Trims; how many entries went.
-    pub fn run(&self, stream: &mut Stream) -> u64 {
-        stream.trim(self.keep, self.in_blocks, self.removed_max)
+    /// Trims.
+    pub fn run(&self, stream: &mut Stream) -> Trimmed {
+        if self.references == References::Keep {
+            let removed = stream.trim(self.keep, self.in_blocks, self.removed_max);
+            return Trimmed::Front(removed, self.kept(stream));
+        }
+        let mut done = Done::default();
+        for id in self.going(stream) {
+            delete(stream, id, self.references, &mut done);
+        }
+        Trimmed::Each(done)
+    }
+
+    /// The entries that go one by one, where groups matter. As in Redis the bound of `~` ends this before a block that has more
+    /// entries than may go.
+    fn going(&self, stream: &Stream) -> Vec<StreamId> {
+        let surplus = match self.keep {
+            Keep::Last(count) => stream.len().saturating_sub(count),
+            Keep::From(_) => u64::MAX,
+        };
+        let (mut going, firsts): (_, Vec<_>) = (Vec::new(), stream.blocks().map(|(first, _)| first).collect());
+        for (index, first) in firsts.iter().enumerate() {
+            let end = firsts.get(index + 1).and_then(|next| next.previous()).unwrap_or(StreamId::MAX);
+            let block: Vec<_> = stream.range(*first, end).map(|entry| entry.id).collect();
+            if self.removed_max.is_some_and(|removed_max| (going.len() + block.len()) as u64 > removed_max) {
+                break;
+            }
+            for id in block {
+                if going.len() as u64 == surplus || matches!(self.keep, Keep::From(from) if id >= from) {
+                    return going;
+                }
+                if self.references != References::Acknowledged || !stream.is_awaited(id) {
+                    going.push(id);
+                }
+            }
+        }
+        going
     }
 
     /// What the stream that has just been trimmed was trimmed to, exactly.
-    pub fn kept(&self, stream: &Stream) -> Keep {
+    fn kept(&self, stream: &Stream) -> Keep {
         match self.keep {
             keep if !self.in_blocks => keep,
             Keep::Last(_) => Keep::Last(stream.len()),
@@ -74,7 +120,7 @@ pub(super) fn write(words: &mut Writer<'_>, kept: Keep) {
 impl Options {
     /// Reads them. Only XADD has an id.
     pub fn parse(cx: &Cx<'_>, request: Request<'_>, is_add: bool) -> Result<Self, Error> {
-        let (mut options, mut limit, mut at) = (Self::default(), None, 2);
+        let (mut options, mut limit, mut references, mut at) = (Self::default(), None, None, 2);
         while at < request.len() {
             let (word, more) = (request.arg(at), request.len() - 1 - at);
             if is_add && word == b"*" {
@@ -86,6 +132,9 @@ impl Options {
                 let count = u64::try_from(count).map_err(|_| Error::fixed("ERR The LIMIT argument must be >= 0."))?;
                 limit = Some(count);
                 at += 2;
+            } else if references.is_none() && References::named(word).is_some() {
+                references = References::named(word);
+                at += 1;
             } else if is_add && word.eq_ignore_ascii_case(b"nomkstream") {
                 options.no_stream = true;
                 at += 1;
@@ -100,6 +149,9 @@ impl Options {
             options.fields_at = at + 1;
         }
         options.set_limit(cx, limit, is_add)?;
+        if let (Some(trim), Some(references)) = (&mut options.trim, references) {
+            trim.references = references;
+        }
         Ok(options)
     }
 
@@ -117,7 +169,7 @@ impl Options {
         } else {
             Keep::From(id::strict(threshold, 0)?)
         };
-        self.trim = Some(Trim { keep, in_blocks, removed_max: None });
+        self.trim = Some(Trim { keep, in_blocks, removed_max: None, references: References::Keep });
         Ok(2 + usize::from(has_operator))
     }
 
