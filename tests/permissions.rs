@@ -40,7 +40,7 @@ fn lossy(bytes: &[u8]) -> String {
 }
 
 /// The commands that our server has and redis-server 7.0 has not.
-const NEWER: [&str; 34] = [
+const NEWER: [&str; 35] = [
     "blmovem",
     "client|capa",
     "client|no-touch",
@@ -75,6 +75,7 @@ const NEWER: [&str; 34] = [
     "waitaof",
     "xackdel",
     "xdelex",
+    "xnack",
 ];
 
 /// The commands that Redis 7.2 changed, and what it changed of them.

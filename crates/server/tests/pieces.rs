@@ -228,6 +228,23 @@ fn what_is_trimmed_with_regard_to_groups_is_told_in_the_words_of_both() {
 }
 
 #[test]
+fn what_is_given_back_is_told_as_the_claim_of_nobody() {
+    let mut written = Written::new();
+    written.effects(&["XADD s 1-0 a 1", "XADD s 2-0 a 1", "XADD s 3-0 a 1", "XGROUP CREATE s g 0"]);
+    written.effects(&["XREADGROUP GROUP g c STREAMS s >"]);
+    assert_eq!(
+        written.effects(&["XNACK s g FAIL IDS 3 1-0 2-0 9-0"]),
+        ["MULTI", "XGROUP CREATECONSUMER s g ", "XCLAIM s g  0 1-0 2-0 TIME 0 RETRYCOUNT 1 FORCE JUSTID", "EXEC"]
+    );
+    assert_eq!(
+        written.effects(&["XNACK s g FATAL IDS 1 1-0"]),
+        ["XCLAIM s g  0 1-0 TIME 0 RETRYCOUNT 9223372036854775807 FORCE JUSTID"]
+    );
+    written.effects(&["XDEL s 3-0"]);
+    assert_eq!(written.effects(&["XNACK s g SILENT IDS 1 3-0", "XNACK s g SILENT IDS 1 3-0"]), ["XACK s g 3-0"]);
+}
+
+#[test]
 fn what_is_claimed_by_reading_is_told_as_a_claim() {
     let mut written = Written::new();
     written.effects(&["XADD s 1-0 a 1", "XADD s 2-0 a 1", "XADD s 3-0 a 1", "XGROUP CREATE s g 0"]);

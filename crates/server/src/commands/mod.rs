@@ -197,6 +197,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::XInfoHelp => command::help::help(cx, Command::XInfo),
         Command::XInfoStream => stream::info::stream(cx, request),
         Command::XLen => stream::xlen(cx, request),
+        Command::XNack => stream::release::xnack(cx, request),
         Command::XPending => stream::pending::xpending(cx, request),
         Command::XRange => stream::xrange(cx, request),
         Command::XRead => stream::read::xread(cx, request),

@@ -147,6 +147,13 @@ XLen "xlen", Stream, arity 2, since "5.0.0"
     complexity "O(1)"
     grammar "key";
 
+XNack "xnack", Stream, arity -7, since "8.8.0"
+    [WRITE FAST] [STREAM]
+    keys (1; RW UPDATE)
+    summary "Gives back entries that are pending in a group, for others to claim at once."
+    complexity "O(1) for each message ID processed."
+    grammar "key group mode=<SILENT|FAIL|FATAL> IDS ids=<numids:integer id...> [RETRYCOUNT count:integer] [FORCE]";
+
 XPending "xpending", Stream, arity -3, since "5.0.0"
     [READONLY] [STREAM]
     keys (1; RO ACCESS)

@@ -1,7 +1,8 @@
 //! Streams: adding, counting, reading, deleting and trimming their entries.
 //!
 //! XREAD and XREADGROUP are in `read`, what groups do in `group` and `pending`, deleting with regard to groups in `delete`,
-//! giving back in `release`, XINFO in `info`. What is recorded names the id that was given and the trimming that was done, exactly.
+//! giving back in `release`, XINFO in `info`. What is recorded names the id that was given and the trimming that was
+//! done, exactly.
 
 mod claim;
 pub mod delete;
@@ -10,6 +11,7 @@ pub mod id;
 pub mod info;
 pub mod pending;
 pub mod read;
+pub mod release;
 pub mod reply;
 pub mod trim;
 

@@ -6,6 +6,7 @@ use sleeve_wire::reply::Writer;
 
 use super::group::{no_group, record_pending};
 use super::id;
+use super::release::NOBODY;
 use super::reply;
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
@@ -90,10 +91,12 @@ fn show(reply: &mut Writer<'_>, group: &StreamGroup, filter: &Filter<'_>, now_ms
         filter.idle_ms_min == 0 || now_ms.saturating_sub(pending.delivered_ms) >= filter.idle_ms_min
     };
     let write = |reply: &mut Writer<'_>, (id, pending): (StreamId, Pending)| {
+        let name = &group.consumer(pending.consumer).name;
+        let is_released = **name == *NOBODY && pending.delivered_ms == 0;
         reply.array(4);
         reply::id(reply, id);
-        reply.bulk(&group.consumer(pending.consumer).name);
-        reply.integer(now_ms.saturating_sub(pending.delivered_ms).max(0));
+        reply.bulk(name);
+        reply.integer(if is_released { -1 } else { now_ms.saturating_sub(pending.delivered_ms).max(0) });
         reply.integer(pending.deliveries as i64);
     };
     reply::counted_array(reply, |reply| match of_consumer {
@@ -239,14 +242,15 @@ impl Claim<'_> {
         let Some(consumer) = group.find(self.consumer) else { return false };
         let known = group.pending(id);
         let is_idle = |known: &Pending| self.now_ms.saturating_sub(known.delivered_ms) >= self.idle_ms_min;
-        let deliveries = match known {
+        let before = match known {
             None if !self.force => return false,
             // What is made pending counts as delivered once.
-            None => 1,
+            None => Pending { consumer, delivered_ms: 0, deliveries: 1 },
             Some(known) if self.idle_ms_min != 0 && !is_idle(&known) => return false,
-            Some(known) => known.deliveries,
+            Some(known) => known,
         };
-        let deliveries = self.deliveries.unwrap_or(deliveries.saturating_add(u64::from(!self.just_id)));
+        let deliveries = if self.just_id { before.deliveries } else { before.once_more() };
+        let deliveries = self.deliveries.unwrap_or(deliveries);
         let pending = Pending { consumer, delivered_ms: self.delivered_ms, deliveries };
         group.set_pending(id, pending);
         group.consumer_mut(consumer).active_ms = Some(self.now_ms);

@@ -283,7 +283,7 @@ fn deliver(
                 let idle_ms = fresh.delivered_ms.saturating_sub(before.delivered_ms);
                 reply::entry_with_history(reply, &entry, idle_ms, before.deliveries);
             }
-            let pending = Pending { deliveries: before.deliveries.saturating_add(1), ..fresh };
+            let pending = Pending { deliveries: before.once_more(), ..fresh };
             group.set_pending(entry.id, pending);
             done.pending.push((entry.id, pending));
             count += 1;
@@ -340,7 +340,7 @@ fn deliver_again(
                     if !reply.is_full() {
                         reply::entry(reply, &entry);
                     }
-                    let deliveries = group.pending(id).map_or(0, |pending| pending.deliveries).saturating_add(1);
+                    let deliveries = group.pending(id).map_or(1, |pending| pending.once_more());
                     done.pending.push((id, Pending { deliveries, ..fresh }));
                 }
                 None => {

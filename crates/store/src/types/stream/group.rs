@@ -56,6 +56,16 @@ pub struct Pending {
 /// About what one pending entry takes in both trees, in bytes.
 const PENDING_BYTES: usize = 3 * size_of::<StreamId>() + size_of::<Pending>();
 
+impl Pending {
+    /// Deliveries are counted no further.
+    pub const DELIVERIES_MAX: u64 = i64::MAX as u64;
+
+    /// How often it was delivered after one time more.
+    pub fn once_more(&self) -> u64 {
+        self.deliveries.saturating_add(1).min(Self::DELIVERIES_MAX)
+    }
+}
+
 impl Consumer {
     /// The entries that it has not acknowledged, from this id on.
     pub fn pending_from(&self, id: StreamId) -> impl Iterator<Item = StreamId> {
