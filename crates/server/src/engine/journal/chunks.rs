@@ -69,11 +69,6 @@ impl Chunks {
         self.sealed_bytes + self.last.capacity()
     }
 
-    /// The offset of the oldest byte that is held.
-    pub fn start(&self) -> u64 {
-        self.sealed.front().map_or(self.end - self.last.len() as u64, |chunk| chunk.start)
-    }
-
     /// Goes on at an offset. Nothing is held.
     pub fn set_end(&mut self, end: u64) {
         debug_assert!(self.sealed.is_empty() && self.last.is_empty(), "nobody reads");

@@ -430,7 +430,7 @@ impl Journal {
         let mut kept = self.kept.lock();
         let reader = kept.next_reader;
         // Where another replica has kept more than the backlog, this one may have it too.
-        if offset < kept.backlog?.begins.max(kept.chunks.start()) || offset > kept.chunks.end() {
+        if offset < kept.backlog?.begins.max(kept.oldest()) || offset > kept.chunks.end() {
             return None;
         }
         kept.next_reader += 1;

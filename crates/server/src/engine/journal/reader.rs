@@ -228,6 +228,23 @@ mod tests {
     }
 
     #[test]
+    fn a_replica_goes_on_only_within_what_is_kept_for_it_or_for_another() {
+        let journal = Arc::new(Journal::new(1 << 20));
+        journal.keep_backlog(1 << 20);
+        (0..100).for_each(|_| _ = append(&journal, 0, &["SET", "key", "value"]));
+        let end = journal.end();
+        let goes_on = |missing: u64| journal.follow(end - missing).is_some();
+        assert!(goes_on(0) && goes_on(end) && journal.follow(end + 1).is_none());
+        journal.set_backlog_bytes(1_000);
+        let slow = journal.follow(end - 1_000).expect("it is kept");
+        // What nobody needs still lies in the memory of what is needed.
+        journal.set_backlog_bytes(100);
+        assert!(goes_on(1_000) && !goes_on(1_001));
+        drop(slow);
+        assert!(goes_on(100) && !goes_on(101));
+    }
+
+    #[test]
     fn what_all_have_read_is_freed_and_the_slowest_makes_the_journal_full() {
         let journal = Arc::new(Journal::new(256));
         let (mut fast, mut slow) = (journal.subscribe(), journal.subscribe());

@@ -94,6 +94,8 @@ impl Engine {
     fn file_for_replicas(&self, transfer: &Arc<Transfer>, begun: Begun) -> Result<(), String> {
         let path = self.path_for_replicas();
         self.replication.replicas.set_file(Some(transfer));
+        // Those for whom it was begun may have gone before that.
+        self.give_up_unwanted_file();
         let written = self.write_to(&path, begun, SnapshotForm::Replicas(transfer.form));
         let written = written.and_then(|()| self.wait_for_log(transfer));
         self.replication.replicas.set_file(None);
@@ -218,4 +220,27 @@ impl Engine {
 /// Says so where no replica takes a snapshot any more.
 fn nobody_left(takers: &[(u64, u64, u64)]) -> Result<(), String> {
     if takers.is_empty() { Err("no replica takes it any more".into()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use sleeve_disk::disk::memory::MemoryDisk;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::engine::durability::snapshots::Purpose;
+    use crate::engine::origin::Origin;
+    use crate::engine::replication::ReplicaForm;
+    use crate::host::clock::Instant;
+
+    #[test]
+    fn a_file_whose_replicas_have_gone_before_it_has_begun_is_given_up() {
+        let engine = Engine::begin(Config::default(), Origin::of_machine().on(Arc::new(MemoryDisk::new())));
+        engine.config.assign(Opt::Save, &[b""]).expect("a value");
+        engine.durability.snapshots.begin(Purpose::Replicas, Instant::now(), &mut None).expect("none runs");
+        let begun = engine.begin_snapshot(0, |_| Ok(())).expect("it begins");
+        let transfer = Arc::new(Transfer::new((engine.replication.ids.id(), 0), ReplicaForm::default(), None));
+        assert_eq!(engine.file_for_replicas(&transfer, begun), Err(ABORTED.to_owned()));
+        assert!(engine.replication.replicas.file_being_written().is_none());
+    }
 }

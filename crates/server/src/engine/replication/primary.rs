@@ -85,8 +85,13 @@ impl Engine {
 
     /// A replica's connection has ended.
     pub fn dismiss_replica(&self, replica: &Replica) {
+        self.replication.replicas.leave(replica);
+        self.give_up_unwanted_file();
+    }
+
+    /// Gives up the file that is being written for replicas, if nobody wants it any more.
+    pub(in crate::engine) fn give_up_unwanted_file(&self) {
         let replicas = &self.replication.replicas;
-        replicas.leave(replica);
         let is_of_use = |file: &Transfer| {
             let waits = |replica: &Arc<Replica>| replica.waits_since_ms().is_some();
             !file.takers().is_empty() || replicas.all().iter().any(waits) || self.config.is_set(Opt::Save)
