@@ -52,7 +52,7 @@ mod tests {
             ("select", "client.db(n)"),
             ("multi exec discard", "client.transaction()"),
             ("watch unwatch", "client.watch(..)"),
-            ("auth hello reset quit", "the URL"),
+            ("auth hello reset quit client|capa", "the URL"),
             ("subscribe psubscribe ssubscribe unsubscribe punsubscribe sunsubscribe", "a connection of its own"),
             ("monitor sync psync replconf", "a connection of its own"),
             ("client|reply", "forget()"),
@@ -65,7 +65,7 @@ mod tests {
                 assert!(error.message().contains(instead), "{error}");
             }
         }
-        assert_eq!(all().iter().filter(|row| shared(Some(row)).is_some()).count(), 26);
+        assert_eq!(all().iter().filter(|row| shared(Some(row)).is_some()).count(), 27);
         assert!(shared(None).is_none());
         let message = shared(Name::of(&["Client", "Reply"]).row()).map(|error| error.message().to_owned());
         assert!(message.is_some_and(|message| message.starts_with("CLIENT REPLY cannot travel")));
