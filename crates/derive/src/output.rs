@@ -84,7 +84,8 @@ fn fields_from_reply(input: &Input, fields: &[Part]) -> TokenStream {
     body.extend(with_body(head, made));
     let mut tokens = implemented(input, "::sleeve::Fields", "::sleeve::FromReply", body);
     let reply = here(&format!(
-        "fn from_reply(frame: {FRAME}) -> {RESULT}<Self, ::sleeve::Error> {{ ::sleeve::derived::by_name(frame) }}
+        "const MAY_SHARE: bool = true;
+         fn from_reply(frame: {FRAME}) -> {RESULT}<Self, ::sleeve::Error> {{ ::sleeve::derived::by_name(frame) }}
          fn is_absent(frame: &{FRAME}) -> bool {{ ::sleeve::derived::is_nothing(frame) }}"
     ));
     tokens.extend(implemented(input, "::sleeve::FromReply", "::sleeve::FromReply", reply));
@@ -94,7 +95,8 @@ fn fields_from_reply(input: &Input, fields: &[Part]) -> TokenStream {
 fn one_from_reply(input: &Input, kind: &str) -> TokenStream {
     let structure = plain(input);
     let body = here(&format!(
-        "fn from_reply(frame: {FRAME}) -> {RESULT}<Self, ::sleeve::Error> {{
+        "const MAY_SHARE: bool = <{kind} as ::sleeve::FromReply>::MAY_SHARE;
+         fn from_reply(frame: {FRAME}) -> {RESULT}<Self, ::sleeve::Error> {{
              ::sleeve::derived::within({structure:?}, <{kind} as ::sleeve::FromReply>::from_reply(frame)).map(Self)
          }}
          fn from_shared(string: &::std::sync::Arc<[u8]>) -> {RESULT}<Self, ::sleeve::Error> {{

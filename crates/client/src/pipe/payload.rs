@@ -9,6 +9,7 @@ use std::sync::Arc;
 use sleeve_wire::frame::{self, Frame, short_bulk};
 
 use crate::error::Error;
+use crate::values::decode::owned::whole;
 
 /// The longest reply, in bytes, that needs no memory of its own: with its frame, but where it is a bulk string.
 const INLINE_LENGTH_MAX: usize = 30;
@@ -75,10 +76,10 @@ impl Payload {
     pub(crate) fn frame(&self) -> Result<Frame<'_>, Error> {
         match self {
             Self::Text { length, bytes } => Ok(Frame::Bulk(bytes.get(..usize::from(*length)).unwrap_or_default())),
-            Self::Short { length, bytes } => decode(bytes.get(..usize::from(*length)).unwrap_or_default()),
-            Self::Long(bytes) => decode(bytes),
+            Self::Short { length, bytes } => whole(bytes.get(..usize::from(*length)).unwrap_or_default()),
+            Self::Long(bytes) => whole(bytes),
             Self::SharedText(text) => Ok(Frame::Bulk(text)),
-            Self::Shared(bytes) => decode(bytes),
+            Self::Shared(bytes) => whole(bytes),
             Self::Failed(error) => Err(error.clone()),
         }
     }
@@ -101,14 +102,5 @@ impl Payload {
             Self::Short { bytes, .. } if bytes.first() != Some(&b'-') && bytes.first() != Some(&b'!') => None,
             payload => payload.frame().err(),
         }
-    }
-}
-
-/// What these bytes of a whole frame say.
-fn decode(bytes: &[u8]) -> Result<Frame<'_>, Error> {
-    match frame::decode(bytes) {
-        Ok((Frame::Error(text), _)) => Err(Error::server(text)),
-        Ok((frame, _)) => Ok(frame),
-        Err(error) => Err(Error::protocol(error)),
     }
 }

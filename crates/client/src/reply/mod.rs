@@ -146,7 +146,7 @@ impl<T: FromReply> Reply<T> {
     /// Takes the answer, or keeps waiting where one can still come.
     fn conclude(&mut self, handle: Handle, back: impl FnOnce(Handle) -> State) -> Poll<Result<T, Error>> {
         match handle.take() {
-            Ok(payload) => Poll::Ready(read(&payload)),
+            Ok(payload) => Poll::Ready(read(payload)),
             Err(handle) => match handle.hopeless(handle.driver().as_deref()) {
                 Some(error) => Poll::Ready(Err(error)),
                 None => {
@@ -188,7 +188,7 @@ impl<T: FromReply> Reply<T> {
         }
         match self.state {
             State::Slot(handle) => match block(handle, deadline) {
-                Ok(payload) => read(&payload),
+                Ok(payload) => read(payload),
                 Err(handle) => Err(handle.given_up()),
             },
             State::Apart(handle, guard) => {
@@ -196,9 +196,9 @@ impl<T: FromReply> Reply<T> {
                 let answer = block(handle, deadline).map_err(|handle| handle.given_up());
                 answer.iter().for_each(|payload| guard.answered(payload));
                 drop(guard);
-                answer.and_then(|payload| read(&payload))
+                answer.and_then(|payload| read(payload))
             }
-            State::Ready(payload, ..) => read(&payload),
+            State::Ready(payload, ..) => read(payload),
             State::Queued(_) | State::Taken => Err(already_taken()),
         }
     }
@@ -255,11 +255,11 @@ impl<T: FromReply> Future for Reply<T> {
             State::Apart(handle, guard) => match handle.take() {
                 Ok(payload) => {
                     guard.answered(&payload);
-                    Poll::Ready(read(&payload))
+                    Poll::Ready(read(payload))
                 }
                 Err(handle) => self.conclude(handle, |handle| State::Apart(handle, guard)),
             },
-            State::Ready(payload, ..) => Poll::Ready(read(&payload)),
+            State::Ready(payload, ..) => Poll::Ready(read(payload)),
             State::Queued(_) | State::Taken => Poll::Ready(Err(already_taken())),
         }
     }
@@ -307,9 +307,10 @@ pub(crate) fn poll(handle: &mut Handle, has_yielded: &mut bool, context: &mut Co
 }
 
 #[inline]
-pub(crate) fn read<T: FromReply>(payload: &Payload) -> Result<T, Error> {
+pub(crate) fn read<T: FromReply>(payload: Payload) -> Result<T, Error> {
     match payload {
-        Payload::SharedText(string) => T::from_shared(string),
+        Payload::SharedText(string) => T::from_shared(&string),
+        Payload::Long(reply) => T::from_owned(reply),
         _ => T::from_reply(payload.frame()?),
     }
 }

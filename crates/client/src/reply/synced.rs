@@ -211,7 +211,7 @@ impl<T: FromReply> Synced<T> {
                     drop(guard);
                     Stage::Settled(word.and_then(|word| understand(level, &word)).map(|()| answer))
                 }
-                Stage::Settled(result) => return result.and_then(|answer| read(&answer)),
+                Stage::Settled(result) => return result.and_then(|answer| read(answer)),
                 Stage::Taken => return Err(already_taken()),
             };
         }
@@ -243,7 +243,7 @@ impl<T: FromReply> Future for Synced<T> {
                         Poll::Ready(()) => Stage::Settled(understand(self.level, &taken(word)).map(|()| answer)),
                     }
                 }
-                Stage::Settled(result) => return Poll::Ready(result.and_then(|answer| read(&answer))),
+                Stage::Settled(result) => return Poll::Ready(result.and_then(|answer| read(answer))),
                 Stage::Taken => return Poll::Ready(Err(already_taken())),
             };
         }

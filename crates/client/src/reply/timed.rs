@@ -133,7 +133,7 @@ impl<T: FromReply> TimedReply<T> {
             Stage::Answered(payload, came_us) => (payload, Some((self.issued_us, came_us))),
             Stage::Taken => (Payload::Failed(already_taken()), None),
         };
-        let result = read(&payload);
+        let result = read(payload);
         let (issued_us, now_us) = (self.issued_us, clock_us());
         let between = |from_us: u64, to_us: u64| Duration::from_micros(to_us.saturating_sub(from_us));
         let timing = Timing {

@@ -19,6 +19,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use sleeve_wire::frame::{Frame, decode};
 use sleeve_wire::number::push_i64;
 
@@ -94,7 +95,7 @@ macro_rules! text_arguments {
 }
 
 text_arguments!(str: str, str: String, str: Box<str>, str: Rc<str>, str: Arc<str>, str: Cow<'_, str>);
-text_arguments!([u8]: Cow<'_, [u8]>, [u8]: Arc<[u8]>, [u8]: Rc<[u8]>);
+text_arguments!([u8]: Cow<'_, [u8]>, [u8]: Arc<[u8]>, [u8]: Rc<[u8]>, [u8]: Bytes);
 
 impl<T: ToArgs + ?Sized> ToArgs for &T {
     #[inline]

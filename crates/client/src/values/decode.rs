@@ -9,13 +9,14 @@
 //! Pure functions; any thread.
 
 mod numbers;
+pub(crate) mod owned;
 pub(crate) mod texts;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-use sleeve_wire::frame::{Frame, Items};
+use sleeve_wire::frame::{Frame, FrameError, Items};
 
 use super::value::Value;
 use crate::error::Error;
@@ -54,6 +55,19 @@ pub trait FromReply: Sized {
     /// The frame is never an error when it is a whole reply; as an element of a transaction's or an array's it may be.
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error>;
 
+    /// Whether strings that are read may be parts of the reply's own memory, which they keep alive.
+    #[doc(hidden)]
+    const MAY_SHARE: bool = false;
+
+    /// Reads the value from a whole reply that nobody else has. What can be made of its memory takes it.
+    #[doc(hidden)]
+    fn from_owned(reply: Box<[u8]>) -> Result<Self, Error> {
+        match Self::MAY_SHARE {
+            true => owned::lend(reply, Self::from_reply),
+            false => Self::from_reply(owned::whole(&reply)?),
+        }
+    }
+
     /// Reads the value from a string that others may have too. What can share it takes it without copying it.
     #[doc(hidden)]
     fn from_shared(string: &Arc<[u8]>) -> Result<Self, Error> {
@@ -74,6 +88,15 @@ pub trait FromReply: Sized {
     }
 
     /// Reads several values. Bytes are the exception: several of them are one string, not an array.
+    #[doc(hidden)]
+    fn several_from_owned(reply: Box<[u8]>) -> Result<Vec<Self>, Error> {
+        match Self::MAY_SHARE {
+            true => owned::lend(reply, Self::several_from_reply),
+            false => Self::several_from_reply(owned::whole(&reply)?),
+        }
+    }
+
+    /// As `several_from_owned`, from what is read already.
     #[doc(hidden)]
     fn several_from_reply(frame: Frame<'_>) -> Result<Vec<Self>, Error> {
         let items = elements(frame, "an array")?;
@@ -118,7 +141,7 @@ pub(super) fn mismatch(wanted: &str, frame: &Frame<'_>) -> Error {
     }
 }
 
-pub(super) fn element<'a>(item: Result<Frame<'a>, sleeve_wire::frame::FrameError>) -> Result<Frame<'a>, Error> {
+pub(super) fn element<'a>(item: Result<Frame<'a>, FrameError>) -> Result<Frame<'a>, Error> {
     item.map_err(Error::protocol)
 }
 
@@ -171,11 +194,20 @@ impl FromReply for Value {
 }
 
 impl<T: FromReply> FromReply for Option<T> {
+    const MAY_SHARE: bool = T::MAY_SHARE;
+
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         if T::is_absent(&frame) {
             return Ok(None);
         }
         T::from_reply(frame).map(Some)
+    }
+
+    fn from_owned(reply: Box<[u8]>) -> Result<Self, Error> {
+        if T::is_absent(&owned::whole(&reply)?) {
+            return Ok(None);
+        }
+        T::from_owned(reply).map(Some)
     }
 
     fn from_shared(string: &Arc<[u8]>) -> Result<Self, Error> {
@@ -188,6 +220,8 @@ impl<T: FromReply> FromReply for Option<T> {
 }
 
 impl<T: FromReply> FromReply for Result<T, Error> {
+    const MAY_SHARE: bool = T::MAY_SHARE;
+
     /// For elements that may be errors, such as those of a transaction's result.
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         match frame {
@@ -213,24 +247,36 @@ impl FromReply for bool {
 }
 
 impl<T: FromReply> FromReply for Vec<T> {
+    const MAY_SHARE: bool = T::MAY_SHARE;
+
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         T::several_from_reply(frame)
+    }
+
+    fn from_owned(reply: Box<[u8]>) -> Result<Self, Error> {
+        T::several_from_owned(reply)
     }
 }
 
 impl<T: FromReply> FromReply for Box<[T]> {
+    const MAY_SHARE: bool = T::MAY_SHARE;
+
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         T::several_from_reply(frame).map(Vec::into_boxed_slice)
     }
 }
 
 impl<T: FromReply> FromReply for VecDeque<T> {
+    const MAY_SHARE: bool = T::MAY_SHARE;
+
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         T::several_from_reply(frame).map(Into::into)
     }
 }
 
 impl<T: FromReply, const N: usize> FromReply for [T; N] {
+    const MAY_SHARE: bool = T::MAY_SHARE;
+
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         let values = T::several_from_reply(frame)?;
         let length = values.len();
@@ -239,24 +285,32 @@ impl<T: FromReply, const N: usize> FromReply for [T; N] {
 }
 
 impl<T: FromReply + Ord> FromReply for BTreeSet<T> {
+    const MAY_SHARE: bool = T::MAY_SHARE;
+
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         T::several_from_reply(frame).map(|values| values.into_iter().collect())
     }
 }
 
 impl<T: FromReply + Eq + Hash, S: BuildHasher + Default> FromReply for HashSet<T, S> {
+    const MAY_SHARE: bool = T::MAY_SHARE;
+
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         T::several_from_reply(frame).map(|values| values.into_iter().collect())
     }
 }
 
 impl<K: FromReply + Ord, V: FromReply> FromReply for BTreeMap<K, V> {
+    const MAY_SHARE: bool = <(K, V)>::MAY_SHARE;
+
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         <(K, V)>::several_from_reply(frame).map(|pairs| pairs.into_iter().collect())
     }
 }
 
 impl<K: FromReply + Eq + Hash, V: FromReply, S: BuildHasher + Default> FromReply for HashMap<K, V, S> {
+    const MAY_SHARE: bool = <(K, V)>::MAY_SHARE;
+
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         <(K, V)>::several_from_reply(frame).map(|pairs| pairs.into_iter().collect())
     }
@@ -278,6 +332,8 @@ fn exhausted(items: &Items<'_>, wanted: usize) -> Result<(), Error> {
 }
 
 impl<A: FromReply, B: FromReply> FromReply for (A, B) {
+    const MAY_SHARE: bool = A::MAY_SHARE || B::MAY_SHARE;
+
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         let mut items = elements(frame, "an array of 2")?;
         let pair = (next(&mut items, 2)?, next(&mut items, 2)?);
@@ -300,6 +356,8 @@ impl<A: FromReply, B: FromReply> FromReply for (A, B) {
 macro_rules! tuples_from_reply {
     ($($count:literal ($($name:ident),*))*) => { $(
         impl<$($name: FromReply),*> FromReply for ($($name,)*) {
+            const MAY_SHARE: bool = $($name::MAY_SHARE)||*;
+
             fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
                 let mut items = elements(frame, concat!("an array of ", $count))?;
                 let values = ($(next::<$name>(&mut items, $count)?,)*);

@@ -10,7 +10,7 @@ use std::num::NonZero;
 
 use sleeve_wire::frame::{Frame, parse_double, parse_integer};
 
-use super::{FromReply, mismatch, string, text};
+use super::{FromReply, mismatch, owned, string, text};
 use crate::error::Error;
 
 impl FromReply for i64 {
@@ -132,6 +132,10 @@ impl FromReply for u8 {
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         let value = i64::from_reply(frame).map_err(|error| narrower::<Self>(&frame, error))?;
         Self::try_from(value).map_err(|_| beyond::<Self>(value))
+    }
+
+    fn several_from_owned(reply: Box<[u8]>) -> Result<Vec<Self>, Error> {
+        owned::text(reply).or_else(|reply| string(owned::whole(&reply)?))
     }
 
     #[inline]

@@ -1,21 +1,27 @@
 //! Strings and bytes out of replies, and what is written as a text: a letter, an address.
 //!
-//! A string of the near cache may be shared with whoever else has it; all others are copied once, into the type that was
-//! asked for. Pure functions; any thread.
+//! A string of the near cache may be shared with whoever else has it, and one that is a whole reply may take its memory; all
+//! others are copied once, into the type that was asked for. Pure functions; any thread.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use sleeve_wire::frame::Frame;
 
-use super::{FromReply, mismatch, text};
+use super::{FromReply, mismatch, owned, string, text};
 use crate::error::Error;
 
 /// The text of a string, which must be one of UTF-8.
 pub(crate) fn utf8<'a>(frame: Frame<'a>, wanted: &str) -> Result<&'a str, Error> {
     let bytes = text(frame, wanted)?;
-    std::str::from_utf8(bytes).map_err(|_| mismatch("a string of UTF-8 (ask for a Vec<u8> to allow any bytes)", &frame))
+    std::str::from_utf8(bytes).map_err(|_| no_utf8(&frame))
+}
+
+#[cold]
+fn no_utf8(frame: &Frame<'_>) -> Error {
+    mismatch("a string of UTF-8 (ask for a Vec<u8> to allow any bytes)", frame)
 }
 
 impl FromReply for String {
@@ -23,6 +29,13 @@ impl FromReply for String {
         match frame {
             Frame::Integer(value) => Ok(value.to_string()),
             other => utf8(other, "a string").map(str::to_owned),
+        }
+    }
+
+    fn from_owned(reply: Box<[u8]>) -> Result<Self, Error> {
+        match owned::text(reply) {
+            Ok(text) => String::from_utf8(text).map_err(|error| no_utf8(&Frame::Bulk(error.as_bytes()))),
+            Err(reply) => Self::from_reply(owned::whole(&reply)?),
         }
     }
 }
@@ -66,6 +79,23 @@ impl FromReply for Arc<[u8]> {
 
     fn from_shared(string: &Arc<[u8]>) -> Result<Self, Error> {
         Ok(Arc::clone(string))
+    }
+}
+
+impl FromReply for Bytes {
+    const MAY_SHARE: bool = true;
+
+    /// A part of the reply's own memory, if the reply is longer than some 30 bytes; what keeps a short part of a long reply
+    /// keeps all of it. A string from the near cache ([`Client::cached`](crate::Client::cached)) is shared with it.
+    fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
+        match frame {
+            Frame::Integer(_) => string(frame).map(Into::into),
+            other => text(other, "a string").map(owned::part),
+        }
+    }
+
+    fn from_shared(string: &Arc<[u8]>) -> Result<Self, Error> {
+        Ok(Bytes::from_owner(Arc::clone(string)))
     }
 }
 
