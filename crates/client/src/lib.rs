@@ -76,6 +76,7 @@
 //! - [`Reply::synced`]: the answer once what the command has done is on the server's disk.
 //! - [`ToArg`], [`ToArgs`] and [`FromReply`]: which Rust values travel, and how to add one's own or derive it ([`Fields`]);
 //!   [`each`] for iterators, [`Text`] for what is written as a text (UUIDs, dates, URLs).
+//! - [`Key`]: the name of a key, or of many with one prefix, with the type of its value.
 //! - [`Reply::map`]: make something of an answer before it is there.
 //! - `testing`: engines for tests, with a clock that the test turns, a seed, and faults on demand.
 //! - [`Endpoint::Sentinel`]: the primary of a service, found by its Sentinels and followed when it changes:
@@ -150,6 +151,7 @@ pub use crate::api::scan::{Scan, ScanIter};
 pub use crate::api::script::{Runs, Script, ScriptReply};
 pub use crate::api::timed::Timed;
 pub use crate::api::transaction::{Condition, Transaction};
+pub use crate::api::typed_key::Key;
 pub use crate::config::credentials::Credentials;
 pub use crate::config::event::{Event, EventHook, SlowCause};
 pub use crate::config::read_from::ReadFrom;
@@ -238,7 +240,7 @@ pub mod derived {
 
 /// The traits that carry the commands' methods: `use sleeve::prelude::*`.
 pub mod prelude {
-    pub use crate::api::scan_commands::ScanCommands;
+    pub use crate::api::scan::commands::ScanCommands;
     pub use crate::commands::admin::AdminCommands;
     pub use crate::commands::ask::Ask;
     pub use crate::commands::bitmap::BitmapCommands;

@@ -11,9 +11,9 @@ pub(crate) mod handles;
 pub(crate) mod lanes;
 pub(crate) mod lease;
 pub(crate) mod scan;
-pub(crate) mod scan_commands;
 pub(crate) mod script;
 #[cfg(feature = "embedded")]
 pub(crate) mod testing;
 pub(crate) mod timed;
 pub(crate) mod transaction;
+pub(crate) mod typed_key;

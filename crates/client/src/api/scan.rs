@@ -5,6 +5,8 @@
 //! or goes meanwhile may be seen or not, and SCAN itself may bring something twice. In a cluster SCAN goes through one node after
 //! the other; what moves from one to another meanwhile counts as coming and going.
 
+pub(crate) mod commands;
+
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -21,7 +23,7 @@ use crate::values::decode::FromReply;
 
 /// All that a scan brings. In async code it is a [`Stream`]; a `for` loop makes it an iterator, which waits for each page.
 ///
-/// Both end after an error. See [`ScanCommands`](crate::api::scan_commands::ScanCommands) for how to begin one.
+/// Both end after an error. See [`ScanCommands`](crate::api::scan::commands::ScanCommands) for how to begin one.
 #[must_use = "nothing is asked for until it is read"]
 pub struct Scan<'a, A, T> {
     place: &'a A,

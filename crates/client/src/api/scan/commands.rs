@@ -1,10 +1,10 @@
 //! Whole scans: each begins with `scan_all` or its kin, and is read as an iterator or as a stream.
 //!
-//! Single pages, for those who keep the cursor themselves, are `scan_commands`, `sscan`, `hscan` and `zscan` in their families.
+//! Single pages, for those who keep the cursor themselves, are `scan`, `sscan`, `hscan` and `zscan` in their families.
 
-use super::handles::{Client, Db};
-use super::lease::Lease;
-use super::scan::Scan;
+use super::Scan;
+use crate::api::handles::{Client, Db};
+use crate::api::lease::Lease;
 use crate::commands::ask::Ask;
 use crate::options::key::{MembersScan, ScanOptions};
 use crate::request::ToArg;
