@@ -148,7 +148,7 @@ fn client_of_old() -> Result<Count, String> {
     // A folder of its own: the other compiler would build everything anew each time.
     let folder = target_folder()?.join("older-rust");
     let mut check = Command::new("rustup");
-    check.args(["run", version, "cargo", "check", "--quiet", "--package", "sleeve", "--features", "serde"]);
+    check.args(["run", version, "cargo", "check", "--quiet", "--package", "sleeve", "--features", "serde,tracing"]);
     run(check.current_dir(workspace_root()).env("CARGO_TARGET_DIR", folder).env_remove("RUSTUP_TOOLCHAIN"))?;
     Ok(Count { passed: 1, ..Count::default() })
 }

@@ -93,6 +93,8 @@
 //! - `tls` (on by default): `rediss://` and `valkeys://`, with rustls.
 //! - `embedded`: `embedded://` and `Client::embedded()`, the engine inside the process; on Linux.
 //! - `serde`: `Json` and `MsgPack`, for whatever serde writes and reads.
+//! - `tracing`: connections, slow replies ([`Config::slow_after`]) and calls that fail are events of the crate `tracing`, with
+//!   target `sleeve`; a call that fails belongs to its caller's span.
 //!
 //! Without `embedded` the client builds on macOS too, and with Rust 1.88; the engine needs Rust 1.95.
 #![warn(unreachable_pub)]

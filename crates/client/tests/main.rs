@@ -31,5 +31,6 @@ mod testing;
 mod threads;
 mod timed;
 mod timeouts;
+mod traces;
 mod values;
 mod worst;

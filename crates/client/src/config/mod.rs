@@ -401,7 +401,7 @@ impl Config {
     ///
     /// let config = Config::from_url("redis://localhost")?
     ///     .slow_after(Some(Duration::from_millis(100)))
-    ///     .on_event(|event| eprintln!("sleeve: {event}")); // or tracing::info!(%event)
+    ///     .on_event(|event| eprintln!("sleeve: {event}")); // or feature `tracing`
     /// # Ok::<(), sleeve::Error>(())
     /// ```
     pub fn on_event(mut self, hook: impl Fn(&Event) + Send + Sync + 'static) -> Self {
@@ -410,7 +410,8 @@ impl Config {
         self
     }
 
-    /// From when on a reply is [told of](Config::on_event) as slow, with what it waited for; never without this.
+    /// From when on a reply is [told of](Config::on_event) as slow, with what it waited for; never without this. With feature
+    /// `tracing` it is an event there, too.
     pub fn slow_after(mut self, time: Option<Duration>) -> Self {
         self.slow_after = time;
         self

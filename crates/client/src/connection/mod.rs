@@ -45,6 +45,7 @@ use crate::pipe::slot::{Completions, FIRST_CONNECTION, Handle, Source};
 use crate::process::callback;
 use crate::process::fork::{Process, inherited};
 use crate::process::lock::{Condvar, Mutex, MutexGuard};
+use crate::process::trace;
 use crate::reactor::TaskWaker;
 use crate::request::EncodedRequest;
 use crate::sys::{Event, clock_ms, clock_us};
@@ -97,7 +98,7 @@ pub(crate) struct Link {
 
 /// From when on a reply is told of as slow, if anybody is to be told.
 fn slow_us(config: &Config) -> Option<u64> {
-    let slow_after = config.slow_after.filter(|_| config.event_hook.is_some())?;
+    let slow_after = config.slow_after.filter(|_| config.event_hook.is_some() || cfg!(feature = "tracing"))?;
     Some(u64::try_from(slow_after.as_micros()).unwrap_or(u64::MAX))
 }
 
@@ -285,9 +286,13 @@ impl Link {
 
     /// Tells whoever wants to know what has happened to the connection.
     pub(crate) fn tell(&self, event: impl FnOnce(String) -> event::Event) {
-        if let Some(hook) = self.config.event_hook.clone() {
+        let hook = self.config.event_hook.clone();
+        if hook.is_some() || trace::is_collected() {
             let event = event(self.config.endpoint.to_string());
-            callback::run(move || hook(&event));
+            callback::run(move || {
+                trace::happened(&event, matches!(event, event::Event::Connected { .. }));
+                hook.iter().for_each(|hook| hook(&event));
+            });
         }
     }
 

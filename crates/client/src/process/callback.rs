@@ -15,6 +15,7 @@ use std::thread;
 
 use super::fork::PerProcess;
 use super::lock::{Condvar, Mutex};
+use super::trace;
 use crate::error::Error;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -46,14 +47,18 @@ pub(crate) fn run(job: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Has the hook told of errors that nobody waits for, if there is one.
+/// Has the hook told of errors that nobody waits for, if there is one, and whoever collects what fails.
 pub(crate) fn report<H: Fn(&Error) + Send + Sync + ?Sized + 'static>(errors: Vec<Error>, hook: Option<&Arc<H>>) {
-    if let Some(hook) = hook
-        && !errors.is_empty()
-    {
-        let hook = Arc::clone(hook);
-        run(move || errors.iter().for_each(|error| hook(error)));
+    if (hook.is_none() && !trace::is_collected()) || errors.is_empty() {
+        return;
     }
+    let hook = hook.cloned();
+    run(move || {
+        for error in &errors {
+            trace::failed(error);
+            hook.iter().for_each(|hook| hook(error));
+        }
+    });
 }
 
 /// Tries again to start the thread, if callbacks wait for one. False when they still do.

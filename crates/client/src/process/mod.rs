@@ -1,8 +1,14 @@
-//! What concerns the process: whether it was forked, its locks, threads for what must not run on the caller's, and wakers.
+//! What concerns the process: whether it was forked, its locks, threads for what must not run on the caller's, wakers, and where
+//! it is told what happens.
 
 pub(crate) mod callback;
 pub(crate) mod fork;
 pub(crate) mod lock;
 #[cfg(feature = "embedded")]
 pub(crate) mod off_thread;
+#[cfg(not(feature = "tracing"))]
+#[path = "no_trace.rs"]
+pub(crate) mod trace;
+#[cfg(feature = "tracing")]
+pub(crate) mod trace;
 pub(crate) mod wake;

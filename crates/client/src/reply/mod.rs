@@ -22,6 +22,7 @@ use crate::pipe::driver_number::DriverNumber;
 use crate::pipe::queued::{Queued, Sent};
 use crate::pipe::slot::{Flush, Handle, Payload};
 use crate::process::callback;
+use crate::process::trace;
 use crate::values::decode::FromReply;
 use crate::values::value::Value;
 
@@ -189,11 +190,11 @@ impl<T: FromReply> Reply<T> {
         match self.state {
             State::Slot(handle) => match block(handle, deadline) {
                 Ok(payload) => read(payload),
-                Err(handle) => Err(handle.given_up()),
+                Err(handle) => Err(given_up(&handle)),
             },
             State::Apart(handle, guard) => {
                 // An embedded engine's way ends with its turn, and knows until then where the command was sent.
-                let answer = block(handle, deadline).map_err(|handle| handle.given_up());
+                let answer = block(handle, deadline).map_err(|handle| given_up(&handle));
                 answer.iter().for_each(|payload| guard.answered(payload));
                 drop(guard);
                 answer.and_then(|payload| read(payload))
@@ -232,10 +233,8 @@ impl<T: FromReply> Reply<T> {
             State::Ready(payload, hook, _) => (Some(payload), hook),
             State::Queued(_) | State::Taken => (None, None),
         };
-        if let Some(error) = payload.and_then(Payload::into_error)
-            && let Some(hook) = hook
-        {
-            callback::run(move || hook(&error));
+        if let Some(error) = payload.and_then(Payload::into_error) {
+            callback::report(vec![error], hook.as_ref());
         }
     }
 }
@@ -308,11 +307,20 @@ pub(crate) fn poll(handle: &mut Handle, has_yielded: &mut bool, context: &mut Co
 
 #[inline]
 pub(crate) fn read<T: FromReply>(payload: Payload) -> Result<T, Error> {
-    match payload {
+    let result = match payload {
         Payload::SharedText(string) => T::from_shared(&string),
         Payload::Long(reply) => T::from_owned(reply),
-        _ => T::from_reply(payload.frame()?),
-    }
+        _ => payload.frame().and_then(T::from_reply),
+    };
+    result.inspect_err(trace::failed)
+}
+
+/// What is said to a caller who waits no longer.
+#[cold]
+fn given_up(handle: &Handle) -> Error {
+    let error = handle.given_up();
+    trace::failed(&error);
+    error
 }
 
 pub(crate) fn already_taken() -> Error {
