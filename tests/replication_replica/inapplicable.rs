@@ -3,7 +3,7 @@
 use sleeve_tests::Kind;
 
 use super::writable::play;
-use super::{caught_up, follow, info, primary, replica};
+use super::{assert_same, caught_up, follow, info, its_log_gives_the_same, primary, replica};
 use crate::persistence::{ask, wait_until};
 
 #[test]
@@ -76,4 +76,15 @@ fn by_default_a_replica_that_cannot_apply_something_is_given_all_data() {
     caught_up(&replica, &primary);
     assert!(replica.log().contains("NOTHING") && !replica.log().contains("== CRITICAL =="));
     assert_eq!(info(&replica, "unexpected_error_replies"), "0");
+}
+
+#[test]
+fn a_replica_takes_the_last_id_of_a_stream_that_an_older_primary_has_taken() {
+    let (primary, replica) = (primary(Kind::Redis), replica(&["--appendonly", "yes"]));
+    follow(&replica, &primary);
+    caught_up(&replica, &primary);
+    play(&mut primary.connect(), &["XADD x 40-0 f v", "XDEL x 40-0", "XSETID x 27-0", "XADD x 30-0 f v"]);
+    assert_same(&replica, &primary);
+    assert_eq!((info(&primary, "sync_full"), info(&replica, "master_link_status")), ("1".into(), "up".into()));
+    its_log_gives_the_same(replica, &primary);
 }

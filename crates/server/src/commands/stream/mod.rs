@@ -196,6 +196,8 @@ pub(super) fn parse_ids(request: Request<'_>, from: usize) -> Result<Vec<StreamI
 pub fn xsetid(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let last_id = id::strict(request.arg(2), 0)?;
     let (mut entries_added, mut max_deleted_id) = (None, None);
+    // Redis 7.0 sets an id below that of what was deleted last, and tells its replicas and its log so.
+    let may_be_below_deleted = cx.state.is_replaying;
     let mut options = request.args.from(3).iter();
     while let Some(option) = options.next() {
         let value = options.next().ok_or(Error::SYNTAX)?;
@@ -205,7 +207,7 @@ pub fn xsetid(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             entries_added = Some(count);
         } else if option.eq_ignore_ascii_case(b"maxdeletedid") {
             let id = id::strict(value, 0)?;
-            if last_id < id {
+            if last_id < id && !may_be_below_deleted {
                 return Err(Error::fixed(
                     "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id",
                 ));
@@ -216,7 +218,12 @@ pub fn xsetid(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         }
     }
     let key = request.key(0);
-    let set = cx.update_present::<Stream, _>(key, |stream| set_id(stream, last_id, entries_added, max_deleted_id))?;
+    let set = cx.update_present::<Stream, _>(key, |stream| {
+        if last_id < stream.counters().max_deleted_id && !may_be_below_deleted {
+            return Err(Error::fixed("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id"));
+        }
+        set_id(stream, last_id, entries_added, max_deleted_id)
+    })?;
     set.ok_or(Error::NO_SUCH_KEY)?.result?;
     cx.changed_many(1);
     cx.notify(EventClass::Stream, "xsetid", key);
@@ -231,9 +238,6 @@ fn set_id(
     max_deleted_id: Option<StreamId>,
 ) -> Result<(), Error> {
     let current = stream.counters();
-    if last_id < current.max_deleted_id {
-        return Err(Error::fixed("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id"));
-    }
     if stream.last_entry_id().is_some_and(|top| last_id < top) {
         return Err(Error::fixed("ERR The ID specified in XSETID is smaller than the target stream top item"));
     }
