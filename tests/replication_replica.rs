@@ -143,7 +143,7 @@ fn follows_under_load(kind: Kind, arguments: &[&str]) {
         }
     });
     assert_same(&replica, &primary);
-    assert_eq!(info(&primary, "sync_full"), "1", "a cut costs no second synchronization");
+    assert_eq!(info(&primary, "sync_full"), "1", "a cut costs no second synchronization\n{}", replica.log());
     assert_ne!(info(&primary, "sync_partial_ok"), "0");
     if arguments.contains(&"--appendonly") {
         its_log_gives_the_same(replica, &primary);
