@@ -92,8 +92,10 @@ pub fn scope(kind: Kind) -> Scope {
     let untold = [Command::BitField, Command::XReadGroup, Command::XClaim, Command::XAutoClaim];
     scope.rows.retain(|row| !untold.contains(&row.id));
     scope.entries_read = kind != Kind::Redis8;
-    // What a trim with regard to groups deletes moves max-deleted-entry-id here (docs/differences.md).
-    scope.newest = (8, 1);
+    if kind == Kind::Redis8 {
+        // What a trim with regard to groups deletes moves max-deleted-entry-id here (docs/differences.md).
+        scope.newest = (8, 1);
+    }
     if kind == Kind::Redis {
         scope.rows.retain(|row| row.group != Group::Hash || row.since < "7.4");
     }

@@ -21,6 +21,8 @@ pub enum Leeway {
     None,
     /// The order is open.
     Order,
+    /// The order of places is open, and which of several equally far away are among the first.
+    Tie,
     /// Times in seconds that were taken at two moments.
     Seconds,
     /// Times in milliseconds that were taken at two moments.
@@ -54,7 +56,7 @@ pub fn leeway(words: &[Vec<u8>]) -> Leeway {
         // Places equally far away come in any order, and which of them are among the first is open too.
         "georadius" | "georadius_ro" | "georadiusbymember" | "georadiusbymember_ro" | "geosearch" => {
             let is_limited = words.iter().any(|word| word.eq_ignore_ascii_case(b"COUNT"));
-            if is_limited { Leeway::Open } else { Leeway::Order }
+            if is_limited { Leeway::Tie } else { Leeway::Order }
         }
         _ if OPEN_ORDER.contains(&name) => Leeway::Order,
         _ => Leeway::None,
@@ -99,6 +101,7 @@ pub fn agree(one: &[u8], two: &[u8], leeway: Leeway) -> bool {
         || match leeway {
             Leeway::None => false,
             Leeway::Order => one.len() == two.len() && sorted(one, false) == sorted(two, false),
+            Leeway::Tie => without_names(one).is_some_and(|one| Some(one) == without_names(two)),
             Leeway::Seconds => near(one, two, CLOCK_MS_MAX / 1000, MOMENT_S_MIN),
             Leeway::Milliseconds => near(one, two, CLOCK_MS_MAX, MOMENT_MS_MIN),
             Leeway::Idle => near(one, two, CLOCK_MS_MAX, 0),
@@ -107,6 +110,14 @@ pub fn agree(one: &[u8], two: &[u8], leeway: Leeway) -> bool {
                 one.first() == two.first() && children(one).map(|all| all.len()) == children(two).map(|all| all.len())
             }
         }
+}
+
+/// What a list of places tells of each beside its name, in any order; none where it is no list.
+fn without_names(places: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let told = |place| children(place).map_or(Vec::new(), |parts| parts.get(1..).unwrap_or_default().concat());
+    let mut all: Vec<_> = children(places)?.into_iter().map(told).collect();
+    all.sort();
+    Some(all)
 }
 
 fn is_packed(reply: &[u8]) -> bool {
@@ -136,6 +147,18 @@ fn near(one: &[u8], two: &[u8], apart_max: u64, least: i64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_places_equally_far_away_others_may_be_the_first() {
+        let search = [b"GEOSEARCH".to_vec(), b"key".to_vec(), b"COUNT".to_vec(), b"2".to_vec()];
+        assert_eq!((leeway(&search), leeway(&search[..2])), (Leeway::Tie, Leeway::Order));
+        let places = |one: &str, two: &str| format!("*2\r\n*2\r\n{one}\r\n*2\r\n{two}\r\n").into_bytes();
+        let nearest = places("+a\r\n:1", "+b\r\n:2");
+        assert!(agree(&nearest, &places("+c\r\n:2", "+a\r\n:1"), Leeway::Tie));
+        assert!(!agree(&nearest, &places("+c\r\n:3", "+a\r\n:1"), Leeway::Tie));
+        assert!(agree(b"*1\r\n+a\r\n", b"*1\r\n+b\r\n", Leeway::Tie));
+        assert!(!agree(b"*1\r\n+a\r\n", b"*0\r\n", Leeway::Tie) && !agree(b"*0\r\n", b"-ERR\r\n", Leeway::Tie));
+    }
 
     #[test]
     fn clocks_may_be_read_a_moment_apart() {

@@ -13,7 +13,7 @@ use crate::pipe::queued::{Queued, Sent, runs_tasks};
 use crate::pipe::segment::long::LongRequest;
 use crate::pipe::slot::Completions;
 use crate::pipe::transaction_state::TransactionState;
-use crate::process::lock::MutexGuard;
+use crate::process::lock::{self, MutexGuard};
 use crate::request::EncodedRequest;
 use crate::request::name::Name;
 use crate::sys::clock_ms;
@@ -165,13 +165,7 @@ impl Link {
     /// False when the time is up.
     pub(super) fn wait_for_change(&self, shared: &mut MutexGuard<'_, Shared>, deadline: Option<Instant>) -> bool {
         shared.waiting_for_room += 1;
-        let in_time = match deadline {
-            Some(deadline) => !self.changed.wait_until(shared, deadline).timed_out(),
-            None => {
-                self.changed.wait(shared);
-                true
-            }
-        };
+        let in_time = lock::wait_by(&self.changed, shared, deadline);
         shared.waiting_for_room -= 1;
         in_time
     }

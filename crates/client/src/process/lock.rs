@@ -13,11 +13,23 @@ mod futex;
 mod tests;
 
 use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
 
 #[cfg(target_os = "linux")]
 pub(crate) use futex::{Condvar, Mutex, MutexGuard};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
+
+/// Waits for a notification, until a deadline where there is one; false when that has passed.
+pub(crate) fn wait_by<T: ?Sized>(changed: &Condvar, guard: &mut MutexGuard<'_, T>, deadline: Option<Instant>) -> bool {
+    match deadline {
+        Some(deadline) => !changed.wait_until(guard, deadline).timed_out(),
+        None => {
+            changed.wait(guard);
+            true
+        }
+    }
+}
 
 /// A lock that many may hold who read, or one who writes: that of std, which has no table of the process either.
 #[derive(Debug, Default)]

@@ -206,15 +206,26 @@ impl Origin {
         deadline: Option<Instant>,
         write: impl FnOnce(&mut Request),
     ) -> Reply<T> {
-        let mut request = Request::empty();
-        write(&mut request);
-        let Some(block_timeout) = blocking_commands::of(&request) else {
+        self.ask_waiting_or(database, deadline, write, |request| {
             let write = |out: &mut Request| *out = request;
-            return match deadline {
+            match deadline {
                 None => self.route.ask(database, write),
                 Some(deadline) => self.route.ask_until(database, deadline, write),
-            };
-        };
+            }
+        })
+    }
+
+    /// The same, but one that may wait, and does not, goes this other way.
+    pub(crate) fn ask_waiting_or<T: FromReply>(
+        &self,
+        database: u32,
+        deadline: Option<Instant>,
+        write: impl FnOnce(&mut Request),
+        otherwise: impl FnOnce(Request) -> Reply<T>,
+    ) -> Reply<T> {
+        let mut request = Request::empty();
+        write(&mut request);
+        let Some(block_timeout) = blocking_commands::of(&request) else { return otherwise(request) };
         self.ask_apart(database, block_timeout, deadline, request)
             .unwrap_or_else(|error| Reply::failed(error, self.route.error_hook()))
     }

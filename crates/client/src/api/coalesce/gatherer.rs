@@ -28,7 +28,7 @@ use crate::pipe::in_flight::LATE_SHARE;
 use crate::pipe::queued::{Queued, Sent, runs_tasks};
 use crate::pipe::slot::{Completions, Driver, Flush, Handle, Payload, Source};
 use crate::process::fork::Process;
-use crate::process::lock::{Condvar, Mutex, MutexGuard};
+use crate::process::lock::{self, Condvar, Mutex, MutexGuard};
 use crate::reactor::TaskWaker;
 use crate::reply::Reply;
 use crate::request::blocking_commands;
@@ -345,13 +345,7 @@ impl Gatherer {
     /// False when the time is up.
     fn wait_for_change(&self, state: &mut MutexGuard<'_, State>, deadline: Option<Instant>) -> bool {
         state.waiting += 1;
-        let in_time = match deadline {
-            Some(deadline) => !self.changed.wait_until(state, deadline).timed_out(),
-            None => {
-                self.changed.wait(state);
-                true
-            }
-        };
+        let in_time = lock::wait_by(&self.changed, state, deadline);
         state.waiting -= 1;
         in_time
     }

@@ -9,7 +9,7 @@ use crate::api::cmd::Cmd;
 use crate::commands::ask::Ask;
 use crate::error::Error;
 use crate::reply::Reply;
-use crate::request::{Request, blocking_commands};
+use crate::request::Request;
 use crate::route::lanes::Lane;
 use crate::route::origin::Origin;
 use crate::values::decode::FromReply;
@@ -84,15 +84,7 @@ impl Ask for Lanes {
     }
 
     fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        let mut request = Request::empty();
-        write(&mut request);
-        // One that may wait, and does not, is as any other.
-        let waits = blocking_commands::of(&request).is_some();
-        let write = |out: &mut Request| *out = request;
-        match waits {
-            true => self.origin.ask_waiting(self.database, None, write),
-            false => self.ask(write),
-        }
+        self.origin.ask_waiting_or(self.database, None, write, |request| self.ask(|out| *out = request))
     }
 
     fn nodes(&self) -> Result<Vec<u32>, Error> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::api::cmd::Cmd;
 use crate::commands::ask::Ask;
 use crate::reply::Reply;
-use crate::request::{Request, blocking_commands};
+use crate::request::Request;
 use crate::route::Route;
 use crate::route::origin::Origin;
 use crate::values::decode::FromReply;
@@ -63,15 +63,7 @@ impl Ask for Priority {
     }
 
     fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        let mut request = Request::empty();
-        write(&mut request);
-        // One that may wait, and does not, is as any other.
-        let waits = blocking_commands::of(&request).is_some();
-        let write = |out: &mut Request| *out = request;
-        match waits {
-            true => self.origin.ask_waiting(self.database, None, write),
-            false => self.route.ask(self.database, write),
-        }
+        self.origin.ask_waiting_or(self.database, None, write, |request| self.ask(|out| *out = request))
     }
 
     fn nodes(&self) -> Result<Vec<u32>, crate::error::Error> {

@@ -37,7 +37,7 @@ use crate::options::lanes::LaneOptions;
 use crate::pipe::queued::{Queued, Sent, runs_tasks};
 use crate::pipe::segment::long::LongRequest;
 use crate::pipe::slot::{Payload, Source};
-use crate::process::lock::{Condvar, Mutex, MutexGuard};
+use crate::process::lock::{self, Condvar, Mutex, MutexGuard};
 use crate::reactor::TaskWaker;
 use crate::reply::{Guard, Reply};
 use crate::request::name::Name;
@@ -215,13 +215,7 @@ impl Lane {
     /// False when the time is up.
     fn wait_for_change(&self, state: &mut MutexGuard<'_, State>, deadline: Option<Instant>) -> bool {
         state.waiting += 1;
-        let in_time = match deadline {
-            Some(deadline) => !self.changed.wait_until(state, deadline).timed_out(),
-            None => {
-                self.changed.wait(state);
-                true
-            }
-        };
+        let in_time = lock::wait_by(&self.changed, state, deadline);
         state.waiting -= 1;
         in_time
     }
