@@ -40,7 +40,7 @@ use crate::sys::{Event, clock_us};
 const READS_MAX: usize = 8;
 
 /// Bytes in a row before others have their turns: what is large is taken in pieces, so that it holds up no other connection.
-const TURN_BYTES_MAX: usize = 512 * 1024;
+const TURN_BYTES_MAX: usize = 128 * 1024;
 
 /// Why a connection is over.
 pub(crate) enum Cause {

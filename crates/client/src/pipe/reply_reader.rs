@@ -24,11 +24,9 @@ use super::transaction_state::Step;
 use super::{UNWATCH, select_failed};
 use crate::error::{Effect, Error};
 
-/// What an empty buffer is given.
+/// What an empty buffer is given, and what it grows by for a reply that does not fit into it: a read never takes long, so that
+/// other connections have their turns.
 const BUFFER_LENGTH: usize = 64 * 1024;
-
-/// A buffer which a reply does not fit into doubles, but grows by no more than this: reading into it never takes long.
-const GROWTH_MAX: usize = 256 * 1024;
 
 /// Bytes that a reply has at least which is handed over with the buffer that it stands in instead of being copied.
 const HANDED_OVER_MIN: usize = 256 * 1024;
@@ -186,10 +184,9 @@ impl ReplyReader {
             }
             // What is left behind a reply that was handed over may be a single byte.
             if self.buffer.len() < BUFFER_LENGTH || self.buffer.len() - self.end < self.buffer.len() / 2 {
-                let length = self.buffer.len();
-                self.buffer.resize(length + length.clamp(BUFFER_LENGTH, GROWTH_MAX), 0);
+                self.buffer.resize(self.buffer.len() + BUFFER_LENGTH, 0);
             }
-            self.buffer.truncate(self.end + GROWTH_MAX);
+            self.buffer.truncate(self.end + BUFFER_LENGTH);
         }
         self.buffer.get_mut(self.end..).unwrap_or_default()
     }
