@@ -212,12 +212,14 @@ fn a_replica_that_is_behind_catches_up_from_files_with_no_other_synchronization(
     signal(&replica, "-STOP");
     let value = "x".repeat(100_000);
     let number = |ours: &mut Connection, name: &str| info(ours, name).parse::<u64>().expect("a number");
-    for count in 0..400 {
-        assert_eq!(ask(&mut ours, &["SET", &format!("key{}", count % 50), &value]), "+OK\r\n");
-    }
-    wait_until("most in files", || {
-        number(&mut ours, "repl_spilled_bytes") > 20 << 20 && number(&mut ours, "mem_not_counted_for_evict") < 4 << 20
+    let mut keys = (0..50).cycle();
+    // How much of it sockets take is the machine's affair.
+    wait_until("much in files", || {
+        let key = format!("key{}", keys.next().unwrap_or_default());
+        assert_eq!(ask(&mut ours, &["SET", &key, &value]), "+OK\r\n");
+        number(&mut ours, "repl_spilled_bytes") > 20 << 20
     });
+    wait_until("little in memory", || number(&mut ours, "mem_not_counted_for_evict") < 4 << 20);
     signal(&replica, "-CONT");
     assert_same(&primary, &replica);
     assert_eq!(

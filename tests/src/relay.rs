@@ -33,6 +33,9 @@ impl Relay {
     }
 }
 
+/// Bytes of the server's that wait here.
+const RECEIVE_BUFFER: usize = 256 * 1024;
+
 /// An error: the server is gone.
 fn run<P>(listener: &TcpListener, server: SocketAddr, pass: &Arc<P>) -> io::Result<()>
 where
@@ -43,6 +46,8 @@ where
         let server = TcpStream::connect(server)?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
+        // What is held back stays with the server: a kernel may otherwise take 32 MiB of it in.
+        rustix::net::sockopt::set_socket_recv_buffer_size(&server, RECEIVE_BUFFER)?;
         let (mut from, mut to) = (client.try_clone()?, server.try_clone()?);
         // Either side may go whenever it likes.
         thread::spawn(move || {
