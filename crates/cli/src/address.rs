@@ -44,7 +44,7 @@ pub struct Address {
 }
 
 /// Whom to believe and what to show, where TLS is spoken.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct TlsOptions {
     /// CA certificate file to verify with, instead of the system's
     #[arg(long, value_name = "file")]

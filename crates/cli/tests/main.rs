@@ -8,3 +8,4 @@ mod check_aof;
 mod check_rdb;
 mod formats;
 mod modes;
+mod sweep;

@@ -4,6 +4,8 @@
 //! names them. A row says which request is sent and what `--fill` has to write beforehand so that reads hit. The tests of
 //! the collections have redis-benchmark's names and keys too; LRANGE finds what LPUSH has left behind, or `--fill`.
 
+use crate::endpoint::encode;
+
 /// The word in a request that stands for a random number of 12 digits.
 pub const RANDOM: &str = "__rand_int__";
 /// The word in a request that stands for the value (`-d` bytes).
@@ -36,7 +38,7 @@ pub struct Fill {
     /// What is being written, for the progress line.
     pub title: &'static str,
     /// The request that writes one of them.
-    pub request: &'static [&'static str],
+    pub words: &'static [&'static str],
     /// Whether there is only one, whatever the key space.
     pub once: bool,
 }
@@ -55,8 +57,8 @@ const DIGEST: &str = "71beb250c5c249ff1c6f68e35fe0690570cb80c6";
 const LOADED: Fill = Fill { once: true, ..each("load the script", &["SCRIPT", "LOAD", SCRIPT]) };
 const EVALSHA: &[&str] = &["EVALSHA", DIGEST, "2", "key:__rand_int__", "counter:__rand_int__", DATA];
 
-const fn each(title: &'static str, request: &'static [&'static str]) -> Fill {
-    Fill { title, request, once: false }
+const fn each(title: &'static str, words: &'static [&'static str]) -> Fill {
+    Fill { title, words, once: false }
 }
 
 const fn case(
@@ -80,7 +82,7 @@ const fn ten(case: Case, tail: &'static [&'static str]) -> Case {
 pub static CASES: &[Case] = &[
     Case { inline: true, ..default(case("ping_inline", "PING_INLINE", &["PING"], None)) },
     default(case("ping_mbulk", "PING_MBULK", &["PING"], None)),
-    default(case("set", "SET", VALUES.request, Some(&VALUES))),
+    default(case("set", "SET", VALUES.words, Some(&VALUES))),
     default(case("get", "GET", &["GET", "key:__rand_int__"], Some(&VALUES))),
     default(case("incr", "INCR", &["INCR", "counter:__rand_int__"], Some(&COUNTERS))),
     default(ten(case("mset", "MSET (10 keys)", &["MSET"], Some(&VALUES)), &["key:__rand_int__", DATA])),
@@ -106,16 +108,16 @@ pub static CASES: &[Case] = &[
     case("ttl", "TTL", &["TTL", "key:__rand_int__"], Some(&VALUES)),
     case("type", "TYPE", &["TYPE", "key:__rand_int__"], Some(&VALUES)),
     case("time", "TIME", &["TIME"], None),
-    case("lpush", "LPUSH", ELEMENTS.request, None),
+    case("lpush", "LPUSH", ELEMENTS.words, None),
     case("rpush", "RPUSH", &["RPUSH", "mylist", DATA], None),
     case("lpop", "LPOP", &["LPOP", "mylist"], Some(&ELEMENTS)),
     case("rpop", "RPOP", &["RPOP", "mylist"], Some(&ELEMENTS)),
-    case("sadd", "SADD", MEMBERS.request, Some(&MEMBERS)),
+    case("sadd", "SADD", MEMBERS.words, Some(&MEMBERS)),
     case("sismember", "SISMEMBER", &["SISMEMBER", "myset", "element:__rand_int__"], Some(&MEMBERS)),
     case("spop", "SPOP", &["SPOP", "myset"], Some(&MEMBERS)),
-    case("hset", "HSET", FIELDS.request, Some(&FIELDS)),
+    case("hset", "HSET", FIELDS.words, Some(&FIELDS)),
     case("hget", "HGET", &["HGET", "myhash", "element:__rand_int__"], Some(&FIELDS)),
-    case("zadd", "ZADD", SCORES.request, Some(&SCORES)),
+    case("zadd", "ZADD", SCORES.words, Some(&SCORES)),
     case("zscore", "ZSCORE", &["ZSCORE", "myzset", "element:__rand_int__"], Some(&SCORES)),
     case("zpopmin", "ZPOPMIN", &["ZPOPMIN", "myzset"], Some(&SCORES)),
     case("evalsha", "EVALSHA (3 calls)", EVALSHA, Some(&LOADED)),
@@ -132,6 +134,25 @@ impl Case {
         let tails = (0..self.tail_times).flat_map(|_| self.tail.iter().copied());
         self.head.iter().copied().chain(tails).collect()
     }
+
+    /// The encoded request with this value, its numbers still placeholders.
+    pub fn request(&self, value: &[u8]) -> Vec<u8> {
+        if self.inline { [self.head.join(" ").as_bytes(), b"\r\n"].concat() } else { encoded(&self.words(), value) }
+    }
+}
+
+impl Fill {
+    /// The encoded request with this value, its numbers still placeholders.
+    pub fn request(&self, value: &[u8]) -> Vec<u8> {
+        encoded(self.words, value)
+    }
+}
+
+fn encoded(words: &[&'static str], value: &[u8]) -> Vec<u8> {
+    let words: Vec<&[u8]> = words.iter().map(|word| if *word == DATA { value } else { word.as_bytes() }).collect();
+    let mut request = Vec::new();
+    encode(&words, &mut request);
+    request
 }
 
 /// The tests that a comma-separated list names, in the table's order; `Err` holds the first unknown name.

@@ -14,7 +14,7 @@ use hdrhistogram::Histogram;
 
 use super::halt::Halt;
 use super::lane::{Lane, Measured, Share, histogram};
-use super::meter::{Meter, own_nanoseconds};
+use super::meter::{Reading, own_nanoseconds};
 use super::template::Numbers;
 use crate::interrupt::Interrupt;
 
@@ -30,17 +30,18 @@ pub struct Outcome {
     pub answered: u64,
     /// Latencies in microseconds.
     pub latencies: Histogram<u64>,
-    /// CPU time that the server used, in nanoseconds; `None` when it is not on this machine.
-    pub server_ns: Option<u64>,
+    /// What the server used; `None` when it is not on this machine.
+    pub server: Option<Reading>,
     /// CPU time that the generator used, in nanoseconds.
     pub generator_ns: u64,
 }
 
-/// Runs the whole test on `threads` threads; `tick` hears how many requests are done.
+/// Runs the whole test on `threads` threads; `read` tells what the server has used, and `tick` hears how many requests are
+/// done.
 pub fn run(
     whole: &Share,
     threads: usize,
-    meter: Option<&Meter>,
+    read: impl Fn() -> Option<Reading>,
     interrupt: &Interrupt,
     mut tick: impl FnMut(u64),
 ) -> io::Result<Outcome> {
@@ -69,7 +70,7 @@ pub fn run(
             })
             .collect();
         connected.wait();
-        let (server_before, generator_before) = (meter.and_then(Meter::nanoseconds), own_nanoseconds());
+        let (server_before, generator_before) = (read(), own_nanoseconds());
         let start = Instant::now();
         started.wait();
         while running.load(Ordering::Acquire) > 0 {
@@ -83,11 +84,11 @@ pub fn run(
                 halt.soon();
             }
         }
-        let server_after = meter.and_then(Meter::nanoseconds);
+        let server_after = read();
         let generator_ns = own_nanoseconds() - generator_before;
         let mut outcome =
-            Outcome { elapsed: Duration::ZERO, answered: 0, latencies: histogram(), server_ns: None, generator_ns };
-        outcome.server_ns = server_before.zip(server_after).map(|(before, after)| after.saturating_sub(before));
+            Outcome { elapsed: Duration::ZERO, answered: 0, latencies: histogram(), server: None, generator_ns };
+        outcome.server = server_before.zip(server_after).map(|(before, after)| after.since(before));
         for lane in lane_threads {
             let Measured { finished, latencies } =
                 lane.join().map_err(|_| io::Error::other("a generator thread panicked"))??;

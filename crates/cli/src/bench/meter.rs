@@ -1,4 +1,4 @@
-//! The CPU time of the server and of the generator itself.
+//! The CPU time of the server and of the generator itself, and how often the server's threads were switched.
 //!
 //! A server on this machine names its process in INFO; the kernel accounts for each of its threads in nanoseconds
 //! (`/proc/PID/task/*/schedstat`, Linux's `Documentation/scheduler/sched-stats.rst`), or in clock ticks (`stat`) where
@@ -14,6 +14,28 @@ use crate::endpoint::{Endpoint, Login, encode, exchange};
 
 /// How far the age that a server reports and that of its process may differ; both are rounded, and loading takes time.
 const AGE_DIFFERENCE_SECONDS_MAX: u64 = 5;
+
+/// What a server has used so far, or in a while.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// CPU time of all threads in nanoseconds.
+    pub nanoseconds: u64,
+    /// How often a thread gave its CPU up or had to.
+    pub switches: u64,
+    /// How often the kernel was called, where somebody counts it.
+    pub system_calls: Option<u64>,
+}
+
+impl Reading {
+    /// What was used between an earlier reading and this.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            nanoseconds: self.nanoseconds.saturating_sub(before.nanoseconds),
+            switches: self.switches.saturating_sub(before.switches),
+            system_calls: self.system_calls.zip(before.system_calls).map(|(now, then)| now.saturating_sub(then)),
+        }
+    }
+}
 
 /// Reads the CPU time of one process.
 #[derive(Clone, Debug)]
@@ -42,18 +64,32 @@ impl Meter {
             return Ok(None);
         }
         let meter = Self { tasks: root.join("task") };
-        Ok(meter.nanoseconds().is_some().then_some(meter))
+        Ok(meter.read().is_some().then_some(meter))
     }
 
-    /// CPU time of all threads so far, in nanoseconds; `None` once the process has ended.
-    pub fn nanoseconds(&self) -> Option<u64> {
-        let mut total = 0;
+    /// What all threads have used so far; `None` once the process has ended. System calls are not counted here.
+    pub fn read(&self) -> Option<Reading> {
+        let mut sum = Reading::default();
         for task in fs::read_dir(&self.tasks).ok()? {
             let path = task.ok()?.path();
             // A thread that ends while the directory is read is left out.
-            total += scheduled(&path.join("schedstat")).or_else(|| ticks(&path.join("stat"))).unwrap_or(0);
+            sum.nanoseconds += scheduled(&path.join("schedstat")).or_else(|| ticks(&path.join("stat"))).unwrap_or(0);
+            sum.switches += switches(&path.join("status")).unwrap_or(0);
         }
-        Some(total)
+        Some(sum)
+    }
+
+    /// The ids of its threads.
+    pub fn threads(&self) -> Vec<i32> {
+        let Ok(tasks) = fs::read_dir(&self.tasks) else { return Vec::new() };
+        tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).collect()
+    }
+
+    /// Its resident memory in bytes.
+    pub fn resident_bytes(&self) -> Option<u64> {
+        let statm = fs::read_to_string(self.tasks.with_file_name("statm")).ok()?;
+        let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
+        Some(pages * rustix::param::page_size() as u64)
     }
 }
 
@@ -86,6 +122,13 @@ fn scheduled(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.split_whitespace().next()?.parse().ok()
 }
 
+/// How often a thread was switched, by itself and by others.
+fn switches(path: &Path) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
+    let counts = text.lines().filter_map(|line| line.split_once("voluntary_ctxt_switches:"));
+    counts.map(|(_, count)| count.trim().parse::<u64>().ok()).sum()
+}
+
 /// User and system time, in nanoseconds.
 fn ticks(path: &Path) -> Option<u64> {
     let ticks = stat_field(path, 14)? + stat_field(path, 15)?;
@@ -109,7 +152,12 @@ mod tests {
         assert!(is_that_old(root, age_seconds(root)));
         assert!(!is_that_old(root, Some(u64::MAX)));
         let meter = Meter { tasks: root.join("task") };
-        assert!(meter.nanoseconds().unwrap() > 0 && own_nanoseconds() > 0);
+        let before = meter.read().unwrap();
+        std::thread::yield_now();
+        std::thread::sleep(std::time::Duration::from_micros(1));
+        let used = meter.read().unwrap().since(before);
+        assert!(before.nanoseconds > 0 && own_nanoseconds() > 0 && used.switches > 0 && used.system_calls.is_none());
+        assert!(!meter.threads().is_empty() && meter.resident_bytes().unwrap() > 100_000);
         assert!(ticks(&root.join("stat")).is_some());
     }
 

@@ -4,10 +4,11 @@
 //! measures. It refuses to be a client library: `--workload`, for which `workload` is asked instead, is where the client is
 //! measured. From top to bottom: `options` → here (which tests, in which order) → `generator` (threads, clock, meters) →
 //! `lane` (one thread) → `template`, `pace`; `cases` is the table of tests, `report` prints, `halt` tells the threads of an
-//! early end.
+//! early end. `sweep` asks `generator` for many points of several servers.
 
 pub mod affinity;
 pub mod cases;
+mod descriptors;
 pub mod generator;
 pub mod halt;
 mod idle;
@@ -16,9 +17,11 @@ pub mod meter;
 pub mod options;
 pub mod pace;
 pub mod report;
+pub mod sweep;
 pub mod template;
+mod time;
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -29,7 +32,7 @@ use cases::{Case, DATA, Fill};
 use generator::Outcome;
 use lane::Share;
 use meter::Meter;
-use options::Options;
+use options::{Mode, Options};
 use report::{Format, Report, Setting};
 use template::Numbers;
 
@@ -45,6 +48,9 @@ const FILL_CLIENTS: usize = 4;
 /// Runs the tests that the options name; the exit code is 1 when a test could not be completed, and 130 when Ctrl-C ended
 /// one. Where nothing but Ctrl-C can end it (`-l`, `-I`), it is 0.
 pub fn run(options: &Options) -> ExitCode {
+    if let Some(Mode::Sweep(options)) = &options.mode {
+        return sweep::run(options);
+    }
     if options.list {
         for case in cases::CASES {
             output::line(format_args!("{:<12} {}", case.name, case.words().join(" ")));
@@ -65,7 +71,7 @@ fn try_run(options: &Options) -> Result<ExitCode, String> {
     if let Some(list) = &options.cpu {
         affinity::confine(list)?;
     }
-    raise_file_limit();
+    descriptors::raise_limit();
     if options.idle {
         let (endpoint, login) = options.address.resolve(options.dbnum)?;
         let login = Login { tracking: options.enable_tracking, ..login };
@@ -144,23 +150,11 @@ impl<'a> Session<'a> {
         if let (true, Some(fill)) = (self.options.fill, case.fill) {
             self.fill(fill)?;
         }
-        let request =
-            if case.inline { [case.head.join(" ").as_bytes(), b"\r\n"].concat() } else { self.request(&case.words()) };
-        self.test(case.title, request)
+        self.test(case.title, case.request(&self.value()))
     }
 
     fn value(&self) -> Vec<u8> {
         vec![b'x'; self.options.data_size as usize]
-    }
-
-    /// Encodes a request of the table, its value in place.
-    fn request(&self, words: &[&'static str]) -> Vec<u8> {
-        let value = self.value();
-        let words: Vec<&[u8]> =
-            words.iter().map(|word| if *word == DATA { value.as_slice() } else { word.as_bytes() }).collect();
-        let mut request = Vec::new();
-        encode(&words, &mut request);
-        request
     }
 
     /// Writes every key or element of a set once, or the one thing that there is to write.
@@ -178,7 +172,7 @@ impl<'a> Session<'a> {
             rate: None,
             login: self.login.clone(),
             numbers,
-            ..self.share(self.request(fill.request))
+            ..self.share(fill.request(&self.value()))
         };
         self.measure(fill.title, &share, 1)?;
         self.filled.push(fill);
@@ -241,7 +235,7 @@ impl<'a> Session<'a> {
             bar.set_position(if share.duration.is_some() { passed.as_millis() as u64 } else { done });
             bar.set_message(format!("{:.0}", report::rate(done, passed)));
         };
-        let result = generator::run(share, threads, self.meter.as_ref(), &self.interrupt, tick);
+        let result = generator::run(share, threads, || self.meter.as_ref()?.read(), &self.interrupt, tick);
         bar.finish_and_clear();
         result.map_err(|error| match error.kind() {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => cannot_connect(&self.endpoint, &error),
@@ -262,13 +256,4 @@ fn fill_in(word: &[u8], value: &[u8]) -> Vec<u8> {
     }
     out.extend_from_slice(rest);
     out
-}
-
-/// Many connections need many descriptors: takes as many as the system allows without asking for privileges.
-fn raise_file_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    if setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).is_err() {
-        let _ = writeln!(io::stderr(), "WARNING: the limit of open files stays at {:?}", limit.current);
-    }
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use super::time::round_trip;
 use crate::address::Address;
 use crate::unsupported;
 
@@ -87,7 +88,11 @@ const OF_REQUESTS: [&str; 20] = [
 /// A load generator with redis-benchmark's options, and the server's CPU time per request.
 #[derive(Clone, Debug, clap::Args)]
 #[command(version, disable_version_flag = true, disable_help_flag = true, after_help = after_help())]
+#[command(args_conflicts_with_subcommands = true, subcommand_value_name = "sweep")]
 pub struct Options {
+    /// What is measured besides one test after the other.
+    #[command(subcommand)]
+    pub mode: Option<Mode>,
     /// The server.
     #[command(flatten)]
     pub address: Address,
@@ -181,31 +186,8 @@ pub struct Options {
     pub command: Vec<OsString>,
 }
 
-/// Reads a time such as `0.3ms`, `250us` or `1s`.
-fn round_trip(text: &str) -> Result<Duration, String> {
-    let split = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let seconds = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        _ => return Err("a time needs a unit: us, ms or s".to_owned()),
-    };
-    let number: f64 = number.parse().map_err(|_| format!("'{number}' is not a number"))?;
-    let time = Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())?;
-    if time > Duration::from_secs(10) { Err("the longest round trip is 10s".to_owned()) } else { Ok(time) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_a_number_and_a_unit() {
-        assert_eq!(round_trip("0.3ms"), Ok(Duration::from_micros(300)));
-        assert_eq!(round_trip("50us"), Ok(Duration::from_micros(50)));
-        for bad in ["", "3", "ms", "-1ms", "1h", "11s"] {
-            assert!(round_trip(bad).is_err(), "{bad}");
-        }
-    }
+/// What `sleeve bench` does besides one test after the other.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum Mode {
+    Sweep(Box<super::sweep::options::Options>),
 }

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use super::generator::Outcome;
+use super::meter::Reading;
 
 /// How figures are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +85,10 @@ impl<W: Write> Report<W> {
         let p50 = milliseconds(outcome.latencies.value_at_quantile(0.5));
         let rate = rate(outcome.answered, outcome.elapsed);
         write!(self.out, "{}: {rate:.2} requests per second, p50={p50:.1$} msec", setting.title, self.decimals)?;
-        match outcome.server_ns {
-            Some(ns) => writeln!(self.out, ", server CPU {:.3} us per request", each_us(ns, outcome.answered)),
+        match outcome.server {
+            Some(Reading { nanoseconds: ns, .. }) => {
+                writeln!(self.out, ", server CPU {:.3} us per request", each_us(ns, outcome.answered))
+            }
             None => writeln!(self.out),
         }
     }
@@ -102,8 +105,8 @@ impl<W: Write> Report<W> {
         for (_, value) in summary(outcome) {
             write!(self.out, ",\"{value:.0$}\"", self.decimals)?;
         }
-        match outcome.server_ns {
-            Some(ns) => writeln!(self.out, ",\"{:.3}\"", each_us(ns, outcome.answered)),
+        match outcome.server {
+            Some(Reading { nanoseconds: ns, .. }) => writeln!(self.out, ",\"{:.3}\"", each_us(ns, outcome.answered)),
             None => writeln!(self.out, ",\"\""),
         }
     }
@@ -136,7 +139,7 @@ impl<W: Write> Report<W> {
             write!(out, " {value:>9.decimals$}")?;
         }
         writeln!(out)?;
-        if let Some(ns) = outcome.server_ns {
+        if let Some(Reading { nanoseconds: ns, .. }) = outcome.server {
             writeln!(out, "  server CPU: {:.3} us per request", each_us(ns, outcome.answered))?;
         }
         let generator = each_us(outcome.generator_ns, outcome.answered);
@@ -159,8 +162,10 @@ impl<W: Write> Report<W> {
             write!(out, "\"{name}\":{value:.decimals$},")?;
         }
         write!(out, "\"p999\":{:.decimals$}}}", milliseconds(outcome.latencies.value_at_quantile(0.999)))?;
-        match outcome.server_ns {
-            Some(ns) => write!(out, ",\"server_cpu_us\":{:.4}", each_us(ns, outcome.answered))?,
+        match outcome.server {
+            Some(Reading { nanoseconds: ns, .. }) => {
+                write!(out, ",\"server_cpu_us\":{:.4}", each_us(ns, outcome.answered))?
+            }
             None => write!(out, ",\"server_cpu_us\":null")?,
         }
         write!(out, ",\"generator_cpu_us\":{:.4}}}", each_us(outcome.generator_ns, outcome.answered))
@@ -185,16 +190,18 @@ pub fn rate(requests: u64, elapsed: Duration) -> f64 {
     requests as f64 / elapsed.as_secs_f64().max(1e-9)
 }
 
-fn milliseconds(microseconds: u64) -> f64 {
+/// Milliseconds.
+pub fn milliseconds(microseconds: u64) -> f64 {
     microseconds as f64 / 1000.0
 }
 
-fn each_us(nanoseconds: u64, requests: u64) -> f64 {
+/// Microseconds for each of so many requests.
+pub fn each_us(nanoseconds: u64, requests: u64) -> f64 {
     nanoseconds as f64 / 1000.0 / requests.max(1) as f64
 }
 
 /// A JSON string (RFC 8259, section 7).
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for character in text.chars() {
         match character {
@@ -223,7 +230,7 @@ mod tests {
             elapsed: Duration::from_millis(500),
             answered: 1000,
             latencies,
-            server_ns: Some(1_500_000),
+            server: Some(Reading { nanoseconds: 1_500_000, ..Reading::default() }),
             generator_ns: 1_000_000,
         };
         let setting = Setting {

@@ -158,7 +158,7 @@ fn run_step(step: &Step, client: &Client, far: &mut Far<'_>, table: &mut Table) 
 
 /// What a step takes, the server's CPU time included.
 fn metered(meter: Option<&Meter>, run: impl FnOnce() -> Result<Sample, String>) -> Result<Sample, String> {
-    let now = || meter.and_then(Meter::nanoseconds);
+    let now = || meter.and_then(|meter| Some(meter.read()?.nanoseconds));
     let before = now();
     let sample = run()?;
     let server_cpu_ns = before.and_then(|before| now()?.checked_sub(before));

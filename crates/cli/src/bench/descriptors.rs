@@ -1,0 +1,12 @@
+//! How many connections the system allows.
+
+use std::io::{self, Write};
+
+/// Many connections need many descriptors: takes as many as the system allows without asking for privileges.
+pub fn raise_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).is_err() {
+        let _ = writeln!(io::stderr(), "WARNING: the limit of open files stays at {:?}", limit.current);
+    }
+}

@@ -1,0 +1,165 @@
+//! A server that takes part: one that runs already, or a process that is started for the sweep and ended with it.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::address::{TlsOptions, resolve_url};
+use crate::bench::affinity;
+use crate::bench::meter::Meter;
+use crate::endpoint::{Endpoint, Login, cannot_connect, encode, exchange};
+
+/// What stands for the port in a command line.
+const PORT: &str = "{port}";
+
+/// How long a server may take until it answers PING.
+const START_MAX: Duration = Duration::from_secs(10);
+
+/// Between two looks whether it does.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A server, its name in the report, and how its CPU time is read.
+#[derive(Debug)]
+pub struct Contender {
+    /// What it is called.
+    pub name: String,
+    /// Where it is.
+    pub endpoint: Endpoint,
+    /// What each connection says first.
+    pub login: Login,
+    /// `None` when it is not on this machine.
+    pub meter: Option<Meter>,
+    /// Whether it was started here, so that its data are ours.
+    pub is_ours: bool,
+    /// Dropped last.
+    _process: Option<Process>,
+}
+
+/// A process and its folder, which both end with this.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Contender {
+    /// Connects to, or starts, what `name=what` says.
+    ///
+    /// # Errors
+    /// A sentence for the user.
+    pub fn start(words: &str, cpus: Option<&str>) -> Result<Self, String> {
+        let (name, what) = words
+            .split_once('=')
+            .filter(|(name, what)| !name.trim().is_empty() && !what.trim().is_empty())
+            .ok_or_else(|| format!("'{words}' is no server: give name=URL or name=COMMAND"))?;
+        let is_url = what.split_whitespace().count() == 1 && what.contains("://");
+        let (endpoint, login, process) = if is_url {
+            let (endpoint, login) = resolve_url(what, &TlsOptions::default())?;
+            (endpoint, login, None)
+        } else {
+            let (process, port) = launch(name, what, cpus)?;
+            (Endpoint::Tcp { host: "127.0.0.1".into(), port }, Login::default(), Some(process))
+        };
+        let meter = Meter::find(&endpoint, &login).map_err(|error| cannot_connect(&endpoint, &error))?;
+        let is_ours = process.is_some();
+        Ok(Self { name: name.trim().to_owned(), endpoint, login, meter, is_ours, _process: process })
+    }
+
+    /// Sends one command and takes its reply.
+    ///
+    /// # Errors
+    /// A sentence for the user.
+    pub fn ask(&self, words: &[&str]) -> Result<(), String> {
+        let mut request = Vec::new();
+        encode(words, &mut request);
+        let stream = self.login.connect(&self.endpoint).map_err(|error| cannot_connect(&self.endpoint, &error))?;
+        exchange(&stream, &request, 1).map(drop).map_err(|error| format!("{}: {}: {error}", self.name, words.join(" ")))
+    }
+}
+
+/// Starts a command line on a free port and waits until it answers.
+fn launch(name: &str, what: &str, cpus: Option<&str>) -> Result<(Process, u16), String> {
+    let cannot = |error: io::Error| format!("{name}: {what} cannot be started: {error}");
+    // It is free again when the server takes it.
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|taken| taken.local_addr()).map_err(cannot)?.port();
+    let folder = std::env::temp_dir().join(format!("sleeve-sweep-{}-{port}", std::process::id()));
+    fs::create_dir_all(&folder).map_err(cannot)?;
+    let line = if what.contains(PORT) {
+        what.replace(PORT, &port.to_string())
+    } else {
+        format!("{what} --port {port} --save '' --appendonly no")
+    };
+    let log = File::create(folder.join("log")).map_err(cannot)?;
+    let command = move || {
+        if let Some(cpus) = cpus {
+            affinity::confine(cpus).map_err(io::Error::other)?;
+        }
+        let errors = log.try_clone()?;
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &format!("exec {line}")]).current_dir(&folder).stdin(Stdio::null());
+        Ok(Process { child: command.stdout(log).stderr(errors).spawn()?, folder })
+    };
+    // A thread of its own hands its CPUs down, and keeps the generator's.
+    let mut process = thread::scope(|scope| scope.spawn(command).join())
+        .unwrap_or_else(|_| Err(io::Error::other("the thread that starts it has ended")))
+        .map_err(cannot)?;
+    let endpoint = Endpoint::Tcp { host: "127.0.0.1".into(), port };
+    let (begun, mut ping) = (Instant::now(), Vec::new());
+    encode(&["PING"], &mut ping);
+    loop {
+        if endpoint.connect().and_then(|stream| exchange(&stream, &ping, 1)).is_ok() {
+            return Ok((process, port));
+        }
+        if let Some(status) = process.child.try_wait().map_err(cannot)? {
+            return Err(format!("{name}: {what} has ended with {status}:\n{}", last_lines(&process.folder)));
+        }
+        if begun.elapsed() > START_MAX {
+            return Err(format!(
+                "{name}: {what} does not answer on port {port} after {} s:\n{}",
+                START_MAX.as_secs(),
+                last_lines(&process.folder)
+            ));
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// What a server said last.
+fn last_lines(folder: &Path) -> String {
+    let text = fs::read(folder.join("log")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(5)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_run_is_named_with_its_last_words() {
+        let error = Contender::start("here=sh -c 'echo no such thing >&2; exit 3' {port}", None).unwrap_err();
+        assert!(
+            error.contains("here") && error.contains("exit status: 3") && error.contains("no such thing"),
+            "{error}"
+        );
+        for wrong in ["redis-server", "=redis-server", "name="] {
+            assert!(Contender::start(wrong, None).unwrap_err().contains("name=URL"), "{wrong}");
+        }
+        let error = Contender::start("a=redis://127.0.0.1:1", None).unwrap_err();
+        assert!(error.contains("127.0.0.1:1"), "{error}");
+    }
+}

@@ -1,0 +1,284 @@
+//! `sleeve bench sweep`: servers over numbers of clients and lengths of pipelines.
+//!
+//! From top to bottom: `options` → here (which points in which order) → `contender` (the servers), `memory`, `calls`,
+//! `system_calls`; what was measured goes into `samples`, and from there into CSV, JSON and `page`, which has `plot` draw. The
+//! load itself is the generator's. At each point the servers take turns, round by round, so that what else the machine does
+//! meets all of them; system calls are counted in a turn of their own, because counting makes them dearer.
+
+mod calls;
+mod contender;
+mod memory;
+pub mod options;
+mod page;
+mod plot;
+mod samples;
+mod system_calls;
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use contender::Contender;
+use memory::Memory;
+use options::Options;
+use page::Page;
+use samples::{Axis, Figures, Point, Sample, csv, figures, json};
+use system_calls::SystemCalls;
+
+use super::cases::{Case, select};
+use super::lane::Share;
+use super::meter::Reading;
+use super::template::Numbers;
+use super::{affinity, descriptors, generator};
+use crate::interrupt::{INTERRUPTED, Interrupt};
+use crate::output;
+
+/// Connections where the length of the pipeline varies.
+const PIPELINED_CLIENTS: u32 = 50;
+
+/// The longest that system calls are counted at a point.
+const COUNTING_MAX: Duration = Duration::from_millis(200);
+
+/// The drivers of this program that take part where no server is named.
+const DRIVERS: [&str; 2] = ["hybrid", "completion"];
+
+/// Measures, and writes the three files and the main plot; 130 when Ctrl-C ended it, with what was there by then.
+pub fn run(options: &Options) -> ExitCode {
+    match try_run(options) {
+        Ok(code) => code,
+        Err(text) => {
+            eprintln!("{text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_run(options: &Options) -> Result<ExitCode, String> {
+    let cases = select(Some(&options.tests));
+    let cases = cases.map_err(|name| format!("Unknown test '{name}' (sleeve bench --list names them)"))?;
+    let unwritable = |error| format!("{}: {error}", options.out.display());
+    fs::create_dir_all(&options.out).map_err(unwritable)?;
+    descriptors::raise_limit();
+    let interrupt = Interrupt::watch().map_err(|error| error.to_string())?;
+    let mut contenders = Vec::new();
+    for words in servers(options)? {
+        contenders.push(Contender::start(&words, options.server_cpu.as_deref())?);
+    }
+    if let Some(list) = &options.cpu {
+        affinity::confine(list)?;
+    }
+    let mut memory = Vec::new();
+    for contender in contenders.iter().filter(|_| options.memory_keys > 0) {
+        output::line(format_args!("memory of {}", contender.name));
+        memory.extend(memory::measure(contender, options.memory_keys, &interrupt)?);
+    }
+    let mut sweep = Sweep { options, contenders, interrupt, samples: Vec::new() };
+    sweep.measure(&cases)?;
+    let is_cut = sweep.interrupt.is_heard();
+    sweep.write(&memory, is_cut)?;
+    Ok(if is_cut { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// The servers that were named, or this program with each of its drivers.
+fn servers(options: &Options) -> Result<Vec<String>, String> {
+    if !options.servers.is_empty() {
+        return Ok(options.servers.clone());
+    }
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    Ok(DRIVERS.map(|driver| format!("{driver}='{}' serve --io {driver}", program.display())).to_vec())
+}
+
+/// The points of these tests, in the order in which they are measured.
+fn points(options: &Options, cases: &[&'static Case]) -> Vec<(&'static Case, Point)> {
+    let of = |case: &'static Case| {
+        let clients = options.clients.iter().map(|clients| (Axis::Clients, *clients, 1));
+        let depths = options.depths.iter().map(|depth| (Axis::Depth, PIPELINED_CLIENTS, *depth));
+        clients
+            .chain(depths)
+            .map(move |(axis, clients, depth)| (case, Point { test: case.title, axis, clients, depth }))
+    };
+    cases.iter().flat_map(|case| of(case)).collect()
+}
+
+/// One run of it.
+struct Sweep<'a> {
+    options: &'a Options,
+    contenders: Vec<Contender>,
+    interrupt: Interrupt,
+    samples: Vec<Sample>,
+}
+
+impl Sweep<'_> {
+    /// Measures point after point, until Ctrl-C.
+    fn measure(&mut self, cases: &[&'static Case]) -> Result<(), String> {
+        let points = points(self.options, cases);
+        let style = ProgressStyle::with_template("{msg}: {bar:30} {pos}/{len} points, {eta} left");
+        let bar = ProgressBar::new(points.len() as u64);
+        let bar = style.map_or(bar.clone(), |style| bar.with_style(style));
+        let mut filled: Option<&'static Case> = None;
+        for (case, point) in points {
+            bar.set_message(case.title);
+            if filled.is_none_or(|before| before.name != case.name) {
+                self.fill(case)?;
+                filled = Some(case);
+            }
+            let measured = self.point(case, point)?;
+            if self.interrupt.is_heard() {
+                break;
+            }
+            self.say(&measured);
+            self.samples.extend(measured);
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    /// Prints requests a second, and the server's CPU time for each, where the output is no terminal too.
+    fn say(&self, measured: &[Sample]) {
+        let Some(Point { test, clients, depth, .. }) = measured.first().map(|sample| sample.point) else { return };
+        let one = |sample: &Sample| {
+            let cpu = sample.median("server_cpu_us").map_or_else(String::new, |us| format!(" ({us:.2} us)"));
+            format!("{} {}{cpu}", sample.server, plot::short(sample.median("rps").unwrap_or_default()))
+        };
+        let all: Vec<String> = measured.iter().map(one).collect();
+        output::line(format_args!("{test}, {clients} clients, depth {depth}: {}", all.join(", ")));
+    }
+
+    /// Writes each key that the test asks for.
+    fn fill(&self, case: &Case) -> Result<(), String> {
+        let Some(fill) = case.fill else { return Ok(()) };
+        for contender in &self.contenders {
+            let share = Share {
+                requests: if fill.once { 1 } else { self.options.keyspace },
+                duration: None,
+                numbers: Numbers::Sequence { next: 0 },
+                request: fill.request(&self.value()),
+                ..self.share(case, contender, 1, 16)
+            };
+            let outcome = generator::run(&share, 1, || None, &self.interrupt, |_| {});
+            outcome.map_err(|error| format!("{}: {}: {error}", contender.name, fill.title))?;
+        }
+        Ok(())
+    }
+
+    fn value(&self) -> Vec<u8> {
+        vec![b'x'; self.options.data_size as usize]
+    }
+
+    fn share(&self, case: &Case, contender: &Contender, clients: u32, depth: u32) -> Share {
+        Share {
+            endpoint: contender.endpoint.clone(),
+            login: contender.login.clone(),
+            clients: clients as usize,
+            requests: u64::MAX,
+            duration: Some(self.options.time),
+            rate: None,
+            pipeline: depth as usize,
+            keep_alive: true,
+            request: case.request(&self.value()),
+            numbers: Numbers::Random { state: 1, bound: self.options.keyspace },
+        }
+    }
+
+    /// All servers at one point, in turns.
+    fn point(&self, case: &'static Case, point: Point) -> Result<Vec<Sample>, String> {
+        let new = |contender: &Contender| Sample { server: contender.name.clone(), point, rounds: Vec::new() };
+        let mut measured: Vec<Sample> = self.contenders.iter().map(new).collect();
+        for round in 0..self.options.rounds {
+            for (contender, sample) in self.contenders.iter().zip(&mut measured) {
+                let mut row = self.timed(case, contender, point)?;
+                if round == 0 {
+                    row[figures_index("system_calls")] = self.counted(case, contender, point)?;
+                }
+                sample.rounds.push(row);
+                if self.interrupt.is_heard() {
+                    return Ok(measured);
+                }
+            }
+        }
+        Ok(measured)
+    }
+
+    fn timed(&self, case: &Case, contender: &Contender, point: Point) -> Result<Figures, String> {
+        let share = self.share(case, contender, point.clients, point.depth);
+        let read = || contender.meter.as_ref()?.read();
+        let outcome = generator::run(&share, 1, read, &self.interrupt, |_| {});
+        outcome.map(|outcome| figures(&outcome)).map_err(|error| format!("{}: {}: {error}", contender.name, case.title))
+    }
+
+    /// The system calls for each request; `None` where they cannot be counted.
+    fn counted(&self, case: &Case, contender: &Contender, point: Point) -> Result<Option<f64>, String> {
+        let threads = contender.meter.as_ref().map(|meter| meter.threads()).unwrap_or_default();
+        let Some(calls) = SystemCalls::watch(&threads) else { return Ok(None) };
+        let mut share = self.share(case, contender, point.clients, point.depth);
+        share.duration = Some(self.options.time.min(COUNTING_MAX));
+        let calls = std::cell::RefCell::new(calls);
+        let read = || Some(Reading { system_calls: calls.borrow_mut().count(), ..Reading::default() });
+        let outcome = generator::run(&share, 1, read, &self.interrupt, |_| {});
+        let outcome = outcome.map_err(|error| format!("{}: {}: {error}", contender.name, case.title))?;
+        Ok(figures(&outcome)[figures_index("system_calls")])
+    }
+
+    /// Writes the files and says where they are.
+    fn write(&self, memory: &[Memory], is_cut: bool) -> Result<(), String> {
+        let calls = calls::measure();
+        let setting = self.setting(is_cut);
+        let page = Page {
+            setting: &setting,
+            samples: &self.samples,
+            memory,
+            memory_keys: self.options.memory_keys,
+            calls: &calls,
+        };
+        // GET where it is there, as in the document.
+        let tests = || self.samples.iter().map(|sample| sample.point.test);
+        let main = tests().find(|test| *test == "GET").or_else(|| tests().next());
+        let main = main.map_or(Ok(String::new()), |test| page.main_plot(test))?;
+        let files = [
+            ("sweep.csv", csv(&self.samples)),
+            ("sweep.json", json(&self.samples)),
+            ("sweep.html", page.html()?),
+            ("sweep.svg", main),
+        ];
+        for (name, text) in files {
+            let path: &Path = &self.options.out.join(name);
+            fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+            output::line(format_args!("written: {}", path.display()));
+        }
+        Ok(())
+    }
+
+    /// What one has to know to read the figures.
+    fn setting(&self, is_cut: bool) -> Vec<String> {
+        let options = self.options;
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let model = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model = model.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+        let mut sentences = vec![
+            format!(
+                "Values of {} bytes, {} keys; medians of {} rounds of {:?} a point, in which the servers take turns. CPU time is \
+                 the server's, over all of its threads; system calls were counted apart.",
+                options.data_size, options.keyspace, options.rounds, options.time
+            ),
+            format!(
+                "{processors} CPUs{}; servers on {}, the generator on {}.",
+                model.map_or_else(String::new, |(_, name)| format!(" ({})", name.trim())),
+                options.server_cpu.as_deref().unwrap_or("all"),
+                options.cpu.as_deref().unwrap_or("all")
+            ),
+        ];
+        if is_cut {
+            sentences.push("The run was ended before its last point.".to_owned());
+        }
+        sentences
+    }
+}
+
+/// The place of a figure in a row.
+fn figures_index(name: &str) -> usize {
+    samples::FIGURES.iter().position(|figure| *figure == name).unwrap_or_default()
+}

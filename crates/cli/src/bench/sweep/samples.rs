@@ -1,0 +1,165 @@
+//! What was measured at each point, and medians of it; as CSV and as JSON.
+
+use std::fmt::Write;
+
+use crate::bench::generator::Outcome;
+use crate::bench::report::{each_us, milliseconds, quoted, rate};
+
+/// What varies along a line of a plot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// Connections, one request in flight on each.
+    Clients,
+    /// Requests in flight on each of 50 connections.
+    Depth,
+}
+
+/// A test at a number of clients and a depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// The test's title.
+    pub test: &'static str,
+    /// The line that it is a point of.
+    pub axis: Axis,
+    /// Connections.
+    pub clients: u32,
+    /// Requests in flight on each.
+    pub depth: u32,
+}
+
+impl Point {
+    /// Its place on its axis.
+    pub fn place(&self) -> u32 {
+        match self.axis {
+            Axis::Clients => self.clients,
+            Axis::Depth => self.depth,
+        }
+    }
+}
+
+/// The figures of a point: their names, with the unit last.
+pub const FIGURES: [&str; 9] =
+    ["rps", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "server_cpu_us", "generator_cpu_us", "switches", "system_calls"];
+
+/// A figure of [`FIGURES`] by its name; what is not known has none.
+pub type Figures = [Option<f64>; FIGURES.len()];
+
+/// The figures of one run; those that are counts are for each request.
+pub fn figures(outcome: &Outcome) -> Figures {
+    let quantile = |share: f64| Some(milliseconds(outcome.latencies.value_at_quantile(share)));
+    let each = |count: u64| count as f64 / outcome.answered.max(1) as f64;
+    let server = outcome.server;
+    [
+        Some(rate(outcome.answered, outcome.elapsed)),
+        quantile(0.5),
+        quantile(0.9),
+        quantile(0.99),
+        quantile(0.999),
+        server.map(|used| each_us(used.nanoseconds, outcome.answered)),
+        Some(each_us(outcome.generator_ns, outcome.answered)),
+        server.map(|used| each(used.switches)),
+        server.and_then(|used| used.system_calls).map(each),
+    ]
+}
+
+/// One server at one point, round by round.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// The server's name.
+    pub server: String,
+    /// Where it was measured.
+    pub point: Point,
+    /// A row for each round.
+    pub rounds: Vec<Figures>,
+}
+
+impl Sample {
+    /// The median of a figure over the rounds that have it.
+    pub fn median(&self, name: &str) -> Option<f64> {
+        let column = FIGURES.iter().position(|figure| *figure == name)?;
+        let mut values: Vec<f64> = self.rounds.iter().filter_map(|row| row[column]).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        match values.len() {
+            0 => None,
+            length if length % 2 == 1 => Some(values[middle]),
+            _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+        }
+    }
+}
+
+/// A line for each server and point, with medians.
+pub fn csv(samples: &[Sample]) -> String {
+    let mut out = format!("server,test,clients,depth,rounds,{}\n", FIGURES.join(","));
+    for sample in samples {
+        let Point { test, clients, depth, .. } = sample.point;
+        let server = sample.server.replace('"', "\"\"");
+        let _ = write!(out, "\"{server}\",\"{test}\",{clients},{depth},{}", sample.rounds.len());
+        for name in FIGURES {
+            let _ = match sample.median(name) {
+                Some(value) => write!(out, ",{value:.4}"),
+                None => write!(out, ","),
+            };
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// An object for each server and point, with the figures of each round.
+pub fn json(samples: &[Sample]) -> String {
+    let mut out = String::from("[");
+    for (index, sample) in samples.iter().enumerate() {
+        let Point { test, clients, depth, .. } = sample.point;
+        let _ = write!(
+            out,
+            "{}\n  {{\"server\":{},\"test\":{},\"clients\":{clients},\"depth\":{depth},\"rounds\":[",
+            if index > 0 { "," } else { "" },
+            quoted(&sample.server),
+            quoted(test)
+        );
+        for (round, row) in sample.rounds.iter().enumerate() {
+            let fields = FIGURES.iter().zip(row).map(|(name, value)| match value {
+                Some(value) => format!("\"{name}\":{value:.4}"),
+                None => format!("\"{name}\":null"),
+            });
+            let _ = write!(out, "{}{{{}}}", if round > 0 { "," } else { "" }, fields.collect::<Vec<_>>().join(","));
+        }
+        out.push_str("]}");
+    }
+    out.push_str("\n]\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(rates: &[f64]) -> Sample {
+        let point = Point { test: "GET", axis: Axis::Clients, clients: 8, depth: 1 };
+        let row = |rate: &f64| std::array::from_fn(|column| (column == 0).then_some(*rate));
+        Sample { server: "a \"b\"".into(), point, rounds: rates.iter().map(row).collect() }
+    }
+
+    #[test]
+    fn the_median_is_the_middle_and_what_nobody_knows_has_none() {
+        assert_eq!(sample(&[3.0, 1.0, 2.0]).median("rps"), Some(2.0));
+        assert_eq!(sample(&[3.0, 1.0]).median("rps"), Some(2.0));
+        assert_eq!(sample(&[]).median("rps"), None);
+        assert_eq!(sample(&[1.0]).median("server_cpu_us"), None);
+    }
+
+    #[test]
+    fn both_files_hold_every_point_with_quoted_names() {
+        let samples = [sample(&[1.0, 2.0]), sample(&[3.0])];
+        let text = csv(&samples);
+        assert_eq!(text.lines().nth(1), Some("\"a \"\"b\"\"\",\"GET\",8,1,2,1.5000,,,,,,,,"));
+        assert!(text.lines().all(|line| line.split(',').count() == 5 + FIGURES.len()));
+        let text = json(&samples);
+        assert!(
+            text.contains("\"server\":\"a \\\"b\\\"\",\"test\":\"GET\",\"clients\":8")
+                && text.contains("\"rps\":3.0000")
+        );
+        assert_eq!(text.matches("\"p99_ms\":null").count(), 3);
+    }
+}
