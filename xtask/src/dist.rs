@@ -14,6 +14,16 @@ use crate::steps::{build_sleeve, is_installed, output_of, target_folder};
 /// # Errors
 /// When it does not compile, or `objcopy` is missing or fails.
 pub fn run() -> Result<(), String> {
+    let stripped = build()?;
+    print!("{}", output_of(Command::new(&stripped).arg("--version"))?);
+    Ok(())
+}
+
+/// The same; the path of the stripped binary.
+///
+/// # Errors
+/// As [`run`].
+pub fn build() -> Result<PathBuf, String> {
     let folder = target_folder()?.join("dist");
     let files = split(&build_sleeve("release")?, &folder)?;
     for file in &files {
@@ -21,8 +31,8 @@ pub fn run() -> Result<(), String> {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         println!("target/dist/{name:<14} {:>6.1} MB", bytes as f64 / 1e6);
     }
-    print!("{}", output_of(Command::new(&files[0]).arg("--version"))?);
-    Ok(())
+    let [stripped, _] = files;
+    Ok(stripped)
 }
 
 /// Writes a stripped copy of a binary and its debug information into a folder; returns their paths in this order.

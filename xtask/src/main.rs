@@ -8,6 +8,7 @@ mod clients;
 mod dist;
 mod fuzz;
 mod miri;
+mod package;
 mod peers;
 mod soak;
 mod steps;
@@ -60,6 +61,8 @@ enum Chore {
     Walk(walk::Options),
     /// Build the binary as it is handed on: stripped, with its debug information beside it, in target/dist
     Dist,
+    /// Build a package of Debian with the binary, a unit, man pages and completions, in target/package
+    Package,
     /// Build the documentation of every crate; a broken link is an error
     Doc,
     /// Install what the tests compare with: redis-server, Valkey and the client libraries
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Chore::Soak(options) => soak::run(&options),
         Chore::Walk(options) => walk::run(&options),
         Chore::Dist => dist::run(),
+        Chore::Package => package::run(),
         Chore::Doc => verify::doc(),
         Chore::Peers => peers::set_up().map(|_| ()),
         Chore::Clients(options) => clients::run(&options),

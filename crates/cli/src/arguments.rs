@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::unsupported::{self, Unsupported};
-use crate::{bench, check, migrate, output, serve, shell, tour};
+use crate::{bench, check, migrate, output, reference, serve, shell, tour};
 
 /// A Redis-compatible engine, its command line and its load generator in one binary.
 #[derive(Debug, Parser)]
@@ -27,6 +27,7 @@ pub enum Command {
     Check(check::Options),
     Migrate(Box<migrate::options::Options>),
     Tour(tour::Options),
+    Reference(reference::Options),
 }
 
 /// The command of this process and which of its options were typed; `Err` when there is nothing more to do.

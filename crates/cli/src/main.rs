@@ -17,9 +17,9 @@
 //! | `check` | `sleeve check`: what is in a server's files. |
 //! | `migrate` | `sleeve migrate`: a server's data and its role move to another. |
 //! | `serve` | `sleeve serve`: a server process. |
+//! | `reference` | `sleeve reference`: completions, man pages, the table of options. |
 //! | `address` | The options and URLs that say where a server is. |
-//! | `endpoint` | Where a server is and how to log in to it. |
-//! | `tls_stream` | A stream with TLS that blocks or not. |
+//! | `endpoint` | Where a server is and how to log in to it, with TLS too. |
 //! | `replies` | Whole replies counted in a stream of bytes. |
 //! | `unsupported` | Options of other programs that are not there, each with the reason. |
 //! | `interrupt` | Ctrl-C, heard instead of suffered. |
@@ -35,17 +35,17 @@ mod endpoint;
 mod interrupt;
 mod migrate;
 mod output;
+mod reference;
 mod replies;
 mod serve;
 mod shell;
-mod tls_stream;
 mod tour;
 mod unsupported;
 mod workload;
 
 use std::process::ExitCode;
 
-use arguments::Command;
+use arguments::{Arguments, Command};
 
 /// Servers allocate and free small pieces on several threads all the time, which mimalloc does in fewer instructions than
 /// the system's allocator.
@@ -74,5 +74,6 @@ fn main() -> ExitCode {
         Command::Check(options) => check::run(&options),
         Command::Migrate(options) => migrate::run(&options),
         Command::Tour(options) => tour::run(&options),
+        Command::Reference(options) => reference::run::<Arguments>(&options),
     }
 }

@@ -8,4 +8,5 @@ mod check_aof;
 mod check_rdb;
 mod formats;
 mod modes;
+mod packaging;
 mod sweep;

@@ -4,14 +4,17 @@
 //! turns them into a connected, authenticated stream. It refuses to be a client: it sends a few requests and waits for
 //! their replies before anything else travels. Used from any thread; nothing is shared.
 
+mod tls_stream;
+
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
+use tls_stream::TlsStream;
+
 use crate::replies::Replies;
-use crate::tls_stream::TlsStream;
 
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
