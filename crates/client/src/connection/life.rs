@@ -381,7 +381,7 @@ fn cut(link: &Link, cause: &Cause) -> bool {
 fn fail(link: &Link, entries: Vec<Entry>, error: &Error) {
     let mut done = Completions::default();
     for mut entry in entries {
-        entry.asker.fail(error, &mut done);
+        entry.fail(error, &mut done);
     }
     link.finish(&mut done);
     link.made_room(&link.shared.lock());

@@ -74,7 +74,7 @@ impl Link {
         self.changed.notify_all();
         self.task_waker.wake();
         let (error, mut done) = (Error::closed("the connection was given up"), Completions::default());
-        never_sent.into_iter().for_each(|mut entry| entry.asker.fail(&error, &mut done));
+        never_sent.into_iter().for_each(|mut entry| entry.fail(&error, &mut done));
         self.finish(&mut done);
     }
 

@@ -194,6 +194,7 @@ impl Pipe {
             _ => return Some(entry),
         }
         entry.replies -= u32::from(mem::take(&mut entry.selects));
+        entry.had_left |= !only_reads(&entry);
         again.entries.push_back(entry);
         self.retry_budget.spend(length);
         None

@@ -11,7 +11,7 @@ use super::near::Read;
 use super::routed::Routed;
 use super::slot::{Completions, Payload, Target};
 use super::transaction_state::{Step, TransactionState};
-use crate::error::Error;
+use crate::error::{Effect, Error};
 use crate::request::name::Name;
 
 /// How many requests are unanswered at least when a task is called to read for the others.
@@ -137,6 +137,8 @@ pub(crate) struct Entry {
     pub(crate) at_ms: u32,
     /// Whether it has a deadline of its own.
     pub(crate) has_deadline: bool,
+    /// Whether it writes, had left on a connection that was lost, and is to be sent again: it may have been executed.
+    pub(crate) had_left: bool,
     /// Bytes that it takes on the wire, its SELECT included.
     pub(crate) length: usize,
 }
@@ -186,12 +188,21 @@ impl Entry {
             Time::Issued(at_ms) => (at_ms, false),
             Time::Due(at_ms) => (at_ms, true),
         };
-        Self { asker, replies, selects, database, at_ms, has_deadline, length }
+        Self { asker, replies, selects, database, at_ms, has_deadline, had_left: false, length }
     }
 
     /// Replies that come for it, without its SELECT's.
     pub(super) fn frames(&self) -> u32 {
         self.replies - u32::from(self.selects)
+    }
+
+    /// Gives an error to whoever asked. One that says that nothing was sent is not true of what had left before.
+    pub(crate) fn fail(&mut self, error: &Error, done: &mut Completions) {
+        if self.had_left && error.effect() == Effect::None {
+            let message = format!("{error}; it had left on a connection that was lost, so its effect is unknown");
+            return self.asker.fail(&Error::new(error.kind(), Effect::Unknown, message), done);
+        }
+        self.asker.fail(error, done);
     }
 
     /// When its time is up.

@@ -249,6 +249,7 @@ mod tests {
             database: 0,
             at_ms,
             has_deadline: false,
+            had_left: false,
             length: 10,
         };
         issued_ms.iter().map(entry).collect()

@@ -87,7 +87,8 @@ impl Pipe {
             self.next_due_ms = self.next_due_ms.filter(|next_ms| is_before(*next_ms, due_ms)).or(Some(due_ms));
         }
         self.queued += request.len();
-        let again = Entry::new(asker, 1, false, entry.database, request.len(), time);
+        let mut again = Entry::new(asker, 1, false, entry.database, request.len(), time);
+        again.had_left = entry.had_left;
         // The probe is the oldest of all.
         let is_probe = from + entry.length as u64 == self.probe_end;
         let (urgent, retries) = self.ahead();
@@ -148,7 +149,7 @@ impl Pipe {
         self.gather_again(|entry, _| {
             let is_refused = entry.database >= databases;
             if is_refused {
-                entry.asker.fail(error, done);
+                entry.fail(error, done);
             }
             !is_refused
         });

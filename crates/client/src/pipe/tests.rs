@@ -11,7 +11,7 @@ use super::timeout::Situation;
 use super::transaction_state::{Check, Watch};
 use super::*;
 use crate::config::{Endpoint, Resend};
-use crate::error::Effect;
+use crate::error::{Effect, Error};
 use crate::request::name::Name;
 
 fn unnamed(bytes: &[u8]) -> EncodedRequest<'_> {
@@ -364,4 +364,31 @@ fn a_transaction_that_is_not_executed_in_time_releases_its_keys() {
     let Some(Entry { asker: Asker::Slot(target), .. }) = pending.pop_front() else { panic!("no asker") };
     target.complete(slot::Payload::of(b":7\r\n"), &mut done);
     assert_eq!(next.take().ok().expect("it is done").frame(), Ok(Frame::Integer(7)));
+}
+
+#[test]
+fn a_write_that_is_to_be_sent_again_and_is_not_may_have_been_executed() {
+    const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
+    const GET: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
+    type End = fn(&mut Pipe, &mut Completions);
+    let ends: [End; 3] = [
+        |pipe, done| _ = pipe.expire(10, &situation(), done),
+        |pipe, done| _ = pipe.expire_due(60, &situation(), done),
+        |pipe, done| pipe.clear().iter_mut().for_each(|entry| entry.fail(&Error::closed("it ended"), done)),
+    ];
+    for (bytes, name, expected) in [(SET, "SET", Effect::Unknown), (GET, "GET", Effect::None)] {
+        for (way, end) in ends.into_iter().enumerate() {
+            let (mut pipe, mut done, name) = (pipe(), Completions::default(), Name::of(&[name]));
+            pipe.connect();
+            let request = EncodedRequest { bytes, name };
+            let handle = if way == 1 { pipe.push_due(0, request, 50).0 } else { pipe.push(0, request, 0) };
+            lend_all(&mut pipe);
+            assert!(pipe.cut(VecDeque::new(), Resend::Overwrites).is_empty());
+            // It may be gathered anew meanwhile, and the connection lost again.
+            assert!(pipe.cut(VecDeque::new(), Resend::Overwrites).is_empty());
+            end(&mut pipe, &mut done);
+            done.finish();
+            assert_eq!(effect(handle), expected);
+        }
+    }
 }

@@ -115,16 +115,15 @@ impl<'a> Verdict<'a> {
     }
 
     /// Tells whoever asked.
-    fn tell(&mut self, asker: &mut Asker, phase: Phase, done: &mut Completions) {
-        let Some(name) = asker.name() else { return };
+    fn tell(&mut self, entry: &mut Entry, phase: Phase, done: &mut Completions) {
+        let Some(name) = entry.asker.name() else { return };
+        let has_left = phase == Phase::Answering || entry.had_left;
+        let effect = if has_left { Effect::Unknown } else { Effect::None };
         let error = match &self.said {
-            Some((before, when, error)) if (*before, *when) == (name, phase) => error.clone(),
-            _ => {
-                let effect = if phase == Phase::Answering { Effect::Unknown } else { Effect::None };
-                self.situation.timed_out(name, phase, effect)
-            }
+            Some((before, when, error)) if (*before, *when, error.effect()) == (name, phase, effect) => error.clone(),
+            _ => self.situation.timed_out(name, phase, effect),
         };
-        asker.fail(&error, done);
+        entry.fail(&error, done);
         self.said = Some((name, phase, error));
         self.told += 1;
     }
@@ -160,7 +159,7 @@ impl Pipe {
             && (entry.was_told() || entry.was_issued_before(before_ms))
         {
             self.expired += 1;
-            verdict.tell(&mut entry.asker, Phase::Answering, done);
+            verdict.tell(entry, Phase::Answering, done);
         }
         let phase = self.unsent_phase();
         let mut removed = false;
@@ -171,7 +170,7 @@ impl Pipe {
             removed = true;
             let counted = if entry.was_told() { &mut self.dead } else { &mut self.queued };
             *counted -= entry.length;
-            verdict.tell(&mut entry.asker, phase, done);
+            verdict.tell(&mut entry, phase, done);
             self.unwatches |= matches!(&entry.asker, Asker::Transaction(transaction) if transaction.has_watched());
         }
         self.timeouts += verdict.told;
@@ -199,7 +198,7 @@ impl Pipe {
         for entry in self.in_flight.iter_mut().filter(|entry| !entry.was_told()) {
             if is_due(entry) {
                 has_told = true;
-                verdict.tell(&mut entry.asker, Phase::Answering, done);
+                verdict.tell(entry, Phase::Answering, done);
             }
         }
         let phase = self.unsent_phase();
@@ -209,7 +208,7 @@ impl Pipe {
                 has_told = true;
                 self.queued -= entry.length;
                 self.dead += entry.length;
-                verdict.tell(&mut entry.asker, phase, done);
+                verdict.tell(entry, phase, done);
             }
         }
         self.next_due_ms = next_ms;

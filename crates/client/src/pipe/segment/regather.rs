@@ -28,6 +28,7 @@ impl Pipe {
                 let needs_none = precedence == Precedence::Urgent && matches!(entry.asker, Asker::Slot(_));
                 let database = if needs_none { self.database } else { entry.database };
                 self.queued += self.out.push(entry.asker, frames, (database, &mut self.database), request, time);
+                self.out.entries.back_mut().into_iter().for_each(|last| last.had_left = entry.had_left);
             });
             if !self.out.entries.is_empty() {
                 (self.out.holds, self.out.precedence) = (holds, precedence);
