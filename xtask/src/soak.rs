@@ -183,6 +183,13 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "client",
+        shows: "so many lives of callers, a reactor, connections and servers that fail: each reply is its call's, none runs twice",
+        test: &["--package", "sleeve", "--lib", "simulation::each_reply"],
+        size: Size::Count(10_000),
+        env: &[],
+    },
+    Soak {
         name: "near-cache",
         shows: "so many histories of reads, writes and lost connections hold no read that is older than what had been heard",
         test: &["--package", "sleeve", "--lib", "near::simulation::no_read"],

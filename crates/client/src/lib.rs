@@ -134,6 +134,8 @@ mod reactor;
 mod reply;
 mod request;
 mod route;
+#[cfg(test)]
+mod simulation;
 mod sys;
 mod values;
 

@@ -21,6 +21,7 @@ use crate::request::refusal;
 use crate::request::{Request, ToArgs};
 use crate::route::Route;
 use crate::route::origin::Origin;
+use crate::sys::now;
 use crate::values::decode::FromReply;
 
 /// A connection that nobody else uses until it is dropped.
@@ -143,12 +144,12 @@ struct Leases<'a> {
 impl<'a> Leases<'a> {
     fn new(origin: &'a Arc<Origin>) -> Self {
         let limit = origin.route.config().command_timeout.unwrap_or(CHANGING_MAX).min(CHANGING_MAX);
-        Self { origin, until: Instant::now() + limit }
+        Self { origin, until: now() + limit }
     }
 
     /// Whether what has failed so may be tried again in a moment.
     fn may_go_on<R>(&self, result: &Result<R, Error>) -> bool {
-        result.as_ref().is_err_and(|error| self.origin.route.has_changed(error)) && Instant::now() < self.until
+        result.as_ref().is_err_and(|error| self.origin.route.has_changed(error)) && now() < self.until
     }
 }
 
@@ -202,7 +203,7 @@ pub(crate) async fn watch_async<R>(
         if !leases.may_go_on(&result) {
             return result;
         }
-        let until = Instant::now() + CHANGING_PAUSE;
+        let until = now() + CHANGING_PAUSE;
         watch_for(Some(until), |_, is_late| is_late.then_some(Ok(()))).await?;
     }
 }

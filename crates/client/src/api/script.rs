@@ -9,7 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sha1::{Digest as _, Sha1};
 
@@ -19,6 +19,7 @@ use crate::error::{Effect, Error};
 use crate::reply::Reply;
 use crate::request::{Request, ToArgs};
 use crate::route::origin::Origin;
+use crate::sys::{elapsed, now};
 use crate::values::counted::Counted;
 use crate::values::decode::FromReply;
 
@@ -191,10 +192,10 @@ impl<T: FromReply + 'static> ScriptReply<T> {
     /// As for [`wait`](Self::wait), and [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the time is up; the script
     /// may still be executed.
     pub fn wait_for(mut self, timeout: Duration) -> Result<T, Error> {
-        let began = Instant::now();
+        let began = now();
         match self.take() {
             Step::Digest(reply, by_text) => match reply.wait_for(timeout) {
-                result if is_unknown(&result) => by_text.send().wait_for(timeout.saturating_sub(began.elapsed())),
+                result if is_unknown(&result) => by_text.send().wait_for(timeout.saturating_sub(elapsed(began))),
                 result => result,
             },
             Step::Text(reply) => reply.wait_for(timeout),

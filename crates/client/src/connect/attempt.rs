@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::reactor::state::Readiness;
 use crate::reactor::task_context::TaskContext;
+use crate::sys::now;
 
 /// The time that is left of one attempt to connect.
 pub(crate) struct Attempt<'a> {
@@ -20,7 +21,7 @@ pub(crate) struct Attempt<'a> {
 impl<'a> Attempt<'a> {
     /// An attempt that begins now. A time beyond what the machine can count is never over.
     pub(crate) fn new(timeout: Duration, tick: &'a mut dyn FnMut() -> Option<Duration>) -> Self {
-        Self { deadline: Instant::now().checked_add(timeout), tick }
+        Self { deadline: now().checked_add(timeout), tick }
     }
 
     /// Waits until something happens, for no longer than there is time; or says why not to: the time is up, or nobody wants it.
@@ -32,7 +33,7 @@ impl<'a> Attempt<'a> {
     pub(crate) async fn wait_for(&mut self, context: &TaskContext, time: Duration) -> io::Result<Readiness> {
         let slice = self.slice()?.min(time);
         // A time beyond what the machine can count is never over.
-        Ok(context.wait(Instant::now().checked_add(slice)).await)
+        Ok(context.wait(now().checked_add(slice)).await)
     }
 
     /// Lets the other tasks have their turns, if there is time.
@@ -60,6 +61,6 @@ impl<'a> Attempt<'a> {
 
     /// What is left of the time.
     pub(crate) fn left(&self) -> Duration {
-        self.deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()))
+        self.deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(now()))
     }
 }

@@ -5,7 +5,7 @@
 //! is the time, by the attempt that it belongs to. On the reactor's thread alone.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sleeve_wire::attribute::behind_attributes;
 use sleeve_wire::frame::Scanner;
@@ -15,6 +15,7 @@ use super::refusal::Refusal;
 use super::socket::Socket;
 use crate::reactor::task_context::{TaskContext, WatchedStream};
 use crate::request::Request;
+use crate::sys::now;
 
 /// Bytes that may have come that are no whole reply yet, or not taken.
 const REPLY_LENGTH_MAX: usize = 1024 * 1024;
@@ -62,9 +63,9 @@ impl<'a, 'b> Conversation<'a, 'b> {
 
     /// The next reply, if one comes within this time.
     pub(crate) async fn reply_within(&mut self, time: Duration) -> Result<Option<Vec<u8>>, Refusal> {
-        let until = Instant::now() + time;
+        let until = now() + time;
         loop {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.saturating_duration_since(now());
             match self.cut()? {
                 None if left.is_zero() => return Ok(None),
                 None => self.receive(left).await?,

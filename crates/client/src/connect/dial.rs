@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -26,7 +26,7 @@ use crate::config::no_tls::{Handshake, Tls};
 use crate::config::tls::Tls;
 use crate::config::{Config, Endpoint};
 use crate::reactor::task_context::{TaskContext, WatchedStream};
-use crate::sys::{stream, timespec};
+use crate::sys::{now, simulated_stream, stream, timespec};
 
 /// How long an address may take before the next one is tried beside it.
 const HEAD_START_MAX: Duration = Duration::from_millis(250);
@@ -71,10 +71,7 @@ async fn tcp(host: &str, port: u16, context: &TaskContext, attempt: &mut Attempt
     if addresses.is_empty() {
         return Err(io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address")));
     }
-    let stream = race(&addresses, context, attempt).await?;
-    sockopt::set_tcp_nodelay(&stream, true)?;
-    watch_peer(&stream)?;
-    Ok(stream)
+    race(&addresses, context, attempt).await
 }
 
 /// What a handshake takes from files where there is none: nothing.
@@ -135,17 +132,17 @@ async fn look_up(
 /// The first of the addresses that takes the connection.
 async fn race(addresses: &[SocketAddr], context: &TaskContext, attempt: &mut Attempt<'_>) -> io::Result<OwnedFd> {
     let head_start = HEAD_START_MAX.min(attempt.left() / (2 * u32::try_from(addresses.len()).unwrap_or(u32::MAX)));
-    let (mut untried, mut racing, mut next_at) = (addresses.iter(), Vec::new(), Instant::now());
+    let (mut untried, mut racing, mut next_at) = (addresses.iter(), Vec::new(), now());
     let mut refusal = io::Error::from(io::ErrorKind::NotFound);
     loop {
-        if Instant::now() >= next_at || racing.is_empty() {
+        if now() >= next_at || racing.is_empty() {
             match untried.next().map(|address| begin(address, context)) {
                 Some(Ok(stream)) => racing.push(stream),
                 Some(Err(error)) => refusal = error,
                 None if racing.is_empty() => return Err(refusal),
                 None => {}
             }
-            next_at = Instant::now() + head_start;
+            next_at = now() + head_start;
         }
         if racing.is_empty() {
             continue;
@@ -154,11 +151,11 @@ async fn race(addresses: &[SocketAddr], context: &TaskContext, attempt: &mut Att
             Some(Ok(stream)) => return Ok(stream),
             Some(Err(error)) => {
                 refusal = error;
-                next_at = Instant::now();
+                next_at = now();
             }
             None => {
                 racing.iter().try_for_each(|stream| stream.arm(true))?;
-                let head_start = next_at.saturating_duration_since(Instant::now());
+                let head_start = next_at.saturating_duration_since(now());
                 let time = if untried.len() > 0 { head_start } else { Duration::MAX };
                 attempt.wait_for(context, time).await?;
             }
@@ -168,9 +165,16 @@ async fn race(addresses: &[SocketAddr], context: &TaskContext, attempt: &mut Att
 
 /// Begins to connect.
 fn begin(address: &SocketAddr, context: &TaskContext) -> io::Result<WatchedStream<OwnedFd>> {
+    context.watch(simulated_stream(address).unwrap_or_else(|| connecting(address))?)
+}
+
+/// A stream on its way to this address.
+fn connecting(address: &SocketAddr) -> io::Result<OwnedFd> {
     let stream = stream(if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 })?;
+    sockopt::set_tcp_nodelay(&stream, true)?;
+    watch_peer(&stream)?;
     match connect(&stream, address) {
-        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => context.watch(stream),
+        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(stream),
         Err(error) => Err(error.into()),
     }
 }
@@ -202,6 +206,7 @@ fn watch_peer(stream: &impl AsFd) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
+    use std::time::Instant;
 
     use rustix::net::{bind, getsockname, listen};
 

@@ -22,6 +22,7 @@ use super::attempt::Attempt;
 use crate::process::lock::{Condvar, Mutex, MutexGuard};
 use crate::reactor::TaskWaker;
 use crate::reactor::task_context::TaskContext;
+use crate::sys::{elapsed, now};
 
 /// How long an answer is kept that nobody was left to hear: longer than the pause between two attempts to connect.
 const KEPT_FOR: Duration = Duration::from_secs(10);
@@ -114,7 +115,7 @@ impl<V> Search<V> {
     /// Whether the thread that looks for it has had its time, of which the first is given so much.
     fn is_overdue(&self, time: Duration) -> bool {
         let time = time.saturating_mul(1 << self.given_up.min(20));
-        self.taken.is_some_and(|(_, since)| since.elapsed() > time)
+        self.taken.is_some_and(|(_, since)| elapsed(since) > time)
     }
 }
 
@@ -133,7 +134,7 @@ impl<K: Clone + Eq + Hash + Send, V: Clone + Send> Questions<K, V> {
         let mut guard = self.asked.lock();
         let asked = &mut *guard;
         if let Some((found, until)) = asked.unheard.remove(question)
-            && until > Instant::now()
+            && until > now()
         {
             *answer.found.lock() = Some(found);
             return Ok(answer);
@@ -187,14 +188,14 @@ impl<K: Clone + Eq + Hash + Send, V: Clone + Send> Questions<K, V> {
             asked.taken += 1;
             // It was answered meanwhile by a thread that had been given up.
             let Some(search) = asked.searches.get_mut(&question) else { continue };
-            search.taken = Some((number, Instant::now()));
+            search.taken = Some((number, now()));
             let found = MutexGuard::unlocked(&mut asked, || self.find(&question));
             if asked.given_up.remove(&number) {
                 asked.threads += 1;
             }
             let Some(search) = asked.searches.remove(&question) else { continue };
             if !search.askers.iter().any(Answer::is_awaited) {
-                asked.unheard.insert(question, (found.clone(), Instant::now() + self.kept_for));
+                asked.unheard.insert(question, (found.clone(), now() + self.kept_for));
             }
             MutexGuard::unlocked(&mut asked, || search.askers.into_iter().for_each(|answer| answer.tell(&found)));
         }
@@ -206,7 +207,7 @@ impl<K: Clone + Eq + Hash + Send, V: Clone + Send> Questions<K, V> {
             if let Some(question) = asked.waiting.pop_front() {
                 return Some(question);
             }
-            let now = Instant::now();
+            let now = now();
             asked.unheard.retain(|_, (_, until)| *until > now);
             let until = asked.unheard.values().map(|(_, until)| *until).min();
             let Some(until) = until.filter(|_| !asked.is_idle) else {

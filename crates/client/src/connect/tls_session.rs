@@ -20,7 +20,7 @@ use crate::config::tls::Tls;
 use crate::process::fork::PerProcess;
 use crate::process::lock::Mutex;
 use crate::reactor::TaskWaker;
-use crate::sys::{SEND_FLAGS, timespec};
+use crate::sys::{SEND_FLAGS, now, timespec};
 
 /// The TLS state of one stream.
 #[derive(Debug)]
@@ -286,7 +286,7 @@ fn hung_up() -> io::Error {
 }
 
 fn wait(stream: impl AsFd, flags: PollFlags, deadline: Instant) -> io::Result<()> {
-    let left = deadline.saturating_duration_since(Instant::now());
+    let left = deadline.saturating_duration_since(now());
     if left.is_zero() {
         return Err(io::ErrorKind::TimedOut.into());
     }

@@ -11,8 +11,9 @@ use crate::pipe::in_flight::LIMIT_MS_MAX;
 use crate::pipe::segment::long::LONG_MIN;
 use crate::pipe::slot::Handle;
 use crate::process::lock::MutexGuard;
+use crate::process::planted::{self, Fault};
 use crate::request::EncodedRequest;
-use crate::sys::exact_clock_ms;
+use crate::sys::{exact_clock_ms, now};
 
 impl Link {
     /// As `send`, for a request whose time is up then: also while it waits for room, or for a connection.
@@ -23,7 +24,7 @@ impl Link {
         deadline: Instant,
     ) -> Result<Option<Handle>, Error> {
         self.check(database)?;
-        if deadline <= Instant::now() {
+        if deadline <= now() {
             return Err(self.too_late(request.name));
         }
         let due_ms = self.due_ms(deadline);
@@ -42,7 +43,7 @@ impl Link {
     /// As `pushed`, for what has a deadline of its own. If it is the next, the task knows of none as early, and has to hear of
     /// it if it sleeps.
     pub(super) fn pushed_due(&self, mut shared: MutexGuard<'_, Shared>, is_next: bool) {
-        let wakes = is_next && !shared.is_awake();
+        let wakes = is_next && !shared.is_awake() && !planted::has(Fault::ForgetsDeadline);
         if wakes {
             shared.wake_up();
         }
@@ -61,7 +62,7 @@ impl Link {
 
 /// A deadline on the wrapping clock: no later than so many milliseconds from now.
 pub(crate) fn due_ms(deadline: Instant, limit_ms: Option<u32>) -> u32 {
-    let left = deadline.saturating_duration_since(Instant::now());
+    let left = deadline.saturating_duration_since(now());
     let left_ms = u32::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX);
     exact_clock_ms().wrapping_add(left_ms.min(limit_ms.unwrap_or(LIMIT_MS_MAX)))
 }

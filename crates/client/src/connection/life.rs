@@ -6,12 +6,10 @@
 
 mod renewal;
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::reader::{Calls, Cause, Habit, LONE_TICK, Rest, read};
 use super::silence::{Advice, InFlight, SilenceWatch};
@@ -29,7 +27,7 @@ use crate::pipe::slot::Completions;
 use crate::reactor;
 use crate::reactor::state::Readiness;
 use crate::reactor::task_context::TaskContext;
-use crate::sys::{clock_ms, clock_us};
+use crate::sys::{chance, clock_ms, clock_us, elapsed, now};
 use renewal::Renewal;
 
 /// How long an attempt to connect goes on, or a server that turns commands away is asked again, when the client is gone that has
@@ -85,7 +83,7 @@ async fn live(link: &Link, context: &TaskContext) {
     loop {
         match establish(link, context, follower.as_ref()).await {
             Ok((socket, renewal)) => {
-                let since = Instant::now();
+                let since = now();
                 let mut done = Completions::default();
                 let cause = serve(link, &socket, renewal, context, &mut done).await;
                 link.finish(&mut done);
@@ -98,7 +96,7 @@ async fn live(link: &Link, context: &TaskContext) {
                     break;
                 }
                 // A connection that outlived the pause before it is no failure to be counted.
-                if since.elapsed() > pause(link, failures) {
+                if elapsed(since) > pause(link, failures) {
                     failures = 0;
                 }
             }
@@ -209,7 +207,7 @@ async fn serve(
             Readiness { readable: true, ..Readiness::default() }
         } else {
             let timeout = sleep.timeout.into_iter().chain(renewal_left).min();
-            let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+            let until = timeout.and_then(|timeout| now().checked_add(timeout));
             context.wait(until.into_iter().chain(calls.until()).min()).await
         };
         let mut shared = link.shared.lock();
@@ -343,7 +341,7 @@ async fn disconnect(link: &Link, socket: &Socket, context: &TaskContext, cause: 
     socket.shut();
     // Whoever writes finds the socket shut and gives the bytes back, as soon as his thread has the processor again.
     while !cut(link, cause) {
-        context.wait(Some(Instant::now() + LENT_LOOK)).await;
+        context.wait(Some(now() + LENT_LOOK)).await;
     }
 }
 
@@ -411,16 +409,15 @@ fn pause(link: &Link, failures: u32) -> Duration {
 /// met by all its clients at once; no longer where the server turns out to be elsewhere. False when nobody needs another
 /// connection.
 async fn rest(link: &Link, context: &TaskContext, failures: u32, follower: Option<&Follower>) -> bool {
-    // A fresh RandomState is seeded by the system; how seldom this runs makes its cost irrelevant.
-    let share = 0.5 + (RandomState::new().hash_one(failures) % 1024) as f64 / 2048.0;
+    let share = 0.5 + (chance() % 1024) as f64 / 2048.0;
     // A time beyond what the machine can count is never over.
-    let until = Instant::now().checked_add(pause(link, failures).mul_f64(share));
+    let until = now().checked_add(pause(link, failures).mul_f64(share));
     loop {
         if link.shared.lock().is_closing() {
             return false;
         }
-        let next = Instant::now().checked_add(tend(link));
-        let is_over = until.is_some_and(|until| until <= Instant::now());
+        let next = now().checked_add(tend(link));
+        let is_over = until.is_some_and(|until| until <= now());
         if is_over || follower.is_some_and(Follower::was_told) {
             // A pause of nothing at all leaves the others their turns.
             context.yield_now().await;

@@ -18,6 +18,7 @@ use crate::process::fork::inherited;
 use crate::process::lock::{Condvar, Mutex};
 use crate::reactor::lifetime::Lifetime;
 use crate::request::blocking_commands::BlockTimeout;
+use crate::sys::now;
 
 impl Lifetime for Link {
     type Progress = Shared;
@@ -44,7 +45,7 @@ impl Link {
         drop(shared);
         self.task_waker.wake();
         // A time beyond what the machine can count is never over.
-        wait.map_or(Ok(()), |wait| self.wait_end(Instant::now().checked_add(wait)))
+        wait.map_or(Ok(()), |wait| self.wait_end(now().checked_add(wait)))
     }
 
     /// As `close`, in async code: waits until then, or for as long as it takes.

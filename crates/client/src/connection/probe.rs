@@ -15,6 +15,7 @@ use crate::pipe::reply_reader::ErrorObserver;
 use crate::process::lock::Mutex;
 use crate::reactor::task_context::TaskContext;
 use crate::reactor::{TaskWaker, start};
+use crate::sys::now;
 
 /// Between two tries at a server that refuses.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -93,13 +94,13 @@ impl ServerHealth {
     pub(crate) fn ask(self: &Arc<Self>, config: &Config, deadline: Instant) {
         self.state.lock().asking = true;
         let (health, config) = (self.clone(), config.clone());
-        let asked = Instant::now();
+        let asked = now();
         let (unasked, failed) = (Arc::clone(&health), Arc::clone(&health));
         let ask = async move |context: TaskContext| {
             let answered = asks(&config, health.service.as_deref(), deadline, &context).await;
             let mut state = health.state.lock();
             state.asking = false;
-            if answered { state.heard = Some(Instant::now()) } else { state.unanswered = Some(asked) }
+            if answered { state.heard = Some(now()) } else { state.unanswered = Some(asked) }
         };
         let started =
             TaskWaker::new().and_then(|task_waker| start(task_waker, ask, move |_| failed.state.lock().asking = false));
@@ -114,7 +115,7 @@ impl ServerHealth {
 async fn asks(config: &Config, service: Option<&Service>, deadline: Instant, context: &TaskContext) -> bool {
     let mut tick = || Some(PAUSE);
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_duration_since(now());
         if left.is_zero() {
             return false;
         }
@@ -126,8 +127,8 @@ async fn asks(config: &Config, service: Option<&Service>, deadline: Instant, con
             Err(error) if error.kind() == std::io::ErrorKind::InvalidData => return true,
             Err(_) => {}
         }
-        let again = (Instant::now() + PAUSE).min(deadline);
-        while Instant::now() < again {
+        let again = (now() + PAUSE).min(deadline);
+        while now() < again {
             context.wait(Some(again)).await;
         }
     }

@@ -30,11 +30,12 @@ use crate::pipe::reply_reader::{ReplyReader, Resumption};
 use crate::pipe::slot::{Completions, Driver, Flush, Handle};
 use crate::process::fork::answered_to_parent;
 use crate::process::lock::MutexGuard;
+use crate::process::planted::{self, Fault};
 use crate::process::wake::wake_all;
 use crate::reactor::REPORTS_ONCE;
 use crate::request::level::Level;
 use crate::request::name::Name;
-use crate::sys::{Event, clock_us};
+use crate::sys::{Event, clock_us, now};
 
 /// Reads in a row before gathered requests are looked after again.
 const READS_MAX: usize = 8;
@@ -118,6 +119,9 @@ fn take(link: &Link, reply_reader: &mut ReplyReader, bytes: usize, replies: usiz
     }
     let (waiting, was_probing) = (shared.pipe.in_flight(), shared.pipe.is_held() && shared.pipe.is_probing());
     let enough = shared.pipe.take(replies, &mut reply_reader.pending);
+    if planted::has(Fault::SwapsReplies) && reply_reader.pending.len() > 1 {
+        reply_reader.pending.swap(0, 1);
+    }
     let answered = (&reply_reader.pending, waiting - shared.pipe.in_flight());
     if let Some(slow) = shared.ledger.arrived(bytes, answered, now_us, link.slow_us) {
         link.tell(|endpoint| slow.told(endpoint));
@@ -184,20 +188,20 @@ impl Calls {
         let Some(waker) = link.shared.lock().pipe.call_task() else { return false };
         link.leave();
         wake_all(std::iter::once(waker));
-        self.until = Some(Instant::now() + CALL_TIMEOUT);
+        self.until = Some(now() + CALL_TIMEOUT);
         true
     }
 
     /// Whether the time of the task that was called is over, and it did not come.
     pub(crate) fn take_back(&mut self, link: &Link) -> bool {
-        if self.until.is_none_or(|until| until > Instant::now()) {
+        if self.until.is_none_or(|until| until > now()) {
             return false;
         }
         self.until = None;
         let is_left = link.take_left();
         self.missed = if is_left { (self.missed + 1).min(PAUSE_MAX.ilog2()) } else { 0 };
         self.pause = (1 << self.missed) - 1;
-        is_left
+        is_left && !planted::has(Fault::NeverReadsWhatWasLeft)
     }
 }
 
@@ -367,7 +371,7 @@ impl Driver for Link {
                 shared.end_reading();
                 continue;
             }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(now()));
             let ready = socket.wait(event, left.map_or(LONE_TICK, |left| left.min(LONE_TICK)));
             let mut done = Completions::default();
             let outcome = match ready {

@@ -16,7 +16,7 @@ use crate::pipe::transaction_state::TransactionState;
 use crate::process::lock::{self, MutexGuard};
 use crate::request::EncodedRequest;
 use crate::request::name::Name;
-use crate::sys::clock_ms;
+use crate::sys::{clock_ms, now};
 
 /// How long somebody waits for room.
 pub(super) struct RoomDeadline {
@@ -28,7 +28,7 @@ pub(super) struct RoomDeadline {
 impl Link {
     pub(super) fn room_deadline(&self, own: Option<Instant>) -> RoomDeadline {
         let limit = self.config.command_timeout;
-        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let until = limit.and_then(|limit| now().checked_add(limit));
         match own {
             Some(own) if until.is_none_or(|until| own < until) => RoomDeadline { until: Some(own), limit: None },
             _ => RoomDeadline { until, limit },

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::probe::{ProbeState, ServerHealth};
 use crate::config::Config;
+use crate::sys::{elapsed, now};
 
 /// Between two looks at a question that somebody has asked.
 const LOOK: Duration = Duration::from_millis(50);
@@ -53,14 +54,14 @@ pub(crate) struct SilenceWatch {
 impl SilenceWatch {
     pub(crate) fn new(config: &Config, health: &Arc<ServerHealth>) -> Self {
         let (config, health) = (config.clone(), health.clone());
-        let now = Instant::now();
+        let now = now();
         let (received, flight) = (0, InFlight::Nothing);
         Self { config, health, received, flight, since: now, looked: now, heard: None, told: None }
     }
 
     /// For how long nothing has come while something was in flight.
     pub(crate) fn silence(&self) -> Duration {
-        self.since.elapsed()
+        elapsed(self.since)
     }
 
     /// For how long nobody need look where nothing is in flight: short enough for what is sent meanwhile. None where nothing
@@ -73,7 +74,7 @@ impl SilenceWatch {
 
     /// Looks at how many bytes have come by now. What is in flight was issued so long ago, where that is known.
     pub(crate) fn look(&mut self, received: u64, flight: InFlight, waited: Option<Duration>) -> Advice {
-        let now = Instant::now();
+        let now = now();
         // What was sent after the last look cannot have been waited for since then.
         let issued = waited.and_then(|waited| now.checked_sub(waited)).filter(|issued| *issued > self.looked);
         self.looked = now;
@@ -105,7 +106,7 @@ impl SilenceWatch {
         match self.health.known(self.since) {
             ProbeState::Heard(heard) => {
                 self.since = heard;
-                Advice::Sleep(Some(doubt.saturating_sub(heard.elapsed()).max(LOOK)))
+                Advice::Sleep(Some(doubt.saturating_sub(elapsed(heard)).max(LOOK)))
             }
             ProbeState::Gone => Advice::GiveUp(format!(
                 "the server has been silent for {silence:.1?} and does not answer on another connection either"

@@ -17,6 +17,7 @@ use super::segment::{Precedence, SELECT_LENGTH_MAX, Segment, select_length, writ
 use super::slot::FIRST_CONNECTION;
 use super::{Pipe, WriteState};
 use crate::config::Resend;
+use crate::process::planted::{self, Fault};
 use crate::request::name::Name;
 use crate::request::words::Places;
 
@@ -187,14 +188,14 @@ impl Pipe {
             return Some(entry);
         }
         match self.request_at(&entry, position) {
-            Some(request) if only_reads(&entry) || (resend == Resend::Overwrites && overwrites(&entry, request)) => {
+            Some(request) if only_reads(&entry) || may_repeat(&entry, request, resend) => {
                 again.bytes.extend_from_slice(request);
                 entry.length = request.len();
             }
             _ => return Some(entry),
         }
         entry.replies -= u32::from(mem::take(&mut entry.selects));
-        entry.had_left |= !only_reads(&entry);
+        entry.had_left |= !only_reads(&entry) && !planted::has(Fault::ForgetsThatItLeft);
         again.entries.push_back(entry);
         self.retry_budget.spend(length);
         None
@@ -231,6 +232,12 @@ fn only_reads(entry: &Entry) -> bool {
     };
     let row = entry.asker.name().and_then(Name::row);
     is_awaited && row.is_some_and(|row| row.flags.contains(Flags::READONLY) && row.timeout.is_none())
+}
+
+/// Whether a command that writes may be sent again though it had left.
+fn may_repeat(entry: &Entry, request: &[u8], resend: Resend) -> bool {
+    let is_planted = planted::has(Fault::RepeatsWrites) && matches!(entry.asker, Asker::Slot(_));
+    is_planted || (resend == Resend::Overwrites && overwrites(entry, request))
 }
 
 /// Whether a command writes, and leaves and answers the same when it is executed twice in a row.

@@ -23,6 +23,7 @@ use super::synced::{Synced, is_message};
 use super::transaction_state::Step;
 use super::{UNWATCH, select_failed};
 use crate::error::{Effect, Error};
+use crate::process::planted::{self, Fault};
 
 /// What an empty buffer is given, and what it grows by for a reply that does not fit into it: a read never takes long, so that
 /// other connections have their turns.
@@ -209,7 +210,7 @@ impl ReplyReader {
             match self.scanner.scan(rest) {
                 Ok(Some(length)) => {
                     match behind_attributes(rest).first() {
-                        Some(b'>') => self.sort(length),
+                        Some(b'>') if !planted::has(Fault::TakesMessage) => self.sort(length),
                         first => {
                             if first == Some(&b'-') {
                                 self.suspect(length);

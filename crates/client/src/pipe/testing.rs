@@ -1,5 +1,6 @@
 //! What the tests of several rooms need: a place where replies land without a connection, and random numbers from a seed.
 
+use std::cell::Cell;
 use std::sync::{Arc, Weak};
 
 use super::slot::{Driver, Flush, Source};
@@ -48,4 +49,29 @@ impl Dice {
         self.0 ^= self.0 >> 27;
         (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % sides
     }
+}
+
+thread_local! {
+    static CHUNKS_ALIVE: Cell<isize> = const { Cell::new(0) };
+}
+
+/// Counts the chunks of slots that were made in this thread, less those that have ended in it.
+pub(crate) struct Alive(());
+
+impl Default for Alive {
+    fn default() -> Self {
+        CHUNKS_ALIVE.set(CHUNKS_ALIVE.get() + 1);
+        Self(())
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        CHUNKS_ALIVE.set(CHUNKS_ALIVE.get() - 1);
+    }
+}
+
+/// How many chunks of slots there are of this thread.
+pub(crate) fn chunks_alive() -> isize {
+    CHUNKS_ALIVE.get()
 }

@@ -6,6 +6,7 @@ pub(crate) mod fork;
 pub(crate) mod lock;
 #[cfg(feature = "embedded")]
 pub(crate) mod off_thread;
+pub(crate) mod planted;
 #[cfg(not(feature = "tracing"))]
 #[path = "no_trace.rs"]
 pub(crate) mod trace;

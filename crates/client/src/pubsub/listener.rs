@@ -30,6 +30,7 @@ use crate::reactor::TaskWaker;
 use crate::reactor::task_context::{TaskContext, WatchedStream};
 use crate::route::cluster::Cluster;
 use crate::route::cluster::slots::slot_of;
+use crate::sys::{elapsed, now};
 
 /// What a reader of a connection shares with the subscription.
 pub(crate) struct Listener {
@@ -134,10 +135,10 @@ impl From<io::Error> for Cause {
 }
 
 async fn live(listener: &Listener, context: &TaskContext) {
-    let (mut has_begun, mut pause, began) = (false, listener.config.backoff_min, Instant::now());
+    let (mut has_begun, mut pause, began) = (false, listener.config.backoff_min, now());
     let follower = listener.follower(context.task_waker());
     loop {
-        let since = Instant::now();
+        let since = now();
         let cause = serve(listener, context, follower.as_ref(), &mut has_begun).await;
         if matches!(cause, Cause::Lost(_)) {
             listener.doubt();
@@ -145,13 +146,12 @@ async fn live(listener: &Listener, context: &TaskContext) {
         match cause {
             // The map may have been wrong: whoever owns the slot is about to be known.
             Cause::Lost(error)
-                if !has_begun && listener.is_elsewhere(&error) && began.elapsed() < listener.config.connect_timeout => {
-            }
+                if !has_begun && listener.is_elsewhere(&error) && elapsed(began) < listener.config.connect_timeout => {}
             Cause::Abandoned => return,
             Cause::Refused(error) => return listener.end(error),
             // Who subscribes is told at once when that does not work; later on it is tried for ever.
             Cause::Turned(error) | Cause::Lost(error) if !has_begun => return listener.end(error),
-            Cause::Lost(_) if since.elapsed() > pause => pause = listener.config.backoff_min,
+            Cause::Lost(_) if elapsed(since) > pause => pause = listener.config.backoff_min,
             Cause::Turned(_) | Cause::Lost(_) => pause = pause.saturating_mul(2).min(listener.config.backoff_max),
         }
         if !rest(listener, context, pause, follower.as_ref()).await {
@@ -168,12 +168,12 @@ async fn live(listener: &Listener, context: &TaskContext) {
 /// elsewhere. False when nobody reads any more.
 async fn rest(listener: &Listener, context: &TaskContext, pause: Duration, follower: Option<&Follower>) -> bool {
     // A time beyond what the machine can count is never over.
-    let until = Instant::now().checked_add(pause);
+    let until = now().checked_add(pause);
     loop {
         if listener.inbox.is_abandoned() {
             return false;
         }
-        if until.is_some_and(|until| until <= Instant::now()) || follower.is_some_and(Follower::was_told) {
+        if until.is_some_and(|until| until <= now()) || follower.is_some_and(Follower::was_told) {
             // A pause of nothing at all leaves the others their turns.
             context.yield_now().await;
             return true;
@@ -207,7 +207,7 @@ async fn serve(listener: &Listener, context: &TaskContext, follower: Option<&Fol
         asked: false,
         received_total: 0,
         unsent: Vec::new(),
-        confirmed_at: Instant::now(),
+        confirmed_at: now(),
         resumes: false,
     };
     let cause = reader.read(has_begun).await;
@@ -297,7 +297,7 @@ impl Reader<'_> {
         let timeout = self.prepare()?;
         self.watch.arm(!self.unsent.is_empty() || self.socket.has_residue())?;
         // A time beyond what the machine can count is never over.
-        self.context.wait(timeout.and_then(|timeout| Instant::now().checked_add(timeout))).await;
+        self.context.wait(timeout.and_then(|timeout| now().checked_add(timeout))).await;
         Ok(())
     }
 
@@ -306,7 +306,7 @@ impl Reader<'_> {
         let listener = self.listener;
         let wait_max = match listener.wanted.has_begun() {
             true => None,
-            false => Some(listener.config.connect_timeout.saturating_sub(self.confirmed_at.elapsed())),
+            false => Some(listener.config.connect_timeout.saturating_sub(elapsed(self.confirmed_at))),
         };
         if wait_max == Some(Duration::ZERO) {
             let error = io::Error::new(io::ErrorKind::TimedOut, "the server did not confirm it in time");
@@ -330,7 +330,7 @@ impl Reader<'_> {
         let listener = self.listener;
         match event::read(frame) {
             PubSubFrame::Confirmed(verb) => {
-                self.confirmed_at = Instant::now();
+                self.confirmed_at = now();
                 let progress = listener.wanted.confirm(verb);
                 if verb == SubscriptionVerb::SUnsubscribe
                     && progress == Progress::None

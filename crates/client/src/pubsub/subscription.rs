@@ -31,6 +31,7 @@ use crate::request::{Request, ToArgs};
 use crate::route::Route;
 #[cfg(feature = "embedded")]
 use crate::route::embedded::Embedded;
+use crate::sys::now;
 
 /// Channels that are listened to; see [`Client::subscribe`](crate::Client::subscribe).
 ///
@@ -168,7 +169,7 @@ impl Changing {
         if let Upstream::Cluster(_) = listener.upstream {
             change.check_one_slot(listener.wanted.shard_channel().as_deref())?;
         }
-        let deadline = Instant::now().checked_add(listener.config.connect_timeout);
+        let deadline = now().checked_add(listener.config.connect_timeout);
         let Some(number) = listener.wanted.change(change) else { return Ok(None) };
         listener.task_waker.wake();
         Ok(Some(Self { listener: Arc::clone(listener), number, deadline }))
@@ -274,7 +275,7 @@ impl Subscription {
     /// Why nothing will come any more.
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<SubscriptionEvent>, Error> {
         // A time beyond what the machine can count is never over.
-        self.wait_until(Instant::now().checked_add(timeout))
+        self.wait_until(now().checked_add(timeout))
     }
 
     fn wait_until(&self, deadline: Option<Instant>) -> Result<Option<SubscriptionEvent>, Error> {

@@ -7,6 +7,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::io;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -20,6 +21,7 @@ use super::state::{Readiness, State};
 use super::timers::Timers;
 use super::waker::{NewTask, OnPanic, Reactor, Submissions, Work};
 use crate::process::callback;
+use crate::sys::now;
 
 /// How long is slept where the system does not say what has happened: then everybody looks.
 const BLIND_PAUSE: Duration = Duration::from_millis(10);
@@ -51,10 +53,12 @@ impl Task {
 }
 
 /// All tasks.
-struct EventLoop {
+pub(super) struct EventLoop {
     reactor: &'static Reactor,
     tasks: HashMap<u64, Task>,
     queue: Vec<u64>,
+    /// The queue of the present round; its room is used again.
+    turns: Vec<u64>,
     timers: Timers,
     /// What is being taken; its room is used again.
     submissions: Submissions,
@@ -69,20 +73,30 @@ pub(super) fn run(reactor: &'static Reactor) {
 }
 
 impl EventLoop {
-    fn new(reactor: &'static Reactor) -> Self {
-        let (tasks, queue, timers, submissions) = Default::default();
-        Self { reactor, tasks, queue, timers, submissions }
+    pub(super) fn new(reactor: &'static Reactor) -> Self {
+        let (tasks, queue, turns, timers, submissions) = Default::default();
+        Self { reactor, tasks, queue, turns, timers, submissions }
     }
 
     fn go_on(&mut self) {
-        let (mut events, mut turns) = (Events::new(), Vec::new());
-        while self.take_submissions() {
-            mem::swap(&mut turns, &mut self.queue);
-            for number in turns.drain(..) {
-                self.turn(number);
-            }
-            self.sleep(&mut events);
+        let mut events = Events::new();
+        while self.round() {
+            let timeout = self.fall_asleep();
+            let outcome = self.reactor.poller.wait(&mut events, timeout);
+            self.wake_up(outcome, &mut events);
         }
+    }
+
+    /// Takes what was submitted, and gives a turn to those who have something to do. False when nobody is left.
+    pub(super) fn round(&mut self) -> bool {
+        if !self.take_submissions() {
+            return false;
+        }
+        mem::swap(&mut self.turns, &mut self.queue);
+        let mut turns = mem::take(&mut self.turns);
+        turns.drain(..).for_each(|number| self.turn(number));
+        self.turns = turns;
+        true
     }
 
     /// The rounds themselves have panicked. Whoever comes next has a thread of his own, and all who are here are told.
@@ -168,20 +182,23 @@ impl EventLoop {
         }
     }
 
-    /// Sleeps until something has happened, or the next time has come.
-    fn sleep(&mut self, events: &mut Events) {
+    /// Says that the thread sleeps, and for how long at most: until the next time has come.
+    pub(super) fn fall_asleep(&mut self) -> Option<Duration> {
         self.reactor.sleeps.store(true, Ordering::SeqCst);
         // Without a task the thread has nothing to wait for but its own end.
         let timeout = if self.queue.is_empty() && !self.tasks.is_empty() && !self.has_submissions() {
-            self.timers.next().map(|at| at.saturating_duration_since(Instant::now()))
+            self.timers.next().map(|at| at.saturating_duration_since(now()))
         } else {
             Some(Duration::ZERO)
         };
-        let timeout = match callback::catch_up() {
+        match callback::catch_up() {
             true => timeout,
             false => Some(timeout.map_or(LATE_PAUSE, |timeout| timeout.min(LATE_PAUSE))),
-        };
-        let outcome = self.reactor.poller.wait(events, timeout);
+        }
+    }
+
+    /// Has those called to whom something has happened meanwhile, or whose time has come.
+    pub(super) fn wake_up(&mut self, outcome: io::Result<()>, events: &mut Events) {
         self.reactor.sleeps.store(false, Ordering::SeqCst);
         for (number, ready) in events.drain() {
             self.report(number, ready);
@@ -207,7 +224,7 @@ impl EventLoop {
         if self.timers.next().is_none() {
             return;
         }
-        let now = Instant::now();
+        let now = now();
         while let Some((at, number)) = self.timers.pop_due(now) {
             let Some(task) = self.tasks.get_mut(&number) else { continue };
             if task.entered != Some(at) {

@@ -13,6 +13,8 @@ mod event_loop;
 pub(crate) mod lifetime;
 mod poller;
 pub(crate) mod state;
+#[cfg(test)]
+pub(crate) mod stepped;
 pub(crate) mod task_context;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -27,7 +29,7 @@ use std::thread;
 use state::State;
 use task_context::TaskContext;
 pub(crate) use waker::TaskWaker;
-use waker::{Begin, NewTask};
+use waker::{Begin, NewTask, Reactor};
 
 /// Whether the system reports once what has come, and not for as long as it was not read: then somebody else may read it.
 pub(crate) const REPORTS_ONCE: bool = poller::REPORTS_ONCE;
@@ -42,11 +44,20 @@ pub(crate) fn start<F: Future<Output = ()> + 'static>(
     let (reactor, number) = (task_waker.reactor, task_waker.number);
     let mut submissions = reactor.submissions.lock();
     if !submissions.is_read {
-        thread::Builder::new().name("sleeve-io".to_owned()).spawn(move || event_loop::run(reactor))?;
+        start_thread(reactor)?;
         submissions.is_read = true;
     }
     submissions.new_tasks.push(NewTask { number, begin, on_panic: Box::new(on_panic) });
     drop(submissions);
     reactor.wake();
     Ok(())
+}
+
+/// Starts the reactor's thread; where a simulation steps the reactor there is none.
+fn start_thread(reactor: &'static Reactor) -> io::Result<()> {
+    #[cfg(test)]
+    if stepped::steps(reactor) {
+        return Ok(());
+    }
+    thread::Builder::new().name("sleeve-io".to_owned()).spawn(move || event_loop::run(reactor)).map(drop)
 }

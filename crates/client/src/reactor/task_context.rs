@@ -14,6 +14,8 @@ use std::time::Instant;
 use super::state::{Readiness, State};
 use super::waker::TaskWaker;
 
+use crate::sys::now;
+
 /// What a task is handed: how it waits, and how others wake it.
 pub(crate) struct TaskContext {
     pub(super) task_waker: TaskWaker,
@@ -31,7 +33,7 @@ impl TaskContext {
         let mut has_waited = false;
         poll_fn(|_| {
             let ready = self.state.ready.take();
-            let is_over = until.is_some_and(|until| until <= Instant::now());
+            let is_over = until.is_some_and(|until| until <= now());
             if ready.is_any() || (is_over && has_waited) {
                 self.state.until.set(None);
                 return Poll::Ready(ready);

@@ -54,6 +54,10 @@ pub(super) struct Reactor {
 impl Reactor {
     /// This process's own. It is never given back: what a waker names is always there.
     fn this() -> io::Result<&'static Self> {
+        #[cfg(test)]
+        if let Some(reactor) = super::stepped::reactor() {
+            return Ok(reactor);
+        }
         static REACTOR: PerProcess<Mutex<Option<&'static Reactor>>> = PerProcess::new(Mutex::default);
         let mut place = REACTOR.get().lock();
         if let Some(reactor) = *place {
@@ -72,6 +76,12 @@ impl Reactor {
             sleeps: AtomicBool::new(false),
             next: AtomicU64::new(NOBODY + 1),
         })
+    }
+
+    /// Whether it was woken since its thread fell asleep.
+    #[cfg(test)]
+    pub(super) fn was_woken(&self) -> bool {
+        !self.sleeps.load(Ordering::SeqCst)
     }
 
     /// Has the thread look at its submissions, which have just been changed.

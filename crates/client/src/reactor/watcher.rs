@@ -13,6 +13,7 @@ use super::{TaskWaker, start};
 use crate::error::{Error, ErrorKind};
 use crate::process::lock::Mutex;
 use crate::process::wake::wake_all;
+use crate::sys::now;
 
 /// What the task and the future share.
 struct Outcome<R> {
@@ -47,7 +48,7 @@ pub(crate) async fn watch_for<R: Send + 'static>(
     let (found, panicked) = (Arc::clone(&outcome), Arc::clone(&outcome));
     let task = async move |context: TaskContext| {
         while !found.lock().is_dropped {
-            let is_late = until.is_some_and(|until| until <= Instant::now());
+            let is_late = until.is_some_and(|until| until <= now());
             if let Some(result) = look(task_waker, is_late) {
                 return tell(&found, result);
             }

@@ -23,6 +23,7 @@ use crate::pipe::queued::{Queued, Sent};
 use crate::pipe::slot::{Flush, Handle, Payload};
 use crate::process::callback;
 use crate::process::trace;
+use crate::sys::now;
 use crate::values::decode::FromReply;
 use crate::values::value::Value;
 
@@ -180,7 +181,7 @@ impl<T: FromReply> Reply<T> {
     /// As for [`wait`](Reply::wait), and [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the time is up; the command
     /// may still be executed.
     pub fn wait_for(self, timeout: Duration) -> Result<T, Error> {
-        self.wait_until(Instant::now().checked_add(timeout))
+        self.wait_until(now().checked_add(timeout))
     }
 
     fn wait_until(mut self, deadline: Option<Instant>) -> Result<T, Error> {
@@ -382,7 +383,7 @@ fn park(handle: &mut Handle, deadline: Option<Instant>) {
         return;
     }
     while !handle.is_done() {
-        match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+        match deadline.map(|deadline| deadline.saturating_duration_since(now())) {
             None => thread::park(),
             Some(Duration::ZERO) => return,
             Some(left) => thread::park_timeout(left),
@@ -398,7 +399,7 @@ pub(crate) fn parked<T>(deadline: Option<Instant>, mut poll: impl FnMut(&mut Con
         if let Poll::Ready(value) = poll(&mut Context::from_waker(&waker)) {
             return Some(value);
         }
-        match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+        match deadline.map(|deadline| deadline.saturating_duration_since(now())) {
             None => thread::park(),
             Some(Duration::ZERO) => return None,
             Some(left) => thread::park_timeout(left),

@@ -18,6 +18,7 @@ use crate::pipe::slot::{Driver, Handle, Payload};
 use crate::reply::{Guard, Parts, Reply, already_taken, block, poll_here, read, taken};
 use crate::request::level::Level;
 use crate::request::name::Name;
+use crate::sys::now;
 use crate::values::decode::FromReply;
 
 /// The answer to a command, once what it has done is as safe as was asked for: see [`Reply::synced`], [`Reply::replicated`] and
@@ -185,7 +186,7 @@ impl<T: FromReply> Synced<T> {
     /// # Errors
     /// As for [`wait`](Synced::wait), and [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the time is up.
     pub fn wait_for(self, timeout: Duration) -> Result<T, Error> {
-        self.wait_until(Instant::now().checked_add(timeout))
+        self.wait_until(now().checked_add(timeout))
     }
 
     /// Whether it is known already, so that waiting would not wait. It is asked for by waiting alone, so this may stay false

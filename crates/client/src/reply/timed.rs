@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::pipe::slot::stamps::TimedCall;
 use crate::pipe::slot::{Handle, Payload};
 use crate::reply::{Guard, Parts, Reply, already_taken, block_here, poll_here, read, taken};
-use crate::sys::clock_us;
+use crate::sys::{clock_us, now};
 use crate::values::decode::FromReply;
 
 /// How long a reply took, from its call until it was a value: see [`Client::timed`](crate::Client::timed).
@@ -99,7 +99,7 @@ impl<T: FromReply> TimedReply<T> {
     ///
     /// As for [`wait`](TimedReply::wait), and [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the time is up.
     pub fn wait_for(self, timeout: Duration) -> (Result<T, Error>, Timing) {
-        self.wait_until(Instant::now().checked_add(timeout))
+        self.wait_until(now().checked_add(timeout))
     }
 
     /// Whether the answer is there, so that waiting for it would not wait.

@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::pipe::payload::Payload;
 use crate::pipe::slot::Handle;
 use crate::request::name::Name;
+use crate::sys::now;
 
 /// Between two looks; a replica that is behind what its primary had written one or two of them ago is not fit.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -96,7 +97,7 @@ enum Role {
 
 impl HealthChecks {
     pub(super) fn new(policy: &ReadFrom, is_cluster: bool) -> Self {
-        Self { policy: policy.clone(), is_cluster, next_at: Instant::now(), known: HashMap::new() }
+        Self { policy: policy.clone(), is_cluster, next_at: now(), known: HashMap::new() }
     }
 
     /// When it is to be looked at again although nobody rings.

@@ -408,7 +408,7 @@ impl Route {
             Self::Cluster(cluster) => cluster.close_async(deadline).await,
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => {
-                let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+                let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(crate::sys::now()));
                 apart("sleeve-close", move || embedded.close(Some(left))).await
             }
         }

@@ -16,7 +16,7 @@ use crate::connection::{Link, life};
 use crate::process::lock::{Mutex, RwLock};
 
 /// Where a node listens.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Address {
     pub(super) host: String,
     pub(super) port: u16,

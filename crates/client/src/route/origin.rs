@@ -23,6 +23,7 @@ use crate::reply::Reply;
 use crate::request::blocking_commands;
 use crate::request::blocking_commands::BlockTimeout;
 use crate::request::{EncodedRequest, Request};
+use crate::sys::now;
 use crate::values::decode::FromReply;
 
 /// What the handles of one client share.
@@ -150,10 +151,10 @@ impl Origin {
     /// open.
     pub(crate) fn close(&self, timeout: Duration) -> Result<(), Error> {
         // A time beyond what the machine can count is never over.
-        let deadline = Instant::now().checked_add(timeout);
+        let deadline = now().checked_add(timeout);
         let (reserves, farewell) = (self.close_reserves(), self.farewell(deadline));
         reserves.iter().for_each(|reserve| reserve.settle(farewell));
-        let left = || deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = || deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(now()));
         self.end_routes().iter().map(|route| route.close(Some(left()))).fold(Ok(()), Result::and)
     }
 
@@ -179,14 +180,14 @@ impl Origin {
 
     /// For how long what was kept back is waited for.
     fn farewell(&self, deadline: Option<Instant>) -> Instant {
-        let farewell = Instant::now() + FAREWELL_MAX;
+        let farewell = now() + FAREWELL_MAX;
         deadline.map_or(farewell, |deadline| deadline.min(farewell))
     }
 
     /// As `close`, in async code.
     pub(crate) async fn close_async(&self, timeout: Duration) -> Result<(), Error> {
         // A time beyond what the machine can count is never over.
-        let deadline = Instant::now().checked_add(timeout);
+        let deadline = now().checked_add(timeout);
         let farewell = self.farewell(deadline);
         let mut result = Ok(());
         for reserve in self.close_reserves() {

@@ -31,7 +31,7 @@ use crate::process::lock::{Mutex, RwLock};
 use crate::reactor::task_context::TaskContext;
 use crate::reactor::{self, TaskWaker};
 use crate::request::EncodedRequest;
-use crate::sys::clock_ms;
+use crate::sys::{clock_ms, now};
 
 /// The number of the primary; those of the replicas are greater.
 const PRIMARY: u32 = 1;
@@ -112,7 +112,7 @@ impl Replicated {
         let node = replicas.choose(&self.link.config.read_from, &self.primary)?;
         let time = match deadline {
             None => (clock_ms(), false),
-            Some(deadline) if deadline <= Instant::now() => return None,
+            Some(deadline) if deadline <= now() => return None,
             Some(deadline) => (self.link.due_ms(deadline), true),
         };
         let request = (request.bytes.into(), request.name);
@@ -159,8 +159,8 @@ impl Replicated {
         let links = self.end_reads();
         let Some(wait) = wait else { return Ok(()) };
         // A time beyond what the machine can count is never over.
-        let deadline = Instant::now().checked_add(wait);
-        let left = || deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+        let deadline = now().checked_add(wait);
+        let left = || deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(now()));
         links.iter().try_for_each(|link| link.close(Some(left())))?;
         self.send_on();
         self.link.close(Some(left()))
@@ -212,7 +212,7 @@ impl Replicated {
         let mut checks = HealthChecks::new(&config.read_from, false);
         let mut last = PRIMARY;
         while !self.is_closed.load(Ordering::Acquire) {
-            let now = Instant::now();
+            let now = now();
             self.send_on();
             if let Some(found) = self.found.lock().take() {
                 self.take_over(&found, &mut last);
@@ -227,7 +227,7 @@ impl Replicated {
         self.replicas.read().all.iter().for_each(|node| node.dismiss());
         while links.iter().any(|link| link.is_open()) {
             self.send_on();
-            context.wait(Some(Instant::now() + CLOSING_LOOK)).await;
+            context.wait(Some(now() + CLOSING_LOOK)).await;
         }
         self.end("the client was closed");
         // Without a wait it cannot fail.
@@ -318,9 +318,9 @@ impl Replicated {
                 *self.found.lock() = Some(found.into_iter().map(address).collect());
                 self.task_waker.wake();
             }
-            let since = Instant::now();
+            let since = now();
             let until = || since + if self.is_doubted.load(Ordering::Acquire) { SEARCH_PAUSE } else { period };
-            while !is_closed() && Instant::now() < until() {
+            while !is_closed() && now() < until() {
                 context.wait(Some(until())).await;
             }
         }

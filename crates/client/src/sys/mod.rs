@@ -1,21 +1,103 @@
-//! What the client asks of a system in that system's own way: a wake-up, a socket, a coarse clock.
+//! What the client asks of a system in that system's own way: a wake-up, a socket, a coarse clock; and chance.
 //!
 //! Linux has its own twin, because eventfd, flags at a socket's making and a clock without a look at the hardware are each
 //! cheaper there. Every other Unix has the portable one. Both are tested on Linux; a build of Linux with
-//! `--cfg sleeve_portable` uses the portable one throughout. Any thread.
+//! `--cfg sleeve_portable` uses the portable one throughout. In tests a thread may have a simulation in their place
+//! (`simulated`), which says what time it is and whom one can connect to. Any thread.
 
 #[cfg(all(target_os = "linux", not(sleeve_portable)))]
 mod linux;
 #[cfg(any(not(target_os = "linux"), sleeve_portable, test))]
 mod portable;
 #[cfg(test)]
+pub(crate) mod simulated;
+#[cfg(test)]
 mod tests;
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
 #[cfg(all(target_os = "linux", not(sleeve_portable)))]
-pub(crate) use linux::{
-    CLOCK_TICK_MS, Event, SEND_FLAGS, clock_ms, clock_us, exact_clock_ms, stream, timespec, uptime_ms,
-};
+use linux as machine;
 #[cfg(not(all(target_os = "linux", not(sleeve_portable))))]
-pub(crate) use portable::{
-    CLOCK_TICK_MS, Event, SEND_FLAGS, clock_ms, clock_us, exact_clock_ms, stream, timespec, uptime_ms,
-};
+use portable as machine;
+
+pub(crate) use machine::{CLOCK_TICK_MS, Event, SEND_FLAGS, stream, timespec};
+
+/// The machine, where no simulation can be.
+#[cfg(not(test))]
+mod simulated {
+    use super::{Instant, OwnedFd, SocketAddr, io};
+
+    #[inline(always)]
+    pub(super) fn now() -> Option<Instant> {
+        None
+    }
+
+    #[inline(always)]
+    pub(super) fn clock_us() -> Option<u64> {
+        None
+    }
+
+    #[inline(always)]
+    pub(super) fn chance() -> Option<u64> {
+        None
+    }
+
+    #[inline(always)]
+    pub(super) fn connect(_address: &SocketAddr) -> Option<io::Result<OwnedFd>> {
+        None
+    }
+}
+
+/// What time it is.
+#[inline]
+pub(crate) fn now() -> Instant {
+    simulated::now().unwrap_or_else(Instant::now)
+}
+
+/// How long ago that was.
+pub(crate) fn elapsed(since: Instant) -> Duration {
+    now().saturating_duration_since(since)
+}
+
+/// Milliseconds on a coarse clock of no particular start, which wraps and never goes back.
+#[inline]
+pub(crate) fn clock_ms() -> u32 {
+    // The coarse clock of a simulation stands still between two ticks, as that of a kernel does.
+    simulated::clock_us().map_or_else(machine::clock_ms, |us| (us / 1000 / CLOCK_TICK_MS * CLOCK_TICK_MS) as u32)
+}
+
+/// As [`clock_ms`], at the cost of a look at the hardware: to the millisecond.
+#[inline]
+pub(crate) fn exact_clock_ms() -> u32 {
+    simulated::clock_us().map_or_else(machine::exact_clock_ms, |us| (us / 1000) as u32)
+}
+
+/// Microseconds on the same clock at the cost of a look at the hardware, which do not wrap.
+#[inline]
+pub(crate) fn clock_us() -> u64 {
+    simulated::clock_us().unwrap_or_else(machine::clock_us)
+}
+
+/// Milliseconds on the clock of [`clock_ms`], which do not wrap.
+#[inline]
+pub(crate) fn uptime_ms() -> u64 {
+    simulated::clock_us().map_or_else(machine::uptime_ms, |us| us / 1000 / CLOCK_TICK_MS * CLOCK_TICK_MS)
+}
+
+/// A number that nobody can foretell, where it happens seldom that one is needed.
+pub(crate) fn chance() -> u64 {
+    // A fresh RandomState is seeded by the system.
+    simulated::chance().unwrap_or_else(|| RandomState::new().hash_one(0))
+}
+
+/// A connection to this address in a simulation, if one is on in this thread.
+#[inline]
+pub(crate) fn simulated_stream(address: &SocketAddr) -> Option<io::Result<OwnedFd>> {
+    simulated::connect(address)
+}

@@ -37,6 +37,7 @@ use crate::request::name::Name;
 use crate::request::{EncodedRequest, Request};
 use crate::route::origin::Origin;
 use crate::route::reserve::Reserve;
+use crate::sys::now;
 use crate::values::decode::FromReply;
 
 /// What all clones of a handle share.
@@ -137,7 +138,7 @@ impl Gatherer {
         let route = &self.origin.route;
         let length = call.request.bytes.len();
         let config = route.config();
-        let deadline = || config.command_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = || config.command_timeout.and_then(|timeout| now().checked_add(timeout));
         if state.gathering.bytes + length > config.queue_bytes_max && !state.gathering.is_empty() {
             state = self.wait_for_room(state, call.request.name, deadline())?;
             if state.is_closed {
@@ -163,7 +164,7 @@ impl Gatherer {
         let now_ms = route.now_ms();
         if is_first {
             gathering.spread_ms = spread_ms(config.command_timeout);
-            gathering.since = (!self.options.delay.is_zero()).then(Instant::now);
+            gathering.since = (!self.options.delay.is_zero()).then(now);
         }
         gathering.add(call, target, now_ms, marks, progress);
         gathering.is_due |= fills;
@@ -200,14 +201,14 @@ impl Gatherer {
         let mut state = self.state.lock();
         // A time beyond what the machine can count is never over.
         let next = state.gathering.since.and_then(|since| since.checked_add(self.options.delay));
-        if next.is_none_or(|next| next > Instant::now()) {
+        if next.is_none_or(|next| next > now()) {
             state.looks_at = next;
             return next;
         }
         state.gathering.is_due = true;
         state.gathering.since = None;
         // A gathering that is held back leaves when it may; whichever begins then is looked at from now on.
-        let again = Instant::now().checked_add(self.options.delay);
+        let again = now().checked_add(self.options.delay);
         state.looks_at = again;
         self.work(state);
         again

@@ -8,6 +8,7 @@ use std::thread::{self, Thread};
 use std::time::Instant;
 
 use crate::reactor::{self, TaskWaker};
+use crate::sys::now;
 
 /// Whoever looks.
 pub(super) enum Timer {
@@ -55,7 +56,7 @@ impl Timer {
 fn attend(look: impl Fn() -> Option<Option<Instant>>) {
     while let Some(until) = look() {
         match until {
-            Some(until) => thread::park_timeout(until.saturating_duration_since(Instant::now())),
+            Some(until) => thread::park_timeout(until.saturating_duration_since(now())),
             None => thread::park(),
         }
     }

@@ -5,13 +5,14 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::entry::{Entry, ack};
 use super::held::Held;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::reply::mapped::Mapped;
 use crate::reply::parked;
+use crate::sys::now;
 
 /// Ends a [`Consumer`](crate::Consumer), waits for those who work on its entries, and acknowledges several of them at once.
 ///
@@ -73,7 +74,7 @@ impl ConsumerHandle {
     /// # Errors
     /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) with how many are not.
     pub fn finish(&self, timeout: Duration) -> Result<(), Error> {
-        let deadline = Instant::now().checked_add(timeout);
+        let deadline = now().checked_add(timeout);
         parked(deadline, |context| self.held.poll_none(context)).ok_or_else(|| {
             let count = self.unfinished();
             let message = format!("{count} entries are still neither acknowledged nor dropped");

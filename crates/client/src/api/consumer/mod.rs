@@ -26,6 +26,7 @@ use crate::error::{Effect, Error, ErrorKind};
 use crate::options::stream::{ConsumerOptions, GroupStart, ReadOptions};
 use crate::reply::{Reply, parked};
 use crate::request::{Request, ToArg};
+use crate::sys::now;
 use entry::{Delivery, Entry};
 use handle::ConsumerHandle;
 use held::Held;
@@ -157,7 +158,7 @@ groups!(Db);
 
 impl Consumer {
     fn new(place: Db, names: Result<Vec<Vec<u8>>, Error>, options: ConsumerOptions) -> Self {
-        let claims_at = options.claim_after.map(|_| Instant::now());
+        let claims_at = options.claim_after.map(|_| now());
         let (ready, flight, next) = (VecDeque::new(), Flight::None, Next::Group);
         let held = Arc::new(Held::new(place, names));
         Self { held, options, ready, flight, next, last: FIRST.to_owned(), claims_at }
@@ -224,7 +225,7 @@ impl Consumer {
             }
             Next::New => {
                 // A wait of no time at all is one for ever.
-                let left = self.claims_at.map(|at| at.saturating_duration_since(Instant::now()).max(WAIT_MIN));
+                let left = self.claims_at.map(|at| at.saturating_duration_since(now()).max(WAIT_MIN));
                 let options = ReadOptions::new().count(count).block(left.unwrap_or_default());
                 Flight::New(place.xreadgroup_with(group, consumer, stream, ">", options))
             }
@@ -235,7 +236,7 @@ impl Consumer {
     /// What is next when nothing is left of what came last.
     fn go_on(&self) -> Next {
         match self.claims_at {
-            Some(at) if Instant::now() >= at => Next::Abandoned(FIRST.to_owned()),
+            Some(at) if now() >= at => Next::Abandoned(FIRST.to_owned()),
             _ => Next::New,
         }
     }
@@ -262,7 +263,7 @@ impl Consumer {
     fn take_abandoned(&mut self, page: Result<Claimed, Error>) -> Result<(), Error> {
         let Claimed { next, records } = page?;
         self.next = if next == FIRST {
-            self.claims_at = self.options.claim_after.and_then(|idle| Instant::now().checked_add(idle.max(WAIT_MIN)));
+            self.claims_at = self.options.claim_after.and_then(|idle| now().checked_add(idle.max(WAIT_MIN)));
             Next::New
         } else {
             Next::Abandoned(next)

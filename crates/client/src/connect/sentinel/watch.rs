@@ -6,7 +6,7 @@
 //! the service and ends with the last.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::asking::{SWITCH, ask, check, enter, log_in, read_switch};
 use super::service::{Address, Service};
@@ -17,6 +17,7 @@ use crate::connect::dial::dial_host;
 use crate::connect::refusal::Refusal;
 use crate::reactor::task_context::TaskContext;
 use crate::reactor::{self, TaskWaker};
+use crate::sys::{elapsed, now};
 
 /// For how long a Sentinel may be silent before it is asked whether it is still there, and then again before it is given up.
 const SILENCE_MAX: Duration = Duration::from_secs(1);
@@ -43,15 +44,15 @@ pub(super) fn start(service: &Arc<Service>, config: &Config, sentinel: &Address)
 async fn live(service: &Service, first: Address, config: &Config, context: &TaskContext) {
     let (mut sentinel, mut pause) = (first, config.backoff_min);
     while !service.end_watch() {
-        let since = Instant::now();
+        let since = now();
         let mut tick = || service.is_followed().then_some(Duration::MAX);
         let mut attempt = Attempt::new(Duration::MAX, &mut tick);
         // Whatever is wrong with it, another is next.
         let _ = listen(service, &sentinel, config, context, &mut attempt).await;
         sentinel = service.after(&sentinel);
-        pause = if since.elapsed() > PAUSE_MAX { config.backoff_min } else { (pause * 2).min(PAUSE_MAX) };
-        let until = Instant::now() + pause;
-        while Instant::now() < until && service.is_followed() {
+        pause = if elapsed(since) > PAUSE_MAX { config.backoff_min } else { (pause * 2).min(PAUSE_MAX) };
+        let until = now() + pause;
+        while now() < until && service.is_followed() {
             context.wait(Some(until)).await;
         }
         // A pause of nothing at all leaves the others their turns.

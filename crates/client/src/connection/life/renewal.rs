@@ -18,7 +18,7 @@ use crate::pipe::slot::Handle;
 use crate::reactor::TaskWaker;
 use crate::request::name::Name;
 use crate::request::{EncodedRequest, Request};
-use crate::sys::clock_ms;
+use crate::sys::{clock_ms, now};
 
 /// Until a provider that has failed, or given what the server refuses, is asked again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ pub(super) enum Renewal {
 impl Renewal {
     /// What was shown at the greeting is good for so long.
     pub(super) fn after(time: Option<Duration>) -> Self {
-        time.and_then(|time| Instant::now().checked_add(time.max(REFRESH_MIN))).map_or(Self::Never, Self::At)
+        time.and_then(|time| now().checked_add(time.max(REFRESH_MIN))).map_or(Self::Never, Self::At)
     }
 
     /// Goes on as far as possible, and says when to look again, if nothing rings before.
@@ -49,7 +49,7 @@ impl Renewal {
         match self {
             Self::Never => None,
             Self::At(at) => {
-                let left = at.saturating_duration_since(Instant::now());
+                let left = at.saturating_duration_since(now());
                 if !left.is_zero() {
                     return Some(left);
                 }
@@ -59,7 +59,7 @@ impl Renewal {
                 Some(Ok(credentials)) => self.show(link, &credentials),
                 Some(Err(error)) => self.fail(link, &format!("nobody has provided credentials: {error}")),
                 None => {
-                    let left = (*until)?.saturating_duration_since(Instant::now());
+                    let left = (*until)?.saturating_duration_since(now());
                     if left.is_zero() {
                         self.fail(link, &login::unanswered(link.config.connect_timeout))
                     } else {
@@ -94,7 +94,7 @@ impl Renewal {
         match login::ask(provider, waker, time) {
             Ok(answer) => {
                 // A time beyond what the machine can count is never over.
-                *self = Self::Asked(answer, Instant::now().checked_add(time));
+                *self = Self::Asked(answer, now().checked_add(time));
                 self.proceed(link, waker)
             }
             Err(error) => self.fail(link, &error.to_string()),
@@ -119,7 +119,7 @@ impl Renewal {
     fn fail(&mut self, link: &Link, why: &str) -> Option<Duration> {
         let error = Refusal::temporary(format!("its credentials are not renewed: {why}")).at(&link.config.endpoint);
         link.tell(|endpoint| Event::Refused { endpoint, error });
-        *self = Self::At(Instant::now() + RETRY_AFTER);
+        *self = Self::At(now() + RETRY_AFTER);
         Some(RETRY_AFTER)
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn are_wanted() -> bool {
 
 /// The notes of one chunk of slots.
 #[derive(Default)]
-pub(super) struct Stamps(OnceLock<Box<[Stamp]>>);
+pub(super) struct Stamps(OnceLock<Box<[Stamp]>>, #[cfg(test)] crate::pipe::testing::Alive);
 
 /// When a request left, and when its reply came; nothing where that is 0.
 #[derive(Default)]

@@ -37,6 +37,12 @@ impl Events {
         Self(Vec::with_capacity(EVENTS_MAX))
     }
 
+    /// Whether nothing was found.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Takes what was found.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u64, Readiness)> {
         self.0.drain(..).filter_map(|event| {

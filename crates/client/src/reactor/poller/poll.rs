@@ -39,6 +39,12 @@ impl Events {
         Self(Vec::new())
     }
 
+    /// Whether nothing was found.
+    #[cfg(all(test, any(not(target_os = "linux"), sleeve_portable)))]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Takes what was found.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u64, Readiness)> {
         self.0.drain(..)

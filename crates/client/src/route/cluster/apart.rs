@@ -17,6 +17,7 @@ use crate::pipe::routed::{Destination, Routed};
 use crate::pipe::slot::{Completions, Handle};
 use crate::request::EncodedRequest;
 use crate::request::blocking_commands::BlockTimeout;
+use crate::sys::now;
 
 impl Cluster {
     /// Sends a command that waits on the server for so long. `idle` may give a connection to the endpoint that it is asked for.
@@ -45,7 +46,7 @@ impl Cluster {
         routed.dedicated = Some(dedicated.number);
         let mut several = vec![routed];
         if let Some(node) = node
-            && let Some(link) = dedicated.take_to(node, Instant::now())
+            && let Some(link) = dedicated.take_to(node, now())
         {
             several.iter_mut().for_each(|routed| routed.node = node.number);
             several = link.resend_routed(several).err().unwrap_or_default();

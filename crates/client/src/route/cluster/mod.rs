@@ -55,7 +55,7 @@ use crate::request::EncodedRequest;
 use crate::request::name::Name;
 use crate::route::node::{Fitness, Node};
 use crate::route::time_left;
-use crate::sys::clock_ms;
+use crate::sys::{clock_ms, now};
 use dedicated::DedicatedConnections;
 use map::Map;
 use pending::PendingRequests;
@@ -226,7 +226,7 @@ impl Cluster {
     fn time(&self, name: Name, deadline: Option<Instant>) -> Result<(u32, bool), Error> {
         match deadline {
             None => Ok((clock_ms(), false)),
-            Some(deadline) if deadline <= Instant::now() => {
+            Some(deadline) if deadline <= now() => {
                 Err(self.situation(None, None).timed_out(name, Phase::Sending, Effect::None))
             }
             Some(deadline) => Ok((due_ms(deadline, self.limit_ms()), true)),
@@ -354,7 +354,7 @@ impl Cluster {
         self.is_closed.store(true, Ordering::Release);
         self.task_waker.wake();
         // A time beyond what the machine can count is never over.
-        wait.map_or(Ok(()), |wait| self.wait_end(Instant::now().checked_add(wait)))
+        wait.map_or(Ok(()), |wait| self.wait_end(now().checked_add(wait)))
     }
 
     /// As `close`, in async code: waits until then, or for as long as it takes.

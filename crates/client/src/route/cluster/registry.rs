@@ -1,6 +1,6 @@
 //! All nodes that were ever named and are not forgotten, each once. It belongs to the cluster's task.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::Config;
@@ -11,7 +11,7 @@ const NODES_MAX: usize = 4096;
 
 /// What a connection to a node is for: to ask one that owns slots, or to read from one that has copies. The second has to be
 /// said on the connection, and a node that was the one may become the other.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Owner,
     Replica,
@@ -20,7 +20,7 @@ enum Part {
 /// The nodes, by address.
 #[derive(Default)]
 pub(super) struct Registry {
-    nodes: HashMap<(Address, Part), Arc<Node>>,
+    nodes: BTreeMap<(Address, Part), Arc<Node>>,
     last: u32,
 }
 

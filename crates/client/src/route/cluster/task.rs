@@ -8,8 +8,6 @@
 //! Runs on the reactor's thread alone, and runs no foreign code but wakers, without a lock.
 
 use std::collections::VecDeque;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,7 +30,7 @@ use crate::route::health_checks::HealthChecks;
 use crate::route::internal_requests::InternalRequests;
 use crate::route::node::{Address, Node};
 use crate::route::time_left;
-use crate::sys::clock_ms;
+use crate::sys::{chance, clock_ms, now};
 
 /// How long a request waits before it is sent again to a node that has told to try again: at first, and at most.
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(10);
@@ -129,15 +127,14 @@ impl<'a> ClusterTask<'a> {
             question: None,
             candidates: VecDeque::new(),
             is_asking: false,
-            refresh_at: Some(Instant::now()),
+            refresh_at: Some(now()),
             refreshed: None,
             failed_rounds: 0,
             trouble: None,
             is_changed: false,
             due_at: None,
             closing_since: None,
-            // A fresh RandomState is seeded by the system.
-            rotation: RandomState::new().hash_one(0),
+            rotation: chance(),
         }
     }
 
@@ -145,16 +142,16 @@ impl<'a> ClusterTask<'a> {
     pub(super) async fn live(mut self, context: &TaskContext) {
         loop {
             let mut done = Completions::default();
-            let now = Instant::now();
-            self.turn(now, &mut done);
+            let began = now();
+            self.turn(began, &mut done);
             self.cluster.finish(&mut done);
-            if self.is_over(now) {
+            if self.is_over(began) {
                 break;
             }
-            let next = self.next_look(now);
+            let next = self.next_look(began);
             context.wait(next).await;
             // What a time has changed, nobody says.
-            self.is_changed |= next.is_some_and(|next| next <= Instant::now());
+            self.is_changed |= next.is_some_and(|next| next <= now());
         }
         self.registry.retain(|_| false);
         self.cluster.end("the client was closed");
@@ -409,7 +406,7 @@ impl ClusterTask<'_> {
     /// Tells those whose time is up that it is.
     fn expire(&mut self, done: &mut Completions) {
         let cluster = self.cluster;
-        let now = Instant::now();
+        let now = now();
         if self.due_at.is_none_or(|due_at| due_at > now) {
             return;
         }

@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind};
 use crate::pipe::queued::{Queued, Sent, runs_tasks};
 use crate::pipe::routed::Routed;
 use crate::pipe::slot::Completions;
+use crate::sys::now;
 
 impl Cluster {
     /// Leaves a request to the task. The caller has a lock on the map.
@@ -52,7 +53,7 @@ impl Cluster {
     }
 
     pub(super) fn room_deadline(&self) -> Option<Instant> {
-        self.config.command_timeout.and_then(|limit| Instant::now().checked_add(limit))
+        self.config.command_timeout.and_then(|limit| now().checked_add(limit))
     }
 
     /// Whoever has left a request where far too much waits is held up, unless he runs tasks. No lock may be held.

@@ -11,6 +11,7 @@ use crate::pipe::slot::Source;
 use crate::reactor::task_context::TaskContext;
 use crate::reactor::{self, TaskWaker};
 use crate::route::Route;
+use crate::sys::now;
 
 /// How soon it is looked again whether what is late is over.
 const LATE_LOOK: Duration = Duration::from_secs(1);
@@ -44,12 +45,12 @@ impl Lane {
         let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot watch over a connection: {error}"));
         TaskWaker::new().and_then(|task_waker| reactor::start(task_waker, watch, |_| ())).map_err(failed)?;
         let (source, connection) = (Source::new(Arc::downgrade(&link) as _), link.connection.load(Ordering::Relaxed));
-        Ok(Wire { link, source, connection, idle_since: Some(Instant::now()) })
+        Ok(Wire { link, source, connection, idle_since: Some(now()) })
     }
 
     /// Closes the connection if it was idle for long, and says when to look again; none where there is nothing to look at.
     fn look(self: &Arc<Self>) -> Option<Instant> {
-        let now = Instant::now();
+        let now = now();
         let mut state = self.state.lock();
         let link = Arc::clone(&state.wire.as_ref()?.link);
         if state.order.has_late() {

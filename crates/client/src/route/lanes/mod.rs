@@ -43,6 +43,7 @@ use crate::reply::{Guard, Reply};
 use crate::request::name::Name;
 use crate::request::words::Words;
 use crate::request::{EncodedRequest, Request};
+use crate::sys::now;
 use crate::values::decode::FromReply;
 use sizes::{Sizes, pattern};
 use state::{Keeper, Pending, State};
@@ -169,7 +170,7 @@ impl Lane {
         // What this caller has sent before is on its way by now, or answered.
         let is_clear = self.route.is_idle();
         let config = self.route.config();
-        let deadline = config.command_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = config.command_timeout.and_then(|timeout| now().checked_add(timeout));
         let mut state = self.admit(name, length, deadline)?;
         let wire = self.wire(&mut state)?;
         let (target, handle) = wire.source.pair(name);

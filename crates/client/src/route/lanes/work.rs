@@ -8,7 +8,6 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Wake, Waker};
-use std::time::Instant;
 
 use super::Lane;
 use super::state::{Flight, Keeper, Pending, State, Work};
@@ -19,6 +18,7 @@ use crate::pipe::slot::{Completions, Handle, Payload};
 use crate::process::lock::MutexGuard;
 use crate::reactor::TaskWaker;
 use crate::request::name::Name;
+use crate::sys::now;
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
@@ -46,7 +46,7 @@ impl Lane {
         if state.order.is_empty()
             && let Some(wire) = &mut state.wire
         {
-            wire.idle_since.get_or_insert_with(Instant::now);
+            wire.idle_since.get_or_insert_with(now);
         }
         self.calls.store(state.order.len(), Ordering::Relaxed);
         if state.waiting > 0 {

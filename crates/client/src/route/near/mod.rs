@@ -20,8 +20,6 @@ pub(crate) mod stats;
 mod store;
 mod tracking;
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use sleeve_wire::number::push_i64;
@@ -37,7 +35,7 @@ use crate::pipe::queued::Sent;
 use crate::pipe::slot::{Completions, Handle, Target};
 use crate::process::fork::{Process, inherited};
 use crate::request::EncodedRequest;
-use crate::sys::uptime_ms;
+use crate::sys::{chance, uptime_ms};
 #[cfg(feature = "embedded")]
 use listening::Listening;
 use requests::deciding_key;
@@ -75,7 +73,7 @@ impl Near {
             ));
         }
         let limit = route.config().command_timeout.map_or(u128::MAX, |timeout| (timeout / SHARED_PART).as_millis());
-        let secret = RandomState::new().hash_one(0);
+        let secret = chance();
         let shared_ms_max = u64::try_from(limit).unwrap_or(u64::MAX);
         let shards = Shards::new(&options, &route.driver(), secret, shared_ms_max);
         let tracking = Arc::new(Tracking::new(shards, options)?);

@@ -1,0 +1,372 @@
+//! Those who call: each issues commands, alone and several at a time, and waits for them, or does not.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use super::executor::Timers;
+use super::model::{Model, Told};
+use crate::api::cmd::Cmd;
+use crate::api::handles::Client;
+use crate::api::transaction::Condition;
+use crate::commands::ask::Ask;
+use crate::config::Resend;
+use crate::error::Error;
+use crate::pipe::testing::Dice;
+use crate::reply::Reply;
+use crate::sys::{clock_us, now};
+use crate::values::decode::FromReply;
+
+/// What all callers share.
+pub(super) struct Shared {
+    pub(super) dice: Rc<RefCell<Dice>>,
+    pub(super) timers: Rc<Timers>,
+    pub(super) model: RefCell<Model>,
+    /// The number of the last token.
+    pub(super) tokens: RefCell<u64>,
+}
+
+impl Shared {
+    pub(super) fn roll(&self, sides: usize) -> usize {
+        self.dice.borrow_mut().roll(sides)
+    }
+
+    fn token(&self) -> u64 {
+        *self.tokens.borrow_mut() += 1;
+        *self.tokens.borrow()
+    }
+}
+
+/// What an answer is to be.
+#[derive(Clone, Debug)]
+enum Expected {
+    /// This number.
+    Number(i64),
+    /// The length of a text whose end is this token now.
+    Length { key: String, token: String },
+    /// These words.
+    Words(String),
+    /// Nothing but that it is done.
+    Done,
+    /// What was set last, each by somebody, or nothing.
+    Set(Vec<String>),
+    /// A text that grows, with what the caller himself knows to be in it.
+    Grown { key: String, tokens: Vec<String> },
+    /// An element of this list, or nothing.
+    Element(String),
+}
+
+/// An answer.
+enum Answer {
+    Number(i64),
+    Done,
+    Texts(Vec<Option<String>>),
+}
+
+type Hearing = Pin<Box<dyn Future<Output = Result<Answer, Error>>>>;
+
+/// A command that was sent.
+struct Call {
+    expected: Expected,
+    database: u32,
+    write: Option<usize>,
+    hearing: Hearing,
+    began_us: u64,
+    limit_us: u64,
+}
+
+/// One who calls.
+pub(super) struct Caller {
+    pub(super) shared: Rc<Shared>,
+    pub(super) client: Client,
+    /// In how many databases he works, and with how many keys of a kind.
+    pub(super) databases: usize,
+    pub(super) number: usize,
+    /// What he has appended and was told of.
+    pub(super) appended: Vec<(u32, String, String)>,
+}
+
+/// Awaits it, but for no longer than until then.
+async fn before<T>(hearing: impl Future<Output = T>, timers: &Timers, at_us: u64) -> Option<T> {
+    let (mut hearing, mut sleep) = (pin!(hearing), pin!(timers.sleep_until(at_us)));
+    poll_fn(|context| match hearing.as_mut().poll(context) {
+        Poll::Ready(heard) => Poll::Ready(Some(heard)),
+        Poll::Pending => sleep.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}
+
+impl Caller {
+    /// So many turns.
+    pub(super) async fn live(mut self, turns: usize) {
+        for _ in 0..turns {
+            match self.shared.roll(12) {
+                0 => self.pause(20_000).await,
+                1 => self.transact().await,
+                2 => self.wait_for_element().await,
+                _ => self.call_several().await,
+            }
+        }
+    }
+
+    async fn pause(&self, most_us: usize) {
+        let at_us = clock_us() + self.shared.roll(most_us) as u64;
+        self.shared.timers.sleep_until(at_us).await;
+    }
+
+    /// How long a command may take, if nobody says less.
+    fn limit_us(&self) -> u64 {
+        self.client.config().command_timeout.map_or(1 << 50, |limit| limit.as_micros() as u64)
+    }
+
+    /// Sends some commands, and hears the answers to most of them.
+    async fn call_several(&mut self) {
+        let count = 1 + match self.shared.roll(6) {
+            0 => self.shared.roll(40),
+            1 | 2 => self.shared.roll(6),
+            _ => 0,
+        };
+        let calls: Vec<Call> = (0..count).map(|_| self.call()).collect();
+        for call in calls {
+            match self.shared.roll(12) {
+                0 => self.leave(call),
+                _ => self.hear(call).await,
+            }
+        }
+    }
+
+    /// Does not wait for an answer at all.
+    fn leave(&self, call: Call) {
+        let mut model = self.shared.model.borrow_mut();
+        call.write.iter().for_each(|&write| model.told(write, Told::Dropped));
+        model.tally.dropped += 1;
+    }
+
+    /// Waits for an answer, or for a while.
+    async fn hear(&mut self, mut call: Call) {
+        let mut first = None;
+        poll_fn(|context| {
+            first = Some(call.hearing.as_mut().poll(context)).filter(Poll::is_ready);
+            Poll::Ready(())
+        })
+        .await;
+        // Since when an answer was there that is found there, nobody knows.
+        let waits = first.is_none();
+        let result = if let Some(Poll::Ready(result)) = first {
+            result
+        } else if self.shared.roll(10) == 0 {
+            let at_us = clock_us() + self.shared.roll(3_000) as u64;
+            let hearing = std::mem::replace(&mut call.hearing, Box::pin(std::future::pending()));
+            match before(hearing, &self.shared.timers, at_us).await {
+                Some(result) => result,
+                None => return self.leave(call),
+            }
+        } else {
+            call.hearing.as_mut().await
+        };
+        let woken_us = if waits { self.shared.timers.woken_us() } else { 0 };
+        let took_us = woken_us.saturating_sub(call.began_us);
+        let what = format!("{:?} of caller {}", call.expected, self.number);
+        let mut model = self.shared.model.borrow_mut();
+        model.ended(&what, result.as_ref().err(), took_us, call.limit_us);
+        let told = result.as_ref().map_or_else(|error| Told::Failed(error.effect()), |_| Told::Done);
+        call.write.iter().for_each(|&write| model.told(write, told));
+        if let Ok(answer) = result {
+            let answer = check(&call, answer, &mut model);
+            drop(model);
+            self.remember(call, answer);
+        }
+    }
+
+    /// Has in mind what was appended.
+    fn remember(&mut self, call: Call, is_right: bool) {
+        if let Expected::Length { key, token } = call.expected
+            && is_right
+        {
+            self.appended.push((call.database, key, token));
+        }
+    }
+
+    /// Sends a command.
+    fn call(&mut self) -> Call {
+        let shared = Rc::clone(&self.shared);
+        let database = if self.databases > 1 { shared.roll(self.databases) as u32 } else { 0 };
+        if shared.roll(4) == 0 {
+            let limit_us = 500 + shared.roll(self.limit_us().min(400_000) as usize) as u64;
+            let at = self.client.at(now() + Duration::from_micros(limit_us)).db(database);
+            return self.send(&at, database, limit_us.min(self.limit_us()));
+        }
+        let db = self.client.db(database);
+        self.send(&db, database, self.limit_us())
+    }
+
+    /// Sends any command by this handle.
+    fn send(&mut self, handle: &impl Ask, database: u32, limit_us: u64) -> Call {
+        let shared = Rc::clone(&self.shared);
+        let token = shared.token();
+        let key = |kind: &str| format!("{kind}{}", shared.roll(4));
+        let number = |reply: Reply<i64>| Box::pin(async move { reply.await.map(Answer::Number) }) as Hearing;
+        let text = |reply: Reply<Option<String>>| {
+            Box::pin(async move { reply.await.map(|text| Answer::Texts(vec![text])) }) as Hearing
+        };
+        let resend = self.client.config().resend;
+        let sends = |token: String, overwrites: bool| {
+            Some(shared.model.borrow_mut().sends(token, overwrites && resend == Resend::Overwrites))
+        };
+        let (expected, write, hearing) = match shared.roll(10) {
+            0 | 1 => {
+                let (key, amount) = (format!("i{token}"), token.to_string());
+                let write = sends(key.clone(), false);
+                (Expected::Number(token as i64), write, number(words(handle, &["INCRBY", &key, &amount])))
+            }
+            2 | 3 => {
+                let (key, token) = (key("a"), format!("<{token}>"));
+                let write = sends(token.clone(), false);
+                let hearing = number(words(handle, &["APPEND", &key, &token]));
+                (Expected::Length { key, token }, write, hearing)
+            }
+            4 => {
+                let key = key("s");
+                let length = if shared.roll(8) == 0 { shared.roll(200_000) } else { shared.roll(20) };
+                let value = format!("{database}/{key}={token}:{}", "x".repeat(length));
+                let write = sends(value.clone(), true);
+                let reply: Reply<()> = words(handle, &["SET", &key, &value]);
+                (Expected::Done, write, Box::pin(async move { reply.await.map(|()| Answer::Done) }) as Hearing)
+            }
+            5 => {
+                let key = key("s");
+                let hearing = text(words(handle, &["GET", &key]));
+                (Expected::Set(vec![format!("{database}/{key}=")]), None, hearing)
+            }
+            6 => {
+                let keys = [key("s"), key("s"), key("s")];
+                let reply: Reply<Vec<Option<String>>> = words(handle, &["MGET", &keys[0], &keys[1], &keys[2]]);
+                let hearing = Box::pin(async move { reply.await.map(Answer::Texts) }) as Hearing;
+                let expected = keys.iter().map(|key| format!("{database}/{key}=")).collect();
+                (Expected::Set(expected), None, hearing)
+            }
+            7 => {
+                let key = key("a");
+                let known = self.appended.iter().filter(|known| (known.0, &known.1) == (database, &key));
+                let tokens = known.map(|known| known.2.clone()).collect();
+                let hearing = text(words(handle, &["GET", &key]));
+                (Expected::Grown { key, tokens }, None, hearing)
+            }
+            8 => {
+                let (key, element) = (key("l"), format!("{database}/e{token}"));
+                let write = sends(element.clone(), false);
+                (Expected::Done, write, number(words(handle, &["RPUSH", &key, &element])))
+            }
+            _ => {
+                let said = format!("word{token}");
+                let hearing = text(words(handle, &["ECHO", &said]));
+                (Expected::Words(said), None, hearing)
+            }
+        };
+        Call { expected, database, write, hearing, began_us: clock_us(), limit_us }
+    }
+
+    /// Has some writes executed together.
+    async fn transact(&mut self) {
+        let database = self.shared.roll(self.databases.max(1)) as u32;
+        let transaction = self.client.db(database).transaction();
+        let holds = match self.shared.roll(4) {
+            0 => {
+                transaction.require(Condition::not_exists("never"));
+                true
+            }
+            1 => {
+                transaction.require(Condition::exists("never"));
+                false
+            }
+            _ => true,
+        };
+        let (mut calls, mut tokens) = (Vec::new(), Vec::new());
+        for _ in 0..=self.shared.roll(3) {
+            let token = self.shared.token();
+            let (key, amount) = (format!("i{token}"), token.to_string());
+            let write = Some(self.shared.model.borrow_mut().sends(key.clone(), false));
+            let reply: Reply<i64> = words(&transaction, &["INCRBY", &key, &amount]);
+            let hearing = Box::pin(async move { reply.await.map(Answer::Number) }) as Hearing;
+            let (began_us, limit_us) = (clock_us(), self.limit_us());
+            let expected = Expected::Number(token as i64);
+            calls.push(Call { expected, database, write, hearing, began_us, limit_us });
+            tokens.push(key);
+        }
+        self.shared.model.borrow_mut().sends_together(tokens);
+        let outcome = transaction.exec().await;
+        if !holds && matches!(outcome, Ok(true)) {
+            self.shared.model.borrow_mut().wrong("a transaction was executed whose condition was false".to_owned());
+        }
+        for call in calls {
+            self.hear(call).await;
+        }
+    }
+
+    /// Waits for an element of a list.
+    async fn wait_for_element(&mut self) {
+        let database = self.shared.roll(self.databases.max(1)) as u32;
+        let key = format!("l{}", self.shared.roll(4));
+        let wait_ms = 1 + self.shared.roll(300);
+        let db = self.client.db(database);
+        let seconds = format!("{:.3}", wait_ms as f64 / 1000.0);
+        let reply: Reply<Option<(String, String)>> = words(&db, &["BLPOP", &key, &seconds]);
+        let hearing = async move {
+            let element = reply.await?;
+            Ok(Answer::Texts(element.map_or_else(|| vec![None, None], |(key, element)| vec![Some(key), Some(element)])))
+        };
+        let (began_us, limit_us) = (clock_us(), self.limit_us() + wait_ms as u64 * 1000);
+        let (expected, write) = (Expected::Element(key), None);
+        self.hear(Call { expected, database, write, hearing: Box::pin(hearing), began_us, limit_us }).await;
+    }
+}
+
+/// Sends these words.
+fn words<T: FromReply>(handle: &impl Ask, words: &[&str]) -> Reply<T> {
+    let (name, args) = words.split_first().expect("a name");
+    args.iter().fold(Cmd::new(handle, name), |cmd, arg| cmd.arg(*arg)).send()
+}
+
+/// Whether an answer is that to its call.
+fn check(call: &Call, answer: Answer, model: &mut Model) -> bool {
+    let is_right = match (&call.expected, &answer) {
+        (Expected::Number(expected), Answer::Number(number)) => number == expected,
+        (Expected::Length { key, token }, Answer::Number(length)) => {
+            model.appended(call.database, key, token, *length as usize);
+            true
+        }
+        (Expected::Done, _) => true,
+        (Expected::Words(said), Answer::Texts(texts)) => texts.first() == Some(&Some(said.clone())),
+        (Expected::Set(prefixes), Answer::Texts(texts)) => {
+            let fits = |(prefix, text): (&String, &Option<String>)| {
+                text.as_ref().is_none_or(|text| text.starts_with(prefix.as_str()))
+            };
+            prefixes.len() == texts.len() && prefixes.iter().zip(texts).all(fits)
+        }
+        (Expected::Grown { key, tokens }, Answer::Texts(texts)) => {
+            let text = texts.first().cloned().flatten().unwrap_or_default();
+            model.saw(call.database, key, &text);
+            tokens.iter().all(|token| text.contains(token.as_str()))
+        }
+        (Expected::Element(key), Answer::Texts(texts)) => match texts.as_slice() {
+            [Some(list), Some(element)] => {
+                model.got(element.clone());
+                list == key && element.starts_with(&format!("{}/", call.database))
+            }
+            _ => true,
+        },
+        _ => false,
+    };
+    if !is_right {
+        let said = match &answer {
+            Answer::Number(number) => number.to_string(),
+            Answer::Done => "done".to_owned(),
+            Answer::Texts(texts) => format!("{texts:.60?}"),
+        };
+        model.wrong(format!("{:?} in {} was answered {said}", call.expected, call.database));
+    }
+    is_right
+}

@@ -1,0 +1,139 @@
+//! The application's runtime: tasks that wait for replies and for times, polled one by one as the dice have it.
+//!
+//! A task that was woken has its turn at once, a little later, or long after: runtimes are busy with other things. All of them
+//! may stand still for a while.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::pipe::testing::Dice;
+use crate::sys::clock_us;
+
+/// Whether a task was woken, and when.
+struct Alarm {
+    is_woken: AtomicBool,
+    at_us: AtomicU64,
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        if !self.is_woken.swap(true, Ordering::Relaxed) {
+            self.at_us.store(clock_us(), Ordering::Relaxed);
+        }
+    }
+}
+
+struct Task {
+    work: Pin<Box<dyn Future<Output = ()>>>,
+    alarm: Arc<Alarm>,
+    /// When it has its turn, once it was woken.
+    turn_us: Option<u64>,
+}
+
+/// What tasks ask of the runtime.
+#[derive(Default)]
+pub(super) struct Timers {
+    entries: RefCell<Vec<(u64, Waker)>>,
+    /// When the task that has its turn was woken.
+    woken_us: Cell<u64>,
+}
+
+impl Timers {
+    /// Waits until the clock says this.
+    pub(super) async fn sleep_until(&self, at_us: u64) {
+        poll_fn(|context| {
+            if clock_us() >= at_us {
+                return Poll::Ready(());
+            }
+            self.entries.borrow_mut().push((at_us, context.waker().clone()));
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// When the task that has its turn was woken: what it waited for was over then.
+    pub(super) fn woken_us(&self) -> u64 {
+        self.woken_us.get()
+    }
+}
+
+/// The runtime.
+pub(super) struct Executor {
+    tasks: Vec<Task>,
+    pub(super) timers: Rc<Timers>,
+    /// Nobody has a turn before.
+    stalled_until_us: u64,
+}
+
+impl Executor {
+    pub(super) fn new() -> Self {
+        Self { tasks: Vec::new(), timers: Rc::default(), stalled_until_us: 0 }
+    }
+
+    pub(super) fn spawn(&mut self, work: impl Future<Output = ()> + 'static) {
+        let alarm = Arc::new(Alarm { is_woken: AtomicBool::new(true), at_us: AtomicU64::new(clock_us()) });
+        self.tasks.push(Task { work: Box::pin(work), alarm, turn_us: None });
+    }
+
+    /// Has all tasks stand still.
+    pub(super) fn stall(&mut self, until_us: u64) {
+        self.stalled_until_us = until_us;
+    }
+
+    /// Whether all tasks have ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// Gives a turn to one of those whose turn it is. False when it is nobody's.
+    pub(super) fn step(&mut self, dice: &RefCell<Dice>) -> bool {
+        let now_us = clock_us();
+        let due = self.timers.entries.borrow_mut().extract_if(.., |(at_us, _)| *at_us <= now_us).collect::<Vec<_>>();
+        due.into_iter().for_each(|(_, waker)| waker.wake());
+        let mut ready = Vec::new();
+        for (index, task) in self.tasks.iter_mut().enumerate() {
+            if !task.alarm.is_woken.load(Ordering::Relaxed) {
+                continue;
+            }
+            let turn_us = *task.turn_us.get_or_insert_with(|| now_us + delay_us(&mut dice.borrow_mut()));
+            if turn_us.max(self.stalled_until_us) <= now_us {
+                ready.push(index);
+            }
+        }
+        if ready.is_empty() {
+            return false;
+        }
+        let index = ready[dice.borrow_mut().roll(ready.len())];
+        let task = &mut self.tasks[index];
+        task.turn_us = None;
+        task.alarm.is_woken.store(false, Ordering::Relaxed);
+        self.timers.woken_us.set(task.alarm.at_us.load(Ordering::Relaxed));
+        let waker = Waker::from(Arc::clone(&task.alarm));
+        if task.work.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+            drop(self.tasks.swap_remove(index));
+        }
+        true
+    }
+
+    /// When somebody is to have a turn next, as far as that is known.
+    pub(super) fn next_us(&self) -> Option<u64> {
+        let turns = self.tasks.iter().filter_map(|task| task.turn_us);
+        let turns = turns.map(|turn_us| turn_us.max(self.stalled_until_us));
+        turns.chain(self.timers.entries.borrow().iter().map(|(at_us, _)| *at_us)).min()
+    }
+}
+
+/// How long after it was woken a task has its turn.
+fn delay_us(dice: &mut Dice) -> u64 {
+    match dice.roll(20) {
+        0 => 150 + dice.roll(200) as u64,
+        1 => dice.roll(5_000) as u64,
+        2..6 => dice.roll(60) as u64,
+        _ => 0,
+    }
+}

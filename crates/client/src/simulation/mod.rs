@@ -1,0 +1,104 @@
+//! The whole client in one thread, from one seed: callers, reactor, greeting, connections, and servers at the other end.
+//!
+//! The client is real: its handles, its routes, its connections' tasks, the rounds of its reactor, its sockets and its poller.
+//! What is simulated is the time, chance, the application's runtime (`executor`), which may let a task wait, the network
+//! (`network`), which delivers late, in pieces and not at all, and the servers (`server`), which die, load their data and say
+//! what nobody has asked for.
+//!
+//! Whatever happens, each reply is that to its call; what was executed is what callers were told; each call ends in its time;
+//! and when all is over nothing is left (`model`). What the client must never do is planted, to show that it would be seen. One
+//! thread acts at a time, and goes on until it waits: what two threads do within one another's steps is not tried here.
+
+mod caller;
+mod executor;
+mod model;
+mod network;
+mod server;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::process::planted::{self, Fault};
+use model::Tally;
+use world::{ANY, Failure, Manner, World};
+
+/// Seeds in the short form, and those of which one has to find a mistake.
+const SHORT: u64 = 60;
+const FAULTY: u64 = 200;
+
+/// The worlds of one seed: some in which nothing fails, some with everything.
+fn manner(seed: u64) -> Manner {
+    let failures: &[Failure] = if seed.is_multiple_of(8) { &[] } else { ANY };
+    Manner { callers: [1, 3, 12][(seed % 3) as usize], turns: 25, trouble_ms: 3_000, failures }
+}
+
+/// Runs a seed with this mistake planted.
+fn run(seed: u64, manner: Manner, fault: Option<Fault>) -> Result<Tally, String> {
+    planted::plant(fault);
+    let ran = catch_unwind(AssertUnwindSafe(|| World::new(seed, manner).live()));
+    planted::plant(None);
+    ran.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        Err(text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic").to_owned())
+    })
+}
+
+/// How many seeds, and the first.
+fn seeds(short: u64) -> (u64, std::ops::Range<u64>) {
+    let number = |name: &str| std::env::var(name).ok().map(|number| number.parse::<u64>().expect("a number"));
+    let (count, first) = (number("SLEEVE_SOAK_COUNT").unwrap_or(short), number("SLEEVE_SEED").unwrap_or(0));
+    (count, first..first + count)
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs sockets")]
+fn each_reply_is_that_to_its_call_and_no_write_is_executed_twice() {
+    let (count, seeds) = seeds(SHORT);
+    let mut all = Tally::default();
+    for seed in seeds {
+        match run(seed, manner(seed), None) {
+            Ok(tally) => all.add(&tally),
+            Err(wrong) => panic!(
+                "{wrong}\nSLEEVE_SEED={seed} SLEEVE_SOAK_COUNT=1 cargo test -p sleeve --lib simulation::each_reply"
+            ),
+        }
+    }
+    println!("{all:?}");
+    let least = all.answered.min(all.dropped).min(all.timeouts).min(all.unknown).min(all.unsent);
+    assert!(count < SHORT || least > count, "what is to be tried hardly happens: {all:?}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs sockets")]
+fn the_same_seed_does_the_same_again() {
+    for seed in 1..8 {
+        assert_eq!(run(seed, manner(seed), None), run(seed, manner(seed), None), "seed {seed}");
+    }
+}
+
+/// What the first seed that finds a mistake says of it. Without the mistake the same seed finds nothing.
+fn first_to_find(fault: Fault) -> (u64, String) {
+    let found = (0..FAULTY).find_map(|seed| Some((seed, run(seed, manner(seed), Some(fault)).err()?)));
+    let (seed, wrong) = found.unwrap_or_else(|| panic!("no seed finds {fault:?}"));
+    println!("{fault:?}: seed {seed}: {wrong}");
+    assert_eq!(run(seed, manner(seed), None).err(), None, "seed {seed} finds this without a mistake, too");
+    (seed, wrong)
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "needs sockets")]
+fn what_the_client_must_never_do_is_found() {
+    for (fault, what) in [
+        (Fault::SwapsReplies, "failed: Conversion"),
+        (Fault::RepeatsWrites, "was executed 2 times"),
+        (Fault::ForgetsThatItLeft, "it was told: Failed(None)"),
+        (Fault::LosesWaker, "do not come to an end"),
+        (Fault::KeepsBudget, "are left though nobody waits"),
+        (Fault::TakesMessage, "got a push message"),
+        (Fault::NeverReadsWhatWasLeft, ""),
+        (Fault::ForgetsDeadline, "ended after"),
+    ] {
+        let (_, wrong) = first_to_find(fault);
+        assert!(wrong.contains(what), "{fault:?} is found by another sign: {wrong}");
+    }
+}

@@ -1,0 +1,202 @@
+//! What callers were told, and whether it may be true.
+//!
+//! Each write has a token of its own, by which a server counts how often it was executed; each reply names what it answers. So
+//! it can be seen whether a reply is another's, whether a write was executed twice or was told of as it is not, and whether
+//! anybody was told too late.
+
+use std::collections::{HashMap, HashSet};
+
+use super::server::{Servers, Value};
+use crate::error::{Effect, Error, ErrorKind};
+
+/// By how much later than its time is up a caller may be told of it: this share, and what the coarse clock is behind.
+const LATE_SHARE: u64 = 15;
+const LATE_US: u64 = 25_000;
+
+/// What time is enough for any command where nothing fails.
+const QUIET_LIMIT_US: u64 = 300_000;
+
+/// What was said of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// It is on its way.
+    Nothing,
+    Done,
+    Failed(Effect),
+    /// Its caller did not wait for the answer.
+    Dropped,
+}
+
+struct Write {
+    token: String,
+    told: Told,
+    /// It may be executed more than once.
+    overwrites: bool,
+}
+
+/// What has happened, in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) answered: u64,
+    pub(super) dropped: u64,
+    pub(super) timeouts: u64,
+    pub(super) unknown: u64,
+    pub(super) unsent: u64,
+    pub(super) connections: u64,
+    /// Of all steps: the same seed has the same.
+    pub(super) trace: u64,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.answered += other.answered;
+        self.dropped += other.dropped;
+        self.timeouts += other.timeouts;
+        self.unknown += other.unknown;
+        self.unsent += other.unsent;
+        self.connections += other.connections;
+        self.trace ^= other.trace;
+    }
+}
+
+/// What callers were told.
+#[derive(Default)]
+pub(super) struct Model {
+    writes: Vec<Write>,
+    /// Which writes are executed together or not at all.
+    together: Vec<Vec<String>>,
+    /// What was seen of texts that only grow.
+    seen: Vec<(u32, String, String)>,
+    /// What was appended to them, and how long they were then.
+    appended: Vec<(u32, String, String, usize)>,
+    /// Elements that callers got.
+    got: HashSet<String>,
+    pub(super) tally: Tally,
+    /// Nothing ever fails, so nobody may be told that anything did who has this much time.
+    is_quiet: bool,
+    wrong: Option<String>,
+}
+
+impl Model {
+    /// Nobody was told anything yet.
+    pub(super) fn new(is_quiet: bool) -> Self {
+        Self { is_quiet, ..Self::default() }
+    }
+
+    /// Something is wrong; the first thing counts.
+    pub(super) fn wrong(&mut self, what: String) {
+        self.wrong.get_or_insert(what);
+    }
+
+    pub(super) fn what_is_wrong(&self) -> Option<&String> {
+        self.wrong.as_ref()
+    }
+
+    /// A write is sent; its number.
+    pub(super) fn sends(&mut self, token: String, overwrites: bool) -> usize {
+        self.writes.push(Write { token, told: Told::Nothing, overwrites });
+        self.writes.len() - 1
+    }
+
+    /// What was said of a write.
+    pub(super) fn told(&mut self, write: usize, told: Told) {
+        self.writes[write].told = told;
+    }
+
+    pub(super) fn sends_together(&mut self, tokens: Vec<String>) {
+        self.together.push(tokens);
+    }
+
+    pub(super) fn saw(&mut self, database: u32, key: &str, text: &str) {
+        self.seen.push((database, key.to_owned(), text.to_owned()));
+    }
+
+    pub(super) fn appended(&mut self, database: u32, key: &str, token: &str, length: usize) {
+        self.appended.push((database, key.to_owned(), token.to_owned(), length));
+    }
+
+    pub(super) fn got(&mut self, element: String) {
+        if !self.got.insert(element.clone()) {
+            self.wrong(format!("two callers got {element}"));
+        }
+    }
+
+    /// Somebody has an answer, or an error, so long after his call.
+    pub(super) fn ended(&mut self, what: &str, error: Option<&Error>, took_us: u64, limit_us: u64) {
+        if took_us > limit_us + limit_us * LATE_SHARE / 100 + LATE_US {
+            self.wrong(format!("{what} ended after {took_us} us, and had {limit_us} us: {error:?}"));
+        }
+        let Some(error) = error else {
+            self.tally.answered += 1;
+            return;
+        };
+        if self.is_quiet && limit_us >= QUIET_LIMIT_US && error.kind() != ErrorKind::Aborted {
+            self.wrong(format!("{what} failed though nothing does: {error:?}"));
+        }
+        match error.kind() {
+            ErrorKind::Timeout => self.tally.timeouts += 1,
+            ErrorKind::Disconnected | ErrorKind::Connect | ErrorKind::Aborted => {}
+            ErrorKind::Server if error.effect() == Effect::Refused => {}
+            _ => self.wrong(format!("{what} failed: {error:?}")),
+        }
+        match error.effect() {
+            Effect::Unknown => self.tally.unknown += 1,
+            _ => self.tally.unsent += 1,
+        }
+    }
+
+    /// Compares it with what the servers have done.
+    pub(super) fn compare(&mut self, servers: &Servers) {
+        for Write { token, told, overwrites } in &self.writes {
+            let executed = servers.executed(token.as_bytes());
+            let is_true = match told {
+                Told::Done if *overwrites => executed >= 1,
+                Told::Done => executed == 1,
+                Told::Failed(Effect::Unknown) | Told::Dropped => executed <= 1 || *overwrites,
+                Told::Failed(_) => executed == 0,
+                Told::Nothing => false,
+            };
+            if !is_true {
+                self.wrong.get_or_insert(format!("{token} was executed {executed} times, and it was told: {told:?}"));
+            }
+        }
+        let executed = |token: &String| servers.executed(token.as_bytes());
+        for tokens in &self.together {
+            if tokens.windows(2).any(|pair| executed(&pair[0]) != executed(&pair[1])) {
+                self.wrong.get_or_insert(format!("only a part of {tokens:?} was executed"));
+            }
+        }
+        for element in &self.got {
+            if servers.popped(element.as_bytes()) != 1 {
+                self.wrong.get_or_insert(format!("{element} was got, and not taken out once"));
+            }
+        }
+        self.compare_texts(servers);
+    }
+
+    fn compare_texts(&mut self, servers: &Servers) {
+        let mut finals: HashMap<(u32, String), String> = HashMap::new();
+        let mut text_of = |database: u32, key: &String| {
+            let text = finals.entry((database, key.clone())).or_insert_with(|| {
+                match servers.value(database, key.as_bytes()) {
+                    Some(Value::Text(text)) => String::from_utf8_lossy(text).into_owned(),
+                    _ => String::new(),
+                }
+            });
+            text.clone()
+        };
+        let mut wrong = None;
+        for (database, key, seen) in &self.seen {
+            if !text_of(*database, key).starts_with(seen) {
+                wrong.get_or_insert(format!("{seen} was seen of {key} in {database}, which never was that"));
+            }
+        }
+        for (database, key, token, length) in &self.appended {
+            let text = text_of(*database, key);
+            if text.get(length.saturating_sub(token.len())..*length) != Some(token.as_str()) {
+                wrong.get_or_insert(format!("{token} was said to end at {length} of {key} in {database}: {text}"));
+            }
+        }
+        self.wrong = self.wrong.take().or(wrong);
+    }
+}

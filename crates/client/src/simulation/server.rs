@@ -1,0 +1,376 @@
+//! The other end: servers that are a model, with sessions, databases, transactions, commands that wait, and moods.
+//!
+//! What they keep is simple enough to be believed, and they count how often each write was executed. A real engine would answer
+//! as well, but it would not say that, nor lose its cluster, load its data or turn away whom it should when the dice say so.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+use sleeve_wire::frame::{Frame, Scanner, decode};
+
+use crate::pipe::testing::Dice;
+
+type Key = (u32, Vec<u8>);
+
+pub(super) const LOADING: &str = "-LOADING Redis is loading the dataset in memory\r\n";
+
+/// What a key holds.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Text(Vec<u8>),
+    List(VecDeque<Vec<u8>>),
+}
+
+/// A server, as far as it is one of its own.
+#[derive(Default)]
+struct Node {
+    /// Another one after each time that it was dead.
+    life: u64,
+    is_down: bool,
+    loading_until_us: u64,
+}
+
+/// All servers, which have the same data.
+pub(super) struct Servers {
+    dice: Rc<RefCell<Dice>>,
+    nodes: Vec<Node>,
+    data: HashMap<Key, Value>,
+    /// How often a key has changed.
+    versions: HashMap<Key, u64>,
+    /// How often what is named by a token was executed.
+    executed: HashMap<Vec<u8>, u32>,
+    /// How often an element was taken out of a list.
+    popped: HashMap<Vec<u8>, u32>,
+    /// Whether HELLO is known.
+    speaks_resp3: bool,
+    /// Whether messages that answer nothing come among the answers.
+    is_chatty: bool,
+}
+
+/// One connection, as its server has it.
+pub(super) struct Session {
+    number: u64,
+    node: usize,
+    life: u64,
+    buffer: Vec<u8>,
+    scanner: Scanner,
+    database: u32,
+    resp3: bool,
+    queued: Option<Vec<Vec<Vec<u8>>>>,
+    watched: Vec<(Key, u64)>,
+    /// What it waits for in lists, and until when.
+    waits: Option<(Vec<Vec<u8>>, Option<u64>)>,
+    /// What is to be sent.
+    pub(super) said: Vec<u8>,
+}
+
+impl Servers {
+    pub(super) fn new(dice: Rc<RefCell<Dice>>, count: usize) -> Self {
+        let (speaks_resp3, is_chatty) = {
+            let mut dice = dice.borrow_mut();
+            (dice.roll(5) > 0, dice.roll(2) == 0)
+        };
+        let (data, versions, executed, popped) = Default::default();
+        let nodes = (0..count).map(|_| Node::default()).collect();
+        Self { dice, nodes, data, versions, executed, popped, speaks_resp3, is_chatty }
+    }
+
+    /// How often what is named by a token was executed.
+    pub(super) fn executed(&self, token: &[u8]) -> u32 {
+        self.executed.get(token).copied().unwrap_or(0)
+    }
+
+    /// How often an element was taken out of a list.
+    pub(super) fn popped(&self, element: &[u8]) -> u32 {
+        self.popped.get(element).copied().unwrap_or(0)
+    }
+
+    /// What a key holds.
+    pub(super) fn value(&self, database: u32, key: &[u8]) -> Option<&Value> {
+        self.data.get(&(database, key.to_vec()))
+    }
+
+    pub(super) fn is_reachable(&self, node: usize) -> bool {
+        self.nodes.get(node).is_some_and(|node| !node.is_down)
+    }
+
+    /// Ends a server, or has it come back.
+    pub(super) fn set_down(&mut self, node: usize, is_down: bool) {
+        let node = &mut self.nodes[node];
+        node.life += u64::from(is_down);
+        node.is_down = is_down;
+    }
+
+    /// Has a server load its data until then.
+    pub(super) fn load(&mut self, node: usize, until_us: u64) {
+        self.nodes[node].loading_until_us = until_us;
+    }
+
+    /// From now on nothing is wrong with any of them.
+    pub(super) fn calm(&mut self) {
+        for node in &mut self.nodes {
+            (node.is_down, node.loading_until_us) = (false, 0);
+        }
+    }
+
+    pub(super) fn session(&self, node: usize, number: u64) -> Session {
+        let life = self.nodes.get(node).map_or(0, |node| node.life);
+        let (buffer, said, watched) = Default::default();
+        let (scanner, queued, waits) = (Scanner::new(), None, None);
+        Session { number, node, life, buffer, scanner, database: 0, resp3: false, queued, watched, waits, said }
+    }
+
+    /// Bytes have come on a connection.
+    pub(super) fn receive(&mut self, session: &mut Session, bytes: &[u8], now_us: u64) {
+        if self.nodes.get(session.node).is_none_or(|node| node.is_down || node.life != session.life) {
+            return;
+        }
+        session.buffer.extend_from_slice(bytes);
+        self.go_on(session, now_us);
+    }
+
+    /// Executes what is there, until a command waits.
+    fn go_on(&mut self, session: &mut Session, now_us: u64) {
+        while session.waits.is_none() {
+            let Ok(Some(length)) = session.scanner.scan(&session.buffer) else { return };
+            let request: Vec<u8> = session.buffer.drain(..length).collect();
+            let words = words(&request);
+            self.chat(session);
+            self.execute(session, words, now_us);
+        }
+    }
+
+    /// Says something that nobody has asked for.
+    fn chat(&mut self, session: &mut Session) {
+        if !self.is_chatty || !session.resp3 || session.queued.is_some() {
+            return;
+        }
+        match self.dice.borrow_mut().roll(12) {
+            0 => session.said.extend_from_slice(b">2\r\n$10\r\ninvalidate\r\n*1\r\n$5\r\nother\r\n"),
+            1 => session.said.extend_from_slice(b"|1\r\n+key-popularity\r\n:90\r\n"),
+            _ => {}
+        }
+    }
+
+    /// What one session has done may be what another waits for; or it has waited long enough.
+    pub(super) fn look_again(&mut self, session: &mut Session, now_us: u64) {
+        let Some((keys, until_us)) = &session.waits else { return };
+        let (keys, is_over) = (keys.clone(), until_us.is_some_and(|until_us| until_us <= now_us));
+        if self.nodes[session.node].life != session.life {
+            return;
+        }
+        if self.pop_first(session, &keys) {
+            session.waits = None;
+        } else if is_over {
+            session.waits = None;
+            let nothing: &[u8] = if session.resp3 { b"_\r\n" } else { b"*-1\r\n" };
+            session.said.extend_from_slice(nothing);
+        }
+        self.go_on(session, now_us);
+    }
+
+    /// A connection is gone.
+    pub(super) fn leave(&mut self, session: &Session) {
+        debug_assert!(session.number > 0);
+    }
+
+    fn execute(&mut self, session: &mut Session, words: Vec<Vec<u8>>, now_us: u64) {
+        let name = words.first().map(|word| String::from_utf8_lossy(word).to_uppercase()).unwrap_or_default();
+        match (name.as_str(), words.len()) {
+            ("HELLO", _) if !self.speaks_resp3 => return session.say("-ERR unknown command 'HELLO'\r\n"),
+            ("HELLO", _) => {
+                session.resp3 = true;
+                return session.say("%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n");
+            }
+            ("CLIENT", _) => return session.say("+OK\r\n"),
+            ("CONFIG", _) => {
+                let head = if session.resp3 { "%1" } else { "*2" };
+                return session.say(&format!("{head}\r\n$9\r\ndatabases\r\n$2\r\n16\r\n"));
+            }
+            ("SELECT", 2) => {
+                session.database = String::from_utf8_lossy(&words[1]).parse().expect("a number");
+                return session.say("+OK\r\n");
+            }
+            _ if self.nodes[session.node].loading_until_us > now_us => {
+                if session.queued.is_some() || name == "MULTI" {
+                    session.queued = None;
+                }
+                return session.say(LOADING);
+            }
+            ("MULTI", _) => {
+                session.queued = Some(Vec::new());
+                return session.say("+OK\r\n");
+            }
+            ("EXEC", _) => return self.execute_transaction(session),
+            _ => {}
+        }
+        if let Some(queued) = &mut session.queued {
+            queued.push(words);
+            return session.say("+QUEUED\r\n");
+        }
+        self.execute_one(session, &name, &words, now_us);
+    }
+
+    fn execute_transaction(&mut self, session: &mut Session) {
+        let Some(queued) = session.queued.take() else { return session.say("-ERR EXEC without MULTI\r\n") };
+        let watched = std::mem::take(&mut session.watched);
+        if watched.iter().any(|(key, version)| self.version(key) != *version) {
+            let nothing = if session.resp3 { "_\r\n" } else { "*-1\r\n" };
+            return session.say(nothing);
+        }
+        session.say(&format!("*{}\r\n", queued.len()));
+        for words in queued {
+            let name = String::from_utf8_lossy(&words[0]).to_uppercase();
+            self.execute_one(session, &name, &words, 0);
+        }
+    }
+
+    fn version(&self, key: &Key) -> u64 {
+        self.versions.get(key).copied().unwrap_or(0)
+    }
+
+    fn execute_one(&mut self, session: &mut Session, name: &str, words: &[Vec<u8>], now_us: u64) {
+        let key = |index: usize| (session.database, words.get(index).cloned().unwrap_or_default());
+        match name {
+            "PING" => session.say("+PONG\r\n"),
+            "ECHO" if words.len() == 2 => session.bulk(Some(&words[1])),
+            "UNWATCH" => {
+                session.watched.clear();
+                session.say("+OK\r\n");
+            }
+            "WATCH" => {
+                let keys: Vec<Key> = (1..words.len()).map(key).collect();
+                session.watched.extend(keys.into_iter().map(|key| (key.clone(), self.version(&key))));
+                session.say("+OK\r\n");
+            }
+            "GET" => {
+                let text = self.text(&key(1));
+                session.bulk(text.as_deref());
+            }
+            "EXISTS" => {
+                let exists = self.data.contains_key(&key(1));
+                session.say(if exists { ":1\r\n" } else { ":0\r\n" });
+            }
+            "MGET" => {
+                session.say(&format!("*{}\r\n", words.len() - 1));
+                for word in &words[1..] {
+                    let text = self.text(&(session.database, word.clone()));
+                    session.bulk(text.as_deref());
+                }
+            }
+            "SET" => {
+                self.write(key(1), &words[2], Value::Text(words[2].clone()));
+                session.say("+OK\r\n");
+            }
+            "APPEND" => {
+                let mut text = self.text(&key(1)).unwrap_or_default();
+                text.extend_from_slice(&words[2]);
+                let length = text.len();
+                self.write(key(1), &words[2], Value::Text(text));
+                session.say(&format!(":{length}\r\n"));
+            }
+            "INCRBY" => {
+                let before = self.text(&key(1)).map_or(0, |text| number(&text));
+                let sum = before + number(&words[2]);
+                self.write(key(1), &words[1], Value::Text(sum.to_string().into_bytes()));
+                session.say(&format!(":{sum}\r\n"));
+            }
+            "RPUSH" => {
+                let mut list = match self.data.get(&key(1)) {
+                    Some(Value::List(list)) => list.clone(),
+                    _ => VecDeque::new(),
+                };
+                list.push_back(words[2].clone());
+                let length = list.len();
+                self.write(key(1), &words[2], Value::List(list));
+                session.say(&format!(":{length}\r\n"));
+            }
+            "BLPOP" => {
+                let keys = words[1..words.len() - 1].to_vec();
+                if !self.pop_first(session, &keys) {
+                    let seconds: f64 = String::from_utf8_lossy(&words[words.len() - 1]).parse().expect("a number");
+                    let until_us = (seconds > 0.0).then_some(now_us + (seconds * 1e6) as u64);
+                    session.waits = Some((keys, until_us));
+                }
+            }
+            _ => session.say(&format!("-ERR unknown command '{name}'\r\n")),
+        }
+    }
+
+    fn text(&self, key: &Key) -> Option<Vec<u8>> {
+        match self.data.get(key) {
+            Some(Value::Text(text)) => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    /// Something is written, which this token names.
+    fn write(&mut self, key: Key, token: &[u8], value: Value) {
+        *self.executed.entry(token.to_vec()).or_default() += 1;
+        *self.versions.entry(key.clone()).or_default() += 1;
+        self.data.insert(key, value);
+    }
+
+    /// Takes the first element of the first of these lists that has one.
+    fn pop_first(&mut self, session: &mut Session, keys: &[Vec<u8>]) -> bool {
+        for key in keys {
+            if let Some(Value::List(list)) = self.data.get_mut(&(session.database, key.clone()))
+                && let Some(element) = list.pop_front()
+            {
+                session.say("*2\r\n");
+                session.bulk(Some(key));
+                session.bulk(Some(&element));
+                *self.popped.entry(element).or_default() += 1;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Does what a time has come for.
+    pub(super) fn step(&mut self, _now_us: u64) -> bool {
+        false
+    }
+
+    /// When a time comes.
+    pub(super) fn next_us(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Session {
+    fn say(&mut self, reply: &str) {
+        self.said.extend_from_slice(reply.as_bytes());
+    }
+
+    fn bulk(&mut self, text: Option<&[u8]>) {
+        match text {
+            Some(text) => {
+                self.say(&format!("${}\r\n", text.len()));
+                self.said.extend_from_slice(text);
+                self.say("\r\n");
+            }
+            None => self.say(if self.resp3 { "_\r\n" } else { "$-1\r\n" }),
+        }
+    }
+
+    /// Until when it waits.
+    pub(super) fn waits_until_us(&self) -> Option<u64> {
+        self.waits.as_ref().and_then(|(_, until_us)| *until_us)
+    }
+}
+
+fn number(text: &[u8]) -> i64 {
+    String::from_utf8_lossy(text).parse().expect("a number")
+}
+
+/// The words of a request.
+fn words(request: &[u8]) -> Vec<Vec<u8>> {
+    let Ok((Frame::Array(items), _)) = decode(request) else { return Vec::new() };
+    let word = |item| match item {
+        Ok(Frame::Bulk(word)) => word.to_vec(),
+        _ => Vec::new(),
+    };
+    items.map(word).collect()
+}
