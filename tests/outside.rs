@@ -31,6 +31,7 @@ mod persistence;
 mod pieces;
 mod point_in_time;
 mod process;
+mod producers;
 mod programs;
 mod rdb_files;
 mod reconnect;

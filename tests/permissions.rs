@@ -40,7 +40,7 @@ fn lossy(bytes: &[u8]) -> String {
 }
 
 /// The commands that our server has and redis-server 7.0 has not.
-const NEWER: [&str; 35] = [
+const NEWER: [&str; 36] = [
     "blmovem",
     "client|capa",
     "client|no-touch",
@@ -74,6 +74,7 @@ const NEWER: [&str; 35] = [
     "sunioncard",
     "waitaof",
     "xackdel",
+    "xcfgset",
     "xdelex",
     "xnack",
 ];

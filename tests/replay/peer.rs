@@ -33,6 +33,12 @@ impl Peer {
         Peer { server, connection }
     }
 
+    /// Whether it has this command.
+    pub fn knows(&mut self, command: &str) -> bool {
+        let told = self.connection.command(&["COMMAND", "INFO", command]);
+        told.is_ok_and(|told| !leaves(&told).is_empty())
+    }
+
     /// Loads a journal in the place of what is there.
     pub fn load(&mut self, journal: &[u8]) {
         let folder = self.server.folder().join("appendonlydir");
@@ -117,10 +123,31 @@ fn hash(kind: Kind, asked: Asked<'_>, name: &[u8]) -> Vec<u8> {
     [fields.concat(), values, deadlines].concat()
 }
 
+/// What Redis 8.6 says of producers where there never was one; Sleeve says nothing then.
+const NO_PRODUCERS: &[&str] = &[
+    "idmp-duration",
+    "100",
+    "idmp-maxsize",
+    "100",
+    "pids-tracked",
+    "0",
+    "iids-tracked",
+    "0",
+    "iids-added",
+    "0",
+    "iids-duplicates",
+    "0",
+];
+
 /// A stream, without what is each server's own affair.
 fn stream(told: &[u8]) -> Vec<u8> {
-    let (mut kept, mut skips) = (Vec::new(), false);
-    for leaf in leaves(told) {
+    let (mut kept, mut skips, mut leaves) = (Vec::new(), false, leaves(told));
+    let is_none =
+        |leaves: &[Vec<u8>]| leaves.iter().map(Vec::as_slice).eq(NO_PRODUCERS.iter().map(|word| word.as_bytes()));
+    if let Some(at) = leaves.windows(NO_PRODUCERS.len()).position(is_none) {
+        leaves.drain(at..at + NO_PRODUCERS.len());
+    }
+    for leaf in leaves {
         let is_own_affair = OWN_AFFAIRS.contains(&leaf.as_slice());
         // A lag that nobody knows is nil, which is no leaf: this stands behind it.
         skips &= leaf != b"pel-count";

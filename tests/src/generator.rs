@@ -87,6 +87,8 @@ pub struct Scope {
     pub newest: (u32, u32),
     /// It may be said how many entries a group has read, which Valkey counts and Redis 8 bounds in a way of its own.
     pub entries_read: bool,
+    /// Producers may number their messages, which nobody but Redis 8.6 follows.
+    pub producers: bool,
     /// Entries of streams may get their name from the clock.
     pub clock: bool,
     /// Arguments are often what breaks a server that trusts them, and many commands are not well-formed.
@@ -114,7 +116,16 @@ impl Default for Scope {
             (by_group || TAKEN_IN.contains(&row.full_name)) && !LEFT_OUT.contains(&row.full_name) && !is_container
         };
         let rows = all().iter().filter(taken).collect();
-        Scope { rows, newest: (u32::MAX, 0), entries_read: true, clock: true, hostile: false }
+        Scope { rows, newest: (u32::MAX, 0), entries_read: true, producers: true, clock: true, hostile: false }
+    }
+}
+
+impl Scope {
+    /// The same where nobody numbers messages: there are words of Redis 8.6 alone for that.
+    pub fn without_producers(mut self) -> Scope {
+        self.producers = false;
+        self.rows.retain(|row| row.full_name != "xcfgset");
+        self
     }
 }
 
@@ -304,7 +315,9 @@ impl Generator {
         if self.values.lexical && argument.token == Some("INCR") {
             return false;
         }
-        if argument.token == Some("ENTRIESREAD") && !self.scope.entries_read {
+        if argument.token == Some("ENTRIESREAD") && !self.scope.entries_read
+            || argument.name == "idmp" && !self.scope.producers
+        {
             return false;
         }
         if argument.optional && argument.name == "sortby" {
@@ -332,6 +345,14 @@ impl Generator {
         let child = match (argument.name.as_ref(), self.values.bounds) {
             ("sortby", Bounds::Score) => 0,
             ("sortby", _) => 1,
+            // A message that has a number gets its entry's name from the clock.
+            ("id_or_auto", _)
+                if words
+                    .iter()
+                    .any(|word| word.eq_ignore_ascii_case(b"IDMP") || word.eq_ignore_ascii_case(b"IDMPAUTO")) =>
+            {
+                0
+            }
             ("id_or_auto", _) if !self.scope.clock => 1,
             _ => self.values.random.below(argument.children.len().max(1)),
         };

@@ -245,6 +245,49 @@ fn what_is_given_back_is_told_as_the_claim_of_nobody() {
 }
 
 #[test]
+fn what_a_producer_has_numbered_is_told_with_its_entry_and_once_more_where_it_comes_again() {
+    let mut written = Written::new();
+    let id = written.effects(&["XADD s IDMP p 1 * a 1"])[1].split(' ').nth(5).map(str::to_owned).expect("an id");
+    assert_eq!(written.effects(&["XADD s IDMP p 1 MAXLEN 0 * a 2"]), [format!("XADD s IDMP p 1 {id} a 2")]);
+    written.ask("XSETID s 99999999999999-0");
+    assert_eq!(
+        written.effects(&["XADD s IDMPAUTO p MAXLEN ~ 1000 * a 1", "XADD s NOMKSTREAM IDMPAUTO p * a 1"]),
+        ["XADD s IDMPAUTO p MAXLEN = 2 99999999999999-1 a 1", "XADD s IDMPAUTO p 99999999999999-1 a 1"]
+    );
+    assert_eq!(
+        written.effects(&["XCFGSET s IDMP-MAXSIZE 100", "XCFGSET s idmp-maxsize 7", "XCFGSET s IDMP-MAXSIZE 7"]),
+        ["XCFGSET s idmp-maxsize 7"]
+    );
+    assert!(written.effects(&["XADD missing NOMKSTREAM IDMP p 1 * a 1"]).is_empty());
+}
+
+#[test]
+fn a_message_is_known_for_its_time_and_what_came_of_it_is_replayed_whatever_the_time() {
+    let mut written = Written::new();
+    for request in ["XADD s 1-0 a 1", "XCFGSET s IDMP-DURATION 2 IDMP-MAXSIZE 3"] {
+        assert!(!written.ask(request).starts_with('-'));
+    }
+    let first = written.ask("XADD s IDMP p 1 * a 1");
+    written.wait_ms(2_000);
+    assert_eq!(written.ask("XADD s IDMP p 1 * a 1"), first);
+    written.wait_ms(1);
+    let second = written.ask("XADD s IDMP p 1 * a 1");
+    assert_ne!(second, first);
+    assert!(written.ask("XINFO STREAM s").contains("iids-tracked\r\n:1\r\n"));
+    assert_eq!(written.ask("XADD s IDMP p 1 * a 1"), second);
+    let facts = written.ask("XINFO STREAM s");
+    let replayed = Engine::new(Config::default());
+    let mut replay = Replay::begin(&replayed, 0);
+    replay.apply(&written.told(), Instant::now()).expect("it can be applied");
+    drop(replay);
+    let mut replies = Vec::new();
+    replayed.connect(|| ()).exchange(b"XINFO STREAM s\r\n", &mut replies).expect("the session lives");
+    assert_eq!(String::from_utf8_lossy(&replies), facts);
+    written.wait_ms(2_001);
+    assert!(written.ask("XINFO STREAM s").contains("pids-tracked\r\n:0\r\n"));
+}
+
+#[test]
 fn what_is_claimed_by_reading_is_told_as_a_claim() {
     let mut written = Written::new();
     written.effects(&["XADD s 1-0 a 1", "XADD s 2-0 a 1", "XADD s 3-0 a 1", "XGROUP CREATE s g 0"]);

@@ -65,6 +65,7 @@ pub use crate::types::sorted_set::{NameBound, NameRange, SortedSet, SortedSetLim
 pub use crate::types::stream::block::{BlockLimits, StreamEntry};
 pub use crate::types::stream::group::{Consumer, ConsumerId, Pending, PendingCopy, StreamGroup};
 pub use crate::types::stream::id::StreamId;
+pub use crate::types::stream::producers::{ProducerLimits, Producers, Tracked};
 pub use crate::types::stream::{Entries, Keep, Stream, StreamCounters};
 pub use crate::value::collection::{Collection, MemberPlace};
 pub use crate::value::key_hash::{Hash, HashKey, Key};

@@ -250,6 +250,11 @@ impl Values {
         match argument.name.as_ref() {
             "id" if row.full_name == "xreadgroup" && self.random.once_in(2) => b">".to_vec(),
             "id" if row.full_name.starts_with("xg") && self.random.once_in(2) => b"0".to_vec(),
+            "pid" => self.one_of(&["p", "p", "q"]),
+            "iid" => self.edge(&[""], 1, 9),
+            // What is known is known for longer than a run lasts.
+            "duration" => self.edge(&["0", "86401"], 80_000, 86_400),
+            "maxsize" => self.edge(&["0", "10001"], 1, 6),
             "group" | "groupname" => self.one_of(&["g1", "g1", "g2", "nosuch"]),
             "consumer" | "consumername" => self.one_of(&["alice", "bob", "carol"]),
             "min-idle-time" => self.one_of(&["0", "0", "0", "1000000000", "-1"]),

@@ -183,6 +183,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::XAckDel => stream::delete::xackdel(cx, request),
         Command::XAdd => stream::xadd(cx, request),
         Command::XAutoClaim => stream::pending::xautoclaim(cx, request),
+        Command::XCfgSet => stream::producers::xcfgset(cx, request),
         Command::XClaim => stream::pending::xclaim(cx, request),
         Command::XDel => stream::xdel(cx, request),
         Command::XDelEx => stream::delete::xdelex(cx, request),

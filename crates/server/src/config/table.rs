@@ -336,6 +336,10 @@ options! {
         "How many bytes one block of a stream may have; 0 is no limit.";
     StreamNodeMaxEntries "stream-node-max-entries" number(0, i64::MAX), "100", Live,
         "How many entries one block of a stream may have; 0 is no limit.";
+    StreamIdmpDuration "stream-idmp-duration" number(1, 86_400), "100", Live,
+        "For how many seconds a stream knows the ids that producers give their messages (XADD IDMP), unless XCFGSET says otherwise.";
+    StreamIdmpMaxsize "stream-idmp-maxsize" number(1, 10_000), "100", Live,
+        "How many such ids of each producer a stream knows, unless XCFGSET says otherwise.";
     ListCompressDepth "list-compress-depth" number(0, INT_MAX), "0", Live,
         "How many packed parts at each end of a list stay as they are while those between are kept compressed; 0: all stay.";
     Encodings "encodings" Kind::Choice(&["7.0", "7.2"]), "7.0", Live,
@@ -405,7 +409,7 @@ options! {
     Rdbchecksum "rdbchecksum" Kind::Flag, "yes", Startup,
         "Whether snapshots end in a checksum, and whether it is looked at.";
     RdbFormat "rdb-format" Kind::Choice(&["redis", "valkey"]), "redis", Live,
-        "Whose format hashes with fields that expire are written in: Redis's version 12, or version 80, which Valkey 9 reads.";
+        "Whose format is written where version 10 has no words: Redis's 12 or 13, or 80 of Valkey 9, which knows no ids of producers.";
     SanitizeDumpPayload "sanitize-dump-payload" Kind::Choice(&["no", "yes", "clients"]), "no", Live,
         "Whether what RESTORE and snapshots bring is checked to its last byte: always, whatever this says.";
     RdbSaveIncrementalFsync "rdb-save-incremental-fsync" Kind::Flag, "yes", Live,

@@ -28,6 +28,7 @@ impl Shard {
         deadline: Option<i64>,
         clock: u32,
     ) -> bool {
+        self.needs_newest_format |= collection.needs_newest_format();
         with_body(collection, |body| self.add(db, key, body, deadline, clock))
     }
 
@@ -40,6 +41,7 @@ impl Shard {
         deadline: Option<i64>,
         clock: u32,
     ) {
+        self.needs_newest_format |= collection.needs_newest_format();
         with_body(collection, |body| self.insert(db, key, body, deadline, clock));
     }
 

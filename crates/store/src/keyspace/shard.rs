@@ -25,6 +25,8 @@ pub struct Shard {
     pub(super) tables: Vec<Table>,
     /// As many: the hashes in each whose fields expire.
     pub(crate) due: Vec<DueKeys>,
+    /// Whether there may be a value for which only the newest version of the snapshot format has words.
+    pub(crate) needs_newest_format: bool,
     pub(super) placement: Placement,
     /// Where packed collections are while they are changed.
     pub(super) scratch: Vec<u8>,
@@ -81,7 +83,14 @@ impl Flushed {
 
 impl Shard {
     pub(crate) fn new(placement: Placement) -> Self {
-        Self { tables: Vec::new(), due: Vec::new(), placement, scratch: Vec::new(), one_thread: PhantomData }
+        Self {
+            tables: Vec::new(),
+            due: Vec::new(),
+            needs_newest_format: false,
+            placement,
+            scratch: Vec::new(),
+            one_thread: PhantomData,
+        }
     }
 
     #[inline]
@@ -232,6 +241,7 @@ impl Shard {
         deadline: Deadline,
         moment: Moment,
     ) -> (Previous, Garbage) {
+        self.needs_newest_format |= collection.needs_newest_format();
         with_body(collection, |body| self.store(db, key, Self::followed(body, key.name), deadline, moment))
     }
 
@@ -284,6 +294,7 @@ impl Shard {
         let deadline = entry.deadline.map_or(Deadline::Clear, Deadline::At);
         let moment = Moment { now_ms, clock: entry.clock };
         let body = Self::followed(entry.body(), key.name);
+        self.needs_newest_format |= matches!(&body, Body::Object(object) if object.view().needs_newest_format());
         self.store(db, key, body, deadline, moment)
     }
 
@@ -315,6 +326,7 @@ impl Shard {
         let table = self.tables.get_mut(db)?;
         self.due[db] = DueKeys::default();
         let flushed = std::mem::replace(table, Table::new(self.placement));
+        self.needs_newest_format &= self.tables.iter().any(|table| table.len() > 0);
         (flushed.len() > 0).then_some(Flushed(flushed))
     }
 

@@ -87,7 +87,9 @@ impl Shard {
         let mut entry = found.entry();
         renew(&entry.view());
         let hash_key = self.placement.hash_key;
-        let Change { result, is_empty, due_ms } = entry.update(hash_key, &mut self.scratch, change).ok_or(OtherKind)?;
+        let Change { result, is_empty, due_ms, needs_newest_format } =
+            entry.update(hash_key, &mut self.scratch, change).ok_or(OtherKind)?;
+        self.needs_newest_format |= needs_newest_format;
         if is_empty {
             self.due[db].forget(key.hash);
             drop(found.remove());

@@ -27,7 +27,7 @@ pub enum Bad {
     Deadline,
     /// The counters, ids or groups of a stream contradict its entries.
     Stream,
-    /// A stream knows producers that number their messages.
+    /// What a stream knows of producers that number their messages contradicts itself.
     Producers,
     /// A value of a module.
     Module,
@@ -49,7 +49,7 @@ impl fmt::Display for Bad {
             Self::Deadline => "a deadline is no time",
             Self::Stream => "a stream's counters, ids or groups contradict its entries",
             Self::Producers => {
-                "a stream keeps the numbers of its producers' messages (XADD IDMP or IDMPAUTO), which are not known here"
+                "what a stream knows of its producers' messages (XADD IDMP or IDMPAUTO) contradicts itself"
             }
             Self::Module => "the value belongs to a module, and there are no modules here",
             Self::Kind(kind) => return write!(formatter, "no value has the type {kind}"),

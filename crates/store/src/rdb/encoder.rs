@@ -22,6 +22,8 @@ pub enum Version {
     Ten,
     /// Version 12, of Redis 7.4 and 8.
     Twelve,
+    /// Version 13, of Redis 8.6, which knows producers of streams that number their messages; other versions leave them out.
+    Thirteen,
     /// Version 80, of Valkey 9, which has other words than Redis for fields with deadlines.
     Valkey80,
 }
@@ -32,6 +34,7 @@ impl Version {
         match self {
             Self::Ten => 10,
             Self::Twelve => 12,
+            Self::Thirteen => 13,
             Self::Valkey80 => 80,
         }
     }

@@ -85,6 +85,7 @@ pub struct Snapshot {
     queue: Arc<SnapshotQueue>,
     sizes: Vec<Size>,
     has_timed_fields: bool,
+    needs_newest_format: bool,
     /// No shard before this one owes anything.
     shard: usize,
     current: Option<Current>,
@@ -107,6 +108,7 @@ impl Snapshot {
             queue,
             sizes: Vec::new(),
             has_timed_fields: false,
+            needs_newest_format: false,
             shard: 0,
             current: None,
             is_over: false,
@@ -140,6 +142,7 @@ impl Snapshot {
                 size.volatile += shard.volatile_len(db);
             }
             snapshot.has_timed_fields |= shard.has_timed_fields();
+            snapshot.needs_newest_format |= shard.needs_newest_format;
             shard.owe(&queue);
         }
         *place = Some(queue);
@@ -154,6 +157,12 @@ impl Snapshot {
     /// Whether there may have been hashes with fields that expire.
     pub fn has_timed_fields(&self) -> bool {
         self.has_timed_fields
+    }
+
+    /// Whether there may have been streams of producers that number their messages, for which only the newest version of the
+    /// format has words.
+    pub fn needs_newest_format(&self) -> bool {
+        self.needs_newest_format
     }
 
     /// Measures with this clock, whatever it counts in, how long a step holds a shard.

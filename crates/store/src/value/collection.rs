@@ -68,6 +68,11 @@ pub trait Collection: Clone + Send + 'static {
         None
     }
 
+    /// Whether only the newest version of the snapshot format has words for all of it.
+    fn needs_newest_format(&self) -> bool {
+        false
+    }
+
     /// What a snapshot captures when it opens this collection, which is not packed.
     fn capture(&self) -> Capture;
 
@@ -107,6 +112,7 @@ struct Abilities {
     encoding: fn(ObjectRef<'_>) -> Encoding,
     memory: fn(ObjectRef<'_>) -> usize,
     due_ms: fn(ObjectRef<'_>) -> Option<i64>,
+    needs_newest_format: fn(ObjectRef<'_>) -> bool,
     packed: for<'a> fn(ObjectRef<'a>) -> Option<Packed<'a>>,
     place_of: fn(ObjectRef<'_>, &[u8]) -> Option<MemberPlace>,
     prefetch: fn(ObjectRef<'_>, MemberPlace, PrefetchStep),
@@ -129,6 +135,7 @@ impl Abilities {
                 encoding: |object| object.known::<C>().encoding(),
                 memory: |object| size_of::<Boxed<C>>() + object.known::<C>().memory(),
                 due_ms: |object| object.known::<C>().due_ms(),
+                needs_newest_format: |object| object.known::<C>().needs_newest_format(),
                 packed: |object| object.known::<C>().packed(),
                 place_of: |object, member| object.known::<C>().place_of(member),
                 prefetch: |object, place, step| object.known::<C>().prefetch(place, step),
@@ -290,6 +297,11 @@ impl<'a> ObjectRef<'a> {
     /// When the next part of it is due to be removed; see [`Collection::due_ms`].
     pub fn due_ms(self) -> Option<i64> {
         (self.abilities().due_ms)(self)
+    }
+
+    /// See [`Collection::needs_newest_format`].
+    pub fn needs_newest_format(self) -> bool {
+        (self.abilities().needs_newest_format)(self)
     }
 
     /// Form and bytes, as long as it is packed.

@@ -1,7 +1,7 @@
 //! Files put together by hand, and what comes of them: mostly an error with its reason.
 
 use sleeve_store::rdb::{self, Input, Loaded, Origin};
-use sleeve_store::{Collection, Pack, StreamId};
+use sleeve_store::{Collection, Pack, Stream, StreamId};
 
 use super::loaded;
 use super::values::{contents, limits, store};
@@ -105,14 +105,34 @@ const STREAM_OF_8_6: &[u8] = b"\x01\x10\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\x1d\
     \x40\x64\x40\x64";
 
 #[test]
-fn a_stream_of_redis_8_6_is_read_if_it_keeps_no_numbers_of_messages() {
+fn a_stream_of_redis_8_6_is_read_with_what_it_knows_of_producers() {
     let file = |producers: &[u8]| [b"REDIS0013", &file_of(26, &[STREAM_OF_8_6, producers].concat())[9..]].concat();
     let read = contents(&loaded(&file(b"\0\0\0")).unwrap());
     // The same as version 11 has it, behind which nothing comes.
     let earlier = contents(&loaded(&file_of(21, &STREAM_OF_8_6[..STREAM_OF_8_6.len() - 4])).unwrap());
     assert_eq!((read.len(), &read), (1, &earlier));
-    let error = loaded(&file(b"\x01\x04prod\x01\x04iid1\x01\0\x01\0")).err().expect("it is refused").to_string();
-    assert!(error.contains("IDMP"), "{error}");
+    let producers = b"\x02\x01p\x02\x04iid1\x01\x01\x04iid2\x02\0\x01q\x01\x01x\x03\0\x05\x04";
+    let store = loaded(&file(producers)).expect("it is read");
+    let locked = store.lock_all();
+    let mut streams = 0;
+    (0..store.shards()).for_each(|shard| {
+        locked.shard(shard).for_each(0, |entry| {
+            streams += 1;
+            let known = entry.collection::<Stream>().and_then(Stream::producers).expect("producers are known");
+            let messages: Vec<_> = known.messages().map(|(entry, ..)| entry.ms).collect();
+            assert_eq!((messages, known.added, known.duplicates, known.len()), (vec![1, 2, 3], 5, 4, 2));
+            assert_eq!(known.message_of(StreamId::new(2, 0)), Some((&b"p"[..], &b"iid2"[..])));
+        })
+    });
+    assert_eq!(streams, 1);
+    drop(locked);
+    for wrong in [
+        &b"\x01\x01p\x02\x01i\x01\0\x01i\x02\0\0\0"[..],
+        b"\x02\x01p\x01\x01i\x01\0\x01p\x01\x01j\x02\0\0\0",
+        b"\x01\x01p\x40\x65",
+    ] {
+        assert!(loaded(&file(wrong)).is_err(), "{wrong:?}");
+    }
     let valkey = [b"VALKEY080", &file(b"\0\0\0")[9..]].concat();
     assert!(loaded(&valkey).err().expect("no type of Valkey's").to_string().contains("type 26"));
 }

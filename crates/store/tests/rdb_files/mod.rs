@@ -275,7 +275,7 @@ fn in_parts(writer: &mut Writer, entry: &EntryRef<'_>) {
         }
         Kind::Stream => {
             let stream = entry.collection::<Stream>().unwrap();
-            record.open_stream(stream.blocks_len() as u64);
+            record.open_stream(stream.blocks_len() as u64, false);
             stream_in_parts(writer, stream);
         }
     }

@@ -25,8 +25,10 @@ XAdd "xadd", Stream, arity -5, since "5.0.0"
     tips "nondeterministic_output"
     summary "Appends an entry to a stream, creating it when it is missing."
     complexity "O(1) when adding a new entry, O(N) when trimming where N being the number of entries evicted."
-    grammar "key [NOMKSTREAM@6.2.0] [condition=<KEEPREF|DELREF|ACKED>@8.2.0] [trim=<strategy=<MAXLEN|MINID@6.2.0> [operator=<equal=\"=\"|approximately=\"~\">] \
-        threshold [LIMIT count:integer@6.2.0]>] id_or_auto=<auto_id=\"*\"|id> field_value=<field value>...";
+    grammar "key [NOMKSTREAM@6.2.0] [condition=<KEEPREF|DELREF|ACKED>@8.2.0] \
+        [idmp=<idmpauto-with-pid=<idmpauto-token=IDMPAUTO pid>|idmp-with-pid-iid=<idmp-token=IDMP pid iid>>@8.6.0] \
+        [trim=<strategy=<MAXLEN|MINID@6.2.0> [operator=<equal=\"=\"|approximately=\"~\">] threshold \
+        [LIMIT count:integer@6.2.0]>] id_or_auto=<auto_id=\"*\"|id> field_value=<field value>...";
 
 XAutoClaim "xautoclaim", Stream, arity -6, since "6.2.0"
     [WRITE FAST] [STREAM]
@@ -35,6 +37,14 @@ XAutoClaim "xautoclaim", Stream, arity -6, since "6.2.0"
     summary "Gives a consumer the entries of its group that others have had for too long."
     complexity "O(1) if COUNT is small."
     grammar "key group consumer min-idle-time start [COUNT count:integer] [JUSTID]";
+
+XCfgSet "xcfgset", Stream, arity -2, since "8.6.0"
+    [WRITE FAST] [STREAM]
+    keys (1; RW UPDATE)
+    summary "Sets for how long and how many ids of its producers' messages a stream knows."
+    complexity "O(1)"
+    grammar "key [idmp-duration-block=<idmp-duration-token=IDMP-DURATION duration:integer>] \
+        [idmp-maxsize-block=<idmp-maxsize-token=IDMP-MAXSIZE maxsize:integer>]";
 
 XClaim "xclaim", Stream, arity -6, since "5.0.0"
     [WRITE FAST] [STREAM]

@@ -2,7 +2,7 @@
 //! in 16 bits, and a CRC-64 of all that stands before.
 
 use sleeve_store::rdb::{self, Destination, Input, Origin, Version};
-use sleeve_store::{Collection, Deadline, EntryRef, Kind, Value};
+use sleeve_store::{Collection, Deadline, EntryRef, Kind, Stream, Value};
 use sleeve_wire::number;
 
 use crate::commands::hash;
@@ -23,10 +23,16 @@ pub fn dump(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 /// The dump of a value, in the form that most servers can restore: of a stream without the times at which consumers were
-/// last active, which Redis 7.0 has no place for.
+/// last active, which Redis 7.0 has no place for, unless it knows of producers, for which Redis 8.6 alone has words.
 pub(super) fn payload_of(entry: &EntryRef<'_>, now_ms: i64) -> Vec<u8> {
-    let version = if entry.kind() == Kind::Stream { Version::Ten } else { Version::Twelve };
+    let version = if entry.kind() == Kind::Stream { oldest_for(entry) } else { Version::Twelve };
     payload_for(version, entry, now_ms)
+}
+
+/// The oldest version with words for all of a value but deadlines of fields.
+fn oldest_for(entry: &EntryRef<'_>) -> Version {
+    let has_producers = entry.collection::<Stream>().is_some_and(|stream| stream.producers().is_some());
+    if has_producers { Version::Thirteen } else { Version::Ten }
 }
 
 /// The dump of a value for whoever knows this version.
@@ -149,7 +155,7 @@ fn record_restored(cx: &mut Cx<'_>, key: Key<'_>, payload: &[u8], at_ms: Option<
         }
         return;
     }
-    let kept = if is_new { cx.peek(key).map(|entry| payload_for(Version::Ten, &entry, now_ms)) } else { None };
+    let kept = if is_new { cx.peek(key).map(|entry| payload_for(oldest_for(&entry), &entry, now_ms)) } else { None };
     let payload = kept.as_deref().unwrap_or(payload);
     cx.record(&[b"RESTORE", key.name, digits.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
 }

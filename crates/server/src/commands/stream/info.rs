@@ -20,20 +20,22 @@ const COUNT_DEFAULT: usize = 10;
 
 /// XINFO STREAM key \[FULL \[COUNT count\]\]
 pub fn stream(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let now_ms = cx.now.wall_ms();
     cx.reply_apart(|cx, reply| {
         let stream = cx.read_as::<Stream>(request.key(0))?.ok_or(Error::NO_SUCH_KEY)?;
+        let of_producers = if stream.producers().is_some() { PRODUCER_FACTS } else { 0 };
         match full_count(request)? {
             None => {
-                reply.map(10);
-                facts(reply, stream);
+                reply.map(10 + of_producers);
+                facts(reply, stream, now_ms);
                 reply.bulk(b"groups");
                 reply.integer(stream.groups().len() as i64);
                 edge(reply, b"first-entry", stream.range(StreamId::MIN, StreamId::MAX).next());
                 edge(reply, b"last-entry", stream.range_back(StreamId::MIN, StreamId::MAX).next());
             }
             Some(count) => {
-                reply.map(9);
-                facts(reply, stream);
+                reply.map(9 + of_producers);
+                facts(reply, stream, now_ms);
                 reply.bulk(b"entries");
                 reply::entries(reply, stream.range(StreamId::MIN, StreamId::MAX), count);
                 reply.bulk(b"groups");
@@ -63,7 +65,10 @@ fn full_count(request: Request<'_>) -> Result<Option<usize>, Error> {
     }
 }
 
-fn facts(reply: &mut Writer<'_>, stream: &Stream) {
+/// Facts about producers that number their messages, of a stream that knows of any.
+const PRODUCER_FACTS: usize = 6;
+
+fn facts(reply: &mut Writer<'_>, stream: &Stream, now_ms: i64) {
     let counters = stream.counters();
     let firsts: Vec<[u8; 16]> = stream.blocks().map(|(first, _)| bytes_of(first)).collect();
     for (name, value) in [
@@ -82,6 +87,20 @@ fn facts(reply: &mut Writer<'_>, stream: &Stream) {
     reply.integer(counters.entries_added as i64);
     reply.bulk(b"recorded-first-entry-id");
     reply::id(reply, stream.first_id());
+    let Some(producers) = stream.producers() else { return };
+    let (limits, tracked) = (producers.limits(), producers.tracked(now_ms));
+    let facts: [(&str, u64); PRODUCER_FACTS] = [
+        ("idmp-duration", limits.duration_s),
+        ("idmp-maxsize", limits.ids_max),
+        ("pids-tracked", tracked.producers),
+        ("iids-tracked", tracked.messages),
+        ("iids-added", producers.added),
+        ("iids-duplicates", producers.duplicates),
+    ];
+    for (name, value) in facts {
+        reply.bulk(name.as_bytes());
+        reply.integer(value as i64);
+    }
 }
 
 fn edge(reply: &mut Writer<'_>, name: &[u8], entry: Option<StreamEntry<'_>>) {

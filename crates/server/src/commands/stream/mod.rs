@@ -1,8 +1,8 @@
 //! Streams: adding, counting, reading, deleting and trimming their entries.
 //!
 //! XREAD and XREADGROUP are in `read`, what groups do in `group` and `pending`, deleting with regard to groups in `delete`,
-//! giving back in `release`, XINFO in `info`. What is recorded names the id that was given and the trimming that was
-//! done, exactly.
+//! giving back in `release`, messages that producers number in `producers`, XINFO in `info`. What is recorded names the id that
+//! was given and the trimming that was done, exactly.
 
 mod claim;
 pub mod delete;
@@ -10,18 +10,21 @@ pub mod group;
 pub mod id;
 pub mod info;
 pub mod pending;
+pub mod producers;
 pub mod read;
 pub mod release;
 pub mod reply;
 pub mod trim;
 
 use sleeve_store::{Keep, Stream, StreamCounters, StreamId};
+use sleeve_wire::arguments::Args;
 use sleeve_wire::number;
 
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
+use producers::Numbered;
 use trim::{Options, Trimmed};
 
 /// Most bytes of names and values in one entry.
@@ -30,11 +33,13 @@ const ENTRY_BYTES_MAX: usize = 1 << 30;
 /// What adding an entry came to.
 struct Added {
     id: StreamId,
+    /// The entry was there already.
+    is_known: bool,
     trimmed: Option<Trimmed>,
 }
 
-/// XADD key \[NOMKSTREAM\] \[KEEPREF | DELREF | ACKED\] \[MAXLEN | MINID \[= | ~\] threshold \[LIMIT count\]\] * | id
-/// field value \[field value ...\]
+/// XADD key \[NOMKSTREAM\] \[KEEPREF | DELREF | ACKED\] \[IDMPAUTO producer | IDMP producer message\] \[MAXLEN | MINID \[= | ~\]
+/// threshold \[LIMIT count\]\] * | id field value \[field value ...\]
 pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let options = Options::parse(cx, request, true)?;
     let fields = request.args.from(options.fields_at);
@@ -48,7 +53,14 @@ pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         return Err(Error::fixed("ERR Elements are too large to be stored"));
     }
     let (key, limits, now_ms) = (request.key(0), cx.engine.stream_limits(), cx.now.wall_ms());
+    let numbered = options.numbered.map(|numbered| numbered.ids(fields));
+    let (producer_limits, known_by_ms) = (cx.engine.producer_limits(), (!cx.state.is_replaying).then_some(now_ms));
     let add = |stream: &mut Stream| -> Result<Added, Error> {
+        if let Some((producer, message)) = &numbered
+            && let Some(id) = producers::entry_of(stream, (producer, message), (new_id, known_by_ms), producer_limits)
+        {
+            return Ok(Added { id, is_known: true, trimmed: None });
+        }
         if stream.last_id() == StreamId::MAX {
             return Err(Error::fixed("ERR The stream has exhausted the last possible ID, unable to add more items"));
         }
@@ -56,7 +68,10 @@ pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             .after(stream.last_id(), now_ms)
             .ok_or(Error::fixed("ERR The ID specified in XADD is equal or smaller than the target stream top item"))?;
         stream.append(id, fields.iter(), limits);
-        Ok(Added { id, trimmed: options.trim.map(|trim| trim.run(stream)) })
+        if let Some((producer, message)) = &numbered {
+            stream.producers_mut(producer_limits).add(producer, message, id, now_ms);
+        }
+        Ok(Added { id, is_known: false, trimmed: options.trim.map(|trim| trim.run(stream)) })
     };
     let added = if options.no_stream {
         match cx.update_present::<Stream, _>(key, add)? {
@@ -69,29 +84,38 @@ pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     } else {
         cx.update::<Stream, _>(key, add)?.result?
     };
-    cx.changed(key);
-    cx.notify(EventClass::Stream, "xadd", key);
+    tell_added(cx, key, &added, options.numbered, fields);
+    reply::id(&mut cx.reply(), added.id);
+    Ok(())
+}
+
+fn tell_added(cx: &mut Cx<'_>, key: Key<'_>, added: &Added, numbered: Option<Numbered<'_>>, fields: Args<'_>) {
     let kept = match &added.trimmed {
-        Some(Trimmed::Front(removed, kept)) => {
-            if *removed != 0 {
-                cx.notify(EventClass::Stream, "xtrim", key);
-            }
-            Some(*kept)
-        }
+        Some(Trimmed::Front(removed, kept)) => Some((*removed, *kept)),
         _ => None,
     };
+    if added.is_known {
+        // Nothing has changed but a counter.
+        cx.changed_many(1);
+    } else {
+        cx.changed(key);
+        cx.notify(EventClass::Stream, "xadd", key);
+        if kept.is_some_and(|(removed, _)| removed != 0) {
+            cx.notify(EventClass::Stream, "xtrim", key);
+        }
+    }
     let trim_words = if kept.is_some() { trim::WORDS } else { 0 };
-    if let Some(mut words) = cx.effect(2 + trim_words + 1 + fields.len()) {
+    let numbered_words = numbered.map_or(0, |numbered| numbered.words());
+    if let Some(mut words) = cx.effect(2 + numbered_words + trim_words + 1 + fields.len()) {
         words.bulks(&[b"XADD", key.name]);
-        kept.iter().for_each(|kept| trim::write(&mut words, *kept));
+        numbered.iter().for_each(|numbered| numbered.write(&mut words));
+        kept.iter().for_each(|(_, kept)| trim::write(&mut words, *kept));
         reply::id(&mut words, added.id);
         fields.iter().for_each(|word| words.bulk(word));
     }
     if let Some(Trimmed::Each(done)) = &added.trimmed {
         delete::tell(cx, key, done, "xtrim");
     }
-    reply::id(&mut cx.reply(), added.id);
-    Ok(())
 }
 
 /// XTRIM key MAXLEN | MINID \[= | ~\] threshold \[LIMIT count\] \[KEEPREF | DELREF | ACKED\]

@@ -10,6 +10,7 @@ use sleeve_wire::reply::Writer;
 use super::delete::{Done, References, delete};
 use super::id;
 use super::id::NewId;
+use super::producers::Numbered;
 use super::reply;
 use crate::config::Opt;
 use crate::context::Cx;
@@ -41,11 +42,13 @@ pub(super) enum Trimmed {
 
 /// The options of XADD up to its entry, or of XTRIM.
 #[derive(Debug, Default)]
-pub(super) struct Options {
+pub(super) struct Options<'a> {
     /// A missing stream stays missing.
     pub no_stream: bool,
     /// How the stream is trimmed, if it is.
     pub trim: Option<Trim>,
+    /// Who sends the entry and which of his it is, for XADD.
+    pub numbered: Option<Numbered<'a>>,
     /// The id, for XADD.
     pub id: Option<NewId>,
     /// Where the entry begins, for XADD.
@@ -117,9 +120,9 @@ pub(super) fn write(words: &mut Writer<'_>, kept: Keep) {
     }
 }
 
-impl Options {
+impl<'a> Options<'a> {
     /// Reads them. Only XADD has an id.
-    pub fn parse(cx: &Cx<'_>, request: Request<'_>, is_add: bool) -> Result<Self, Error> {
+    pub fn parse(cx: &Cx<'_>, request: Request<'a>, is_add: bool) -> Result<Self, Error> {
         let (mut options, mut limit, mut references, mut at) = (Self::default(), None, None, 2);
         while at < request.len() {
             let (word, more) = (request.arg(at), request.len() - 1 - at);
@@ -138,6 +141,12 @@ impl Options {
             } else if is_add && word.eq_ignore_ascii_case(b"nomkstream") {
                 options.no_stream = true;
                 at += 1;
+            } else if is_add && let Some(numbered) = Numbered::parse(request, at)? {
+                if options.numbered.is_some() {
+                    return Err(Error::fixed("ERR syntax error, IDMP/IDMPAUTO specified multiple times"));
+                }
+                options.numbered = Some(numbered);
+                at += numbered.words();
             } else if is_add {
                 break;
             } else {
@@ -145,7 +154,12 @@ impl Options {
             }
         }
         if is_add && let Some(text) = request.args.get(at) {
-            options.id = Some(NewId::parse(text)?);
+            let id = NewId::parse(text)?;
+            // A log and a primary name the entry.
+            if options.numbered.is_some() && id != NewId::Auto && !cx.state.is_replaying {
+                return Err(Error::fixed("ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"));
+            }
+            options.id = Some(id);
             options.fields_at = at + 1;
         }
         options.set_limit(cx, limit, is_add)?;

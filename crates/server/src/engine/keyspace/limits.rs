@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use sleeve_store::rdb::Limits;
-use sleeve_store::{BlockLimits, ListLimit, MapLimits, SetLimits, SortedSetLimits};
+use sleeve_store::{BlockLimits, ListLimit, MapLimits, ProducerLimits, SetLimits, SortedSetLimits};
 
 use crate::config::Opt;
 use crate::engine::Engine;
@@ -59,6 +59,14 @@ impl Engine {
         BlockLimits {
             bytes_max: self.config.memory(Opt::StreamNodeMaxBytes) as usize,
             entries_max: self.config.number(Opt::StreamNodeMaxEntries) as usize,
+        }
+    }
+
+    /// Of what streams know of their producers' messages.
+    pub fn producer_limits(&self) -> ProducerLimits {
+        ProducerLimits {
+            duration_s: self.config.number(Opt::StreamIdmpDuration) as u64,
+            ids_max: self.config.number(Opt::StreamIdmpMaxsize) as u64,
         }
     }
 

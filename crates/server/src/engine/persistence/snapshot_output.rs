@@ -82,10 +82,11 @@ impl Engine {
 
     /// The version of the format that the options ask for.
     fn snapshot_version(&self, snapshot: &Snapshot) -> Version {
-        match (snapshot.has_timed_fields(), self.config.number(Opt::RdbFormat)) {
-            (false, _) => Version::Ten,
-            (true, 0) => Version::Twelve,
-            (true, _) => Version::Valkey80,
+        match (snapshot.has_timed_fields(), snapshot.needs_newest_format(), self.config.number(Opt::RdbFormat)) {
+            (false, false, _) => Version::Ten,
+            (true, false, 0) => Version::Twelve,
+            (_, true, 0) => Version::Thirteen,
+            _ => Version::Valkey80,
         }
     }
 
@@ -111,6 +112,10 @@ impl Engine {
 /// The version of the format that replicas can load.
 fn version_for(form: ReplicaForm, snapshot: &Snapshot) -> Result<Version, String> {
     match form.valkey {
+        None if snapshot.needs_newest_format() => Ok(Version::Thirteen),
+        Some(version) if snapshot.needs_newest_format() => Err(format!(
+            "streams know ids of their producers' messages, which a replica that is Valkey {version} cannot load"
+        )),
         _ if !snapshot.has_timed_fields() => Ok(Version::Ten),
         None => Ok(Version::Twelve),
         Some(version) if version >= VALKEY_WITH_TIMED_FIELDS => Ok(Version::Valkey80),

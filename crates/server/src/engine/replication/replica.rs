@@ -36,6 +36,8 @@ pub struct Told {
     pub knows_ids: bool,
     /// It is a Valkey of this version, in its own way of counting: 0x090102 is 9.1.2.
     pub valkey: Option<u32>,
+    /// It loads the newest version of Redis's format, whatever it is.
+    pub loads_newest: bool,
     /// It wants a snapshot and nothing behind it.
     pub snapshot_only: bool,
     /// It wants the libraries of functions and no keys.
@@ -45,7 +47,8 @@ pub struct Told {
 impl Told {
     /// What it can load, and wants.
     pub fn form(&self) -> ReplicaForm {
-        ReplicaForm { valkey: self.valkey.map(|version| version >> 16), functions_only: self.functions_only }
+        let valkey = self.valkey.filter(|_| !self.loads_newest);
+        ReplicaForm { valkey: valkey.map(|version| version >> 16), functions_only: self.functions_only }
     }
 }
 

@@ -24,7 +24,7 @@ const READ_BYTES: usize = 256 << 10;
 /// What replicas can load that share a snapshot, and what of it they want.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReplicaForm {
-    /// The first number of their version, where they are Valkeys.
+    /// The first number of their version, where they are Valkeys that load what Valkeys do.
     pub valkey: Option<u32>,
     /// They want the libraries of functions and no keys.
     pub functions_only: bool,

@@ -2,10 +2,10 @@
 //!
 //! XCLAIM makes an entry pending only where the stream has it. So one that is pending and was deleted is added in its place,
 //! and deleted again behind the claims. A large stream of which anything is pending is therefore held in memory until all
-//! of it is there.
+//! of it is there. The entries of messages that producers have numbered are added with their ids, those that are gone likewise.
 
 use sleeve_store::snapshot::{Bytes, Large, Pendings};
-use sleeve_store::{Digits, EntryRef, Pending, PendingCopy, Stream, StreamEntry, StreamGroup, StreamId};
+use sleeve_store::{Digits, EntryRef, Pending, PendingCopy, Producers, Stream, StreamEntry, StreamGroup, StreamId};
 use sleeve_wire::reply::{Protocol, Writer};
 
 use super::digest::Digest;
@@ -36,7 +36,8 @@ impl ValueType for StreamType {
     }
 
     fn begin(&self, large: &Large) -> Box<dyn LargeRequests> {
-        let is_held = large.parts_len() > large.blocks_len();
+        let has_producers = large.stream().is_some_and(|stream| stream.producers().is_some());
+        let is_held = large.parts_len() > large.blocks_len() || has_producers;
         Box::new(LargeStream { is_held, entries: Vec::new(), entries_bytes: 0, pending: Vec::new() })
     }
 }
@@ -53,10 +54,10 @@ fn whole_stream(writer: &mut RequestWriter, key: &[u8], stream: &Stream) {
     let pending = groups.flat_map(|(number, (_, group))| {
         group.pending_in(StreamId::MIN..=StreamId::MAX).map(move |(id, pending)| (number, id, pending))
     });
-    let mut tail = Tail::new(key, pending.collect());
+    let mut tail = Tail::begin(writer, key, (pending.collect(), stream.producers()));
     for entry in stream.range(StreamId::MIN, StreamId::MAX) {
         tail.ghosts_before(writer, entry.id);
-        add(&mut writer.block, key, &entry);
+        add(&mut writer.block, key, stream.producers(), &entry);
         writer.settle();
     }
     tail.write(writer, stream);
@@ -76,16 +77,17 @@ struct LargeStream {
 
 impl LargeRequests for LargeStream {
     fn part(&mut self, writer: &mut RequestWriter, large: &Large, bytes: &Bytes<'_>) {
+        let producers = large.stream().and_then(Stream::producers);
         bytes.for_each_entry(|entry| {
             if self.is_held {
                 let mut request = Vec::new();
-                add(&mut request, large.key(), entry);
+                add(&mut request, large.key(), producers, entry);
                 // Many wait, and none grows any more.
                 request.shrink_to_fit();
                 self.entries_bytes += request.len();
                 self.entries.push((entry.id, request));
             } else {
-                add(&mut writer.block, large.key(), entry);
+                add(&mut writer.block, large.key(), producers, entry);
                 writer.settle();
             }
         });
@@ -105,7 +107,7 @@ impl LargeRequests for LargeStream {
         let Some(stream) = large.stream() else { return };
         let mut pending: Vec<Claimed> = self.pending.iter().map(|copy| (copy.group, copy.id, copy.pending)).collect();
         pending.sort_unstable_by_key(|&(group, id, _)| (group, id));
-        let mut tail = Tail::new(large.key(), pending);
+        let mut tail = Tail::begin(writer, large.key(), (pending, stream.producers()));
         for (id, request) in self.entries {
             tail.ghosts_before(writer, id);
             writer.block.extend_from_slice(&request);
@@ -115,11 +117,12 @@ impl LargeRequests for LargeStream {
     }
 }
 
-/// What stands behind the entries, and the entries that are there only to be claimed.
+/// What stands behind the entries, and the entries that are there only to be claimed, or because a message is known that was one.
 struct Tail<'a> {
     key: &'a [u8],
     pending: Vec<Claimed>,
-    /// Ids of what is pending that are still to come, the last first.
+    producers: Option<&'a Producers>,
+    /// Ids of what is pending, and of messages that are known, that are still to come, the last first.
     ids: Vec<StreamId>,
     /// The first entry that there is.
     first_entry: Option<StreamId>,
@@ -128,14 +131,27 @@ struct Tail<'a> {
 }
 
 impl<'a> Tail<'a> {
-    fn new(key: &'a [u8], pending: Vec<Claimed>) -> Self {
+    /// What is known of producers is said in front of everything else, of a stream without entries.
+    fn begin(
+        writer: &mut RequestWriter,
+        key: &'a [u8],
+        (pending, producers): (Vec<Claimed>, Option<&'a Producers>),
+    ) -> Self {
         let mut ids: Vec<StreamId> = pending.iter().map(|(_, id, _)| *id).collect();
+        if let Some(producers) = producers {
+            ids.extend(producers.messages().map(|(entry, ..)| entry));
+            let (limits, mut duration, mut maxsize) = (producers.limits(), Digits::default(), Digits::default());
+            let (duration, maxsize) = (duration.write(limits.duration_s as i64), maxsize.write(limits.ids_max as i64));
+            writer.request(&[b"XGROUP", b"CREATE", key, b"-", b"0", b"MKSTREAM"]);
+            writer.request(&[b"XCFGSET", key, b"IDMP-DURATION", duration, b"IDMP-MAXSIZE", maxsize]);
+            writer.request(&[b"XGROUP", b"DESTROY", key, b"-"]);
+        }
         ids.sort_unstable_by(|one, other| other.cmp(one));
         ids.dedup();
-        Self { key, pending, ids, first_entry: None, ghosts: Vec::new() }
+        Self { key, pending, producers, ids, first_entry: None, ghosts: Vec::new() }
     }
 
-    /// Adds those that are pending and have no entry, up to this one, which has one.
+    /// Adds those that are pending or known and have no entry, up to this one, which has one.
     fn ghosts_before(&mut self, writer: &mut RequestWriter, id: StreamId) {
         let first = *self.first_entry.get_or_insert(id);
         while let Some(ghost) = self.ids.pop_if(|ghost| *ghost <= id) {
@@ -146,7 +162,10 @@ impl<'a> Tail<'a> {
     }
 
     fn add_ghost(&mut self, writer: &mut RequestWriter, id: StreamId, is_in_front: bool) {
-        writer.request(&[b"XADD", self.key, id.to_string().as_bytes(), b"-", b"-"]);
+        let message = self.producers.and_then(|producers| producers.message_of(id));
+        let numbered: Vec<&[u8]> = message.map_or(Vec::new(), |(producer, message)| vec![b"IDMP", producer, message]);
+        let head: [&[u8]; 2] = [b"XADD", self.key];
+        writer.request(&[&head, numbered.as_slice(), &[id.to_string().as_bytes(), b"-", b"-"]].concat());
         self.ghosts.push((id, is_in_front));
     }
 
@@ -212,10 +231,15 @@ impl<'a> Tail<'a> {
 }
 
 /// The request that adds an entry.
-fn add(out: &mut Vec<u8>, key: &[u8], entry: &StreamEntry<'_>) {
+fn add(out: &mut Vec<u8>, key: &[u8], producers: Option<&Producers>, entry: &StreamEntry<'_>) {
+    let message = producers.and_then(|producers| producers.message_of(entry.id));
     let mut writer = Writer::new(out, Protocol::Resp2);
-    writer.array(3 + 2 * entry.fields_len());
-    writer.bulks(&[b"XADD", key, entry.id.to_string().as_bytes()]);
+    writer.array(3 + 3 * usize::from(message.is_some()) + 2 * entry.fields_len());
+    writer.bulks(&[b"XADD", key]);
+    if let Some((producer, message)) = message {
+        writer.bulks(&[b"IDMP", producer, message]);
+    }
+    writer.bulk(entry.id.to_string().as_bytes());
     for (name, value) in entry.fields() {
         writer.bulk(name.bytes(&mut Digits::default()));
         writer.bulk(value.bytes(&mut Digits::default()));

@@ -75,7 +75,7 @@ impl Writer {
         let mut encoder = Encoder::new(format.version, format.is_compressing);
         let number = format.version.number();
         let magic = match format.version {
-            Version::Ten | Version::Twelve => format!("REDIS{number:04}"),
+            Version::Ten | Version::Twelve | Version::Thirteen => format!("REDIS{number:04}"),
             Version::Valkey80 => format!("VALKEY{number:03}"),
         };
         encoder.out.extend_from_slice(magic.as_bytes());
@@ -85,7 +85,7 @@ impl Writer {
     /// The fields that Redis writes into every file.
     pub fn about(&mut self, about: &About<'_>) {
         let version = match self.encoder.version {
-            Version::Ten | Version::Twelve => "redis-ver",
+            Version::Ten | Version::Twelve | Version::Thirteen => "redis-ver",
             Version::Valkey80 => "valkey-ver",
         };
         self.aux(version, about.server_version.as_bytes());

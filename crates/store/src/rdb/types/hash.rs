@@ -115,7 +115,9 @@ impl<'a> Record<'a> {
         let (number, fields) = match (first_ms, self.encoder.version) {
             (None, _) => (HASH, Fields::Plain),
             (Some(_), Version::Valkey80) => (HASH_TIMED_VALKEY, Fields::Valkey),
-            (Some(first_ms), Version::Ten | Version::Twelve) => (HASH_TIMED, Fields::From(first_ms)),
+            (Some(first_ms), Version::Ten | Version::Twelve | Version::Thirteen) => {
+                (HASH_TIMED, Fields::From(first_ms))
+            }
         };
         self.encoder.fields = fields;
         self.encoder.need(match fields {

@@ -1,6 +1,7 @@
 //! Streams in the format: blocks, counters, and the groups of those who read them, with what is pending.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use super::super::bad::Bad;
 use super::super::encoder::{Encoder, Version, raw_id};
@@ -16,6 +17,7 @@ use crate::types::stream::block::id_at;
 use crate::types::stream::group::{Consumer, Pending, PendingCopy, StreamGroup};
 use crate::types::stream::hand_over::StreamRest;
 use crate::types::stream::id::StreamId;
+use crate::types::stream::producers::{ProducerLimits, Producers};
 use crate::types::stream::{Stream, StreamCounters};
 use crate::value::handover::open_value::OpenValue;
 
@@ -47,7 +49,7 @@ impl RdbType for Stream {
             pass::each(input, |input| pass::bytes(input, ID_BYTES + 8).and_then(|()| pass::length(input)))?;
             pass::each(input, |input| pass_consumer(input, number))
         })?;
-        if number == STREAM_4 { no_producers(input) } else { Ok(()) }
+        if number == STREAM_4 { pass_producers(input) } else { Ok(()) }
     }
 
     fn put(self, destination: impl Destination) -> bool {
@@ -59,7 +61,11 @@ impl RdbType for Stream {
     }
 
     fn open(record: Record<'_>, open_value: &OpenValue) {
-        record.open_stream(open_value.extra().map_or(0, |StreamRest { blocks, .. }| *blocks as u64));
+        let rest: Option<&StreamRest> = open_value.extra();
+        record.open_stream(
+            rest.map_or(0, |rest| rest.blocks as u64),
+            rest.and_then(|rest| rest.rest.producers()).is_some(),
+        );
     }
 
     fn write_part(encoder: &mut Encoder, place: u128, bytes: &[u8]) {
@@ -79,8 +85,18 @@ fn pass_consumer(input: &mut Input<'_>, number: u8) -> Result<(), Bad> {
     pass::each(input, |input| pass::bytes(input, ID_BYTES))
 }
 
+fn pass_producers(input: &mut Input<'_>) -> Result<(), Bad> {
+    let numbers = |input: &mut Input<'_>| pass::length(input).and_then(|()| pass::length(input));
+    numbers(input)?;
+    pass::each(input, |input| {
+        pass::string(input)?;
+        pass::each(input, |input| pass::string(input).and_then(|()| numbers(input)))
+    })?;
+    numbers(input)
+}
+
 fn write_stream(record: Record<'_>, stream: &Stream) {
-    let encoder = record.begin_stream(stream.blocks_len() as u64);
+    let encoder = record.begin_stream(stream.blocks_len() as u64, stream.producers().is_some());
     for (first, packed) in stream.blocks() {
         encoder.block(first, packed);
     }
@@ -88,6 +104,7 @@ fn write_stream(record: Record<'_>, stream: &Stream) {
     for (name, group) in stream.groups() {
         write_group(encoder, name, group);
     }
+    encoder.producers(stream.producers());
 }
 
 fn write_group(encoder: &mut Encoder, name: &[u8], group: &StreamGroup) {
@@ -121,20 +138,22 @@ fn write_behind_blocks(encoder: &mut Encoder, stream: &Stream, mut pending: Vec<
             of_group[start..start + count].iter().for_each(|copy| encoder.consumer_pending(copy.id));
         }
     }
+    encoder.producers(stream.producers());
 }
 
 impl<'a> Record<'a> {
-    /// A stream of so many blocks.
-    pub fn open_stream(self, blocks: u64) {
-        self.begin_stream(blocks);
+    /// A stream of so many blocks, and whether anything is known of producers that number its messages.
+    pub fn open_stream(self, blocks: u64, has_producers: bool) {
+        self.begin_stream(blocks, has_producers);
     }
 
-    fn begin_stream(self, blocks: u64) -> &'a mut Encoder {
-        let number = match self.encoder.version {
-            Version::Ten => STREAM_2,
-            Version::Twelve | Version::Valkey80 => STREAM_3,
+    fn begin_stream(self, blocks: u64, has_producers: bool) -> &'a mut Encoder {
+        let (number, needed) = match self.encoder.version {
+            Version::Ten => (STREAM_2, 10),
+            Version::Thirteen if has_producers => (STREAM_4, 13),
+            Version::Twelve | Version::Thirteen | Version::Valkey80 => (STREAM_3, 11),
         };
-        self.encoder.need(if number == STREAM_3 { 11 } else { 10 });
+        self.encoder.need(needed);
         let encoder = self.begin(number);
         encoder.len(blocks);
         encoder
@@ -195,6 +214,26 @@ impl Encoder {
     pub fn consumer_pending(&mut self, id: StreamId) {
         self.raw_id(id);
     }
+
+    /// What is known of producers that number their messages, behind the groups: where there is any, and the version has words
+    /// for it.
+    pub fn producers(&mut self, producers: Option<&Producers>) {
+        let Some(producers) = producers.filter(|_| self.version == Version::Thirteen) else { return };
+        let ProducerLimits { duration_s, ids_max } = producers.limits();
+        self.len(duration_s);
+        self.len(ids_max);
+        self.len(producers.len() as u64);
+        for (name, messages) in producers.iter() {
+            self.text(name);
+            self.len(messages.len() as u64);
+            for (message, entry) in messages {
+                self.text(message);
+                self.id(entry);
+            }
+        }
+        self.len(producers.added);
+        self.len(producers.duplicates);
+    }
 }
 
 fn read_id(input: &mut impl Source) -> Result<StreamId, Bad> {
@@ -236,19 +275,47 @@ fn read_stream(input: &mut impl Source, number: u8) -> Result<Stream, Bad> {
         }
     }
     if number == STREAM_4 {
-        no_producers(input)?;
+        read_producers(input, &mut stream)?;
     }
     Ok(stream)
 }
 
-/// Reads what Redis 8.6 keeps of producers that number their messages: for how long and how many numbers of each, the
-/// producers, and how many messages came with numbers and were there already.
-fn no_producers(input: &mut impl Source) -> Result<(), Bad> {
-    let [_, _, producers] = [input.length()?, input.length()?, input.length()?];
-    if producers != 0 {
+/// Reads what Redis 8.6 keeps of producers that number their messages: for how long and how many ids of each, the producers with
+/// these ids and the entries that they have become, how many messages came with ids and how many of them were there already.
+fn read_producers(input: &mut impl Source, stream: &mut Stream) -> Result<(), Bad> {
+    let limits = ProducerLimits { duration_s: input.length()?, ids_max: input.length()? };
+    let is_within =
+        |number: u64, range: RangeInclusive<i64>| i64::try_from(number).is_ok_and(|number| range.contains(&number));
+    if !is_within(limits.duration_s, ProducerLimits::DURATION_S) || !is_within(limits.ids_max, ProducerLimits::IDS) {
         return Err(Bad::Producers);
     }
-    input.length().and_then(|_| input.length()).map(|_| ())
+    let (mut producers, mut name, mut message) = (Producers::new(limits), Vec::new(), Vec::new());
+    let mut known = 0;
+    for _ in 0..input.length()? {
+        input.string_into(&mut name)?;
+        let messages = input.length()?;
+        if messages > limits.ids_max {
+            return Err(Bad::Producers);
+        }
+        for _ in 0..messages {
+            input.string_into(&mut message)?;
+            let entry = read_id(input)?;
+            if producers.knows(&name, &message) {
+                return Err(Bad::Twice);
+            }
+            producers.know(&name, &message, entry);
+        }
+        known += usize::from(messages > 0);
+        if producers.len() != known {
+            return Err(Bad::Twice);
+        }
+    }
+    (producers.added, producers.duplicates) = (input.length()?, input.length()?);
+    let is_used = limits != ProducerLimits::default() || producers.added > 0 || !producers.is_empty();
+    if is_used {
+        *stream.producers_mut(limits) = producers;
+    }
+    Ok(())
 }
 
 fn read_group(input: &mut impl Source, number: u8, stream: &Stream) -> Result<StreamGroup, Bad> {

@@ -43,6 +43,19 @@ pub(crate) struct Change<R> {
     pub is_empty: bool,
     /// When the first part of what is left is due to be removed; see [`Collection::due_ms`].
     pub due_ms: Option<i64>,
+    /// See [`Collection::needs_newest_format`].
+    pub needs_newest_format: bool,
+}
+
+impl<R> Change<R> {
+    fn of<C: Collection>(collection: &C, result: R) -> Self {
+        Self {
+            result,
+            is_empty: collection.is_empty(),
+            due_ms: collection.due_ms(),
+            needs_newest_format: collection.needs_newest_format(),
+        }
+    }
 }
 
 /// What a write took out and did not free. Dropping it frees it: at once, or later on another thread.
@@ -292,9 +305,9 @@ impl<'a> EntryMut<'a> {
         buffer.extend_from_slice(bytes);
         let mut collection = C::from_packed(hash_key, form, buffer);
         let result = change(&mut collection);
-        let (is_empty, due_ms) = (collection.is_empty(), collection.due_ms());
-        if is_empty {
-            return Some(Change { result, is_empty, due_ms });
+        let changed = Change::of(&collection, result);
+        if changed.is_empty {
+            return Some(changed);
         }
         let (deadline, clock) = (entry.deadline(), entry.clock());
         if let Some(body) = Body::inline(&collection) {
@@ -303,7 +316,7 @@ impl<'a> EntryMut<'a> {
         } else {
             drop(self.assign(Body::Object(Object::new(collection)), deadline, clock));
         }
-        Some(Change { result, is_empty, due_ms })
+        Some(changed)
     }
 
     fn update_object<C: Collection, R>(&mut self, change: impl FnOnce(&mut C) -> R) -> Option<Change<R>> {
@@ -313,7 +326,7 @@ impl<'a> EntryMut<'a> {
             entry.change_object(self.heap, |object| {
                 let collection = object.get_mut::<C>()?;
                 let result = change(collection);
-                Some(Change { result, is_empty: collection.is_empty(), due_ms: collection.due_ms() })
+                Some(Change::of(collection, result))
             })
         };
         let changed = changed.flatten()?;

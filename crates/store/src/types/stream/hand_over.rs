@@ -34,7 +34,7 @@ impl Stream {
 
     fn without_blocks(&self) -> Self {
         let groups = self.groups.iter().map(|(name, group)| (name.clone(), group.without_pending())).collect();
-        Self { blocks: ById::default(), blocks_bytes: 0, groups, ..*self }
+        Self { blocks: ById::default(), blocks_bytes: 0, groups, producers: self.producers.clone(), ..*self }
     }
 
     pub(super) fn owe(&mut self, open_value: &Arc<OpenValue>) {

@@ -12,6 +12,7 @@ pub mod group;
 pub mod hand_over;
 pub mod id;
 pub mod owed;
+pub mod producers;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
@@ -28,6 +29,7 @@ use block::{Block, BlockLimits, Cursor, StreamEntry};
 use by_id::ById;
 use group::StreamGroup;
 use id::StreamId;
+use producers::{ProducerLimits, Producers};
 
 /// A stream: its blocks, its counters and its groups.
 #[derive(Debug, Default)]
@@ -43,6 +45,9 @@ pub struct Stream {
     groups: BTreeMap<Box<[u8]>, StreamGroup>,
     /// The bytes of all groups.
     groups_bytes: usize,
+    /// What is known of producers that number their messages, from the first of them on. Copies of the stream share it until one
+    /// of them changes it.
+    producers: Option<Arc<Producers>>,
 }
 
 /// What is kept when a stream is trimmed.
@@ -138,6 +143,11 @@ impl Stream {
     /// The group of this name.
     pub fn group(&self, name: &[u8]) -> Option<&StreamGroup> {
         self.groups.get(name)
+    }
+
+    /// What is known of producers that number their messages; none if there never was one, nor limits for them.
+    pub fn producers(&self) -> Option<&Producers> {
+        self.producers.as_deref()
     }
 
     /// Whether an entry was deleted from `start` on, as far as the largest deleted id tells.
@@ -293,6 +303,11 @@ impl Stream {
         self.max_deleted_id = counters.max_deleted_id;
     }
 
+    /// What is known of producers, to be changed. The first one brings these limits.
+    pub fn producers_mut(&mut self, limits: ProducerLimits) -> &mut Producers {
+        Arc::make_mut(self.producers.get_or_insert_with(|| Arc::new(Producers::new(limits))))
+    }
+
     /// Adds a group; false if there is one of this name.
     pub fn add_group(&mut self, name: &[u8], group: StreamGroup) -> bool {
         if self.groups.contains_key(name) {
@@ -391,6 +406,7 @@ impl Clone for Stream {
             blocks_bytes: blocks.values().map(Block::memory_bytes).sum(),
             blocks,
             groups: self.groups.clone(),
+            producers: self.producers.clone(),
             ..*self
         }
     }
@@ -436,7 +452,12 @@ impl Collection for Stream {
 
     fn memory(&self) -> usize {
         let of_block = size_of::<StreamId>() + size_of::<Block>();
-        self.blocks_bytes + self.blocks.len() * of_block + self.groups_bytes
+        let of_producers = self.producers().map_or(0, Producers::memory);
+        self.blocks_bytes + self.blocks.len() * of_block + self.groups_bytes + of_producers
+    }
+
+    fn needs_newest_format(&self) -> bool {
+        self.producers.is_some()
     }
 
     fn capture(&self) -> Capture {

@@ -75,6 +75,7 @@ fn tell(told: &mut Told, option: &[u8], value: &[u8]) -> Outcome {
         }
         b"capa" if value.eq_ignore_ascii_case(b"eof") => told.finds_end = true,
         b"capa" if value.eq_ignore_ascii_case(b"psync2") => told.knows_ids = true,
+        b"capa" if value.eq_ignore_ascii_case(b"rdb13") => told.loads_newest = true,
         // What it can do besides makes no difference here.
         b"capa" => {}
         b"version" => told.valkey = version_of(value),

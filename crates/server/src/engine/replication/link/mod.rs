@@ -192,7 +192,8 @@ impl Link {
         if let Some(address) = address {
             say("ip-address", &[b"ip-address", address]);
         }
-        say("capa", &[b"capa", b"eof", b"capa", b"psync2"]);
+        // The last one is ours: whoever does not know it passes over it.
+        say("capa", &[b"capa", b"eof", b"capa", b"psync2", b"capa", b"rdb13"]);
         say("version", &[b"version", version.as_bytes()]);
     }
 

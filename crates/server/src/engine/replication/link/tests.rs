@@ -64,8 +64,7 @@ fn a_primary_is_greeted_introduced_to_and_asked_for_everything() {
     let bytes = [answers.as_bytes(), b"\n\n$5\r\nREDIS*1\r\n$4\r\nPING\r\n"].concat();
     for step in [1, 3, 40, 1_000] {
         let heard = hear(introduction(), &bytes, step);
-        let expected =
-            "PING REPLCONF listening-port 6379 REPLCONF capa eof capa psync2 REPLCONF version 7.2.0 PSYNC ? -1";
+        let expected = "PING REPLCONF listening-port 6379 REPLCONF capa eof capa psync2 capa rdb13 REPLCONF version 7.2.0 PSYNC ? -1";
         assert_eq!(words(&heard.said), expected);
         assert_eq!(heard.broken, None);
         let events = [
@@ -95,7 +94,7 @@ fn a_primary_with_a_password_is_told_who_speaks_and_what_is_had_already() {
     let heard = hear(own.clone(), bytes.as_bytes(), 7);
     let expected = format!(
         "PING AUTH app secret REPLCONF listening-port 6379 REPLCONF ip-address 10.0.0.7 REPLCONF capa eof capa psync2 \
-         REPLCONF version 7.2.0 PSYNC {ID} 100"
+         capa rdb13 REPLCONF version 7.2.0 PSYNC {ID} 100"
     );
     assert_eq!(words(&heard.said), expected);
     assert_eq!(heard.events, [format!("Continues(Some({OTHER}))")]);
