@@ -7,6 +7,7 @@ mod check;
 mod check_aof;
 mod check_rdb;
 mod formats;
+mod http;
 mod modes;
 mod packaging;
 mod sweep;

@@ -188,6 +188,9 @@ pub enum StartError {
     /// The data cannot be loaded.
     #[error("{0}")]
     Data(String),
+    /// Another door cannot be opened.
+    #[error("{0}")]
+    Attendant(String),
     /// What TLS needs cannot be used; the log says why.
     #[error("Failed to configure TLS. Check logs for more info.")]
     Tls,
@@ -208,11 +211,15 @@ pub enum StartError {
 }
 
 /// Runs a server until SHUTDOWN, SIGTERM or SIGINT ends it. `words` is the command line after the program's name:
-/// `[FILE] [--option value ...] [-]`.
+/// `[FILE] [--option value ...] [-]`. `attend` is called once its sockets are open, before there are data: it may give the engine
+/// other doors, and returns what the log is to say of them.
 ///
 /// # Errors
 /// [`StartError`] when it could not start, or ended by a fault of ours that is no panic; a panic ends the process.
-pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
+pub fn serve(
+    words: &[Vec<u8>],
+    attend: impl FnOnce(&Arc<Engine>) -> Result<Option<String>, String>,
+) -> Result<(), StartError> {
     let config = Config::default();
     let warnings = load::load(&config, &arguments::parse(words), io::stdin())?;
     open_log(&config)?;
@@ -230,6 +237,8 @@ pub fn serve(words: &[Vec<u8>]) -> Result<(), StartError> {
     load_users(&engine)?;
     load_certificate(&engine)?;
     open_listeners(&engine)?;
+    let attendant = attend(&engine).map_err(StartError::Attendant);
+    attendant.inspect_err(|error| log::warning(&error.to_string()))?.iter().for_each(|line| log::notice(line));
     process_title::show(&engine.config);
     // The log says why if it cannot be, and the server is as good without.
     _ = oom_score::apply(&engine.config);

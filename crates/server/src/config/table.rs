@@ -364,6 +364,8 @@ options! {
         "Threads that serve clients; unless it is written, as many as the machine has cores.";
     Io "io" Kind::Choice(&["hybrid", "completion"]), "hybrid", Own,
         "How bytes are carried: hybrid waits with epoll and receives and sends by itself; completion has io_uring do it.";
+    Http "http" Kind::Text, "", Own,
+        "Port of this machine, or address and port, at which metrics and a page are served over HTTP; empty: nowhere.";
     Hz "hz" Kind::Number { min: 0, max: INT_MAX, clamp: Some((1, 500)) }, "10", Live,
         "Background rounds a second: expiry, timeouts, statistics.";
     DynamicHz "dynamic-hz" Kind::Flag, "yes", Live,

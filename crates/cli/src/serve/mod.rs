@@ -3,6 +3,8 @@
 //! What stands behind the sub-command goes to the server as it is, so that redis.conf's syntax has one reader. A program
 //! that is called `redis-server` behaves as `serve`, so that scripts and test harnesses can start it in Redis's place.
 
+mod http;
+
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
@@ -22,6 +24,7 @@ Examples:
   sleeve serve
   sleeve serve /etc/sleeve.conf
   sleeve serve --port 7777 --workers 2
+  sleeve serve --http 9121
   sleeve serve /etc/sleeve.conf --loglevel verbose --maxmemory 1gb
   echo 'maxmemory 2mb' | sleeve serve -
   sleeve serve --check /etc/sleeve.conf
@@ -94,7 +97,7 @@ pub fn run_words(words: Vec<OsString>) -> ExitCode {
         }
     }
     let words: Vec<Vec<u8>> = words.into_iter().map(OsString::into_vec).collect();
-    match boot::serve(&words) {
+    match boot::serve(&words, http::start) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");

@@ -1,0 +1,131 @@
+//! What the pages are made of: commands to the engine, as the user whom the browser names.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use sleeve_server::{Engine, Local, Opt};
+use sleeve_wire::frame::{Frame, decode};
+
+use crate::endpoint::encode;
+
+/// Why somebody is told nothing.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// He has to name a user, or another.
+    Unknown,
+    /// His user may not do this; what the engine said.
+    Forbidden(String),
+}
+
+/// A session with the engine.
+#[derive(Debug)]
+pub struct Asking {
+    local: Local,
+}
+
+impl Asking {
+    /// A session for somebody at this address, with what his `Authorization` says, if he sent any (RFC 7617).
+    ///
+    /// # Errors
+    /// Nobody is let in whom the server itself would not serve.
+    pub fn begin(engine: &Arc<Engine>, from: IpAddr, authorization: Option<&[u8]>) -> Result<Self, Refusal> {
+        let is_open = engine.acl.default_user().no_password;
+        if is_open && !from.is_loopback() && engine.config.flag(Opt::ProtectedMode) {
+            let text = "protected mode: without a password only this machine is served; set one with 'requirepass', or say \
+                        'protected-mode no'";
+            return Err(Refusal::Forbidden(text.to_owned()));
+        }
+        let mut asking = Self { local: engine.connect(|| {}) };
+        if let Some(authorization) = authorization {
+            let (user, password) = credentials(authorization).ok_or(Refusal::Unknown)?;
+            let user = if user.is_empty() { "default".to_owned() } else { user };
+            // Without a password anybody is the default user, and AUTH would be refused.
+            if !(is_open && user == "default") {
+                asking.ask(&["AUTH", &user, &password]).map_err(|_| Refusal::Unknown)?;
+            }
+        }
+        Ok(asking)
+    }
+
+    /// The reply to a command, as bytes of RESP2.
+    ///
+    /// # Errors
+    /// The engine's refusal.
+    pub fn ask(&mut self, words: &[&str]) -> Result<Vec<u8>, Refusal> {
+        let (mut request, mut reply) = (Vec::new(), Vec::new());
+        encode(words, &mut request);
+        let closed = self.local.exchange(&request, &mut reply).is_err();
+        match decode(&reply) {
+            Ok((Frame::Error(text), _)) => {
+                let text = String::from_utf8_lossy(text).into_owned();
+                Err(if text.starts_with("NOAUTH") { Refusal::Unknown } else { Refusal::Forbidden(text) })
+            }
+            Ok(_) if !closed => Ok(reply),
+            _ => Err(Refusal::Forbidden("the server is ending".to_owned())),
+        }
+    }
+
+    /// The text that a command answers with.
+    ///
+    /// # Errors
+    /// As [`Asking::ask`].
+    pub fn text(&mut self, words: &[&str]) -> Result<String, Refusal> {
+        let reply = self.ask(words)?;
+        Ok(match decode(&reply) {
+            Ok((Frame::Bulk(text) | Frame::Simple(text), _)) => String::from_utf8_lossy(text).into_owned(),
+            _ => String::new(),
+        })
+    }
+}
+
+/// User and password.
+fn credentials(authorization: &[u8]) -> Option<(String, String)> {
+    let (scheme, encoded) = std::str::from_utf8(authorization).ok()?.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = String::from_utf8(BASE64_STANDARD.decode(encoded.trim()).ok()?).ok()?;
+    let (user, password) = decoded.split_once(':')?;
+    Some((user.to_owned(), password.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_a_name_and_a_password_that_may_hold_a_colon() {
+        let read = |text: &str| credentials(format!("Basic {}", BASE64_STANDARD.encode(text)).as_bytes());
+        assert_eq!(read("a:b:c"), Some(("a".into(), "b:c".into())));
+        assert_eq!(read(":b"), Some((String::new(), "b".into())));
+        assert_eq!(read("a"), None);
+        for wrong in ["Bearer x", "Basic", "Basic !", "basic  "] {
+            assert_eq!(credentials(wrong.as_bytes()), None, "{wrong}");
+        }
+        assert_eq!(credentials(b"\xff\xff"), None);
+    }
+
+    #[test]
+    fn who_may_not_ask_the_server_may_not_ask_here() {
+        let engine = Engine::new(sleeve_server::Config::default());
+        let (near, far) = ([127, 0, 0, 1].into(), IpAddr::from([192, 0, 2, 1]));
+        let basic = |text: &str| format!("Basic {}", BASE64_STANDARD.encode(text)).into_bytes();
+        assert!(Asking::begin(&engine, near, None).unwrap().text(&["INFO", "server"]).unwrap().contains("uptime"));
+        assert!(
+            matches!(Asking::begin(&engine, far, None).unwrap_err(), Refusal::Forbidden(text) if text.contains("protected"))
+        );
+        let mut own = Asking::begin(&engine, near, None).unwrap();
+        own.ask(&["ACL", "SETUSER", "default", ">secret"]).unwrap();
+        own.ask(&["ACL", "SETUSER", "seer", "on", ">eye", "+info"]).unwrap();
+        own.ask(&["ACL", "SETUSER", "blind", "on", ">no", "+get"]).unwrap();
+        assert_eq!(Asking::begin(&engine, far, None).unwrap().ask(&["INFO"]).unwrap_err(), Refusal::Unknown);
+        assert_eq!(Asking::begin(&engine, far, Some(&basic("default:wrong"))).unwrap_err(), Refusal::Unknown);
+        for right in ["default:secret", ":secret", "seer:eye"] {
+            assert!(Asking::begin(&engine, far, Some(&basic(right))).unwrap().ask(&["INFO"]).is_ok(), "{right}");
+        }
+        let refused = Asking::begin(&engine, far, Some(&basic("blind:no"))).unwrap().ask(&["INFO"]).unwrap_err();
+        assert!(matches!(refused, Refusal::Forbidden(text) if text.starts_with("NOPERM")));
+    }
+}
