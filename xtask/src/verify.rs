@@ -44,7 +44,9 @@ pub fn test() -> Result<(), String> {
     let Some(sleeve) = sleeve else { return steps.close() };
     steps.step("tests", || {
         let mut tests = tests(&["--workspace", "--no-fail-fast"]);
-        run_tests(tests.env("SLEEVE_BIN", &sleeve))
+        // Most of a test's time is waiting for servers.
+        let at_once = std::thread::available_parallelism().map_or(2, usize::from) * 2;
+        run_tests(tests.env("SLEEVE_BIN", &sleeve).env("RUST_TEST_THREADS", at_once.to_string()))
     });
     miri::check(&mut steps);
     clients::check(&mut steps, &peers, Kind::Sleeve, &sleeve, "");

@@ -16,13 +16,15 @@ use sleeve_tests::server::workspace_root;
 const WORKLOADS: [&str; 7] = ["callers-1", "callers-64", "callers-512", "pings", "increments", "fan-out", "mass-set"];
 
 /// The libraries; the first is compared with the others.
-const LIBRARIES: [&str; 9] =
-    ["sleeve", "redis-rs", "fred", "rustis", "rueidis", "lettuce", "ioredis", "redis-py", "glide"];
+const LIBRARIES: [&str; 10] =
+    ["sleeve", "redis-rs", "fred", "rustis", "kevy", "rueidis", "lettuce", "ioredis", "redis-py", "glide"];
 const BESIDE_OTHERS: Ratio =
-    ("sleeve", &["redis-rs", "fred", "rustis", "rueidis", "lettuce", "ioredis", "redis-py", "glide"]);
+    ("sleeve", &["redis-rs", "fred", "rustis", "kevy", "rueidis", "lettuce", "ioredis", "redis-py", "glide"]);
 
-/// How many of them, from the front, are of the program for Rust, which has a runtime of tokio's with so many threads.
-const IN_RUST: usize = 4;
+/// How many of them, from the front, are of the program for Rust.
+const IN_RUST: usize = 5;
+/// How many of these have a runtime of tokio's with so many threads.
+const ON_TOKIO: usize = 4;
 const THREADS: [&str; 2] = ["1", "2"];
 
 const EXAMPLES: &str = "\
@@ -123,7 +125,7 @@ fn all_rounds(
     for round in 1..=rounds {
         for (program, (name, runs)) in programs.iter().zip(&mut all) {
             let is_rust = LIBRARIES[..IN_RUST].contains(name);
-            if !is_rust && threads != THREADS[0] {
+            if !LIBRARIES[..ON_TOKIO].contains(name) && threads != THREADS[0] {
                 continue;
             }
             server.connect().command(&["FLUSHALL", "SYNC"]).map_err(|error| error.to_string())?;

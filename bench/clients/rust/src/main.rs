@@ -2,9 +2,10 @@
 //!
 //! Prints one line of JSON: calls, seconds, seconds of CPU of this process, and, where calls are awaited one by one, the latency
 //! in microseconds that one in a hundred exceeds. `bench/clients/README.md` says what the workloads are. From top to bottom:
-//! here → `workload` → a file for each library.
+//! here → `workload` → a file for each library. kevy's client blocks, so its callers are threads, and it needs no runtime.
 
 mod fred;
+mod kevy;
 mod redis_rs;
 mod rustis;
 mod sleeve;
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 
 use workload::{Library, Measured, Workload};
 
-const USAGE: &str = "usage: clients sleeve|redis-rs|fred|rustis HOST PORT WORKLOAD THREADS";
+const USAGE: &str = "usage: clients sleeve|redis-rs|fred|rustis|kevy HOST PORT WORKLOAD THREADS";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -35,6 +36,9 @@ fn run(words: &[String]) -> Result<Measured, String> {
     let workload = Workload::parse(workload)?;
     let threads: usize = threads.parse().map_err(|_| USAGE.to_owned())?;
     let url = format!("redis://{host}:{port}");
+    if library == "kevy" {
+        return kevy::measure(&url, workload);
+    }
     let mut builder = match threads {
         1 => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),

@@ -1,11 +1,11 @@
 //! What is done, the same for each library, and how it is measured.
 
-use std::fs;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use rustix::time::{ClockId, clock_gettime};
 
 /// The key that is read.
 pub const KEY: &str = "clients:key";
@@ -117,33 +117,32 @@ impl Workload {
     /// When a call fails or gives something wrong.
     pub async fn run<L: Library>(self, library: L) -> Result<Measured, String> {
         library.get().await?;
-        let watch = Watch::start();
+        let (watch, calls, mut latencies) = (Watch::start(), self.calls(), Vec::new());
         match self {
-            Workload::Callers(tasks) => {
-                let calls = if tasks == 1 { 20_000 } else { 400_000 };
-                let latencies = callers(&library, tasks, calls / tasks).await?;
-                Ok(watch.stop(calls / tasks * tasks, latencies))
-            }
+            Workload::Callers(tasks) => latencies = callers(&library, tasks, calls / tasks).await?,
             Workload::Pings => {
-                for _ in 0..200 {
+                for _ in 0..calls / 1_000 {
                     try_join_all((0..1_000).map(|_| library.ping())).await?;
                 }
-                Ok(watch.stop(200_000, Vec::new()))
             }
             Workload::Increments => {
-                for _ in 0..40 {
+                for _ in 0..calls / 5_000 {
                     try_join_all((0..5_000).map(|number| library.increment(number % DATABASES))).await?;
                 }
-                Ok(watch.stop(200_000, Vec::new()))
             }
-            Workload::FanOut => {
-                library.fan_out(1_000_000, 10_000).await?;
-                Ok(watch.stop(1_000_000, Vec::new()))
-            }
-            Workload::MassSet => {
-                library.mass_set(1_000_000).await?;
-                Ok(watch.stop(1_000_000, Vec::new()))
-            }
+            Workload::FanOut => library.fan_out(calls, 10_000).await?,
+            Workload::MassSet => library.mass_set(calls).await?,
+        }
+        Ok(watch.stop(calls, latencies))
+    }
+
+    /// How many calls are made.
+    pub fn calls(self) -> u64 {
+        match self {
+            Workload::Callers(1) => 20_000,
+            Workload::Callers(tasks) => 400_000 / tasks * tasks,
+            Workload::Pings | Workload::Increments => 200_000,
+            Workload::FanOut | Workload::MassSet => 1_000_000,
         }
     }
 }
@@ -171,25 +170,24 @@ async fn callers<L: Library>(library: &L, tasks: u64, calls_each: u64) -> Result
 }
 
 /// Time and CPU time since a moment.
-struct Watch(Instant, Duration);
+pub struct Watch(Instant, Duration);
 
 impl Watch {
-    fn start() -> Watch {
+    /// From now on.
+    pub fn start() -> Watch {
         Watch(Instant::now(), own_cpu())
     }
 
-    fn stop(self, calls: u64, latencies: Vec<Duration>) -> Measured {
+    /// Until now, for so many calls.
+    pub fn stop(self, calls: u64, latencies: Vec<Duration>) -> Measured {
         Measured { calls, elapsed: self.0.elapsed(), cpu: own_cpu().saturating_sub(self.1), latencies }
     }
 }
 
-/// CPU time of all threads of this process that have not ended (`schedstat` of proc(5), nanoseconds).
+/// CPU time of all threads of this process, those that have ended included.
 fn own_cpu() -> Duration {
-    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let of_thread = |path: std::path::PathBuf| -> Option<u64> {
-        fs::read_to_string(path.join("schedstat")).ok()?.split_whitespace().next()?.parse().ok()
-    };
-    Duration::from_nanos(threads.filter_map(|thread| of_thread(thread.path())).sum())
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// What a run gave.
