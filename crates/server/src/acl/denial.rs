@@ -8,6 +8,7 @@ use std::ops::Range;
 use sleeve_wire::commands::{Flags, KeyFlags, Row};
 use sleeve_wire::request::Args;
 
+use super::databases::{self, Databases};
 use super::selector::Selector;
 use super::user::User;
 
@@ -16,13 +17,15 @@ use super::user::User;
 pub struct Denial {
     /// The kind of permission.
     pub reason: Reason,
-    /// The argument that is meant: the key or the channel.
+    /// The argument that is meant: the key, the channel or the database.
     pub index: usize,
 }
 
 /// The kinds of permission. In this order a later one says more about why no selector fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
+    /// To use a database.
+    Database,
     /// To run the command.
     Command,
     /// To touch a key.
@@ -34,9 +37,13 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them, in their order.
+    pub const ALL: [Self; 5] = [Self::Database, Self::Command, Self::Key, Self::Auth, Self::Channel];
+
     /// The word for it in ACL LOG.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Database => "database",
             Self::Command => "command",
             Self::Key => "key",
             Self::Auth => "auth",
@@ -46,7 +53,7 @@ impl Reason {
 }
 
 impl Denial {
-    /// What was refused: the command's full name, or the key or channel.
+    /// What was refused: the command's full name, or the key, the channel or the database.
     pub fn object<'a>(&self, row: &'static Row, args: Args<'a>) -> &'a [u8] {
         match self.reason {
             Reason::Command => row.full_name.as_bytes(),
@@ -58,6 +65,7 @@ impl Denial {
     /// it; ACL DRYRUN is.
     pub fn text(&self, row: &'static Row, args: Args<'_>) -> String {
         let lacks = match self.reason {
+            Reason::Database => return "No permissions to access database".to_owned(),
             Reason::Key => "access one of the keys used as arguments".to_owned(),
             Reason::Channel => "access one of the channels used as arguments".to_owned(),
             Reason::Command | Reason::Auth => self.full_text(row, args),
@@ -75,6 +83,7 @@ impl Denial {
         match self.reason {
             Reason::Key => format!("access the '{object}' key"),
             Reason::Channel => format!("access the '{object}' channel"),
+            Reason::Database => format!("access database {object}"),
             Reason::Command | Reason::Auth => format!("run the '{object}' command"),
         }
     }
@@ -84,13 +93,13 @@ impl Denial {
 ///
 /// # Errors
 /// What the user lacks.
-pub fn check(user: &User, row: &'static Row, args: Args<'_>) -> Result<(), Denial> {
+pub fn check(user: &User, row: &'static Row, args: Args<'_>, databases: Databases) -> Result<(), Denial> {
     if user.is_unrestricted() {
         return Ok(());
     }
-    let mut furthest = Denial { reason: Reason::Command, index: 0 };
+    let mut furthest = Denial { reason: Reason::Database, index: 0 };
     for selector in user.selectors() {
-        match check_selector(selector, row, args) {
+        match check_selector(selector, row, args, databases) {
             Ok(()) => return Ok(()),
             Err(denial) if (denial.reason, denial.index) > (furthest.reason, furthest.index) => furthest = denial,
             Err(_) => {}
@@ -101,13 +110,19 @@ pub fn check(user: &User, row: &'static Row, args: Args<'_>) -> Result<(), Denia
 
 /// Whether some selector that allows this request also allows every key to be read: SORT with BY and GET looks into keys
 /// that no argument names.
-pub fn may_access_all_keys(user: &User, row: &'static Row, args: Args<'_>) -> bool {
-    let allows =
-        |selector: &Selector| selector.allows_reading_all_keys() && check_selector(selector, row, args).is_ok();
+pub fn may_access_all_keys(user: &User, row: &'static Row, args: Args<'_>, databases: Databases) -> bool {
+    let allows = |selector: &Selector| {
+        selector.allows_reading_all_keys() && check_selector(selector, row, args, databases).is_ok()
+    };
     user.is_unrestricted() || user.selectors().iter().any(allows)
 }
 
-fn check_selector(selector: &Selector, row: &'static Row, args: Args<'_>) -> Result<(), Denial> {
+fn check_selector(selector: &Selector, row: &'static Row, args: Args<'_>, databases: Databases) -> Result<(), Denial> {
+    if let Some(allowed) = &selector.databases
+        && let Some(index) = databases::first_denied(allowed, row, args, databases)
+    {
+        return Err(Denial { reason: Reason::Database, index });
+    }
     let first_argument = args.get(if row.parent.is_some() { 2 } else { 1 });
     if !row.flags.contains(Flags::NO_AUTH) && !selector.commands.allows(row, first_argument) {
         return Err(Denial { reason: Reason::Command, index: 0 });
@@ -169,7 +184,7 @@ mod tests {
         let owned = OwnedArgs::collect(request.split(' ').map(str::as_bytes));
         let args = owned.args();
         let row = commands::find(args.arg(0)).expect("a command");
-        match check(&user, row, args) {
+        match check(&user, row, args, Databases { selected: 0, count: 16 }) {
             Ok(()) => "allowed".to_owned(),
             Err(denial) => denial.dry_text(row, args),
         }
@@ -198,6 +213,37 @@ mod tests {
         assert_eq!(answer("+@all %R~x %W~y", "copy x y"), "allowed");
         assert_eq!(answer("+@all %R~x %W~y", "copy y x"), "This user has no permissions to access the 'y' key");
         assert_eq!(answer("+@all %R~x", "type x"), "allowed");
+    }
+
+    #[test]
+    fn databases_are_allowed_by_their_numbers() {
+        let denied = |what: &str| format!("This user has no permissions to access database {what}");
+        assert_eq!(answer("+@all ~* db=0,2", "get x"), "allowed");
+        assert_eq!(answer("+@all ~* db=2", "GET x"), denied("GET"));
+        for named in ["select 1", "move x 1", "copy x y db 1", "swapdb 0 1", "swapdb 1 0", "COPY x y replace DB 1"] {
+            assert_eq!(answer("+@all ~* db=0,2", named), denied("1"), "{named}");
+        }
+        for allowed in ["select 2", "move x 2", "copy x y db 2", "swapdb 0 2", "select 99", "select x", "swapdb 1 x"] {
+            assert_eq!(answer("+@all ~* db=0,2", allowed), "allowed", "{allowed}");
+        }
+        for (rules, request, object) in [
+            ("+@all ~* db=2", "move x 2", "move"),
+            ("+@all ~* db=2", "copy x y db 2", "copy"),
+            ("+@all ~* db=0,1", "flushall", "flushall"),
+            ("+@all ~* db=2", "eval return 0", "eval"),
+            ("+@all ~* db=2", "dbsize", "dbsize"),
+            ("+@all ~* resetdbs", "scan 0", "scan"),
+        ] {
+            assert_eq!(answer(rules, request), denied(object), "{request}");
+        }
+        for request in ["ping", "publish c x", "info", "multi", "script flush", "acl whoami", "spublish c x"] {
+            assert_eq!(answer("+@all ~* &* resetdbs", request), "allowed", "{request}");
+        }
+        assert_eq!(answer("+@all ~* db=1,3 alldbs", "get x"), "allowed");
+        // A selector that allows the database and not the command has come further.
+        let select = "This user has no permissions to run the 'select' command";
+        assert_eq!(answer("+@all ~* db=0 (~*_+get_db=1)", "select 1"), select);
+        assert_eq!(answer("+@all ~* db=0 (~*_+get_db=1)", "select 2"), denied("2"));
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl Entry {
 pub struct Log {
     kept: Mutex<Kept>,
     /// Refusals by kind, in the order of [`Reason`].
-    counts: [AtomicU64; 4],
+    counts: [AtomicU64; Reason::ALL.len()],
 }
 
 #[derive(Debug, Default)]

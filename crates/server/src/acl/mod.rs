@@ -1,15 +1,17 @@
 //! Who may do what: users, their rules, and the record of what was refused.
 //!
-//! `commands` is the set of commands that a rule list allows, `selector` such a set with the keys and channels that go with
-//! it, `user` a name with passwords and selectors, each changed by one rule at a time and printed as rules again. `denial`
-//! decides whether a user may run a request, and says why not. `users` keeps all users of an engine, `file` reads and writes
-//! them as text, `log` remembers what was refused. `rule` reads the words of one rule.
+//! `commands` is the set of commands that a rule list allows, `selector` such a set with the keys, channels and databases that go
+//! with it, `user` a name with passwords and selectors, each changed by one rule at a time and printed as rules again. `denial`
+//! decides whether a user may run a request, and says why not; `databases` says which of them a request touches. `users` keeps
+//! all users of an engine, `file` reads and writes them as text, `log` remembers what was refused. `rule` reads the words of one
+//! rule.
 //!
-//! Rules and texts are those of Redis 7.0; the entries of ACL LOG have the fields of 7.2. A user is never changed in place: a
-//! new one takes its place, and the epoch of [`Acl`] tells sessions to look again. This room knows no session, no option and
-//! no clock; it is handed what it needs. This file only names the others. Any thread.
+//! Rules and texts are those of Redis 7.0, those about databases of Valkey 9.1; the entries of ACL LOG have the fields of 7.2. A
+//! user is never changed in place: a new one takes its place, and the epoch of [`Acl`] tells sessions to look again. This room
+//! knows no session, no option and no clock; it is handed what it needs. This file only names the others. Any thread.
 
 mod commands;
+mod databases;
 mod denial;
 mod file;
 mod log;
@@ -18,6 +20,7 @@ mod selector;
 mod user;
 mod users;
 
+pub use databases::Databases;
 pub use denial::{Denial, Reason, check, may_access_all_keys};
 pub use file::save;
 pub use log::{Context, Entry};

@@ -15,6 +15,8 @@ pub enum RuleError {
     AllChannelsAlready,
     /// A password to be removed that the user does not have.
     NoSuchPassword,
+    /// A database that there cannot be.
+    DatabaseRange,
     /// Something else than the SHA-256 of a password.
     BadHash,
     /// `+config|get|x`: a subcommand of a subcommand.
@@ -35,6 +37,7 @@ impl fmt::Display for RuleError {
                  effect. Try 'resetchannels' to start with an empty list of channels"
             }
             Self::NoSuchPassword => "The password you are trying to remove from the user does not exist",
+            Self::DatabaseRange => "The provided database ID is out of range",
             Self::BadHash => {
                 "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
             }

@@ -7,6 +7,7 @@ use sleeve_wire::commands::KeyFlags;
 use sleeve_wire::pattern;
 
 use super::commands::Commands;
+use super::databases::{self, Allowed};
 use super::rule::{Defaults, RuleError};
 
 /// One set of permissions: commands, keys and channels.
@@ -18,6 +19,8 @@ pub struct Selector {
     pub all_keys: bool,
     /// Every channel is allowed.
     pub all_channels: bool,
+    /// The databases; all of them if none are listed.
+    pub databases: Allowed,
     keys: Vec<KeyPattern>,
     channels: Vec<Vec<u8>>,
 }
@@ -64,10 +67,10 @@ impl Selector {
 
     /// Whether nothing is forbidden.
     pub fn is_unrestricted(&self) -> bool {
-        self.commands.is_all() && self.all_keys && self.all_channels
+        self.commands.is_all() && self.all_keys && self.all_channels && self.databases.is_none()
     }
 
-    /// Applies one rule about commands, keys or channels.
+    /// Applies one rule about commands, keys, channels or databases.
     ///
     /// # Errors
     /// Why it is none.
@@ -79,6 +82,11 @@ impl Selector {
             b"resetchannels" => self.set_channels(false),
             b"allcommands" | b"+@all" => self.commands.allow_all(),
             b"nocommands" | b"-@all" => self.commands.allow_none(),
+            b"alldbs" => self.databases = None,
+            b"resetdbs" => self.databases = Some(Default::default()),
+            [b'd', b'b', b'=', ..] => {
+                self.databases = Some(databases::parse(rule.get(3..).unwrap_or_default())?);
+            }
             [b'~' | b'%', ..] => self.add_keys(rule)?,
             [b'&', ..] => self.add_channels(rule.get(1..).unwrap_or_default())?,
             [b'+' | b'-', ..] => self.commands.apply(rule)?,
@@ -169,10 +177,20 @@ impl Selector {
         self.channels.iter().map(|channel| [b"&", channel.as_slice()].concat()).collect::<Vec<_>>().join(&b' ')
     }
 
+    /// The rule about databases: `db=0,1`; none if all are allowed, and an empty one if none is.
+    pub fn describe_databases(&self) -> Option<Vec<u8>> {
+        self.databases.as_ref().map(databases::describe)
+    }
+
     /// All rules, as a line of the configuration has them.
     pub fn describe(&self) -> Vec<u8> {
         let reset = if self.all_channels { b"".as_slice() } else { b"resetchannels" };
-        let parts = [self.describe_keys(), reset.to_vec(), self.describe_channels(), self.commands.describe()];
+        let databases = match self.describe_databases() {
+            Some(none) if none.is_empty() => b"resetdbs".to_vec(),
+            some => some.unwrap_or_default(),
+        };
+        let parts =
+            [self.describe_keys(), reset.to_vec(), self.describe_channels(), databases, self.commands.describe()];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(&b' ')
     }
 }

@@ -251,6 +251,21 @@ mod tests {
     }
 
     #[test]
+    fn databases_are_printed_in_their_order() {
+        assert_eq!(line(&["db=3,1,03"]), "user a off resetchannels db=1,3 -@all");
+        assert_eq!(line(&["db=1", "DB=2"]), "user a off resetchannels db=2 -@all");
+        assert_eq!(line(&["db=1", "resetdbs"]), "user a off resetchannels resetdbs -@all");
+        assert_eq!(line(&["db=1", "AllDbs"]), "user a off resetchannels -@all");
+        for wrong in ["db=", "db=1,", "db=,1", "db=x", "db=1 2"] {
+            assert_eq!(user(&[wrong]).err(), Some(RuleError::Syntax), "{wrong}");
+        }
+        for wrong in ["db=-1", "db=2147483648"] {
+            assert_eq!(user(&[wrong]).err(), Some(RuleError::DatabaseRange), "{wrong}");
+        }
+        assert!(!user(&["+@all", "~*", "&*", "db=0"]).expect("rules").is_unrestricted());
+    }
+
+    #[test]
     fn passwords_are_hashes_that_come_and_go() {
         let user = user(&["on", ">one", ">two", "<one"]).expect("rules");
         assert!(user.admits(b"two") && !user.admits(b"one") && !user.admits(b""));

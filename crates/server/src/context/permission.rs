@@ -13,7 +13,7 @@ use sleeve_wire::request::Args;
 use super::Cx;
 use super::session_state::Input;
 use crate::acl;
-use crate::acl::{Context, Denial, Entry, Reason};
+use crate::acl::{Context, Databases, Denial, Entry, Reason};
 use crate::config::Opt;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -35,7 +35,7 @@ pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Outcome {
         }
         return Ok(());
     }
-    acl::check(&cx.state.user, request.row, request.args).map_err(|denial| {
+    acl::check(&cx.state.user, request.row, request.args, databases(cx)).map_err(|denial| {
         let context = if cx.state.transaction.is_some() { Context::Multi } else { Context::TopLevel };
         record(cx, denial, context, request.row, request.args);
         refusal(denial, request.row, request.args)
@@ -44,6 +44,11 @@ pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Outcome {
 
 fn refusal(denial: Denial, row: &'static Row, args: Args<'_>) -> Error {
     Error::new(format!("NOPERM {}", denial.text(row, args)))
+}
+
+/// The databases, as the client sees them.
+pub fn databases(cx: &Cx<'_>) -> Databases {
+    Databases { selected: cx.state.database, count: cx.engine.store.databases() as u32 }
 }
 
 /// Takes the user as it is now. One that has been removed since is in no longer, whoever has its name now.
@@ -72,6 +77,7 @@ pub fn check_queued(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Outco
     let lacks = match denial.reason {
         Reason::Key => "no permission to touch the specified keys",
         Reason::Channel => "no permission to access one of the channels used as arguments",
+        Reason::Database => "no permission",
         Reason::Command | Reason::Auth => "no permission to execute the command or subcommand",
     };
     record(cx, denial, Context::Multi, row, args);
@@ -97,6 +103,7 @@ pub fn check_script(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Outco
         Reason::Key => {
             "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
         }
+        Reason::Database => "ERR ACL failure in script: No permissions to access database",
         Reason::Channel => "ERR The user executing the script can't publish to the channel mentioned in the command",
         Reason::Command | Reason::Auth => "ERR The user executing the script can't run this command or subcommand",
     }))
@@ -109,7 +116,7 @@ fn denial(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Result<Option<D
         return Ok(None);
     }
     look_again(cx)?;
-    Ok(acl::check(&cx.state.user, row, args).err())
+    Ok(acl::check(&cx.state.user, row, args, databases(cx)).err())
 }
 
 fn record(cx: &mut Cx<'_>, denial: Denial, context: Context, row: &'static Row, args: Args<'_>) {

@@ -12,7 +12,7 @@ use sleeve_wire::number;
 use crate::acl::may_access_all_keys;
 use crate::config::Opt;
 use crate::context::notifications::EventClass;
-use crate::context::{Cx, ELEMENTS_MAX};
+use crate::context::{Cx, ELEMENTS_MAX, permission};
 use crate::engine::values;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
@@ -103,7 +103,7 @@ fn options<'a>(cx: &Cx<'_>, request: Request<'a>, may_store: bool) -> Result<Opt
 
 /// What other keys hold is for users that may read all keys.
 fn check_access(cx: &Cx<'_>, request: Request<'_>, option: &str) -> Outcome {
-    if may_access_all_keys(&cx.state.user, request.row, request.args) {
+    if may_access_all_keys(&cx.state.user, request.row, request.args, permission::databases(cx)) {
         return Ok(());
     }
     Err(Error::new(format!("ERR {option} option of SORT denied due to insufficient ACL permissions.")))

@@ -11,7 +11,7 @@ use crate::acl;
 use crate::acl::{Changed, Entry, Selector};
 use crate::commands::connection::client;
 use crate::config::Opt;
-use crate::context::Cx;
+use crate::context::{Cx, permission};
 use crate::host::dice::secret_bytes;
 use crate::host::log;
 use crate::request::Request;
@@ -49,7 +49,9 @@ pub fn getuser(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         return Ok(());
     };
     let mut reply = cx.reply();
-    reply.map(6);
+    let is_bound = |selector: &Selector| usize::from(selector.databases.is_some());
+    let (root, others) = user.selectors().split_at(1);
+    reply.map(6 + root.iter().map(is_bound).sum::<usize>());
     reply.bulk(b"flags");
     let flags = user.flags();
     reply.set(flags.len());
@@ -57,12 +59,11 @@ pub fn getuser(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     reply.bulk(b"passwords");
     reply.array(user.passwords().len());
     user.passwords().for_each(|hash| reply.bulk(hash));
-    let (root, others) = user.selectors().split_at(1);
     root.iter().for_each(|root| write_selector(&mut reply, root));
     reply.bulk(b"selectors");
     reply.array(others.len());
     for selector in others {
-        reply.map(3);
+        reply.map(3 + is_bound(selector));
         write_selector(&mut reply, selector);
     }
     Ok(())
@@ -77,6 +78,10 @@ fn write_selector(reply: &mut Writer<'_>, selector: &Selector) {
     for (name, rules) in parts {
         reply.bulk(name.as_bytes());
         reply.bulk(&rules);
+    }
+    if let Some(databases) = selector.describe_databases() {
+        reply.bulk(b"databases");
+        reply.bulk(&databases);
     }
 }
 
@@ -182,7 +187,7 @@ pub fn dryrun(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if !row.takes(args.len()) {
         return Err(Error::arity(row.full_name));
     }
-    match acl::check(&user, row, args) {
+    match acl::check(&user, row, args, permission::databases(cx)) {
         Ok(()) => cx.reply().ok(),
         Err(denial) => cx.reply().bulk(denial.dry_text(row, args).as_bytes()),
     }

@@ -281,6 +281,7 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("acl_access_denied_cmd", refused.count(Reason::Command));
     lines.add("acl_access_denied_key", refused.count(Reason::Key));
     lines.add("acl_access_denied_channel", refused.count(Reason::Channel));
+    lines.add("acl_access_denied_db", refused.count(Reason::Database));
 }
 
 /// A master or a replica, and the replicas that it feeds. Its replication offset is the journal's.

@@ -11,6 +11,7 @@ use super::to_lua::Reader;
 use crate::acl;
 use crate::context::lookahead;
 use crate::context::lookahead::Found;
+use crate::context::permission;
 use crate::engine::scripts::{digest_in_pieces, digest_of};
 use crate::host::log;
 use crate::lua::native::errors::{error_table, raise};
@@ -206,7 +207,8 @@ fn acl_check_cmd(args: &MultiValue) -> mlua::Result<bool> {
     let is_allowed =
         current_invocation::with(|invocation| match lookahead::find(&invocation.cx.engine.names, words.args()) {
             Found::Command(row) | Found::Arity(row) => {
-                Ok(acl::check(&invocation.cx.state.user, row, words.args()).is_ok())
+                let cx = &invocation.cx;
+                Ok(acl::check(&cx.state.user, row, words.args(), permission::databases(cx)).is_ok())
             }
             Found::Unknown | Found::UnknownSubcommand(_) => {
                 Err(raise("ERR Invalid command passed to redis.acl_check_cmd()"))
