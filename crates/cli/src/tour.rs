@@ -14,7 +14,7 @@ use sleeve::{Client, Error};
 use crate::endpoint::{Endpoint, Login, client_config};
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::output;
-use crate::workload::proxy::Proxy;
+use crate::workload::proxy::{Line, Proxy};
 use crate::workload::raw::Raw;
 use crate::workload::table::Table;
 use crate::workload::{Far, WORKLOADS, Workload, run_all};
@@ -74,7 +74,8 @@ fn walk(options: &Options) -> Result<bool, String> {
     table.place("tcp", "\n== The same engine over TCP; \"raw\" is a bare socket with prebuilt requests ==");
     run_over(&endpoint, &WORKLOADS, &mut table, &interrupt)?;
 
-    let proxy = Proxy::start(&endpoint, &Login::default(), LAN).map_err(|error| error.to_string())?;
+    let line = Line { round_trip: LAN, bits_per_second: None };
+    let proxy = Proxy::start(&endpoint, &Login::default(), line).map_err(|error| error.to_string())?;
     let added_ms = proxy.added().as_secs_f64() * 1e3;
     table.place("lan", &format!("\n== The same over a LAN: {added_ms:.2} ms added to the round trip =="));
     table.hide_cpu();
@@ -101,5 +102,5 @@ fn run_over(endpoint: &Endpoint, chosen: &[&Workload], table: &mut Table, interr
     let login = Login::default();
     let client = Client::connect_with(client_config(endpoint, &login)).map_err(|error| error.to_string())?;
     let mut raw = Raw::connect(endpoint, &login).map_err(|error| error.to_string())?;
-    run_all(chosen, &client, Far { raw: Some(&mut raw), meter: None }, table, interrupt)
+    run_all(chosen, &client, Far { raw: Some(&mut raw), ..Far::default() }, table, interrupt)
 }

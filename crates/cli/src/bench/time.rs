@@ -1,4 +1,4 @@
-//! Times on a command line.
+//! Times and widths of lines on a command line.
 
 use std::time::Duration;
 
@@ -22,9 +22,28 @@ pub fn time(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
 }
 
+/// Reads bits a second such as `1.8mbit`, `100kbit` or `1gbit`.
+pub fn bandwidth(text: &str) -> Result<u64, String> {
+    let units = [("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)];
+    let found = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
+    let (number, factor) = found.ok_or("a bandwidth needs a unit: kbit, mbit or gbit")?;
+    let number: f64 = number.parse().map_err(|_| format!("'{number}' is not a number"))?;
+    let bits = number * factor;
+    if (8e3..=1e12).contains(&bits) { Ok(bits as u64) } else { Err("a bandwidth is 8kbit to 1000gbit".to_owned()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bandwidths_have_a_number_and_a_unit() {
+        assert_eq!(bandwidth("1.8mbit"), Ok(1_800_000));
+        assert_eq!(bandwidth("8kbit"), Ok(8_000));
+        for bad in ["", "3", "mbit", "-1mbit", "1bit", "NaNmbit", "7kbit", "1e30gbit"] {
+            assert!(bandwidth(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn times_have_a_number_and_a_unit() {

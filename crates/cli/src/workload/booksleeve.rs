@@ -25,27 +25,27 @@ pub static BOOKSLEEVE: Workload = Workload {
             document: None,
             operations: OPERATIONS,
             rounds: 1,
-            by_client: one_by_one,
-            by_raw: Some(|raw| raw.one_by_one(&requests())),
+            by_client: |client, _| one_by_one(client),
+            by_raw: Some(|raw, _| raw.one_by_one(&requests())),
         },
         Step {
             title: "pipelined, to completion",
             document: None,
             operations: OPERATIONS,
             rounds: 9,
-            by_client: pipelined,
-            by_raw: Some(|raw: &mut Raw| raw.together(&requests())),
+            by_client: |client, _| pipelined(client),
+            by_raw: Some(|raw: &mut Raw, _| raw.together(&requests())),
         },
         Step {
             title: "fire and forget, to issue",
             document: None,
             operations: OPERATIONS,
             rounds: 9,
-            by_client: forgotten,
+            by_client: |client, _| forgotten(client),
             by_raw: None,
         },
     ],
-    clean,
+    clean: |client, _| clean(client),
 };
 
 /// The database of the operation with this number.

@@ -25,8 +25,8 @@ pub static LOOKUP: Workload = Workload {
             document: None,
             operations: OPERATIONS,
             rounds: 1,
-            by_client: one_by_one,
-            by_raw: Some(|raw| raw.one_by_one(&requests(SAMPLED))),
+            by_client: |client, _| one_by_one(client),
+            by_raw: Some(|raw, _| raw.one_by_one(&requests(SAMPLED))),
         },
         Step {
             title: "pipelined, every reply awaited",
@@ -34,10 +34,10 @@ pub static LOOKUP: Workload = Workload {
             operations: OPERATIONS,
             rounds: 1,
             by_client: pipelined,
-            by_raw: Some(|raw: &mut Raw| raw.together(&requests(OPERATIONS))),
+            by_raw: Some(|raw: &mut Raw, count| raw.together(&requests(count))),
         },
     ],
-    clean,
+    clean: |client, _| clean(client),
 };
 
 fn key(number: u64) -> [u8; 16] {
@@ -76,14 +76,14 @@ fn one_by_one(client: &Client) -> Result<Sample, Error> {
     Ok(watch.stop(done))
 }
 
-fn pipelined(client: &Client) -> Result<Sample, Error> {
-    let mut replies = Vec::with_capacity(OPERATIONS as usize);
+fn pipelined(client: &Client, count: u64) -> Result<Sample, Error> {
+    let mut replies = Vec::with_capacity(count as usize);
     let watch = Stopwatch::start();
-    replies.extend((0..OPERATIONS).map(|number| client.get::<Box<[u8]>>(key(number))));
+    replies.extend((0..count).map(|number| client.get::<Box<[u8]>>(key(number))));
     for reply in replies {
         reply.wait()?;
     }
-    Ok(watch.stop(OPERATIONS))
+    Ok(watch.stop(count))
 }
 
 fn clean(client: &Client) -> Result<(), Error> {

@@ -29,19 +29,19 @@ pub static MANY_CALLERS: Workload = Workload {
             document: None,
             operations: CALLS,
             rounds: 1,
-            by_client: |client| by_threads(client, 64),
-            by_raw: Some(|raw: &mut Raw| raw.together(&requests(CALLS))),
+            by_client: |client, count| by_threads(client, 64, count),
+            by_raw: Some(|raw: &mut Raw, count| raw.together(&requests(count))),
         },
         Step {
             title: "512 threads",
             document: None,
             operations: CALLS,
             rounds: 1,
-            by_client: |client| by_threads(client, 512),
-            by_raw: Some(|raw: &mut Raw| raw.together(&requests(CALLS))),
+            by_client: |client, count| by_threads(client, 512, count),
+            by_raw: Some(|raw: &mut Raw, count| raw.together(&requests(count))),
         },
     ],
-    clean,
+    clean: |client, _| clean(client),
 };
 
 /// One caller with many answers outstanding.
@@ -54,9 +54,9 @@ pub static FAN_OUT: Workload = Workload {
         operations: FANNED_OUT,
         rounds: 1,
         by_client: fan_out,
-        by_raw: Some(|raw: &mut Raw| raw.together(&requests(FANNED_OUT))),
+        by_raw: Some(|raw: &mut Raw, count| raw.together(&requests(count))),
     }],
-    clean,
+    clean: |client, _| clean(client),
 };
 
 fn requests(count: u64) -> Requests {
@@ -67,10 +67,10 @@ fn requests(count: u64) -> Requests {
     requests
 }
 
-fn by_threads(client: &Client, threads: u64) -> Result<Sample, Error> {
+fn by_threads(client: &Client, threads: u64, count: u64) -> Result<Sample, Error> {
     client.set(KEY, VALUE).wait()?;
     let watch = Stopwatch::start();
-    let each = CALLS / threads;
+    let each = (count / threads).max(1);
     thread::scope(|scope| {
         let callers: Vec<_> = (0..threads)
             .map(|_| scope.spawn(|| (0..each).try_for_each(|_| client.get::<Box<[u8]>>(KEY).wait().map(drop))))
@@ -80,11 +80,11 @@ fn by_threads(client: &Client, threads: u64) -> Result<Sample, Error> {
     Ok(watch.stop(each * threads))
 }
 
-fn fan_out(client: &Client) -> Result<Sample, Error> {
+fn fan_out(client: &Client, count: u64) -> Result<Sample, Error> {
     client.set(KEY, VALUE).wait()?;
     let mut unanswered: VecDeque<Reply<Box<[u8]>>> = VecDeque::with_capacity(AT_ONCE);
     let watch = Stopwatch::start();
-    for _ in 0..FANNED_OUT {
+    for _ in 0..count {
         if unanswered.len() == AT_ONCE
             && let Some(oldest) = unanswered.pop_front()
         {
@@ -93,7 +93,7 @@ fn fan_out(client: &Client) -> Result<Sample, Error> {
         unanswered.push_back(client.get(KEY));
     }
     unanswered.into_iter().try_for_each(|reply| reply.wait().map(drop))?;
-    Ok(watch.stop(FANNED_OUT))
+    Ok(watch.stop(count))
 }
 
 fn clean(client: &Client) -> Result<(), Error> {

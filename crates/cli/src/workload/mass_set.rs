@@ -31,8 +31,8 @@ pub static MASS_SET: Workload = Workload {
             document: None,
             operations: OPERATIONS,
             rounds: 1,
-            by_client: one_by_one,
-            by_raw: Some(|raw| raw.one_by_one(&requests(SAMPLED))),
+            by_client: |client, _| one_by_one(client),
+            by_raw: Some(|raw, _| raw.one_by_one(&requests(SAMPLED))),
         },
         Step {
             title: "pipelined, every reply awaited",
@@ -40,7 +40,7 @@ pub static MASS_SET: Workload = Workload {
             operations: OPERATIONS,
             rounds: 1,
             by_client: pipelined,
-            by_raw: Some(|raw: &mut Raw| raw.together(&requests(OPERATIONS))),
+            by_raw: Some(|raw: &mut Raw, count| raw.together(&requests(count))),
         },
         Step {
             title: "pipelined, replies forgotten",
@@ -48,23 +48,23 @@ pub static MASS_SET: Workload = Workload {
             operations: OPERATIONS,
             rounds: 1,
             by_client: forgotten,
-            by_raw: Some(|raw: &mut Raw| raw.together(&requests(OPERATIONS))),
+            by_raw: Some(|raw: &mut Raw, count| raw.together(&requests(count))),
         },
         Step {
             title: "coalesced, every reply awaited",
             document: Some(BUFFEREDIS),
             operations: OPERATIONS,
             rounds: 1,
-            by_client: |client| coalesced(client, Duration::ZERO),
-            by_raw: Some(|raw: &mut Raw| raw.together(&requests(OPERATIONS))),
+            by_client: |client, count| coalesced(client, Duration::ZERO, count),
+            by_raw: Some(|raw: &mut Raw, count| raw.together(&requests(count))),
         },
         Step {
             title: "coalesced, with a delay of 1 ms",
             document: Some(BUFFEREDIS),
             operations: OPERATIONS,
             rounds: 1,
-            by_client: |client| coalesced(client, Duration::from_millis(1)),
-            by_raw: Some(|raw: &mut Raw| raw.together(&requests(OPERATIONS))),
+            by_client: |client, count| coalesced(client, Duration::from_millis(1), count),
+            by_raw: Some(|raw: &mut Raw, count| raw.together(&requests(count))),
         },
     ],
     clean,
@@ -95,40 +95,40 @@ fn one_by_one(client: &Client) -> Result<Sample, Error> {
     Ok(watch.stop(done))
 }
 
-fn pipelined(client: &Client) -> Result<Sample, Error> {
-    let mut replies = Vec::with_capacity(OPERATIONS as usize);
+fn pipelined(client: &Client, count: u64) -> Result<Sample, Error> {
+    let mut replies = Vec::with_capacity(count as usize);
     let watch = Stopwatch::start();
-    replies.extend((0..OPERATIONS).map(|number| client.set(key(number), VALUE)));
+    replies.extend((0..count).map(|number| client.set(key(number), VALUE)));
     for reply in replies {
         reply.wait()?;
     }
-    Ok(watch.stop(OPERATIONS))
+    Ok(watch.stop(count))
 }
 
-fn forgotten(client: &Client) -> Result<Sample, Error> {
+fn forgotten(client: &Client, count: u64) -> Result<Sample, Error> {
     let watch = Stopwatch::start();
-    for number in 0..OPERATIONS {
+    for number in 0..count {
         client.set(key(number), VALUE).forget();
     }
     // One connection answers in order: with this answer, all others have come.
     client.ping().wait()?;
-    Ok(watch.stop(OPERATIONS))
+    Ok(watch.stop(count))
 }
 
-fn coalesced(client: &Client, delay: Duration) -> Result<Sample, Error> {
+fn coalesced(client: &Client, delay: Duration, count: u64) -> Result<Sample, Error> {
     let coalescing = client.coalescing_with(CoalesceOptions::new().delay(delay));
-    let mut replies = Vec::with_capacity(OPERATIONS as usize);
+    let mut replies = Vec::with_capacity(count as usize);
     let watch = Stopwatch::start();
-    replies.extend((0..OPERATIONS).map(|number| coalescing.set(key(number), VALUE)));
+    replies.extend((0..count).map(|number| coalescing.set(key(number), VALUE)));
     for reply in replies {
         reply.wait()?;
     }
-    Ok(watch.stop(OPERATIONS))
+    Ok(watch.stop(count))
 }
 
-fn clean(client: &Client) -> Result<(), Error> {
+fn clean(client: &Client, count: u64) -> Result<(), Error> {
     let mut last = None;
-    for start in (0..OPERATIONS).step_by(REMOVED_AT_ONCE as usize) {
+    for start in (0..count.max(SAMPLED)).step_by(REMOVED_AT_ONCE as usize) {
         let mut command = client.cmd("DEL");
         for number in start..start + REMOVED_AT_ONCE {
             command = command.arg(key(number));

@@ -26,12 +26,15 @@ use crate::bench::meter::Meter;
 use crate::bench::options::Options;
 use crate::endpoint::{Endpoint, Login, cannot_connect, client_config};
 use crate::interrupt::{INTERRUPTED, Interrupt};
-use proxy::Proxy;
+use proxy::{Line, Proxy};
 use raw::Raw;
 use sample::Sample;
 use step::Step;
 pub use step::Workload;
 use table::Table;
+
+/// Operations of a step that are done over a narrow line.
+const NARROW_OPERATIONS_MAX: u64 = 20_000;
 
 /// All workloads: the documents', and reading, which none of them does.
 pub static WORKLOADS: [&Workload; 7] = [
@@ -96,9 +99,12 @@ fn run_remote(
 ) -> Result<(), String> {
     table.place("socket", "");
     let failed = |error: std::io::Error| cannot_connect(endpoint, &error);
-    let proxy = options.rtt.map(|time| Proxy::start(endpoint, login, time)).transpose().map_err(failed)?;
+    let line = |round_trip| Line { round_trip, bits_per_second: options.bandwidth };
+    let proxy = options.rtt.map(|time| Proxy::start(endpoint, login, line(time))).transpose().map_err(failed)?;
     if let Some(proxy) = &proxy {
-        table.note(&format!("round trip added: {:.3} ms", proxy.added().as_secs_f64() * 1e3));
+        let width = options.bandwidth.map(|bits| format!(", {:.3} Mbit/s either way", bits as f64 / 1e6));
+        let added = proxy.added().as_secs_f64() * 1e3;
+        table.note(&format!("round trip added: {added:.3} ms{}", width.unwrap_or_default()));
         // The proxy works in this process, so its time cannot be told from the client's.
         table.hide_cpu();
     }
@@ -109,7 +115,8 @@ fn run_remote(
     if meter.is_some() {
         table.show_server();
     }
-    run_all(chosen, &client, Far { raw: Some(&mut raw), meter: meter.as_ref() }, table, interrupt)
+    let far = Far { raw: Some(&mut raw), meter: meter.as_ref(), is_narrow: options.bandwidth.is_some() };
+    run_all(chosen, &client, far, table, interrupt)
 }
 
 /// Runs workloads one after the other and prints every line as it is known; Ctrl-C ends it after the step that runs.
@@ -125,7 +132,8 @@ pub fn run_all(
         let mut steps = workload.steps.iter().take_while(|_| !interrupt.is_heard());
         let outcome = steps.try_for_each(|step| run_step(step, client, &mut far, table));
         // What was written is removed even when a step failed.
-        let cleaned = (workload.clean)(client).map_err(|error| error.to_string());
+        let most = workload.steps.iter().map(|step| far.count(step)).max().unwrap_or_default();
+        let cleaned = (workload.clean)(client, most).map_err(|error| error.to_string());
         outcome.and(cleaned).map_err(|text| format!("{}: {text}", workload.name))?;
     }
     Ok(())
@@ -138,17 +146,26 @@ pub struct Far<'a> {
     pub raw: Option<&'a mut Raw>,
     /// The CPU time of its process, which is not this one.
     pub meter: Option<&'a Meter>,
+    /// Whether the line is narrow: a part of what a step does stands for the whole then.
+    pub is_narrow: bool,
+}
+
+impl Far<'_> {
+    /// How many operations of a step are done.
+    fn count(&self, step: &Step) -> u64 {
+        if self.is_narrow { step.operations.min(NARROW_OPERATIONS_MAX) } else { step.operations }
+    }
 }
 
 /// Does a step by the client and raw, in turns.
 fn run_step(step: &Step, client: &Client, far: &mut Far<'_>, table: &mut Table) -> Result<(), String> {
     let (mut by_client, mut by_raw) = (Vec::new(), Vec::new());
-    let meter = far.meter;
+    let (meter, count) = (far.meter, far.count(step));
     for _ in 0..step.rounds {
         if let (Some(raw), Some(run)) = (far.raw.as_deref_mut(), step.by_raw) {
-            by_raw.push(metered(meter, || run(raw).map_err(|error| error.to_string()))?);
+            by_raw.push(metered(meter, || run(raw, count).map_err(|error| error.to_string()))?);
         }
-        by_client.push(metered(meter, || (step.by_client)(client).map_err(|error| error.to_string()))?);
+        by_client.push(metered(meter, || (step.by_client)(client, count).map_err(|error| error.to_string()))?);
     }
     if let Some(sample) = Sample::median(by_client) {
         table.line(step, &sample, Sample::median(by_raw).as_ref());

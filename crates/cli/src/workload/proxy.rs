@@ -1,7 +1,8 @@
 //! A proxy on the loopback interface that adds a round trip: a LAN or a WAN between a client and a server at hand.
 //!
 //! One thread moves bytes both ways. Each piece that arrives is stamped and written half a round trip later, so pieces
-//! that are in flight together stay together, as on a line, and the line's width is not limited. The kernel's wake-ups
+//! that are in flight together stay together, as on a line. Where the line has a width, a piece leaves when those before it have,
+//! and takes as long as its bits need. The kernel's wake-ups
 //! come late by some microseconds and moving bytes takes time too; [`Proxy::start`] measures that with PINGs, with and
 //! without the proxy, and takes it off the delay, so that what is added is what was asked for.
 
@@ -24,12 +25,23 @@ use crate::endpoint::{Endpoint, Login, Stream, encode, exchange};
 const CHUNK_LENGTH: usize = 64 * 1024;
 /// Bytes that one direction holds before it stops reading.
 const HELD_MAX: usize = 64 * 1024 * 1024;
+/// The same where the line has a width.
+const NARROW_HELD_MAX: usize = 64 * 1024;
 /// How long the thread sleeps at most, so that it hears of its end.
 const NAP: Duration = Duration::from_millis(50);
 /// PINGs of one measurement.
 const PINGS: usize = 200;
 /// Corrections of the delay.
 const CORRECTIONS: usize = 4;
+
+/// What lies between the client and the server.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    /// The time that is added to a round trip.
+    pub round_trip: Duration,
+    /// How wide each direction is; `None` is as wide as the machine.
+    pub bits_per_second: Option<u64>,
+}
 
 /// A running proxy; it ends when it is dropped.
 #[derive(Debug)]
@@ -41,8 +53,8 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts a proxy in front of `target` that adds `round_trip`, and calibrates it.
-    pub fn start(target: &Endpoint, login: &Login, round_trip: Duration) -> io::Result<Self> {
+    /// Starts a proxy in front of `target` that puts this line between, and calibrates it.
+    pub fn start(target: &Endpoint, login: &Login, line: Line) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let endpoint = Endpoint::Tcp { host: Ipv4Addr::LOCALHOST.to_string(), port: listener.local_addr()?.port() };
@@ -53,12 +65,13 @@ impl Proxy {
             target: target.clone(),
             stop: Arc::clone(&stop),
             delay_ns: Arc::clone(&delay_ns),
+            bits_per_second: line.bits_per_second,
             pairs: Vec::new(),
-            chunk: vec![0; CHUNK_LENGTH],
+            chunk: vec![0; line.bits_per_second.map_or(CHUNK_LENGTH, piece_length)],
         };
         let thread = std::thread::Builder::new().name("sleeve-proxy".into()).spawn(move || relay.run())?;
         let mut proxy = Self { endpoint, stop, thread: Some(thread), added: Duration::ZERO };
-        proxy.calibrate(target, login, round_trip, &delay_ns)?;
+        proxy.calibrate(target, login, line.round_trip, &delay_ns)?;
         Ok(proxy)
     }
 
@@ -130,8 +143,15 @@ struct Relay {
     stop: Arc<AtomicBool>,
     /// Delay of one direction.
     delay_ns: Arc<AtomicU64>,
+    /// Width of one direction.
+    bits_per_second: Option<u64>,
     pairs: Vec<Pair>,
     chunk: Vec<u8>,
+}
+
+/// How much of a line of this width is taken at once: what it carries in a millisecond.
+fn piece_length(bits_per_second: u64) -> usize {
+    ((bits_per_second / 8_000) as usize).clamp(1_400, CHUNK_LENGTH)
 }
 
 /// A client's connection and the server's that belongs to it.
@@ -139,12 +159,34 @@ struct Pair {
     ends: [Stream; 2],
     /// What was read from the end with the same number and is due at the other one.
     held: [Held; 2],
+    /// Bytes of one direction that may wait.
+    held_max: usize,
+}
+
+/// How what is read now gets to the other side.
+struct Passage {
+    now: Instant,
+    delay: Duration,
+    bits_per_second: Option<u64>,
+}
+
+impl Passage {
+    /// When a piece has arrived whole that is read now, on a line that is free from a moment on.
+    fn due(&self, length: usize, free_at: &mut Option<Instant>) -> Instant {
+        let Some(bits_per_second) = self.bits_per_second else { return self.now + self.delay };
+        let begun = free_at.map_or(self.now, |free_at| free_at.max(self.now));
+        let left = begun + Duration::from_secs_f64(length as f64 * 8.0 / bits_per_second as f64);
+        *free_at = Some(left);
+        left + self.delay
+    }
 }
 
 #[derive(Default)]
 struct Held {
     pieces: VecDeque<Piece>,
     bytes: usize,
+    /// When the last bit of what was taken in has left, where the line has a width.
+    free_at: Option<Instant>,
     /// The other end's socket was full; the kernel says when it is not.
     blocked: bool,
     /// Nothing more will be read.
@@ -170,11 +212,15 @@ impl Relay {
             if ready.first() == Some(&true) {
                 self.accept();
             }
-            let due = now + Duration::from_nanos(self.delay_ns.load(Ordering::Relaxed));
+            let passage = Passage {
+                now,
+                delay: Duration::from_nanos(self.delay_ns.load(Ordering::Relaxed)),
+                bits_per_second: self.bits_per_second,
+            };
             for (index, pair) in self.pairs.iter_mut().enumerate() {
                 for end in 0..2 {
                     if ready.get(1 + index * 2 + end) == Some(&true) {
-                        pair.read(end, due, &mut self.chunk);
+                        pair.read(end, &passage, &mut self.chunk);
                     }
                 }
             }
@@ -213,7 +259,9 @@ impl Relay {
             if let Ok(ends) = ends
                 && ends.iter().all(|end| end.set_nonblocking(true).is_ok())
             {
-                self.pairs.push(Pair { ends, held: Default::default() });
+                // A narrow line takes in little more than it carries: the sender's own socket holds the rest.
+                let held_max = if self.bits_per_second.is_some() { NARROW_HELD_MAX } else { HELD_MAX };
+                self.pairs.push(Pair { ends, held: Default::default(), held_max });
             }
         }
     }
@@ -234,7 +282,7 @@ impl Held {
 impl Pair {
     fn wanted(&self, end: usize) -> PollFlags {
         let mut wanted = PollFlags::empty();
-        if self.held[end].bytes < HELD_MAX && !self.held[end].ended {
+        if self.held[end].bytes < self.held_max && !self.held[end].ended {
             wanted |= PollFlags::IN;
         }
         if self.held[1 - end].blocked {
@@ -243,13 +291,14 @@ impl Pair {
         wanted
     }
 
-    fn read(&mut self, end: usize, due: Instant, chunk: &mut [u8]) {
+    fn read(&mut self, end: usize, passage: &Passage, chunk: &mut [u8]) {
         let held = &mut self.held[end];
         match (&self.ends[end]).read(chunk) {
             Ok(0) => held.ended = true,
             Ok(length) => {
                 let bytes = chunk.get(..length).unwrap_or_default().to_vec();
                 held.bytes += length;
+                let due = passage.due(length, &mut held.free_at);
                 held.pieces.push_back(Piece { due, bytes, written: 0 });
             }
             Err(error) if is_temporary(&error) => {}
@@ -316,11 +365,33 @@ mod tests {
     fn bytes_pass_unchanged_and_the_last_ones_arrive_before_the_end() {
         let farewell: Vec<u8> = (0..3_000_000u32).map(|number| (number % 251) as u8).collect();
         let target = start_server(farewell.clone());
-        let proxy = Proxy::start(&target, &Login::default(), Duration::from_millis(2)).unwrap();
+        let line = Line { round_trip: Duration::from_millis(2), bits_per_second: None };
+        let proxy = Proxy::start(&target, &Login::default(), line).unwrap();
         let stream = proxy.endpoint().connect().unwrap();
         (&stream).write_all(b"BYE\n").unwrap();
         let mut received = Vec::new();
         (&stream).read_to_end(&mut received).unwrap();
         assert!(received == farewell, "{} of {} bytes", received.len(), farewell.len());
+    }
+
+    #[test]
+    fn a_narrow_line_takes_as_long_as_its_bits_need() {
+        let now = Instant::now();
+        let passage = Passage { now, delay: Duration::from_millis(24), bits_per_second: Some(8_000) };
+        let mut free_at = None;
+        assert_eq!(passage.due(100, &mut free_at), now + Duration::from_millis(124));
+        assert_eq!(passage.due(50, &mut free_at), now + Duration::from_millis(174));
+        let later = Passage { now: now + Duration::from_secs(1), ..passage };
+        assert_eq!(later.due(100, &mut free_at), now + Duration::from_millis(1124));
+        let farewell = vec![7; 100_000];
+        let target = start_server(farewell.clone());
+        let line = Line { round_trip: Duration::from_millis(1), bits_per_second: Some(8_000_000) };
+        let proxy = Proxy::start(&target, &Login::default(), line).unwrap();
+        let (stream, begun) = (proxy.endpoint().connect().unwrap(), Instant::now());
+        (&stream).write_all(b"BYE\n").unwrap();
+        let mut received = Vec::new();
+        (&stream).read_to_end(&mut received).unwrap();
+        // It cannot be faster; how much slower is the machine's affair.
+        assert!(received == farewell && begun.elapsed() >= Duration::from_millis(99), "{:?}", begun.elapsed());
     }
 }

@@ -7,10 +7,10 @@ use sleeve::Client;
 use super::raw::Raw;
 use super::sample::Sample;
 
-/// Does the step through the client.
-pub type ByClient = fn(&Client) -> Result<Sample, sleeve::Error>;
-/// Does the step through a bare socket.
-pub type ByRaw = fn(&mut Raw) -> io::Result<Sample>;
+/// Does the step through the client, with so many operations if it has many.
+pub type ByClient = fn(&Client, u64) -> Result<Sample, sleeve::Error>;
+/// Does it through a bare socket.
+pub type ByRaw = fn(&mut Raw, u64) -> io::Result<Sample>;
 
 /// One line of a workload.
 #[derive(Debug)]
@@ -38,6 +38,6 @@ pub struct Workload {
     pub about: &'static str,
     /// Its lines.
     pub steps: &'static [Step],
-    /// Removes what the steps wrote.
-    pub clean: fn(&Client) -> Result<(), sleeve::Error>,
+    /// Removes what the steps wrote, of so many operations.
+    pub clean: fn(&Client, u64) -> Result<(), sleeve::Error>,
 }

@@ -37,7 +37,7 @@ pub static UPDATE_TOKEN: Workload = Workload {
             document: Some(BOOK_ONE_BY_ONE),
             operations: CALLS,
             rounds: 1,
-            by_client: five_round_trips,
+            by_client: |client, _| five_round_trips(client),
             by_raw: None,
         },
         Step {
@@ -45,8 +45,8 @@ pub static UPDATE_TOKEN: Workload = Workload {
             document: Some(BOOK_PIPELINE),
             operations: CALLS,
             rounds: 1,
-            by_client: batches,
-            by_raw: Some(|raw: &mut Raw| raw.one_by_one(&requests())),
+            by_client: |client, _| batches(client),
+            by_raw: Some(|raw: &mut Raw, _| raw.one_by_one(&requests(CALLS))),
         },
         Step {
             title: "nobody waits before the end",
@@ -54,10 +54,10 @@ pub static UPDATE_TOKEN: Workload = Workload {
             operations: CALLS,
             rounds: 1,
             by_client: together,
-            by_raw: Some(|raw: &mut Raw| raw.together(&requests())),
+            by_raw: Some(|raw: &mut Raw, count| raw.together(&requests(count))),
         },
     ],
-    clean,
+    clean: |client, _| clean(client),
 };
 
 fn token(call: u64) -> [u8; 16] {
@@ -121,16 +121,16 @@ fn batches(client: &Client) -> Result<Sample, Error> {
     })
 }
 
-fn together(client: &Client) -> Result<Sample, Error> {
+fn together(client: &Client, count: u64) -> Result<Sample, Error> {
     let watch = Stopwatch::start();
-    let replies: Vec<_> = (0..CALLS).map(|number| call(client, number)).collect();
+    let replies: Vec<_> = (0..count).map(|number| call(client, number)).collect();
     replies.into_iter().try_for_each(wait)?;
-    Ok(watch.stop(CALLS))
+    Ok(watch.stop(count))
 }
 
-fn requests() -> Requests {
+fn requests(count: u64) -> Requests {
     let mut requests = Requests::default();
-    for number in 0..CALLS {
+    for number in 0..count {
         let (token, number) = (token(number), number.to_string());
         let (viewed, number) = (viewed(&token), number.as_bytes());
         let last = (-VIEWED_MAX - 1).to_string();
