@@ -19,6 +19,7 @@ use sleeve_wire::commands::Flags;
 
 use super::slot::{Completions, Payload, Target};
 use crate::error::{Effect, Error, ErrorKind};
+use crate::process::planted::{self, Fault};
 use crate::request::name::Name;
 
 /// Says that the next command follows a redirection to a slot on the move.
@@ -158,7 +159,7 @@ impl Routed {
 
     /// Whether a reply is not the last, because that to ASKING comes first.
     pub(super) fn awaits_more(&mut self) -> bool {
-        self.is_asking && !mem::replace(&mut self.is_asked, true)
+        self.is_asking && !mem::replace(&mut self.is_asked, true) && !planted::has(Fault::TakesReplyToAsking)
     }
 
     /// Takes the reply to the request itself: whose it is, if it is anybody's. A request that was turned away comes back.
@@ -202,7 +203,9 @@ impl Routed {
         match error.kind() {
             ErrorKind::Connect | ErrorKind::Closed if never_left => self.come_back(error.clone(), done),
             // Nothing has changed where it was read.
-            ErrorKind::Disconnected if matches!(self.destination, Destination::Copies(_)) => {
+            ErrorKind::Disconnected
+                if matches!(self.destination, Destination::Copies(_)) || planted::has(Fault::SendsAgainInCluster) =>
+            {
                 self.come_back(error.clone(), done)
             }
             _ => self.give_up(error.clone(), done),

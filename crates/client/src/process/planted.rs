@@ -12,6 +12,12 @@ pub(crate) enum Fault {
     RepeatsWrites,
     /// Whoever is told that a write was to be sent again hears that it had never left.
     ForgetsThatItLeft,
+    /// A command of a cluster whose answer was lost is sent again, whatever it does.
+    SendsAgainInCluster,
+    /// The reply to ASKING is taken for that to the command behind it.
+    TakesReplyToAsking,
+    /// A large call of a handle with lanes leaves before what was sent ahead of it is answered.
+    OvertakesOnLane,
     /// Of those who are woken together one is forgotten.
     LosesWaker,
     /// What is not sent because time is up counts as queued for ever.

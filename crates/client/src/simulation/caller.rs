@@ -15,6 +15,7 @@ use crate::api::transaction::Condition;
 use crate::commands::ask::Ask;
 use crate::config::Resend;
 use crate::error::Error;
+use crate::options::lanes::LaneOptions;
 use crate::pipe::testing::Dice;
 use crate::reply::Reply;
 use crate::sys::{clock_us, now};
@@ -54,7 +55,7 @@ enum Expected {
     /// What was set last, each by somebody, or nothing.
     Set(Vec<String>),
     /// A text that grows, with what the caller himself knows to be in it.
-    Grown { key: String, tokens: Vec<String> },
+    Grown { key: String, tokens: Vec<String>, behind: Vec<usize> },
     /// An element of this list, or nothing.
     Element(String),
 }
@@ -76,6 +77,8 @@ struct Call {
     hearing: Hearing,
     began_us: u64,
     limit_us: u64,
+    /// How long it may wait on the server.
+    wait_us: u64,
 }
 
 /// One who calls.
@@ -85,8 +88,29 @@ pub(super) struct Caller {
     /// In how many databases he works, and with how many keys of a kind.
     pub(super) databases: usize,
     pub(super) number: usize,
-    /// What he has appended and was told of.
-    pub(super) appended: Vec<(u32, String, String)>,
+    /// What he has appended, or tried to.
+    pub(super) appends: Vec<Append>,
+}
+
+/// Something that a caller has sent to be appended.
+pub(super) struct Append {
+    database: u32,
+    key: String,
+    token: String,
+    /// The number of the write.
+    write: usize,
+    way: Way,
+    /// He was told that it is done.
+    is_done: bool,
+}
+
+/// By which handle a command is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// The client's, or one with a deadline.
+    Client,
+    Lanes,
+    Priority,
 }
 
 /// Awaits it, but for no longer than until then.
@@ -102,6 +126,8 @@ async fn before<T>(hearing: impl Future<Output = T>, timers: &Timers, at_us: u64
 impl Caller {
     /// So many turns.
     pub(super) async fn live(mut self, turns: usize) {
+        // A transaction does not wait until a cluster is known.
+        let _ = words::<String>(&self.client, &["ECHO", "first"]).await;
         for _ in 0..turns {
             match self.shared.roll(12) {
                 0 => self.pause(20_000).await,
@@ -171,23 +197,20 @@ impl Caller {
         let took_us = woken_us.saturating_sub(call.began_us);
         let what = format!("{:?} of caller {}", call.expected, self.number);
         let mut model = self.shared.model.borrow_mut();
-        model.ended(&what, result.as_ref().err(), took_us, call.limit_us);
+        model.ended(&what, result.as_ref().err(), took_us, (call.limit_us, call.wait_us));
         let told = result.as_ref().map_or_else(|error| Told::Failed(error.effect()), |_| Told::Done);
         call.write.iter().for_each(|&write| model.told(write, told));
         if let Ok(answer) = result {
-            let answer = check(&call, answer, &mut model);
+            check(&call, answer, &mut model);
             drop(model);
-            self.remember(call, answer);
+            self.remember(call.write);
         }
     }
 
     /// Has in mind what was appended.
-    fn remember(&mut self, call: Call, is_right: bool) {
-        if let Expected::Length { key, token } = call.expected
-            && is_right
-        {
-            self.appended.push((call.database, key, token));
-        }
+    fn remember(&mut self, write: Option<usize>) {
+        let own = self.appends.iter_mut().filter(|append| Some(append.write) == write);
+        own.for_each(|append| append.is_done = true);
     }
 
     /// Sends a command.
@@ -197,14 +220,23 @@ impl Caller {
         if shared.roll(4) == 0 {
             let limit_us = 500 + shared.roll(self.limit_us().min(400_000) as usize) as u64;
             let at = self.client.at(now() + Duration::from_micros(limit_us)).db(database);
-            return self.send(&at, database, limit_us.min(self.limit_us()));
+            return self.send(&at, Way::Client, database, limit_us.min(self.limit_us()));
         }
-        let db = self.client.db(database);
-        self.send(&db, database, self.limit_us())
+        let (db, limit_us) = (self.client.db(database), self.limit_us());
+        // A cluster has no lanes.
+        let lanes = self.client.lanes_with(lanes()).ok().filter(|_| shared.roll(3) == 0);
+        match lanes {
+            Some(lanes) => self.send(&lanes.db(database), Way::Lanes, database, limit_us),
+            None if shared.roll(8) == 0 => {
+                let priority = self.client.priority().expect("the client is open");
+                self.send(&priority.db(database), Way::Priority, database, limit_us)
+            }
+            None => self.send(&db, Way::Client, database, limit_us),
+        }
     }
 
     /// Sends any command by this handle.
-    fn send(&mut self, handle: &impl Ask, database: u32, limit_us: u64) -> Call {
+    fn send(&mut self, handle: &impl Ask, way: Way, database: u32, limit_us: u64) -> Call {
         let shared = Rc::clone(&self.shared);
         let token = shared.token();
         let key = |kind: &str| format!("{kind}{}", shared.roll(4));
@@ -226,6 +258,9 @@ impl Caller {
                 let (key, token) = (key("a"), format!("<{token}>"));
                 let write = sends(token.clone(), false);
                 let hearing = number(words(handle, &["APPEND", &key, &token]));
+                let (own_key, own_token, number) = (key.clone(), token.clone(), write.unwrap_or_default());
+                let own = Append { database, key: own_key, token: own_token, write: number, way, is_done: false };
+                self.appends.push(own);
                 (Expected::Length { key, token }, write, hearing)
             }
             4 => {
@@ -250,10 +285,11 @@ impl Caller {
             }
             7 => {
                 let key = key("a");
-                let known = self.appended.iter().filter(|known| (known.0, &known.1) == (database, &key));
-                let tokens = known.map(|known| known.2.clone()).collect();
+                let own = || self.appends.iter().filter(|own| (own.database, &own.key) == (database, &key));
+                let tokens = own().filter(|own| own.is_done).map(|own| own.token.clone()).collect();
+                let behind = own().filter(|own| !own.is_done && own.way == way).map(|own| own.write).collect();
                 let hearing = text(words(handle, &["GET", &key]));
-                (Expected::Grown { key, tokens }, None, hearing)
+                (Expected::Grown { key, tokens, behind }, None, hearing)
             }
             8 => {
                 let (key, element) = (key("l"), format!("{database}/e{token}"));
@@ -266,20 +302,22 @@ impl Caller {
                 (Expected::Words(said), None, hearing)
             }
         };
-        Call { expected, database, write, hearing, began_us: clock_us(), limit_us }
+        Call { expected, database, write, hearing, began_us: clock_us(), limit_us, wait_us: 0 }
     }
 
     /// Has some writes executed together.
     async fn transact(&mut self) {
         let database = self.shared.roll(self.databases.max(1)) as u32;
         let transaction = self.client.db(database).transaction();
+        let place = self.shared.roll(8);
+        let never = format!("{{p{place}}}never");
         let holds = match self.shared.roll(4) {
             0 => {
-                transaction.require(Condition::not_exists("never"));
+                transaction.require(Condition::not_exists(&never));
                 true
             }
             1 => {
-                transaction.require(Condition::exists("never"));
+                transaction.require(Condition::exists(&never));
                 false
             }
             _ => true,
@@ -287,13 +325,14 @@ impl Caller {
         let (mut calls, mut tokens) = (Vec::new(), Vec::new());
         for _ in 0..=self.shared.roll(3) {
             let token = self.shared.token();
-            let (key, amount) = (format!("i{token}"), token.to_string());
+            // Together they lie in one slot.
+            let (key, amount) = (format!("{{p{place}}}i{token}"), token.to_string());
             let write = Some(self.shared.model.borrow_mut().sends(key.clone(), false));
             let reply: Reply<i64> = words(&transaction, &["INCRBY", &key, &amount]);
             let hearing = Box::pin(async move { reply.await.map(Answer::Number) }) as Hearing;
             let (began_us, limit_us) = (clock_us(), self.limit_us());
             let expected = Expected::Number(token as i64);
-            calls.push(Call { expected, database, write, hearing, began_us, limit_us });
+            calls.push(Call { expected, database, write, hearing, began_us, limit_us, wait_us: 0 });
             tokens.push(key);
         }
         self.shared.model.borrow_mut().sends_together(tokens);
@@ -318,10 +357,15 @@ impl Caller {
             let element = reply.await?;
             Ok(Answer::Texts(element.map_or_else(|| vec![None, None], |(key, element)| vec![Some(key), Some(element)])))
         };
-        let (began_us, limit_us) = (clock_us(), self.limit_us() + wait_ms as u64 * 1000);
-        let (expected, write) = (Expected::Element(key), None);
-        self.hear(Call { expected, database, write, hearing: Box::pin(hearing), began_us, limit_us }).await;
+        let (began_us, wait_us) = (clock_us(), wait_ms as u64 * 1000);
+        let (limit_us, expected, write) = (self.limit_us() + wait_us, Expected::Element(key), None);
+        self.hear(Call { expected, database, write, hearing: Box::pin(hearing), began_us, limit_us, wait_us }).await;
     }
+}
+
+/// Whose texts are soon large, and whose second connection is soon closed.
+fn lanes() -> LaneOptions {
+    LaneOptions::new().large_min(64).idle_after(Duration::from_millis(100))
 }
 
 /// Sends these words.
@@ -330,8 +374,8 @@ fn words<T: FromReply>(handle: &impl Ask, words: &[&str]) -> Reply<T> {
     args.iter().fold(Cmd::new(handle, name), |cmd, arg| cmd.arg(*arg)).send()
 }
 
-/// Whether an answer is that to its call.
-fn check(call: &Call, answer: Answer, model: &mut Model) -> bool {
+/// Sees whether an answer is that to its call.
+fn check(call: &Call, answer: Answer, model: &mut Model) {
     let is_right = match (&call.expected, &answer) {
         (Expected::Number(expected), Answer::Number(number)) => number == expected,
         (Expected::Length { key, token }, Answer::Number(length)) => {
@@ -346,9 +390,10 @@ fn check(call: &Call, answer: Answer, model: &mut Model) -> bool {
             };
             prefixes.len() == texts.len() && prefixes.iter().zip(texts).all(fits)
         }
-        (Expected::Grown { key, tokens }, Answer::Texts(texts)) => {
+        (Expected::Grown { key, tokens, behind }, Answer::Texts(texts)) => {
             let text = texts.first().cloned().flatten().unwrap_or_default();
             model.saw(call.database, key, &text);
+            model.saw_behind(behind, &text);
             tokens.iter().all(|token| text.contains(token.as_str()))
         }
         (Expected::Element(key), Answer::Texts(texts)) => match texts.as_slice() {
@@ -368,5 +413,4 @@ fn check(call: &Call, answer: Answer, model: &mut Model) -> bool {
         };
         model.wrong(format!("{:?} in {} was answered {said}", call.expected, call.database));
     }
-    is_right
 }

@@ -3,7 +3,7 @@
 //! The client is real: its handles, its routes, its connections' tasks, the rounds of its reactor, its sockets and its poller.
 //! What is simulated is the time, chance, the application's runtime (`executor`), which may let a task wait, the network
 //! (`network`), which delivers late, in pieces and not at all, and the servers (`server`), which die, load their data and say
-//! what nobody has asked for.
+//! what nobody has asked for. They are one, or a cluster (`topology`) whose slots move.
 //!
 //! Whatever happens, each reply is that to its call; what was executed is what callers were told; each call ends in its time;
 //! and when all is over nothing is left (`model`). What the client must never do is planted, to show that it would be seen. One
@@ -14,22 +14,29 @@ mod executor;
 mod model;
 mod network;
 mod server;
+mod topology;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::process::planted::{self, Fault};
 use model::Tally;
-use world::{ANY, Failure, Manner, World};
+use world::{ANY, Failure, IN_CLUSTER, Manner, OUTSIDE, World};
 
 /// Seeds in the short form, and those of which one has to find a mistake.
 const SHORT: u64 = 60;
-const FAULTY: u64 = 200;
+const FAULTY: u64 = 400;
 
 /// The worlds of one seed: some in which nothing fails, some with everything.
 fn manner(seed: u64) -> Manner {
-    let failures: &[Failure] = if seed.is_multiple_of(8) { &[] } else { ANY };
-    Manner { callers: [1, 3, 12][(seed % 3) as usize], turns: 25, trouble_ms: 3_000, failures }
+    let failures: &[Failure] = match seed % 8 {
+        0 | 7 => &[],
+        2 | 4 => OUTSIDE,
+        1 | 3 | 5 => IN_CLUSTER,
+        _ => ANY,
+    };
+    let (callers, servers) = ([1, 3, 12][(seed % 3) as usize], if seed.is_multiple_of(2) { 1 } else { 3 });
+    Manner { callers, servers, turns: 25, trouble_ms: 3_000, failures }
 }
 
 /// Runs a seed with this mistake planted.
@@ -65,7 +72,10 @@ fn each_reply_is_that_to_its_call_and_no_write_is_executed_twice() {
     }
     println!("{all:?}");
     let least = all.answered.min(all.dropped).min(all.timeouts).min(all.unknown).min(all.unsent);
-    assert!(count < SHORT || least > count, "what is to be tried hardly happens: {all:?}");
+    assert!(
+        count < SHORT || (least > count && all.moved.min(all.asked) > count / 20),
+        "what is to be tried hardly happens: {all:?}"
+    );
 }
 
 #[test]
@@ -76,29 +86,30 @@ fn the_same_seed_does_the_same_again() {
     }
 }
 
-/// What the first seed that finds a mistake says of it. Without the mistake the same seed finds nothing.
-fn first_to_find(fault: Fault) -> (u64, String) {
+/// The first seed that finds a mistake says what it has seen. Without the mistake the same seed finds nothing.
+fn find(fault: Fault) {
     let found = (0..FAULTY).find_map(|seed| Some((seed, run(seed, manner(seed), Some(fault)).err()?)));
     let (seed, wrong) = found.unwrap_or_else(|| panic!("no seed finds {fault:?}"));
     println!("{fault:?}: seed {seed}: {wrong}");
     assert_eq!(run(seed, manner(seed), None).err(), None, "seed {seed} finds this without a mistake, too");
-    (seed, wrong)
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "needs sockets")]
 fn what_the_client_must_never_do_is_found() {
-    for (fault, what) in [
-        (Fault::SwapsReplies, "failed: Conversion"),
-        (Fault::RepeatsWrites, "was executed 2 times"),
-        (Fault::ForgetsThatItLeft, "it was told: Failed(None)"),
-        (Fault::LosesWaker, "do not come to an end"),
-        (Fault::KeepsBudget, "are left though nobody waits"),
-        (Fault::TakesMessage, "got a push message"),
-        (Fault::NeverReadsWhatWasLeft, ""),
-        (Fault::ForgetsDeadline, "ended after"),
+    for fault in [
+        Fault::SwapsReplies,
+        Fault::RepeatsWrites,
+        Fault::ForgetsThatItLeft,
+        Fault::SendsAgainInCluster,
+        Fault::TakesReplyToAsking,
+        Fault::OvertakesOnLane,
+        Fault::LosesWaker,
+        Fault::KeepsBudget,
+        Fault::TakesMessage,
+        Fault::NeverReadsWhatWasLeft,
+        Fault::ForgetsDeadline,
     ] {
-        let (_, wrong) = first_to_find(fault);
-        assert!(wrong.contains(what), "{fault:?} is found by another sign: {wrong}");
+        find(fault);
     }
 }

@@ -43,6 +43,9 @@ pub(super) struct Tally {
     pub(super) unknown: u64,
     pub(super) unsent: u64,
     pub(super) connections: u64,
+    /// Commands that a server has sent elsewhere, for good and this once.
+    pub(super) moved: u64,
+    pub(super) asked: u64,
     /// Of all steps: the same seed has the same.
     pub(super) trace: u64,
 }
@@ -55,6 +58,8 @@ impl Tally {
         self.unknown += other.unknown;
         self.unsent += other.unsent;
         self.connections += other.connections;
+        self.moved += other.moved;
+        self.asked += other.asked;
         self.trace ^= other.trace;
     }
 }
@@ -74,13 +79,17 @@ pub(super) struct Model {
     pub(super) tally: Tally,
     /// Nothing ever fails, so nobody may be told that anything did who has this much time.
     is_quiet: bool,
+    /// What a caller sends to a key is executed in the order in which he has sent it.
+    keeps_order: bool,
+    /// What was seen by those who had written before, without an answer.
+    behind: Vec<(Vec<usize>, String)>,
     wrong: Option<String>,
 }
 
 impl Model {
     /// Nobody was told anything yet.
-    pub(super) fn new(is_quiet: bool) -> Self {
-        Self { is_quiet, ..Self::default() }
+    pub(super) fn new(is_quiet: bool, keeps_order: bool) -> Self {
+        Self { is_quiet, keeps_order, ..Self::default() }
     }
 
     /// Something is wrong; the first thing counts.
@@ -111,6 +120,13 @@ impl Model {
         self.seen.push((database, key.to_owned(), text.to_owned()));
     }
 
+    /// What was seen of a text behind these writes, which were sent before it was asked for.
+    pub(super) fn saw_behind(&mut self, writes: &[usize], text: &str) {
+        if self.keeps_order && !writes.is_empty() {
+            self.behind.push((writes.to_vec(), text.to_owned()));
+        }
+    }
+
     pub(super) fn appended(&mut self, database: u32, key: &str, token: &str, length: usize) {
         self.appended.push((database, key.to_owned(), token.to_owned(), length));
     }
@@ -121,8 +137,8 @@ impl Model {
         }
     }
 
-    /// Somebody has an answer, or an error, so long after his call.
-    pub(super) fn ended(&mut self, what: &str, error: Option<&Error>, took_us: u64, limit_us: u64) {
+    /// Somebody has an answer, or an error, so long after his call. He had so much time, of which the server might wait so much.
+    pub(super) fn ended(&mut self, what: &str, error: Option<&Error>, took_us: u64, (limit_us, wait_us): (u64, u64)) {
         if took_us > limit_us + limit_us * LATE_SHARE / 100 + LATE_US {
             self.wrong(format!("{what} ended after {took_us} us, and had {limit_us} us: {error:?}"));
         }
@@ -130,7 +146,7 @@ impl Model {
             self.tally.answered += 1;
             return;
         };
-        if self.is_quiet && limit_us >= QUIET_LIMIT_US && error.kind() != ErrorKind::Aborted {
+        if self.is_quiet && limit_us - wait_us >= QUIET_LIMIT_US && error.kind() != ErrorKind::Aborted {
             self.wrong(format!("{what} failed though nothing does: {error:?}"));
         }
         match error.kind() {
@@ -169,6 +185,12 @@ impl Model {
         for element in &self.got {
             if servers.popped(element.as_bytes()) != 1 {
                 self.wrong.get_or_insert(format!("{element} was got, and not taken out once"));
+            }
+        }
+        for (writes, text) in &self.behind {
+            let done = writes.iter().map(|write| &self.writes[*write]).filter(|write| write.told == Told::Done);
+            if let Some(write) = done.into_iter().find(|write| !text.contains(&write.token)) {
+                self.wrong.get_or_insert(format!("{text} was read behind {} that was sent before", write.token));
             }
         }
         self.compare_texts(servers);

@@ -4,11 +4,12 @@
 //! as well, but it would not say that, nor lose its cluster, load its data or turn away whom it should when the dice say so.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
 use sleeve_wire::frame::{Frame, Scanner, decode};
 
+use super::topology::{Topology, Verdict};
 use crate::pipe::testing::Dice;
 
 type Key = (u32, Vec<u8>);
@@ -46,6 +47,11 @@ pub(super) struct Servers {
     speaks_resp3: bool,
     /// Whether messages that answer nothing come among the answers.
     is_chatty: bool,
+    /// Who owns what, where they are a cluster.
+    topology: Option<Topology>,
+    /// How often a command was sent elsewhere, for good and this once.
+    pub(super) moved: u64,
+    pub(super) asked: u64,
 }
 
 /// One connection, as its server has it.
@@ -58,6 +64,10 @@ pub(super) struct Session {
     database: u32,
     resp3: bool,
     queued: Option<Vec<Vec<Vec<u8>>>>,
+    /// One of the commands of a transaction was refused.
+    is_spoilt: bool,
+    /// The next command may be about a slot that is on its way here.
+    is_asking: bool,
     watched: Vec<(Key, u64)>,
     /// What it waits for in lists, and until when.
     waits: Option<(Vec<Vec<u8>>, Option<u64>)>,
@@ -66,14 +76,15 @@ pub(super) struct Session {
 }
 
 impl Servers {
-    pub(super) fn new(dice: Rc<RefCell<Dice>>, count: usize) -> Self {
+    pub(super) fn new(dice: Rc<RefCell<Dice>>, count: usize, is_cluster: bool) -> Self {
         let (speaks_resp3, is_chatty) = {
             let mut dice = dice.borrow_mut();
             (dice.roll(5) > 0, dice.roll(2) == 0)
         };
         let (data, versions, executed, popped) = Default::default();
         let nodes = (0..count).map(|_| Node::default()).collect();
-        Self { dice, nodes, data, versions, executed, popped, speaks_resp3, is_chatty }
+        let topology = is_cluster.then(|| Topology::new(count));
+        Self { dice, nodes, data, versions, executed, popped, speaks_resp3, is_chatty, topology, moved: 0, asked: 0 }
     }
 
     /// How often what is named by a token was executed.
@@ -109,16 +120,50 @@ impl Servers {
 
     /// From now on nothing is wrong with any of them.
     pub(super) fn calm(&mut self) {
+        self.topology.iter_mut().for_each(Topology::arrive);
         for node in &mut self.nodes {
             (node.is_down, node.loading_until_us) = (false, 0);
         }
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Has a slot of a cluster move, or a part of it.
+    pub(super) fn move_on(&mut self) {
+        let Self { topology: Some(topology), data, dice, .. } = self else { return };
+        let keys: BTreeSet<Vec<u8>> = data.keys().map(|(_, key)| key.clone()).filter(|key| key.len() < 3).collect();
+        topology.move_on(|sides| dice.borrow_mut().roll(sides), &keys);
+    }
+
+    /// Has another server of a cluster take over what this one owned, which is dead.
+    pub(super) fn fail_over(&mut self, dead: usize) {
+        let to = (dead + 1 + self.dice.borrow_mut().roll(self.nodes.len() - 1)) % self.nodes.len();
+        self.topology.iter_mut().for_each(|topology| topology.fail_over(dead, to));
     }
 
     pub(super) fn session(&self, node: usize, number: u64) -> Session {
         let life = self.nodes.get(node).map_or(0, |node| node.life);
         let (buffer, said, watched) = Default::default();
         let (scanner, queued, waits) = (Scanner::new(), None, None);
-        Session { number, node, life, buffer, scanner, database: 0, resp3: false, queued, watched, waits, said }
+        let (database, resp3, is_spoilt, is_asking) = Default::default();
+        Session {
+            number,
+            node,
+            life,
+            buffer,
+            scanner,
+            database,
+            resp3,
+            queued,
+            is_spoilt,
+            is_asking,
+            watched,
+            waits,
+            said,
+        }
     }
 
     /// Bytes have come on a connection.
@@ -160,7 +205,12 @@ impl Servers {
         if self.nodes[session.node].life != session.life {
             return;
         }
-        if self.pop_first(session, &keys) {
+        let places: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let judged = self.topology.as_ref().map_or(Ok(true), |topology| topology.judge_waiting(session.node, &places));
+        if let Err(moved) = judged {
+            session.waits = None;
+            session.say(&moved);
+        } else if judged == Ok(true) && self.pop_first(session, &keys) {
             session.waits = None;
         } else if is_over {
             session.waits = None;
@@ -181,12 +231,16 @@ impl Servers {
             ("HELLO", _) if !self.speaks_resp3 => return session.say("-ERR unknown command 'HELLO'\r\n"),
             ("HELLO", _) => {
                 session.resp3 = true;
-                return session.say("%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n");
+                let mode = if self.topology.is_some() { "$7\r\ncluster" } else { "$10\r\nstandalone" };
+                return session.say(&format!("%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$4\r\nmode\r\n{mode}\r\n"));
             }
             ("CLIENT", _) => return session.say("+OK\r\n"),
             ("CONFIG", _) => {
                 let head = if session.resp3 { "%1" } else { "*2" };
                 return session.say(&format!("{head}\r\n$9\r\ndatabases\r\n$2\r\n16\r\n"));
+            }
+            ("SELECT", 2) if self.topology.is_some() && words[1] != b"0" => {
+                return session.say("-ERR SELECT is not allowed in cluster mode\r\n");
             }
             ("SELECT", 2) => {
                 session.database = String::from_utf8_lossy(&words[1]).parse().expect("a number");
@@ -198,12 +252,25 @@ impl Servers {
                 }
                 return session.say(LOADING);
             }
+            ("CLUSTER", _) => {
+                let slots = self.topology.as_ref().map(Topology::slots);
+                return session.say(slots.as_deref().unwrap_or("-ERR This instance has cluster support disabled\r\n"));
+            }
+            ("ASKING", _) => {
+                session.is_asking = true;
+                return session.say("+OK\r\n");
+            }
             ("MULTI", _) => {
+                session.is_spoilt = false;
                 session.queued = Some(Vec::new());
                 return session.say("+OK\r\n");
             }
             ("EXEC", _) => return self.execute_transaction(session),
             _ => {}
+        }
+        if let Some(refusal) = self.refusal(session, &name, &words) {
+            session.is_spoilt = session.queued.is_some();
+            return session.say(&refusal);
         }
         if let Some(queued) = &mut session.queued {
             queued.push(words);
@@ -215,6 +282,16 @@ impl Servers {
     fn execute_transaction(&mut self, session: &mut Session) {
         let Some(queued) = session.queued.take() else { return session.say("-ERR EXEC without MULTI\r\n") };
         let watched = std::mem::take(&mut session.watched);
+        if session.is_spoilt {
+            return session.say("-EXECABORT Transaction discarded because of previous errors.\r\n");
+        }
+        // A slot may have moved since its commands were queued.
+        for words in &queued {
+            let name = String::from_utf8_lossy(&words[0]).to_uppercase();
+            if let Some(refusal) = self.refusal(session, &name, words) {
+                return session.say(&refusal);
+            }
+        }
         if watched.iter().any(|(key, version)| self.version(key) != *version) {
             let nothing = if session.resp3 { "_\r\n" } else { "*-1\r\n" };
             return session.say(nothing);
@@ -223,6 +300,28 @@ impl Servers {
         for words in queued {
             let name = String::from_utf8_lossy(&words[0]).to_uppercase();
             self.execute_one(session, &name, &words, 0);
+        }
+    }
+
+    /// What a server of a cluster says of a command that is not for it.
+    fn refusal(&mut self, session: &mut Session, name: &str, words: &[Vec<u8>]) -> Option<String> {
+        let topology = self.topology.as_mut()?;
+        let keys = match name {
+            "GET" | "SET" | "APPEND" | "INCRBY" | "RPUSH" | "EXISTS" => words.get(1..2)?,
+            "MGET" | "WATCH" => words.get(1..)?,
+            "BLPOP" => words.get(1..words.len() - 1)?,
+            _ => return None,
+        };
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let is_asking = std::mem::take(&mut session.is_asking);
+        let exists = |key: &[u8]| self.data.contains_key(&(0, key.to_vec()));
+        match topology.judge(session.node, &keys, is_asking, exists) {
+            Verdict::Here => None,
+            Verdict::Refused(refusal) => {
+                self.moved += u64::from(refusal.starts_with("-MOVED"));
+                self.asked += u64::from(refusal.starts_with("-ASK"));
+                Some(refusal)
+            }
         }
     }
 

@@ -32,6 +32,8 @@ pub(super) struct Manner {
     /// Those who call, and how many turns each has.
     pub(super) callers: usize,
     pub(super) turns: usize,
+    /// One server, or a cluster of so many.
+    pub(super) servers: usize,
     /// For how long things go wrong, in milliseconds.
     pub(super) trouble_ms: u64,
     pub(super) failures: &'static [Failure],
@@ -50,10 +52,21 @@ pub(super) enum Failure {
     Loading,
     /// The application's runtime does nothing for a while.
     Stall,
+    /// In a cluster a slot moves, key by key.
+    Move,
 }
 
 pub(super) const ANY: &[Failure] =
     &[Failure::Cut, Failure::Cut, Failure::Silence, Failure::Death, Failure::Loading, Failure::Stall];
+
+/// In a cluster, above all slots that move.
+pub(super) const IN_CLUSTER: &[Failure] = {
+    use Failure::{Cut, Death, Loading, Move, Silence, Stall};
+    &[Move, Move, Move, Move, Move, Move, Move, Move, Cut, Silence, Death, Loading, Stall]
+};
+
+/// What goes wrong outside of the server.
+pub(super) const OUTSIDE: &[Failure] = &[Failure::Cut, Failure::Cut, Failure::Silence, Failure::Death, Failure::Stall];
 
 /// A world.
 pub(super) struct World {
@@ -76,10 +89,16 @@ pub(super) struct World {
     chunks_before: isize,
 }
 
-fn config(dice: &mut Dice) -> Config {
-    let mut config = Config::new(Endpoint::Tcp { host: "10.0.0.1".to_owned(), port: 6379 });
+fn config(dice: &mut Dice, manner: &Manner) -> Config {
+    let servers = manner.servers;
+    let place = |number: usize| (format!("10.0.0.{number}"), 6379);
+    let (host, port) = place(1);
+    let seeds = || (1..=servers).map(place).collect();
+    let endpoint = if servers == 1 { Endpoint::Tcp { host, port } } else { Endpoint::Cluster(seeds()) };
+    let mut config = Config::new(endpoint);
     config.command_timeout = [Some(30), Some(300), Some(3_000), None][dice.roll(4)].map(Duration::from_millis);
-    config.connect_timeout = Duration::from_millis([20, 500, 5_000][dice.roll(3)]);
+    let is_quiet = manner.failures.is_empty();
+    config.connect_timeout = Duration::from_millis([if is_quiet { 1_000 } else { 20 }, 500, 5_000][dice.roll(3)]);
     config.silence_max = [Some(200), Some(2_000), Some(5_000)][dice.roll(3)].map(Duration::from_millis);
     config.resend = [Resend::Reads, Resend::Overwrites, Resend::Nothing][dice.roll(3)];
     config.protocol = if dice.roll(4) == 0 { Protocol::Resp2 } else { Protocol::Resp3 };
@@ -90,7 +109,7 @@ fn config(dice: &mut Dice) -> Config {
 impl World {
     pub(super) fn new(seed: u64, manner: Manner) -> Self {
         let dice = Rc::new(RefCell::new(Dice::new(seed)));
-        let servers = Servers::new(Rc::clone(&dice), 1);
+        let servers = Servers::new(Rc::clone(&dice), manner.servers, manner.servers > 1);
         let (began_us, weather, config) = {
             let mut dice = dice.borrow_mut();
             // The clock of milliseconds wraps within some worlds.
@@ -102,7 +121,7 @@ impl World {
                 cuts,
                 slow: if has_trouble { [0, 3][dice.roll(2)] } else { 0 },
             };
-            (began_us, weather, config(&mut dice))
+            (began_us, weather, config(&mut dice, &manner))
         };
         let network = Rc::new(RefCell::new(Network::new(Rc::clone(&dice), servers, weather)));
         let connecting = Rc::clone(&network);
@@ -113,7 +132,7 @@ impl World {
         let shared = Rc::new(Shared {
             dice: Rc::clone(&dice),
             timers: Rc::clone(&executor.timers),
-            model: RefCell::new(Model::new(manner.failures.is_empty())),
+            model: RefCell::new(Model::new(manner.failures.is_empty(), keeps_order(&manner))),
             tokens: RefCell::default(),
         });
         Self {
@@ -139,10 +158,10 @@ impl World {
     /// Lives to its end.
     pub(super) fn live(mut self) -> Result<Tally, String> {
         let client = self.client.take().expect("a client");
-        let databases = self.dice.borrow_mut().roll(3) + 1;
+        let databases = if self.manner.servers > 1 { 1 } else { self.dice.borrow_mut().roll(3) + 1 };
         for number in 0..self.manner.callers {
             let (shared, client) = (Rc::clone(&self.shared), client.clone());
-            let caller = Caller { shared, client, databases, number, appended: Vec::new() };
+            let caller = Caller { shared, client, databases, number, appends: Vec::new() };
             self.executor.spawn(caller.live(self.manner.turns));
         }
         self.go_on("the callers")?;
@@ -169,6 +188,8 @@ impl World {
         }
         model.tally.connections = *connections.borrow();
         model.tally.trace = self.trace;
+        let network = self.network.borrow();
+        (model.tally.moved, model.tally.asked) = (network.servers.moved, network.servers.asked);
         Ok(model.tally.clone())
     }
 
@@ -285,16 +306,30 @@ impl World {
             Failure::Cut => network.cut_one(),
             Failure::Silence => network.silence(until_us),
             Failure::Death if self.back_us.is_none() => {
-                network.servers.set_down(0, true);
-                network.cut_off(0);
-                self.back_us = Some((0, until_us));
+                let node = roll(network.servers.count());
+                network.servers.set_down(node, true);
+                network.cut_off(node);
+                if self.manner.servers > 1 && roll(2) == 0 {
+                    network.servers.fail_over(node);
+                }
+                self.back_us = Some((node, until_us));
             }
             Failure::Death => {}
-            Failure::Loading => network.servers.load(0, until_us),
+            Failure::Loading => {
+                let node = roll(network.servers.count());
+                network.servers.load(node, until_us);
+            }
+            Failure::Move => network.servers.move_on(),
             Failure::Stall => self.executor.stall(self.clock_us + roll(30_000) as u64),
         }
         self.next_failure_us = self.clock_us + [1_000, 20_000, 300_000][roll(3)] + roll(1_000) as u64;
     }
+}
+
+/// Whether nothing happens that lets what was sent later be executed sooner: a server that turns a command away may take the
+/// next one.
+fn keeps_order(manner: &Manner) -> bool {
+    !manner.failures.contains(&Failure::Loading) && !manner.failures.contains(&Failure::Move)
 }
 
 /// Waits until nothing is on its way; how many connections there were.

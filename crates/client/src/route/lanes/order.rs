@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use super::touch::Touch;
+use crate::process::planted::{self, Fault};
 
 /// The calls that have taken the lane and are not over.
 pub(super) struct Order<C> {
@@ -75,7 +76,7 @@ impl<C> Order<C> {
             Touch::Keys(keys) => keys.iter().for_each(|key| *self.keys.entry(*key).or_default() += 1),
         }
         self.calls.insert(number, touch);
-        match is_clear && self.waiting.is_empty() {
+        match (is_clear && self.waiting.is_empty()) || planted::has(Fault::OvertakesOnLane) {
             true => self.ready.push_back((number, call)),
             false => self.waiting.push_back((number, call)),
         }

@@ -1,0 +1,144 @@
+//! Which server of a cluster owns which slot, how a slot moves key by key, and who takes over what a dead one owned.
+//!
+//! All servers have the same data, so a key that moves is only marked as being there.
+
+use std::collections::BTreeSet;
+
+use crate::route::cluster::slots::{SLOTS, slot_of};
+
+/// Who owns what.
+pub(super) struct Topology {
+    /// How many servers there are.
+    count: usize,
+    /// The server that owns each slot.
+    owners: Vec<usize>,
+    moving: Option<Moving>,
+}
+
+/// A slot on its way.
+struct Moving {
+    slot: u16,
+    to: usize,
+    /// The keys that are there already, and those that were made there.
+    moved: BTreeSet<Vec<u8>>,
+}
+
+/// What becomes of a command at a server.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is executed.
+    Here,
+    /// This is said.
+    Refused(String),
+}
+
+impl Topology {
+    /// Each of so many servers owns as much.
+    pub(super) fn new(count: usize) -> Self {
+        let owners = (0..usize::from(SLOTS)).map(|slot| slot * count / usize::from(SLOTS)).collect();
+        Self { count, owners, moving: None }
+    }
+
+    /// What a server does with a command that names these keys. `exists` says which there are anywhere.
+    pub(super) fn judge(
+        &mut self,
+        node: usize,
+        keys: &[&[u8]],
+        asking: bool,
+        exists: impl Fn(&[u8]) -> bool,
+    ) -> Verdict {
+        let Some(slot) = keys.first().map(|key| slot_of(key)) else { return Verdict::Here };
+        if keys.iter().any(|key| slot_of(key) != slot) {
+            return Verdict::Refused("-CROSSSLOT Keys in request don't hash to the same slot\r\n".to_owned());
+        }
+        let owner = self.owners[usize::from(slot)];
+        let moved = |owner| Verdict::Refused(format!("-MOVED {slot} {}\r\n", address(owner)));
+        let Some(moving) = self.moving.as_mut().filter(|moving| moving.slot == slot) else {
+            return if owner == node { Verdict::Here } else { moved(owner) };
+        };
+        let later = || Verdict::Refused("-TRYAGAIN Multiple keys request during rehashing of slot\r\n".to_owned());
+        let here = |key: &&&[u8]| exists(key) && !moving.moved.contains(**key);
+        let count = keys.iter().filter(here).count();
+        if node == owner {
+            return match count {
+                _ if count == keys.len() => Verdict::Here,
+                0 => Verdict::Refused(format!("-ASK {slot} {}\r\n", address(moving.to))),
+                _ => later(),
+            };
+        }
+        if node != moving.to || !asking {
+            return moved(owner);
+        }
+        if count > 0 {
+            return later();
+        }
+        moving.moved.extend(keys.iter().map(|key| key.to_vec()));
+        Verdict::Here
+    }
+
+    /// What a server does with a command that waits for these keys there: it goes on waiting, or is told where they are. With
+    /// true, what is in them is its own.
+    pub(super) fn judge_waiting(&self, node: usize, keys: &[&[u8]]) -> Result<bool, String> {
+        let Some(slot) = keys.first().map(|key| slot_of(key)) else { return Ok(true) };
+        let owner = self.owners[usize::from(slot)];
+        match self.moving.as_ref().filter(|moving| moving.slot == slot) {
+            Some(moving) if node == moving.to => Ok(keys.iter().all(|key| moving.moved.contains(*key))),
+            Some(moving) if node == owner => Ok(!keys.iter().any(|key| moving.moved.contains(*key))),
+            None if node == owner => Ok(true),
+            _ => Err(format!("-MOVED {slot} {}\r\n", address(owner))),
+        }
+    }
+
+    /// Has a slot begin to move, one of its keys follow, or all of it have arrived. The dice fall by `roll`.
+    pub(super) fn move_on(&mut self, mut roll: impl FnMut(usize) -> usize, keys: &BTreeSet<Vec<u8>>) {
+        match &mut self.moving {
+            None => {
+                let Some(key) = keys.iter().nth(roll(keys.len().max(1))) else { return };
+                let slot = slot_of(key);
+                let to = (self.owners[usize::from(slot)] + 1 + roll(self.count - 1)) % self.count;
+                self.moving = Some(Moving { slot, to, moved: BTreeSet::new() });
+            }
+            Some(moving) => {
+                let slot = moving.slot;
+                let left = keys.iter().find(|key| slot_of(key) == slot && !moving.moved.contains(*key));
+                match left {
+                    Some(key) => _ = moving.moved.insert(key.clone()),
+                    None => self.arrive(),
+                }
+            }
+        }
+    }
+
+    /// What was moving is where it was to be.
+    pub(super) fn arrive(&mut self) {
+        if let Some(moving) = self.moving.take() {
+            self.owners[usize::from(moving.slot)] = moving.to;
+        }
+    }
+
+    /// Another server takes over what one owned that is dead.
+    pub(super) fn fail_over(&mut self, dead: usize, to: usize) {
+        self.arrive();
+        self.owners.iter_mut().filter(|owner| **owner == dead).for_each(|owner| *owner = to);
+    }
+
+    /// The answer to CLUSTER SLOTS.
+    pub(super) fn slots(&self) -> String {
+        let mut ranges: Vec<(usize, usize, usize)> = Vec::new();
+        for (slot, &owner) in self.owners.iter().enumerate() {
+            match ranges.last_mut() {
+                Some((_, last, before)) if *before == owner => *last = slot,
+                _ => ranges.push((slot, slot, owner)),
+            }
+        }
+        let range = |(first, last, owner): &(usize, usize, usize)| {
+            let host = format!("10.0.0.{}", owner + 1);
+            format!("*3\r\n:{first}\r\n:{last}\r\n*2\r\n${}\r\n{host}\r\n:6379\r\n", host.len())
+        };
+        format!("*{}\r\n{}", ranges.len(), ranges.iter().map(range).collect::<String>())
+    }
+}
+
+fn address(node: usize) -> String {
+    format!("10.0.0.{}:6379", node + 1)
+}
