@@ -17,6 +17,8 @@ pub enum Refusal {
     Unknown,
     /// His user may not do this; what the engine said.
     Forbidden(String),
+    /// Nobody is answered at the moment: a script is running, clients are paused, or the server ends.
+    Later(String),
 }
 
 /// A session with the engine.
@@ -43,7 +45,7 @@ impl Asking {
             let user = if user.is_empty() { "default".to_owned() } else { user };
             // Without a password anybody is the default user, and AUTH would be refused.
             if !(is_open && user == "default") {
-                asking.ask(&["AUTH", &user, &password]).map_err(|_| Refusal::Unknown)?;
+                asking.ask(&["AUTH", &user, &password])?;
             }
         }
         Ok(asking)
@@ -60,10 +62,15 @@ impl Asking {
         match decode(&reply) {
             Ok((Frame::Error(text), _)) => {
                 let text = String::from_utf8_lossy(text).into_owned();
-                Err(if text.starts_with("NOAUTH") { Refusal::Unknown } else { Refusal::Forbidden(text) })
+                Err(match text.split(' ').next() {
+                    Some("NOAUTH" | "WRONGPASS") => Refusal::Unknown,
+                    Some("NOPERM") => Refusal::Forbidden(text),
+                    _ => Refusal::Later(text),
+                })
             }
-            Ok(_) if !closed => Ok(reply),
-            _ => Err(Refusal::Forbidden("the server is ending".to_owned())),
+            Ok(_) => Ok(reply),
+            Err(_) if closed => Err(Refusal::Later("the server is ending".to_owned())),
+            Err(_) => Err(Refusal::Later("clients are paused (CLIENT PAUSE)".to_owned())),
         }
     }
 
@@ -127,5 +134,8 @@ mod tests {
         }
         let refused = Asking::begin(&engine, far, Some(&basic("blind:no"))).unwrap().ask(&["INFO"]).unwrap_err();
         assert!(matches!(refused, Refusal::Forbidden(text) if text.starts_with("NOPERM")));
+        own.ask(&["CLIENT", "PAUSE", "100000", "ALL"]).unwrap();
+        let refused = Asking::begin(&engine, far, Some(&basic("seer:eye"))).unwrap_err();
+        assert!(matches!(refused, Refusal::Later(text) if text.contains("paused")));
     }
 }

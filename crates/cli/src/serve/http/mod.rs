@@ -143,6 +143,7 @@ fn answer(engine: &Arc<Engine>, from: IpAddr, request: &Request<Incoming>) -> Re
             response
         }
         Err(Refusal::Forbidden(why)) => plain(StatusCode::FORBIDDEN, format!("{why}\n")),
+        Err(Refusal::Later(why)) => plain(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
     }
 }
 
