@@ -52,6 +52,17 @@ fn what_was_sent_waited_for_its_reply() {
 }
 
 #[test]
+fn who_comes_when_all_others_were_told_is_told_in_time_as_well() {
+    // Nobody doubts for long that the server is there.
+    let config = config(silent()).command_timeout(Some(LIMIT)).silence_max(Some(Duration::from_secs(600)));
+    let client = Client::connect_with(config).unwrap();
+    for _ in 0..3 {
+        let error = client.get::<String>("secret").wait_for(SLACK).unwrap_err();
+        says(&error, Effect::Unknown, &["waited for its reply", "command timeout of 100ms"]);
+    }
+}
+
+#[test]
 fn who_gives_up_by_himself_is_told_as_much() {
     let port = silent();
     let client = Client::connect_with(config(port)).unwrap();

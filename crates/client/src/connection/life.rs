@@ -272,7 +272,9 @@ fn prepare(
     // Who has just had an answer may ask again at once, and need not say so.
     let limit = link.limit_ms().map(|limit_ms| Duration::from_millis(limit_ms.into()));
     let nap = silence_watch.nap(limit);
-    let is_watched = command_left.is_some() || sync_left.is_some() || nap.is_some() || !shared.pipe.is_idle();
+    // Where all that is on its way was told that time is up, nobody's time is watched over.
+    let has_waiting = limit.is_none() && !shared.pipe.is_idle();
+    let is_watched = command_left.is_some() || sync_left.is_some() || nap.is_some() || has_waiting;
     if leaves_to_tasks {
         shared.doze();
     } else {
