@@ -33,14 +33,12 @@ pub struct Connection {
     pub queued: bool,
     /// Nothing is received until the session can go on.
     pub held: bool,
-    /// What has come while it was held.
-    pub aside: Vec<u8>,
+    /// What has come while it was held, or beyond what the worker takes in a wake-up.
+    pub aside: Aside,
     /// The peer has gone while it was held.
     pub has_ended: bool,
     /// The wake-up in which the worker was last told that it has said something, or has gone.
     pub told_in: u64,
-    /// The wake-up in which something that it has said was last put off to the next.
-    pub postponed_in: u64,
     /// How much of a send has left that has not taken all.
     sent: Option<usize>,
     /// Stands in the list of those for which something may have to be asked.
@@ -77,23 +75,45 @@ struct Slot {
     under_way: u32,
 }
 
+/// Bytes that have come and wait for the worker.
+#[derive(Debug, Default)]
+pub struct Aside {
+    bytes: Vec<u8>,
+    /// So many of them have been taken.
+    taken: usize,
+}
+
+impl Aside {
+    /// Whether all of them have been taken.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Adds so many bytes, which `fill` writes.
+    pub fn put(&mut self, count: usize, fill: impl FnOnce(&mut [u8])) {
+        let start = self.bytes.len();
+        self.bytes.resize(start + count, 0);
+        fill(&mut self.bytes[start..]);
+    }
+
+    /// Takes as many as there is room for; how many.
+    pub fn take(&mut self, into: &mut [u8]) -> usize {
+        let left = &self.bytes[self.taken..];
+        let count = left.len().min(into.len());
+        into[..count].copy_from_slice(&left[..count]);
+        self.taken += count;
+        if self.taken == self.bytes.len() {
+            *self = Self::default();
+        }
+        count
+    }
+}
+
 impl Connection {
     /// The number of its socket.
     pub fn descriptor(&self) -> i32 {
         self.socket.as_raw_fd()
-    }
-
-    /// Keeps what has come while it is held. `fill` writes so many bytes.
-    pub fn put_aside(&mut self, count: usize, fill: impl FnOnce(&mut [u8])) {
-        let start = self.aside.len();
-        self.aside.resize(start + count, 0);
-        fill(&mut self.aside[start..]);
-    }
-
-    /// Whether what it has said goes behind what the worker has been told in this wake-up, or would overtake what does.
-    #[inline]
-    pub fn is_early(&self, wake_up: u64) -> bool {
-        self.postponed_in == wake_up || self.told_in == wake_up
     }
 
     /// What can be sent with the next wait.
@@ -107,16 +127,17 @@ impl Connection {
         let socket = self.socket.as_fd();
         let mut count = 0;
         match self.receiving {
-            Receiving::No if !self.held => {
+            Receiving::No if !self.held && self.aside.is_empty() => {
                 ring.receive(token, socket)?;
                 self.receiving = Receiving::Yes;
                 count += 1;
             }
-            Receiving::Yes if self.held && !self.aside.is_empty() => {
+            // The peer waits until what is there has been taken.
+            Receiving::Yes if !self.aside.is_empty() => {
                 ring.cancel(Operation::Receive(token))?;
                 self.receiving = Receiving::Ending;
             }
-            Receiving::No if !self.awaits_end && !self.has_ended => {
+            Receiving::No if self.held && !self.awaits_end && !self.has_ended => {
                 ring.poll(Operation::AwaitEnd(token), socket, libc::POLLRDHUP)?;
                 self.awaits_end = true;
                 count += 1;
@@ -145,10 +166,9 @@ impl Connections {
             is_full: false,
             queued: false,
             held: false,
-            aside: Vec::new(),
+            aside: Aside::default(),
             has_ended: false,
             told_in: 0,
-            postponed_in: 0,
             sent: None,
             is_noted: false,
             receiving: Receiving::No,

@@ -10,9 +10,11 @@
 //!
 //! Listeners are watched by an epoll instance, for which the ring waits (`accepting` says why).
 //!
-//! A connection that is held goes on receiving until something has come: that is put aside, and only then receiving is cancelled.
-//! So who waits for a key and is silent meanwhile costs nothing. What is under way for a connection that is closed is cancelled
-//! with the next wait, and its token is used again when all of it has ended.
+//! A connection that is held goes on receiving until something has come: that is put aside, and only then receiving is
+//! cancelled, until all of it has been taken. So who waits for a key and is silent meanwhile costs nothing. In the same way is
+//! put aside what goes beyond the worker's buffer in one wake-up: a peer that says more than is taken has no buffers of others
+//! meanwhile, and waits. What is under way for a connection that is closed is cancelled with the next wait, and its token is
+//! used again when all of it has ended.
 
 mod buffers;
 mod connections;
@@ -269,14 +271,12 @@ impl Completion {
             self.ring.buffers().give_back(number);
             return Event::Nothing;
         };
-        let is_put_aside = connection.held || !connection.aside.is_empty();
-        if connection.postponed_in == self.wake_up || (!is_put_aside && connection.told_in == self.wake_up) {
-            connection.postponed_in = self.wake_up;
-            self.events.push_back(Happened::Received(token, number, count));
-            return Event::Nothing;
-        }
-        if is_put_aside {
-            connection.put_aside(count, |room| _ = self.ring.buffers().take(number, count, room));
+        let is_aside = !connection.aside.is_empty();
+        if is_aside || connection.held || connection.told_in == self.wake_up {
+            connection.aside.put(count, |room| _ = self.ring.buffers().take(number, count, room));
+            if !is_aside && !connection.held {
+                self.events.push_back(Happened::PutAside(token));
+            }
             self.connections.note(token);
             return Event::Nothing;
         }
@@ -294,7 +294,7 @@ impl Completion {
         Event::Received(token, filled)
     }
 
-    /// Takes what was put aside while a connection was held.
+    /// Takes what was put aside.
     fn take_aside(&mut self, token: Token, buffer: &mut [u8]) -> Event {
         let Some(connection) = self.connections.get_mut(token) else { return Event::Nothing };
         if connection.held || connection.aside.is_empty() {
@@ -305,11 +305,9 @@ impl Completion {
             return Event::Nothing;
         }
         connection.told_in = self.wake_up;
-        let count = connection.aside.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&connection.aside[..count]);
-        connection.aside.drain(..count);
+        let count = connection.aside.take(buffer);
         if connection.aside.is_empty() {
-            connection.aside = Vec::new();
+            self.connections.note(token);
         } else {
             self.events.push_back(Happened::PutAside(token));
         }
@@ -321,7 +319,7 @@ impl Completion {
     fn ended(&mut self, token: Token) -> Event {
         let Some(connection) = self.connections.get_mut(token) else { return Event::Nothing };
         let has_said_more = !connection.held && !connection.aside.is_empty();
-        if has_said_more || connection.is_early(self.wake_up) {
+        if has_said_more || connection.told_in == self.wake_up {
             self.events.push_back(Happened::Closed(token));
             return Event::Nothing;
         }
@@ -447,7 +445,7 @@ impl Completion {
             if let Happened::Received(token, number, count) = *happened {
                 let buffers = self.ring.buffers();
                 if let Some(connection) = self.connections.get_mut(token) {
-                    connection.put_aside(count, |room| _ = buffers.take(number, count, room));
+                    connection.aside.put(count, |room| _ = buffers.take(number, count, room));
                 }
                 *happened = Happened::PutAside(token);
             }

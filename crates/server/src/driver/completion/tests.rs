@@ -107,3 +107,57 @@ fn what_comes_while_a_connection_is_held_comes_afterwards_and_all_of_it() {
     });
     assert!(heard == said);
 }
+
+#[test]
+fn a_peer_that_says_more_than_is_taken_is_made_to_wait() {
+    let Some(mut driver) = driver() else { return };
+    let (socket, mut peer) = unix_pair();
+    peer.set_nonblocking(true).expect("it is open");
+    let token = driver.adopt(socket);
+    assert_eq!(driver.wait(0).expect("it waits"), 0);
+    driver.hold(token, true);
+    let (mut buffer, mut said, mut heard) = ([0; buffers::BUFFER_BYTES], 0, 0);
+    let mut fill = |said: &mut usize| {
+        while let Ok(count) = peer.write(&[1; buffers::BUFFER_BYTES]) {
+            *said += count;
+        }
+    };
+    fill(&mut said);
+    let room = said;
+    assert!(driver.wait(1_000).expect("it waits") != 0);
+    assert!(matches!(driver.event(&mut buffer), Event::Nothing));
+    driver.hold(token, false);
+    for _ in 0..1_000 {
+        fill(&mut said);
+        for _ in 0..driver.wait(0).expect("it waits") {
+            if let Event::Received(_, count) = driver.event(&mut buffer) {
+                heard += count;
+            }
+        }
+    }
+    // All buffers may have come before it was put aside, and again before receiving ended.
+    let most = room + 2 * usize::from(buffers::BUFFERS) * buffers::BUFFER_BYTES;
+    assert!(said - heard <= most, "of {said} bytes {heard} were taken");
+}
+
+#[test]
+fn a_peer_that_says_more_than_is_taken_holds_up_nobody_else() {
+    let Some(mut driver) = driver() else { return };
+    let ((loud, mut loud_peer), (quiet, mut quiet_peer)) = (unix_pair(), unix_pair());
+    loud_peer.set_nonblocking(true).expect("it is open");
+    driver.adopt(loud);
+    let quiet = driver.adopt(quiet);
+    let mut buffer = [0; buffers::BUFFER_BYTES];
+    for round in 0..1_000 {
+        while loud_peer.write(&[1; buffers::BUFFER_BYTES]).is_ok() {}
+        if round == 500 {
+            quiet_peer.write_all(b"!").expect("it is open");
+        }
+        for _ in 0..driver.wait(0).expect("it waits") {
+            if matches!(driver.event(&mut buffer), Event::Received(token, _) if token == quiet) {
+                return;
+            }
+        }
+    }
+    panic!("it has not been heard");
+}
