@@ -160,6 +160,28 @@ fn run(options: &[(Opt, &str)], seed: u64, writers: u64, commands: usize) {
 }
 
 #[test]
+fn the_journal_of_a_stream_whose_counts_are_at_their_end_gives_the_same_data() {
+    let engine = engine(&[]);
+    let (mut reader, mut journal) = (engine.journal.subscribe(), Vec::new());
+    let mut local = engine.connect(|| {});
+    for line in [
+        "XADD x 1-0 a 1",
+        "XGROUP CREATE x g 0 ENTRIESREAD 9223372036854775807",
+        "XREADGROUP GROUP g c STREAMS x >",
+        "XSETID x 1-0 ENTRIESADDED 9223372036854775807",
+        "XADD x 2-0 a 2",
+        "XGROUP CREATE x h 1-0",
+        "XREADGROUP GROUP h c STREAMS x >",
+    ] {
+        ask_text(&mut local, line);
+    }
+    let info = escape(&ask_text(&mut local, "XINFO STREAM x"));
+    assert!(info.contains(r"entries-added\r\n:9223372036854775807\r\n"), "{info}");
+    reader.read(&mut journal);
+    assert_equal(&engine, &journal, 0);
+}
+
+#[test]
 fn the_journal_of_one_writer_gives_the_same_data() {
     for seed in seed(100)..seed(100) + 10 {
         run(&[(Opt::Workers, "1")], seed, 1, 5_000);

@@ -4,7 +4,7 @@
 //! itself for each of them. Reading in a group changes it: what was delivered is pending, and the group goes on. The journal
 //! gets that as what it came to (XCLAIM with times and counts, XGROUP SETID), because a replay must not deliver anything.
 
-use sleeve_store::{Kind, Pending, Stream, StreamGroup, StreamId};
+use sleeve_store::{Kind, Pending, Stream, StreamCounters, StreamGroup, StreamId};
 use sleeve_wire::number;
 use sleeve_wire::reply::{Protocol, Writer};
 use sleeve_wire::request::OwnedArgs;
@@ -314,7 +314,7 @@ fn deliver(
 /// Takes the group one entry on.
 fn go_on(group: &mut StreamGroup, stream: &Stream, id: StreamId) {
     group.entries_read = match group.entries_read {
-        Some(read) if !stream.has_tombstones_from(id) => Some(read.saturating_add(1)),
+        Some(read) if !stream.has_tombstones_from(id) => Some(StreamCounters::count(read, 1)),
         _ => stream.entries_up_to(id),
     };
     group.last_id = id;

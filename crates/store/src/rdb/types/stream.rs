@@ -261,7 +261,7 @@ fn read_stream(input: &mut impl Source, number: u8) -> Result<Stream, Bad> {
     if number != STREAM {
         read_id(input)?;
         counters.max_deleted_id = read_id(input)?;
-        counters.entries_added = input.length()?;
+        counters.entries_added = input.length()?.min(StreamCounters::COUNT_MAX);
     }
     if length != stream.len() || last_id < stream.last_id() {
         return Err(Bad::Stream);
@@ -321,11 +321,14 @@ fn read_producers(input: &mut impl Source, stream: &mut Stream) -> Result<(), Ba
 fn read_group(input: &mut impl Source, number: u8, stream: &Stream) -> Result<StreamGroup, Bad> {
     let last_id = read_id(input)?;
     let entries_read = if number == STREAM { stream.entries_up_to(last_id) } else { Some(input.length()?) };
-    let mut group = StreamGroup::new(last_id, entries_read.filter(|&read| read != u64::MAX));
+    let mut group = StreamGroup::new(
+        last_id,
+        entries_read.filter(|&read| read != u64::MAX).map(|read| read.min(StreamCounters::COUNT_MAX)),
+    );
     let (mut pending, mut name) = (BTreeMap::new(), Vec::new());
     for _ in 0..input.length()? {
         let id = read_raw_id(input)?;
-        pending.insert(id, (input.number()?, input.length()?));
+        pending.insert(id, (input.number()?, input.length()?.min(Pending::DELIVERIES_MAX)));
     }
     for _ in 0..input.length()? {
         input.string_into(&mut name)?;

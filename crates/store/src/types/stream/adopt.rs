@@ -5,9 +5,9 @@
 //! makes one block again, whatever the limits: each block has the names of its fields, so that a small file whose blocks have
 //! long names and many entries would become gigabytes were they divided.
 
-use super::Stream;
 use super::block::{Block, DELETED, ENTRY_HEAD, SAME_NAMES};
 use super::id::StreamId;
+use super::{Stream, StreamCounters};
 use crate::packed::listpack::{Elements, Packed};
 use crate::packed::pack::Pack;
 use crate::value::ValueRef;
@@ -49,7 +49,7 @@ impl Stream {
         self.first_id = if self.len == 0 { contents.first_id } else { self.first_id };
         self.last_id = contents.last_id;
         self.len += contents.entries;
-        self.entries_added = self.entries_added.saturating_add(contents.entries);
+        self.entries_added = StreamCounters::count(self.entries_added, contents.entries);
         self.blocks.insert(first, block);
     }
 }

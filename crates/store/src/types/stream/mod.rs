@@ -70,6 +70,16 @@ pub struct StreamCounters {
     pub max_deleted_id: StreamId,
 }
 
+impl StreamCounters {
+    /// Most entries that are counted, as added and as read by a group: what a command can be told.
+    pub const COUNT_MAX: u64 = i64::MAX as u64;
+
+    /// A count of entries with so many more.
+    pub fn count(before: u64, more: u64) -> u64 {
+        before.saturating_add(more).min(Self::COUNT_MAX)
+    }
+}
+
 /// Reading.
 impl Stream {
     /// The number of entries.
@@ -222,7 +232,7 @@ impl Stream {
             }
         }
         self.len += 1;
-        self.entries_added = self.entries_added.saturating_add(1);
+        self.entries_added = StreamCounters::count(self.entries_added, 1);
         self.last_id = id;
         if self.len == 1 {
             self.first_id = id;
