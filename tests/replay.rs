@@ -182,6 +182,20 @@ fn the_journal_of_a_stream_whose_counts_are_at_their_end_gives_the_same_data() {
 }
 
 #[test]
+fn the_journal_of_a_result_over_an_expired_key_gives_the_same_data() {
+    let engine = engine(&[]);
+    let (mut reader, mut journal) = (engine.journal.subscribe(), Vec::new());
+    let (mut local, now, mut replies) = (engine.connect(|| {}), Instant::now(), Vec::new());
+    let later = Instant { wall_us: now.wall_us + 1_000_000, monotonic_us: now.monotonic_us + 1_000_000 };
+    for (time, lines) in [(now, "SET to b PX 1\r\nSET one a\r\n"), (later, "BITOP ANDOR to one one\r\n")] {
+        local.exchange_at(time, lines.as_bytes(), &mut replies).expect("nothing here ends a session");
+    }
+    assert_eq!(escape(&replies), r"+OK\r\n+OK\r\n:1\r\n");
+    reader.read(&mut journal);
+    assert_equal(&engine, &journal, 0);
+}
+
+#[test]
 fn the_journal_of_one_writer_gives_the_same_data() {
     for seed in seed(100)..seed(100) + 10 {
         run(&[(Opt::Workers, "1")], seed, 1, 5_000);

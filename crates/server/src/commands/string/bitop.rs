@@ -67,6 +67,8 @@ pub fn bitop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         0 => {}
         _ => {
             if is_told {
+                // A key that has expired meanwhile is told of before it is set.
+                _ = cx.peek(destination);
                 cx.record(&[b"SET", destination.name, &result]);
             }
             set(cx, destination, result);
