@@ -182,6 +182,18 @@ fn the_journal_of_a_stream_whose_counts_are_at_their_end_gives_the_same_data() {
 }
 
 #[test]
+fn the_journal_of_a_sorted_set_with_a_negative_zero_gives_the_same_data() {
+    let engine = engine(&[]);
+    let (mut reader, mut journal) = (engine.journal.subscribe(), Vec::new());
+    let (mut local, long) = (engine.connect(|| {}), "m".repeat(100));
+    ask_text(&mut local, &format!("SADD s a b {long}"));
+    ask_text(&mut local, "ZUNIONSTORE z 1 s WEIGHTS -0");
+    assert_eq!(ask_text(&mut local, "ZSCORE z a"), b"$2\r\n-0\r\n");
+    reader.read(&mut journal);
+    assert_equal(&engine, &journal, 0);
+}
+
+#[test]
 fn the_journal_of_a_result_over_an_expired_key_gives_the_same_data() {
     let engine = engine(&[]);
     let (mut reader, mut journal) = (engine.journal.subscribe(), Vec::new());

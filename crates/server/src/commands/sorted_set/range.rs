@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use sleeve_store::{Collection, Digits, NameBound, NameRange, SortedSet, SortedSetRef};
+use sleeve_store::{Collection, Digits, NameBound, NameRange, SortedSet, SortedSetLimits, SortedSetRef};
 use sleeve_wire::number;
 
 use super::{read, reply_head, reply_removed, reply_within};
@@ -234,7 +234,7 @@ pub fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: SortedSet, event: &'stat
     result.settle(limits);
     let count = result.as_ref().len();
     if cx.is_recording() {
-        record_stored(cx, key, result.as_ref());
+        record_stored(cx, key, result.as_ref(), limits);
     }
     if count > 0 {
         cx.set_collection(key, result);
@@ -247,11 +247,25 @@ pub fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: SortedSet, event: &'stat
 
 /// Records what is about to be under a key instead of how it came to be: another server may add scores up in another
 /// order, or measure a distance a little differently.
-fn record_stored(cx: &mut Cx<'_>, key: Key<'_>, result: SortedSetRef<'_>) {
+fn record_stored(cx: &mut Cx<'_>, key: Key<'_>, result: SortedSetRef<'_>, limits: SortedSetLimits) {
     if cx.peek(key).is_some() {
         cx.record(&[b"DEL", key.name]);
     }
-    let mut text = Vec::new();
+    let (mut text, mut digits) = (Vec::new(), Digits::default());
+    if result.len() <= limits.entries_max {
+        // Where a member is too long for a packed set it comes first: packed scores have lost the sign of a zero.
+        let mut long: Option<(Vec<u8>, f64)> = None;
+        result.visit(0..result.len(), false, |name, score| {
+            let name = name.bytes(&mut digits);
+            if long.is_none() && name.len() > limits.value_max {
+                long = Some((name.to_vec(), score));
+            }
+        });
+        if let Some((name, score)) = long {
+            number::push_f64(&mut text, score);
+            cx.record(&[b"ZADD", key.name, &text, &name]);
+        }
+    }
     for start in (0..result.len()).step_by(ELEMENTS_MAX) {
         let ranks = start..result.len().min(start + ELEMENTS_MAX);
         let Some(mut words) = cx.effect(2 + 2 * ranks.len()) else { return };
