@@ -25,6 +25,7 @@ mod migration;
 mod multiplex;
 mod names;
 mod near;
+mod near_cluster;
 mod options;
 mod permissions;
 mod persistence;

@@ -197,6 +197,20 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "near-cluster",
+        shows: "the same over so many clusters whose slots move and whose nodes are lost, whoever tells of what changes",
+        test: &["--package", "sleeve", "--lib", "near::simulation::cluster::no_read"],
+        size: Size::Count(10_000),
+        env: &[],
+    },
+    Soak {
+        name: "near-moves",
+        shows: "so many times a slot of a real cluster moves under a reader with a near cache, who never sees it go back",
+        test: &["--package", "sleeve-tests", "--test", "outside", "near_cluster::a_slot_that_moves"],
+        size: Size::Count(100),
+        env: &[],
+    },
+    Soak {
         name: "scripts",
         shows: "random programs in Lua that are written to do harm end or are ended, and the server lives",
         test: &["--package", "sleeve-tests", "--test", "outside", "hostile_scripts::random_programs"],

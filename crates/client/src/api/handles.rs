@@ -296,7 +296,7 @@ macro_rules! handle {
 
             /// A handle whose reads are answered in this process where that is sound: replies are kept until the server says
             /// that their keys have changed; see [`Cached`] and [`CacheOptions`]. A client has one such cache, which is there as
-            /// long as the client.
+            /// long as the client. In a cluster each node keeps true what it owns.
             ///
             /// # Errors
             /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) when the client is configured for RESP2. Whether the server can say
@@ -333,7 +333,8 @@ macro_rules! handle {
                 Transaction::new(self.origin.route.clone(), self.database)
             }
 
-            /// A connection of one's own, for WATCH by hand and for commands that change their connection; see [`Lease`].
+            /// A connection of one's own, for WATCH by hand and for commands that change their connection; see [`Lease`]. In a
+            /// cluster its first command says to which node.
             ///
             /// # Errors
             /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no thread. A connection that cannot be

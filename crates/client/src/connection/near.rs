@@ -16,12 +16,17 @@ use crate::sys::clock_ms;
 impl Link {
     /// Has this cache kept true from now on, on each connection. A link has one at most.
     pub(crate) fn attach(&self, cache: Arc<dyn Cache>) {
+        self.shared.lock().observe();
+        self.attach_common(cache);
+    }
+
+    /// As `attach`, for the connection to a node of a cluster, who tells the cache by itself what is sent.
+    pub(crate) fn attach_common(&self, cache: Arc<dyn Cache>) {
         self.reply_reader.lock().cache = Some(Arc::clone(&cache));
         if self.near.cache.set(cache).is_err() {
             return;
         }
         let mut shared = self.shared.lock();
-        shared.observe();
         if shared.pipe.is_connected() {
             self.track(&mut shared);
             self.pushed(shared);

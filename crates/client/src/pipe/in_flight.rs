@@ -7,8 +7,8 @@ use std::mem;
 use std::task::Waker;
 use std::time::Duration;
 
-use super::near::Read;
-use super::routed::Routed;
+use super::near::{Cache, Read};
+use super::routed::{Accepted, Routed};
 use super::slot::{Completions, Payload, Target};
 use super::transaction_state::{Step, TransactionState};
 use crate::error::{Effect, Error};
@@ -94,15 +94,18 @@ impl Asker {
         }
     }
 
-    /// Takes a reply to a request of a cluster. Where the node has turned it away it comes back; otherwise the reply is the
-    /// caller's, as any other.
-    pub(super) fn accept_routed(&mut self, reply: &[u8], done: &mut Completions) -> Step {
-        let Self::Routed(mut routed) = mem::replace(self, Self::Nobody) else { return Step::Done };
-        if routed.awaits_more() {
-            *self = Self::Routed(routed);
-            return Step::More;
+    /// Takes a reply to a request of a cluster, over the connection that keeps this cache true, if it keeps one. Where the node
+    /// has turned it away it comes back; otherwise the reply is the caller's, as any other.
+    pub(super) fn accept_routed(&mut self, reply: &[u8], over: Option<&dyn Cache>, done: &mut Completions) -> Step {
+        let Self::Routed(routed) = mem::replace(self, Self::Nobody) else { return Step::Done };
+        match routed.accept(reply, over, done) {
+            Accepted::More(routed) => {
+                *self = Self::Routed(routed);
+                return Step::More;
+            }
+            Accepted::Answered(target) => *self = Self::Slot(target),
+            Accepted::Over => {}
         }
-        *self = routed.accept(reply, done).map_or(Self::Nobody, Self::Slot);
         Step::Done
     }
 

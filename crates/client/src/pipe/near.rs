@@ -5,6 +5,9 @@
 //! to be said, the read itself, and the question for how long the key will live. The last reply lands it. Behind the
 //! question stands the whole rule for a key that changes in between: its invalidation comes before the answer.
 //!
+//! Over a cluster such a read may be turned away (`routed`). It is sent on by itself then, and its reply is not kept: the
+//! connection that it comes over need not be the one that keeps its slot true.
+//!
 //! It takes bytes and gives bytes: no socket, no clock, no thread. What the cache makes of it is the cache's (`route/near`).
 
 use std::sync::Arc;
@@ -61,6 +64,13 @@ pub(crate) struct Answer {
     pub(crate) lifetime: KeyLifetime,
 }
 
+impl Answer {
+    /// One that nobody keeps true.
+    fn unkept(payload: Payload) -> Self {
+        Self { payload, is_remembered: false, lifetime: KeyLifetime::Unknown }
+    }
+}
+
 /// For how long a key lives, as its server says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyLifetime {
@@ -85,6 +95,7 @@ impl KeyLifetime {
 
 /// A read that is made for a cache.
 pub(crate) struct Read {
+    /// Which hears how it has ended, where it is not a connection's own that does.
     cache: Arc<dyn Cache>,
     id: ReadId,
     /// Who asked first; none once he was told something else.
@@ -99,7 +110,7 @@ impl Read {
     /// A read whose key the server is asked to remember by a request of its own, if `leading` says so.
     pub(crate) fn new(cache: Arc<dyn Cache>, id: ReadId, target: Target, leading: bool) -> Self {
         let payload = Payload::Failed(Error::closed("the read was given up"));
-        let answer = Answer { payload, is_remembered: !leading, lifetime: KeyLifetime::Unknown };
+        let answer = Answer { is_remembered: !leading, ..Answer::unkept(payload) };
         Self { cache, id, target: Some(target), leading: leading.into(), received: 0, answer }
     }
 
@@ -115,30 +126,47 @@ impl Read {
 
     /// Takes one reply.
     pub(super) fn accept(&mut self, reply: &[u8], done: &mut Completions) -> Step {
+        if !self.take(reply) {
+            return Step::More;
+        }
+        self.land(None, done);
+        Step::Done
+    }
+
+    /// Takes one reply; whether it is the last.
+    pub(super) fn take(&mut self, reply: &[u8]) -> bool {
         let position = self.received;
         self.received += 1;
         if position < self.leading {
             self.answer.is_remembered = reply == b"+OK\r\n";
-            return Step::More;
-        }
-        if position == self.leading {
+        } else if position == self.leading {
             self.answer.payload = Payload::shared(reply);
-            return Step::More;
+        } else {
+            self.answer.lifetime = KeyLifetime::of(reply);
         }
-        self.answer.lifetime = KeyLifetime::of(reply);
-        self.land(done);
-        Step::Done
+        position > self.leading
+    }
+
+    /// Takes the reply to a read that was sent by itself, without what keeps it true.
+    pub(super) fn take_alone(&mut self, reply: &[u8]) {
+        self.answer = Answer::unkept(Payload::shared(reply));
+    }
+
+    /// The reply to the read itself, as far as one has come.
+    pub(super) fn reply(&self) -> &[u8] {
+        self.answer.payload.bytes()
     }
 
     /// Answers whoever waits with an error. Replies that come later are taken and dropped.
     pub(crate) fn fail(&mut self, error: &Error, done: &mut Completions) {
         self.answer.payload = Payload::Failed(error.clone());
-        self.land(done);
+        self.land(None, done);
     }
 
-    fn land(&mut self, done: &mut Completions) {
+    /// Its answer is there. It came over the connection that keeps this cache true, where one is named.
+    pub(super) fn land(&mut self, over: Option<&dyn Cache>, done: &mut Completions) {
         let Some(target) = self.target.take() else { return };
-        self.cache.landed(self.id, &mut self.answer, done);
+        over.unwrap_or(&*self.cache).landed(self.id, &mut self.answer, done);
         target.complete(self.answer.payload.clone(), done);
     }
 }

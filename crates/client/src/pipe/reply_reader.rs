@@ -300,7 +300,7 @@ impl ReplyReader {
                     transaction.accept(reply, done)
                 }
                 Asker::Read(read) => read.accept(reply, done),
-                asker @ Asker::Routed(_) => asker.accept_routed(reply, done),
+                asker @ Asker::Routed(_) => asker.accept_routed(reply, self.cache.as_deref(), done),
                 // Whoever was told that time is up has left all the replies that are still to come in their place.
                 _ if received < entry.replies => Step::More,
                 _ => Step::Done,

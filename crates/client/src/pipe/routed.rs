@@ -17,6 +17,7 @@ use std::sync::{Arc, Weak};
 
 use sleeve_wire::commands::Flags;
 
+use super::near::{Cache, Read};
 use super::slot::{Completions, Payload, Target};
 use crate::error::{Effect, Error, ErrorKind};
 use crate::process::planted::{self, Fault};
@@ -52,12 +53,30 @@ pub(crate) enum Destination {
     Node(u32),
 }
 
+/// Whose the answer is.
+enum End {
+    Caller(Target),
+    /// A cache's, and of those who wait there.
+    Cache(Box<Read>),
+}
+
+/// What has become of a request with one reply.
+pub(super) enum Accepted {
+    /// There are more to come.
+    More(Box<Routed>),
+    /// The reply is this caller's.
+    Answered(Target),
+    /// It has come back, or was answered.
+    Over,
+}
+
 /// A request that may have to go elsewhere.
 pub(crate) struct Routed {
     redirector: Weak<dyn Redirector>,
-    /// The caller's end, once there is one.
-    target: Option<Target>,
+    end: Option<End>,
     pub(crate) bytes: Arc<[u8]>,
+    /// A read for a cache with all that belongs to it, until it is turned away.
+    whole: Option<Arc<[u8]>>,
     pub(crate) name: Name,
     pub(crate) database: u32,
     /// When its caller sent it, on the wrapping clock of milliseconds; or when its time is up.
@@ -91,11 +110,12 @@ impl Routed {
     ) -> Self {
         let (node, attempts, redirections) = (0, 0, 0);
         let (is_asking, is_asked) = (false, false);
-        let (target, has_deadline) = (None, is_due);
+        let (end, whole, has_deadline) = (None, None, is_due);
         Self {
             redirector,
-            target,
+            end,
             bytes,
+            whole,
             name,
             database,
             at_ms,
@@ -113,7 +133,12 @@ impl Routed {
 
     /// Whose the answer is.
     pub(crate) fn attach(&mut self, target: Target) {
-        self.target = Some(target);
+        self.end = Some(End::Caller(target));
+    }
+
+    /// The answer is a cache's. All that belongs to the read leaves with it the first time.
+    pub(crate) fn attach_read(&mut self, read: Box<Read>, whole: Arc<[u8]>) {
+        (self.end, self.whole) = (Some(End::Cache(read)), Some(whole));
     }
 
     /// Whether the next node is to be told that the slot is on its way there.
@@ -128,16 +153,26 @@ impl Routed {
 
     /// How many replies come for it.
     pub(super) fn frames(&self) -> u32 {
-        1 + u32::from(self.is_asking)
+        match &self.end {
+            Some(End::Cache(read)) if self.whole.is_some() => read.frames(),
+            _ => 1 + u32::from(self.is_asking),
+        }
     }
 
-    /// Its bytes, with what goes ahead of them.
+    /// Its bytes, with what goes together with them.
     pub(super) fn request(&self) -> Arc<[u8]> {
-        if self.is_asking { [ASKING, &self.bytes].concat().into() } else { Arc::clone(&self.bytes) }
+        match &self.whole {
+            Some(whole) => Arc::clone(whole),
+            None if self.is_asking => [ASKING, &self.bytes].concat().into(),
+            None => Arc::clone(&self.bytes),
+        }
     }
 
     pub(super) fn target(&self) -> Option<&Target> {
-        self.target.as_ref()
+        match self.end.as_ref()? {
+            End::Caller(target) => Some(target),
+            End::Cache(read) => read.target(),
+        }
     }
 
     /// Whether whoever waits for it may read where the request is now.
@@ -145,32 +180,72 @@ impl Routed {
         self.attempts == 0 && self.dedicated.is_none()
     }
 
-    /// Whether nobody waits for the answer any more.
+    /// Whether nobody waits for the answer any more. Those who wait at a cache are not known here.
     pub(crate) fn is_abandoned(&self) -> bool {
-        self.target.as_ref().is_none_or(Target::is_abandoned)
+        match &self.end {
+            Some(End::Caller(target)) => target.is_abandoned(),
+            Some(End::Cache(_)) => false,
+            None => true,
+        }
     }
 
     /// Answers the caller with an error.
     pub(crate) fn give_up(mut self, error: Error, done: &mut Completions) {
-        if let Some(target) = self.target.take() {
-            target.complete(Payload::Failed(error), done);
+        match self.end.take() {
+            Some(End::Caller(target)) => target.complete(Payload::Failed(error), done),
+            Some(End::Cache(mut read)) => read.fail(&error, done),
+            None => {}
         }
     }
 
-    /// Whether a reply is not the last, because that to ASKING comes first.
-    pub(super) fn awaits_more(&mut self) -> bool {
-        self.is_asking && !mem::replace(&mut self.is_asked, true) && !planted::has(Fault::TakesReplyToAsking)
-    }
-
-    /// Takes the reply to the request itself: whose it is, if it is anybody's. A request that was turned away comes back.
-    pub(super) fn accept(mut self, reply: &[u8], done: &mut Completions) -> Option<Target> {
-        match turned_away(reply).filter(|why| self.is_of_server(why)) {
-            None => self.target.take(),
-            Some(why) => {
+    /// Takes a reply, which has come over the connection that keeps this cache true, if it keeps one. A request that was turned
+    /// away comes back.
+    pub(super) fn accept(
+        mut self: Box<Self>,
+        reply: &[u8],
+        over: Option<&dyn Cache>,
+        done: &mut Completions,
+    ) -> Accepted {
+        if self.is_asking && !mem::replace(&mut self.is_asked, true) && !planted::has(Fault::TakesReplyToAsking) {
+            return Accepted::More(self);
+        }
+        match self.end.take() {
+            Some(End::Cache(read)) => return self.accept_read(read, reply, over, done),
+            end => self.end = end,
+        }
+        match (turned_away(reply).filter(|why| self.is_of_server(why)), self.end.take()) {
+            (None, Some(End::Caller(target))) => Accepted::Answered(target),
+            (None, _) => Accepted::Over,
+            (Some(why), end) => {
+                self.end = end;
                 self.come_back(why, done);
-                None
+                Accepted::Over
             }
         }
+    }
+
+    /// As `accept`, for a read for a cache.
+    fn accept_read(
+        mut self: Box<Self>,
+        mut read: Box<Read>,
+        reply: &[u8],
+        over: Option<&dyn Cache>,
+        done: &mut Completions,
+    ) -> Accepted {
+        if self.whole.is_none() {
+            read.take_alone(reply);
+        } else if !read.take(reply) {
+            self.end = Some(End::Cache(read));
+            return Accepted::More(self);
+        }
+        match turned_away(read.reply()) {
+            None => read.land(over, done),
+            Some(why) => {
+                self.end = Some(End::Cache(read));
+                self.come_back(why, done);
+            }
+        }
+        Accepted::Over
     }
 
     /// Whether it is the node that has said this, and nothing that the request has had executed: a script, or a command that
@@ -190,7 +265,8 @@ impl Routed {
     }
 
     /// Gives it back to whoever has sent it.
-    fn come_back(self, why: Error, done: &mut Completions) {
+    fn come_back(mut self, why: Error, done: &mut Completions) {
+        self.whole = None;
         match self.redirector.upgrade() {
             Some(redirector) => redirector.came_back(self, why, done),
             None => self.give_up(why, done),

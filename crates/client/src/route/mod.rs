@@ -16,6 +16,7 @@ pub(crate) mod pool;
 mod replicas;
 pub(crate) mod replicated;
 pub(crate) mod reserve;
+mod slot_cache;
 mod time_left;
 
 use std::iter;
@@ -56,13 +57,6 @@ const NO_ENGINE: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\", features = [\"embedded\"] }",
 );
-
-/// What is said of what a cluster has not got here.
-pub(crate) fn not_in_a_cluster(what: &str) -> Error {
-    Error::usage(format!(
-        "{what} is not there for a cluster: connect to the node that has the keys, by a URL that begins with redis:// and names it"
-    ))
-}
 
 /// Behind these words EXEC says why nothing was executed.
 const DISCARDED: &str = "EXECABORT Transaction discarded because of: ";

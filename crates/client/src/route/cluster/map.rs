@@ -35,12 +35,14 @@ pub(super) struct Map {
     owners: Vec<u16>,
     /// How many hold each slot that is held.
     holds: HashMap<u16, u32>,
+    /// Another one with each change.
+    version: u64,
 }
 
 impl Default for Map {
     fn default() -> Self {
         let nobody = vec![UNSERVED; usize::from(SLOTS)];
-        Self { shards: Vec::new(), routes: nobody.clone(), owners: nobody, holds: HashMap::new() }
+        Self { shards: Vec::new(), routes: nobody.clone(), owners: nobody, holds: HashMap::new(), version: 0 }
     }
 }
 
@@ -48,8 +50,18 @@ impl Map {
     /// Whom a request for a slot is sent to; none while that is not known, or the slot is held.
     #[inline]
     pub(super) fn route(&self, slot: u16) -> Option<&Shard> {
-        let place = self.routes.get(usize::from(slot))?;
-        self.shards.get(usize::from(*place))
+        self.shards.get(self.place(slot)?)
+    }
+
+    /// As `route`: the place in `shards`, or one behind all of them.
+    #[inline]
+    pub(super) fn place(&self, slot: u16) -> Option<usize> {
+        self.routes.get(usize::from(slot)).map(|&place| usize::from(place))
+    }
+
+    /// Which state this is: it is another one when anything has changed.
+    pub(super) fn version(&self) -> u64 {
+        self.version
     }
 
     /// Whether the owner of each slot is known.
@@ -81,6 +93,7 @@ impl Map {
 
     /// A slot is this node's, as somebody has said. The number of whom it was sent to before, if that was another.
     pub(super) fn assign(&mut self, slot: u16, node: &Arc<Node>) -> Option<u32> {
+        self.version += 1;
         let before = self.bound_for(slot);
         let place = self.place_of(node);
         if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
@@ -95,6 +108,7 @@ impl Map {
 
     /// Nothing is sent for this slot until it is released, by each who holds it.
     pub(super) fn hold(&mut self, slot: u16) {
+        self.version += 1;
         if let Some(route) = self.routes.get_mut(usize::from(slot)) {
             *route = HELD;
             *self.holds.entry(slot).or_default() += 1;
@@ -103,6 +117,7 @@ impl Map {
 
     /// One of those who hold this slot does so no longer. Behind the last, requests for it go to its owner again.
     pub(super) fn release(&mut self, slot: u16) {
+        self.version += 1;
         match self.holds.get_mut(&slot) {
             Some(holds) if *holds > 1 => *holds -= 1,
             _ => {
@@ -121,6 +136,7 @@ impl Map {
 
     /// Takes over what a node has told. Returns the slots that were sent to another node before, with its number.
     pub(super) fn replace(&mut self, shards: Vec<(Shard, Vec<(u16, u16)>)>) -> Vec<(u16, u32)> {
+        self.version += 1;
         let before: Vec<Option<u32>> = (0..SLOTS).map(|slot| self.bound_for(slot)).collect();
         self.owners.fill(UNSERVED);
         self.shards.clear();

@@ -13,6 +13,7 @@
 //! Any thread; nobody waits here but for room, or where he says so.
 
 mod apart;
+mod cached;
 mod combine;
 mod copies;
 pub(crate) mod dedicated;
@@ -22,14 +23,14 @@ mod pending;
 mod redirect;
 mod refresh;
 mod registry;
-mod several;
+pub(crate) mod several;
 pub(crate) mod slots;
 mod split;
 pub(crate) mod task;
 mod waiting;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use sleeve_wire::commands::RequestPolicy;
@@ -54,6 +55,7 @@ use crate::reactor::lifetime::{Lifetime, Progress};
 use crate::request::EncodedRequest;
 use crate::request::name::Name;
 use crate::route::node::{Fitness, Node};
+use crate::route::slot_cache::SlotCache;
 use crate::route::time_left;
 use crate::sys::{clock_ms, now};
 use dedicated::DedicatedConnections;
@@ -76,6 +78,8 @@ pub(crate) struct Cluster {
     beginning: Mutex<Beginning>,
     /// Connections that commands which wait on the server have for themselves.
     dedicated: Arc<Mutex<DedicatedConnections>>,
+    /// The near cache of its client, once there is one.
+    cache: OnceLock<Arc<dyn SlotCache>>,
     /// Told when the beginning is over, when something that waited has gone, when the task has ended.
     changed: Condvar,
     /// No more is taken.
@@ -103,6 +107,7 @@ impl Cluster {
             pending: Mutex::default(),
             beginning: Mutex::default(),
             dedicated: Arc::default(),
+            cache: OnceLock::new(),
             changed: Condvar::new(),
             is_closed: AtomicBool::new(false),
         })
@@ -175,18 +180,20 @@ impl Cluster {
         self.check_open()?;
         let time = self.time(request.name, deadline)?;
         let routed = Routed::new(self.me.clone(), (request.bytes.into(), request.name), database, time, destination);
-        match self.send_now(routed)? {
-            Outcome::Sent(sent) => Ok(self.hold_up(sent)),
+        let sent = match self.send_now(routed)? {
+            Outcome::Sent(sent) => self.hold_up(sent),
             Outcome::Full(link, routed) => match link.send_routed_when_there_is_room(routed, deadline) {
-                Ok(sent) => Ok(sent),
-                Err(Unsent::Refused(error)) => Err(error),
+                Ok(sent) => sent,
+                Err(Unsent::Refused(error)) => return Err(error),
                 // It was lost meanwhile.
                 Err(Unsent::Full(routed) | Unsent::Ended(routed)) => {
                     let _map = self.map.read();
-                    self.wait_for_task(routed)
+                    self.wait_for_task(routed)?
                 }
             },
-        }
+        };
+        self.wrote(request);
+        Ok(sent)
     }
 
     /// Sends it without a wait, or leaves it to the task.
@@ -384,7 +391,7 @@ impl Cluster {
 
 impl Redirector for Cluster {
     fn came_back(&self, request: Routed, why: Error, done: &mut Completions) {
-        if let Err((request, why)) = self.pending.lock().put_back(request, why) {
+        if let Some((request, why)) = self.pending.lock().put_back(request, why) {
             return request.give_up(why, done);
         }
         self.task_waker.wake();

@@ -29,13 +29,13 @@ impl PendingRequests {
     }
 
     /// A request came back. Given back where nobody reads this any more.
-    pub(super) fn put_back(&mut self, routed: Routed, why: Error) -> Result<(), (Routed, Error)> {
+    pub(super) fn put_back(&mut self, routed: Routed, why: Error) -> Option<(Routed, Error)> {
         if self.closed.is_some() {
-            return Err((routed, why));
+            return Some((routed, why));
         }
         self.enter(&routed);
         self.returned.push((routed, why));
-        Ok(())
+        None
     }
 
     /// So many requests with so many bytes wait no longer.

@@ -9,6 +9,7 @@ use sleeve_wire::commands::ResponsePolicy;
 
 use super::Cluster;
 use super::combine::{Parts, ReplyMerge};
+use super::map::Map;
 use super::slots::{Named, crossing, named};
 use crate::config::QueueFull;
 use crate::connection::Link;
@@ -35,7 +36,10 @@ fn requests<'a>(units: &[Unit], bytes: &'a [u8]) -> Vec<EncodedRequest<'a>> {
 }
 
 /// The one slot that requests name which go together; none where they name none.
-fn one_slot<'a>(what: &str, requests: impl Iterator<Item = EncodedRequest<'a>>) -> Result<Option<u16>, Error> {
+pub(crate) fn one_slot<'a>(
+    what: &str,
+    requests: impl Iterator<Item = EncodedRequest<'a>>,
+) -> Result<Option<u16>, Error> {
     let mut one = None;
     for request in requests {
         match (named(request), one) {
@@ -82,7 +86,7 @@ impl Cluster {
     }
 
     /// Waits until the connection for this has room, or says that it has none.
-    fn make_room(&self, destination: Destination, length: usize) -> Result<(), Error> {
+    pub(super) fn make_room(&self, destination: Destination, length: usize) -> Result<(), Error> {
         let link = self.node_for(&self.map.read(), destination).and_then(|node| node.link());
         let Some(link) = link.filter(|link| link.is_overfull()) else { return Ok(()) };
         match self.config.queue_full {
@@ -98,21 +102,26 @@ impl Cluster {
     }
 
     /// Sends requests whose callers have their ends, with nothing in between, or leaves them to the task.
-    fn send_attached(&self, destination: Destination, mut several: Vec<Routed>) {
-        let map = self.map.read();
-        if let Some(node) = self.node_for(&map, destination)
-            && let Some(link) = node.link()
-        {
-            several.iter_mut().for_each(|routed| routed.node = node.number);
-            several = match link.resend_routed(several) {
-                Ok(()) => return,
-                Err(several) => several,
-            };
-        }
+    pub(super) fn send_attached(&self, destination: Destination, several: Vec<Routed>) {
+        let written: Vec<Arc<[u8]>> = several.iter().filter_map(|routed| self.written(routed)).collect();
         let mut done = Completions::default();
-        self.leave_to_task(several, &mut done);
+        let map = self.map.read();
+        if let Err(several) = self.send_together(&map, destination, several) {
+            self.leave_to_task(several, &mut done);
+        }
         drop(map);
+        self.wrote_all(written);
         self.finish(&mut done);
+    }
+
+    /// As `send_attached`, where that can be done now.
+    fn send_together(&self, map: &Map, destination: Destination, mut several: Vec<Routed>) -> Result<(), Vec<Routed>> {
+        let Some((number, link)) = self.node_for(map, destination).and_then(|node| Some((node.number, node.link()?)))
+        else {
+            return Err(several);
+        };
+        several.iter_mut().for_each(|routed| routed.node = number);
+        link.resend_routed(several)
     }
 
     /// Sends calls that were gathered, each where it belongs. It never waits.
@@ -142,8 +151,9 @@ impl Cluster {
 
     /// Sends a transaction to the owner of its slot.
     pub(crate) fn send_transaction(&self, mut transaction: TransactionState, database: u32, request: &[u8]) {
-        let parts = [request, transaction.execution().unwrap_or_default()].map(commands_of).concat();
-        let slot = self.check_open().and_then(|()| one_slot("the transaction", parts.iter().copied()));
+        let parts = [request, transaction.execution().unwrap_or_default()].concat();
+        let requests = commands_of(&parts);
+        let slot = self.check_open().and_then(|()| one_slot("the transaction", requests.iter().copied()));
         let destination = slot.map(|slot| slot.map_or(Destination::Anybody, Destination::Slot));
         match destination.and_then(|destination| self.link_for(destination)) {
             Ok(link) => {
@@ -154,6 +164,7 @@ impl Cluster {
                     Parts::gather(self.me.clone(), vec![handle], recipe, target);
                 }
                 link.send_transaction(transaction, database, request);
+                requests.into_iter().for_each(|request| self.wrote(request));
             }
             Err(error) => {
                 self.doubt();

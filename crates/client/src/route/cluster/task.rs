@@ -29,6 +29,7 @@ use crate::reactor::task_context::TaskContext;
 use crate::route::health_checks::HealthChecks;
 use crate::route::internal_requests::InternalRequests;
 use crate::route::node::{Address, Node};
+use crate::route::slot_cache::CacheLinks;
 use crate::route::time_left;
 use crate::sys::{chance, clock_ms, now};
 
@@ -87,6 +88,7 @@ pub(super) struct ClusterTask<'a> {
     pub(super) registry: Registry,
     pub(super) requests: InternalRequests,
     pub(super) checks: HealthChecks,
+    pub(super) cache_links: CacheLinks,
     /// Requests that came back, oldest first.
     retries: Vec<Retry>,
     /// Requests that nobody could send, oldest first.
@@ -121,6 +123,7 @@ impl<'a> ClusterTask<'a> {
             registry: Registry::default(),
             requests: InternalRequests::new(cluster.driver(), cluster.task_waker, cluster.config.database),
             checks: HealthChecks::new(&cluster.config.read_from, true),
+            cache_links: CacheLinks::default(),
             retries: Vec::new(),
             waiting: VecDeque::new(),
             fences: Vec::new(),
@@ -184,6 +187,7 @@ impl<'a> ClusterTask<'a> {
         self.retry(&map, now, done);
         let from = if mem::take(&mut self.is_changed) { 0 } else { tried };
         self.send_waiting(&map, from, now, done);
+        self.keep_cache_true(&map);
     }
 
     /// When there is something to do although nobody wakes the task.
@@ -327,9 +331,10 @@ impl ClusterTask<'_> {
         };
         let Some(link) = link else { return Some(routed) };
         routed.node = node.number;
-        let length = routed.bytes.len();
+        let (length, written) = (routed.bytes.len(), self.cluster.written(&routed));
         match link.resend_routed(vec![routed]) {
             Ok(()) => {
+                self.cluster.wrote_all(written);
                 // Nobody waits there who would write it.
                 link.flush(false);
                 self.cluster.left(1, length);

@@ -3,10 +3,12 @@
 //! The first who asks sends; those who ask meanwhile wait for the same reply. That is sound while nothing has been heard of the
 //! key since the read was sent: whoever asks after a change was heard of must not get what was read before it. So a read of
 //! whose key something is heard keeps those who wait for it already, takes in nobody else, and its reply is not kept; the next
-//! who asks sends another one. At most one read of a request at a time has heard of nothing.
+//! who asks sends another one. At most one read of a request at a time has heard of nothing. So it is where the key's slot has
+//! another owner since.
 //!
 //! Pure data; one shard's lock guards it.
 
+use super::owners::Tenure;
 use super::store::{ByHash, KeyedRequest};
 use crate::pipe::slot::Target;
 
@@ -22,13 +24,19 @@ pub(super) struct Flight {
     pub(super) sent_ms: u64,
     /// Nothing was heard of its key since it was sent.
     pub(super) is_current: bool,
-    /// The server was known to say what changes when it was sent, or confirms it with the reply.
-    pub(super) is_tracked: bool,
+    /// Who kept its slot true when it was sent.
+    pub(super) tenure: Tenure,
 }
 
 impl Flight {
-    fn key(&self) -> &[u8] {
+    pub(super) fn key(&self) -> &[u8] {
         self.request.get(self.key.0..self.key.1).unwrap_or_default()
+    }
+
+    /// What was asked for, by the hash of its key.
+    pub(super) fn asked(&self, hash: u64) -> KeyedRequest<'_> {
+        let Self { database, ref request, key, tenure, .. } = *self;
+        KeyedRequest { hash, database, request, key, tenure }
     }
 }
 
@@ -41,15 +49,16 @@ pub(super) struct Flights {
 
 impl Flights {
     /// The read that whoever asks for this may wait for.
-    pub(super) fn current(&mut self, hash: u64, database: u32, request: &[u8]) -> Option<&mut Flight> {
-        let flights = self.by_hash.get_mut(&hash)?;
-        flights
-            .iter_mut()
-            .find(|flight| flight.is_current && flight.database == database && *flight.request == *request)
+    pub(super) fn current(&mut self, asked: KeyedRequest<'_>) -> Option<&mut Flight> {
+        let is_same = |flight: &Flight| {
+            let is_current = flight.is_current && flight.tenure == asked.tenure;
+            is_current && flight.database == asked.database && *flight.request == *asked.request
+        };
+        self.by_hash.get_mut(&asked.hash)?.iter_mut().find(|flight| is_same(flight))
     }
 
     /// A read is about to be sent; by which number it is found.
-    pub(super) fn begin(&mut self, asked: KeyedRequest<'_>, sent_ms: u64, is_tracked: bool) -> u64 {
+    pub(super) fn begin(&mut self, asked: KeyedRequest<'_>, sent_ms: u64) -> u64 {
         self.last += 1;
         self.by_hash.entry(asked.hash).or_default().push(Flight {
             number: self.last,
@@ -59,7 +68,7 @@ impl Flights {
             others: Vec::new(),
             sent_ms,
             is_current: true,
-            is_tracked,
+            tenure: asked.tenure,
         });
         self.last
     }

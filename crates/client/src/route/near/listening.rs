@@ -11,7 +11,7 @@ use sleeve_server::{Engine, Local};
 use sleeve_wire::frame::Scanner;
 
 use super::shards::CacheRead;
-use super::tracking::Tracking;
+use super::tracking::Connection;
 use crate::pipe::near::{Answer, Cache, KeyLifetime};
 use crate::pipe::segment::write_select;
 use crate::pipe::slot::Payload;
@@ -30,6 +30,7 @@ pub(super) struct Listening {
     /// Somebody hears what it says: it may be taken already, so that the flag is down, and not be heeded yet. Whoever looks
     /// meanwhile waits for that. It is up before the flag goes down, so it is read after the flag.
     is_hearing: AtomicBool,
+    connection: Connection,
     session: Mutex<Option<Session>>,
 }
 
@@ -44,30 +45,32 @@ struct Session {
 struct Lost;
 
 impl Listening {
-    pub(super) fn new((engine, clock): (&Arc<Engine>, &EngineClock)) -> Self {
+    pub(super) fn new((engine, clock): (&Arc<Engine>, &EngineClock), connection: Connection) -> Self {
         let (engine, clock) = (Arc::clone(engine), clock.clone());
-        Self { engine, clock, has_mail: Arc::default(), is_hearing: AtomicBool::new(false), session: Mutex::new(None) }
+        let (has_mail, is_hearing, session) = Default::default();
+        Self { engine, clock, has_mail, is_hearing, connection, session }
     }
 
     /// Takes in what has changed, if anything has.
     #[inline]
-    pub(super) fn hear(&self, tracking: &Tracking) {
+    pub(super) fn hear(&self) {
         if self.has_mail.load(Ordering::Acquire) || self.is_hearing.load(Ordering::Acquire) {
-            self.hear_now(tracking);
+            self.hear_now();
         }
     }
 
     #[cold]
-    fn hear_now(&self, tracking: &Tracking) {
+    fn hear_now(&self) {
         let mut session = self.session.lock();
-        self.exchange(&mut session, tracking, &[]);
+        self.exchange(&mut session, &[]);
     }
 
     /// Reads what is missing; nothing where the engine does not answer at once, and others have to wait for it.
-    pub(super) fn read(&self, tracking: &Tracking, wanted: CacheRead<'_>, requests: &[u8]) -> Option<Payload> {
+    pub(super) fn read(&self, wanted: CacheRead<'_>, requests: &[u8]) -> Option<Payload> {
+        let tracking = &self.connection.tracking;
         let mut session = self.session.lock();
         if session.is_none() {
-            *session = self.open(tracking);
+            *session = self.open();
         }
         // Somebody may have read it while this waited for the session.
         if let Some(payload) = tracking.shards.find(wanted) {
@@ -80,11 +83,11 @@ impl Listening {
         }
         travelling.extend_from_slice(requests);
         let leading = usize::from(selects);
-        let replies = self.exchange(&mut session, tracking, &travelling)?;
+        let replies = self.exchange(&mut session, &travelling)?;
         let remembering = usize::from(tracking.opts_in());
         if replies.len() != leading + remembering + 2 {
             // The engine holds it up: what comes later would be taken for the next one's.
-            self.lose(&mut session, tracking);
+            self.lose(&mut session);
             return None;
         }
         let is_ok = |reply: Option<&Vec<u8>>| reply.is_some_and(|reply| reply == b"+OK\r\n");
@@ -98,48 +101,48 @@ impl Listening {
         let is_remembered = remembering == 0 || is_ok(replies.next().as_ref());
         let payload = Payload::shared(&replies.next()?);
         let answer = Answer { payload, is_remembered, lifetime: KeyLifetime::of(&replies.next()?) };
-        tracking.shards.keep(wanted, &answer);
+        tracking.shards.keep(wanted, &answer, self.connection.is_tracked());
         Some(answer.payload)
     }
 
     /// Opens a session that is told of changes.
-    fn open(&self, tracking: &Tracking) -> Option<Session> {
+    fn open(&self) -> Option<Session> {
         let clock = self.clock.clone();
         let local = clock.connect_with_flag(&self.engine, Arc::clone(&self.has_mail));
         let mut session = Some(Session { local, clock, database: 0, received: Vec::new() });
-        let replies = self.exchange(&mut session, tracking, &[HELLO, tracking.request()].concat())?;
-        tracking.asked(replies.get(1)?);
+        let replies = self.exchange(&mut session, &[HELLO, self.connection.request()].concat())?;
+        self.connection.asked(replies.get(1)?);
         session
     }
 
     /// Exchanges requests for replies; messages that come are heard.
-    fn exchange(&self, session: &mut Option<Session>, tracking: &Tracking, requests: &[u8]) -> Option<Vec<Vec<u8>>> {
+    fn exchange(&self, session: &mut Option<Session>, requests: &[u8]) -> Option<Vec<Vec<u8>>> {
         let open = session.as_mut()?;
         self.is_hearing.store(true, Ordering::Release);
-        let replies = open.exchange(tracking, requests);
+        let replies = open.exchange(&self.connection, requests);
         if replies.is_err() {
-            self.lose(session, tracking);
+            self.lose(session);
         }
         self.is_hearing.store(false, Ordering::Release);
         replies.ok()
     }
 
     /// The session is over, and what it would say from now on is not heard.
-    fn lose(&self, session: &mut Option<Session>, tracking: &Tracking) {
+    fn lose(&self, session: &mut Option<Session>) {
         *session = None;
-        tracking.lost();
+        self.connection.lost();
     }
 }
 
 impl Session {
-    fn exchange(&mut self, tracking: &Tracking, requests: &[u8]) -> Result<Vec<Vec<u8>>, Lost> {
+    fn exchange(&mut self, connection: &Connection, requests: &[u8]) -> Result<Vec<Vec<u8>>, Lost> {
         self.received.clear();
         let outcome = self.clock.exchange(&mut self.local, requests, &mut self.received);
         let (mut rest, mut replies) = (self.received.as_slice(), Vec::new());
         while let Ok(Some(length)) = Scanner::new().scan(rest) {
             let (frame, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
             match frame.first() {
-                Some(b'>') => tracking.told(frame),
+                Some(b'>') => connection.told(frame),
                 _ => replies.push(frame.to_vec()),
             }
             rest = after;

@@ -11,6 +11,7 @@
 mod flights;
 #[cfg(feature = "embedded")]
 mod listening;
+mod owners;
 mod requests;
 mod shards;
 mod sieve;
@@ -24,7 +25,10 @@ use std::sync::Arc;
 
 use sleeve_wire::number::push_i64;
 
-use super::{Route, not_in_a_cluster};
+use super::Route;
+use super::cluster::Cluster;
+use super::cluster::slots::slot_of;
+use super::slot_cache::SlotCache;
 use crate::config::Protocol;
 use crate::connection::Link;
 use crate::error::Error;
@@ -32,16 +36,17 @@ use crate::options::cache::CacheOptions;
 use crate::pipe::driver_number::DriverNumber;
 use crate::pipe::near::{Cache, Read, ReadId};
 use crate::pipe::queued::Sent;
-use crate::pipe::slot::{Completions, Handle, Target};
+use crate::pipe::slot::{Completions, Target};
 use crate::process::fork::{Process, inherited};
 use crate::request::EncodedRequest;
 use crate::sys::{chance, uptime_ms};
 #[cfg(feature = "embedded")]
 use listening::Listening;
+use owners::Owners;
 use requests::deciding_key;
 use shards::{CacheRead, Look, Shards};
 use stats::CacheStats;
-use tracking::{CACHING, Tracking};
+use tracking::{CACHING, Connection, Tracking};
 
 /// Which part of the command timeout a read may have behind it that others still wait for. What they wait beyond their own
 /// time is less than the clock of timeouts is wrong by.
@@ -57,7 +62,9 @@ pub(crate) struct Near {
 
 /// How it reads what is missing.
 enum Way {
-    Remote(Arc<Link>),
+    Remote(Arc<Link>, Arc<Connection>),
+    /// What lands for it where no connection keeps it true, too.
+    Cluster(Arc<Cluster>, Arc<Connection>),
     #[cfg(feature = "embedded")]
     Local(Box<Listening>),
 }
@@ -67,7 +74,8 @@ impl Near {
     pub(crate) fn open(route: &Route, options: CacheOptions) -> Result<Self, Error> {
         options.check()?;
         route.check_process()?;
-        if matches!(route, Route::Remote(_) | Route::Replicated(..)) && route.config().protocol == Protocol::Resp2 {
+        let is_remote = matches!(route, Route::Remote(_) | Route::Replicated(..) | Route::Cluster(_));
+        if is_remote && route.config().protocol == Protocol::Resp2 {
             return Err(Error::usage(
                 "the near cache needs RESP3, by which a server says what changes, and this client is configured for RESP2",
             ));
@@ -75,16 +83,21 @@ impl Near {
         let limit = route.config().command_timeout.map_or(u128::MAX, |timeout| (timeout / SHARED_PART).as_millis());
         let secret = chance();
         let shared_ms_max = u64::try_from(limit).unwrap_or(u64::MAX);
-        let shards = Shards::new(&options, &route.driver(), secret, shared_ms_max);
-        let tracking = Arc::new(Tracking::new(shards, options)?);
+        let owners = matches!(route, Route::Cluster(_)).then(Owners::default);
+        let shards = Shards::new(&options, &route.driver(), (secret, shared_ms_max), owners);
+        let tracking = Tracking::new(shards, options)?;
         let way = match route {
             Route::Remote(link) | Route::Replicated(link, _) => {
-                link.attach(Arc::clone(&tracking) as Arc<dyn Cache>);
-                Way::Remote(Arc::clone(link))
+                let connection = Arc::new(tracking.connect());
+                link.attach(Arc::clone(&connection) as Arc<dyn Cache>);
+                Way::Remote(Arc::clone(link), connection)
             }
-            Route::Cluster(_) => return Err(not_in_a_cluster("the near cache")),
+            Route::Cluster(cluster) => {
+                cluster.attach_cache(Arc::clone(&tracking) as Arc<dyn SlotCache>);
+                Way::Cluster(Arc::clone(cluster), Arc::new(tracking.nobody()))
+            }
             #[cfg(feature = "embedded")]
-            Route::Local(embedded) => Way::Local(Box::new(Listening::new(embedded.engine()))),
+            Route::Local(embedded) => Way::Local(Box::new(Listening::new(embedded.engine(), tracking.connect()))),
         };
         Ok(Self { tracking, way, process: Process::this() })
     }
@@ -116,41 +129,52 @@ impl Near {
             return route.send(database, request);
         }
         match &self.way {
-            Way::Remote(link) => match self.tracking.shards.look(wanted) {
-                Look::Hit(payload) => Ok(Sent::Ready(payload, DriverNumber::NONE)),
-                Look::Shared(handle) => Ok(Sent::Slot(handle)),
-                Look::Missing(place, target, handle) => self.fly(link, wanted, (place, target, handle)),
-            },
             #[cfg(feature = "embedded")]
             Way::Local(listening) => {
-                listening.hear(&self.tracking);
+                listening.hear();
                 if let Some(payload) = self.tracking.shards.find(wanted) {
                     return Ok(Sent::Ready(payload, DriverNumber::NONE));
                 }
                 self.read_here(listening, route, wanted)
             }
+            _ => match self.tracking.shards.look(wanted) {
+                Look::Hit(payload) => Ok(Sent::Ready(payload, DriverNumber::NONE)),
+                Look::Shared(handle) => Ok(Sent::Slot(handle)),
+                Look::Missing(place, target, handle) => {
+                    self.fly(route, wanted, (place, target));
+                    Ok(Sent::Slot(handle))
+                }
+            },
         }
     }
 
-    /// Sends a read over the connection.
+    /// Sends a read over a connection.
     #[cold]
-    fn fly(&self, link: &Link, wanted: CacheRead<'_>, ends: (ReadId, Target, Handle)) -> Result<Sent, Error> {
-        let (place, target, handle) = ends;
+    fn fly(&self, route: &Route, wanted: CacheRead<'_>, (place, target): (ReadId, Target)) {
         let opts_in = self.tracking.opts_in();
-        let cache = Arc::clone(&self.tracking) as Arc<dyn Cache>;
-        let read = Box::new(Read::new(cache, place, target, opts_in));
-        let sent = match self.tracking.refusal() {
-            Some(refusal) => Err((refusal, read)),
-            None => link.send_read(wanted.database, wanted.request.name, &requests_of(wanted, opts_in), read),
+        let (database, request) = (wanted.database, wanted.request);
+        let read =
+            |cache: &Arc<Connection>| Box::new(Read::new(Arc::clone(cache) as Arc<dyn Cache>, place, target, opts_in));
+        let requests = requests_of(wanted, opts_in);
+        let sent = match &self.way {
+            Way::Remote(link, connection) => match connection.refusal() {
+                Some(refusal) => Err((refusal, read(connection))),
+                None => link.send_read(database, request.name, &requests, read(connection)),
+            },
+            Way::Cluster(cluster, nobody) => {
+                cluster.send_read(slot_of(wanted.key()), (database, request), requests, read(nobody))
+            }
+            // Nothing flies there: what is not answered at once is sent as any command.
+            #[cfg(feature = "embedded")]
+            Way::Local(_) => return,
         };
         // Others may wait for it already, and are told by it.
         if let Err((error, mut read)) = sent {
             let mut done = Completions::default();
             read.fail(&error, &mut done);
             drop(read);
-            link.finish(&mut done);
+            route.finish(&mut done);
         }
-        Ok(Sent::Slot(handle))
     }
 
     /// Reads in an engine in this process.
@@ -158,7 +182,7 @@ impl Near {
     #[cold]
     fn read_here(&self, listening: &Listening, route: &Route, wanted: CacheRead<'_>) -> Result<Sent, Error> {
         if route.is_open()
-            && let Some(payload) = listening.read(&self.tracking, wanted, &requests_of(wanted, self.tracking.opts_in()))
+            && let Some(payload) = listening.read(wanted, &requests_of(wanted, self.tracking.opts_in()))
         {
             return Ok(Sent::Ready(payload, DriverNumber::NONE));
         }

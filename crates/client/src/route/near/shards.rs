@@ -10,9 +10,9 @@ pub(super) mod faults;
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::flights::Flights;
+use super::owners::{Owners, Tenure};
 use super::stats::CacheStats;
 use super::store::{Found, KeyedRequest, Store};
 use crate::options::cache::CacheOptions;
@@ -59,9 +59,17 @@ impl<'a> CacheRead<'a> {
         self.request.bytes.get(self.key.0..self.key.1).unwrap_or_default()
     }
 
-    fn asked(&self, hash: u64) -> KeyedRequest<'a> {
-        KeyedRequest { hash, database: self.database, request: self.request.bytes, key: self.key }
+    fn asked(&self, hash: u64, tenure: Tenure) -> KeyedRequest<'a> {
+        KeyedRequest { hash, database: self.database, request: self.request.bytes, key: self.key, tenure }
     }
+}
+
+/// Over which connection a reply has come.
+#[derive(Clone, Copy)]
+pub(super) struct Over {
+    pub(super) connection: u32,
+    /// Whether its server had said before that it says what changes.
+    pub(super) is_tracked: bool,
 }
 
 /// All parts.
@@ -74,13 +82,17 @@ pub(super) struct Shards {
     shared_ms_max: u64,
     /// Whether the server confirms with each read that it will say when its key changes.
     opts_in: bool,
-    /// Whether the server says what changes. Read and written under the locks, so that no read begins on one connection and
-    /// believes in another.
-    is_tracked: AtomicBool,
+    /// Who keeps which slot true, where a cluster has the keys.
+    pub(super) owners: Option<Owners>,
 }
 
 impl Shards {
-    pub(super) fn new(options: &CacheOptions, driver: &Weak<dyn Driver>, secret: u64, shared_ms_max: u64) -> Self {
+    pub(super) fn new(
+        options: &CacheOptions,
+        driver: &Weak<dyn Driver>,
+        (secret, shared_ms_max): (u64, u64),
+        owners: Option<Owners>,
+    ) -> Self {
         let shard = || Shard {
             store: Store::new(options.bytes_max / SHARDS),
             flights: Flights::default(),
@@ -93,8 +105,14 @@ impl Shards {
             ttl_max_ms: u64::try_from(options.ttl_max.as_millis()).unwrap_or(u64::MAX),
             shared_ms_max,
             opts_in: options.prefixes.is_none(),
-            is_tracked: AtomicBool::new(false),
+            owners,
         }
+    }
+
+    /// Who keeps a key true now.
+    #[inline]
+    fn tenure(&self, key: &[u8]) -> Tenure {
+        self.owners.as_ref().map_or(Tenure::ENDLESS, |owners| owners.tenure(key))
     }
 
     #[inline]
@@ -117,18 +135,19 @@ impl Shards {
     #[inline]
     pub(super) fn look(&self, wanted: CacheRead<'_>) -> Look {
         let hash = self.hash(wanted.key());
+        let asked = wanted.asked(hash, self.tenure(wanted.key()));
         let mut shard = self.shard(hash);
-        match shard.find(hash, wanted) {
+        match shard.find(asked, wanted.now_ms) {
             Some(payload) => Look::Hit(payload),
-            None => self.miss(&mut shard, hash, wanted),
+            None => self.miss(&mut shard, asked, wanted),
         }
     }
 
     #[cold]
-    fn miss(&self, shard: &mut Shard, hash: u64, wanted: CacheRead<'_>) -> Look {
-        let CacheRead { database, request, now_ms, .. } = wanted;
+    fn miss(&self, shard: &mut Shard, asked: KeyedRequest<'_>, wanted: CacheRead<'_>) -> Look {
+        let CacheRead { request, now_ms, .. } = wanted;
         let (target, handle) = shard.source.pair(request.name);
-        if let Some(flight) = shard.flights.current(hash, database, request.bytes) {
+        if let Some(flight) = shard.flights.current(asked) {
             if now_ms.saturating_sub(flight.sent_ms) <= self.shared_ms_max {
                 flight.others.push(target);
                 shard.stats.shared += 1;
@@ -137,34 +156,36 @@ impl Shards {
             flight.is_current = false;
         }
         shard.stats.misses += 1;
-        let number = shard.flights.begin(wanted.asked(hash), now_ms, self.opts_in || self.is_tracked());
-        Look::Missing(ReadId { hash, number }, target, handle)
+        let number = shard.flights.begin(asked, now_ms);
+        Look::Missing(ReadId { hash: asked.hash, number }, target, handle)
     }
 
     /// What is kept; whoever asks does what is to be done at once, and keeps its reply by himself.
     #[cfg(feature = "embedded")]
     pub(super) fn find(&self, wanted: CacheRead<'_>) -> Option<Payload> {
         let hash = self.hash(wanted.key());
-        self.shard(hash).find(hash, wanted)
+        self.shard(hash).find(wanted.asked(hash, Tenure::ENDLESS), wanted.now_ms)
     }
 
     /// A reply has come to whoever asked by himself, with nothing of its key in between that was not heard before.
     #[cfg(feature = "embedded")]
-    pub(super) fn keep(&self, wanted: CacheRead<'_>, answer: &Answer) {
+    pub(super) fn keep(&self, wanted: CacheRead<'_>, answer: &Answer, is_tracked: bool) {
         let hash = self.hash(wanted.key());
         let mut shard = self.shard(hash);
         shard.stats.misses += 1;
-        let is_tracked = self.opts_in || self.is_tracked();
-        self.keep_in(&mut shard, wanted.asked(hash), answer, wanted.now_ms, is_tracked);
+        let is_true = self.opts_in || is_tracked;
+        self.keep_in(&mut shard, wanted.asked(hash, Tenure::ENDLESS), answer, wanted.now_ms, is_true);
     }
 
-    /// A read was answered: its reply is kept, if nothing speaks against it, and goes to those who wait for it too.
-    pub(super) fn land(&self, place: ReadId, answer: &Answer, done: &mut Completions) {
+    /// A read was answered: its reply is kept, if nothing speaks against it, and goes to those who wait for it too. It is kept
+    /// where it has come over the connection that keeps its slot true, and that has done so since it was sent. Answers come in
+    /// order, so a server that had said before that it says what changes was asked ahead of the read.
+    pub(super) fn land(&self, place: ReadId, over: Over, answer: &Answer, done: &mut Completions) {
         let mut shard = self.shard(place.hash);
         let Some(flight) = shard.flights.end(place.hash, place.number) else { return };
-        let asked =
-            KeyedRequest { hash: place.hash, database: flight.database, request: &flight.request, key: flight.key };
-        let is_true = flight.is_current && flight.is_tracked;
+        let asked = flight.asked(place.hash);
+        let is_owner = flight.tenure.connection() == over.connection && flight.tenure == self.tenure(flight.key());
+        let is_true = flight.is_current && is_owner && (self.opts_in || over.is_tracked);
         self.keep_in(&mut shard, asked, answer, flight.sent_ms, is_true);
         drop(shard);
         for target in flight.others {
@@ -209,17 +230,14 @@ impl Shards {
         }
     }
 
-    /// From now on the server says what changes, or says nothing any more; then everything that is here goes.
-    pub(super) fn track(&self, is_tracked: bool) {
-        self.is_tracked.store(is_tracked, Ordering::Relaxed);
-        if !is_tracked {
-            self.forget_all();
+    /// Everything may have changed that came over this connection. What is on its way may come over any.
+    pub(super) fn forget_of(&self, connection: u32) {
+        for (index, shard) in self.shards.iter().enumerate() {
+            let mut shard = shard.lock();
+            shard.stats.flushes += u64::from(index == 0);
+            shard.store.forget_of(connection);
+            shard.flights.overtake_all();
         }
-    }
-
-    /// Whether the server says what changes.
-    pub(super) fn is_tracked(&self) -> bool {
-        self.is_tracked.load(Ordering::Relaxed)
     }
 
     /// What all parts have done and have.
@@ -237,8 +255,8 @@ impl Shards {
 
 impl Shard {
     #[inline]
-    fn find(&mut self, hash: u64, wanted: CacheRead<'_>) -> Option<Payload> {
-        match self.store.find(hash, wanted.database, wanted.request.bytes, wanted.now_ms) {
+    fn find(&mut self, asked: KeyedRequest<'_>, now_ms: u64) -> Option<Payload> {
+        match self.store.find(asked, now_ms) {
             Found::Reply(payload) => {
                 self.stats.hits += 1;
                 Some(payload)

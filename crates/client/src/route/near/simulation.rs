@@ -5,10 +5,12 @@
 //! that had been lost, a write of the caller's own. And everybody is answered. What the cache must never do is planted, to show
 //! that it would be seen.
 
+mod cluster;
+mod history;
 mod planted;
 mod server;
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -26,14 +28,14 @@ use crate::pipe::Pipe;
 use crate::pipe::in_flight::{Asker, Time};
 use crate::pipe::near::{Cache, Read};
 use crate::pipe::reply_reader::ReplyReader;
-use crate::pipe::slot::Payload;
 use crate::pipe::slot::{Completions, Handle};
 use crate::pipe::testing::{Dice, nobody, source};
 use crate::pipe::timeout::Situation;
 use crate::request::name::Name;
 use crate::request::{EncodedRequest, Request};
+use history::{History, Key, Least, State};
 use planted::{Fault, Planted};
-use server::{Key, Server, State};
+use server::Server;
 
 /// Half the time all, else some, or none.
 fn some_of(dice: &mut Dice, count: usize) -> usize {
@@ -43,11 +45,45 @@ fn some_of(dice: &mut Dice, count: usize) -> usize {
 /// A read whose caller waits.
 struct Asked {
     key: Key,
-    /// The least version that it may see.
-    floor: usize,
-    /// The last write of the client's own before it.
-    own: Option<usize>,
+    least: Least,
     handle: Handle,
+}
+
+/// A request in words of its own.
+fn words_of(request: &[u8]) -> Vec<&str> {
+    let Ok((Frame::Array(items), _)) = decode(request) else { panic!("no request") };
+    let word = |item| match item {
+        Ok(Frame::Bulk(word)) => std::str::from_utf8(word).expect("a text"),
+        other => panic!("no word: {other:?}"),
+    };
+    items.map(word).collect()
+}
+
+/// What of a cache is at random: its bound in bytes, which is small now and then, and whether servers broadcast.
+fn options(dice: &mut Dice) -> (CacheOptions, usize) {
+    let bytes_max = if dice.roll(3) == 0 { 8 * 500 } else { 1 << 20 };
+    let options = CacheOptions::new().bytes_max(bytes_max);
+    (if dice.roll(3) == 0 { options.broadcast(["k"]) } else { options }, bytes_max)
+}
+
+/// The bytes of a read of this key, and its name.
+fn read_of(dice: &mut Dice, key: &str) -> (Vec<u8>, Name) {
+    let words: &[&str] = if dice.roll(4) == 0 { &["SUBSTR", key, "0", "-1"] } else { &["GET", key] };
+    let write = |request: &mut Request| words.iter().for_each(|word| _ = request.word(word));
+    (Request::bytes_of(write).expect("a request"), Name::of(words))
+}
+
+/// The bytes of a write of the client's own, by its number, and its name.
+fn write_of(key: &str, number: usize) -> (Vec<u8>, Name) {
+    let note = format!("w{number}");
+    let write = |request: &mut Request| _ = request.word("SET").word(key).word(&note);
+    (Request::bytes_of(write).expect("a request"), Name::of(&["SET"]))
+}
+
+/// What others write at random: a note, and until when it lives.
+fn note_of(dice: &mut Dice, now_ms: u64) -> (String, Option<u64>) {
+    let note = "x".repeat(dice.roll(40));
+    (note, (dice.roll(10) < 5).then(|| now_ms + 1 + dice.roll(60) as u64))
 }
 
 struct World {
@@ -55,6 +91,7 @@ struct World {
     pipe: Pipe,
     reply_reader: ReplyReader,
     cache: Arc<Planted>,
+    history: History,
     server: Server,
     up: VecDeque<u8>,
     /// Bytes that were taken in on this connection.
@@ -62,9 +99,6 @@ struct World {
     now_ms: u64,
     asked: Vec<Asked>,
     writes: Vec<Handle>,
-    /// What was heard of each key: nothing older may be read.
-    floors: BTreeMap<Key, usize>,
-    last_own: BTreeMap<Key, usize>,
     bytes_max: usize,
     /// How seldom anybody writes.
     calm: usize,
@@ -73,15 +107,11 @@ struct World {
 impl World {
     fn new(seed: u64, fault: Fault) -> Self {
         let mut dice = Dice::new(seed);
-        let bytes_max = if dice.roll(3) == 0 { 8 * 500 } else { 1 << 20 };
-        let mut options = CacheOptions::new().bytes_max(bytes_max);
-        if dice.roll(3) == 0 {
-            options = options.broadcast(["k"]);
-        }
+        let (options, bytes_max) = options(&mut dice);
         let calm = [2, 25, 100][dice.roll(3)];
-        let shards = Shards::new(&options, &nobody(), seed, 60);
+        let shards = Shards::new(&options, &nobody(), (seed, 60), None);
         let tracking = Tracking::new(shards, options).expect("a request");
-        let cache = Arc::new(Planted { tracking, fault, late: Default::default() });
+        let cache = Arc::new(Planted::new(tracking.connect(), fault));
         let mut reply_reader = ReplyReader::default();
         reply_reader.cache = Some(Arc::clone(&cache) as Arc<dyn Cache>);
         Self {
@@ -89,14 +119,13 @@ impl World {
             pipe: Pipe::new(0, source()),
             reply_reader,
             cache,
+            history: History::default(),
             server: Server::default(),
             up: VecDeque::new(),
             taken: 0,
             now_ms: 1_000,
             asked: Vec::new(),
             writes: Vec::new(),
-            floors: BTreeMap::new(),
-            last_own: BTreeMap::new(),
             bytes_max,
             calm,
         }
@@ -108,19 +137,17 @@ impl World {
 
     fn read(&mut self) {
         let key = self.key();
-        let words: &[&str] = if self.dice.roll(4) == 0 { &["SUBSTR", &key.1, "0", "-1"] } else { &["GET", &key.1] };
-        let write = |request: &mut Request| words.iter().for_each(|word| _ = request.word(word));
-        let bytes = Request::bytes_of(write).expect("a request");
-        let request = EncodedRequest { bytes: &bytes, name: Name::of(words) };
+        let (bytes, name) = read_of(&mut self.dice, &key.1);
+        let request = EncodedRequest { bytes: &bytes, name };
         let place = deciding_key(request).expect("it may be kept");
         let wanted = CacheRead { database: key.0, request, key: place, now_ms: self.now_ms };
-        let floor = self.floors.get(&key).copied().unwrap_or(0);
-        let own = self.last_own.get(&key).copied();
-        let handle = match self.cache.tracking.shards.look(wanted) {
-            Look::Hit(payload) => return self.check(&key, floor, own, &payload, true),
+        let least = self.history.least(&key);
+        let tracking = &self.cache.connection.tracking;
+        let handle = match tracking.shards.look(wanted) {
+            Look::Hit(payload) => return self.history.check(&key, least, &payload, true, self.now_ms),
             Look::Shared(handle) => handle,
             Look::Missing(place, target, handle) => {
-                let opts_in = self.cache.tracking.opts_in();
+                let opts_in = tracking.opts_in();
                 let read = Read::new(Arc::clone(&self.cache) as Arc<dyn Cache>, place, target, opts_in);
                 let (frames, requests) = (read.frames(), requests_of(wanted, opts_in));
                 self.pipe.gather(
@@ -133,36 +160,31 @@ impl World {
                 handle
             }
         };
-        self.asked.push(Asked { key, floor, own, handle });
+        self.asked.push(Asked { key, least, handle });
     }
 
     fn write_own(&mut self) {
         let (key, number) = (self.key(), self.writes.len());
-        let note = format!("w{number}");
-        let write = |request: &mut Request| _ = request.word("SET").word(&key.1).word(&note);
-        let bytes = Request::bytes_of(write).expect("a request");
-        let request = EncodedRequest { bytes: &bytes, name: Name::of(&["SET"]) };
-        self.writes.push(self.pipe.push(key.0, request, self.now_ms as u32));
+        let (bytes, name) = write_of(&key.1, number);
+        self.writes.push(self.pipe.push(key.0, EncodedRequest { bytes: &bytes, name }, self.now_ms as u32));
         self.cache.wrote(&bytes);
-        self.last_own.insert(key, number);
+        self.history.sent(key, number);
     }
 
     fn others(&mut self) {
         match self.dice.roll(12) {
-            0 if self.dice.roll(4) == 0 => self.server.flush_all(),
+            0 if self.dice.roll(4) == 0 => self.server.flush(&mut self.history, |_| true),
             0 | 1 => {
                 // The server's own search for keys whose time is over.
                 let key = self.key();
-                let state = self.server.history.get(&key).and_then(|states| states.last());
-                if state.is_some_and(|state| state.until_ms.is_some_and(|until_ms| until_ms <= self.now_ms)) {
-                    self.server.change(key, State { text: None, until_ms: None }, false);
+                if self.history.last(&key).is_over(self.now_ms) {
+                    self.server.change(&mut self.history, key, State::GONE, false);
                 }
             }
-            roll => {
+            _ => {
                 let key = self.key();
-                let note = "x".repeat(self.dice.roll(40));
-                let until_ms = (roll < 7).then(|| self.now_ms + 1 + self.dice.roll(60) as u64);
-                self.server.write(key, &note, until_ms, false);
+                let (note, until_ms) = note_of(&mut self.dice, self.now_ms);
+                self.server.write(&mut self.history, key, (&note, until_ms), false);
             }
         }
     }
@@ -184,18 +206,9 @@ impl World {
             let bytes = self.up.make_contiguous();
             let Ok(Some(length)) = Scanner::new().scan(bytes) else { break };
             let request: Vec<u8> = self.up.drain(..length).collect();
-            let Ok((Frame::Array(items), _)) = decode(&request) else { panic!("no request") };
-            let words: Vec<&str> = items
-                .map(|item| match item {
-                    Ok(Frame::Bulk(word)) => std::str::from_utf8(word).expect("a text"),
-                    other => panic!("no word: {other:?}"),
-                })
-                .collect();
-            self.server.execute(&words, self.now_ms);
+            self.server.execute(&mut self.history, &words_of(&request), self.now_ms);
         }
-        let changed = std::mem::take(&mut self.server.changed);
-        let changed: Vec<String> = changed.into_iter().collect::<HashSet<_>>().into_iter().collect();
-        self.server.say(&changed);
+        self.server.say_changed(&self.history);
     }
 
     fn take_in(&mut self) {
@@ -205,19 +218,10 @@ impl World {
         }
         self.taken += count as u64;
         let replies = self.reply_reader.filled(count).expect("replies");
-        while let Some((_, versions)) = self.server.said.pop_front_if(|(end, _)| *end <= self.taken) {
-            self.raise_floors(versions);
-        }
+        self.history.raise_floors(self.server.said_until(self.taken));
         assert!(self.pipe.take(replies, &mut self.reply_reader.pending));
         let mut done = Completions::default();
         assert!(self.reply_reader.deliver(&mut done).expect("replies").is_none());
-    }
-
-    fn raise_floors(&mut self, versions: Vec<(Key, usize)>) {
-        for (key, version) in versions {
-            let floor = self.floors.entry(key).or_default();
-            *floor = (*floor).max(version);
-        }
     }
 
     fn cut(&mut self) {
@@ -231,8 +235,8 @@ impl World {
         for mut entry in lost {
             entry.asker.fail(&Error::disconnected("it was cut"), &mut done);
         }
-        let versions = self.server.versions(|_| true);
-        self.raise_floors(versions);
+        let versions = self.history.versions(|_| true);
+        self.history.raise_floors(versions);
     }
 
     fn reconnect(&mut self) {
@@ -263,7 +267,7 @@ impl World {
             49 if !self.pipe.is_connected() => self.reconnect(),
             _ => {}
         }
-        let stats = self.cache.tracking.shards.stats();
+        let stats = self.cache.connection.tracking.shards.stats();
         assert!(stats.bytes <= self.bytes_max as u64, "{stats:?}");
         for asked in self.asked.extract_if(.., |asked| asked.handle.is_done()).collect::<Vec<_>>() {
             self.hear(asked);
@@ -272,34 +276,7 @@ impl World {
 
     fn hear(&mut self, asked: Asked) {
         let Ok(payload) = asked.handle.take() else { panic!("it was done") };
-        self.check(&asked.key, asked.floor, asked.own, &payload, false);
-    }
-
-    /// Whether a read may see this.
-    fn check(&self, key: &Key, floor: usize, own: Option<usize>, payload: &Payload, is_hit: bool) {
-        let own = own.and_then(|own| self.server.own.get(&own)).copied().unwrap_or(0);
-        let states = self.server.history.get(key).map(Vec::as_slice).unwrap_or_default();
-        let is_over = |state: &State| state.until_ms.is_some_and(|until_ms| until_ms <= self.now_ms);
-        match payload.frame() {
-            Ok(Frame::Bulk(text)) => {
-                let text = String::from_utf8_lossy(text).into_owned();
-                let version = states.iter().position(|state| state.text.as_ref() == Some(&text));
-                let version = version.unwrap_or_else(|| panic!("{key:?} never was {text}"));
-                assert!(version >= floor, "{key:?} was read as {text}, and version {floor} had been heard of");
-                assert!(version >= own, "{key:?} was read as {text} behind its own write {own}");
-                // What was overwritten meanwhile goes when that is heard, as anything does.
-                let is_late = is_hit && version == states.len() - 1 && is_over(&states[version]);
-                assert!(!is_late, "{text} was read here when its time was over");
-            }
-            Ok(Frame::Null) => {
-                let mut later = states.iter().skip(floor.max(own));
-                let was_there = !states.is_empty() && later.all(|state| state.text.is_some() && !is_over(state));
-                assert!(!was_there, "{key:?} was read as nothing behind version {floor}");
-            }
-            Ok(other) => panic!("another's answer: {other:?}"),
-            // It was told that it was lost, or that its time was up.
-            Err(_) => {}
-        }
+        self.history.check(&asked.key, asked.least, &payload, false, self.now_ms);
     }
 
     /// Lets everything come to its end.
@@ -316,7 +293,7 @@ impl World {
             assert!(asked.handle.is_done(), "nobody answered a read of {:?}", asked.key);
             self.hear(asked);
         }
-        self.cache.tracking.shards.stats()
+        self.cache.connection.tracking.shards.stats()
     }
 }
 
@@ -329,18 +306,20 @@ fn run(seed: u64, fault: Fault) -> CacheStats {
     world.finish()
 }
 
-#[test]
-fn no_read_is_older_than_what_had_been_heard() {
+/// Runs so many seeds as this run is told, or says which one fails.
+fn run_all(name: &str, run: impl Fn(u64) -> CacheStats) {
     let short = if cfg!(miri) { 3 } else { 300 };
     let count: u64 = std::env::var("SLEEVE_SOAK_COUNT").map_or(short, |count| count.parse().expect("a number"));
     let first: u64 = std::env::var("SLEEVE_SEED").map_or(0, |seed| seed.parse().expect("a number"));
     let mut stats = CacheStats::default();
     for seed in first..first + count {
-        match catch_unwind(AssertUnwindSafe(|| run(seed, Fault::None))) {
+        match catch_unwind(AssertUnwindSafe(|| run(seed))) {
             Ok(more) => stats.add(&more),
-            Err(_) => panic!(
-                "seed {seed}: SLEEVE_SEED={seed} SLEEVE_SOAK_COUNT=1 cargo test -p sleeve --lib near::simulation::no_read"
-            ),
+            Err(_) => {
+                panic!(
+                    "seed {seed}: SLEEVE_SEED={seed} SLEEVE_SOAK_COUNT=1 cargo test -p sleeve --lib near::simulation::{name}"
+                )
+            }
         }
     }
     println!("{stats:?}");
@@ -350,19 +329,30 @@ fn no_read_is_older_than_what_had_been_heard() {
     assert!(is_met, "what is to be tried hardly happens: {stats:?}");
 }
 
+/// Has each of these faults found.
+fn find_all(faults: &[Fault], run: impl Fn(u64, Fault) -> CacheStats) {
+    for &fault in faults {
+        let found = (0..2_000).find(|&seed| catch_unwind(AssertUnwindSafe(|| run(seed, fault))).is_err());
+        assert!(found.is_some(), "{fault:?} would not be seen");
+        println!("{fault:?} is seen with seed {found:?}");
+    }
+}
+
+#[test]
+fn no_read_is_older_than_what_had_been_heard() {
+    run_all("no_read", |seed| run(seed, Fault::None));
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "takes hours there")]
 fn what_is_planted_is_found() {
-    for fault in [
+    let faults = [
         Fault::KeepsOvertaken,
         Fault::StaysAcrossConnections,
         Fault::KeepsOlder,
         Fault::LeavesOwnWrites,
         Fault::MissesFlushes,
         Fault::OutlivesKeys,
-    ] {
-        let found = (0..2_000).find(|&seed| catch_unwind(AssertUnwindSafe(|| run(seed, fault))).is_err());
-        assert!(found.is_some(), "{fault:?} would not be seen");
-        println!("{fault:?} is seen with seed {found:?}");
-    }
+    ];
+    find_all(&faults, run);
 }

@@ -16,7 +16,8 @@ pub struct CacheStats {
     pub bytes: u64,
     /// Keys that the server said have changed.
     pub invalidations: u64,
-    /// Times at which everything went: a lost connection, FLUSHALL or FLUSHDB, [`Cached::clear`](crate::Cached::clear).
+    /// Times at which everything went: a lost connection, with which in a cluster only that goes which its node owned;
+    /// FLUSHALL or FLUSHDB, [`Cached::clear`](crate::Cached::clear).
     pub flushes: u64,
     /// Replies that went because there was no room.
     pub evictions: u64,

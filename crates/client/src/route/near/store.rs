@@ -5,6 +5,9 @@
 //! so all of them go. What is kept counts with its request, its entry and its share of the tables; when there is no room,
 //! `sieve` says what goes.
 //!
+//! Each reply is marked with the connection that keeps its slot true (`owners`): where another one does by now, it counts as
+//! nothing and goes when it is found.
+//!
 //! Times are arguments. Pure data; one shard's lock guards it.
 
 use std::collections::HashMap;
@@ -12,6 +15,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::mem::size_of;
 use std::ops::Range;
 
+use super::owners::Tenure;
 use super::sieve::Sieve;
 use crate::pipe::slot::Payload;
 
@@ -50,6 +54,8 @@ pub(super) struct KeyedRequest<'a> {
     pub(super) database: u32,
     pub(super) request: &'a [u8],
     pub(super) key: (usize, usize),
+    /// Who keeps its slot true.
+    pub(super) tenure: Tenure,
 }
 
 impl KeyedRequest<'_> {
@@ -60,6 +66,7 @@ impl KeyedRequest<'_> {
 
 struct Entry {
     hash: u64,
+    tenure: Tenure,
     database: u32,
     /// The next entry below the same hash.
     next: u32,
@@ -111,17 +118,19 @@ impl Store {
 
     /// What is kept as the answer to this request.
     #[inline]
-    pub(super) fn find(&mut self, hash: u64, database: u32, request: &[u8], now_ms: u64) -> Found {
+    pub(super) fn find(&mut self, asked: KeyedRequest<'_>, now_ms: u64) -> Found {
+        let KeyedRequest { hash, database, request, tenure, .. } = asked;
         let mut place = self.heads.get(&hash).copied().unwrap_or(NONE);
         while let Some(Some(entry)) = self.entries.get(place as usize) {
             if entry.answers(database, request) {
-                if entry.until_ms > now_ms {
+                let is_late = entry.until_ms <= now_ms;
+                if !is_late && entry.tenure == tenure {
                     let reply = entry.reply.clone();
                     self.sieve.touch(place);
                     return Found::Reply(reply);
                 }
                 self.remove(hash, |entry| entry.answers(database, request));
-                return Found::Late;
+                return if is_late { Found::Late } else { Found::Nothing };
             }
             place = entry.next;
         }
@@ -131,11 +140,12 @@ impl Store {
     /// Keeps a reply until this time, in the place of what was kept for this request; how many others went for it. One that is
     /// too large by itself is not kept.
     pub(super) fn keep(&mut self, asked: KeyedRequest<'_>, reply: Payload, until_ms: u64) -> u64 {
-        let KeyedRequest { hash, database, request, .. } = asked;
+        let KeyedRequest { hash, database, request, tenure, .. } = asked;
         self.remove(hash, |entry| entry.answers(database, request));
         let key = asked.key_range();
         let entry = Entry {
             hash,
+            tenure,
             database,
             next: NONE,
             key: key.start as u32..key.end as u32,
@@ -179,6 +189,19 @@ impl Store {
         let count = self.len() as u64;
         *self = Self::new(self.bytes_max);
         count
+    }
+
+    /// What came over this connection is true no longer.
+    pub(super) fn forget_of(&mut self, connection: u32) {
+        let is_meant = |entry: &Entry| entry.tenure.connection() == connection;
+        for place in 0..self.entries.len() as u32 {
+            if matches!(self.entries.get(place as usize), Some(Some(entry)) if is_meant(entry)) {
+                self.evict(place);
+            }
+        }
+        if self.len() == 0 {
+            self.clear();
+        }
     }
 
     fn evict(&mut self, place: u32) {
@@ -235,11 +258,13 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use super::super::owners::Owners;
     use super::*;
 
     fn asked<'a>(hash: u64, database: u32, request: &'a str) -> KeyedRequest<'a> {
         let start = request.find(' ').map_or(0, |space| space + 1);
-        KeyedRequest { hash, database, request: request.as_bytes(), key: (start, request.len()) }
+        let key = (start, request.len());
+        KeyedRequest { hash, database, request: request.as_bytes(), key, tenure: Tenure::ENDLESS }
     }
 
     fn text(found: Found) -> Option<String> {
@@ -263,14 +288,34 @@ mod tests {
             store.keep(asked(7, database, request), reply(number as i64), 100);
         }
         assert_eq!(store.len(), 5);
-        assert_eq!(text(store.find(7, 3, b"GET a", 99)), Some("Integer(2)".to_owned()));
-        assert!(matches!(store.find(7, 1, b"GET a", 99), Found::Nothing));
+        assert_eq!(text(store.find(asked(7, 3, "GET a"), 99)), Some("Integer(2)".to_owned()));
+        assert!(matches!(store.find(asked(7, 1, "GET a"), 99), Found::Nothing));
         assert_eq!(store.forget(7, b"a"), 3);
         assert_eq!(store.forget(7, b"a"), 0);
-        assert_eq!(text(store.find(7, 0, b"GET b", 99)), Some("Integer(3)".to_owned()));
-        assert!(matches!(store.find(7, 0, b"GET b", 100), Found::Late));
-        assert!(matches!(store.find(7, 0, b"GET b", 0), Found::Nothing));
+        assert_eq!(text(store.find(asked(7, 0, "GET b"), 99)), Some("Integer(3)".to_owned()));
+        assert!(matches!(store.find(asked(7, 0, "GET b"), 100), Found::Late));
+        assert!(matches!(store.find(asked(7, 0, "GET b"), 0), Found::Nothing));
         assert_eq!((store.len(), store.clear(), store.len(), store.bytes()), (1, 1, 0, 0));
+    }
+
+    #[test]
+    fn what_came_over_a_connection_goes_with_it_and_counts_for_its_tenure_alone() {
+        let mut store = Store::new(1 << 20);
+        let owners = Owners::default();
+        owners.follow(&mut |_| 2);
+        let (one, other) = (Tenure::ENDLESS, owners.tenure(b"a"));
+        let of = |tenure, request| KeyedRequest { tenure, ..asked(7, 0, request) };
+        store.keep(of(one, "GET a"), reply(1), 100);
+        store.keep(of(other, "GET b"), reply(2), 100);
+        store.keep(of(other, "GET c"), reply(3), 100);
+        assert!(text(store.find(of(other, "GET b"), 99)).is_some());
+        assert!(matches!(store.find(of(one, "GET b"), 99), Found::Nothing));
+        assert_eq!(store.len(), 2, "what nobody keeps true goes when it is found");
+        store.forget_of(2);
+        assert!(text(store.find(of(one, "GET a"), 99)).is_some());
+        assert!(matches!(store.find(of(other, "GET c"), 99), Found::Nothing));
+        store.forget_of(1);
+        assert_eq!((store.len(), store.bytes()), (0, 0));
     }
 
     #[test]
@@ -283,7 +328,7 @@ mod tests {
             let request = request.get(..6).unwrap_or_default();
             evicted += store.keep(asked(number % 50, 0, request), reply(1), u64::MAX);
             assert!(store.bytes() <= bytes_max, "{}", store.bytes());
-            assert!(text(store.find(0, 0, b"GET 00", 0)).is_some(), "what is used stays, round {number}");
+            assert!(text(store.find(asked(0, 0, "GET 00"), 0)).is_some(), "what is used stays, round {number}");
         }
         assert!(evicted > 100 && store.len() <= 20);
         let long = format!("${bytes_max}\r\n{}\r\n", "x".repeat(bytes_max));

@@ -9,12 +9,19 @@
 //! the shared connection carries is looked through for writes, and their keys go at once, behind the sending: a read that was
 //! sent before the write is not kept and takes in nobody else, and one that comes later travels behind the write.
 //!
-//! Called by the connection's reader and by whoever sends; any thread.
+//! Over a cluster each node says what changes of what it owns, on the connection to it: what came over one that is lost goes, and
+//! nothing else does. Which of them keeps a slot true is in `owners`.
+//!
+//! Called by the connections' readers and by whoever sends; any thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use sleeve_wire::frame::{Frame, decode};
 
+use super::owners::NOBODY;
 use super::requests::{Change, changes};
-use super::shards::Shards;
+use super::shards::{Over, Shards};
 use crate::error::{Effect, Error, ErrorKind};
 use crate::options::cache::CacheOptions;
 use crate::pipe::near::{Answer, Cache, ReadId};
@@ -22,22 +29,23 @@ use crate::pipe::slot::Completions;
 use crate::pipe::slot::Payload;
 use crate::process::lock::Mutex;
 use crate::request::Request;
+use crate::route::slot_cache::SlotCache;
 
 /// Has the server remember the keys of the next command.
 pub(super) const CACHING: &[u8] = b"*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n";
 
-/// The cache, and what is known of its server.
+/// The cache, and how servers are asked to keep it true.
 pub(super) struct Tracking {
     pub(super) shards: Shards,
     pub(super) options: CacheOptions,
-    /// What asks the server to say which keys change.
+    /// What asks a server to say which keys change.
     request: Vec<u8>,
-    /// Why it does not.
-    refusal: Mutex<Option<Error>>,
+    /// The number of the last connection that came to keep it true.
+    last: AtomicU32,
 }
 
 impl Tracking {
-    pub(super) fn new(shards: Shards, options: CacheOptions) -> Result<Self, Error> {
+    pub(super) fn new(shards: Shards, options: CacheOptions) -> Result<Arc<Self>, Error> {
         let prefixes = options.prefixes.as_deref();
         let request = Request::bytes_of(|request| {
             request.arg(("CLIENT", "TRACKING", "ON"));
@@ -49,7 +57,7 @@ impl Tracking {
                 }
             }
         })?;
-        Ok(Self { shards, options, request, refusal: Mutex::new(None) })
+        Ok(Arc::new(Self { shards, options, request, last: AtomicU32::new(NOBODY) }))
     }
 
     /// Whether the server is to be told which reads to remember.
@@ -57,30 +65,95 @@ impl Tracking {
         self.options.prefixes.is_none()
     }
 
+    /// One more connection keeps it true.
+    pub(super) fn connect(self: &Arc<Self>) -> Connection {
+        // From the number on that an endless tenure has.
+        Connection::new(Arc::clone(self), self.last.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// For what comes over a connection that keeps nothing true.
+    pub(super) fn nobody(self: &Arc<Self>) -> Connection {
+        Connection::new(Arc::clone(self), NOBODY)
+    }
+
+    fn forget_written(&self, requests: &[u8]) {
+        changes(requests, |change| match change {
+            Change::Key(key) => self.shards.forget(key, false),
+            Change::Everything => self.shards.forget_all(),
+        });
+    }
+}
+
+impl SlotCache for Tracking {
+    fn join(self: Arc<Self>) -> (u32, Arc<dyn Cache>) {
+        let connection = self.connect();
+        (connection.number(), Arc::new(connection))
+    }
+
+    fn follow(&self, connection_of: &mut dyn FnMut(u16) -> u32) {
+        self.shards.owners.iter().for_each(|owners| owners.follow(connection_of));
+    }
+
+    fn wrote(&self, requests: &[u8]) {
+        self.forget_written(requests);
+    }
+}
+
+/// The cache as one connection keeps it true, and what is known of its server.
+pub(super) struct Connection {
+    pub(super) tracking: Arc<Tracking>,
+    number: u32,
+    /// Whether the server says what changes. The connection's reader says so, in the order of what comes.
+    is_tracked: AtomicBool,
+    /// Why it does not.
+    refusal: Mutex<Option<Error>>,
+}
+
+impl Connection {
+    pub(super) fn new(tracking: Arc<Tracking>, number: u32) -> Self {
+        Self { tracking, number, is_tracked: AtomicBool::new(false), refusal: Mutex::new(None) }
+    }
+
+    /// By which it is known.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether the server says what changes.
+    pub(super) fn is_tracked(&self) -> bool {
+        self.is_tracked.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_tracked(&self, is_tracked: bool) {
+        self.is_tracked.store(is_tracked, Ordering::Relaxed);
+    }
+
     /// Why nothing can be cached, if the server has said so.
     pub(super) fn refusal(&self) -> Option<Error> {
-        if self.shards.is_tracked() { None } else { self.refusal.lock().clone() }
+        if self.is_tracked() { None } else { self.refusal.lock().clone() }
     }
 
     /// Some keys are true no longer.
     fn forget(&self, keys: Frame<'_>) {
+        let shards = &self.tracking.shards;
         match keys {
             Frame::Array(keys) => keys.for_each(|key| match key {
-                Ok(Frame::Bulk(key)) => self.shards.forget(key, true),
-                _ => self.shards.forget_all(),
+                Ok(Frame::Bulk(key)) => shards.forget(key, true),
+                _ => shards.forget_all(),
             }),
-            // FLUSHALL and FLUSHDB name none; what cannot be understood may mean any.
-            _ => self.shards.forget_all(),
+            // FLUSHALL and FLUSHDB name none, and may mean keys that nobody has heard to be there by now; what cannot be
+            // understood may mean any.
+            _ => shards.forget_all(),
         }
     }
 }
 
-impl Cache for Tracking {
+impl Cache for Connection {
     fn asked(&self, reply: &[u8]) {
         match Payload::of(reply).into_error() {
             None => {
                 *self.refusal.lock() = None;
-                self.shards.track(true);
+                self.set_tracked(true);
             }
             Some(error) => self.refused(Error::new(
                 ErrorKind::Server,
@@ -104,7 +177,8 @@ impl Cache for Tracking {
 
     fn lost(&self) {
         *self.refusal.lock() = None;
-        self.shards.track(false);
+        self.set_tracked(false);
+        self.tracking.shards.forget_of(self.number);
     }
 
     fn landed(&self, place: ReadId, answer: &mut Answer, done: &mut Completions) {
@@ -113,23 +187,21 @@ impl Cache for Tracking {
         {
             answer.payload = Payload::Failed(refusal);
         }
-        self.shards.land(place, answer, done);
+        let over = Over { connection: self.number, is_tracked: self.is_tracked() };
+        self.tracking.shards.land(place, over, answer, done);
     }
 
     fn wrote(&self, requests: &[u8]) {
-        changes(requests, |change| match change {
-            Change::Key(key) => self.shards.forget(key, false),
-            Change::Everything => self.shards.forget_all(),
-        });
+        self.tracking.forget_written(requests);
     }
 
     fn request(&self) -> &[u8] {
-        &self.request
+        &self.tracking.request
     }
 
     fn refused(&self, why: Error) {
         // A server that was asked twice and is already telling has nothing to refuse.
-        if !self.shards.is_tracked() {
+        if !self.is_tracked() {
             *self.refusal.lock() = Some(why);
         }
     }

@@ -2,13 +2,13 @@
 //!
 //! They reach into a shard as nothing else may, so they stand beside it; no build but that of the tests has them.
 
-use std::sync::atomic::Ordering;
-
-use super::{KeyedRequest, Shards};
-use crate::pipe::near::{Answer, ReadId};
+use super::{KeyedRequest, Over, Shards, Tenure};
+use crate::pipe::near::{Answer, KeyLifetime, ReadId};
+use crate::pipe::slot::Completions;
 
 /// A read that was overtaken, and its answer.
 pub(in super::super) struct Overtaken {
+    tenure: Tenure,
     hash: u64,
     database: u32,
     request: Box<[u8]>,
@@ -25,9 +25,14 @@ impl Shards {
         }
     }
 
-    /// Nothing is heard any more, and all stays.
-    pub(in super::super) fn stay_deaf(&self) {
-        self.is_tracked.store(false, Ordering::Relaxed);
+    /// A read lands as if it had come over the connection that keeps its slot true.
+    pub(in super::super) fn land_anywhere(&self, place: ReadId, answer: &Answer, done: &mut Completions) {
+        let connection = match self.shard(place.hash).flights.by_number(place.hash, place.number) {
+            Some(flight) => flight.tenure.connection(),
+            None => return,
+        };
+        let answer = Answer { is_remembered: true, lifetime: KeyLifetime::Endless, ..answer.clone() };
+        self.land(place, Over { connection, is_tracked: true }, &answer, done);
     }
 
     /// A copy of a read that was overtaken.
@@ -36,12 +41,13 @@ impl Shards {
         let flight = shard.flights.by_number(place.hash, place.number).filter(|flight| !flight.is_current)?;
         let (request, answer) = (flight.request.clone(), answer.clone());
         let (hash, database, key, sent_ms) = (place.hash, flight.database, flight.key, flight.sent_ms);
-        Some(Overtaken { hash, database, request, key, sent_ms, answer })
+        Some(Overtaken { tenure: flight.tenure, hash, database, request, key, sent_ms, answer })
     }
 
     /// It is kept although another one came after it.
     pub(in super::super) fn keep_overtaken(&self, late: &Overtaken) {
-        let asked = KeyedRequest { hash: late.hash, database: late.database, request: &late.request, key: late.key };
+        let Overtaken { tenure, hash, database, ref request, key, .. } = *late;
+        let asked = KeyedRequest { hash, database, request, key, tenure };
         let mut shard = self.shard(late.hash);
         self.keep_in(&mut shard, asked, &late.answer, late.sent_ms, true);
     }

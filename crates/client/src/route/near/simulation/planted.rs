@@ -4,7 +4,7 @@
 //! without one is the test; a run with one must fail.
 
 use super::super::shards::faults::Overtaken;
-use super::super::tracking::Tracking;
+use super::super::tracking::Connection;
 use crate::error::Error;
 use crate::pipe::near::{Answer, Cache, KeyLifetime, ReadId};
 use crate::pipe::slot::Completions;
@@ -26,43 +26,56 @@ pub(super) enum Fault {
     MissesFlushes,
     /// How long the key lives is of no interest.
     OutlivesKeys,
+    /// Who owns a slot by now is of no interest.
+    IgnoresOwners,
+    /// A reply is kept wherever it came from.
+    KeepsRedirected,
 }
 
-/// The cache, or what it must not be.
+/// The cache as a connection keeps it true, or what it must not be.
 pub(super) struct Planted {
-    pub(super) tracking: Tracking,
-    pub(super) fault: Fault,
-    pub(super) late: Mutex<Vec<Overtaken>>,
+    pub(super) connection: Connection,
+    fault: Fault,
+    late: Mutex<Vec<Overtaken>>,
+}
+
+impl Planted {
+    pub(super) fn new(connection: Connection, fault: Fault) -> Self {
+        Self { connection, fault, late: Mutex::default() }
+    }
 }
 
 impl Cache for Planted {
     fn asked(&self, reply: &[u8]) {
-        self.tracking.asked(reply);
+        self.connection.asked(reply);
     }
 
     fn told(&self, message: &[u8]) {
         if self.fault != Fault::MissesFlushes || !message.ends_with(b"_\r\n") {
-            self.tracking.told(message);
+            self.connection.told(message);
         }
     }
 
     fn lost(&self) {
         match self.fault {
-            Fault::StaysAcrossConnections => self.tracking.shards.stay_deaf(),
-            _ => self.tracking.lost(),
+            Fault::StaysAcrossConnections => self.connection.set_tracked(false),
+            _ => self.connection.lost(),
         }
     }
 
     fn landed(&self, place: ReadId, answer: &mut Answer, done: &mut Completions) {
-        let shards = &self.tracking.shards;
+        let shards = &self.connection.tracking.shards;
         if self.fault == Fault::KeepsOvertaken {
             shards.unhear(place);
         }
         if self.fault == Fault::OutlivesKeys {
             answer.lifetime = KeyLifetime::Endless;
         }
+        if self.fault == Fault::KeepsRedirected && answer.payload.frame().is_ok() {
+            return shards.land_anywhere(place, answer, done);
+        }
         let late = shards.overtaken(place, answer).filter(|_| self.fault == Fault::KeepsOlder);
-        self.tracking.landed(place, answer, done);
+        self.connection.landed(place, answer, done);
         let mut waiting = self.late.lock();
         match late {
             Some(late) => waiting.push(late),
@@ -74,15 +87,15 @@ impl Cache for Planted {
 
     fn wrote(&self, requests: &[u8]) {
         if self.fault != Fault::LeavesOwnWrites {
-            self.tracking.wrote(requests);
+            self.connection.wrote(requests);
         }
     }
 
     fn request(&self) -> &[u8] {
-        self.tracking.request()
+        self.connection.request()
     }
 
     fn refused(&self, why: Error) {
-        self.tracking.refused(why);
+        self.connection.refused(why);
     }
 }
