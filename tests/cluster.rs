@@ -52,7 +52,7 @@ fn every_key_goes_straight_to_its_node() {
         assert_eq!((one.wait(), two.wait()), (Ok(1), Ok(1)));
         // WAITAOF would hold up everybody who shares the connection.
         let unsynced = client.set("a", 1).synced().wait().unwrap_err();
-        assert!(unsynced.message().contains("lease_for"), "{unsynced}");
+        assert!(unsynced.message().contains("client.lease()"), "{unsynced}");
         assert_eq!(client.del((0..KEYS).map(key).collect::<Vec<_>>()).wait(), Ok(KEYS as u64));
         client.flushall().wait().unwrap();
         assert_eq!(client.dbsize().wait(), Ok(0));
@@ -314,6 +314,47 @@ fn whoever_waits_listens_or_watches_goes_with_the_slot() {
         let message = everybody.recv().wait().unwrap().into_message().unwrap();
         assert_eq!(message.payload_as::<i64>(), Ok(round));
     }
+}
+
+#[test]
+fn a_lease_goes_where_its_first_keys_are_and_says_when_they_are_safe() {
+    let cluster = Cluster::start(Kind::Valkey, 2, 1, &["--appendonly", "yes"]);
+    let client = connect(&cluster);
+    for key in ["a", "b", "c", "d"] {
+        let lease = client.lease().unwrap();
+        assert_eq!(lease.incr(key).synced().wait(), Ok(1), "{key}");
+        assert_eq!(lease.incr(key).replicated(1).wait(), Ok(2), "{key}");
+        assert_eq!(lease.incr(key).synced_on(1).wait(), Ok(3), "{key}");
+        let transaction = lease.transaction();
+        let count = transaction.incr(key);
+        assert_eq!(transaction.exec().wait(), Ok(true));
+        assert_eq!(count.synced().wait(), Ok(4), "{key}");
+        // What somebody else has changed meanwhile is not executed.
+        let lease = client.lease().unwrap();
+        lease.watch(key).wait().unwrap();
+        client.incr(key).wait().unwrap();
+        let transaction = lease.transaction();
+        transaction.incr(key).forget();
+        assert_eq!(transaction.exec().wait(), Ok(false));
+        // A transaction ahead of all commands is the client's own.
+        let transaction = client.lease().unwrap().transaction();
+        let count = transaction.incr(key);
+        assert_eq!((transaction.exec().wait(), count.wait()), (Ok(true), Ok(6)));
+    }
+    for number in 0..2 {
+        assert_eq!(cluster.errors(number, "MOVED"), 0, "node {number} had to redirect");
+    }
+    let slot = cluster.slot_of("a");
+    let owner = usize::from(slot >= sleeve_tests::cluster::SLOTS / 2);
+    let lease = client.lease().unwrap();
+    assert_eq!(lease.get::<i64>("a").wait(), Ok(6));
+    cluster.move_slot(slot, owner, 1 - owner, || ());
+    let error = lease.incr("a").wait().unwrap_err();
+    assert_eq!((error.code(), error.effect()), (Some("MOVED"), Effect::Refused), "it stays where it is");
+    until("another one is taken to where it is", || {
+        client.incr("a").wait().unwrap();
+        client.lease().unwrap().incr("a").synced().wait().is_ok()
+    });
 }
 
 #[test]

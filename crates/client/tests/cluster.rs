@@ -358,12 +358,29 @@ fn a_subscription_to_shard_channels_is_of_one_slot() {
     let client = pair.connect();
     let error = client.ssubscribe([FIRST, SECOND]).unwrap_err();
     assert!(error.message().contains("CROSSSLOT"), "{error}");
-    let error = client.lease().err().unwrap();
-    assert!(error.message().contains("lease_for"), "{error}");
     let error = client.lease_for([FIRST, SECOND]).err().unwrap();
     assert!(error.message().contains("CROSSSLOT"), "{error}");
     let error = client.cmd("SCAN").arg(0).send::<()>().wait().unwrap_err();
     assert!(error.message().contains("scan_all"), "{error}");
+}
+
+#[test]
+fn the_first_command_of_a_lease_says_which_node_it_goes_to() {
+    let pair = Pair::start(always("$5\r\nfirst\r\n"), always("$6\r\nsecond\r\n"));
+    let client = pair.connect();
+    let lease = client.lease().unwrap();
+    let error = lease.cmd("MGET").arg((FIRST, SECOND)).send::<()>().wait().unwrap_err();
+    assert!(error.message().contains("CROSSSLOT"), "{error}");
+    assert_eq!(lease.get::<String>(SECOND).wait().as_deref(), Ok("second"));
+    assert_eq!(lease.get::<String>(FIRST).wait().as_deref(), Ok("second"), "it stays there");
+    let other = client.lease().unwrap();
+    other.watch(FIRST).wait().unwrap();
+    assert_eq!(other.get::<String>(SECOND).wait().as_deref(), Ok("first"));
+    drop((lease, other, client.lease().unwrap()));
+    assert_eq!(pair.told(0)[..2], ["WATCH bar", "GET foo"]);
+    assert_eq!(client.lease().unwrap().get::<String>(FIRST).wait().as_deref(), Ok("first"), "it comes from the pool");
+    client.close(SLACK).unwrap();
+    assert_eq!(client.lease().err().map(|error| error.kind()), Some(ErrorKind::Closed));
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! A connection of one's own for a while, for what cannot be shared: WATCH in a program's own hands, and WAIT.
 //!
 //! Leases come from the small pool that each client keeps (`route/pool`); a lease that is dropped goes back to it,
-//! clean, or is closed if something is still on its way. Its connection is never made again behind the caller's back:
+//! clean, or is closed if something is still on its way. In a cluster it is the first command's keys that say to which node it
+//! goes. Its connection is never made again behind the caller's back:
 //! what was watched would be forgotten. A lease may be used from any thread.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ use crate::error::{Error, ErrorKind};
 use crate::reactor::watcher::watch_for;
 use crate::reply::Reply;
 use crate::request::refusal;
-use crate::request::{Request, ToArgs};
+use crate::request::{EncodedRequest, Request, ToArgs};
 use crate::route::Route;
 use crate::route::origin::Origin;
 use crate::sys::now;
@@ -42,11 +43,16 @@ use crate::values::decode::FromReply;
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 ///
+/// In a cluster the first command says which node it is a connection to: the owner of its keys, or any where it has none; and
+/// there it stays. [`Client::lease_for`](crate::Client::lease_for) says so beforehand. A transaction that is ahead of all
+/// commands goes as one of the client's own.
+///
 /// Commands that wait on the server need none: elsewhere they get a connection of their own by themselves. Here they hold up
 /// the lease's next commands, and the client's command timeout bounds them too.
 pub struct Lease {
     origin: Arc<Origin>,
-    route: Route,
+    /// Its connection. In a cluster there is none before the first command.
+    route: OnceLock<Route>,
     database: u32,
     watched: AtomicBool,
     /// Whether it was used for a command that waits.
@@ -56,7 +62,10 @@ pub struct Lease {
 impl Lease {
     pub(crate) fn new(origin: Arc<Origin>, database: u32) -> Result<Self, Error> {
         origin.check_open()?;
-        let route = origin.pool.take(&origin.route, false)?;
+        let route = match &origin.route {
+            Route::Cluster(_) => OnceLock::new(),
+            route => OnceLock::from(origin.pool.take(route, false)?),
+        };
         Ok(Self::of(origin, route, database))
     }
 
@@ -64,10 +73,10 @@ impl Lease {
     pub(crate) fn at(origin: Arc<Origin>, database: u32, keys: impl ToArgs) -> Result<Self, Error> {
         origin.check_open()?;
         let route = origin.pool.take_at(&origin.route, keys)?;
-        Ok(Self::of(origin, route, database))
+        Ok(Self::of(origin, OnceLock::from(route), database))
     }
 
-    fn of(origin: Arc<Origin>, route: Route, database: u32) -> Self {
+    fn of(origin: Arc<Origin>, route: OnceLock<Route>, database: u32) -> Self {
         Self { origin, route, database, watched: AtomicBool::new(false), waited: AtomicBool::new(false) }
     }
 
@@ -84,7 +93,7 @@ impl Lease {
 
     /// A transaction on this connection.
     pub fn transaction(&self) -> Transaction {
-        Transaction::new(self.route.clone(), self.database)
+        Transaction::new(self.route.get().unwrap_or(&self.origin.route).clone(), self.database)
     }
 
     /// A command by its name, for those that have no method of their own.
@@ -94,9 +103,34 @@ impl Lease {
     }
 }
 
+/// Its first command, where that says which node of a cluster it goes to.
+impl Lease {
+    #[cold]
+    fn ask_first<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
+        let send = |request: EncodedRequest<'_>| self.connect(request)?.send(self.database, request);
+        match Request::with(write, send) {
+            Ok(Ok(sent)) => Reply::sent(sent, self.origin.route.error_hook()),
+            Ok(Err(error)) | Err(error) => Reply::failed(error, self.origin.route.error_hook()),
+        }
+    }
+
+    /// The connection, to where a request's keys are if there is none yet.
+    fn connect(&self, request: EncodedRequest<'_>) -> Result<&Route, Error> {
+        self.origin.check_open()?;
+        let mut taken = Some(self.origin.pool.take_for(&self.origin.route, request)?);
+        let route = self.route.get_or_init(|| taken.take().unwrap_or_else(|| self.origin.route.clone()));
+        // Another thread was faster.
+        taken.into_iter().for_each(|spare| self.origin.pool.give_back(spare));
+        Ok(route)
+    }
+}
+
 impl Ask for Lease {
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        self.route.ask(self.database, write)
+        match self.route.get() {
+            Some(route) => route.ask(self.database, write),
+            None => self.ask_first(write),
+        }
     }
 
     fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
@@ -111,18 +145,19 @@ impl Ask for Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if self.route.is_idle() {
+        let Some(route) = self.route.get() else { return };
+        if route.is_idle() {
             if self.watched.load(Ordering::Relaxed) {
                 self.unwatch().forget();
             }
-            return self.origin.pool.give_back(self.route.clone());
+            return self.origin.pool.give_back(route.clone());
         }
         if self.waited.load(Ordering::Relaxed) {
             // It may wait for ever, and would take what nobody hears of.
-            return self.route.abort();
+            return route.abort();
         }
         // Without a wait it cannot fail.
-        let _ = self.route.close(None);
+        let _ = route.close(None);
     }
 }
 

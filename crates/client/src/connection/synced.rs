@@ -30,7 +30,7 @@ impl Link {
         if self.is_common.load(Ordering::Relaxed) {
             return Err(Error::usage(format!(
                 "{name} is done, but no node of a cluster says on a shared connection when it is {level}: send the command by \
-                 client.lease_for(key), and ask its reply there"
+                 client.lease(), and ask its reply there"
             )));
         }
         if !self.is_lasting() {

@@ -9,14 +9,16 @@
 use std::sync::Arc;
 
 use super::Route;
+use super::cluster::Cluster;
 use super::cluster::dedicated::DedicatedConnection;
+use super::cluster::several::one_slot;
 use super::cluster::slots::slot_of_all;
 use crate::config::Endpoint;
 use crate::connection::Link;
 use crate::error::Error;
 use crate::process::lock::Mutex;
 use crate::reply::Guard;
-use crate::request::ToArgs;
+use crate::request::{EncodedRequest, ToArgs};
 
 /// Connections that a client keeps for those who need one next.
 const IDLE_MAX: usize = 16;
@@ -53,7 +55,17 @@ impl Pool {
     /// As `take`, for one that is not made again, to where these keys are: in a cluster they are all in one slot.
     pub(crate) fn take_at(&self, route: &Route, keys: impl ToArgs) -> Result<Route, Error> {
         let Route::Cluster(cluster) = route else { return self.take(route, false) };
-        let (config, health) = cluster.place(Some(slot_of_all("a lease", keys)?))?;
+        self.take_to(cluster, Some(slot_of_all("a lease", keys)?))
+    }
+
+    /// As `take_at`, to where the keys of this request are.
+    pub(crate) fn take_for(&self, route: &Route, request: EncodedRequest<'_>) -> Result<Route, Error> {
+        let Route::Cluster(cluster) = route else { return self.take(route, false) };
+        self.take_to(cluster, one_slot("the lease", std::iter::once(request))?)
+    }
+
+    fn take_to(&self, cluster: &Cluster, slot: Option<u16>) -> Result<Route, Error> {
+        let (config, health) = cluster.place(slot)?;
         match self.take_idle_to(&config.endpoint) {
             Some(link) => Ok(Route::Remote(link)),
             None => Route::remote(config, false, health),
