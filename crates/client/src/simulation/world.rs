@@ -23,8 +23,14 @@ use crate::sys::simulated::On;
 /// Steps after which a world that has not come to its end goes round in circles.
 const STEPS_MAX: u64 = 1_000_000;
 
+/// Steps of the reactor in a row, without one of anybody else's, after which it goes round in circles.
+const ALONE_MAX: u64 = 2_000;
+
 /// How long a world lasts at most, in its own time, in microseconds.
 const LIFE_MAX_US: u64 = 600_000_000;
+
+/// The reactor's number among those who act.
+const REACTOR: usize = 2;
 
 /// What may go wrong in a world.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +87,8 @@ pub(super) struct World {
     began_us: u64,
     clock_us: u64,
     steps: u64,
+    /// Steps of the reactor since anybody else's.
+    alone: u64,
     trace: u64,
     next_failure_us: u64,
     /// The server that is dead comes back then.
@@ -147,6 +155,7 @@ impl World {
             began_us,
             clock_us: began_us,
             steps: 0,
+            alone: 0,
             trace: 0,
             next_failure_us: began_us,
             back_us: None,
@@ -246,6 +255,10 @@ impl World {
                 },
             };
             if has_acted {
+                self.alone = if actor == REACTOR { self.alone + 1 } else { 0 };
+                if self.alone > ALONE_MAX {
+                    return Err(format!("the reactor goes round in circles, {life_us} us after the beginning"));
+                }
                 self.note(actor as u64);
                 let cost_us = self.dice.borrow_mut().roll(4) as u64;
                 self.advance(self.clock_us + cost_us);

@@ -200,7 +200,9 @@ impl<'a> ClusterTask<'a> {
         let retry = self.retries.iter().map(|retry| retry.at).filter(|&at| at > now).min();
         let question = self.question.as_ref().map(|question| question.until);
         let check = self.checks.next_look(now).filter(|_| closing.is_none());
-        [self.refresh_at, self.due_at, rest_over, closing, retry, question, check].into_iter().flatten().min()
+        // While somebody is asked, the next round has to wait for him.
+        let refresh = self.refresh_at.filter(|_| !self.is_asking);
+        [refresh, self.due_at, rest_over, closing, retry, question, check].into_iter().flatten().min()
     }
 
     /// Whether the client is gone, and nobody waits for anything any more.
