@@ -8,7 +8,7 @@ use sleeve_disk::disk::real::RealDisk;
 use sleeve_disk::log::{Folder, Log, Options};
 
 use crate::base::{create, write_base};
-use crate::exchange::{append, request as words};
+use crate::exchange::{append, open_again, request as words};
 
 /// A folder that is removed with the value.
 struct Place(PathBuf);
@@ -26,7 +26,7 @@ impl Place {
     }
 
     fn open(&self, process: u32) -> Folder {
-        Folder::open(Arc::new(RealDisk), self.options(), process).expect("a folder")
+        open_again(self.options(), process)
     }
 
     /// A log with a base and something in its increment.
