@@ -101,8 +101,8 @@ fn write_log(options: &Options, rewrites: bool) {
     log.close().expect("it is closed");
 }
 
-/// Opens a log that nobody has any more. A test beside this one that starts a program may have its lock for a moment, in the child
-/// that is not that program yet.
+/// Opens a log that nobody has any more. A test beside this one that starts a program may have its lock for a moment, in the
+/// child that is not that program yet.
 pub fn open_again(options: Options, process: u32) -> Folder {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
