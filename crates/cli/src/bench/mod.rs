@@ -48,9 +48,6 @@ const FILL_CLIENTS: usize = 4;
 /// Runs the tests that the options name; the exit code is 1 when a test could not be completed, and 130 when Ctrl-C ended
 /// one. Where nothing but Ctrl-C can end it (`-l`, `-I`), it is 0.
 pub fn run(options: &Options) -> ExitCode {
-    if let Some(Mode::Sweep(options)) = &options.mode {
-        return sweep::run(options);
-    }
     if options.list {
         for case in cases::CASES {
             output::line(format_args!("{:<12} {}", case.name, case.words().join(" ")));
@@ -67,6 +64,9 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 fn try_run(options: &Options) -> Result<ExitCode, String> {
+    if let Some(Mode::Sweep(options)) = &options.mode {
+        return sweep::run(options);
+    }
     options.address.login(None).check()?;
     if let Some(list) = &options.cpu {
         affinity::confine(list)?;

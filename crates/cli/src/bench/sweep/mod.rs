@@ -25,7 +25,7 @@ use contender::Contender;
 use memory::Memory;
 use options::Options;
 use page::Page;
-use samples::{Axis, Figures, Point, Sample, csv, figures, json};
+use samples::{Axis, Figures, Point, SYSTEM_CALLS, Sample, csv, figures, json};
 use system_calls::SystemCalls;
 
 use super::cases::{Case, select};
@@ -46,17 +46,10 @@ const COUNTING_MAX: Duration = Duration::from_millis(200);
 const DRIVERS: [&str; 2] = ["hybrid", "completion"];
 
 /// Measures, and writes the three files and the main plot; 130 when Ctrl-C ended it, with what was there by then.
-pub fn run(options: &Options) -> ExitCode {
-    match try_run(options) {
-        Ok(code) => code,
-        Err(text) => {
-            eprintln!("{text}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn try_run(options: &Options) -> Result<ExitCode, String> {
+///
+/// # Errors
+/// A sentence for the user.
+pub fn run(options: &Options) -> Result<ExitCode, String> {
     let cases = select(Some(&options.tests));
     let cases = cases.map_err(|name| format!("Unknown test '{name}' (sleeve bench --list names them)"))?;
     let unwritable = |error| format!("{}: {error}", options.out.display());
@@ -192,7 +185,7 @@ impl Sweep<'_> {
             for (contender, sample) in self.contenders.iter().zip(&mut measured) {
                 let mut row = self.timed(case, contender, point)?;
                 if round == 0 {
-                    row[figures_index("system_calls")] = self.counted(case, contender, point)?;
+                    row[SYSTEM_CALLS] = self.counted(case, contender, point)?;
                 }
                 sample.rounds.push(row);
                 if self.interrupt.is_heard() {
@@ -220,7 +213,7 @@ impl Sweep<'_> {
         let read = || Some(Reading { system_calls: calls.borrow_mut().count(), ..Reading::default() });
         let outcome = generator::run(&share, 1, read, &self.interrupt, |_| {});
         let outcome = outcome.map_err(|error| format!("{}: {}: {error}", contender.name, case.title))?;
-        Ok(figures(&outcome)[figures_index("system_calls")])
+        Ok(figures(&outcome)[SYSTEM_CALLS])
     }
 
     /// Writes the files and says where they are.
@@ -276,9 +269,4 @@ impl Sweep<'_> {
         }
         sentences
     }
-}
-
-/// The place of a figure in a row.
-fn figures_index(name: &str) -> usize {
-    samples::FIGURES.iter().position(|figure| *figure == name).unwrap_or_default()
 }

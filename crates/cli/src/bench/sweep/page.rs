@@ -91,7 +91,7 @@ impl Page<'_> {
         Ok(out)
     }
 
-    /// The plot that stands for all: requests a second of the first test that has several numbers of clients.
+    /// The plot that stands for all: requests a second of this test over numbers of clients.
     ///
     /// # Errors
     /// As [`Page::html`].

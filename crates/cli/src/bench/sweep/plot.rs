@@ -110,7 +110,7 @@ where
         .position(if falling * 2 > series.len() {
             SeriesLabelPosition::UpperRight
         } else {
-            SeriesLabelPosition::UpperLeft
+            SeriesLabelPosition::LowerRight
         })
         .background_style(WHITE.mix(0.8))
         .border_style(RGBColor(200, 200, 200))

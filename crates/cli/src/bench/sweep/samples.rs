@@ -41,6 +41,9 @@ impl Point {
 pub const FIGURES: [&str; 9] =
     ["rps", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "server_cpu_us", "generator_cpu_us", "switches", "system_calls"];
 
+/// The place of the system calls among them, which are counted apart.
+pub const SYSTEM_CALLS: usize = FIGURES.len() - 1;
+
 /// A figure of [`FIGURES`] by its name; what is not known has none.
 pub type Figures = [Option<f64>; FIGURES.len()];
 
@@ -139,6 +142,11 @@ mod tests {
         let point = Point { test: "GET", axis: Axis::Clients, clients: 8, depth: 1 };
         let row = |rate: &f64| std::array::from_fn(|column| (column == 0).then_some(*rate));
         Sample { server: "a \"b\"".into(), point, rounds: rates.iter().map(row).collect() }
+    }
+
+    #[test]
+    fn system_calls_are_where_they_are_said_to_be() {
+        assert_eq!(FIGURES[SYSTEM_CALLS], "system_calls");
     }
 
     #[test]
