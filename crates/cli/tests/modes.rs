@@ -101,6 +101,15 @@ impl Drop for Running {
 }
 
 #[test]
+fn a_server_that_ends_as_it_was_told_is_no_error() {
+    for server in servers() {
+        let ended = ours(server.port(), &["SHUTDOWN", "NOSAVE"]);
+        assert!(ended.status.success(), "{ended:?}");
+        assert_eq!((text(&ended.stdout), text(&ended.stderr)), (String::new(), String::new()));
+    }
+}
+
+#[test]
 fn what_no_option_is_is_refused_with_a_way_out() {
     for (tool, typed, near) in [("cli", "--bigkye", "--bigkeys"), ("bench", "--piplin", ""), ("cli", "-z", "")] {
         let output = Command::new(SLEEVE).args([tool, "-p", "1", typed]).output().unwrap();

@@ -33,6 +33,11 @@ pub enum Outcome {
     Interrupted,
 }
 
+/// Whether the other side has ended the connection.
+fn has_hung_up(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
+}
+
 /// What the shell does with replies.
 #[derive(Clone, Debug)]
 pub struct Manner {
@@ -170,6 +175,10 @@ impl Session {
         output::flush();
         result.unwrap_or_else(|error| {
             self.connection = None;
+            // A server that does as it was told ends without an answer.
+            if name.eq_ignore_ascii_case(b"shutdown") && has_hung_up(&error) {
+                return Outcome::Answered;
+            }
             if self.is_interrupted() {
                 if stdout().is_terminal() {
                     // Behind the terminal's "^C".
