@@ -132,6 +132,7 @@ fn a_worker_goes_to_another_thread_and_back_with_all_its_connections() {
     for driver in DRIVERS {
         let server = start(driver, &["--workers", "1", "--busy-reply-threshold", "5"]);
         let (mut one, mut other) = (server.connect(), server.connect());
+        let many: Vec<_> = (0..300).map(|_| server.connect()).collect();
         let mut waiting = server.connect();
         waiting.send(b"BLPOP k 0\r\nPING\r\n").unwrap();
         while !ask(&mut other, "INFO clients").contains("blocked_clients:1\r\n") {}
@@ -146,5 +147,8 @@ fn a_worker_goes_to_another_thread_and_back_with_all_its_connections() {
         assert_eq!(ask(&mut other, "LPUSH k v"), ":1\r\n");
         assert_eq!(waiting.reply().unwrap(), b"*2\r\n$1\r\nk\r\n$1\r\nv\r\n");
         assert_eq!(waiting.reply().unwrap(), b"+PONG\r\n");
+        for mut client in many {
+            assert_eq!(ask(&mut client, "PING"), "+PONG\r\n");
+        }
     }
 }

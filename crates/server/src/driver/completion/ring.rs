@@ -194,10 +194,10 @@ impl Ring {
     }
 
     fn try_wait(&mut self, timeout_ms: u64, into: &mut Vec<Completion>) -> io::Result<()> {
-        self.begin()?;
         if timeout_ms == 0 {
             self.submit()?;
         } else {
+            self.begin()?;
             let timeout = Timespec::new().sec(timeout_ms / 1_000).nsec((timeout_ms % 1_000 * 1_000_000) as u32);
             let entered = self.ring.0.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&timeout));
             permit(entered)?;
@@ -246,6 +246,8 @@ impl Ring {
 
     /// Hands over what was asked for, and has the kernel do what is due.
     fn submit(&mut self) -> io::Result<()> {
+        // More may be asked for than there is room for before the first wait.
+        self.begin()?;
         let count = self.ring.0.submission().len() as u32;
         // SAFETY: the call reads the entries that were pushed, and takes no argument.
         permit(unsafe { self.ring.0.submitter().enter::<libc::sigset_t>(count, 0, GET_EVENTS, None) })
