@@ -40,7 +40,7 @@ fn lossy(bytes: &[u8]) -> String {
 }
 
 /// The commands that our server has and redis-server 7.0 has not.
-const NEWER: [&str; 36] = [
+const NEWER: [&str; 42] = [
     "blmovem",
     "client|capa",
     "client|no-touch",
@@ -59,6 +59,12 @@ const NEWER: [&str; 36] = [
     "hexpiretime",
     "hgetdel",
     "hgetex",
+    "hotkeys",
+    "hotkeys|get",
+    "hotkeys|help",
+    "hotkeys|reset",
+    "hotkeys|start",
+    "hotkeys|stop",
     "hpersist",
     "hpexpire",
     "hpexpireat",

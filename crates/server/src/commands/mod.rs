@@ -248,21 +248,26 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::ObjectHelp => command::help::help(cx, Command::Object),
         Command::ObjectIdleTime => key::object::idletime(cx, request),
         Command::ObjectRefCount => key::object::refcount(cx, request),
-        Command::LatencyDoctor => server::latency::doctor(cx),
-        Command::LatencyGraph => server::latency::graph(cx, request),
+        Command::LatencyDoctor => server::monitoring::latency::doctor(cx),
+        Command::LatencyGraph => server::monitoring::latency::graph(cx, request),
         Command::LatencyHelp => command::help::help(cx, Command::Latency),
-        Command::LatencyHistogram => server::latency::histogram(cx, request),
-        Command::LatencyHistory => server::latency::history(cx, request),
-        Command::LatencyLatest => server::latency::latest(cx),
-        Command::LatencyReset => server::latency::reset(cx, request),
-        Command::CommandLogGet => server::slowlog::get_of(cx, request),
+        Command::LatencyHistogram => server::monitoring::latency::histogram(cx, request),
+        Command::LatencyHistory => server::monitoring::latency::history(cx, request),
+        Command::LatencyLatest => server::monitoring::latency::latest(cx),
+        Command::LatencyReset => server::monitoring::latency::reset(cx, request),
+        Command::CommandLogGet => server::monitoring::slowlog::get_of(cx, request),
         Command::CommandLogHelp => command::help::help(cx, Command::CommandLog),
-        Command::CommandLogLen => server::slowlog::len_of(cx, request),
-        Command::CommandLogReset => server::slowlog::reset_of(cx, request),
-        Command::SlowLogGet => server::slowlog::get(cx, request),
+        Command::CommandLogLen => server::monitoring::slowlog::len_of(cx, request),
+        Command::CommandLogReset => server::monitoring::slowlog::reset_of(cx, request),
+        Command::HotKeysGet => server::monitoring::hotkeys::get(cx),
+        Command::HotKeysHelp => command::help::help(cx, Command::HotKeys),
+        Command::HotKeysReset => server::monitoring::hotkeys::reset(cx),
+        Command::HotKeysStart => server::monitoring::hotkeys::start(cx, request),
+        Command::HotKeysStop => server::monitoring::hotkeys::stop(cx),
+        Command::SlowLogGet => server::monitoring::slowlog::get(cx, request),
         Command::SlowLogHelp => command::help::help(cx, Command::SlowLog),
-        Command::SlowLogLen => server::slowlog::len(cx),
-        Command::SlowLogReset => server::slowlog::reset(cx),
+        Command::SlowLogLen => server::monitoring::slowlog::len(cx),
+        Command::SlowLogReset => server::monitoring::slowlog::reset(cx),
         Command::Eval => script::eval(cx, request),
         Command::EvalRo => script::eval_ro(cx, request),
         Command::EvalSha => script::evalsha(cx, request),
@@ -423,6 +428,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         | Command::Latency
         | Command::SlowLog
         | Command::CommandLog
+        | Command::HotKeys
         | Command::Client
         | Command::PubSub
         | Command::Config

@@ -1,5 +1,6 @@
 //! What is kept account of around each command: the time that it takes, for INFO, for LATENCY and for the slow log; how large
-//! its request and its reply are, for COMMANDLOG; and what it has changed, which is counted and recorded when it ends.
+//! its request and its reply are, for COMMANDLOG; both by key while HOTKEYS collects that; and what it has changed, which is
+//! counted and recorded when it ends.
 //!
 //! Time is counted in the processor's ticks, which take no system call to read, and becomes nanoseconds where somebody
 //! reads it. What commands took goes into the counters of the executing thread, which alone calls this.
@@ -97,8 +98,7 @@ impl Cx<'_> {
     fn end_alone(&mut self, request: &Request<'_>, began_ticks: u64) {
         let ticks = clock::ticks().wrapping_sub(began_ticks);
         // What counts is what is slow now: the command may have taken long, or may itself have said what is.
-        self.slow_ticks = self.engine.config.slow_ticks();
-        self.large_bytes = self.engine.config.large_bytes();
+        (self.slow_ticks, self.large_bytes) = self.engine.conspicuous();
         if ticks >= self.slow_ticks {
             self.enter_slow(request, ticks);
         }
@@ -124,17 +124,21 @@ impl Cx<'_> {
 
 /// What is large is seen by one comparison a command: request and reply together are nearly always less than the lesser bound.
 impl Cx<'_> {
-    /// Enters a command in the log of large requests or replies, if it was; `owed_bytes` were owed to the client before it.
+    /// Enters a command that began then in the log of large requests or replies, if it was; `owed_bytes` were owed to the client
+    /// before it.
     #[inline]
-    pub(crate) fn note_size(&mut self, request: &Request<'_>, owed_bytes: usize) {
+    pub(crate) fn note_size(&mut self, request: &Request<'_>, owed_bytes: usize, began_ticks: Option<u64>) {
         let reply_bytes = self.out.len().saturating_sub(owed_bytes);
         if request.args.extent() + ENDS_BYTES_MAX + reply_bytes >= self.large_bytes {
-            self.enter_large(request, reply_bytes);
+            self.enter_large(request, reply_bytes, began_ticks);
         }
     }
 
     #[cold]
-    fn enter_large(&mut self, request: &Request<'_>, reply_bytes: usize) {
+    fn enter_large(&mut self, request: &Request<'_>, reply_bytes: usize, began_ticks: Option<u64>) {
+        if let Some(began_ticks) = began_ticks.filter(|_| self.engine.hot_keys.wants(self.now)) {
+            self.tally(request, reply_bytes, clock::ticks().wrapping_sub(began_ticks));
+        }
         // What waits comes again.
         if self.state.blocked.is_some() || request.row.flags.contains(Flags::SKIP_SLOWLOG) {
             return;
@@ -149,6 +153,19 @@ impl Cx<'_> {
                 self.enter(measure, request, bytes as u64, entries_max);
             }
         }
+    }
+
+    /// Counts a command for the keys that it names. What a script calls is the script's; what waits for a key is counted for who
+    /// serves it.
+    fn tally(&mut self, request: &Request<'_>, reply_bytes: usize, ticks: u64) {
+        let state = &self.state;
+        let is_another_s = self.is_within || state.is_replaying || state.blocked.is_some() || state.serving.is_some();
+        if is_another_s || request.key_places().is_empty() {
+            return;
+        }
+        let bytes = request.args.multibulk_len() + reply_bytes;
+        let is_sampled = self.dice.below(self.engine.hot_keys.sample_ratio() as usize) == 0;
+        self.counters.hot_keys.lock().add(request.keys(), (ticks, bytes as u64), is_sampled);
     }
 
     fn enter(&self, measure: Measure, request: &Request<'_>, amount: u64, entries_max: Opt) {

@@ -126,6 +126,7 @@ impl<'a> Cx<'a> {
     ) -> Self {
         let ThreadContext { engine, counters, dice, now, clock, .. } = thread_context;
         let due_ms = due_ms(now, state);
+        let (slow_ticks, large_bytes) = engine.conspicuous();
         debug_assert!(pending.wakeups.own.is_empty() && pending.wakeups.invalid.is_empty(), "meant for another client");
         Self {
             engine,
@@ -143,8 +144,8 @@ impl<'a> Cx<'a> {
             timed_calls: 0,
             is_within: false,
             ticks: 0,
-            slow_ticks: engine.config.slow_ticks(),
-            large_bytes: engine.config.large_bytes(),
+            slow_ticks,
+            large_bytes,
             is_recorded: false,
             is_unrecorded: false,
             pending,

@@ -37,6 +37,7 @@ use crate::host::lazy_free::LazyFree;
 use crate::host::waiting;
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::messaging::pubsub::PubSub;
+use crate::observe::hot_keys::HotKeys;
 use crate::observe::latency::Latency;
 use crate::observe::rates::Rates;
 use crate::observe::slowlog::SlowLog;
@@ -84,6 +85,8 @@ pub struct Engine {
     pub stats: Stats,
     /// The latest slow commands.
     pub slowlog: SlowLog,
+    /// Which keys take most, while that is collected.
+    pub(crate) hot_keys: HotKeys,
     /// When something was slow.
     pub latency: Latency,
     /// Rates and peaks.
@@ -199,6 +202,7 @@ impl Engine {
             client_memory: ClientMemory::default(),
             stats: Stats::default(),
             slowlog: SlowLog::default(),
+            hot_keys: HotKeys::default(),
             latency: Latency::default(),
             rates: Rates::default(),
             estimate: Estimate::new(options.shards),
@@ -256,6 +260,16 @@ impl Engine {
     /// Strikes out a mailbox whose owner has ended.
     pub fn leave_mailbox(&self, mailbox: &Arc<Mailbox>) {
         self.mailboxes.lock().retain(|other| !Arc::ptr_eq(other, mailbox));
+    }
+
+    /// From how many ticks on a command may have been slow, 0 to have every one looked at, and from how many bytes on its
+    /// request or its reply may be large. While HOTKEYS collects, all commands are both.
+    #[inline]
+    pub fn conspicuous(&self) -> (u64, usize) {
+        if self.hot_keys.is_collecting() {
+            return (0, 0);
+        }
+        (self.config.slow_ticks(), self.config.large_bytes())
     }
 
     /// Tells everybody that a pause may have ended.

@@ -239,7 +239,7 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
         counters.failed.add(1);
         cx.refuse(&error);
     }
-    cx.note_size(&request, owed_bytes);
+    cx.note_size(&request, owed_bytes, began_ticks);
     if began_ticks.is_some() && cx.out.is_full() {
         cx.cut_reply(mark);
     }

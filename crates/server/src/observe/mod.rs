@@ -1,6 +1,9 @@
-//! What is measured and counted while commands run, for INFO, LATENCY and SLOWLOG.
+//! What is measured and counted while commands run, for INFO, LATENCY, SLOWLOG and HOTKEYS.
 
+pub(crate) mod heavy_hitters;
 pub mod histogram;
+pub(crate) mod hot_keys;
+pub(crate) mod key_tally;
 pub mod latency;
 pub(crate) mod rates;
 pub(crate) mod slowlog;

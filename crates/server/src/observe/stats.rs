@@ -14,6 +14,7 @@ use sleeve_wire::commands::{self, Row};
 
 use super::histogram;
 use super::histogram::Histograms;
+use super::key_tally::Tally;
 use super::rates::Traffic;
 
 /// A number with one writer.
@@ -57,12 +58,14 @@ macro_rules! totals {
             pub commands: Box<[CommandCounters]>,
             /// How long commands took, while `latency-tracking` is on.
             pub latencies: Histograms,
+            /// What HOTKEYS collects. Nobody waits for it but whoever has the collection begun or told.
+            pub hot_keys: Mutex<Tally>,
         }
 
         impl Default for Counters {
             fn default() -> Self {
                 let commands = commands::all().iter().map(|_| CommandCounters::default()).collect();
-                Self { $($name: Count::default(),)+ commands, latencies: Histograms::default() }
+                Self { $($name: Count::default(),)+ commands, latencies: Histograms::default(), hot_keys: Mutex::default() }
             }
         }
 
@@ -166,6 +169,8 @@ pub struct Stats {
     retired: Mutex<Totals>,
     /// Likewise how long their commands took.
     retired_latencies: Histograms,
+    /// Likewise what they collected of keys.
+    retired_tally: Mutex<Tally>,
     /// The sums at the last CONFIG RESETSTAT.
     base: Mutex<Totals>,
 }
@@ -184,6 +189,7 @@ impl Stats {
         blocks.retain(|open| !Arc::ptr_eq(open, block));
         self.retired.lock().add(block);
         self.retired_latencies.absorb(&block.latencies);
+        self.retired_tally.lock().absorb(&block.hot_keys.lock());
     }
 
     /// Counts an error reply by its code word.
@@ -224,6 +230,14 @@ impl Stats {
         self.retired_latencies.add_to(row.id as usize, &mut sum);
         self.blocks.lock().iter().for_each(|block| block.latencies.add_to(row.id as usize, &mut sum));
         (!sum.is_empty()).then_some(sum)
+    }
+
+    /// Shows the tally of every thread, and that of those that have gone.
+    pub fn each_tally(&self, mut show: impl FnMut(&mut Tally)) {
+        // No thread comes or goes meanwhile.
+        let blocks = self.blocks.lock();
+        show(&mut self.retired_tally.lock());
+        blocks.iter().for_each(|block| show(&mut block.hot_keys.lock()));
     }
 
     /// Effects of writes since the start, whatever was reset.

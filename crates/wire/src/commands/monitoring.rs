@@ -1,4 +1,4 @@
-//! Commands that tell what was slow.
+//! Commands that tell what was slow, and which keys are used most.
 //!
 //! Rows only; what a row says is explained in `mod.rs`.
 
@@ -37,6 +37,47 @@ CommandLogReset "commandlog|reset" of CommandLog, Server, arity 3, since "8.1.0"
     summary "Forgets all entries of one of the logs."
     complexity "O(N) where N is the number of entries in the commandlog"
     grammar "type=<SLOW|LARGE-REQUEST|LARGE-REPLY>";
+
+HotKeys "hotkeys", Server, arity -2, since "8.6.0"
+    [] []
+    summary "Holds the commands that tell which keys take most of the time and of the network."
+    complexity "Depends on subcommand."
+    grammar "";
+
+HotKeysGet "hotkeys|get" of HotKeys, Server, arity 2, since "8.6.0"
+    [ADMIN NOSCRIPT] []
+    tips "nondeterministic_output" "request_policy:special" "response_policy:special"
+    summary "Gives the keys that have taken most since the collection began."
+    complexity "O(K) where K is the number of hotkeys returned."
+    grammar "";
+
+HotKeysHelp "hotkeys|help" of HotKeys, Server, arity 2, since "8.6.1"
+    [LOADING STALE] []
+    summary "Lists the subcommands of HOTKEYS."
+    complexity "O(1)"
+    grammar "";
+
+HotKeysReset "hotkeys|reset" of HotKeys, Server, arity 2, since "8.6.0"
+    [ADMIN NOSCRIPT] []
+    tips "request_policy:special"
+    summary "Forgets what was collected."
+    complexity "O(1)"
+    grammar "";
+
+HotKeysStart "hotkeys|start" of HotKeys, Server, arity -2, since "8.6.0"
+    [ADMIN NOSCRIPT] []
+    tips "request_policy:special"
+    summary "Begins to collect which keys take most."
+    complexity "O(1)"
+    grammar "METRICS metrics=<count:integer [CPU] [NET]> [COUNT k:integer] [DURATION seconds:integer] [SAMPLE ratio:integer] \
+        [SLOTS slots=<count:integer slot:integer...>]";
+
+HotKeysStop "hotkeys|stop" of HotKeys, Server, arity 2, since "8.6.0"
+    [ADMIN NOSCRIPT] []
+    tips "request_policy:special"
+    summary "Ends the collection; what it has found can still be asked for."
+    complexity "O(1)"
+    grammar "";
 
 Latency "latency", Server, arity -2, since "2.8.13"
     [] []

@@ -1,0 +1,64 @@
+//! What commands took, by the keys that they named: HOTKEYS, for one thread.
+//!
+//! Of time and of bytes the keys with the greatest shares are kept, in bounded memory. One thread at a time.
+
+use sleeve_store::Key;
+
+use super::heavy_hitters::HeavyHitters;
+
+/// A key with more than this part of all time, or of all bytes, is always found.
+const SHARES: usize = 1_024;
+
+/// What one thread has counted.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// Time that commands with keys took, in ticks of [`crate::host::clock::ticks`].
+    pub elapsed_ticks: u64,
+    /// Bytes of their requests and replies.
+    pub bytes: u64,
+    by_ticks: HeavyHitters<SHARES>,
+    by_bytes: HeavyHitters<SHARES>,
+}
+
+impl Tally {
+    /// Counts a command about these keys, which share what it took; a key that is named twice has two shares.
+    pub fn add<'k>(
+        &mut self,
+        keys: impl ExactSizeIterator<Item = Key<'k>>,
+        (ticks, bytes): (u64, u64),
+        is_sampled: bool,
+    ) {
+        self.elapsed_ticks += ticks;
+        self.bytes += bytes;
+        let count = keys.len().max(1) as u64;
+        if is_sampled {
+            for key in keys {
+                self.by_ticks.add(key, ticks / count);
+                self.by_bytes.add(key, bytes / count);
+            }
+        }
+    }
+
+    /// Adds what another thread has counted.
+    pub fn absorb(&mut self, other: &Self) {
+        self.elapsed_ticks += other.elapsed_ticks;
+        self.bytes += other.bytes;
+        self.by_ticks.merge(&other.by_ticks);
+        self.by_bytes.merge(&other.by_bytes);
+    }
+
+    /// The bytes that were counted for keys.
+    pub fn key_bytes(&self) -> u64 {
+        self.by_bytes.total()
+    }
+
+    /// The keys with most time, with their ticks.
+    pub fn top_by_ticks(&self, count: usize) -> Vec<(&[u8], u64)> {
+        self.by_ticks.top(count)
+    }
+
+    /// The keys with most bytes.
+    pub fn top_by_bytes(&self, count: usize) -> Vec<(&[u8], u64)> {
+        self.by_bytes.top(count)
+    }
+}
