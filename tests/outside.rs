@@ -52,6 +52,7 @@ mod servers;
 mod subscribe;
 mod synced;
 mod tls;
+mod unix_offer;
 mod users;
 mod waiting;
 mod workers;

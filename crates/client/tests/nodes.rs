@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sleeve::{Client, Config, Endpoint};
 
-use crate::scripted::{greet, serve_all};
+use crate::scripted::{begins, greet, serve_all};
 
 /// What a node does with a request: bytes to send back, or `None` to hang up.
 pub type Script = Box<dyn Fn(&Nodes, &[String]) -> Option<Vec<u8>> + Send + Sync>;
@@ -55,7 +55,7 @@ impl Nodes {
     fn answer(&self, number: usize, words: &[String], script: &Script) -> Option<Vec<u8>> {
         let node = &self.nodes[number];
         match words[0].as_str() {
-            "HELLO" => {
+            _ if begins(words) => {
                 node.greeted.fetch_add(1, Ordering::SeqCst);
                 if node.is_refusing.load(Ordering::SeqCst) {
                     return None;

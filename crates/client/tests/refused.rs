@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sleeve::prelude::*;
 use sleeve::{Client, Effect, ErrorKind, Resend};
 
-use crate::scripted::{config, greet, serve, serve_all, until};
+use crate::scripted::{begins, config, greet, serve, serve_all, until};
 
 const LOADING: &str = "-LOADING Redis is loading the dataset in memory\r\n";
 const BUSY: &str = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";
@@ -157,8 +157,8 @@ fn a_select_that_is_turned_away_is_sent_again_on_the_same_connection() {
             log.lock().unwrap().push(words[1].clone());
             Some(if words[0] == "INCR" { b":1\r\n".to_vec() } else { b"+OK\r\n".to_vec() })
         }
-        name => {
-            greeted.fetch_add(u32::from(name == "HELLO"), Ordering::SeqCst);
+        _ => {
+            greeted.fetch_add(u32::from(begins(words)), Ordering::SeqCst);
             greet(words)
         }
     });

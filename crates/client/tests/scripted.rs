@@ -107,6 +107,11 @@ impl Requests {
     }
 }
 
+/// Whether a connection begins with this. A HELLO that asks for a Unix socket comes later.
+pub fn begins(words: &[String]) -> bool {
+    words[0] == "HELLO" && !words.iter().any(|word| word == "UNIXSOCKET")
+}
+
 /// A well-behaved greeting.
 pub fn greet(words: &[String]) -> Option<Vec<u8>> {
     match words[0].as_str() {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::scripted::{config, echo, greet, serve, serve_all};
+use crate::scripted::{begins, config, echo, greet, serve, serve_all};
 use sleeve::prelude::*;
 use sleeve::{Client, Effect, ErrorKind, QueueFull};
 
@@ -164,7 +164,7 @@ fn leases_and_commands_that_wait_share_their_connections() {
     let greetings = Arc::new(AtomicUsize::new(0));
     let greeted = Arc::clone(&greetings);
     let port = serve_all(move |words| match words[0].as_str() {
-        "HELLO" => {
+        _ if begins(words) => {
             greeted.fetch_add(1, Ordering::SeqCst);
             greet(words)
         }

@@ -179,6 +179,7 @@ pub struct Config {
     pub(crate) backoff_max: Duration,
     pub(crate) resend: Resend,
     pub(crate) read_from: ReadFrom,
+    pub(crate) moves_to_unix_socket: bool,
     pub(crate) error_hook: Option<ErrorHook>,
     pub(crate) event_hook: Option<EventHook>,
     pub(crate) slow_after: Option<Duration>,
@@ -215,6 +216,7 @@ impl Config {
             backoff_max: Duration::from_secs(2),
             resend: Resend::default(),
             read_from: ReadFrom::default(),
+            moves_to_unix_socket: true,
             error_hook: None,
             event_hook: None,
             slow_after: None,
@@ -377,6 +379,18 @@ impl Config {
     /// A read that a replica turns away, or whose connection to it is lost, is sent to the primary, within the time that it has.
     pub fn read_from(mut self, servers: ReadFrom) -> Self {
         self.read_from = servers;
+        self
+    }
+
+    /// Whether a connection over TCP moves to the server's Unix socket before it is used, where both are on one machine and the
+    /// server offers that; it does without this.
+    ///
+    /// Sleeve offers it where it has one (`unixsocket`) and is not told otherwise (`unixsocket-offer`). The client logs in there
+    /// as over TCP, and only where the kernel says that the very process listens that has made the offer. Where the move does
+    /// not succeed the connection stays what it is, without a word; with TLS it always does. CLIENT LIST says over what a client
+    /// has come. On Linux alone.
+    pub fn unix_socket(mut self, moves: bool) -> Self {
+        self.moves_to_unix_socket = moves;
         self
     }
 

@@ -43,9 +43,9 @@ impl Config {
     ///
     /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`), `connect_timeout`, `command_timeout`,
     /// `silence_max`, `backoff_min` and `backoff_max` (such as `250ms` or `5s`; the second and the third may be
-    /// `none`), `queue` (bytes, such as `16mb`), `queue_full` (`wait` or `fail`) and `resend` (`reads`, `overwrites`
-    /// or `nothing`); for a cluster and for Sentinels also `read_from` (`primary`, `replica`, `any` or `zone:NAME`, see
-    /// [`Config::read_from`]); with TLS also `ca` and `ca_folder`
+    /// `none`), `queue` (bytes, such as `16mb`), `queue_full` (`wait` or `fail`), `resend` (`reads`, `overwrites` or
+    /// `nothing`) and `unix_socket` (`yes` or `no`, see [`Config::unix_socket`]); for a cluster and for Sentinels also
+    /// `read_from` (`primary`, `replica`, `any` or `zone:NAME`, see [`Config::read_from`]); with TLS also `ca` and `ca_folder`
     /// (whom to believe instead of the system's authorities), `cert` and `key` (what to show a server that asks),
     /// `server_name`, and `insecure=yes`. With `embedded://` every other option is one of the engine
     /// ([`Config::engine`]): `embedded://?maxmemory=10mb&databases=64`. A user, a password, a path or a value may be
@@ -231,6 +231,13 @@ fn option(config: &mut Config, name: &str, value: &str) -> Result<(), Error> {
                 _ => return Err(bad("the option \"resend\" is unknown: reads, overwrites or nothing")),
             }
         }
+        "unix_socket" => {
+            config.moves_to_unix_socket = match value {
+                "yes" => true,
+                "no" => false,
+                _ => return Err(bad("the option \"unix_socket\" is unknown: yes or no")),
+            }
+        }
         "read_from" if config.endpoint.has_replicas() => config.read_from = ReadFrom::read(value)?,
         "read_from" => return Err(bad(NO_REPLICAS)),
         _ if matches!(config.endpoint, Endpoint::Embedded(_)) => {
@@ -317,6 +324,12 @@ mod tests {
             [Resend::Reads, Resend::Overwrites, Resend::Nothing]
         );
         assert!(read("redis://?resend=writes").unwrap_err().message().contains("reads, overwrites or nothing"));
+        assert_eq!(
+            ["", "?unix_socket=yes", "?unix_socket=no"]
+                .map(|end| read(&format!("redis://{end}")).unwrap().moves_to_unix_socket),
+            [true, true, false]
+        );
+        assert!(read("redis://?unix_socket=maybe").unwrap_err().message().contains("yes or no"));
         assert!(read("redis://?silence_max=soon").unwrap_err().message().contains("silence_max"));
         assert_eq!(read("unix:///run/a.sock").unwrap().endpoint, Endpoint::Unix("/run/a.sock".into()));
         assert_eq!(read("embedded://").unwrap().endpoint, Endpoint::Embedded(None));

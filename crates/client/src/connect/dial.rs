@@ -101,7 +101,7 @@ async fn start_tls(
 }
 
 /// A stream to a Unix socket.
-async fn unix(path: &Path, context: &TaskContext, attempt: &mut Attempt<'_>) -> io::Result<OwnedFd> {
+pub(super) async fn unix(path: &Path, context: &TaskContext, attempt: &mut Attempt<'_>) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let stream = stream(AddressFamily::UNIX)?;
     loop {

@@ -3,8 +3,8 @@
 //! HELLO asks for RESP3; a server that does not know it is greeted again in RESP2. The server is asked how many
 //! databases it has, so that a command for one that does not exist fails by itself: a SELECT that failed on a shared
 //! connection would send the commands behind it to the wrong database. One that Sentinels have named is asked whether it is a
-//! primary at all: they may not know yet, or no longer. Runs in the connection's task, before anyone
-//! else knows the socket; bounded by a deadline.
+//! primary at all: they may not know yet, or no longer. One on this machine is asked for its Unix socket, where that is wanted.
+//! Runs in the connection's task, before anyone else knows the socket; bounded by a deadline.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use sleeve_wire::frame::{Frame, decode};
 
 use super::attempt::Attempt;
 use super::conversation::Conversation;
-use super::login;
 use super::refusal::Refusal;
 use super::socket::Socket;
+use super::unix_offer::{Offer, Ticket};
 use crate::config::credentials::Credentials;
 use crate::config::{Config, Endpoint, Protocol};
 use crate::reactor::task_context::TaskContext;
@@ -34,34 +34,30 @@ pub(crate) struct Greeting {
     pub(crate) renews_after: Option<Duration>,
 }
 
-/// Greets the server.
+/// With what a server is greeted.
+pub(crate) struct Introduction<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) credentials: Option<&'a Credentials>,
+    /// Whether the server is asked for its Unix socket.
+    pub(crate) asks_for_offer: bool,
+    /// Over a Unix socket that was offered: what shows that it was.
+    pub(crate) ticket: Option<&'a Ticket>,
+}
+
+/// Greets the server; what it offers comes with its greeting.
 pub(crate) async fn greet(
     socket: &Socket,
-    config: &Config,
+    introduction: &Introduction<'_>,
     context: &TaskContext,
     attempt: &mut Attempt<'_>,
-) -> Result<Greeting, Refusal> {
-    let credentials = login::credentials(config, context, attempt).await?;
-    let renews_after = credentials.as_ref().and_then(|credentials| credentials.refresh_after);
-    // Another attempt may be given another password.
-    let by_server = |text: &[u8]| Refusal::by_server(text).unless(config.credentials.is_some());
+) -> Result<(Greeting, Option<Offer>), Refusal> {
+    let &Introduction { config, credentials, asks_for_offer, .. } = introduction;
+    let renews_after = credentials.and_then(|credentials| credentials.refresh_after);
     let mut conversation = Conversation::new(socket, context, attempt)?;
-    let mut cluster = false;
-    let mut greeted = false;
-    if config.protocol == Protocol::Resp3 {
-        let reply = conversation.ask(&hello(config, credentials.as_ref())).await?;
-        greeted = match decode(&reply) {
-            Ok((Frame::Error(text), _)) if is_unknown(text) => false,
-            Ok((Frame::Error(text), _)) => return Err(by_server(text)),
-            Ok((Frame::Map(_) | Frame::Array(_), _)) => {
-                cluster = mentions_cluster(&reply);
-                true
-            }
-            _ => return Err(Refusal::permanent("HELLO was answered with another type".to_owned())),
-        };
-    }
+    let hello = say_hello(&mut conversation, introduction).await?;
+    let (greeted, cluster) = (hello.is_some(), hello.is_some_and(|reply| mentions_cluster(&reply)));
     if !greeted {
-        log_in(&mut conversation, config, credentials.as_ref())
+        log_in(&mut conversation, introduction)
             .await
             .map_err(|refusal| refusal.unless(config.credentials.is_some()))?;
     }
@@ -69,6 +65,10 @@ pub(crate) async fn greet(
     let database = config.database.to_string();
     conversation.send(&["CLIENT", "SETINFO", "LIB-NAME", "sleeve"]).await?;
     conversation.send(&["CLIENT", "SETINFO", "LIB-VER", env!("CARGO_PKG_VERSION")]).await?;
+    // Whoever knows no such option of HELLO says so, and nothing else comes of it.
+    if asks_for_offer {
+        conversation.send(&["HELLO", if greeted { "3" } else { "2" }, "UNIXSOCKET"]).await?;
+    }
     conversation.send(&["CONFIG", "GET", "databases"]).await?;
     conversation.send(&["SELECT", &database]).await?;
     conversation.send(&["PING"]).await?;
@@ -79,6 +79,7 @@ pub(crate) async fn greet(
     // Servers before 7.2 do not want to know which library this is, and that is fine.
     conversation.reply().await?;
     conversation.reply().await?;
+    let offer = if asks_for_offer { Offer::read(&conversation.reply().await?) } else { None };
     let configured = conversation.reply().await?;
     let selected = conversation.reply().await?;
     let pong = conversation.reply().await?;
@@ -102,32 +103,51 @@ pub(crate) async fn greet(
         None if !cluster && configured.starts_with(b"-BUSY") => u32::MAX,
         _ => find_databases(&mut conversation, &database).await?,
     };
-    Ok(Greeting { databases, pings: pong.starts_with(b"+PONG"), speaks_resp3: greeted, renews_after })
+    Ok((Greeting { databases, pings: pong.starts_with(b"+PONG"), speaks_resp3: greeted, renews_after }, offer))
 }
 
-fn hello<'a>(config: &'a Config, credentials: Option<&'a Credentials>) -> Vec<&'a str> {
+/// Asks for RESP3 where that is wanted; the reply, or none from a server that does not know it.
+async fn say_hello(
+    conversation: &mut Conversation<'_, '_>,
+    introduction: &Introduction<'_>,
+) -> Result<Option<Vec<u8>>, Refusal> {
+    let config = introduction.config;
+    if config.protocol != Protocol::Resp3 {
+        return Ok(None);
+    }
+    let reply = conversation.ask(&hello(introduction)).await?;
+    match decode(&reply) {
+        Ok((Frame::Error(text), _)) if is_unknown(text) => Ok(None),
+        // Another attempt may be given another password.
+        Ok((Frame::Error(text), _)) => Err(Refusal::by_server(text).unless(config.credentials.is_some())),
+        Ok((Frame::Map(_) | Frame::Array(_), _)) => Ok(Some(reply)),
+        _ => Err(Refusal::permanent("HELLO was answered with another type".to_owned())),
+    }
+}
+
+fn hello<'a>(introduction: &Introduction<'a>) -> Vec<&'a str> {
     let mut words = vec!["HELLO", "3"];
-    if let Some(Credentials { user, password, .. }) = credentials {
+    if let Some(Credentials { user, password, .. }) = introduction.credentials {
         words.extend(["AUTH", user.as_deref().unwrap_or("default"), password]);
     }
-    if let Some(name) = &config.name {
+    if let Some(name) = &introduction.config.name {
         words.extend(["SETNAME", name]);
     }
+    words.extend(introduction.ticket.iter().flat_map(|ticket| ticket.words()));
     words
 }
 
 /// The greeting of RESP2.
-async fn log_in(
-    conversation: &mut Conversation<'_, '_>,
-    config: &Config,
-    credentials: Option<&Credentials>,
-) -> Result<(), Refusal> {
+async fn log_in(conversation: &mut Conversation<'_, '_>, introduction: &Introduction<'_>) -> Result<(), Refusal> {
     let mut replies = Vec::new();
-    if let Some(credentials) = credentials {
+    if let Some(credentials) = introduction.credentials {
         replies.push(conversation.ask(&credentials.auth()).await?);
     }
-    if let Some(name) = &config.name {
+    if let Some(name) = &introduction.config.name {
         replies.push(conversation.ask(&["CLIENT", "SETNAME", name]).await?);
+    }
+    if let Some(ticket) = introduction.ticket {
+        replies.push(conversation.ask(&[["HELLO", "2"].as_slice(), &ticket.words()].concat()).await?);
     }
     // Any command that needs no key shows whether a password is missing.
     replies.push(conversation.ask(&["PING"]).await?);

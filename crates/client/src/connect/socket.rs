@@ -4,11 +4,12 @@
 //! of a caller that reads for itself, which is bounded by a time. Any thread.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{RecvFlags, Shutdown};
+use rustix::net::{RecvFlags, Shutdown, SocketAddrAny, getpeername, getsockname};
 
 #[cfg(feature = "tls")]
 use super::tls_session::TlsSession;
@@ -61,6 +62,13 @@ impl Socket {
     pub(crate) fn shut(&self) {
         // It fails only when the peer was faster, which is what was wanted.
         let _ = rustix::net::shutdown(&self.fd, Shutdown::Both);
+    }
+
+    /// Whether it has no TLS and both of its ends are at one address, so that the other is likely to be on this machine.
+    pub(crate) fn is_plain_and_local(&self) -> bool {
+        let ip = |address: SocketAddrAny| SocketAddr::try_from(address).ok().map(|address| address.ip());
+        let peer = getpeername(&self.fd).ok().flatten().and_then(ip);
+        self.tls_session.is_none() && peer.is_some() && peer == getsockname(&self.fd).ok().and_then(ip)
     }
 
     /// Whether TLS holds bytes back until there is room.

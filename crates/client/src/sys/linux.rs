@@ -2,7 +2,7 @@
 //! and the coarse clock is read without a look at the hardware.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -47,6 +47,29 @@ impl AsFd for Event {
 /// A stream socket that never blocks, and that no program which is started inherits.
 pub(crate) fn stream(family: AddressFamily) -> io::Result<OwnedFd> {
     Ok(socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?)
+}
+
+/// The running kernel's name, which it takes when it starts, and the namespace in which processes have numbers here.
+pub(crate) fn whereabouts() -> Option<(String, String)> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim_end().to_owned();
+    Some((boot, std::fs::read_link("/proc/self/ns/pid").ok()?.to_str()?.to_owned()))
+}
+
+/// The process that listens, or listened, at the Unix socket to which this stream leads; none where it has no number here.
+pub(crate) fn peer_process(stream: impl AsFd) -> Option<u32> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes no more than `length` bytes to where `peer` is, and any bytes are one.
+    let outcome = unsafe {
+        libc::getsockopt(
+            stream.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
+    };
+    (outcome == 0).then_some(peer.pid).and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid != 0)
 }
 
 /// Milliseconds on a coarse clock of no particular start, which wraps and never goes back.

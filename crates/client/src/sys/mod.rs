@@ -1,4 +1,5 @@
-//! What the client asks of a system in that system's own way: a wake-up, a socket, a coarse clock; and chance.
+//! What the client asks of a system in that system's own way: a wake-up, a socket, a coarse clock, who is at
+//! a socket's other end; and chance.
 //!
 //! Linux has its own twin, because eventfd, flags at a socket's making and a clock without a look at the hardware are each
 //! cheaper there. Every other Unix has the portable one. Both are tested on Linux; a build of Linux with
@@ -26,7 +27,7 @@ use linux as machine;
 #[cfg(not(all(target_os = "linux", not(sleeve_portable))))]
 use portable as machine;
 
-pub(crate) use machine::{CLOCK_TICK_MS, Event, SEND_FLAGS, stream, timespec};
+pub(crate) use machine::{CLOCK_TICK_MS, Event, SEND_FLAGS, peer_process, stream, timespec, whereabouts};
 
 /// The machine, where no simulation can be.
 #[cfg(not(test))]

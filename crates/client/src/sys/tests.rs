@@ -3,6 +3,7 @@
 
 use std::net::TcpListener;
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
@@ -41,12 +42,18 @@ macro_rules! twin {
             assert_eq!(poll(&mut fds, Some(&twin::timespec(Duration::MAX))), Ok(1));
         });
 
+        let (near, _far) = UnixStream::pair().expect("a pair of sockets");
+        let peer = twin::peer_process(&near);
+        assert!(peer.is_none_or(|peer| peer == std::process::id()));
+        assert_eq!(peer.is_some(), twin::whereabouts().is_some_and(|(boot, processes)| boot != processes));
+
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let stream = twin::stream(AddressFamily::INET).expect("a socket");
         let connected = connect(&stream, &listener.local_addr().expect("its address"));
         assert!(matches!(connected, Ok(()) | Err(Errno::INPROGRESS)), "{connected:?}");
         assert!(rustix::io::fcntl_getfd(&stream).expect("its flags").contains(rustix::io::FdFlags::CLOEXEC));
         assert_eq!(rustix::io::read(&stream, &mut [0; 1]), Err(Errno::AGAIN));
+        assert_eq!(twin::peer_process(&stream), None);
         drop(listener.accept().expect("a connection"));
         // A peer who has gone is an error, and no signal.
         while send(&stream, b"x", twin::SEND_FLAGS).is_ok() {}

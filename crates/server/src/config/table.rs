@@ -209,6 +209,8 @@ options! {
         "Path of a Unix socket to listen on as well.";
     UnixSocketPerm "unixsocketperm" Kind::Octal { max: 0o777 }, "0", Startup,
         "Permissions of the Unix socket, in octal; 0 leaves them to the process's mask.";
+    UnixSocketOffer "unixsocket-offer" Kind::Flag, "yes", Live,
+        "Whether clients on this machine are told of the Unix socket if they ask in HELLO, so that they may move to it.";
     TlsPort "tls-port" number(0, 65_535), "0", Live,
         "TCP port to listen on with TLS; 0 listens on none.";
     TlsCertFile "tls-cert-file" Kind::Text, "", Live,

@@ -88,6 +88,14 @@ impl Listener {
         }
     }
 
+    /// The path, for a Unix socket.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.bound_to {
+            BoundTo::Tcp(_) => None,
+            BoundTo::Unix(path) => Some(path),
+        }
+    }
+
     /// Connections that are accepted from now on are probed after so many seconds of silence; 0 never.
     pub fn set_keepalive(&self, seconds: u64) {
         self.keepalive_s.store(seconds, Ordering::Relaxed);

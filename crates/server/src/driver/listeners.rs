@@ -9,6 +9,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -80,6 +81,11 @@ impl Listeners {
     pub fn all(&self) -> Vec<Arc<Listener>> {
         let open = self.open.lock();
         open.tcp.iter().chain(&open.unix).cloned().collect()
+    }
+
+    /// The absolute path of the Unix socket, if there is one.
+    pub fn unix_path(&self) -> Option<PathBuf> {
+        std::path::absolute(self.open.lock().unix.as_ref()?.path()?).ok()
     }
 
     /// Takes no more connections, from this moment on.

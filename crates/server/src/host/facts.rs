@@ -66,6 +66,24 @@ pub fn executable() -> String {
     std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default()
 }
 
+/// Where a process runs, so that another can tell whether it means the same process by the same number.
+#[derive(Debug)]
+pub struct Whereabouts {
+    /// The running kernel: a name that it takes when it starts.
+    pub boot: String,
+    /// The namespace in which processes have numbers.
+    pub processes: String,
+    /// This process's number in it.
+    pub process: u32,
+}
+
+/// Where this process runs; nothing where the kernel does not say.
+pub fn whereabouts() -> Option<Whereabouts> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim_end().to_owned();
+    let processes = fs::read_link("/proc/self/ns/pid").ok()?.to_str()?.to_owned();
+    Some(Whereabouts { boot, processes, process: std::process::id() })
+}
+
 /// Descriptors that are no client's: listening sockets, files, the workers' own.
 const DESCRIPTORS_RESERVED: u64 = 32;
 

@@ -4,10 +4,11 @@ use sleeve_wire::frame::{Frame, Items, decode};
 
 use super::service::Address;
 use crate::config::Config;
+use crate::connect::arrival::arrive;
 use crate::connect::attempt::Attempt;
 use crate::connect::conversation::Conversation;
 use crate::connect::dial::dial_host;
-use crate::connect::handshake::{Greeting, greet};
+use crate::connect::handshake::Greeting;
 use crate::connect::refusal::Refusal;
 use crate::connect::socket::Socket;
 use crate::reactor::task_context::TaskContext;
@@ -89,8 +90,7 @@ pub(super) async fn enter(
     attempt: &mut Attempt<'_>,
 ) -> Result<(Socket, Greeting), Refusal> {
     let socket = dial_host(config, &place.host, place.port, context, attempt).await?;
-    let greeting = greet(&socket, config, context, attempt).await?;
-    Ok((socket, greeting))
+    arrive(socket, config, context, attempt).await
 }
 
 fn read_primary(reply: &[u8]) -> Result<Option<Address>, Refusal> {

@@ -12,9 +12,10 @@ use super::asking::{ask, ask_for_replicas, enter};
 use super::service::{Address, Follower, Service};
 use super::watch;
 use crate::config::Config;
+use crate::connect::arrival::arrive;
 use crate::connect::attempt::Attempt;
 use crate::connect::dial::dial;
-use crate::connect::handshake::{Greeting, greet};
+use crate::connect::handshake::Greeting;
 use crate::connect::refusal::Refusal;
 use crate::connect::socket::Socket;
 use crate::reactor::task_context::TaskContext;
@@ -35,7 +36,7 @@ pub(crate) async fn reach(
             .await;
     }
     let socket = dial(config, context, attempt).await?;
-    let greeting = greet(&socket, config, context, attempt).await?;
+    let (socket, greeting) = arrive(socket, config, context, attempt).await?;
     Ok((Arc::new(socket), greeting))
 }
 

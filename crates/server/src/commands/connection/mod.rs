@@ -5,6 +5,7 @@ pub mod client_filter;
 pub mod journal;
 pub mod monitor;
 pub mod tracking;
+pub mod unix_offer;
 
 use std::sync::atomic::Ordering;
 
@@ -86,7 +87,9 @@ fn authenticate(cx: &mut Cx<'_>, (user, password): (&[u8], &[u8]), command: &[u8
     Ok(())
 }
 
-/// HELLO \[protover \[AUTH username password\] \[SETNAME clientname\]\]
+/// HELLO \[protover \[AUTH username password\] \[SETNAME clientname\] \[UNIXSOCKET\] \[OFFERED client-id ticket\]\]
+///
+/// The last two are Sleeve's own.
 pub fn hello(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let protocol = match request.args.get(1) {
         None => None,
@@ -97,8 +100,8 @@ pub fn hello(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             Some(_) => return Err(Error::fixed("NOPROTO unsupported protocol version")),
         }),
     };
-    let (login, name) = hello_options(request)?;
-    if let Some(login) = login {
+    let options = hello_options(request)?;
+    if let Some(login) = options.login {
         authenticate(cx, login, request.arg(0))?;
     }
     if !cx.state.authenticated {
@@ -107,41 +110,62 @@ pub fn hello(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
              <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
         ));
     }
-    if let Some(name) = name {
+    if let Some((giver, ticket)) = options.offered {
+        unix_offer::redeem(cx, giver, ticket)?;
+    }
+    if let Some(name) = options.name {
         client::set_name(cx, name)?;
     }
     cx.state.protocol = protocol.unwrap_or(cx.state.protocol);
     if cx.state.protocol == Protocol::Resp2 {
         journal::end(cx);
     }
-    greet(cx);
+    let offer = if options.asks_for_unix_socket { unix_offer::make(cx) } else { None };
+    greet(cx, offer.as_ref());
     Ok(())
 }
 
-type HelloOptions<'a> = (Option<(&'a [u8], &'a [u8])>, Option<&'a [u8]>);
+/// What HELLO says besides the protocol.
+#[derive(Default)]
+struct HelloOptions<'a> {
+    /// AUTH: user and password.
+    login: Option<(&'a [u8], &'a [u8])>,
+    /// SETNAME.
+    name: Option<&'a [u8]>,
+    /// UNIXSOCKET: whether the client would move there.
+    asks_for_unix_socket: bool,
+    /// OFFERED: the client that was offered the socket, and its ticket.
+    offered: Option<(&'a [u8], &'a [u8])>,
+}
 
 fn hello_options(request: Request<'_>) -> Result<HelloOptions<'_>, Error> {
-    let (mut login, mut name, mut at) = (None, None, 2);
+    let (mut options, mut at) = (HelloOptions::default(), 2);
     while at < request.len() {
         let (option, left) = (request.arg(at), request.len() - at - 1);
         if option.eq_ignore_ascii_case(b"auth") && left >= 2 {
-            login = Some((request.arg(at + 1), request.arg(at + 2)));
+            options.login = Some((request.arg(at + 1), request.arg(at + 2)));
             at += 3;
         } else if option.eq_ignore_ascii_case(b"setname") && left >= 1 {
-            name = Some(request.arg(at + 1));
+            options.name = Some(request.arg(at + 1));
             at += 2;
+        } else if option.eq_ignore_ascii_case(b"unixsocket") {
+            options.asks_for_unix_socket = true;
+            at += 1;
+        } else if option.eq_ignore_ascii_case(b"offered") && left >= 2 {
+            options.offered = Some((request.arg(at + 1), request.arg(at + 2)));
+            at += 3;
         } else {
             return Err(Error::naming("ERR Syntax error in HELLO option '{}'", &[option]));
         }
     }
-    Ok((login, name))
+    Ok(options)
 }
 
-fn greet(cx: &mut Cx<'_>) {
+fn greet(cx: &mut Cx<'_>, offer: Option<&unix_offer::Offer>) {
     let id = cx.state.client.id as i64;
     let version = if cx.state.protocol == Protocol::Resp3 { 3 } else { 2 };
     let mut reply = cx.reply();
-    reply.map(7);
+    reply.map(7 + usize::from(offer.is_some()));
     reply.bulk(b"server");
     reply.bulk(b"redis");
     reply.bulk(b"version");
@@ -156,6 +180,10 @@ fn greet(cx: &mut Cx<'_>) {
     reply.bulk(b"master");
     reply.bulk(b"modules");
     reply.array(0);
+    if let Some(offer) = offer {
+        reply.bulk(b"unix-socket");
+        offer.write(cx);
+    }
 }
 
 /// RESET

@@ -106,6 +106,17 @@ pub struct ClientInfo {
     pub blocked: AtomicBool,
     /// Will be closed as soon as its replies have left.
     pub closing: AtomicBool,
+    /// What it has to do with the offer of the Unix socket, if anything.
+    pub unix_route: Mutex<Option<Box<UnixRoute>>>,
+}
+
+/// A client and the offer of the Unix socket.
+#[derive(Debug)]
+pub enum UnixRoute {
+    /// Over TCP: it was given this ticket.
+    Offered(String),
+    /// Over the socket: it was offered that at this address.
+    CameFrom(String),
 }
 
 /// All clients of one engine, by id.
@@ -138,7 +149,8 @@ impl ClientInfo {
             + size_of::<Self>()
     }
 
-    /// One client as CLIENT LIST shows it: Redis's fields in Redis's order, with the line's end.
+    /// One client as CLIENT LIST shows it: Redis's fields in Redis's order, then where it came from if it was offered its Unix
+    /// socket, and the line's end.
     pub fn line(&self, now_ms: i64) -> String {
         let client = self;
         let names = client.names.lock().clone();
@@ -153,7 +165,7 @@ impl ClientInfo {
         format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={}{} db={} sub={} psub={} ssub={} multi={} qbuf={input} \
              qbuf-free={spare} argv-mem={arguments} multi-mem={queued} rbs=0 rbp=0 obl=0 oll=0 omem={output} tot-mem={} events={} cmd={command} \
-             user={} redir={} resp={} lib-name={} lib-ver={}\n",
+             user={} redir={} resp={} lib-name={} lib-ver={}{}\n",
             client.id,
             client.address,
             client.local_address,
@@ -175,7 +187,16 @@ impl ClientInfo {
             client.protocol.load(Ordering::Relaxed),
             names.library,
             names.library_version,
+            client.origin(),
         )
+    }
+
+    /// The address at which it was offered the Unix socket over which it is connected, as a field of its line.
+    fn origin(&self) -> String {
+        match self.unix_route.lock().as_deref() {
+            Some(UnixRoute::CameFrom(address)) => format!(" tcp-addr={address}"),
+            _ => String::new(),
+        }
     }
 
     fn flags(&self) -> String {
@@ -193,7 +214,7 @@ impl ClientInfo {
             ('B', set(&client.broadcast)),
             ('d', set(&client.doomed)),
             ('c', set(&client.closing)),
-            ('U', client.address.ends_with(":0") && client.descriptor >= 0),
+            ('U', client.is_over_unix()),
             ('r', set(&client.reads_replicas)),
             ('e', set(&client.no_evict)),
             ('T', set(&client.no_touch)),
@@ -201,6 +222,11 @@ impl ClientInfo {
         ];
         let text: String = marks.iter().filter(|(_, on)| *on).map(|(mark, _)| mark).collect();
         if text.is_empty() { "N".into() } else { text }
+    }
+
+    /// Whether it is connected over a Unix socket.
+    pub fn is_over_unix(&self) -> bool {
+        self.address.ends_with(":0") && self.descriptor >= 0
     }
 
     /// Whether it listens to any channel.
@@ -254,6 +280,7 @@ impl Clients {
             paused: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
             closing: AtomicBool::new(false),
+            unix_route: Mutex::default(),
         });
         self.rows.lock().insert(id, Arc::clone(&client));
         client

@@ -1,0 +1,55 @@
+//! From a stream to a connection that is used: greeted, and over the server's Unix socket where that is on this machine and
+//! offered.
+//!
+//! The move is made before anybody uses the connection, so nothing that is above here knows of it. Where it does not succeed, for
+//! whatever reason, the stream over TCP is there, greeted. One with TLS stays what it is. On the reactor's thread, as whatever
+//! connects.
+
+use std::time::Duration;
+
+use super::attempt::Attempt;
+use super::handshake::{Greeting, Introduction, greet};
+use super::login;
+use super::refusal::Refusal;
+use super::socket::Socket;
+use super::unix_offer::Offer;
+use crate::config::Config;
+use crate::reactor::task_context::TaskContext;
+
+/// How long the move may take: the server has just answered.
+const MOVE_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Greets the server at the other end, and moves to its Unix socket where it may.
+pub(crate) async fn arrive(
+    socket: Socket,
+    config: &Config,
+    context: &TaskContext,
+    attempt: &mut Attempt<'_>,
+) -> Result<(Socket, Greeting), Refusal> {
+    let credentials = login::credentials(config, context, attempt).await?;
+    let asks_for_offer = config.moves_to_unix_socket && socket.is_plain_and_local();
+    let introduction = Introduction { config, credentials: credentials.as_ref(), asks_for_offer, ticket: None };
+    let (greeting, offer) = greet(&socket, &introduction, context, attempt).await?;
+    if let Some(offer) = offer {
+        let time = MOVE_TIME_MAX.min(attempt.left() / 2);
+        let mut tick = || attempt.tick();
+        let mut part = Attempt::new(time, &mut tick);
+        if let Ok(moved) = follow(&offer, &introduction, context, &mut part).await {
+            return Ok(moved);
+        }
+    }
+    Ok((socket, greeting))
+}
+
+/// Connects to the Unix socket and greets the server there.
+async fn follow(
+    offer: &Offer,
+    introduction: &Introduction<'_>,
+    context: &TaskContext,
+    attempt: &mut Attempt<'_>,
+) -> Result<(Socket, Greeting), Refusal> {
+    let socket = offer.dial(context, attempt).await?;
+    let introduction = Introduction { asks_for_offer: false, ticket: Some(&offer.ticket), ..*introduction };
+    let (greeting, _) = greet(&socket, &introduction, context, attempt).await?;
+    Ok((socket, greeting))
+}

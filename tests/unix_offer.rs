@@ -1,0 +1,223 @@
+//! The Unix socket that a server offers to clients on its machine: who takes it, who does not, and that nobody else notices.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+
+use sleeve::prelude::*;
+use sleeve::{Client, Config, Endpoint, SubscriptionEvent, Tls};
+use sleeve_tests::connection::request;
+use sleeve_tests::transcript::frame::text;
+use sleeve_tests::{Connection, Kind, Server, Settings};
+
+use crate::tls::Authority;
+
+const SOCKET: [&str; 2] = ["--unixsocket", "server.sock"];
+
+fn serve(arguments: &[&str]) -> Server {
+    Server::start_with(Kind::Sleeve, &[&SOCKET, arguments].concat())
+}
+
+fn path(server: &Server) -> PathBuf {
+    server.folder().join("server.sock")
+}
+
+/// What CLIENT INFO says of a client.
+fn info(client: &Client) -> String {
+    client.client_info().wait().expect("it is there")
+}
+
+fn is_over_unix(info: &str) -> bool {
+    info.contains("server.sock:0 laddr=") && info.contains("server.sock:0 fd=")
+}
+
+fn is_over_tcp(info: &str) -> bool {
+    info.contains(" addr=127.0.0.1:") && info.contains(" laddr=127.0.0.1:") && !info.contains("tcp-addr")
+}
+
+#[test]
+fn a_client_on_the_same_machine_moves_and_logs_in_as_over_tcp() {
+    let arguments = [&SOCKET[..], &["--requirepass", "secret"]].concat().iter().map(|&word| word.to_owned()).collect();
+    let settings = Settings { arguments, password: Some("secret".to_owned()) };
+    let server = Server::try_start(Kind::Sleeve, settings).unwrap();
+    let place = server.url().trim_start_matches("redis://").to_owned();
+    for protocol in [2, 3] {
+        let url = format!("redis://:secret@{place}/3?name=mover&protocol={protocol}");
+        let client = Client::connect(&url).unwrap();
+        let info = info(&client);
+        assert!(is_over_unix(&info) && info.contains(" tcp-addr=127.0.0.1:"), "{info}");
+        for part in [" name=mover ", " flags=U ", " db=3 ", " user=default ", " lib-name=sleeve "] {
+            assert!(info.contains(part), "{part}: {info}");
+        }
+        assert!(info.contains(&format!(" resp={protocol} ")), "{info}");
+        client.set("k", "x".repeat(3_000_000)).wait().unwrap();
+        assert_eq!(client.strlen("k").wait(), Ok(3_000_000));
+        let count = |client: &Client| client.client_list().wait().unwrap().lines().count();
+        // The connection over TCP closes by itself, as soon as the server looks at it.
+        while count(&client) != 1 {}
+    }
+}
+
+#[test]
+fn it_moves_again_when_it_comes_again() {
+    let server = serve(&[]);
+    let client = Client::connect(&server.url()).unwrap();
+    let mut other = server.connect();
+    for _ in 0..3 {
+        let before = client.client_id().wait().unwrap();
+        other.command(&["CLIENT", "KILL", "ID", &before.to_string()]).unwrap();
+        while client.client_id().wait().is_ok_and(|now| now == before) {}
+        let info = info(&client);
+        assert!(is_over_unix(&info) && info.contains(" tcp-addr="), "{info}");
+    }
+    let channel = client.subscribe(["news"]).unwrap();
+    let lease = client.lease().unwrap();
+    for one in client.client_list().wait().unwrap().lines().filter(|line| line.contains("lib-name=sleeve")) {
+        assert!(is_over_unix(one), "{one}");
+    }
+    drop(lease);
+    client.publish("news", "here").wait().unwrap();
+    let heard = channel.recv().wait().unwrap();
+    assert!(matches!(&heard, SubscriptionEvent::Message(message) if message.payload == b"here"), "{heard:?}");
+}
+
+#[test]
+fn either_side_can_switch_it_off() {
+    let server = serve(&[]);
+    let client = Client::connect(&format!("{}?unix_socket=no", server.url())).unwrap();
+    assert!(is_over_tcp(&info(&client)), "{}", info(&client));
+    client.config_set([("unixsocket-offer", "no")]).wait().unwrap();
+    let refused = Client::connect(&server.url()).unwrap();
+    assert!(is_over_tcp(&info(&refused)), "{}", info(&refused));
+    client.config_set([("unixsocket-offer", "yes")]).wait().unwrap();
+    let moved = Client::connect(&server.url()).unwrap();
+    assert!(is_over_unix(&info(&moved)), "{}", info(&moved));
+    let over_unix = Client::connect(&format!("unix://{}", path(&server).display())).unwrap();
+    let info = info(&over_unix);
+    assert!(is_over_unix(&info) && !info.contains("tcp-addr"), "nobody has offered it: {info}");
+    // A server without such a socket has nothing to offer.
+    let without = Server::start(Kind::Sleeve);
+    let client = Client::connect(&without.url()).unwrap();
+    assert!(is_over_tcp(&client.client_info().wait().unwrap()));
+}
+
+#[test]
+fn who_asks_for_tls_has_tls() {
+    let authority = Authority::new("offer");
+    let (_server, port) = authority.serve(Kind::Sleeve, &SOCKET);
+    let tls = Tls::new().ca_file(authority.file("ca.crt"));
+    let tls = tls.certificate(authority.file("client.crt"), authority.file("client.key"));
+    let endpoint = Endpoint::Tcp { host: "127.0.0.1".to_owned(), port };
+    let client = Client::connect_with(Config::new(endpoint).tls(tls)).unwrap();
+    assert!(is_over_tcp(&info(&client)), "{}", info(&client));
+}
+
+#[test]
+fn a_socket_that_cannot_be_reached_is_left_alone() {
+    let server = serve(&[]);
+    std::fs::remove_file(path(&server)).unwrap();
+    let client = Client::connect(&server.url()).unwrap();
+    assert!(is_over_tcp(&info(&client)), "{}", info(&client));
+}
+
+/// Somebody who listens at the server's path hears nothing from a client: no password, not a word.
+#[test]
+fn whoever_else_listens_there_is_told_nothing() {
+    let server = serve(&[]);
+    std::fs::remove_file(path(&server)).unwrap();
+    let impostor = UnixListener::bind(path(&server)).unwrap();
+    let client = Client::connect(&server.url()).unwrap();
+    assert!(is_over_tcp(&info(&client)), "{}", info(&client));
+    let (mut visitor, _) = impostor.accept().unwrap();
+    assert_eq!(visitor.read(&mut [0; 16]).unwrap(), 0, "it has gone without a word");
+    // One that takes nobody in costs a moment and no more.
+    rustix::net::listen(&impostor, 0).unwrap();
+    let _waiting: Vec<_> = (0..3).map_while(|_| connect_now(&path(&server))).collect();
+    let client = Client::connect(&server.url()).unwrap();
+    assert!(is_over_tcp(&info(&client)), "{}", info(&client));
+}
+
+/// A connection, where the queue has room.
+fn connect_now(path: &std::path::Path) -> Option<rustix::fd::OwnedFd> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK, None).unwrap();
+    connect(&socket, &SocketAddrUnix::new(path).unwrap()).ok().map(|()| socket)
+}
+
+/// Our client asks every server; those that know nothing of it serve it as before.
+#[test]
+fn other_servers_are_asked_in_vain() {
+    let settings = Settings { arguments: SOCKET.map(str::to_owned).to_vec(), password: None };
+    let redis = Server::try_start(Kind::Redis, settings).unwrap();
+    for protocol in [2, 3] {
+        let client = Client::connect(&format!("{}?protocol={protocol}", redis.url())).unwrap();
+        assert!(is_over_tcp(&info(&client)), "{}", info(&client));
+        client.set("k", 1).wait().unwrap();
+    }
+}
+
+#[test]
+fn hello_is_as_it_was_for_everybody_else() {
+    let (with, without) = (serve(&[]), Server::start(Kind::Sleeve));
+    let [mut with, mut without] = [&with, &without].map(Server::connect);
+    // They differ in the number that the client has, and in nothing else.
+    let hello = |connection: &mut Connection, words: &[&str]| {
+        let id = text_of(connection, &["CLIENT", "ID"]);
+        text_of(connection, words).replacen(&format!("id\r\n{id}"), "id\r\n", 1)
+    };
+    for words in [&["HELLO"][..], &["HELLO", "2"], &["HELLO", "3"], &["HELLO", "3", "SETNAME", "x"]] {
+        assert_eq!(hello(&mut with, words), hello(&mut without, words));
+    }
+    let asking = ["HELLO", "3", "UNIXSOCKET"];
+    assert_eq!(hello(&mut without, &asking), hello(&mut without, &["HELLO", "3"]));
+    assert!(hello(&mut with, &asking).contains("unix-socket"));
+}
+
+fn text_of(connection: &mut Connection, words: &[&str]) -> String {
+    String::from_utf8_lossy(&connection.command(words).unwrap()).into_owned()
+}
+
+/// Says something over the Unix socket, and gives back what is answered.
+fn say(stream: &mut UnixStream, words: &[&str]) -> String {
+    stream.write_all(&request(words)).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+    let mut answer = vec![0; 4096];
+    let count = match stream.read(&mut answer) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("nobody answers"),
+        outcome => outcome.unwrap(),
+    };
+    String::from_utf8_lossy(&answer[..count]).into_owned()
+}
+
+#[test]
+fn a_ticket_counts_once_over_the_socket_and_for_its_connection() {
+    const REFUSED: &str = "-ERR No such offer of the Unix socket\r\n";
+    let server = serve(&[]);
+    let mut tcp = server.connect();
+    let id = text_of(&mut tcp, &["CLIENT", "ID"]).trim().trim_start_matches(':').to_owned();
+    let mut offered = || {
+        let hello = tcp.command(&["HELLO", "2", "UNIXSOCKET"]).unwrap();
+        let offer = String::from_utf8_lossy(&hello).into_owned();
+        assert!(offer.contains(&path(&server).display().to_string()), "{offer}");
+        let ticket = offer.split("\r\n").skip_while(|line| *line != "ticket").nth(2).unwrap();
+        (ticket.to_owned(), text_of(&mut tcp, &["HELLO", "2", "OFFERED", &id, ticket]))
+    };
+    let (early, over_tcp) = offered();
+    assert_eq!(over_tcp, REFUSED, "it is for the socket");
+    let (ticket, _) = offered();
+    let mut unix = UnixStream::connect(path(&server)).unwrap();
+    for (giver, word) in [(id.as_str(), early.as_str()), ("99", &ticket), ("x", &ticket), (&id, "")] {
+        assert_eq!(say(&mut unix, &["HELLO", "2", "OFFERED", giver, word]), REFUSED);
+    }
+    assert!(say(&mut unix, &["HELLO", "2", "OFFERED", &id, &ticket]).starts_with("*14\r\n"));
+    assert!(say(&mut unix, &["CLIENT", "LIST", "ID", &id]).contains(" addr=127.0.0.1:"));
+    assert!(say(&mut unix, &["CLIENT", "INFO"]).contains(" tcp-addr=127.0.0.1:"));
+    let mut again = UnixStream::connect(path(&server)).unwrap();
+    assert_eq!(say(&mut again, &["HELLO", "2", "OFFERED", &id, &ticket]), REFUSED, "it counts once");
+    // Over the socket there is nothing to be offered.
+    assert!(!say(&mut again, &["HELLO", "2", "UNIXSOCKET"]).contains("unix-socket"));
+    let (ticket, _) = offered();
+    drop(tcp);
+    while text(say(&mut again, &["CLIENT", "LIST", "ID", &id]).as_bytes()).is_some_and(|line| !line.is_empty()) {}
+    assert_eq!(say(&mut again, &["HELLO", "2", "OFFERED", &id, &ticket]), REFUSED, "it has gone with its connection");
+}
