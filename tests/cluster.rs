@@ -1,7 +1,10 @@
-//! The client against a real cluster: slots, a resharding under load, a primary that is killed, a full restart.
+//! The client against a real cluster: slots, a resharding under load, a primary that is killed, a full restart; nodes that are
+//! cut off in `partitions`.
 //!
 //! Every reply is looked at. A counter that one thread alone increases says whether anything was lost, was executed twice or
 //! went to the wrong node: each answer is one more than the one before.
+
+mod partitions;
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -2,6 +2,7 @@
 //! them. `tidy`, which reads sources and runs nothing, is a program of its own.
 
 mod acknowledged;
+mod beside;
 mod client;
 mod cluster;
 mod coalescing;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use sleeve_wire::frame::{Frame, decode};
 
+use crate::network::Network;
 use crate::server::free_port;
 use crate::{Connection, Kind, Server};
 
@@ -30,10 +31,28 @@ impl Cluster {
     /// # Panics
     /// When a server does not come up, or they do not come together.
     pub fn start(kind: Kind, primaries: usize, replicas: usize, arguments: &[&str]) -> Self {
-        let start = |_| {
+        Self::start_by(primaries, replicas, arguments, |_, words| Server::start_with(kind, words))
+    }
+
+    /// The same, with each server on a node of its own of a test's network.
+    ///
+    /// # Panics
+    /// As [`Cluster::start`].
+    pub fn start_at(network: &Network, kind: Kind, primaries: usize, replicas: usize, arguments: &[&str]) -> Self {
+        let start = |number, words: &[&str]| Server::start_at(network.place(number), kind, words);
+        Self::start_by(primaries, replicas, arguments, start)
+    }
+
+    fn start_by(
+        primaries: usize,
+        replicas: usize,
+        arguments: &[&str],
+        start: impl Fn(usize, &[&str]) -> Server,
+    ) -> Self {
+        let start = |number| {
             let bus = free_port().to_string();
             let own = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "1000"];
-            Server::start_with(kind, &[&own, arguments].concat())
+            start(number, &[&own, arguments].concat())
         };
         let servers: Vec<Server> = (0..primaries * (1 + replicas)).map(start).collect();
         let cluster = Self { servers, primaries };
@@ -64,7 +83,7 @@ impl Cluster {
         for node in others {
             let bus = text(&ask(node, &["CONFIG", "GET", "cluster-port"])).pop().expect("its bus port");
             let port = node.port().to_string();
-            assert_eq!(ask(first, &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]), "+OK\r\n");
+            assert_eq!(ask(first, &["CLUSTER", "MEET", &node.host().to_string(), &port, &bus]), "+OK\r\n");
         }
         for node in &self.servers {
             until("all nodes know each other", || {
@@ -120,7 +139,7 @@ impl Cluster {
             let keys = text(&ask(from, &["CLUSTER", "GETKEYSINSLOT", &slot, "1"]));
             let Some(key) = keys.first() else { break };
             let port = to.port().to_string();
-            let moved = ask(from, &["MIGRATE", "127.0.0.1", &port, key, "0", "10000"]);
+            let moved = ask(from, &["MIGRATE", &to.host().to_string(), &port, key, "0", "10000"]);
             assert!(moved == "+OK\r\n" || moved == "+NOKEY\r\n", "{moved}");
             between();
         }

@@ -120,6 +120,13 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "cluster-partitions",
+        shows: "a primary of a real cluster, or a whole shard, is cut off so often, and no write is lost that a replica has",
+        test: &["--package", "sleeve-tests", "--test", "outside", "cluster::partitions::nothing_is_lost"],
+        size: Size::Count(30),
+        env: &[],
+    },
+    Soak {
         name: "slow-replica",
         shows: "a replica that gets a tenth of what is written catches up with no second synchronization and little memory",
         test: &["--package", "sleeve-tests", "--test", "outside", "slow::a_replica_that_gets_a_tenth"],

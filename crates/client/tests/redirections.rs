@@ -1,12 +1,12 @@
 //! What a client of a cluster makes of redirections that come in the middle of others, and of nodes that are not ready.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use sleeve::prelude::*;
-use sleeve::{Client, ErrorKind};
+use sleeve::{Client, Config, Effect, Endpoint, ErrorKind};
 
 use crate::nodes::{Nodes, Script, always, error, ok};
 use crate::scripted::until;
@@ -100,6 +100,48 @@ fn a_node_that_gets_a_slot_keeps_its_connection_while_the_map_is_asked_for() {
         until("it was asked who owns what", || nodes.asked() > asked);
     }
     assert_eq!(nodes.greeted(1), 1);
+}
+
+/// A node that says nothing before this holds; then it answers.
+fn silent_until(holds: impl Fn(&Nodes) -> bool + Send + Sync + 'static) -> Script {
+    Box::new(move |nodes, _| {
+        while !holds(nodes) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        Some(b":1\r\n".to_vec())
+    })
+}
+
+/// A client of two nodes that waits for a silent server for longer than any test takes.
+fn patient(nodes: &Nodes) -> Client {
+    let seeds = [0, 1].map(|number| ("127.0.0.1".to_owned(), nodes.port(number)));
+    let config = Config::new(Endpoint::Cluster(seeds.to_vec())).command_timeout(None);
+    Client::connect_with(config.silence_max(Some(Duration::from_secs(3600)))).unwrap()
+}
+
+#[test]
+fn who_is_silent_and_has_no_slots_any_more_is_waited_for_no_longer() {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&is_over);
+    let nodes = Nodes::start(vec![silent_until(move |_| ends.load(Ordering::SeqCst)), always(":7\r\n")]);
+    let client = patient(&nodes);
+    let lost = client.incr("bar");
+    until("it is on its way", || !lost.is_ready() && !nodes.told(0).is_empty());
+    *nodes.ranges.lock().unwrap() = vec![(0, 16383, vec![1])];
+    let error = lost.wait().unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Disconnected, Effect::Unknown), "{error}");
+    assert!(error.message().contains("the cluster has others where its slots are"), "{error}");
+    assert_eq!(client.incr("bar").wait(), Ok(7));
+    assert_eq!((nodes.told(0).len(), nodes.told(1).len()), (1, 1));
+    is_over.store(true, Ordering::SeqCst);
+}
+
+#[test]
+fn who_is_silent_and_still_has_slots_is_waited_for() {
+    let nodes = Nodes::start(vec![silent_until(|nodes| nodes.asked() > 3), always(":7\r\n")]);
+    let client = patient(&nodes);
+    assert_eq!(client.incr("bar").wait(), Ok(1));
+    assert_eq!((nodes.greeted(0), nodes.told(1).len()), (1, 0), "others were asked, and nothing was given up");
 }
 
 #[test]

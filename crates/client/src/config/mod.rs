@@ -334,7 +334,8 @@ impl Config {
     ///
     /// A server that is silent for half of it is asked on a second connection, and the first is given up only when there
     /// is no answer there either, so that neither a long script nor a pause costs a connection. Twice as long may pass
-    /// where nothing, or a command that waits, is on its way. It is measured coarsely: up to an eighth later.
+    /// where nothing, or a command that waits, is on its way. It is measured coarsely: up to an eighth later. The node of a
+    /// cluster is given up sooner, after a second or a fifth of this, where the others say that it has no slots any more.
     pub fn silence_max(mut self, silence: Option<Duration>) -> Self {
         self.silence_max = silence;
         self

@@ -3,7 +3,11 @@
 //! A server may be silent for good reasons: a long script, a fork, a command that waits. One that answers whoever comes anew
 //! is there, whatever it answers. The question is asked by a task that lives as long as the question, at most one at a time
 //! for all connections of a client, and what any of them hears serves all.
+//!
+//! Where the server is the node of a cluster, the others are asked sooner whether it still has its slots: one that is silent
+//! and has none any more was replaced, and nobody waits for it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -20,12 +24,23 @@ use crate::sys::now;
 /// Between two tries at a server that refuses.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// After how long a silence of a node with commands in flight the others of its cluster are asked about it: what has taken its
+/// place they know long before it counts as gone. A node may be silent for as long because it is busy, which costs a question.
+const SUSPICION: Duration = Duration::from_secs(1);
+
+/// Between two such questions.
+const INQUIRY_PERIOD: Duration = Duration::from_millis(500);
+
 /// What the connections of one client know of their server.
 #[derive(Default)]
 pub(crate) struct ServerHealth {
     state: Mutex<State>,
     /// Where it is, if Sentinels are asked for that.
     service: Option<Arc<Service>>,
+    /// The task that asks others whether this server still has its part, where it is the node of a cluster.
+    inquirer: Option<TaskWaker>,
+    /// Whether that task is to ask.
+    is_suspected: AtomicBool,
 }
 
 #[derive(Default)]
@@ -35,6 +50,10 @@ struct State {
     /// When the question was asked that had no answer last.
     unanswered: Option<Instant>,
     asking: bool,
+    /// When a connection that heard nothing said so last.
+    suspected: Option<Instant>,
+    /// When the cluster said that others have all its slots, while it was suspected.
+    replaced: Option<Instant>,
 }
 
 /// What is known of a server.
@@ -52,7 +71,50 @@ pub(crate) enum ProbeState {
 impl ServerHealth {
     /// Nothing is known yet of the server that this configuration names.
     pub(crate) fn of(config: &Config) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), service: Service::of(config) })
+        Arc::new(Self { service: Service::of(config), ..Self::default() })
+    }
+
+    /// Nothing is known yet of the node of a cluster, whose task asks others about it.
+    pub(crate) fn of_node(inquirer: TaskWaker) -> Arc<Self> {
+        Arc::new(Self { inquirer: Some(inquirer), ..Self::default() })
+    }
+
+    /// After how long a silence others are asked about it, where there are others.
+    pub(crate) fn suspicion(&self, silence_max: Duration) -> Option<Duration> {
+        self.inquirer.map(|_| SUSPICION.min(silence_max / 5))
+    }
+
+    /// A connection has heard nothing since then: others are asked about it, now and then.
+    pub(crate) fn suspect(&self, now: Instant) {
+        let mut state = self.state.lock();
+        if state.suspected.is_none_or(|suspected| now.saturating_duration_since(suspected) >= INQUIRY_PERIOD) {
+            state.suspected = Some(now);
+            drop(state);
+            self.is_suspected.store(true, Ordering::Release);
+            self.inquirer.iter().for_each(|inquirer| inquirer.wake());
+        }
+    }
+
+    /// Whether others are to be asked about it. Says so once.
+    pub(crate) fn take_suspicion(&self) -> bool {
+        self.is_suspected.load(Ordering::Relaxed) && self.is_suspected.swap(false, Ordering::Acquire)
+    }
+
+    /// Whether it has not been heard of since a connection suspected it.
+    pub(crate) fn is_silent(&self) -> bool {
+        let state = self.state.lock();
+        state.suspected.is_some() && state.suspected > state.heard
+    }
+
+    /// Others have all that it had. A connection on which it is silent waits for it no longer.
+    pub(crate) fn replace(&self, now: Instant) {
+        self.state.lock().replaced = Some(now);
+    }
+
+    /// Whether it was replaced since then, and not heard of.
+    pub(crate) fn is_replaced(&self, since: Instant) -> bool {
+        let state = self.state.lock();
+        state.replaced.is_some_and(|replaced| replaced > since) && state.replaced > state.heard
     }
 
     /// What Sentinels are asked for, if they are.

@@ -3,7 +3,8 @@
 //! Silence is judged by what came, not by what was answered: a long reply on its way is no silence. With a command in flight
 //! a silence of half the time that is allowed raises suspicion, and the server is asked on a second connection; when it
 //! answers there, this one waits on, and when it does not, this one is over. With nothing in flight the server is asked
-//! on this very connection. It takes times and gives advice: no socket. One task has it.
+//! on this very connection. Of the node of a cluster the others are asked sooner (`probe`). It takes times and gives advice: no
+//! socket. One task has it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -67,9 +68,10 @@ impl SilenceWatch {
     /// For how long nobody need look where nothing is in flight: short enough for what is sent meanwhile. None where nothing
     /// has come for as long, so that whoever sends the next had better say so.
     pub(crate) fn nap(&self, limit: Option<Duration>) -> Option<Duration> {
-        let suspicion = self.config.silence_max.map(suspicion);
+        let silence_max = self.config.silence_max;
+        let suspicions = [silence_max.map(suspicion), silence_max.and_then(|max| self.health.suspicion(max))];
         let quiet = self.looked.duration_since(self.heard?);
-        limit.into_iter().chain(suspicion).min().filter(|&nap| quiet < nap)
+        limit.into_iter().chain(suspicions.into_iter().flatten()).min().filter(|&nap| quiet < nap)
     }
 
     /// Looks at how many bytes have come by now. What is in flight was issued so long ago, where that is known.
@@ -96,8 +98,18 @@ impl SilenceWatch {
             InFlight::Commands => (suspicion(silence_max), silence_max.saturating_add(silence_max / 16)),
         };
         let silence = now.saturating_duration_since(self.since);
+        if flight != InFlight::Nothing && self.health.is_replaced(self.since) {
+            let why = "and the cluster has others where its slots are";
+            return Advice::GiveUp(format!("the server has been silent for {silence:.1?}, {why}"));
+        }
+        let suspicion = self.health.suspicion(silence_max).filter(|_| flight == InFlight::Commands);
+        let is_suspected = suspicion.is_some_and(|suspicion| silence >= suspicion);
+        if is_suspected {
+            self.health.suspect(now);
+        }
         if silence < doubt {
-            return Advice::Sleep(Some(doubt - silence));
+            let next = suspicion.filter(|_| !is_suspected).unwrap_or(doubt) - silence;
+            return Advice::Sleep(Some(if is_suspected { next.min(LOOK) } else { next }));
         }
         if flight == InFlight::Nothing {
             self.since = now;

@@ -14,6 +14,7 @@ use crate::config::{Config, Endpoint};
 use crate::connection::probe::ServerHealth;
 use crate::connection::{Link, life};
 use crate::process::lock::{Mutex, RwLock};
+use crate::reactor::TaskWaker;
 
 /// Where a node listens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,6 +88,11 @@ impl Node {
         Self { number, address, config, health: Arc::default(), link, failures, rests_until, named, fitness, is_near }
     }
 
+    /// The node of a cluster, whose task asks others about it where it is silent.
+    pub(super) fn in_cluster(number: u32, address: Address, config: &Config, inquirer: TaskWaker) -> Self {
+        Self { health: ServerHealth::of_node(inquirer), ..Self::new(number, address, config) }
+    }
+
     /// The server at the other end of this connection, wherever that is.
     pub(super) fn around(number: u32, link: &Arc<Link>) -> Self {
         let node = Self::new(number, Address { host: String::new(), port: 0 }, &link.config);
@@ -104,6 +110,11 @@ impl Node {
     /// How it is connected to, and what is known of it by all connections to it.
     pub(super) fn place(&self) -> (Config, Arc<ServerHealth>) {
         (self.config.clone(), Arc::clone(&self.health))
+    }
+
+    /// What is known of it by all connections to it.
+    pub(super) fn health(&self) -> &ServerHealth {
+        &self.health
     }
 
     /// The connection that all share, if there is one or one is being made.

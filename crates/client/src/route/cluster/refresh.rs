@@ -95,14 +95,14 @@ impl ClusterTask<'_> {
         self.fail_round(now);
     }
 
-    /// Those who may know: who is connected first, then the others, then those that the client was told of.
+    /// Those who may know: who is connected first, then the others, then those that the client was told of; who is silent last.
     fn who_may_know(&mut self, map: &Map) -> VecDeque<Arc<Node>> {
         let mut known: Vec<Arc<Node>> = map.nodes().cloned().collect();
         for (host, port) in seeds(&self.cluster.config) {
             let address = Address { host: host.clone(), port: *port };
             known.extend(self.registry.at(&address, &self.cluster.config));
         }
-        known.sort_by_key(|node| !node.is_connected());
+        known.sort_by_key(|node| (node.health().is_silent(), !node.is_connected()));
         let mut candidates: VecDeque<Arc<Node>> = VecDeque::new();
         for node in known {
             if !candidates.iter().any(|candidate| candidate.number == node.number) {
@@ -147,6 +147,11 @@ impl ClusterTask<'_> {
         let rotation = usize::try_from(self.rotation % shards.len().max(1) as u64).unwrap_or(0);
         shards.rotate_left(rotation);
         let mut moved = map.replace(shards);
+        let is_needed = |node: &Node| map.nodes().any(|known| known.number == node.number);
+        // Its connections end, and with them what was to be answered before anything is sent to the new owners.
+        for node in self.registry.all().filter(|node| node.health().is_silent() && !is_needed(node)) {
+            node.health().replace(now);
+        }
         moved.sort_by_key(|&(_, before)| before);
         for group in moved.chunk_by(|one, other| one.1 == other.1) {
             if let Some((_, before)) = group.first() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::Config;
+use crate::reactor::TaskWaker;
 use crate::route::node::{Address, Node};
 
 /// More nodes than any cluster has: what names more is no cluster.
@@ -18,13 +19,18 @@ enum Part {
 }
 
 /// The nodes, by address.
-#[derive(Default)]
 pub(super) struct Registry {
     nodes: BTreeMap<(Address, Part), Arc<Node>>,
     last: u32,
+    task_waker: TaskWaker,
 }
 
 impl Registry {
+    /// Nobody is known yet. The task of this waker asks others about a node that is silent.
+    pub(super) fn new(task_waker: TaskWaker) -> Self {
+        Self { nodes: BTreeMap::new(), last: 0, task_waker }
+    }
+
     /// The node at this address; a new one where it is not known. None where there are too many.
     pub(super) fn at(&mut self, address: &Address, config: &Config) -> Option<Arc<Node>> {
         self.known_as((address.clone(), Part::Owner), config)
@@ -43,7 +49,7 @@ impl Registry {
             return None;
         }
         self.last += 1;
-        let node = Arc::new(Node::new(self.last, place.0.clone(), config));
+        let node = Arc::new(Node::in_cluster(self.last, place.0.clone(), config, self.task_waker));
         self.nodes.insert(place, Arc::clone(&node));
         Some(node)
     }

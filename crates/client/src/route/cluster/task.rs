@@ -1,9 +1,9 @@
 //! The cluster's own task: it learns who owns what, and sends what came back or could not go anywhere before.
 //!
 //! One turn does all that there is to do, with the map's write lock held and without a wait. Who owns what is asked for
-//! (`refresh`) at the beginning, when a redirection or a lost node shows that it has changed, and now and then. When a slot has
-//! a new owner while requests for it may be on their way to the old one, a PING is sent behind those: until it is answered,
-//! nothing is sent for the slot.
+//! (`refresh`) at the beginning, when a redirection, a lost node or a silent one shows that it may have changed, and now and
+//! then. When a slot has a new owner while requests for it may be on their way to the old one, a PING is sent behind those:
+//! until it is answered, nothing is sent for the slot.
 //!
 //! Runs on the reactor's thread alone, and runs no foreign code but wakers, without a lock.
 
@@ -120,7 +120,7 @@ impl<'a> ClusterTask<'a> {
     pub(super) fn new(cluster: &'a Cluster) -> Self {
         Self {
             cluster,
-            registry: Registry::default(),
+            registry: Registry::new(cluster.task_waker),
             requests: InternalRequests::new(cluster.driver(), cluster.task_waker, cluster.config.database),
             checks: HealthChecks::new(&cluster.config.read_from, true),
             cache_links: CacheLinks::default(),
@@ -168,7 +168,9 @@ impl<'a> ClusterTask<'a> {
         let (arrived, returned) = (mem::take(&mut pending.arrived), mem::take(&mut pending.returned));
         let is_doubted = mem::take(&mut pending.is_doubted);
         drop(pending);
-        if is_doubted {
+        // Each is looked at: what one says is said once.
+        let is_suspected = self.registry.all().filter(|node| node.health().take_suspicion()).count() > 0;
+        if is_doubted || is_suspected {
             self.want_refresh(now);
         }
         let tried = self.waiting.len();

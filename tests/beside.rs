@@ -1,0 +1,113 @@
+//! Callers on nodes of a test's own network: whoever stands on the other side of a cut is a process there.
+//!
+//! The test program runs itself once more, as the one test that is named, with a job in its environment ([`job`]). It writes keys
+//! one after the other and says on standard output of which it was told.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use sleeve_tests::network::Network;
+
+/// What such a process is started with.
+const JOB: &str = "SLEEVE_CALLER_BESIDE";
+
+/// What the keys begin with of which callers beside a server are told, behind what the job says.
+const PREFIX: &str = "beside:";
+
+/// The job, where this process is such a caller.
+pub fn job() -> Option<String> {
+    std::env::var(JOB).ok()
+}
+
+/// The life of such a caller: writes for ever by this function, which says whether a key was acknowledged. The keys begin with
+/// these words.
+pub fn run(tag: &str, put: impl FnMut(&str) -> bool) {
+    write(&format!("{tag}{PREFIX}{}", std::process::id()), put, |key| {
+        println!("{}", key.as_deref().unwrap_or("-"));
+        true
+    });
+}
+
+/// Writes for as long as there is somebody to tell of each key that was acknowledged.
+pub fn write(name: &str, mut put: impl FnMut(&str) -> bool, mut tell: impl FnMut(Option<String>) -> bool) {
+    let mut number = 0_u64;
+    loop {
+        number += 1;
+        let key = format!("{name}:{number}");
+        let told = put(&key);
+        if !told {
+            // Without a connection it fails at once.
+            thread::sleep(Duration::from_millis(1));
+        }
+        if !tell(told.then_some(key)) {
+            return;
+        }
+    }
+}
+
+/// A caller on a node, in a process of its own, that writes until it is dropped.
+pub struct Beside {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+    known: Vec<String>,
+}
+
+impl Beside {
+    /// Starts one that runs the test with this name.
+    ///
+    /// # Panics
+    /// When the program does not run.
+    pub fn start(network: &Network, node: usize, test: &str, job: &str) -> Self {
+        let itself = std::env::current_exe().expect("the running test has a name");
+        let mut command = network.place(node).command(&itself);
+        command.args([test, "--exact", "--nocapture"]).env(JOB, job);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it runs");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe"));
+        Self { child, lines, known: Vec::new() }
+    }
+
+    /// Ends it; all keys that it was told of.
+    ///
+    /// # Panics
+    /// When it says what is no text.
+    pub fn end(mut self) -> Vec<String> {
+        self.kill();
+        let mut rest = String::new();
+        self.lines.read_to_string(&mut rest).expect("text");
+        let mut known = std::mem::take(&mut self.known);
+        // The last line may be cut.
+        let whole = rest.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        known.extend(whole.lines().filter(|line| line.contains(PREFIX)).map(str::to_owned));
+        known
+    }
+
+    fn kill(&mut self) {
+        // Both fail only when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Waits for what it says of its next writes, until this holds of a key that it was told of, or of none.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn until(&mut self, mut holds: impl FnMut(Option<&str>) -> bool) {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.lines.read_line(&mut line).expect("it speaks"), 0, "it has ended");
+            let key = line.contains(PREFIX).then(|| line.trim_end().to_owned());
+            self.known.extend(key.clone());
+            if (key.is_some() || line == "-\n") && holds(key.as_deref()) {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
