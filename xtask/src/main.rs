@@ -5,6 +5,7 @@
 
 mod bench;
 mod clients;
+mod counts;
 mod dist;
 mod fuzz;
 mod miri;
@@ -29,6 +30,7 @@ Examples:
   cargo xtask bench --quick                 every measurement, small
   cargo xtask fuzz request 600              one fuzz target for ten minutes
   cargo xtask walk GET                      the source files that a GET goes through, and its instructions in each
+  cargo xtask counts                        the instructions of the hot paths, held to what is recorded
   cargo xtask soak linearizable             a test in its long form; without a name, the list
 ";
 
@@ -59,6 +61,8 @@ enum Chore {
     Soak(soak::Options),
     /// Follow one command through the source: files in the order of entry, instructions in each
     Walk(walk::Options),
+    /// Count the instructions of the hot paths' micro-benchmarks, and hold them to what is recorded
+    Counts(counts::Options),
     /// Build the binary as it is handed on: stripped, with its debug information beside it, in target/dist
     Dist,
     /// Build a package of Debian with the binary, a unit, man pages and completions, in target/package
@@ -81,6 +85,7 @@ fn main() -> ExitCode {
         Chore::Miri => miri::run(),
         Chore::Soak(options) => soak::run(&options),
         Chore::Walk(options) => walk::run(&options),
+        Chore::Counts(options) => counts::run(&options),
         Chore::Dist => dist::run(),
         Chore::Package => package::run(),
         Chore::Doc => verify::doc(),

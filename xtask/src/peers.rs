@@ -228,8 +228,11 @@ fn need(programs: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Installs Debian packages, or says which are missing.
-fn apt_get_install(packages: &[&str]) -> Result<(), String> {
+/// Installs Debian packages.
+///
+/// # Errors
+/// Which are missing, where they cannot be had.
+pub fn apt_get_install(packages: &[&str]) -> Result<(), String> {
     let by_hand = format!("missing: {0}\n    install it by hand, on Debian: apt-get install {0}", packages.join(" "));
     if !is_installed("apt-get") {
         return Err(by_hand);

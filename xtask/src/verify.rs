@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::clients;
+use crate::counts;
 use crate::miri;
 use crate::peers;
 use crate::steps::{Count, Steps, build_sleeve, cargo, run, run_tests, target_folder};
@@ -48,6 +49,7 @@ pub fn test() -> Result<(), String> {
         let at_once = std::thread::available_parallelism().map_or(2, usize::from) * 2;
         run_tests(tests.env("SLEEVE_BIN", &sleeve).env("RUST_TEST_THREADS", at_once.to_string()))
     });
+    steps.step("instruction counts", counts::check);
     miri::check(&mut steps);
     clients::check(&mut steps, &peers, Kind::Sleeve, &sleeve, "");
     steps.close()

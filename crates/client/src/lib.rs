@@ -183,6 +183,8 @@ pub use crate::options::{
 pub use crate::pubsub::event::{Message, SubscriptionEvent};
 pub use crate::pubsub::subscription::{Messages, Recv, Subscription};
 pub use crate::reply::Reply;
+#[doc(hidden)]
+pub use crate::reply::by_hand::PipeByHand;
 pub use crate::reply::mapped::Mapped;
 pub use crate::reply::synced::Synced;
 pub use crate::reply::timed::{TimedReply, Timing};

@@ -1,33 +1,9 @@
 //! What the tests of several rooms need: a place where replies land without a connection, and random numbers from a seed.
 
 use std::cell::Cell;
-use std::sync::{Arc, Weak};
 
-use super::slot::{Driver, Flush, Source};
-use crate::config::ErrorHook;
-
-/// Nobody to push on: a test moves everything itself.
-struct Nobody;
-
-impl Driver for Nobody {
-    fn flush(&self, _may_yield: bool) -> Flush {
-        Flush::Done
-    }
-
-    fn error_hook(&self) -> Option<ErrorHook> {
-        None
-    }
-}
-
-/// Who is pushed on in vain.
-pub(crate) fn driver() -> Arc<dyn Driver> {
-    Arc::new(Nobody)
-}
-
-/// The same, gone.
-pub(crate) fn nobody() -> Weak<dyn Driver> {
-    Arc::downgrade(&driver())
-}
+use super::slot::Source;
+pub(crate) use crate::reply::by_hand::{driver, nobody};
 
 /// Where replies land that nobody pushes on.
 pub(crate) fn source() -> Source {

@@ -4,6 +4,7 @@
 //! runtime, waited for on a thread, given a callback, forgotten, or dropped, and none of these reaches back into the
 //! connection except to write what is still gathered. The answer is decoded here, on the thread that takes it.
 
+pub(crate) mod by_hand;
 pub(crate) mod mapped;
 pub(crate) mod synced;
 pub(crate) mod timed;
