@@ -8,7 +8,7 @@ use sleeve_tests::connection::request;
 use sleeve_tests::transcript::frame::text;
 use sleeve_tests::{Connection, Kind, Server, Settings};
 
-const DRIVERS: [&str; 2] = ["hybrid", "completion"];
+const DRIVERS: [&str; 3] = ["async", "hybrid", "completion"];
 
 fn start(driver: &str, arguments: &[&str]) -> Server {
     Server::start_with(Kind::Sleeve, &[&["--io", driver], arguments].concat())
@@ -32,9 +32,9 @@ fn the_option_names_the_driver_and_only_those_that_there_are() {
         let runs = if is_refused { "hybrid" } else { driver };
         assert!(ask(&mut client, "INFO server").contains(&format!("\r\nio:{runs}\r\n")));
     }
-    let settings = Settings { arguments: vec!["--io".into(), "async".into()], password: None };
+    let settings = Settings { arguments: vec!["--io".into(), "threads".into()], password: None };
     let reason = Server::try_start(Kind::Sleeve, settings).expect_err("there is none of that name");
-    assert!(reason.contains("argument(s) must be one of the following: hybrid, completion"), "{reason}");
+    assert!(reason.contains("argument(s) must be one of the following: async, hybrid, completion"), "{reason}");
 }
 
 /// Sends batches of ECHO with strings of many lengths, and now and then a command that waits for nothing.

@@ -18,7 +18,7 @@
 //! | `lua` | Scripts: the interpreter, the libraries that scripts find, commands called by them. |
 //! | `context` | What a running command may see and do: keys with their deadlines, effects, eviction, permissions, notifications. |
 //! | `engine` | What all threads of one engine share: clients, waiting keys, watched keys, scripts, the journal, the log and the snapshots; below them what there is to know of each type of value beside its commands. |
-//! | `driver` | How bytes arrive and leave: epoll or io_uring, listening sockets, TLS. |
+//! | `driver` | How bytes arrive and leave: epoll, io_uring or tokio, listening sockets, TLS. |
 //! | `messaging` | Who listens to what, and the letters that carry messages between threads. |
 //! | `observe` | What is counted and timed. |
 //! | `host` | What the process and the machine give: time, memory, the log. |

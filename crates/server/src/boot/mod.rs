@@ -90,8 +90,7 @@ fn start(engine: &Arc<Engine>, listeners: Vec<Arc<Listener>>) -> io::Result<Serv
     if let Some(why) = refusal {
         log::warning(&format!("io completion is not to be had ({why}), so io hybrid is used."));
     }
-    let is_completion_driven = drivers.iter().any(|driver| matches!(driver, Driver::Completion(_)));
-    engine.is_completion_driven.store(is_completion_driven, Ordering::Relaxed);
+    drivers.iter().for_each(|driver| *engine.io.lock() = driver.kind());
     let mailboxes: Vec<_> = drivers
         .iter()
         .map(|driver| {

@@ -364,8 +364,8 @@ options! {
     // The process.
     Workers "workers" number(1, 1_024), "1", Own,
         "Threads that serve clients; unless it is written, as many as the machine has cores.";
-    Io "io" Kind::Choice(&["hybrid", "completion"]), "hybrid", Own,
-        "How bytes are carried: hybrid waits with epoll and receives and sends by itself; completion has io_uring do it.";
+    Io "io" Kind::Choice(&["async", "hybrid", "completion"]), "hybrid", Own,
+        "How bytes are carried: async has tasks of tokio do it; hybrid waits with epoll and receives and sends by itself; completion has io_uring do it.";
     Http "http" Kind::Text, "", Own,
         "Port of this machine, or address and port, at which metrics and a page are served over HTTP; empty: nowhere.";
     Hz "hz" Kind::Number { min: 0, max: INT_MAX, clamp: Some((1, 500)) }, "10", Live,

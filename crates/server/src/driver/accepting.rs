@@ -1,8 +1,8 @@
 //! Accepting: the listeners that an epoll instance watches, and what comes from them.
 //!
-//! Both drivers have it so, although io_uring can accept by itself: what is under way in a ring keeps its socket for some tens
-//! of milliseconds behind a process that was killed, and whoever starts the next would find the address in use. Belongs to one
-//! thread.
+//! The drivers `hybrid` and `completion` have it so, although io_uring can accept by itself: what is under way in a ring keeps
+//! its socket for some tens of milliseconds behind a process that was killed, and whoever starts the next would find the address
+//! in use. Belongs to one thread.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -12,9 +12,6 @@ use rustix::io::Errno;
 
 use super::event::Event;
 use super::listen::Listener;
-
-/// Connections of one listener that are accepted at most before the other events have their turn.
-const ACCEPTS_MAX: usize = 64;
 
 /// The data of a listener's event has this bit, and its number.
 pub const LISTENERS: u64 = 1 << 62;
@@ -53,18 +50,14 @@ impl Accepting {
     /// Accepts what comes to listener `index`.
     pub fn accept(&mut self, poll: &OwnedFd, index: usize) -> Event {
         let Some(listener) = self.listeners.get(index) else { return Event::Nothing };
-        let mut accepted = Vec::new();
-        while accepted.len() < ACCEPTS_MAX {
-            match listener.accept() {
-                Ok(Some(connection)) => accepted.push(connection),
-                Err(error) if accepted.is_empty() => {
-                    self.rest(poll);
-                    return Event::AcceptFailed(error);
-                }
-                Ok(None) | Err(_) => break,
+        match listener.accept_some() {
+            Ok(accepted) if accepted.is_empty() => Event::Nothing,
+            Ok(accepted) => Event::Accepted(accepted),
+            Err(error) => {
+                self.rest(poll);
+                Event::AcceptFailed(error)
             }
         }
-        if accepted.is_empty() { Event::Nothing } else { Event::Accepted(accepted) }
     }
 
     /// Stops watching the listeners: what cannot be accepted would be reported again at once, and for ever.

@@ -37,7 +37,7 @@ const WAKER: u64 = u64::MAX;
 #[derive(Debug)]
 pub struct Hybrid {
     poll: OwnedFd,
-    waker: Waker,
+    wake: Arc<OwnedFd>,
     events: Events,
     /// How many of the events have been looked at.
     looked_at: usize,
@@ -99,7 +99,7 @@ impl Hybrid {
         epoll::add(&poll, &wake, EventData::new_u64(WAKER), EventFlags::IN)?;
         Ok(Self {
             poll,
-            waker: Waker(wake),
+            wake,
             events: Events(Vec::with_capacity(EVENTS_MAX)),
             looked_at: 0,
             accepting: Accepting::default(),
@@ -113,7 +113,7 @@ impl Hybrid {
 
     /// What wakes this driver.
     pub fn waker(&self) -> Waker {
-        self.waker.clone()
+        Waker::Counter(Arc::clone(&self.wake))
     }
 
     /// Begins to accept from a listener that other drivers may watch too.
@@ -181,7 +181,7 @@ impl Hybrid {
         self.looked_at = index + 1;
         match data.u64() {
             WAKER => {
-                _ = rustix::io::read(&*self.waker.0, &mut [0; 8]);
+                _ = rustix::io::read(&*self.wake, &mut [0; 8]);
                 Event::Woken
             }
             data if data & LISTENERS != 0 => self.accepting.accept(&self.poll, (data & !LISTENERS) as usize),

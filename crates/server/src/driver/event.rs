@@ -2,7 +2,10 @@
 //!
 //! A worker is told what has happened and hands back outputs, which the driver owns from then on. Values only; any thread.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
+
+use tokio::sync::Notify;
 
 use crate::messaging::mail::Accepted;
 
@@ -42,12 +45,20 @@ pub enum Sending {
 
 /// Wakes a driver from any thread.
 #[derive(Debug, Clone)]
-pub struct Waker(pub(super) Arc<std::os::fd::OwnedFd>);
+pub enum Waker {
+    /// By a counter of the kernel's, which the driver waits for.
+    Counter(Arc<OwnedFd>),
+    /// By a task of the driver's, which waits for this.
+    Task(Arc<Notify>),
+}
 
 impl Waker {
     /// Makes the driver's wait return with [`Event::Woken`].
     pub fn wake(&self) {
-        // A full counter means that a wake-up is already under way.
-        _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+        match self {
+            // A full counter means that a wake-up is already under way.
+            Self::Counter(counter) => _ = rustix::io::write(&**counter, &1_u64.to_ne_bytes()),
+            Self::Task(notify) => notify.notify_one(),
+        }
     }
 }

@@ -35,6 +35,9 @@ enum BoundTo {
 /// not fail for that.
 const KEEPALIVE_S_MAX: u64 = 32_767;
 
+/// Connections of one listener that are accepted at most before the other events have their turn.
+const ACCEPTS_MAX: usize = 64;
+
 /// Binds a TCP socket; port 0 takes a free one. `keepalive_s` 0 sends no probes.
 ///
 /// # Errors
@@ -107,11 +110,23 @@ impl Listener {
         _ = net::shutdown(&self.socket, net::Shutdown::Both);
     }
 
-    /// The next connection that waits, if any.
+    /// The connections that wait; at most so many that other events have their turn.
     ///
     /// # Errors
-    /// What the kernel says, such as too many open files.
-    pub(super) fn accept(&self) -> io::Result<Option<Accepted>> {
+    /// What the kernel says, such as too many open files, where it has given none before.
+    pub(super) fn accept_some(&self) -> io::Result<Vec<Accepted>> {
+        let mut accepted = Vec::new();
+        while accepted.len() < ACCEPTS_MAX {
+            match self.accept() {
+                Ok(Some(connection)) => accepted.push(connection),
+                Err(error) if accepted.is_empty() => return Err(error),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        Ok(accepted)
+    }
+
+    fn accept(&self) -> io::Result<Option<Accepted>> {
         loop {
             match net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {

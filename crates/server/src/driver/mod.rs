@@ -1,10 +1,15 @@
 //! The drivers: how bytes reach a worker and leave it.
 //!
 //! The worker is told what has happened (bytes arrived, a connection came, this one has gone) and hands back outputs. It sees no
-//! registration and no partial write; it may say that it takes nothing from a connection for now. There are two, with the same
-//! calls, of which the option `io` chooses here: `hybrid` on epoll and `completion` on io_uring.
+//! registration and no partial write; it may say that it takes nothing from a connection for now. There are three, with the same
+//! calls, of which the option `io` chooses here: `async` on tokio, `hybrid` on epoll and `completion` on io_uring.
+//!
+//! Of `async` nothing is Linux's own, so it would be what is chosen where there is neither epoll nor io_uring. The rest of this
+//! crate is for Linux, and is refused elsewhere as it is compiled; so no other system has ever run it.
 
 mod accepting;
+mod aside;
+mod asynchronous;
 mod batched_send;
 mod completion;
 mod epoll;
@@ -13,6 +18,9 @@ mod listen;
 pub mod listeners;
 pub mod outgoing;
 mod send_pieces;
+mod spare_outputs;
+#[cfg(test)]
+mod tests;
 pub mod tls;
 
 pub use event::{Event, Sending, Token, Waker};
@@ -23,22 +31,61 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::request::output::Output;
+use asynchronous::Async;
 use completion::Completion;
 use epoll::Hybrid;
 
 /// What carries the bytes of one worker. Belongs to one thread; its [`Waker`] may be used from any.
 #[derive(Debug)]
 pub enum Driver {
+    /// Has tasks of tokio receive and send.
+    Async(Async),
     /// Waits for what is ready; receives and sends by itself.
     Hybrid(Hybrid),
     /// Has the kernel receive and send.
     Completion(Completion),
 }
 
+/// A kind of driver, as the option `io` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Every read and every write is awaited.
+    Async,
+    /// Waiting is asynchronous; receiving and sending are not.
+    Hybrid,
+    /// The kernel receives and sends.
+    Completion,
+}
+
+impl Kind {
+    /// All of them.
+    #[cfg(test)]
+    pub const ALL: [Self; 3] = [Self::Async, Self::Hybrid, Self::Completion];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Async => "async",
+            Self::Hybrid => "hybrid",
+            Self::Completion => "completion",
+        }
+    }
+
+    /// What it asks for what can be received or sent.
+    pub fn interface(self) -> &'static str {
+        match self {
+            Self::Async => "tokio",
+            Self::Hybrid => "epoll",
+            Self::Completion => "io_uring",
+        }
+    }
+}
+
 /// Calls the same of whichever it is.
-macro_rules! either {
+macro_rules! any {
     ($driver:expr, $name:ident => $call:expr) => {
         match $driver {
+            Driver::Async($name) => $call,
             Driver::Hybrid($name) => $call,
             Driver::Completion($name) => $call,
         }
@@ -46,10 +93,10 @@ macro_rules! either {
 }
 
 impl Driver {
-    /// So many drivers of the kind that the option `io` names; where the kernel refuses io_uring, of the other kind, and why.
+    /// So many drivers of the kind that the option `io` names; where the kernel refuses io_uring, of the kind `hybrid`, and why.
     ///
     /// # Errors
-    /// What the kernel says against either kind.
+    /// What the kernel says against the kind.
     pub fn chosen(io: &str, count: usize) -> io::Result<(Vec<Self>, Option<io::Error>)> {
         let all = |make: fn() -> io::Result<Self>| (0..count).map(|_| make()).collect::<io::Result<Vec<_>>>();
         match io {
@@ -57,8 +104,26 @@ impl Driver {
                 Ok(drivers) => Ok((drivers, None)),
                 Err(refusal) => Ok((all(Self::hybrid)?, Some(refusal))),
             },
+            "async" => Ok((all(Self::asynchronous)?, None)),
             _ => Ok((all(Self::hybrid)?, None)),
         }
+    }
+
+    /// Which kind it is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Async(_) => Kind::Async,
+            Self::Hybrid(_) => Kind::Hybrid,
+            Self::Completion(_) => Kind::Completion,
+        }
+    }
+
+    /// A driver of the kind `async`, without connections.
+    ///
+    /// # Errors
+    /// What the kernel says, such as too many open files.
+    pub fn asynchronous() -> io::Result<Self> {
+        Async::new().map(Self::Async)
     }
 
     /// A driver of the kind `hybrid`, without connections.
@@ -79,7 +144,7 @@ impl Driver {
 
     /// What wakes this driver.
     pub fn waker(&self) -> Waker {
-        either!(self, driver => driver.waker())
+        any!(self, driver => driver.waker())
     }
 
     /// Begins to accept from a listener that other drivers may accept from too.
@@ -87,17 +152,17 @@ impl Driver {
     /// # Errors
     /// What the kernel says.
     pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
-        either!(self, driver => driver.listen(listener))
+        any!(self, driver => driver.listen(listener))
     }
 
     /// Stops accepting and lets go of the listeners.
     pub fn stop_listening(&mut self) {
-        either!(self, driver => driver.stop_listening());
+        any!(self, driver => driver.stop_listening());
     }
 
     /// Tries to accept again after [`Event::AcceptFailed`].
     pub fn accept_again(&mut self) {
-        either!(self, driver => driver.accept_again());
+        any!(self, driver => driver.accept_again());
     }
 
     /// Takes over an accepted connection.
@@ -106,6 +171,7 @@ impl Driver {
     /// What the kernel says; the connection is closed then.
     pub fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
         match self {
+            Self::Async(driver) => driver.adopt(socket),
             Self::Hybrid(driver) => driver.adopt(socket),
             Self::Completion(driver) => Ok(driver.adopt(socket)),
         }
@@ -113,7 +179,7 @@ impl Driver {
 
     /// The number of a connection's socket.
     pub fn descriptor(&self, token: Token) -> i32 {
-        either!(self, driver => driver.descriptor(token))
+        any!(self, driver => driver.descriptor(token))
     }
 
     /// Waits until something happens or the time is over; returns how many events [`Driver::event`] has.
@@ -122,13 +188,14 @@ impl Driver {
     /// What the kernel says; an interruption is no error.
     #[inline]
     pub fn wait(&mut self, timeout_ms: u64) -> io::Result<usize> {
-        either!(self, driver => driver.wait(timeout_ms))
+        any!(self, driver => driver.wait(timeout_ms))
     }
 
     /// What event `index` of this wake-up was, asked for in their order. Bytes that arrived are at the start of the buffer then.
     #[inline]
     pub fn event(&mut self, index: usize, buffer: &mut [u8]) -> Event {
         match self {
+            Self::Async(driver) => driver.event(buffer),
             Self::Hybrid(driver) => driver.event(index, buffer),
             Self::Completion(driver) => driver.event(buffer),
         }
@@ -138,7 +205,7 @@ impl Driver {
     /// connection's replies go into the same buffer.
     #[inline]
     pub fn send(&mut self, token: Token, output: &mut Output) -> Sending {
-        either!(self, driver => driver.send(token, output))
+        any!(self, driver => driver.send(token, output))
     }
 
     /// Sends of each output what can leave at once and is cheaper to send together; returns how many sends that were, and how
@@ -147,29 +214,30 @@ impl Driver {
     pub fn send_together(&mut self, outputs: &mut [(Token, Output)]) -> (usize, usize) {
         match self {
             Self::Hybrid(driver) => driver.send_together(outputs),
-            Self::Completion(_) => (0, 0),
+            Self::Async(_) | Self::Completion(_) => (0, 0),
         }
     }
 
     /// Adds bytes that others are sent too to what waits, without sending: [`Driver::send_queued`] follows.
     #[inline]
     pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
-        either!(self, driver => driver.queue(token, bytes));
+        any!(self, driver => driver.queue(token, bytes));
     }
 
     /// The connections to which something was queued since the last call; each is for [`Driver::send_queued`].
     pub fn take_queued(&mut self) -> Vec<Token> {
-        either!(self, driver => driver.take_queued())
+        any!(self, driver => driver.take_queued())
     }
 
     /// Sends what was queued, behind what already waits.
     pub fn send_queued(&mut self, token: Token) -> Sending {
-        either!(self, driver => driver.send_queued(token))
+        any!(self, driver => driver.send_queued(token))
     }
 
     /// Has leave at once what [`Sending::Done`] has only promised: asked where nothing else is to follow.
     pub fn flush(&mut self, token: Token) -> Sending {
         match self {
+            Self::Async(driver) => driver.flush(token),
             Self::Hybrid(_) => Sending::Done,
             Self::Completion(driver) => driver.flush(token),
         }
@@ -178,12 +246,13 @@ impl Driver {
     /// How many bytes wait for the peer to read.
     #[inline]
     pub fn waiting(&self, token: Token) -> usize {
-        either!(self, driver => driver.waiting(token))
+        any!(self, driver => driver.waiting(token))
     }
 
     /// How many bytes have not left, also where they only wait for the end of the wake-up.
     pub fn unsent(&self, token: Token) -> usize {
         match self {
+            Self::Async(driver) => driver.unsent(token),
             Self::Hybrid(driver) => driver.waiting(token),
             Self::Completion(driver) => driver.unsent(token),
         }
@@ -191,17 +260,17 @@ impl Driver {
 
     /// Room in the buffers of what waits that holds nothing.
     pub fn spare(&self, token: Token) -> usize {
-        either!(self, driver => driver.spare(token))
+        any!(self, driver => driver.spare(token))
     }
 
     /// Stops or resumes receiving from a connection; nothing is lost of what it has sent.
     pub fn hold(&mut self, token: Token, held: bool) {
-        either!(self, driver => driver.hold(token, held));
+        any!(self, driver => driver.hold(token, held));
     }
 
     /// Closes a connection and drops what the peer does not take.
     pub fn close(&mut self, token: Token) {
-        either!(self, driver => driver.close(token));
+        any!(self, driver => driver.close(token));
     }
 
     /// Gets ready to be used by another thread than before.
@@ -210,7 +279,7 @@ impl Driver {
     /// What the kernel says; the same thread may go on with it then.
     pub fn change_thread(&mut self) -> io::Result<()> {
         match self {
-            Self::Hybrid(_) => Ok(()),
+            Self::Async(_) | Self::Hybrid(_) => Ok(()),
             Self::Completion(driver) => driver.change_thread(),
         }
     }
@@ -221,45 +290,5 @@ impl Driver {
         if let Self::Hybrid(driver) = self {
             driver.break_wait();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Has the kernel refuse io_uring to this thread, as it does in many containers.
-    fn forbid_rings() {
-        let rule = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
-        let refusal = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
-        let mut rules = [
-            // The number of the system call is the first word of what a filter is given.
-            rule(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-            rule(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_io_uring_setup as u32),
-            rule(libc::BPF_RET | libc::BPF_K, 0, 0, refusal),
-            rule(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
-        ];
-        let program = libc::sock_fprog { len: rules.len() as u16, filter: rules.as_mut_ptr() };
-        // SAFETY: both calls concern this thread alone; the program lives until the second has read it.
-        let outcomes = unsafe {
-            [
-                libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
-                libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program, 0, 0),
-            ]
-        };
-        assert_eq!(outcomes, [0, 0]);
-    }
-
-    #[test]
-    fn where_io_uring_is_refused_the_other_driver_is_taken_and_the_reason_told() {
-        let (drivers, refusal) = Driver::chosen("hybrid", 2).expect("epoll");
-        assert!(refusal.is_none() && matches!(drivers[..], [Driver::Hybrid(_), Driver::Hybrid(_)]));
-        let refused = std::thread::spawn(|| {
-            forbid_rings();
-            Driver::chosen("completion", 2).expect("epoll")
-        });
-        let (drivers, refusal) = refused.join().expect("it ends");
-        assert!(matches!(drivers[..], [Driver::Hybrid(_), Driver::Hybrid(_)]));
-        assert_eq!(refusal.and_then(|refusal| refusal.raw_os_error()), Some(libc::EPERM));
     }
 }

@@ -29,6 +29,7 @@ use sleeve_store::{Options, SHARDS_MAX, Store};
 
 use crate::acl::Acl;
 use crate::config::{Config, Opt};
+use crate::driver::Kind;
 use crate::driver::listeners::Listeners;
 use crate::driver::tls::Tls;
 use crate::host::clock::{Instant, Ticker};
@@ -139,8 +140,8 @@ pub struct Engine {
     pub tls: Tls,
     /// The port that is served, 0 when none is.
     pub port: AtomicU32,
-    /// Whether its workers' drivers are of the kind `completion`.
-    pub is_completion_driven: AtomicBool,
+    /// The kind of its workers' drivers.
+    pub(crate) io: Mutex<Kind>,
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
     /// How many engines this process had begun before.
     number: u64,
@@ -239,7 +240,7 @@ impl Engine {
             listeners: Listeners::default(),
             tls: Tls::default(),
             port: AtomicU32::new(0),
-            is_completion_driven: AtomicBool::new(false),
+            io: Mutex::new(Kind::Hybrid),
             mailboxes: Mutex::default(),
             number: BEGUN.fetch_add(1, Ordering::Relaxed),
             own: Weak::clone(own),

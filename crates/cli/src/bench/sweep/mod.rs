@@ -43,7 +43,7 @@ const PIPELINED_CLIENTS: u32 = 50;
 const COUNTING_MAX: Duration = Duration::from_millis(200);
 
 /// The drivers of this program that take part where no server is named.
-const DRIVERS: [&str; 2] = ["hybrid", "completion"];
+const DRIVERS: [&str; 3] = ["async", "hybrid", "completion"];
 
 /// Measures, and writes the three files and the main plot; 130 when Ctrl-C ended it, with what was there by then.
 ///

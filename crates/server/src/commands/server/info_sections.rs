@@ -38,9 +38,9 @@ pub fn server(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("os", facts::system_name());
     lines.add("arch_bits", usize::BITS);
     lines.add("monotonic_clock", "POSIX clock_gettime");
-    let is_completion = cx.engine.is_completion_driven.load(Ordering::Relaxed);
-    lines.add("multiplexing_api", if is_completion { "io_uring" } else { "epoll" });
-    lines.add("io", if is_completion { "completion" } else { "hybrid" });
+    let io = *engine.io.lock();
+    lines.add("multiplexing_api", io.interface());
+    lines.add("io", io.name());
     lines.add("process_id", std::process::id());
     lines.add("process_supervised", "no");
     lines.add("run_id", &engine.run_id);

@@ -10,15 +10,11 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::ring::{Operation, Ring};
+use crate::driver::aside::Aside;
 use crate::driver::event::{Sending, Token};
 use crate::driver::send_pieces::send_pieces;
+use crate::driver::spare_outputs::SpareOutputs;
 use crate::request::output::Output;
-
-/// Empty outputs that are kept, to be used again.
-const SPARE_OUTPUTS_MAX: usize = 64;
-
-/// Longer buffers are not kept.
-const SPARE_BYTES_MAX: usize = 16 * 1024;
 
 /// One connection.
 #[derive(Debug)]
@@ -65,7 +61,8 @@ pub struct Connections {
     changed: Vec<Token>,
     /// What is under way for closed connections and has to end.
     cancelled: Vec<Operation>,
-    spare_outputs: Vec<Output>,
+    /// Those to be used again.
+    pub spare_outputs: SpareOutputs,
 }
 
 #[derive(Debug, Default)]
@@ -73,41 +70,6 @@ struct Slot {
     connection: Option<Connection>,
     /// Operations that have not come to their end.
     under_way: u32,
-}
-
-/// Bytes that have come and wait for the worker.
-#[derive(Debug, Default)]
-pub struct Aside {
-    bytes: Vec<u8>,
-    /// So many of them have been taken.
-    taken: usize,
-}
-
-impl Aside {
-    /// Whether all of them have been taken.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    /// Adds so many bytes, which `fill` writes.
-    pub fn put(&mut self, count: usize, fill: impl FnOnce(&mut [u8])) {
-        let start = self.bytes.len();
-        self.bytes.resize(start + count, 0);
-        fill(&mut self.bytes[start..]);
-    }
-
-    /// Takes as many as there is room for; how many.
-    pub fn take(&mut self, into: &mut [u8]) -> usize {
-        let left = &self.bytes[self.taken..];
-        let count = left.len().min(into.len());
-        into[..count].copy_from_slice(&left[..count]);
-        self.taken += count;
-        if self.taken == self.bytes.len() {
-            *self = Self::default();
-        }
-        count
-    }
 }
 
 impl Connection {
@@ -301,22 +263,8 @@ impl Connections {
     /// Everything has left.
     #[inline]
     fn recycle(&mut self, token: Token) {
-        let Some(connection) = self.get_mut(token) else { return };
-        let mut output = std::mem::take(&mut connection.waiting);
-        if self.spare_outputs.len() < SPARE_OUTPUTS_MAX {
-            output.clear();
-            output.bytes.shrink_to(SPARE_BYTES_MAX);
-            self.spare_outputs.push(output);
-        }
-    }
-
-    /// Gives an empty output room, if it has none.
-    #[inline]
-    pub fn refill(&mut self, output: &mut Output) {
-        if output.bytes.capacity() == 0
-            && let Some(spare) = self.spare_outputs.pop()
-        {
-            *output = spare;
+        if let Some(connection) = self.slots.get_mut(token).and_then(|slot| slot.connection.as_mut()) {
+            self.spare_outputs.keep(std::mem::take(&mut connection.waiting));
         }
     }
 
@@ -326,11 +274,7 @@ impl Connections {
         let Some(connection) = self.slots.get_mut(token).and_then(|slot| slot.connection.as_mut()) else {
             return false;
         };
-        if connection.waiting.is_empty()
-            && let Some(spare) = self.spare_outputs.pop()
-        {
-            connection.waiting = spare;
-        }
+        self.spare_outputs.refill(&mut connection.waiting);
         connection.waiting.push_shared(bytes);
         !std::mem::replace(&mut connection.queued, true)
     }

@@ -20,6 +20,9 @@ mod buffers;
 mod connections;
 mod ring;
 
+#[cfg(test)]
+pub use buffers::{BUFFER_BYTES, BUFFERS};
+
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -42,7 +45,7 @@ const GATHERED_BYTES_MAX: usize = 16 * 1024;
 #[derive(Debug)]
 pub struct Completion {
     ring: Box<Ring>,
-    waker: Waker,
+    wake: Arc<OwnedFd>,
     /// The waker is being read.
     is_awaiting_waker: bool,
     accepting: Accepting,
@@ -99,7 +102,7 @@ impl Completion {
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
         Ok(Self {
             ring,
-            waker: Waker(wake),
+            wake,
             is_awaiting_waker: false,
             accepting: Accepting::default(),
             poll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
@@ -116,7 +119,7 @@ impl Completion {
 
     /// What wakes this driver.
     pub fn waker(&self) -> Waker {
-        self.waker.clone()
+        Waker::Counter(Arc::clone(&self.wake))
     }
 
     /// Begins to accept from a listener that other drivers may accept from too.
@@ -166,7 +169,7 @@ impl Completion {
     /// Asks the kernel for what the state of connections and listeners lacks.
     fn ask(&mut self) -> io::Result<()> {
         if !self.is_awaiting_waker {
-            self.ring.await_waker(self.waker.0.as_fd())?;
+            self.ring.await_waker(self.wake.as_fd())?;
             self.is_awaiting_waker = true;
         }
         if !self.is_awaiting_poll {
@@ -353,7 +356,7 @@ impl Completion {
             return Sending::Broken;
         };
         output.move_to(&mut connection.waiting);
-        self.connections.refill(output);
+        self.connections.spare_outputs.refill(output);
         self.send_waiting(token)
     }
 
@@ -454,6 +457,3 @@ impl Completion {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests;

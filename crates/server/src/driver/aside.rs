@@ -1,0 +1,36 @@
+//! Bytes that have come and are put aside, because the worker takes none of them for now. One thread at a time.
+
+/// Bytes that have come and wait for the worker.
+#[derive(Debug, Default)]
+pub struct Aside {
+    bytes: Vec<u8>,
+    /// So many of them have been taken.
+    taken: usize,
+}
+
+impl Aside {
+    /// Whether all of them have been taken.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Adds so many bytes, which `fill` writes.
+    pub fn put(&mut self, count: usize, fill: impl FnOnce(&mut [u8])) {
+        let start = self.bytes.len();
+        self.bytes.resize(start + count, 0);
+        fill(&mut self.bytes[start..]);
+    }
+
+    /// Takes as many as there is room for; how many.
+    pub fn take(&mut self, into: &mut [u8]) -> usize {
+        let left = &self.bytes[self.taken..];
+        let count = left.len().min(into.len());
+        into[..count].copy_from_slice(&left[..count]);
+        self.taken += count;
+        if self.taken == self.bytes.len() {
+            *self = Self::default();
+        }
+        count
+    }
+}

@@ -1,0 +1,355 @@
+//! A connection of the driver `async`: a task that waits for what its socket can do, and does it.
+//!
+//! The task has two halves, which wait for different things: one receives and one sends. What the worker changes (it has taken
+//! what came, holds the connection, wants something sent, closes) wakes the task, and both halves look at the state then; so
+//! neither has to say what it waits for. All of it runs in the thread that waits for the driver's events.
+
+use std::convert::Infallible;
+use std::future::{Future, pending, poll_fn};
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+use rustix::io::Errno;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
+use tokio::task::yield_now;
+
+use super::inbox::{Inbox, News, Received};
+use crate::driver::aside::Aside;
+use crate::driver::event::{Event, Sending, Token};
+use crate::driver::send_pieces::send_pieces;
+use crate::request::output::Output;
+
+/// Replies that are longer leave on the spot.
+const GATHERED_BYTES_MAX: usize = 16 * 1024;
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection {
+    token: Token,
+    socket: AsyncFd<OwnedFd>,
+    inbox: Arc<Inbox>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// It has a task.
+    has_begun: bool,
+    /// Wakes the task.
+    task: Option<Waker>,
+    /// What has not left.
+    waiting: Output,
+    /// Where in the inbox lies what has come and has not been taken.
+    arrived: Range<usize>,
+    /// What had come when it was held.
+    aside: Aside,
+    /// The peer takes no more at present: the task waits until it does.
+    is_full: bool,
+    /// Nothing is received until the session can go on.
+    is_held: bool,
+    /// There may be something to receive of which the kernel has told already.
+    is_unread: bool,
+    /// The peer has gone while it was held.
+    has_gone: bool,
+    /// The peer says nothing more.
+    has_ended: bool,
+    /// Nothing can be sent any more.
+    is_broken: bool,
+    is_closed: bool,
+    /// It is to be told that what waited has left, or begins to wait.
+    has_sent: bool,
+    /// It was told that the peer has gone.
+    is_end_told: bool,
+    /// Stands in the inbox.
+    is_listed: bool,
+    /// Is woken with the next wait.
+    is_noted: bool,
+    /// Stands in the driver's list of those to which something was queued.
+    is_queued: bool,
+}
+
+impl State {
+    #[inline]
+    fn has_arrived(&self) -> bool {
+        !self.arrived.is_empty() || !self.aside.is_empty()
+    }
+
+    /// Whether its end is to be told: behind what it has said, and of one that is held when its replies have left.
+    fn is_over(&self) -> bool {
+        let is_last = self.is_held || !self.has_arrived();
+        let has_ended = (self.has_ended || self.has_gone) && !(self.is_held && self.is_full);
+        !self.is_end_told && is_last && (self.is_broken || has_ended)
+    }
+
+    fn has_news(&self) -> bool {
+        self.has_arrived() && !self.is_held || self.has_sent || self.is_over()
+    }
+}
+
+/// What becomes of the driver's connection.
+impl Connection {
+    /// A connection whose task has not begun; within a runtime.
+    ///
+    /// # Errors
+    /// What the kernel says; the connection is closed then.
+    pub fn new(token: Token, socket: OwnedFd, inbox: &Arc<Inbox>) -> io::Result<Self> {
+        // SAFETY: the descriptor is owned by what is given here, which nobody replaces: it is only lent out again.
+        let socket = unsafe { AsyncFd::register(socket)? };
+        Ok(Self { token, socket, inbox: Arc::clone(inbox), state: Mutex::default() })
+    }
+
+    /// The number of its socket.
+    pub fn descriptor(&self) -> i32 {
+        self.socket.as_raw_fd()
+    }
+
+    /// Whether it has to be put among those that the next wait wakes.
+    #[inline]
+    pub fn note(&self) -> bool {
+        !std::mem::replace(&mut self.state.lock().is_noted, true)
+    }
+
+    /// Wakes its task; whether that has to begin first.
+    #[inline]
+    pub fn wake(&self) -> bool {
+        let mut state = self.state.lock();
+        state.is_noted = false;
+        if let Some(task) = &state.task {
+            task.wake_by_ref();
+        }
+        !std::mem::replace(&mut state.has_begun, true)
+    }
+
+    /// What it has to tell. Bytes that came are at the start of the buffer then.
+    #[inline]
+    pub fn event(&self, buffer: &mut [u8]) -> Event {
+        let state = &mut *self.state.lock();
+        if state.is_closed || !std::mem::take(&mut state.is_listed) {
+            return Event::Nothing;
+        }
+        let event = if state.is_held && !state.arrived.is_empty() {
+            let (place, inbox) = (&mut state.arrived, &self.inbox);
+            state.aside.put(place.len(), |room| _ = inbox.take(place, room));
+            Event::Nothing
+        } else if state.has_arrived() && !state.is_held {
+            let is_aside = !state.aside.is_empty();
+            let count = if is_aside { state.aside.take(buffer) } else { self.inbox.take(&mut state.arrived, buffer) };
+            Event::Received(self.token, count)
+        } else if std::mem::take(&mut state.has_sent) {
+            Event::Sent(self.token, if state.is_full { state.waiting.len() } else { 0 })
+        } else if state.is_over() {
+            state.is_end_told = true;
+            Event::Closed(self.token)
+        } else {
+            Event::Nothing
+        };
+        self.list(state);
+        event
+    }
+
+    /// Takes what is in `output`, behind what already waits.
+    #[inline]
+    pub fn put(&self, output: &mut Output) {
+        output.move_to(&mut self.state.lock().waiting);
+    }
+
+    /// Adds bytes to what waits; whether they are the first that are queued.
+    #[inline]
+    pub fn queue(&self, bytes: &Arc<Vec<u8>>) -> bool {
+        let mut state = self.state.lock();
+        self.inbox.refill(&mut state.waiting);
+        state.waiting.push_shared(bytes);
+        !std::mem::replace(&mut state.is_queued, true)
+    }
+
+    /// Has what waits leave: by its task if it is short, and otherwise at once as far as the peer takes it.
+    #[inline]
+    pub fn send_waiting(&self) -> Sending {
+        let state = &mut *self.state.lock();
+        state.is_queued = false;
+        if state.is_broken {
+            state.waiting.clear();
+            return Sending::Broken;
+        }
+        if state.is_full {
+            return Sending::Waiting(state.waiting.len());
+        }
+        if state.waiting.plain().is_some_and(|bytes| bytes.len() <= GATHERED_BYTES_MAX) {
+            return Sending::Done;
+        }
+        self.try_send(state)
+    }
+
+    /// Sends on the spot what the peer takes of what waits.
+    pub fn flush(&self) -> Sending {
+        self.try_send(&mut self.state.lock())
+    }
+
+    /// How many bytes wait for the peer to read.
+    #[inline]
+    pub fn waiting(&self) -> usize {
+        let state = self.state.lock();
+        if state.is_full { state.waiting.len() } else { 0 }
+    }
+
+    /// How many bytes have not left.
+    pub fn unsent(&self) -> usize {
+        self.state.lock().waiting.len()
+    }
+
+    /// Room in the buffers of what waits that holds nothing.
+    pub fn spare(&self) -> usize {
+        self.state.lock().waiting.spare()
+    }
+
+    /// Stops or resumes receiving; whether that is a change.
+    pub fn hold(&self, is_held: bool) -> bool {
+        let state = &mut *self.state.lock();
+        let is_change = state.is_held != is_held;
+        if is_change {
+            (state.is_held, state.has_gone, state.is_end_told) = (is_held, false, false);
+            self.list(state);
+        }
+        is_change
+    }
+
+    /// Ends it, behind what can leave at once; its task lets go of the socket when it is woken.
+    pub fn close(&self) {
+        let state = &mut *self.state.lock();
+        if !state.is_full {
+            _ = send_pieces(self.socket.get_ref(), &mut state.waiting);
+        }
+        state.is_closed = true;
+    }
+}
+
+/// Its task.
+impl Connection {
+    /// Carries its bytes until it is closed.
+    pub async fn carry(self: Arc<Self>) {
+        let _held = self.inbox.hold();
+        let (mut sending, mut receiving) = (pin!(self.send()), pin!(self.receive()));
+        poll_fn(|cx| {
+            let mut state = self.state.lock();
+            if state.is_closed {
+                return Poll::Ready(());
+            }
+            state.task.get_or_insert_with(|| cx.waker().clone());
+            drop(state);
+            // Neither comes to an end by itself.
+            _ = sending.as_mut().poll(cx);
+            _ = receiving.as_mut().poll(cx);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Sends what waits, whenever the peer takes it.
+    async fn send(&self) -> Infallible {
+        loop {
+            poll_fn(|_| if self.state.lock().waiting.is_empty() { Poll::Pending } else { Poll::Ready(()) }).await;
+            let Ok(mut ready) = poll_fn(|cx| self.socket.poll_write_ready(cx)).await else { break };
+            let state = &mut *self.state.lock();
+            let (was_full, before) = (state.is_full, state.waiting.len());
+            let sending = self.try_send(state);
+            // Of what has left at once the worker knows.
+            state.has_sent |= state.is_full != was_full || was_full && state.waiting.len() != before;
+            self.list(state);
+            match sending {
+                Sending::Done => {}
+                Sending::Waiting(_) => ready.clear_ready(),
+                Sending::Broken => break,
+            }
+        }
+        self.end(|state| state.is_broken = true).await
+    }
+
+    /// Receives what comes, as long as the worker takes it.
+    async fn receive(&self) -> Infallible {
+        while let Ok(ready) = poll_fn(|cx| self.poll_receivable(cx)).await {
+            if !self.inbox.has_room() {
+                yield_now().await;
+                continue;
+            }
+            let received = self.inbox.receive(self.socket.get_ref());
+            let is_all = received.as_ref().map_or_else(|error| *error == Errno::AGAIN, |received| !received.is_cut);
+            let state = &mut *self.state.lock();
+            if is_all {
+                state.is_unread = false;
+                ready.into_iter().for_each(|mut ready| ready.clear_ready());
+            }
+            match received {
+                Ok(Received { place, .. }) if !place.is_empty() => state.arrived = place,
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Ok(_) | Err(_) => break,
+            }
+            self.list(state);
+        }
+        self.end(|state| state.has_ended = true).await
+    }
+
+    /// Ends one half of the task.
+    async fn end(&self, note: impl FnOnce(&mut State)) -> Infallible {
+        {
+            let state = &mut *self.state.lock();
+            note(state);
+            self.list(state);
+        }
+        pending().await
+    }
+
+    /// Comes when there may be something to receive, and the worker takes it. What was told of readiness comes along.
+    fn poll_receivable(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<AsyncFdReadyGuard<'_, OwnedFd>>>> {
+        loop {
+            let (is_held, is_unread) = match &*self.state.lock() {
+                state if state.has_arrived() || state.has_gone => return Poll::Pending,
+                state => (state.is_held, state.is_unread),
+            };
+            let mut ready = match self.socket.poll_read_ready(cx) {
+                Poll::Ready(ready) => ready?,
+                Poll::Pending if is_unread && !is_held => return Poll::Ready(Ok(None)),
+                Poll::Pending => return Poll::Pending,
+            };
+            if !is_held {
+                return Poll::Ready(Ok(Some(ready)));
+            }
+            // What it says stays with the kernel, and only of its end is told.
+            let state = &mut *self.state.lock();
+            if ready.ready().is_read_closed() {
+                state.has_gone = true;
+                self.list(state);
+            } else {
+                state.is_unread = true;
+                ready.clear_ready();
+            }
+        }
+    }
+
+    /// Sends until everything has left or the peer takes no more.
+    fn try_send(&self, state: &mut State) -> Sending {
+        let sending = send_pieces(self.socket.get_ref(), &mut state.waiting);
+        state.is_full = matches!(sending, Sending::Waiting(_));
+        match sending {
+            Sending::Done => self.inbox.keep(std::mem::take(&mut state.waiting)),
+            Sending::Waiting(_) => {}
+            Sending::Broken => {
+                state.is_broken = true;
+                state.waiting.clear();
+            }
+        }
+        sending
+    }
+
+    /// Has the worker told what there is to tell.
+    #[inline]
+    fn list(&self, state: &mut State) {
+        if state.has_news() && !std::mem::replace(&mut state.is_listed, true) {
+            self.inbox.tell(News::Connection(self.token));
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Accepting: a task for each listener, which waits until somebody comes.
+//!
+//! Where several drivers watch a listener, each is told of everybody who comes: tokio cannot ask the kernel to tell one of them.
+//! The one that is first takes the connection, and the others find nothing.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::runtime::Runtime;
+use tokio::sync::Notify;
+use tokio::task::{JoinHandle, yield_now};
+
+use super::inbox::{Inbox, News};
+use crate::driver::listen::Listener;
+
+/// The listeners of one driver.
+#[derive(Debug, Default)]
+pub struct Listening {
+    tasks: Vec<JoinHandle<()>>,
+    /// Told when accepting is to be tried again where it has failed.
+    again: Arc<Notify>,
+}
+
+/// A listener, as its descriptor is asked for.
+#[derive(Debug)]
+struct Watched(Arc<Listener>);
+
+impl AsRawFd for Watched {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_fd().as_raw_fd()
+    }
+}
+
+impl Listening {
+    /// Begins to accept from a listener that others may accept from too.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn listen(&mut self, runtime: &Runtime, listener: Arc<Listener>, inbox: &Arc<Inbox>) -> io::Result<()> {
+        let _runtime = runtime.enter();
+        // SAFETY: a listener owns its descriptor from its beginning to its end, and is held here.
+        let socket = unsafe { AsyncFd::register_with_interest(Watched(listener), Interest::READABLE)? };
+        self.tasks.push(runtime.spawn(accept(socket, Arc::clone(inbox), Arc::clone(&self.again))));
+        Ok(())
+    }
+
+    /// Stops accepting and lets go of the listeners.
+    pub fn stop(&mut self, runtime: &Runtime) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+        for task in self.tasks.drain(..) {
+            // That it was aborted is all it can say.
+            _ = runtime.block_on(task);
+        }
+    }
+
+    /// Tries to accept again where that has failed.
+    pub fn again(&self) {
+        self.again.notify_waiters();
+    }
+}
+
+/// Accepts who comes, until the listener is closed.
+async fn accept(socket: AsyncFd<Watched>, inbox: Arc<Inbox>, again: Arc<Notify>) {
+    let _held = inbox.hold();
+    while let Ok(mut ready) = socket.readable().await {
+        match socket.get_ref().0.accept_some() {
+            Ok(accepted) if accepted.is_empty() => {
+                if ready.ready().is_read_closed() {
+                    return;
+                }
+                ready.clear_ready();
+            }
+            Ok(accepted) => {
+                inbox.tell(News::Accepted(accepted));
+                yield_now().await;
+            }
+            Err(error) => {
+                inbox.tell(News::AcceptFailed(error));
+                again.notified().await;
+            }
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! The driver `async`, on tokio: every read and every write is an operation that a task awaits.
+//!
+//! A worker has a runtime of its own, which runs while the worker waits and at no other time: in the worker's thread, with a
+//! task for each connection ([`Connection`]), for each listener (`listening`) and for the waker. A task that has received says so
+//! in the [`Inbox`], and receives nothing more from its connection before the worker has taken that; the wait ends with
+//! the first such word, when all other tasks that can go on have had a turn. What the worker wants sent lies in the connection,
+//! and the next wait wakes its task. What is long is tried at once, as an awaited write tries before it waits.
+//!
+//! Nothing here is Linux's own: tokio asks epoll, kqueue or whatever else the system has. It goes from thread to thread as it is.
+
+mod connection;
+mod inbox;
+mod listening;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Notify;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::event::{Event, Sending, Token, Waker};
+use super::listen::Listener;
+use crate::request::output::Output;
+use connection::Connection;
+use inbox::{Inbox, News};
+use listening::Listening;
+
+#[cfg(test)]
+pub use inbox::BYTES_MAX;
+
+/// The longest wait; a longer one ends with nothing.
+const WAIT_MAX_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// A runtime with the connections that it carries. One thread at a time; its [`Waker`] may be used from any.
+#[derive(Debug)]
+pub struct Async {
+    runtime: Background,
+    inbox: Arc<Inbox>,
+    wake: Arc<Notify>,
+    /// Ends a wait whose time is over, or earlier.
+    alarm: Pin<Box<Sleep>>,
+    listening: Listening,
+    connections: Vec<Option<Arc<Connection>>>,
+    free: Vec<Token>,
+    /// Closed in this wake-up: events for them may still be under way.
+    closed: Vec<Token>,
+    /// Those whose tasks the next wait wakes.
+    noted: Vec<Arc<Connection>>,
+    /// Connections to which something was queued that has not been sent.
+    queued: Vec<Token>,
+    /// How many events are for this wake-up; what is told behind them is for the next.
+    events_left: usize,
+}
+
+/// A runtime that may be dropped anywhere, also where another one runs.
+#[derive(Debug)]
+struct Background(Option<Runtime>);
+
+impl Background {
+    fn get(&self) -> &Runtime {
+        self.0.as_ref().expect("it is taken out only to be dropped")
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(Runtime::shutdown_background);
+    }
+}
+
+impl Async {
+    /// A driver without connections.
+    ///
+    /// # Errors
+    /// What the kernel says, such as too many open files.
+    pub fn new() -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+        let (inbox, wake) = (Arc::new(Inbox::new()), Arc::new(Notify::new()));
+        runtime.spawn(tell_of_mail(Arc::clone(&wake), Arc::clone(&inbox)));
+        let entered = runtime.enter();
+        let alarm = Box::pin(sleep_until(Instant::now()));
+        drop(entered);
+        Ok(Self {
+            runtime: Background(Some(runtime)),
+            inbox,
+            wake,
+            alarm,
+            listening: Listening::default(),
+            connections: Vec::new(),
+            free: Vec::new(),
+            closed: Vec::new(),
+            noted: Vec::new(),
+            queued: Vec::new(),
+            events_left: 0,
+        })
+    }
+
+    /// What wakes this driver.
+    pub fn waker(&self) -> Waker {
+        Waker::Task(Arc::clone(&self.wake))
+    }
+
+    /// Begins to accept from a listener that other drivers may accept from too.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
+        self.listening.listen(self.runtime.get(), listener, &self.inbox)
+    }
+
+    /// Stops accepting and lets go of the listeners.
+    pub fn stop_listening(&mut self) {
+        self.listening.stop(self.runtime.get());
+    }
+
+    /// Tries to accept again after [`Event::AcceptFailed`].
+    pub fn accept_again(&mut self) {
+        self.listening.again();
+    }
+
+    /// Takes over an accepted connection.
+    ///
+    /// # Errors
+    /// What the kernel says; the connection is closed then.
+    pub fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
+        let token = self.free.last().copied().unwrap_or(self.connections.len());
+        let entered = self.runtime.get().enter();
+        let connection = Connection::new(token, socket, &self.inbox)?;
+        drop(entered);
+        if self.free.pop().is_none() {
+            self.connections.push(None);
+        }
+        self.connections[token] = Some(Arc::new(connection));
+        self.note(token);
+        Ok(token)
+    }
+
+    #[inline]
+    fn get(&self, token: Token) -> Option<&Arc<Connection>> {
+        self.connections.get(token)?.as_ref()
+    }
+
+    /// Has the next wait wake the task of a connection.
+    #[inline]
+    fn note(&mut self, token: Token) {
+        if let Some(connection) = self.connections.get(token).and_then(Option::as_ref)
+            && connection.note()
+        {
+            self.noted.push(Arc::clone(connection));
+        }
+    }
+
+    /// The number of a connection's socket.
+    pub fn descriptor(&self, token: Token) -> i32 {
+        self.get(token).map_or(-1, |connection| connection.descriptor())
+    }
+
+    /// Lets the tasks run until something happens or the time is over; returns how many events [`Async::event`] has.
+    ///
+    /// # Errors
+    /// A task has panicked. Where the kernel refuses to wait, the runtime panics.
+    pub fn wait(&mut self, timeout_ms: u64) -> io::Result<usize> {
+        self.free.append(&mut self.closed);
+        let Self { runtime, inbox, alarm, noted, .. } = self;
+        runtime.get().block_on(async {
+            // Tasks that are woken in here cost no system call.
+            for connection in noted.drain(..) {
+                if connection.wake() {
+                    tokio::spawn(connection.carry());
+                }
+            }
+            if inbox.begin() || timeout_ms == 0 {
+                tokio::task::yield_now().await;
+            } else {
+                set(alarm, timeout_ms);
+                std::future::poll_fn(|cx| poll_news(inbox, alarm, cx)).await;
+            }
+        });
+        self.events_left = self.inbox.end()?;
+        Ok(self.events_left)
+    }
+
+    /// What the next event of this wake-up was. Bytes that arrived are at the start of the buffer then.
+    #[inline]
+    pub fn event(&mut self, buffer: &mut [u8]) -> Event {
+        let Some(left) = self.events_left.checked_sub(1) else { return Event::Nothing };
+        self.events_left = left;
+        match self.inbox.next() {
+            None => Event::Nothing,
+            Some(News::Connection(token)) => {
+                let event = self.get(token).map_or(Event::Nothing, |connection| connection.event(buffer));
+                if matches!(event, Event::Received(..)) {
+                    // It may go on receiving.
+                    self.note(token);
+                }
+                event
+            }
+            Some(News::Accepted(accepted)) => Event::Accepted(accepted),
+            Some(News::AcceptFailed(error)) => Event::AcceptFailed(error),
+            Some(News::Woken) => Event::Woken,
+        }
+    }
+
+    /// Takes what is in `output`, behind what already waits, and leaves it empty, even where the connection is broken: the next
+    /// connection's replies go into the same buffer. What is short leaves with the next wait.
+    #[inline]
+    pub fn send(&mut self, token: Token, output: &mut Output) -> Sending {
+        let Some(connection) = self.get(token) else {
+            output.clear();
+            return Sending::Broken;
+        };
+        connection.put(output);
+        self.inbox.refill(output);
+        self.send_waiting(token)
+    }
+
+    #[inline]
+    fn send_waiting(&mut self, token: Token) -> Sending {
+        let Some(connection) = self.get(token) else { return Sending::Waiting(0) };
+        let sending = connection.send_waiting();
+        self.note(token);
+        sending
+    }
+
+    /// Sends on the spot what a connection takes of what waits.
+    pub fn flush(&mut self, token: Token) -> Sending {
+        let Some(connection) = self.get(token) else { return Sending::Broken };
+        let sending = connection.flush();
+        self.note(token);
+        sending
+    }
+
+    /// Adds bytes that others are sent too to what waits: [`Async::send_queued`] follows.
+    #[inline]
+    pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
+        if self.get(token).is_some_and(|connection| connection.queue(bytes)) {
+            self.queued.push(token);
+        }
+    }
+
+    /// The connections to which something was queued since the last call.
+    pub fn take_queued(&mut self) -> Vec<Token> {
+        std::mem::take(&mut self.queued)
+    }
+
+    /// Has leave what was queued, behind what already waits.
+    pub fn send_queued(&mut self, token: Token) -> Sending {
+        self.send_waiting(token)
+    }
+
+    /// How many bytes wait for the peer to read.
+    #[inline]
+    pub fn waiting(&self, token: Token) -> usize {
+        self.get(token).map_or(0, |connection| connection.waiting())
+    }
+
+    /// How many bytes have not left, those that leave with the next wait included.
+    pub fn unsent(&self, token: Token) -> usize {
+        self.get(token).map_or(0, |connection| connection.unsent())
+    }
+
+    /// Room in the buffers of what waits that holds nothing.
+    pub fn spare(&self, token: Token) -> usize {
+        self.get(token).map_or(0, |connection| connection.spare())
+    }
+
+    /// Stops or resumes receiving from a connection; what it has sent stays with the kernel meanwhile, or is put aside.
+    pub fn hold(&mut self, token: Token, held: bool) {
+        if self.get(token).is_some_and(|connection| connection.hold(held)) {
+            self.note(token);
+        }
+    }
+
+    /// Closes a connection, behind what can leave at once.
+    pub fn close(&mut self, token: Token) {
+        if let Some(connection) = self.get(token) {
+            connection.close();
+            self.note(token);
+            self.connections[token] = None;
+            self.closed.push(token);
+        }
+    }
+}
+
+/// Tells the worker whenever it is woken.
+async fn tell_of_mail(wake: Arc<Notify>, inbox: Arc<Inbox>) {
+    let _held = inbox.hold();
+    loop {
+        wake.notified().await;
+        inbox.tell(News::Woken);
+    }
+}
+
+/// Sets the alarm. One that comes earlier stays as it is: a wait that it ends is followed by another, and most waits end for
+/// other reasons.
+fn set(alarm: &mut Pin<Box<Sleep>>, timeout_ms: u64) {
+    let end = Instant::now() + Duration::from_millis(timeout_ms.min(WAIT_MAX_MS));
+    if alarm.is_elapsed() || alarm.deadline() > end {
+        alarm.as_mut().reset(end);
+    }
+}
+
+/// Waits for whatever is to be told, or for the alarm.
+fn poll_news(inbox: &Inbox, alarm: &mut Pin<Box<Sleep>>, cx: &mut Context<'_>) -> Poll<()> {
+    if inbox.has_news(cx) { Poll::Ready(()) } else { alarm.as_mut().poll(cx) }
+}
