@@ -69,7 +69,8 @@ fn a_server_that_accepts_and_says_nothing_fails_the_connection() {
 #[test]
 fn a_full_queue_fails_or_waits() {
     let port = serve(|words| if words[0] == "SET" { Some(Vec::new()) } else { echo(words) });
-    let full = config(port).queue_bytes_max(10_000);
+    // Nine fit, with what is kept of each.
+    let full = config(port).queue_bytes_max(11_000);
     let client = Client::connect_with(full.clone().queue_full(QueueFull::Fail)).unwrap();
     let value = "x".repeat(1000);
     let replies: Vec<_> = (0..12).map(|_| client.set("k", &value)).collect();

@@ -341,7 +341,10 @@ impl Config {
         self
     }
 
-    /// How many bytes of requests may be unanswered before a call waits or fails; 64 MiB without this.
+    /// How many bytes requests that are unanswered may take before a call waits or fails; 64 MiB without this. Each counts for its
+    /// own and 128 more, which is about what is kept of it.
+    ///
+    /// Who waits for the answer in his own way may be ahead of this by as much again.
     pub fn queue_bytes_max(mut self, bytes: usize) -> Self {
         self.queue_bytes_max = bytes;
         self

@@ -127,7 +127,7 @@ impl Link {
                 return Ok((shared, true));
             }
             if self.config.queue_full == QueueFull::Fail {
-                let message = format!("{} bytes of requests are unanswered already", shared.pipe.queued());
+                let message = format!("requests that are unanswered take {} bytes already", shared.pipe.queued());
                 return Err(Error::unsent(ErrorKind::QueueFull, format!("{message}, so the command was not sent")));
             }
             if shared.may_write() {

@@ -38,7 +38,7 @@ impl Pipe {
                 self.in_flight.push_front(entry);
                 break;
             }
-            self.queued -= entry.length;
+            self.queued -= entry.held();
             let length = entry.length as u64;
             lost.extend(self.send_again(entry, position, resend, &mut again));
             position += length;
@@ -51,7 +51,7 @@ impl Pipe {
         let (urgent, retries) = self.ahead();
         let (count, is_alone) = (again.entries.len(), urgent + retries == 0);
         let is_first = is_alone || (again.precedence == Precedence::Retry && urgent == 0);
-        self.queued += again.length();
+        self.queued += again.held();
         for segment in kept.into_iter().flatten().chain((count > 0).then_some(again)) {
             let place = match segment.precedence {
                 Precedence::Urgent => 0,
@@ -126,7 +126,7 @@ impl Pipe {
             && !transaction.is_over()
         {
             let entry = lost.pop()?;
-            self.queued += entry.length;
+            self.queued += entry.held();
             Segment::of_one(entry, Vec::new())
         } else {
             let first = self.backlog.front().filter(|first| first.precedence == Precedence::Urgent)?;

@@ -146,6 +146,10 @@ pub(crate) struct Entry {
     pub(crate) length: usize,
 }
 
+/// What is kept of a request beside its bytes while it is unanswered, about: its entry, the slot of its answer, and room that
+/// grows ahead of what is in it.
+pub(crate) const HELD_BYTES: usize = 128;
+
 /// When the time of a request is up, on the link's wrapping clock of milliseconds.
 #[derive(Clone, Copy)]
 pub(crate) enum Time {
@@ -192,6 +196,11 @@ impl Entry {
             Time::Due(at_ms) => (at_ms, true),
         };
         Self { asker, replies, selects, database, at_ms, has_deadline, had_left: false, length }
+    }
+
+    /// What it counts for, as long as it is unanswered.
+    pub(super) fn held(&self) -> usize {
+        self.length + HELD_BYTES
     }
 
     /// Replies that come for it, without its SELECT's.

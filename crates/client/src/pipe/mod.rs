@@ -40,7 +40,7 @@ use std::task::Waker;
 use crate::error::Error;
 use crate::request::EncodedRequest;
 use crate::request::name::Name;
-use in_flight::{Asker, Entry, Time, Unit, call_task, is_before, issued};
+use in_flight::{Asker, Entry, HELD_BYTES, Time, Unit, call_task, is_before, issued};
 use refused::hold::{Hold, Pause, ends_script};
 use resend::{LastWritten, ReplayBuffer, RetryBudget};
 use routed::Routed;
@@ -95,7 +95,7 @@ pub(crate) struct Pipe {
     /// Bytes that left on this connection, and how many of them belong to answered entries.
     sent: u64,
     answered: u64,
-    /// Bytes of everything that is not answered, without those of `dead`.
+    /// What everything counts for that is not answered: bytes, but for those of `dead`, and [`HELD_BYTES`] each.
     queued: usize,
     /// Bytes that are gathered for callers who were told that time is up: they are taken out before they may leave.
     dead: usize,
@@ -260,7 +260,7 @@ impl Pipe {
         }
     }
 
-    /// Bytes that are not answered yet, for the bound on the queue.
+    /// What requests that are not answered yet count for, for the bound on the queue.
     pub(crate) fn queued(&self) -> usize {
         self.queued
     }
@@ -345,7 +345,7 @@ impl Pipe {
             let (database, length) = (self.wire_database, UNWATCH.len());
             let time = self.first_segment().entries.front().map_or(Time::Issued(0), Entry::time);
             let entry = Entry::new(Asker::Nobody, 1, false, database, length, time);
-            self.queued += length;
+            self.queued += entry.held();
             self.backlog.push_front(Segment::of_one(entry, UNWATCH.to_vec()));
         } else if (self.is_held() || self.is_elsewhere) && !self.is_urgent() {
             self.choose_next();
@@ -413,7 +413,7 @@ impl Pipe {
             // If it was turned away that is said next, before anything may leave.
             self.hold = if selects { Hold::ProbeNext } else { Hold::Recovered };
         }
-        self.queued -= length;
+        self.queued -= length + count * HELD_BYTES;
         if count == self.in_flight.len() && self.in_flight.capacity() <= KEPT_ENTRIES_MAX {
             mem::swap(pending, &mut self.in_flight);
         } else {

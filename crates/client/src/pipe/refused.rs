@@ -86,8 +86,8 @@ impl Pipe {
         if let Time::Due(due_ms) = time {
             self.next_due_ms = self.next_due_ms.filter(|next_ms| is_before(*next_ms, due_ms)).or(Some(due_ms));
         }
-        self.queued += request.len();
         let mut again = Entry::new(asker, 1, false, entry.database, request.len(), time);
+        self.queued += again.held();
         again.had_left = entry.had_left;
         // The probe is the oldest of all.
         let is_probe = from + entry.length as u64 == self.probe_end;
@@ -193,8 +193,8 @@ impl Pipe {
     /// The second phase of a transaction goes out next, and what was held back after it.
     pub(crate) fn resume(&mut self, asker: Asker, frames: u32, database: u32, request: Vec<u8>, time: Time) {
         let length = request.len();
-        self.queued += length;
         let entry = Entry::new(asker, frames, false, database, length, time);
+        self.queued += entry.held();
         let is_refused = self.is_elsewhere || self.first_segment().precedence == Precedence::Retry;
         self.hold = Hold::Nothing;
         if is_refused {
@@ -206,8 +206,8 @@ impl Pipe {
     /// Gathers a request that leaves before all others, in whichever database that is.
     #[cold]
     pub(super) fn gather_urgent(&mut self, asker: Asker, request: &[u8], time: Time) {
-        self.queued += request.len();
         let entry = Entry::new(asker, 1, false, self.wire_database, request.len(), time);
+        self.queued += entry.held();
         let segment = Segment { precedence: Precedence::Urgent, ..Segment::of_one(entry, request.to_vec()) };
         let (urgent, _) = self.ahead();
         self.backlog.insert(urgent, segment);
@@ -278,8 +278,8 @@ impl Pipe {
         let time = self.first_segment().entries.front().map_or(Time::Issued(0), Entry::time);
         let mut bytes = Vec::new();
         write_select(&mut bytes, database);
-        self.queued += bytes.len();
         let entry = Entry::new(Asker::Nobody, 1, true, database, bytes.len(), time);
+        self.queued += entry.held();
         self.backlog.push_front(Segment::of_one(entry, bytes));
     }
 
@@ -303,7 +303,7 @@ impl Pipe {
         while self.first_segment().precedence == Precedence::Retry
             && let Some(segment) = self.backlog.pop_front()
         {
-            self.queued -= segment.length();
+            self.queued -= segment.held();
             segment.for_each(|entry, request| {
                 let (frames, time) = (entry.frames(), entry.time());
                 self.queued += released.push(entry.asker, frames, (entry.database, &mut selected), request, time);

@@ -8,7 +8,7 @@ mod regather;
 
 use std::collections::VecDeque;
 
-use super::in_flight::{Asker, Entry, Time};
+use super::in_flight::{Asker, Entry, HELD_BYTES, Time};
 
 /// Bytes of removed requests that are kept rather than move those behind them.
 const GAP_KEPT_MAX: usize = 64 * 1024;
@@ -45,8 +45,8 @@ impl Segment {
         Self { bytes, entries: VecDeque::from([entry]), ..Self::default() }
     }
 
-    /// Appends a request, with a SELECT ahead of it where another database than its own is selected by then. Returns how many
-    /// bytes it takes.
+    /// Appends a request, with a SELECT ahead of it where another database than its own is selected by then. Returns what it
+    /// counts for, as long as it is unanswered.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -66,7 +66,7 @@ impl Segment {
         let length = self.bytes.len() - before;
         let replies = frames + u32::from(selects);
         self.entries.push_back(Entry::new(asker, replies, selects, database, length, time));
-        length
+        length + HELD_BYTES
     }
 
     /// Hands out each of its requests, without its SELECT.
@@ -83,6 +83,11 @@ impl Segment {
     /// Bytes of its requests.
     pub(crate) fn length(&self) -> usize {
         self.bytes.len() - self.start
+    }
+
+    /// What its requests count for, as long as they are unanswered.
+    pub(crate) fn held(&self) -> usize {
+        self.length() + self.entries.len() * HELD_BYTES
     }
 
     /// The bytes of its requests.

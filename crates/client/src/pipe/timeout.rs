@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Pipe;
-use super::in_flight::{Asker, Entry, Time, is_before};
+use super::in_flight::{Asker, Entry, HELD_BYTES, Time, is_before};
 use super::ledger::Ledger;
 use super::slot::Completions;
 use crate::config::Endpoint;
@@ -171,6 +171,7 @@ impl Pipe {
             removed = true;
             let counted = if entry.was_told() { &mut self.dead } else { &mut self.queued };
             *counted -= if planted::has(Fault::KeepsBudget) { 0 } else { entry.length };
+            self.queued -= HELD_BYTES;
             verdict.tell(&mut entry, phase, done);
             self.unwatches |= matches!(&entry.asker, Asker::Transaction(transaction) if transaction.has_watched());
         }

@@ -52,8 +52,8 @@ impl Pipe {
         let selects = mem::replace(&mut self.database, database) != database;
         let (bytes, start) = long.behind(selects.then_some(database));
         let length = bytes.len() - start;
-        self.queued += length;
         let entry = Entry::new(Asker::Slot(target), 1 + u32::from(selects), selects, database, length, time);
+        self.queued += entry.held();
         self.backlog.push_back(Segment { start, ..Segment::of_one(entry, bytes) });
         let due_ms = if let Time::Due(due_ms) = time { Some(due_ms) } else { None };
         let is_next = due_ms.is_some_and(|due_ms| self.next_due_ms.is_none_or(|next_ms| is_before(due_ms, next_ms)));

@@ -17,7 +17,7 @@ impl Pipe {
         self.database = self.wire_database;
         self.queued += mem::take(&mut self.dead);
         for segment in segments {
-            self.queued -= segment.length();
+            self.queued -= segment.held();
             let (holds, precedence) = (segment.holds, segment.precedence);
             segment.for_each(|mut entry, request| {
                 if entry.was_told() || !is_kept(&mut entry, request) {

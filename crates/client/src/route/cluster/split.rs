@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use sleeve_wire::commands::{Begin, Find, RequestPolicy, ResponsePolicy, Row};
+use sleeve_wire::commands::{Begin, Command, Find, RequestPolicy, ResponsePolicy, Row};
 
 use super::Cluster;
 use super::combine::{Parts, ReplyMerge};
@@ -149,7 +149,7 @@ fn splits_by(row: &Row) -> Option<usize> {
 
 /// Whether a command goes through the keys of one node, with a place to go on from that only this node knows.
 fn walks_keys(row: &Row) -> bool {
-    row.request_policy() == Some(RequestPolicy::Special)
+    row.id == Command::Scan
 }
 
 /// What each slot gets, in the order in which the slots are named.
