@@ -19,6 +19,7 @@ mod golden;
 mod groups;
 mod hostile;
 mod hostile_scripts;
+mod hot_keys;
 mod limits;
 mod linearizable;
 mod migrate;

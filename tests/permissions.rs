@@ -97,7 +97,7 @@ const CHANGED: [(&str, &str); 7] = [
 ];
 
 /// The commands that no other server has.
-const OUR_OWN: [&str; 1] = ["client|journal"];
+const OUR_OWN: [&str; 2] = ["client|journal", "hotkeys|top"];
 
 #[test]
 fn every_command_is_described_as_redis_describes_it() {

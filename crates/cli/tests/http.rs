@@ -48,7 +48,8 @@ fn metrics_and_the_page_are_there_for_who_may_see_them() {
     {
         assert!(metrics.lines().any(|own| own == line), "{line}\n{metrics}");
     }
-    assert!(get(port, "/status", header).contains("\"redis_mode\":\"standalone\""));
+    let status = get(port, "/status", header);
+    assert!(status.contains("\"redis_mode\":\"standalone\"") && status.contains("\"hot_keys\":"), "{status}");
     let page = get(port, "/", header);
     assert!(page.contains("content-security-policy: default-src 'none'") && page.contains("</html>"), "{page}");
     let put = send(port, b"DELETE /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");

@@ -264,6 +264,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::HotKeysReset => server::monitoring::hotkeys::reset(cx),
         Command::HotKeysStart => server::monitoring::hotkeys::start(cx, request),
         Command::HotKeysStop => server::monitoring::hotkeys::stop(cx),
+        Command::HotKeysTop => server::monitoring::hotkeys::top(cx, request),
         Command::SlowLogGet => server::monitoring::slowlog::get(cx, request),
         Command::SlowLogHelp => command::help::help(cx, Command::SlowLog),
         Command::SlowLogLen => server::monitoring::slowlog::len(cx),

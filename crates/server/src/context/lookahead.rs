@@ -78,6 +78,17 @@ impl Lookahead {
         self.requests.iter().map(move |ready| (ready.found, keys(ready)))
     }
 
+    /// How many keys the group names.
+    #[inline]
+    pub fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// A key of the group by its place among all: the place of its request in the group, and where it stands there.
+    pub fn key(&self, at: usize) -> (usize, KeyAt) {
+        (self.requests.partition_point(|ready| ready.keys.end as usize <= at), self.keys[at])
+    }
+
     /// Looks up and hashes requests from `first` on, until the group is full, and asks for what their keys lead to; returns
     /// where the next group begins. A lone key is not worth that. Nothing is fetched from a shard that another thread has
     /// locked, or a script of this one.

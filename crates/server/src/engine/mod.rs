@@ -330,6 +330,9 @@ impl Engine {
         if !self.rates.is_due(now_ms) {
             return;
         }
+        if self.rates.are_samples_old(now_ms) {
+            self.stats.halve_key_samples();
+        }
         for index in 0..self.store.shards() {
             if let Some(shard) = self.store.try_lock(index) {
                 self.estimate.note(index, shard.memory());

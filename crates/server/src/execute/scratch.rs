@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::engine::journal::BatchBuffer;
 use crate::host::clock::{Clock, Instant};
 use crate::host::dice::Dice;
+use crate::observe::key_samples::Sampler;
 use crate::observe::stats::Counters;
 use crate::request::output::Output;
 
@@ -34,6 +35,8 @@ pub struct Scratch {
     pub batch: Batch,
     /// What was found out about them ahead.
     pub lookahead: Lookahead,
+    /// Says which of their keys are looked at, for what is used most.
+    pub sampler: Sampler,
     /// Where their effects are put into words.
     pub batch_buffer: BatchBuffer,
     /// What they are answered.
@@ -53,6 +56,7 @@ impl Scratch {
             dice: engine.dice(),
             batch: Batch::new(),
             lookahead: Lookahead::default(),
+            sampler: Sampler::default(),
             batch_buffer: BatchBuffer::default(),
             output: Output::default(),
             pending: Pending::default(),

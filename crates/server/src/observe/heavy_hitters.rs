@@ -53,6 +53,15 @@ impl<const SHARES: usize> HeavyHitters<SHARES> {
         self.total = self.total.saturating_add(other.total);
     }
 
+    /// Halves all weights, so that what is long ago counts for less.
+    pub fn halve(&mut self) {
+        self.total /= 2;
+        self.counters.retain(|_, counter| {
+            counter.weight /= 2;
+            counter.weight != 0
+        });
+    }
+
     /// The keys with the greatest weights, greatest first, at most `count` of them; of a long name the beginning, with how
     /// much is missing.
     pub fn top(&self, count: usize) -> Vec<(&[u8], u64)> {
@@ -180,6 +189,15 @@ mod tests {
             }
         }
         assert_eq!(found.top(1)[0].0, b"frequent");
+    }
+
+    #[test]
+    fn weights_are_halved_and_what_comes_to_nothing_goes() {
+        let mut found = HeavyHitters::<SHARES>::default();
+        found.add(key(b"a"), 5);
+        found.add(key(b"b"), 1);
+        found.halve();
+        assert_eq!((found.top(9), found.total()), (vec![(b"a".as_slice(), 2)], 3));
     }
 
     #[test]

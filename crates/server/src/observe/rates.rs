@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::key_samples::HALF_LIFE_MS;
+
 /// Time between samples.
 const PERIOD_MS: u64 = 100;
 const SAMPLES: usize = 16;
@@ -26,6 +28,8 @@ pub struct Traffic {
 #[derive(Debug, Default)]
 pub struct Rates {
     next_ms: AtomicU64,
+    /// When the samples of keys were halved.
+    halved_ms: AtomicU64,
     peak_bytes: AtomicU64,
     /// Of 1,000,000 keys with a deadline, how many are past it; a moving mean, as in Redis.
     stale_ppm: AtomicU64,
@@ -46,6 +50,17 @@ impl Rates {
         let next_ms = self.next_ms.load(Ordering::Relaxed);
         let later = now_ms + PERIOD_MS;
         now_ms >= next_ms && self.next_ms.compare_exchange(next_ms, later, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Whether what was sampled of keys has had its time and is to count half; asked by whoever takes a sample of the sums.
+    pub fn are_samples_old(&self, now_ms: u64) -> bool {
+        let halved_ms = self.halved_ms.load(Ordering::Relaxed);
+        let is_first = halved_ms == 0;
+        let is_old = now_ms.saturating_sub(halved_ms) >= HALF_LIFE_MS;
+        if is_old {
+            self.halved_ms.store(now_ms, Ordering::Relaxed);
+        }
+        is_old && !is_first
     }
 
     /// Takes a sample of the sums so far and of the memory in use.

@@ -14,6 +14,7 @@ use sleeve_wire::commands::{self, Row};
 
 use super::histogram;
 use super::histogram::Histograms;
+use super::key_samples::KeySamples;
 use super::key_tally::Tally;
 use super::rates::Traffic;
 
@@ -60,12 +61,14 @@ macro_rules! totals {
             pub latencies: Histograms,
             /// What HOTKEYS collects. Nobody waits for it but whoever has the collection begun or told.
             pub hot_keys: Mutex<Tally>,
+            /// Which keys have been used most of late. Nobody waits for it but whoever has it told or halved.
+            pub key_samples: Mutex<KeySamples>,
         }
 
         impl Default for Counters {
             fn default() -> Self {
                 let commands = commands::all().iter().map(|_| CommandCounters::default()).collect();
-                Self { $($name: Count::default(),)+ commands, latencies: Histograms::default(), hot_keys: Mutex::default() }
+                Self { $($name: Count::default(),)+ commands, latencies: Histograms::default(), hot_keys: Mutex::default(), key_samples: Mutex::default() }
             }
         }
 
@@ -171,6 +174,8 @@ pub struct Stats {
     retired_latencies: Histograms,
     /// Likewise what they collected of keys.
     retired_tally: Mutex<Tally>,
+    /// Likewise what they sampled.
+    retired_samples: Mutex<KeySamples>,
     /// The sums at the last CONFIG RESETSTAT.
     base: Mutex<Totals>,
 }
@@ -190,6 +195,7 @@ impl Stats {
         self.retired.lock().add(block);
         self.retired_latencies.absorb(&block.latencies);
         self.retired_tally.lock().absorb(&block.hot_keys.lock());
+        self.retired_samples.lock().merge(&block.key_samples.lock());
     }
 
     /// Counts an error reply by its code word.
@@ -238,6 +244,21 @@ impl Stats {
         let blocks = self.blocks.lock();
         show(&mut self.retired_tally.lock());
         blocks.iter().for_each(|block| show(&mut block.hot_keys.lock()));
+    }
+
+    /// Which keys have been used most of late, by all threads.
+    pub fn key_samples(&self) -> KeySamples {
+        let blocks = self.blocks.lock();
+        let mut sum = self.retired_samples.lock().clone();
+        blocks.iter().for_each(|block| sum.merge(&block.key_samples.lock()));
+        sum
+    }
+
+    /// Has what was sampled so far count half.
+    pub fn halve_key_samples(&self) {
+        let blocks = self.blocks.lock();
+        self.retired_samples.lock().halve();
+        blocks.iter().for_each(|block| block.key_samples.lock().halve());
     }
 
     /// Effects of writes since the start, whatever was reset.

@@ -79,6 +79,13 @@ HotKeysStop "hotkeys|stop" of HotKeys, Server, arity 2, since "8.6.0"
     complexity "O(1)"
     grammar "";
 
+HotKeysTop "hotkeys|top" of HotKeys, Server, arity -2, since "8.6.0"
+    [ADMIN NOSCRIPT] []
+    tips "nondeterministic_output" "request_policy:special" "response_policy:special"
+    summary "Gives the keys that were used most of late, from a sample that is always taken. Sleeve's own."
+    complexity "O(K) where K is the number of keys that are sampled."
+    grammar "[count:integer]";
+
 Latency "latency", Server, arity -2, since "2.8.13"
     [] []
     summary "Holds the commands of the latency monitor."

@@ -116,8 +116,18 @@ const PARTS: &[Part] = &[
     ("slave", "slave", "lag", "redis_connected_slave_lag_seconds", Gauge, 1.0, "Seconds since it did."),
 ];
 
-/// The text of INFO EVERYTHING, and the length of the slow log if that is known, as metrics.
-pub fn text(info: &str, slow: Option<u64>) -> String {
+/// What INFO does not say, as far as it is known.
+#[derive(Debug, Default)]
+pub struct Besides {
+    /// The length of the slow log.
+    pub slow: Option<u64>,
+    /// The part of all uses of keys that the hottest key has.
+    pub hottest_share: Option<f64>,
+}
+
+/// The text of INFO EVERYTHING, and what else is known, as metrics. A key has no metric of its own: labels that come and go with
+/// data are what Prometheus bears least.
+pub fn text(info: &str, besides: &Besides) -> String {
     let mut out = String::new();
     head(&mut out, "redis_up", Gauge, "Whether the server answers.");
     out.push_str("redis_up 1\n");
@@ -139,7 +149,11 @@ pub fn text(info: &str, slow: Option<u64>) -> String {
             let _ = writeln!(out, "{metric} {}", u8::from(text == *word));
         }
     }
-    if let Some(length) = slow {
+    if let Some(share) = besides.hottest_share {
+        head(&mut out, "sleeve_hottest_key_ratio", Gauge, "The hottest key's part of all uses of keys, of late.");
+        let _ = writeln!(out, "sleeve_hottest_key_ratio {share}");
+    }
+    if let Some(length) = besides.slow {
         head(&mut out, "redis_slowlog_length", Gauge, "Entries of the slow log.");
         let _ = writeln!(out, "redis_slowlog_length {length}");
     }
@@ -216,7 +230,7 @@ mod tests {
 
     #[test]
     fn fields_become_metrics_with_labels() {
-        let text = text(INFO, Some(7));
+        let text = text(INFO, &Besides { slow: Some(7), hottest_share: Some(0.25) });
         for line in [
             "redis_up 1",
             "redis_memory_used_bytes 12",
@@ -232,6 +246,7 @@ mod tests {
             "redis_db_avg_ttl_seconds{db=\"db0\"} 2.5",
             "redis_latency_percentiles_usec{cmd=\"get\",quantile=\"0.999\"} 2.1",
             "redis_slowlog_length 7",
+            "sleeve_hottest_key_ratio 0.25",
         ] {
             assert!(text.lines().any(|own| own == line), "{line}\n{text}");
         }
@@ -240,7 +255,7 @@ mod tests {
 
     #[test]
     fn every_metric_is_described_once_and_before_its_values() {
-        let text = text(INFO, None);
+        let text = text(INFO, &Besides::default());
         let mut described = HashSet::new();
         for line in text.lines() {
             if let Some(rest) = line.strip_prefix("# TYPE ") {

@@ -3,7 +3,7 @@
 //! | path | what it is |
 //! | --- | --- |
 //! | `/` | a page that shows `/status` and goes on asking for it |
-//! | `/status` | INFO and the logs of commands as JSON (`status`) |
+//! | `/status` | INFO, the logs of commands and the keys that are used most, as JSON (`status`) |
 //! | `/metrics` | INFO in Prometheus's text format (`metrics`) |
 //!
 //! One thread with a runtime of its own serves all of it, apart from the workers; who asks is a user of the server (`asking`),
@@ -35,6 +35,7 @@ use sleeve_server::{Engine, Opt};
 use tokio::sync::Semaphore;
 
 use asking::{Asking, Refusal};
+use metrics::Besides;
 
 /// Connections at a time; more wait.
 const CONNECTIONS_MAX: usize = 32;
@@ -121,7 +122,8 @@ fn answer(engine: &Arc<Engine>, from: IpAddr, request: &Request<Incoming>) -> Re
                 .ask(&["SLOWLOG", "LEN"])
                 .ok()
                 .and_then(|reply| String::from_utf8(reply).ok()?.strip_prefix(':')?.trim_end().parse().ok());
-            Ok(Some((metrics::text(&info, slow), "text/plain; version=0.0.4; charset=utf-8")))
+            let besides = Besides { slow, hottest_share: status::hottest_share(&mut asking) };
+            Ok(Some((metrics::text(&info, &besides), "text/plain; version=0.0.4; charset=utf-8")))
         }
         _ => Ok(None),
     });

@@ -13,7 +13,8 @@ const ENTRIES: &str = "10";
 const LOGS: [(&str, &str); 3] =
     [("slow", "slow"), ("large_requests", "large-request"), ("large_replies", "large-reply")];
 
-/// Fields of INFO by name, and the newest entries of the three logs of commands; a log that this user may not read is missing.
+/// Fields of INFO by name, the newest entries of the three logs of commands, and the keys that are used most; what this user
+/// may not read is missing.
 ///
 /// # Errors
 /// When he may not ask for INFO.
@@ -30,7 +31,29 @@ pub fn json(asking: &mut Asking) -> Result<String, Refusal> {
             status.insert(name.to_owned(), entries(&reply));
         }
     }
+    if let Ok(reply) = asking.ask(&["HOTKEYS", "TOP", ENTRIES]) {
+        status.insert("hot_keys".to_owned(), hot_keys(&reply));
+    }
     Ok(Value::Object(status).to_string())
+}
+
+/// The keys that were used most of late: their names, and the part of all uses that each has.
+fn hot_keys(reply: &[u8]) -> Value {
+    let Ok((Frame::Array(fields), _)) = decode(reply) else { return Value::Null };
+    let fields: Vec<Frame<'_>> = fields.filter_map(Result::ok).collect();
+    let [.., Frame::Integer(samples), _, Frame::Array(keys)] = fields.as_slice() else { return Value::Null };
+    let (keys, samples): (Vec<Frame<'_>>, _) = ((*keys).filter_map(Result::ok).collect(), (*samples).max(1));
+    let one = |pair: &[Frame<'_>]| match pair {
+        [name, Frame::Integer(own)] => json!({ "key": text(name), "share": *own as f64 / samples as f64 }),
+        _ => Value::Null,
+    };
+    keys.chunks(2).map(one).collect()
+}
+
+/// The part of all uses that the key has which was used most of late; nothing if no key was, or if he may not know.
+pub fn hottest_share(asking: &mut Asking) -> Option<f64> {
+    let reply = asking.ask(&["HOTKEYS", "TOP", "1"]).ok()?;
+    hot_keys(&reply).pointer("/0/share")?.as_f64()
 }
 
 /// Entries of a log: when (seconds), how much (microseconds or bytes), the words, and whose they were.
@@ -76,5 +99,12 @@ mod tests {
         assert!(slow.iter().any(|entry| entry["words"] == json!(["SET", "a\"<b>", "c\u{1}\\"])), "{slow:?}");
         assert!(slow.iter().all(|entry| entry["at"].as_i64() > Some(0) && entry["much"].is_i64()));
         assert_eq!(status["large_replies"], json!([]));
+        for _ in 0..1_000 {
+            asking.ask(&["GET", "hot<key>"]).unwrap();
+        }
+        let status: Value = serde_json::from_str(&json(&mut asking).unwrap()).unwrap();
+        assert_eq!(status["hot_keys"][0]["key"], "hot<key>");
+        assert!(status["hot_keys"][0]["share"].as_f64() > Some(0.5), "{status}");
+        assert!(hottest_share(&mut asking) > Some(0.5));
     }
 }

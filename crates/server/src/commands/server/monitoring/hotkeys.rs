@@ -1,12 +1,15 @@
-//! HOTKEYS: has it collected which keys take most of the time and of the network, and tells.
+//! HOTKEYS: has it collected which keys take most of the time and of the network, and tells; and tells which were used most of
+//! late, which is always known.
 //!
-//! What a command took is noted as it ends (`context/account`); what was noted is kept in `observe/hot_keys`.
+//! What a command took is noted as it ends (`context/account`); what was noted is kept in `observe/hot_keys`. The sample that is
+//! always taken is in `observe/key_samples`.
 
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
 use crate::context::Cx;
 use crate::observe::hot_keys::Plan;
+use crate::observe::key_samples::{HALF_LIFE_MS, SAMPLE_RATIO};
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
@@ -143,6 +146,26 @@ pub fn get(cx: &mut Cx<'_>) -> Outcome {
     if plan.by_bytes {
         keys(&mut reply, "by-net-bytes", tally.top_by_bytes(plan.count).into_iter());
     }
+    Ok(())
+}
+
+/// HOTKEYS TOP \[count\]
+pub fn top(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let count = match request.args.get(2) {
+        _ if request.len() > 3 => return Err(Error::arity(request.row.full_name)),
+        None => COUNT,
+        Some(text) => {
+            let count = number::parse_i64(text).filter(|count| (1..=COUNT_MAX).contains(count));
+            count.ok_or(Error::fixed("ERR count must be between 1 and 64"))? as usize
+        }
+    };
+    let samples = cx.engine.stats.key_samples();
+    let mut reply = cx.reply();
+    reply.map(4);
+    field(&mut reply, "sample-ratio", SAMPLE_RATIO as u64);
+    field(&mut reply, "half-life-ms", HALF_LIFE_MS);
+    field(&mut reply, "samples", samples.total());
+    keys(&mut reply, "by-samples", samples.top(count).into_iter());
     Ok(())
 }
 
