@@ -9,7 +9,7 @@ use std::thread;
 use sleeve::prelude::*;
 use sleeve::{Client, Effect, ErrorKind, Resend};
 
-use crate::scripted::{Requests, config, greet, serve};
+use crate::scripted::{Requests, config, greet, serve, serve_all};
 
 /// What three commands are as requests, and what their replies are.
 const REQUESTS_LENGTH: usize =
@@ -133,6 +133,29 @@ fn a_write_that_does_more_than_overwrite_is_sent_once_whatever_is_wanted() {
         let error = client.cmd(name).arg(words).send::<sleeve::Value>().wait().unwrap_err();
         assert_eq!((error.effect(), count.load(Ordering::SeqCst)), (Effect::Unknown, number as u32 + 1), "{name}");
     }
+}
+
+#[test]
+fn a_message_that_is_numbered_goes_again_by_itself() {
+    let (sent, refused) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (counted, others) = (sent.clone(), refused.clone());
+    let port = serve_all(move |words| {
+        greet(words).or_else(|| match words[2].as_str() {
+            "IDMP" | "IDMPAUTO" => (counted.fetch_add(1, Ordering::SeqCst) % 2 == 1).then(|| b"$3\r\n1-1\r\n".to_vec()),
+            _ => {
+                others.fetch_add(1, Ordering::SeqCst);
+                None
+            }
+        })
+    });
+    let client = Client::connect_with(config(port)).unwrap();
+    assert_eq!(client.xadd_idmp("k", "p", 1, ("f", "v")).wait().as_deref(), Ok("1-1"));
+    assert_eq!(client.xadd_idmpauto("k", "p", ("f", "v")).wait().as_deref(), Ok("1-1"));
+    assert_eq!(sent.load(Ordering::SeqCst), 4);
+    assert_eq!(client.xadd("k", ("f", "v")).wait().unwrap_err().effect(), Effect::Unknown);
+    assert_eq!(refused.load(Ordering::SeqCst), 1);
+    let client = Client::connect_with(config(port).resend(Resend::Nothing)).unwrap();
+    assert_eq!(client.xadd_idmp("k", "p", 2, ("f", "v")).wait().unwrap_err().effect(), Effect::Unknown);
 }
 
 /// A server that hangs up at every command, and how many have come.

@@ -31,6 +31,12 @@ super::commands! {
         xack(key: impl ToArg, group: impl ToArg, ids: impl ToArgs) -> u64 = ["XACK", key, group, ids];
         /// Adds an entry, with an id of the server's; answers the id.
         xadd(key: impl ToArg, fields: impl ToArgs) -> String = ["XADD", key, "*", fields];
+        /// Adds an entry once, however often it is sent: its producer has given it this number, by which the server knows it
+        /// again for a while (`XCFGSET`); answers the id of the entry, also where it was there. The client sends it again by
+        /// itself where a connection was lost. Redis 8.6 and Sleeve.
+        xadd_idmp(key: impl ToArg, producer: impl ToArg, number: impl ToArg, fields: impl ToArgs) -> String = ["XADD", key, "IDMP", producer, number, "*", fields];
+        /// As `xadd_idmp`, where what the entry says is its number: its producer adds no two that are the same.
+        xadd_idmpauto(key: impl ToArg, producer: impl ToArg, fields: impl ToArgs) -> String = ["XADD", key, "IDMPAUTO", producer, "*", fields];
         /// Adds an entry under this id (`5-1`, `5-*`), which must be above the last one.
         xadd_id(key: impl ToArg, id: impl ToArg, fields: impl ToArgs) -> String = ["XADD", key, id, fields];
         /// Adds an entry and trims the stream.

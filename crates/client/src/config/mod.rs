@@ -120,7 +120,8 @@ pub enum QueueFull {
 #[non_exhaustive]
 pub enum Resend {
     /// Commands that only read, as the command table knows them, for as long as they have time, and no more of them than a share
-    /// of what the server answers. A command that writes, or that waits on the server, never.
+    /// of what the server answers. So are messages that carry a number of their producer's (`XADD` with `IDMP` or `IDMPAUTO`),
+    /// which the server adds once however often they come. Any other command that writes, or that waits on the server, never.
     #[default]
     Reads,
     /// As `Reads`, and besides them writes that only overwrite: `SET` without a condition and without `GET`, `SETEX`, `PSETEX`,
@@ -341,8 +342,8 @@ impl Config {
         self
     }
 
-    /// How many bytes requests that are unanswered may take before a call waits or fails; 64 MiB without this. Each counts for its
-    /// own and 128 more, which is about what is kept of it.
+    /// How many bytes requests that are unanswered may take before a call waits or fails; 64 MiB without this. Each counts for
+    /// its own and 128 more, which is about what is kept of it.
     ///
     /// Who waits for the answer in his own way may be ahead of this by as much again.
     pub fn queue_bytes_max(mut self, bytes: usize) -> Self {

@@ -236,12 +236,14 @@ fn only_reads(entry: &Entry) -> bool {
 
 /// Whether a command that writes may be sent again though it had left.
 fn may_repeat(entry: &Entry, request: &[u8], resend: Resend) -> bool {
-    let is_planted = planted::has(Fault::RepeatsWrites) && matches!(entry.asker, Asker::Slot(_));
-    is_planted || (resend == Resend::Overwrites && overwrites(entry, request))
-}
-
-/// Whether a command writes, and leaves and answers the same when it is executed twice in a row.
-fn overwrites(entry: &Entry, request: &[u8]) -> bool {
-    let row = entry.asker.name().and_then(Name::row);
-    matches!(entry.asker, Asker::Slot(_)) && row.is_some_and(|row| row.may_repeat(Places::of(request).args(request)))
+    let Some(row) = entry.asker.name().and_then(Name::row).filter(|_| matches!(entry.asker, Asker::Slot(_))) else {
+        return false;
+    };
+    let places = Places::of(request);
+    let args = || places.args(request);
+    match resend {
+        _ if planted::has(Fault::RepeatsWrites) => true,
+        Resend::Overwrites => row.may_repeat(args()),
+        _ => row.is_numbered(args()),
+    }
 }

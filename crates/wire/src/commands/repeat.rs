@@ -4,7 +4,8 @@
 //! answers the same both times. So it overwrites, and neither counts, appends, moves, looks at what is there, nor tells what it
 //! has found. DEL is out because its second answer is another, EXPIRE because a key that has expired meanwhile makes it one.
 //! Where somebody else has written in between, the second time undoes that: no write is safe there, so none goes again by
-//! itself unless its user has said so. Constants and pure functions only; any thread.
+//! itself unless its user has said so. A message that carries a number of its producer's is another matter: whoever else has
+//! written, the server knows it again. Constants and pure functions only; any thread.
 
 use super::Row;
 use crate::arguments::Args;
@@ -16,6 +17,8 @@ pub enum Repeat {
     Always,
     /// Behind so many words, its name included, no other words than these, and numbers.
     Only(usize, &'static [&'static str]),
+    /// What makes the server know it again: XADD's IDMP or IDMPAUTO.
+    Numbered,
 }
 
 impl Row {
@@ -25,11 +28,33 @@ impl Row {
         match self.repeat {
             None => false,
             Some(Repeat::Always) => true,
+            Some(Repeat::Numbered) => self.is_numbered(args),
             Some(Repeat::Only(behind, words)) => {
                 let mut rest = (behind..args.len()).filter_map(|index| args.get(index));
                 rest.all(|word| is_number(word) || words.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(word)))
             }
         }
+    }
+
+    /// Whether this request may be executed again whatever has been written since: it carries a number by which the server
+    /// knows it.
+    pub fn is_numbered(&self, args: Args<'_>) -> bool {
+        if self.repeat != Some(Repeat::Numbered) {
+            return false;
+        }
+        // Behind the key and ahead of the entry's id.
+        let mut index = 2;
+        while let Some(word) = args.get(index) {
+            let is = |names: &[&str]| names.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(word));
+            index += match () {
+                () if is(&["IDMP", "IDMPAUTO"]) => return true,
+                () if is(&["NOMKSTREAM", "KEEPREF", "DELREF", "ACKED"]) => 1,
+                () if is(&["MAXLEN", "MINID"]) => 2 + usize::from(matches!(args.get(index + 1), Some(b"=" | b"~"))),
+                () if is(&["LIMIT"]) => 2,
+                () => return false,
+            };
+        }
+        false
     }
 }
 
@@ -57,6 +82,9 @@ mod tests {
             "mset a 1 b 2",
             "hmset h f v",
             "pfmerge a b c",
+            "xadd k IDMP p 1 * f v",
+            "xadd k nomkstream maxlen ~ 10 limit 5 acked idmpauto p * f v",
+            "xadd k MINID 10 IDMP p 1 * f v",
         ] {
             assert!(may_repeat(line), "{line}");
         }
@@ -78,10 +106,25 @@ mod tests {
             "hset h f v",
             "flushall",
             "eval x 0",
+            "xadd k * f v",
+            "xadd k * idmp p",
+            "xadd k maxlen 5 1-1 idmp v",
+            "xadd k nomkstream * idmp v",
+            "xadd idmp * f v",
         ] {
             assert!(!may_repeat(line), "{line}");
         }
         let names: Vec<&str> = all().iter().filter(|row| row.repeat.is_some()).map(|row| row.full_name).collect();
-        assert_eq!(names.join(" "), "mset psetex set setex hmset pfmerge");
+        assert_eq!(names.join(" "), "mset psetex set setex xadd hmset pfmerge");
+    }
+
+    #[test]
+    fn only_messages_are_numbered() {
+        let is_numbered = |line: &str| {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            find(words[0]).expect("it is in the table").is_numbered(OwnedArgs::collect(words.iter().copied()).args())
+        };
+        assert!(is_numbered("xadd k IDMP p 1 * f v"));
+        assert!(["xadd k * f v", "set k v", "set k IDMP", "mset IDMP 1"].iter().all(|line| !is_numbered(line)));
     }
 }

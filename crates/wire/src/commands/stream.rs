@@ -22,6 +22,7 @@ XAckDel "xackdel", Stream, arity -6, since "8.2.0"
 XAdd "xadd", Stream, arity -5, since "5.0.0"
     [WRITE DENYOOM FAST] [STREAM]
     keys (1; RW UPDATE; "UPDATE instead of INSERT because of the optional trimming feature")
+    repeats (Repeat::Numbered)
     tips "nondeterministic_output"
     summary "Appends an entry to a stream, creating it when it is missing."
     complexity "O(1) when adding a new entry, O(N) when trimming where N being the number of entries evicted."
