@@ -11,6 +11,7 @@ mod connecting;
 mod credentials;
 mod cut;
 mod differential;
+mod doctor;
 mod drivers;
 mod dumps;
 mod endurance;

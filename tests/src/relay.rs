@@ -1,4 +1,4 @@
-//! A way to a server on which a test decides how what the server says comes through.
+//! A way to a server on which a test decides how what is said comes through.
 
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -21,9 +21,22 @@ impl Relay {
     /// # Panics
     /// When there is no port for it.
     pub fn start(server: SocketAddr, pass: impl Fn(&TcpStream, &TcpStream) + Send + Sync + 'static) -> Relay {
+        let there = |mut from: &TcpStream, mut to: &TcpStream| _ = io::copy(&mut from, &mut to);
+        Relay::start_both(server, there, pass)
+    }
+
+    /// The same where another function passes on what clients say: it gets the client's end and the server's.
+    ///
+    /// # Panics
+    /// When there is no port for it.
+    pub fn start_both(
+        server: SocketAddr,
+        there: impl Fn(&TcpStream, &TcpStream) + Send + Sync + 'static,
+        back: impl Fn(&TcpStream, &TcpStream) + Send + Sync + 'static,
+    ) -> Relay {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = listener.local_addr().expect("it is bound").port();
-        thread::spawn(move || _ = run(&listener, server, &Arc::new(pass)));
+        thread::spawn(move || _ = run(&listener, server, &Arc::new(there), &Arc::new(back)));
         Relay { port }
     }
 
@@ -37,9 +50,10 @@ impl Relay {
 const RECEIVE_BUFFER: usize = 256 * 1024;
 
 /// An error: the server is gone.
-fn run<P>(listener: &TcpListener, server: SocketAddr, pass: &Arc<P>) -> io::Result<()>
+fn run<T, B>(listener: &TcpListener, server: SocketAddr, there: &Arc<T>, back: &Arc<B>) -> io::Result<()>
 where
-    P: Fn(&TcpStream, &TcpStream) + Send + Sync + 'static,
+    T: Fn(&TcpStream, &TcpStream) + Send + Sync + 'static,
+    B: Fn(&TcpStream, &TcpStream) + Send + Sync + 'static,
 {
     loop {
         let (client, _) = listener.accept()?;
@@ -48,15 +62,15 @@ where
         server.set_nodelay(true)?;
         // What is held back stays with the server: a kernel may otherwise take 32 MiB of it in.
         rustix::net::sockopt::set_socket_recv_buffer_size(&server, RECEIVE_BUFFER)?;
-        let (mut from, mut to) = (client.try_clone()?, server.try_clone()?);
+        let (from, to) = (client.try_clone()?, server.try_clone()?);
+        let (there, back) = (Arc::clone(there), Arc::clone(back));
         // Either side may go whenever it likes.
         thread::spawn(move || {
-            _ = io::copy(&mut from, &mut to);
+            there(&from, &to);
             _ = to.shutdown(Shutdown::Both);
         });
-        let pass = Arc::clone(pass);
         thread::spawn(move || {
-            pass(&server, &client);
+            back(&server, &client);
             _ = (server.shutdown(Shutdown::Both), client.shutdown(Shutdown::Both));
         });
     }

@@ -1,4 +1,4 @@
-//! Reading the command line: what cannot be understood is refused with status 1 and a way out.
+//! Reading the command line: what cannot be understood is refused with status 1 and a way out; with 2 where 1 is a finding.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::unsupported::{self, Unsupported};
-use crate::{bench, check, migrate, output, reference, serve, shell, tour};
+use crate::{bench, check, doctor, migrate, output, reference, serve, shell, tour};
 
 /// A Redis-compatible engine, its command line and its load generator in one binary.
 #[derive(Debug, Parser)]
@@ -26,6 +26,7 @@ pub enum Command {
     Cli(Box<shell::options::Options>),
     Check(check::Options),
     Migrate(Box<migrate::options::Options>),
+    Doctor(Box<doctor::options::Options>),
     Tour(tour::Options),
     Reference(reference::Options),
 }
@@ -67,7 +68,11 @@ fn refuse(error: &clap::Error, tool: &str) -> ExitCode {
     }
     // Nothing can be done about an output that is gone.
     let _ = error.print();
-    if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    match error.use_stderr() {
+        true if tool == "doctor" => ExitCode::from(doctor::UNKNOWN),
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    }
 }
 
 /// The option that is unknown here, if Redis's or Valkey's program knows it.

@@ -11,6 +11,7 @@
 //! | --- | --- |
 //! | `arguments` | The command line as a sub-command with its options; what cannot be understood is refused. |
 //! | `tour` | `sleeve tour`: the newcomer's first minute. |
+//! | `doctor` | `sleeve doctor`: what holds a program up. |
 //! | `workload` | The documents' workloads, for `tour` and `bench --workload`. |
 //! | `bench` | `sleeve bench`: the load generator. |
 //! | `shell` | `sleeve cli`: redis-cli's modes. |
@@ -18,19 +19,18 @@
 //! | `migrate` | `sleeve migrate`: a server's data and its role move to another. |
 //! | `serve` | `sleeve serve`: a server process. |
 //! | `reference` | `sleeve reference`: completions, man pages, the table of options. |
-//! | `address` | The options and URLs that say where a server is. |
-//! | `endpoint` | Where a server is and how to log in to it, with TLS too. |
-//! | `replies` | Whole replies counted in a stream of bytes. |
+//! | `endpoint` | Where a server is and how to log in to it, with TLS too; the options and URLs that say so. |
+//! | `replies` | Whole replies counted in a stream of bytes, and what INFO says. |
 //! | `unsupported` | Options of other programs that are not there, each with the reason. |
 //! | `interrupt` | Ctrl-C, heard instead of suffered. |
 //! | `output` | Standard output whose reader may leave. |
 //! | `allocator` | mimalloc, as MEMORY PURGE and MEMORY MALLOC-STATS reach it. |
 
-mod address;
 mod allocator;
 mod arguments;
 mod bench;
 mod check;
+mod doctor;
 mod endpoint;
 mod interrupt;
 mod migrate;
@@ -73,6 +73,7 @@ fn main() -> ExitCode {
         Command::Cli(options) => shell::run(&options, &typed),
         Command::Check(options) => check::run(&options),
         Command::Migrate(options) => migrate::run(&options),
+        Command::Doctor(options) => doctor::run(&options),
         Command::Tour(options) => tour::run(&options),
         Command::Reference(options) => reference::run::<Arguments>(&options),
     }

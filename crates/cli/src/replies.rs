@@ -5,6 +5,8 @@
 //! keep values. Foreign bytes cannot make it allocate more than one line of 64 KiB, and nesting costs no stack because
 //! only the number of frames that are still missing is kept.
 
+pub mod info;
+
 use std::io;
 
 /// The longest line (error text, number, header) that a reply may hold, in bytes.

@@ -79,6 +79,11 @@ impl Meter {
         Some(sum)
     }
 
+    /// The folder in which the kernel tells of its process.
+    pub fn process(&self) -> PathBuf {
+        self.tasks.with_file_name("")
+    }
+
     /// The ids of its threads.
     pub fn threads(&self) -> Vec<i32> {
         let Ok(tasks) = fs::read_dir(&self.tasks) else { return Vec::new() };
@@ -136,7 +141,7 @@ fn ticks(path: &Path) -> Option<u64> {
 }
 
 /// A numeric field of a `stat` file, counted from 1 as in proc(5); the second may hold spaces and parentheses.
-fn stat_field(path: &Path, number: usize) -> Option<u64> {
+pub fn stat_field(path: &Path, number: usize) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     let (_, after_name) = text.rsplit_once(')')?;
     after_name.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()

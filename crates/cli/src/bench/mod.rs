@@ -19,7 +19,7 @@ pub mod pace;
 pub mod report;
 pub mod sweep;
 pub mod template;
-mod time;
+pub mod time;
 
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;

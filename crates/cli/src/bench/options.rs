@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use super::time::{bandwidth, round_trip};
-use crate::address::Address;
+use crate::endpoint::address::Address;
 use crate::unsupported;
 
 const EXAMPLES: &str = "\

@@ -4,10 +4,11 @@
 //! turns them into a connected, authenticated stream. It refuses to be a client: it sends a few requests and waits for
 //! their replies before anything else travels. Used from any thread; nothing is shared.
 
+pub mod address;
 mod tls_stream;
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -115,16 +116,21 @@ impl Stream {
         }
     }
 
-    /// Whether the peer runs on this machine: a Unix socket, or the same address at both ends.
-    pub fn is_local(&self) -> bool {
+    /// Its own address and the peer's, where they have such.
+    pub fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
         let stream = match self {
-            Self::Unix(_) => return true,
+            Self::Unix(_) => return None,
             Self::Tcp(stream) => stream,
             Self::Tls(stream) => stream.stream(),
         };
-        match (stream.local_addr(), stream.peer_addr()) {
-            (Ok(here), Ok(there)) => here.ip() == there.ip() || there.ip().is_loopback(),
-            _ => false,
+        Some((stream.local_addr().ok()?, stream.peer_addr().ok()?))
+    }
+
+    /// Whether the peer runs on this machine: a Unix socket, or the same address at both ends.
+    pub fn is_local(&self) -> bool {
+        match self.addresses() {
+            Some((here, there)) => here.ip() == there.ip() || there.ip().is_loopback(),
+            None => matches!(self, Self::Unix(_)),
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::server::{Fault, Info, Server};
+use super::server::{Fault, Server};
 use crate::interrupt::Interrupt;
 use crate::output;
+use crate::replies::info::Info;
 
 /// How far behind TO may be for the rest to be waited for with writers held, in bytes.
 const LAG_MAX: u64 = 1 << 20;

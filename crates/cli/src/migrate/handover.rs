@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use super::plan::target;
 use super::release::Release;
-use super::server::{Fault, Info, Replica, Server};
+use super::server::{Fault, Server};
 use crate::interrupt::Interrupt;
+use crate::replies::info::{Info, Replica};
 
 /// How often a replica says how far it is.
 const ACKNOWLEDGEMENT_PERIOD: Duration = Duration::from_secs(1);

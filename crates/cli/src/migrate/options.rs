@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::address::TlsOptions;
+use crate::endpoint::address::TlsOptions;
 
 const EXAMPLES: &str = "\
 FROM and TO are URLs: redis://[[user:]password@]host[:port], or rediss:// for TLS. TO must be able to reach FROM by what FROM's

@@ -2,9 +2,10 @@
 
 use super::options::Options;
 use super::release::Release;
-use super::server::{Fault, Info, Replica, Server};
+use super::server::{Fault, Server};
 use super::settings::Settings;
 use crate::output;
+use crate::replies::info::{Info, Replica};
 
 /// What was found.
 #[derive(Debug)]

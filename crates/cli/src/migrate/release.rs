@@ -1,6 +1,6 @@
 //! Which server it is, and which dumps it loads and writes: whether one can follow the other, and the other way round.
 
-use super::server::Info;
+use crate::replies::info::Info;
 
 /// Who has made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

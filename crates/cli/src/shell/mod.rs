@@ -4,7 +4,7 @@
 //! line), `pipe`, `keys` (those that look at all keys), `stat`, `latency` (those that measure time) → `session` (state and
 //! printing) → `connection` (a socket, or an engine in this process). `format` prints frames; `help` reads wire's table.
 
-mod connection;
+pub mod connection;
 mod format;
 mod help;
 mod keys;

@@ -118,7 +118,9 @@ fn belongs_to(option: &str) -> Option<&'static [Mode]> {
 
 /// Whether the option says how to reach a server.
 fn is_about_a_server(option: &str) -> bool {
-    crate::address::Address::augment_args(Command::new("")).get_arguments().any(|argument| argument.get_id() == option)
+    crate::endpoint::address::Address::augment_args(Command::new(""))
+        .get_arguments()
+        .any(|argument| argument.get_id() == option)
         || ["database", "resp2", "askpass", "no_auth_warning"].contains(&option)
 }
 

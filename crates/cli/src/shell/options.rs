@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::address::Address;
+use crate::endpoint::address::Address;
 use crate::unsupported;
 
 const EXAMPLES: &str = "\

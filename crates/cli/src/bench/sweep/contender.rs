@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::address::{TlsOptions, resolve_url};
 use crate::bench::affinity;
 use crate::bench::meter::Meter;
+use crate::endpoint::address::{TlsOptions, resolve_url};
 use crate::endpoint::{Endpoint, Login, cannot_connect, encode, exchange};
 
 /// What stands for the port in a command line.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use sleeve::Tls;
 
-use crate::endpoint::{Endpoint, Login};
+use super::{Endpoint, Login};
 
 /// Where the server is and who asks.
 #[derive(Clone, Debug, clap::Args)]

@@ -1,0 +1,134 @@
+//! What the program asks for.
+
+use super::figures::{percent, size, time};
+use super::finding::{COMMANDS_MIN, Cause, Finding, SHARE_MIN};
+use crate::doctor::evidence::{Calls, Evidence};
+
+/// A command that moves more on average: ten segments, with which a TCP connection begins, are 14 KiB, and what is larger takes
+/// round trips of its own on a connection that was idle.
+const BYTES_OF_COMMAND_MAX: f64 = 16.0 * 1024.0;
+
+/// A command that takes longer in the server holds up everybody: it is a thousand times what a command on one key takes.
+const COMMAND_US_MAX: f64 = 1_000.0;
+
+/// How many slow commands a report names.
+const NAMED_MAX: usize = 3;
+
+/// A key that takes half of all is one that nothing but its own relief helps: spreading the others over servers does not.
+const HOT_SHARE_MIN: f64 = 0.5;
+
+/// So many keys are a sample.
+const KEYS_MIN: usize = 100;
+
+/// Values that take longer to send than to ask for.
+pub fn big_values(evidence: &Evidence) -> Option<Finding> {
+    let bytes = (evidence.bytes_in + evidence.bytes_out) as f64;
+    let each = bytes / evidence.commands.max(1) as f64;
+    if each < BYTES_OF_COMMAND_MAX || evidence.commands == 0 {
+        return None;
+    }
+    let weight = match evidence.path.bytes_per_second {
+        Some(width) => evidence.share_of_time(bytes / width * 1e6 / evidence.connections()),
+        // How long they travel is not known, only that they are large.
+        None => SHARE_MIN,
+    };
+    (weight >= SHARE_MIN).then(|| Finding {
+        cause: Cause::BigValues,
+        weight,
+        numbers: vec![format!(
+            "a command moves {} on average, {} in and {} out in {:.1} s; moving them takes {} of the time",
+            size(each),
+            size(evidence.bytes_in as f64),
+            size(evidence.bytes_out as f64),
+            evidence.seconds,
+            percent(weight)
+        )],
+        remedy: "Read and write the parts that are needed: fields of a hash instead of a document, GETRANGE, LRANGE and HSCAN \
+                 instead of all; compress; `sleeve cli --bigkeys` finds the keys."
+            .to_owned(),
+    })
+}
+
+/// Commands that keep the server for long.
+pub fn slow_commands(evidence: &Evidence) -> Option<Finding> {
+    let mut slow: Vec<&Calls> = evidence.calls.iter().filter(|calls| is_slow(calls)).collect();
+    slow.sort_by(|a, b| b.time_us.total_cmp(&a.time_us));
+    let time_us: f64 = slow.iter().map(|calls| calls.time_us).sum();
+    let weight = evidence.share_of_time(time_us / evidence.server.workers.max(1.0));
+    let worst = slow.first().filter(|_| weight >= SHARE_MIN)?;
+    let mut numbers: Vec<String> = slow
+        .iter()
+        .take(NAMED_MAX)
+        .map(|calls| {
+            format!(
+                "{}: {} calls of {} each, {} of the server's time",
+                calls.name.replace('|', " ").to_uppercase(),
+                calls.count,
+                time(calls.time_us / calls.count as f64),
+                percent(evidence.share_of_time(calls.time_us / evidence.server.workers.max(1.0)))
+            )
+        })
+        .collect();
+    numbers.extend(
+        evidence
+            .slow
+            .iter()
+            .take(NAMED_MAX)
+            .map(|slow| format!("slow log: {}: {}", time(slow.time_us as f64), slow.text)),
+    );
+    Some(Finding { cause: Cause::SlowCommands, weight, numbers, remedy: instead_of(&worst.name) })
+}
+
+/// Whether a command takes long by what it does: one that waits for others does not, nor one of a single step, which takes long
+/// where its value is big or its server waits for a processor.
+fn is_slow(calls: &Calls) -> bool {
+    let row = sleeve_wire::commands::find_full(calls.name.as_bytes());
+    let is_innocent = row.is_some_and(|row| row.timeout.is_some() || row.complexity == "O(1)");
+    calls.count > 0 && calls.time_us / calls.count as f64 >= COMMAND_US_MAX && !is_innocent
+}
+
+/// What helps against a command that takes long.
+fn instead_of(name: &str) -> String {
+    match name {
+        "keys" => "Use SCAN, or keep a set of the names that are looked for.",
+        "smembers" | "hgetall" | "hkeys" | "hvals" => {
+            "Take the members in steps (SSCAN, HSCAN), or only those that are needed."
+        }
+        "lrange" | "zrange" | "zrevrange" | "zrangebyscore" | "zrevrangebyscore" | "xrange" | "xrevrange" => {
+            "Take a page at a time (LIMIT, COUNT, narrower ends)."
+        }
+        "sort" | "sort_ro" => "Keep a sorted set in that order instead.",
+        "sinter" | "sunion" | "sdiff" | "zinter" | "zunion" | "zdiff" | "sinterstore" | "sunionstore"
+        | "zunionstore" | "zinterstore" => "Store the result and use it again, or do it on a replica.",
+        "del" | "flushall" | "flushdb" => "Use UNLINK, or ASYNC, which free the memory beside the work.",
+        "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "fcall" | "fcall_ro" => {
+            "Have the script do less in one call, in steps of a thousand elements at most."
+        }
+        _ => "Ask for less at a time, on a replica, or keep what it computes.",
+    }
+    .to_owned()
+}
+
+/// One key that most commands are about.
+pub fn hot_key(evidence: &Evidence) -> Option<Finding> {
+    let sample = evidence.sample.as_ref().filter(|sample| sample.key_count >= KEYS_MIN)?;
+    let (key, share) = sample.hottest.as_ref().filter(|(_, share)| *share >= HOT_SHARE_MIN)?;
+    // What its commands cost is what could be spared, of one processor: a key is on one shard. Where the server's time is not
+    // known, all of the key's share counts.
+    let busy = evidence.server.busy_share.map_or(1.0, |share| share * evidence.server.workers.max(1.0));
+    let weight = share * busy.min(1.0);
+    (weight >= SHARE_MIN && evidence.commands >= COMMANDS_MIN).then(|| Finding {
+        cause: Cause::HotKey,
+        weight,
+        numbers: vec![format!(
+            "{key}: {} of {} keys that were named; {:.0} commands a second, all keys together",
+            percent(*share),
+            sample.key_count,
+            evidence.per_second()
+        )],
+        remedy:
+            "Keep it in the program's own memory, as long as the server says that it is true (client-side caching, \
+                 docs/near-cache.md); split a counter or a queue over several keys; read from replicas."
+                .to_owned(),
+    })
+}

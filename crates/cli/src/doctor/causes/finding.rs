@@ -1,0 +1,77 @@
+//! What judging comes to, and what is too little to be judged.
+
+/// What holds a program up for less than this share of the time is not worth its remedy.
+pub const SHARE_MIN: f64 = 0.1;
+
+/// Fewer commands say nothing of a program's habits.
+pub const COMMANDS_MIN: u64 = 50;
+
+/// Fewer commands of a round trip are none that were sent together: here and there two meet by chance.
+pub const DEPTH_MIN: f64 = 1.5;
+
+/// A cause, and the word by which reports name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Connections that serve for a command or two.
+    ConnectionPerCommand,
+    /// Each command waits for the reply of the one before, all the time.
+    NoPipelining,
+    /// The same within a request, which does something else afterwards.
+    RoundTripsPerRequest,
+    /// Replies that lie there unread.
+    StarvedExecutor,
+    /// Values that take longer to send than to ask for.
+    BigValues,
+    /// Commands that keep the server for long.
+    SlowCommands,
+    /// One key that most commands are about.
+    HotKey,
+    /// The server stands still while it forks.
+    Fork,
+    /// The server waits for its disk's word.
+    Fsync,
+    /// Memory that is on a disk.
+    Swapping,
+    /// No processor is free.
+    Cpu,
+    /// The way is narrow, long or loses what it carries.
+    Network,
+}
+
+impl Cause {
+    /// Its name in a report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ConnectionPerCommand => "a connection per command",
+            Self::NoPipelining => "no pipelining",
+            Self::RoundTripsPerRequest => "round trips per request",
+            Self::StarvedExecutor => "a starved executor",
+            Self::BigValues => "big values",
+            Self::SlowCommands => "slow commands",
+            Self::HotKey => "a hot key",
+            Self::Fork => "a fork's pause",
+            Self::Fsync => "fsync",
+            Self::Swapping => "swapping",
+            Self::Cpu => "CPU",
+            Self::Network => "the network",
+        }
+    }
+
+    /// Whether it says what is exhausted rather than by what.
+    pub fn is_general(self) -> bool {
+        matches!(self, Self::Cpu | Self::Network)
+    }
+}
+
+/// A cause that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// Which.
+    pub cause: Cause,
+    /// How much it counts, from 0 to 1.
+    pub weight: f64,
+    /// What shows it.
+    pub numbers: Vec<String>,
+    /// What helps.
+    pub remedy: String,
+}

@@ -1,0 +1,37 @@
+//! Judging: from what was measured to what holds the program up. Pure functions, one for each cause, with its limits beside it.
+//!
+//! Each cause has a weight from 0 to 1: as far as that can be said, the share of the program's time, or of the server's, that it
+//! takes. What the program or its commands do comes before what the machine lacks, because the former often makes the latter.
+
+mod commands;
+pub mod figures;
+mod finding;
+mod machine;
+mod sending;
+
+use super::evidence::Evidence;
+pub use finding::Finding;
+
+/// All that is wrong, the likeliest first.
+pub fn judge(evidence: &Evidence) -> Vec<Finding> {
+    let specific = [
+        sending::connection_per_command,
+        sending::round_trips,
+        sending::starved_executor,
+        commands::big_values,
+        commands::slow_commands,
+        commands::hot_key,
+        machine::fork,
+        machine::fsync,
+        machine::swapping,
+        machine::cpu,
+        machine::network,
+    ];
+    let mut findings: Vec<Finding> = specific.iter().filter_map(|cause| cause(evidence)).collect();
+    findings
+        .sort_by(|a, b| a.cause.is_general().cmp(&b.cause.is_general()).then_with(|| b.weight.total_cmp(&a.weight)));
+    findings
+}
+
+#[cfg(test)]
+mod tests;

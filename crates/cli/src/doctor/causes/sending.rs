@@ -1,0 +1,155 @@
+//! What the program does with its connections.
+
+use super::figures::{percent, time};
+use super::finding::{COMMANDS_MIN, Cause, DEPTH_MIN, Finding, SHARE_MIN};
+use crate::doctor::evidence::{Bursts, Evidence};
+
+/// A connection that serves for fewer commands costs more than they do: connecting and logging in take two round trips or three,
+/// and a thread or a process of the server's kernel besides.
+const COMMANDS_OF_CONNECTION_MIN: f64 = 10.0;
+
+/// So many new connections are no start of a program.
+const CONNECTS_MIN: u64 = 20;
+
+/// A request that takes so many round trips may take fewer; a look and a change are two, a lock around them four.
+const ROUND_TRIPS_MAX: f64 = 4.0;
+
+/// Where less of the time lies between bursts, they are no requests, but what the machine's other work leaves.
+const PAUSE_SHARE_MIN: f64 = 0.2;
+
+/// So many bursts are a habit.
+const BURSTS_MIN: usize = 8;
+
+/// Where fewer of them are alike, chance has made them: of lengths that chance makes, a sixth are near the median.
+const ALIKE_SHARE_MIN: f64 = 0.4;
+
+/// Where replies lie unread in fewer looks than this, their reader was only late.
+const LEFT_LYING_MIN: f64 = 0.3;
+
+/// So many looks are a measurement.
+const LOOKS_MIN: u64 = 10;
+
+/// Connections that serve for a command or two.
+pub fn connection_per_command(evidence: &Evidence) -> Option<Finding> {
+    let each = evidence.commands as f64 / evidence.connects.max(1) as f64;
+    if evidence.connects < CONNECTS_MIN || each >= COMMANDS_OF_CONNECTION_MIN {
+        return None;
+    }
+    let at_once = evidence.clients.max(1.0);
+    let connecting_us = evidence.connects as f64 * evidence.path.connect_us;
+    let weight = evidence.share_of_time(connecting_us / at_once);
+    (weight >= SHARE_MIN).then(|| Finding {
+        cause: Cause::ConnectionPerCommand,
+        weight,
+        numbers: vec![
+            format!("{} connections were opened for {} commands", evidence.connects, evidence.commands),
+            format!(
+                "opening one takes {}, a command {}",
+                time(evidence.path.connect_us),
+                time(evidence.path.round_trip_us.p50)
+            ),
+        ],
+        remedy: "Open one connection when the program starts and keep it: a client that many callers share, or a pool."
+            .to_owned(),
+    })
+}
+
+/// Each command waits for the reply of the one before: all the time, or within each request.
+pub fn round_trips(evidence: &Evidence) -> Option<Finding> {
+    let waiting = evidence.waiting_share();
+    if evidence.commands < COMMANDS_MIN || evidence.depth() >= DEPTH_MIN {
+        return None;
+    }
+    let bursts = evidence.sample.as_ref().and_then(|sample| sample.bursts.as_ref()).filter(|bursts| {
+        let is_habit = bursts.count >= BURSTS_MIN && bursts.alike_share >= ALIKE_SHARE_MIN;
+        is_habit && bursts.pause_share >= PAUSE_SHARE_MIN && bursts.round_trips >= ROUND_TRIPS_MAX
+    });
+    let finding = match bursts {
+        Some(bursts) => within_requests(evidence, bursts),
+        None => all_the_time(evidence),
+    };
+    (waiting >= SHARE_MIN && finding.weight >= SHARE_MIN).then_some(finding)
+}
+
+fn within_requests(evidence: &Evidence, bursts: &Bursts) -> Finding {
+    let round_trip_us = evidence.path.round_trip_us.p50;
+    Finding {
+        cause: Cause::RoundTripsPerRequest,
+        weight: evidence.waiting_share() * (1.0 - 1.0 / bursts.round_trips),
+        numbers: vec![
+            format!(
+                "{:.0} round trips between two pauses, {} each, {} together; {} of them most of all",
+                bursts.round_trips,
+                time(round_trip_us),
+                time(bursts.round_trips * round_trip_us),
+                bursts.command
+            ),
+            format!("{:.1} commands a round trip", evidence.depth()),
+        ],
+        remedy: match many(&bursts.command) {
+            Some(many) => {
+                format!("Ask for all of it at once: {many} instead of {} after another, or a pipeline.", bursts.command)
+            }
+            None => {
+                "Send the commands of a request together: a pipeline, a transaction, or a script if one needs what \
+                     another brings."
+                    .to_owned()
+            }
+        },
+    }
+}
+
+/// The command that says many calls of another at once.
+fn many(command: &str) -> Option<String> {
+    let into = sleeve_wire::commands::find(command.as_bytes())?.merge?.into.row().full_name.to_uppercase();
+    Some(if into == command { format!("{into} with many members") } else { into })
+}
+
+fn all_the_time(evidence: &Evidence) -> Finding {
+    let path = &evidence.path;
+    Finding {
+        cause: Cause::NoPipelining,
+        weight: evidence.waiting_share(),
+        numbers: vec![
+            format!(
+                "{:.1} commands a round trip of {}; connections spend {} of the time on them",
+                evidence.depth(),
+                time(path.round_trip_us.p50),
+                percent(evidence.waiting_share())
+            ),
+            format!(
+                "one connection can do {:.0} commands a second one at a time, {:.0} without waiting",
+                path.alone_per_second, path.together_per_second
+            ),
+        ],
+        remedy: "Send before the last reply is here: a pipeline, commands for many (MGET, MSET), or one client that many callers \
+                 share and that does not wait."
+            .to_owned(),
+    }
+}
+
+/// Replies that have arrived and lie there, because what should read them is busy or asleep.
+pub fn starved_executor(evidence: &Evidence) -> Option<Finding> {
+    let sockets = evidence.sockets.filter(|sockets| sockets.looks >= LOOKS_MIN)?;
+    let weight = sockets.left_lying as f64 / sockets.looks as f64;
+    if weight < LEFT_LYING_MIN || evidence.commands == 0 {
+        return None;
+    }
+    let mut numbers = vec![format!(
+        "in {} of {} looks replies lay unread in the program's sockets for milliseconds; a round trip takes {}",
+        sockets.left_lying,
+        sockets.looks,
+        time(evidence.path.round_trip_us.p50)
+    )];
+    if let Some(program) = evidence.program {
+        numbers.push(format!("the program's busiest thread has a processor for {}", percent(program.busiest_share)));
+    }
+    Some(Finding {
+        cause: Cause::StarvedExecutor,
+        weight,
+        numbers,
+        remedy: "Keep blocking calls and long computations off the threads that read replies (spawn_blocking, a pool of their \
+                 own), or give the executor more threads."
+            .to_owned(),
+    })
+}

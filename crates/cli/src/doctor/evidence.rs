@@ -1,0 +1,256 @@
+//! What was measured, in plain numbers: the border between measuring and judging.
+//!
+//! Whatever could not be read is `None` and stands in [`Evidence::unread`] with the reason; nobody guesses at it. The requests
+//! that the doctor itself sends are taken off already.
+
+/// The way to the server, measured by requests that cost the server next to nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Path {
+    /// Round trips of a PING, in microseconds.
+    pub round_trip_us: Times,
+    /// PINGs a second of one connection that waits for each reply.
+    pub alone_per_second: f64,
+    /// PINGs a second of one connection that does not wait, with those that others sent meanwhile.
+    pub together_per_second: f64,
+    /// What a new connection takes until its first reply, logging in included, in microseconds.
+    pub connect_us: f64,
+    /// Bytes a second in one direction; `None` where ECHO is refused.
+    pub bytes_per_second: Option<f64>,
+}
+
+/// Times of many equal requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Times {
+    /// How many.
+    pub count: usize,
+    /// A tenth took no longer: the way when nobody is in it.
+    pub p10: f64,
+    /// Half took no longer.
+    pub p50: f64,
+    /// 99 of 100 took no longer.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl Times {
+    /// The times of these requests.
+    pub fn of(mut times: Vec<f64>) -> Self {
+        times.sort_unstable_by(f64::total_cmp);
+        let at = |share: f64| {
+            let place = (times.len() as f64 * share) as usize;
+            times.get(place.min(times.len().saturating_sub(1))).copied().unwrap_or_default()
+        };
+        Self { count: times.len(), p10: at(0.1), p50: at(0.5), p99: at(0.99), max: at(1.0) }
+    }
+}
+
+/// What was seen while the program ran.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    /// The way to the server.
+    pub path: Path,
+    /// For how long commands came, in seconds.
+    pub seconds: f64,
+    /// Commands executed.
+    pub commands: u64,
+    /// Times that the server found bytes on a connection.
+    pub reads: u64,
+    /// Connections that were opened.
+    pub connects: u64,
+    /// Bytes that the server received.
+    pub bytes_in: u64,
+    /// Bytes that the server sent.
+    pub bytes_out: u64,
+    /// Connections open beside the doctor's that asked lately, on average; 0 where nobody may know.
+    pub clients: f64,
+    /// What each command was called for, and the time in it; empty where the server does not say.
+    pub calls: Vec<Calls>,
+    /// The commands that the server wrote into its slow log meanwhile, the slowest first.
+    pub slow: Vec<SlowCommand>,
+    /// A few commands as they came, where MONITOR is allowed.
+    pub sample: Option<Sample>,
+    /// A look-up of one key every now and then.
+    pub probe_us: Times,
+    /// The server's process and memory.
+    pub server: Server,
+    /// Its forks.
+    pub forks: Forks,
+    /// Its append-only log.
+    pub log: Log,
+    /// Sockets of this machine's programs that are connected to the server, where there are any.
+    pub sockets: Option<Sockets>,
+    /// The program's processes, where the doctor started it.
+    pub program: Option<Usage>,
+    /// The share of TCP segments that this machine sent again, where the server is another.
+    pub sent_again_share: Option<f64>,
+    /// What could not be read, and why.
+    pub unread: Vec<String>,
+}
+
+/// A command's calls.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Calls {
+    /// Its full name in lower case.
+    pub name: String,
+    /// How many.
+    pub count: u64,
+    /// Their time in the server, in microseconds.
+    pub time_us: f64,
+}
+
+/// An entry of the slow log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlowCommand {
+    /// How long it took, in microseconds.
+    pub time_us: u64,
+    /// Its beginning.
+    pub text: String,
+}
+
+/// Commands as they came.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// How many connections they came from, as if all of them were equally busy; `None` where these have no addresses.
+    pub clients: Option<f64>,
+    /// Keys that they named.
+    pub key_count: usize,
+    /// The one that was named the most, quoted, and its share.
+    pub hottest: Option<(String, f64)>,
+    /// What came between pauses.
+    pub bursts: Option<Bursts>,
+}
+
+/// What connections sent between two pauses: a request of the program's own users, as a rule.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bursts {
+    /// How many were seen whole.
+    pub count: usize,
+    /// Round trips of one, the median.
+    pub round_trips: f64,
+    /// The share of them that have about as many.
+    pub alike_share: f64,
+    /// The share of the time that lies between them.
+    pub pause_share: f64,
+    /// The command that comes the most in them.
+    pub command: String,
+}
+
+/// The server as a process.
+#[derive(Clone, Debug, Default)]
+pub struct Server {
+    /// The threads that execute commands.
+    pub workers: f64,
+    /// The share of the time that its workers were busy, waiting for a processor included where that is known; none if
+    /// nobody says.
+    pub busy_share: Option<f64>,
+    /// Its part of that which was waiting for a processor.
+    pub delayed_share: f64,
+    /// The share of looks in which one of its threads waited for a disk; `None` where it is not on this machine.
+    pub disk_share: Option<f64>,
+    /// Bytes of it that are swapped out; `None` where it is not on this machine.
+    pub swapped_bytes: Option<u64>,
+    /// Pages that it had to read from a disk meanwhile.
+    pub major_faults: u64,
+    /// Bytes that its data takes, as it says itself.
+    pub used_bytes: u64,
+    /// Bytes of it that are in memory, as it says itself.
+    pub resident_bytes: u64,
+}
+
+/// The forks of a server that forks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Forks {
+    /// How many there were.
+    pub count: u64,
+    /// The longest, in microseconds.
+    pub longest_us: u64,
+}
+
+/// The append-only log.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    /// Whether there is one.
+    pub is_on: bool,
+    /// `appendfsync`, where it may be read.
+    pub policy: Option<String>,
+    /// Writes that waited for the disk although they need not.
+    pub delayed: u64,
+}
+
+/// Looks at the sockets that lead to the server.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sockets {
+    /// How often they were looked at.
+    pub looks: u64,
+    /// How often replies had arrived that nobody read for some milliseconds.
+    pub left_lying: u64,
+}
+
+/// What processes use, as shares of the time of one processor.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// The busiest thread, or so many of them on average.
+    pub busiest_share: f64,
+    /// How long that waited for a processor.
+    pub delayed_share: f64,
+}
+
+impl Evidence {
+    /// Round trips: what was answered by one write, as far as the server can see it. The end of a connection is a read too, and
+    /// a large value takes several.
+    pub fn round_trips(&self) -> u64 {
+        self.reads.saturating_sub(self.connects).clamp(1, self.commands.max(1))
+    }
+
+    /// Commands of a round trip.
+    pub fn depth(&self) -> f64 {
+        self.commands as f64 / self.round_trips() as f64
+    }
+
+    /// Commands a second.
+    pub fn per_second(&self) -> f64 {
+        self.commands as f64 / self.seconds.max(f64::MIN_POSITIVE)
+    }
+
+    /// The program's share of what one connection could do.
+    pub fn share_of_possible(&self) -> f64 {
+        self.per_second() / self.path.together_per_second.max(1.0)
+    }
+
+    /// The connections that the work is shared by.
+    pub fn connections(&self) -> f64 {
+        self.sample.as_ref().and_then(|sample| sample.clients).unwrap_or(self.clients).max(1.0)
+    }
+
+    /// The share of a connection's time that round trips take, the way alone.
+    pub fn waiting_share(&self) -> f64 {
+        let waited_us = self.round_trips() as f64 * self.path.round_trip_us.p10;
+        self.share_of_time(waited_us / self.connections())
+    }
+
+    /// Microseconds as a share of the time in which commands came.
+    pub fn share_of_time(&self, time_us: f64) -> f64 {
+        (time_us / (self.seconds * 1e6).max(1.0)).min(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_from_their_order() {
+        let times = Times::of((1..=100).rev().map(f64::from).collect());
+        assert_eq!(times, Times { count: 100, p10: 11.0, p50: 51.0, p99: 100.0, max: 100.0 });
+        assert_eq!(Times::of(Vec::new()), Times::default());
+    }
+
+    #[test]
+    fn the_end_of_a_connection_is_no_round_trip() {
+        let evidence = Evidence { commands: 100, reads: 200, connects: 100, ..Evidence::default() };
+        assert_eq!((evidence.round_trips(), evidence.depth()), (100, 1.0));
+        let large = Evidence { commands: 10, reads: 500, ..Evidence::default() };
+        assert_eq!(large.depth(), 1.0);
+    }
+}

@@ -1,0 +1,102 @@
+//! `sleeve doctor`: what share of the possible a program reaches with a server, what holds it up, and what helps.
+//!
+//! Measuring and judging are apart. From top to bottom: here (the order of work) → `report` → `causes` (numbers to findings,
+//! pure) → `watch` (what is seen while the program runs) → `path` (the way to the server, measured before) → `evidence` (the
+//! numbers) → `session` (asking), `options`. It is a client like any other, of Sleeve, Redis and Valkey alike: what it may not
+//! read it names.
+
+mod causes;
+mod evidence;
+pub mod options;
+mod path;
+mod report;
+mod session;
+mod watch;
+
+use std::io::{IsTerminal, stderr};
+use std::process::ExitCode;
+
+use crate::endpoint::address::resolve_url;
+use crate::interrupt::Interrupt;
+use crate::output;
+use crate::replies::info::Info;
+use options::Options;
+use session::{Fault, Session, Tally};
+use watch::{Program, Watch};
+
+/// The exit code where nothing could be found out.
+pub const UNKNOWN: u8 = 2;
+
+/// Measures, watches, judges and reports.
+pub fn run(options: &Options) -> ExitCode {
+    match try_run(options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(text) => {
+            output::flush();
+            eprintln!("{text}");
+            ExitCode::from(UNKNOWN)
+        }
+    }
+}
+
+/// Whether nothing is wrong.
+fn try_run(options: &Options) -> Result<bool, String> {
+    options.tls_options.check(options.url.starts_with("rediss://"))?;
+    let (endpoint, mut login) = resolve_url(&options.url, &options.tls_options)?;
+    if login.password.is_none() {
+        login.password = std::env::var("REDISCLI_AUTH").ok();
+    }
+    login.check()?;
+    let interrupt = Interrupt::watch().map_err(|error| error.to_string())?;
+    let tally = Tally::default();
+    let mut session = Session::open(&endpoint, &login, &tally).map_err(|fault| fault.to_string())?;
+    let info = session.ask_text(&["INFO", "all"]).map_err(|fault| needs_info(&fault))?;
+    let server = format!("{} at {endpoint}", name_of(&Info::parse(&info)));
+    progress("measuring the way to the server");
+    let path = path::measure(&mut session, &endpoint, &login, &tally).map_err(|fault| fault.to_string())?;
+    let watch = Watch::new(&mut session, &tally, &endpoint, &login);
+    let mut program = Program::start(&options.command)?;
+    progress(if program.is_some() { "watching while the program runs" } else { "watching" });
+    let evidence = watch.run(&path, options, &mut program, &interrupt).map_err(|fault| fault.to_string())?;
+    progress("");
+    if let Some(ending) = program.and_then(|program| program.ending) {
+        eprintln!("{ending}");
+    }
+    if evidence.commands == 0 {
+        return Err(format!(
+            "{server}: nobody asked for anything while it was watched.\nStart the program, and watch for longer (--for 30s), or \
+             give its command behind --"
+        ));
+    }
+    let findings = causes::judge(&evidence);
+    if options.json {
+        report::print_json(&server, &evidence, &findings);
+    } else {
+        report::print(&server, &evidence, &findings);
+    }
+    output::flush();
+    Ok(findings.is_empty())
+}
+
+/// What is said where INFO is refused, without which there is nothing to see.
+fn needs_info(fault: &Fault) -> String {
+    match fault {
+        Fault::Refused(text) => format!("{text}\nINFO is needed: ACL SETUSER name +info, or another user"),
+        Fault::Lost(text) => text.clone(),
+    }
+}
+
+/// What a server calls itself.
+fn name_of(info: &Info) -> String {
+    let names = [("Sleeve", "sleeve_version"), ("Valkey", "valkey_version"), ("Redis", "redis_version")];
+    let known = names.iter().find(|(_, field)| !info.text(field).is_empty());
+    known.map_or("a server".to_owned(), |(name, field)| format!("{name} {}", info.text(field)))
+}
+
+/// Says on a terminal what is going on, and takes it away with an empty text.
+fn progress(text: &str) {
+    if stderr().is_terminal() {
+        eprint!("\x1b[0G\x1b[2K{text}{}", if text.is_empty() { "" } else { " ..." });
+    }
+}

@@ -1,0 +1,101 @@
+//! What INFO says, line by line, and what its lines say of replicas and keys.
+
+use std::collections::HashMap;
+
+/// A replica as its primary lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replica {
+    /// Where the primary sees it.
+    pub ip: String,
+    /// The port that it has announced.
+    pub port: u16,
+    /// Whether it has had its snapshot.
+    pub is_online: bool,
+    /// What it has said that it has.
+    pub offset: u64,
+}
+
+/// The lines of INFO.
+#[derive(Clone, Debug, Default)]
+pub struct Info(HashMap<String, String>);
+
+impl Info {
+    /// Reads them.
+    pub fn parse(text: &str) -> Self {
+        let lines = text.lines().filter_map(|line| line.split_once(':'));
+        Self(lines.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
+    }
+
+    /// The value of a line; empty where there is none.
+    pub fn text(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+
+    /// The number of a line; 0 where there is none.
+    pub fn number(&self, name: &str) -> u64 {
+        self.text(name).parse().unwrap_or(0)
+    }
+
+    /// The lines whose names begin so, with what stands behind that.
+    pub fn beginning<'i>(&'i self, prefix: &'i str) -> impl Iterator<Item = (&'i str, &'i str)> {
+        self.0.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
+    }
+
+    /// Whether it follows another.
+    pub fn is_replica(&self) -> bool {
+        self.text("role") == "slave"
+    }
+
+    /// How many keys there are in all databases.
+    pub fn keys(&self) -> u64 {
+        self.databases().map(|(_, keys)| keys).sum()
+    }
+
+    /// The highest number of a database that has a key.
+    pub fn last_database(&self) -> Option<u64> {
+        self.databases().map(|(number, _)| number).max()
+    }
+
+    fn databases(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter().filter_map(|(name, value)| {
+            let keys = value.strip_prefix("keys=")?.split(',').next()?.parse().ok()?;
+            Some((name.strip_prefix("db")?.parse().ok()?, keys))
+        })
+    }
+
+    /// Its replicas.
+    pub fn replicas(&self) -> Vec<Replica> {
+        (0..self.number("connected_slaves")).filter_map(|at| replica(self.text(&format!("slave{at}")))).collect()
+    }
+}
+
+/// Reads `ip=10.0.0.2,port=6379,state=online,offset=14,lag=0`.
+fn replica(line: &str) -> Option<Replica> {
+    let field = |name: &str| line.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+    Some(Replica {
+        ip: field("ip")?.to_owned(),
+        port: field("port")?.parse().ok()?,
+        is_online: field("state")? == "online",
+        offset: field("offset")?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn info_tells_of_replicas_and_keys() {
+        let text = "# Replication\r\nrole:master\r\nconnected_slaves:2\r\nmaster_repl_offset:20\r\n\
+            slave0:ip=10.0.0.2,port=6379,state=online,offset=14,lag=0,type=replica\r\n\
+            slave1:ip=::1,port=7000,state=wait_bgsave,offset=0,lag=0\r\n\
+            # Keyspace\r\ndb0:keys=11,expires=0,avg_ttl=0\r\ndb12:keys=5,expires=1\r\n";
+        let info = Info::parse(text);
+        assert_eq!((info.is_replica(), info.number("master_repl_offset"), info.number("loading")), (false, 20, 0));
+        assert_eq!((info.keys(), info.last_database()), (16, Some(12)));
+        let first = Replica { ip: "10.0.0.2".to_owned(), port: 6379, is_online: true, offset: 14 };
+        let second = Replica { ip: "::1".to_owned(), port: 7000, is_online: false, offset: 0 };
+        assert_eq!(info.replicas(), [first, second]);
+        assert_eq!((Info::default().keys(), Info::default().last_database()), (0, None));
+    }
+}
