@@ -9,7 +9,7 @@ mod builds;
 mod clients;
 mod durability;
 mod effort;
-mod filling;
+pub mod filling;
 mod fleet;
 mod generator;
 mod machine;
@@ -103,7 +103,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         tables.push(show(subscribers::measure(&builds, effort)?));
     }
     if wanted(memory::NAME) {
-        tables.push(show(memory::measure(&builds, effort)?));
+        tables.extend(memory::measure(&builds, effort)?.map(show));
     }
     if wanted(restart::NAME) {
         tables.push(show(restart::measure(&builds, effort)?));

@@ -1,0 +1,223 @@
+//! Bytes of resident memory per key or element: what a server's process grows by while they are written.
+
+use super::super::builds::Builds;
+use super::super::effort::Effort;
+use super::super::filling::{key, write};
+use super::super::fleet::Contender;
+use super::super::plan::BEST_PEER;
+use super::super::report::{Bar, Line, Table};
+use super::resident::{NAME, at_rest, contenders};
+use sleeve_tests::{Kind, Server};
+
+/// Requests that come first, and are taken back.
+const WARM: u64 = 1_000;
+
+/// What is written.
+struct Shape {
+    label: &'static str,
+    requests: u64,
+    /// Keys or elements that one request writes.
+    each: u64,
+    /// The words of a request by its number.
+    words: fn(u64) -> Vec<String>,
+    bar: Option<Bar>,
+    /// What Sleeve is started with besides.
+    options: &'static [&'static str],
+}
+
+const SHAPES: [Shape; 15] = [
+    Shape {
+        label: "1,000,000 keys of 16 bytes, 32-byte values",
+        requests: 1_000_000,
+        each: 1,
+        words: |number| words(["SET", &key(number), &format!("value:{number:026}")]),
+        bar: Some(Bar::Ratio(0.8)),
+        options: &[],
+    },
+    Shape {
+        label: "1,000,000 keys of 16 bytes, 6-digit integers",
+        requests: 1_000_000,
+        each: 1,
+        words: |number| words(["SET", &key(number), &(100_000 + number % 900_000).to_string()]),
+        bar: Some(Bar::Ratio(0.8)),
+        options: &[],
+    },
+    Shape {
+        label: "200,000 hashes of 10 fields, 7-byte fields, 8-byte values",
+        requests: 200_000,
+        each: 10,
+        words: |number| {
+            with_pairs(["HSET", &key(number)], 10, |field| {
+                (format!("field:{field}"), format!("v{:07}", number * 10 + field))
+            })
+        },
+        bar: Some(Bar::Ratio(0.9)),
+        options: &[],
+    },
+    Shape {
+        label: "100,000 sorted sets of 20, 12-byte members",
+        requests: 100_000,
+        each: 20,
+        words: |number| {
+            with_pairs(["ZADD", &key(number)], 20, |member| {
+                (
+                    ((number * 7 + member * 13) % 10_000).to_string(),
+                    format!("member:{:05}", (number * 20 + member) % 100_000),
+                )
+            })
+        },
+        bar: Some(Bar::Ratio(0.9)),
+        options: &[],
+    },
+    Shape {
+        label: "one set of 1,000,000, 20-byte members",
+        requests: 1_000_000,
+        each: 1,
+        words: |number| words(["SADD", "set", &format!("element:{number:012}")]),
+        bar: Some(Bar::Ratio(0.8)),
+        options: &[],
+    },
+    Shape {
+        label: "one sorted set of 1,000,000, 20-byte members, mixed scores",
+        requests: 1_000_000,
+        each: 1,
+        words: |number| {
+            words(["ZADD", "zset", &(number * 7919 % 1_000_003).to_string(), &format!("element:{number:012}")])
+        },
+        bar: Some(Bar::Ratio(0.8)),
+        options: &[],
+    },
+    Shape {
+        label: "one list of 1,000,000, 16-byte elements",
+        requests: 1_000_000,
+        each: 1,
+        words: |number| words(["RPUSH", "list", &format!("value:{number:010}")]),
+        bar: Some(Bar::Absolute("sleeve", 18.5)),
+        options: &[],
+    },
+    Shape {
+        label: "100,000 sets of 20, 12-byte members",
+        requests: 100_000,
+        each: 20,
+        words: |number| {
+            with_each(["SADD", &key(number)], 20, |member| format!("member:{:05}", (number * 20 + member) % 100_000))
+        },
+        bar: None,
+        options: &[],
+    },
+    Shape {
+        label: "100,000 sets of 20, 12-byte members; sleeve with encodings 7.2",
+        requests: 100_000,
+        each: 20,
+        words: |number| {
+            with_each(["SADD", &key(number)], 20, |member| format!("member:{:05}", (number * 20 + member) % 100_000))
+        },
+        bar: Some(Bar::Ratio(0.8)),
+        options: &["--encodings", "7.2"],
+    },
+    Shape {
+        label: "100,000 sets of 20, 5-digit integers",
+        requests: 100_000,
+        each: 20,
+        words: |number| {
+            with_each(["SADD", &key(number)], 20, |member| (10_000 + (number * 20 + member) % 90_000).to_string())
+        },
+        bar: Some(Bar::Ratio(0.8)),
+        options: &[],
+    },
+    Shape {
+        label: "100,000 lists of 20, 12-byte elements",
+        requests: 100_000,
+        each: 20,
+        words: |number| with_each(["RPUSH", &key(number)], 20, |element| format!("value:{:06}", number * 20 + element)),
+        bar: None,
+        options: &[],
+    },
+    Shape {
+        label: "100,000 lists of 20, 12-byte elements; sleeve with encodings 7.2",
+        requests: 100_000,
+        each: 20,
+        words: |number| with_each(["RPUSH", &key(number)], 20, |element| format!("value:{:06}", number * 20 + element)),
+        bar: None,
+        options: &["--encodings", "7.2"],
+    },
+    Shape {
+        label: "one hash of 1,000,000, 16-byte fields, 16-byte values",
+        requests: 1_000_000,
+        each: 1,
+        words: |number| words(["HSET", "hash", &format!("field:{number:010}"), &format!("value:{number:010}")]),
+        bar: None,
+        options: &[],
+    },
+    Shape {
+        label: "one stream of 1,000,000 entries, 2 fields of 6 bytes, 8-byte values",
+        requests: 1_000_000,
+        each: 1,
+        words: |number| {
+            let id = format!("{}-1", 1_700_000_000_000 + number * 7);
+            let (first, second) = (format!("v{number:07}"), format!("w{number:07}"));
+            words(["XADD", "stream", &id, "field1", &first, "field2", &second])
+        },
+        bar: None,
+        options: &[],
+    },
+    Shape {
+        label: "1,000,000 keys of 16 bytes, 6-digit integers, each with a time to live",
+        requests: 1_000_000,
+        each: 1,
+        words: |number| words(["SET", &key(number), &(100_000 + number % 900_000).to_string(), "EX", "100000"]),
+        bar: None,
+        options: &[],
+    },
+];
+
+fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.map(str::to_owned).into()
+}
+
+fn with_pairs<const N: usize>(head: [&str; N], count: u64, pair: impl Fn(u64) -> (String, String)) -> Vec<String> {
+    let mut all = words(head);
+    for (first, second) in (0..count).map(pair) {
+        all.extend([first, second]);
+    }
+    all
+}
+
+fn with_each<const N: usize>(head: [&str; N], count: u64, word: impl Fn(u64) -> String) -> Vec<String> {
+    words(head).into_iter().chain((0..count).map(word)).collect()
+}
+
+/// Writes each shape into a fresh server of each kind.
+///
+/// # Errors
+/// When a server fails.
+pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
+    let title = "Memory: growth of resident memory per key or element (bytes)";
+    println!("\n==> {title}");
+    let contenders = contenders(effort);
+    let mut lines = Vec::new();
+    for shape in SHAPES {
+        let mut samples = Vec::new();
+        for contender in &contenders {
+            let is_ours = contender.kind == Kind::Sleeve;
+            let options = if is_ours { shape.options } else { &[] };
+            let server = Contender { options, ..*contender }.start(builds)?;
+            let growth = growth(&server, &shape)?;
+            println!("    {}: {} {growth:.1}", shape.label, contender.name);
+            samples.push((contender.name, vec![growth]));
+        }
+        lines.push(Line { label: shape.label.to_owned(), samples, ratio: Some(BEST_PEER), bar: shape.bar });
+    }
+    Ok(Table { name: NAME, title: title.to_owned(), lines })
+}
+
+fn growth(server: &Server, shape: &Shape) -> Result<f64, String> {
+    let mut connection = server.connect();
+    // What the first requests touch of the program itself is none of the data's.
+    write(&mut connection, 0..WARM, shape.words)?;
+    connection.command(&["FLUSHALL", "SYNC"]).map_err(|error| error.to_string())?;
+    let before = at_rest(server)?;
+    write(&mut connection, 0..shape.requests, shape.words)?;
+    let after = at_rest(server)?;
+    Ok((after.saturating_sub(before)) as f64 / (shape.requests * shape.each) as f64)
+}

@@ -1,0 +1,22 @@
+//! Memory: what data and connections take of a server's process, and what it gives back.
+//!
+//! Resident memory is read from outside, so every server is measured alike, whatever it says of itself. A figure is what it
+//! grows by.
+
+mod churn;
+mod elements;
+mod idle;
+mod resident;
+
+use super::builds::Builds;
+use super::effort::Effort;
+use super::report::Table;
+pub use resident::NAME;
+
+/// All tables.
+///
+/// # Errors
+/// When a server fails.
+pub fn measure(builds: &Builds, effort: Effort) -> Result<[Table; 3], String> {
+    Ok([elements::measure(builds, effort)?, churn::measure(builds, effort)?, idle::measure(builds, effort)?])
+}
