@@ -244,7 +244,7 @@ fn cuts_heal(kind: Kind) {
     let server = Server::start(kind);
     let proxy = Proxy::start(server.address(), CUTS);
     let endpoint = Endpoint::Tcp { host: proxy.address.ip().to_string(), port: proxy.address.port() };
-    let config = Config::new(endpoint).backoff(Duration::from_micros(200), Duration::from_millis(2));
+    let config = Config::new(endpoint).backoff(Duration::from_micros(200), Duration::from_millis(2)).unix_socket(false);
     let client = Client::open_with(config).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     let tasks: Vec<_> = (THREADS..THREADS + TASKS)
@@ -272,7 +272,7 @@ fn cuts_heal_under_a_lone_caller() {
     let server = Server::start(Kind::Redis);
     let proxy = Proxy::start(server.address(), LONE_CUTS);
     let endpoint = Endpoint::Tcp { host: proxy.address.ip().to_string(), port: proxy.address.port() };
-    let config = Config::new(endpoint).backoff(Duration::from_micros(200), Duration::from_millis(2));
+    let config = Config::new(endpoint).backoff(Duration::from_micros(200), Duration::from_millis(2)).unix_socket(false);
     let client = Client::open_with(config).unwrap();
     let mut caller = Caller::new(&client, 0);
     for number in 0u64.. {

@@ -13,6 +13,7 @@ use sleeve_tests::{Connection, Kind, Server, Settings};
 use crate::tls::Authority;
 
 const SOCKET: [&str; 2] = ["--unixsocket", "server.sock"];
+const NO_SOCKET: [&str; 2] = ["--unixsocket", ""];
 
 fn serve(arguments: &[&str]) -> Server {
     Server::start_with(Kind::Sleeve, &[&SOCKET, arguments].concat())
@@ -96,7 +97,7 @@ fn either_side_can_switch_it_off() {
     let info = info(&over_unix);
     assert!(is_over_unix(&info) && !info.contains("tcp-addr"), "nobody has offered it: {info}");
     // A server without such a socket has nothing to offer.
-    let without = Server::start(Kind::Sleeve);
+    let without = Server::start_with(Kind::Sleeve, &NO_SOCKET);
     let client = Client::connect(&without.url()).unwrap();
     assert!(is_over_tcp(&client.client_info().wait().unwrap()));
 }
@@ -158,7 +159,7 @@ fn other_servers_are_asked_in_vain() {
 
 #[test]
 fn hello_is_as_it_was_for_everybody_else() {
-    let (with, without) = (serve(&[]), Server::start(Kind::Sleeve));
+    let (with, without) = (serve(&[]), Server::start_with(Kind::Sleeve, &NO_SOCKET));
     let [mut with, mut without] = [&with, &without].map(Server::connect);
     // They differ in the number that the client has, and in nothing else.
     let hello = |connection: &mut Connection, words: &[&str]| {

@@ -8,7 +8,7 @@
 //! The binaries come from `SLEEVE_BIN`, `REDIS_SERVER`, `REDIS8_SERVER` and `VALKEY_SERVER`; without them
 //! Sleeve is built by cargo in the profile of the running test, Redis is looked up on `PATH`, and Redis 8 and
 //! Valkey in the folder `.peers` that `cargo xtask test` fills. `SLEEVE_IO` names the driver (option `io`) with which every
-//! Sleeve is started.
+//! Sleeve is started. With `SLEEVE_UNIX` each has a Unix socket as well, so that our client goes there by itself.
 
 use std::fs::File;
 use std::io;
@@ -389,6 +389,9 @@ fn spawn(
     command.args(["--save", "", "--appendonly", "no"]);
     if let Some(driver) = driver_named().filter(|_| kind == Kind::Sleeve) {
         command.args(["--io", &driver]);
+    }
+    if kind == Kind::Sleeve && std::env::var_os("SLEEVE_UNIX").is_some() {
+        command.args(["--unixsocket", "server.sock"]);
     }
     command.args(arguments).current_dir(folder).stdin(Stdio::null());
     command.stdout(log.try_clone()?).stderr(log).spawn()

@@ -470,3 +470,23 @@ fn workloads_end_in_order_at_ctrl_c() {
     let keys = text(&ours(server.port(), &["DBSIZE"]).stdout);
     assert_eq!(keys, "9\n", "what a workload has written is removed");
 }
+
+/// A proxy that adds a round trip is none that the client may leave out, although the server offers its Unix socket through it.
+#[test]
+fn workloads_go_the_way_that_they_are_told_to_go() {
+    const GREETING: [&str; 5] = ["client|setinfo", "config|get", "hello", "ping", "select"];
+    let server = Server::start_with(Kind::Sleeve, &["--unixsocket", "server.sock"]);
+    let arguments = ["bench", "--workload", "all", "--rtt", "1ms", "--url", &server.url()];
+    let running = Running::spawn(Command::new(SLEEVE).args(arguments).stderr(Stdio::piped()));
+    let at_work = loop {
+        let clients = text(&ours(server.port(), &["CLIENT", "LIST"]).stdout);
+        let is_greeting = |line: &str| GREETING.iter().any(|name| line.contains(&format!(" cmd={name} ")));
+        let mut ours = clients.lines().filter(|line| line.contains(" lib-name=sleeve ") && !is_greeting(line));
+        if let Some(line) = ours.next() {
+            break line.to_owned();
+        }
+    };
+    assert!(at_work.contains(" addr=127.0.0.1:"), "{at_work}");
+    running.interrupt();
+    assert_eq!(running.end().0, Some(130));
+}
