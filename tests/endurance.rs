@@ -4,7 +4,10 @@
 //! scripts, waiting commands, connections that come and go. Meanwhile one connection asks for small things, one at a
 //! time, and measures. The run has three parts; in the first the server fills up. What the last takes must not be above
 //! what the middle one took by more than [`MEMORY_GROWS_MAX`] and [`SLOWEST_GROWS_MAX`]. The short form shows that
-//! nothing goes wrong and compares nothing: a few seconds on a busy machine say nothing about time.
+//! nothing goes wrong and compares nothing: a few seconds on a busy machine say nothing about time. Under each driver of the
+//! option `io` there is a crowd beside all that ([`crowd`]).
+
+mod crowd;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,6 +15,8 @@ use std::time::{Duration, Instant};
 use sleeve_tests::generator::{Generator, Scope, Words};
 use sleeve_tests::random::{Random, seed};
 use sleeve_tests::{Connection, Kind, Server, soak, strict};
+
+use crowd::Crowd;
 
 /// Of this length on, a run is compared with itself.
 const COMPARED_FROM: Duration = Duration::from_secs(60);
@@ -29,34 +34,74 @@ const FAST_ENOUGH: Duration = Duration::from_millis(2);
 /// How often the memory is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
+/// Connections of a crowd in the short form, and where drivers are not what is looked at.
+const FEW_CONNECTIONS: usize = 200;
+
+/// Connections of a crowd in the long form.
+const MANY_CONNECTIONS: usize = 10_000;
+
 /// Connections that send the mixed load.
 const LOADERS: u64 = 3;
 
 /// What the measuring connection has seen in a part of the run.
+#[derive(Default)]
 struct Part {
-    /// The resident memory, in bytes: the median of many looks.
-    memory: u64,
-    /// The time that 999 of 1,000 replies need at most.
-    slowest: Duration,
-    replies: usize,
+    /// The resident memory, in bytes, at many looks.
+    memory: Vec<u64>,
+    /// How long each reply took.
+    times: Vec<Duration>,
 }
 
-/// Works for so long with so many workers.
-fn endure(workers: &str, seed: u64, length: Duration) {
-    let arguments = [
-        "--workers",
-        workers,
+impl Part {
+    /// The median of the looks at the memory.
+    fn memory(&self) -> u64 {
+        let mut looks = self.memory.clone();
+        looks.sort_unstable();
+        looks[looks.len() / 2]
+    }
+
+    /// The time that 999 of 1,000 replies need at most.
+    fn slowest(&self) -> Duration {
+        let mut times = self.times.clone();
+        times.sort_unstable();
+        times[times.len() * 999 / 1_000]
+    }
+
+    fn join(parts: &[Part]) -> Part {
+        let memory = parts.iter().flat_map(|part| part.memory.iter().copied()).collect();
+        Part { memory, times: parts.iter().flat_map(|part| part.times.iter().copied()).collect() }
+    }
+}
+
+/// A server that has to endure it.
+struct Scene<'a> {
+    /// Its name, in what is printed.
+    name: &'a str,
+    /// Words of its command line.
+    arguments: &'a [&'a str],
+    /// Connections that are open beside those of the load.
+    crowd: usize,
+}
+
+/// Works for so long.
+fn endure(scene: &Scene<'_>, seed: u64, length: Duration) {
+    let limits = [
         "--maxmemory",
         "64mb",
         "--maxmemory-policy",
         "allkeys-lru",
         "--proto-max-bulk-len",
         "1mb",
+        "--client-output-buffer-limit",
+        "normal 8mb 0 0 pubsub 4mb 0 0",
+        "--notify-keyspace-events",
+        "KEA",
     ];
-    let limits = ["--client-output-buffer-limit", "normal 8mb 0 0 pubsub 4mb 0 0", "--notify-keyspace-events", "KEA"];
-    let server = Server::start_with(Kind::Sleeve, &[arguments.as_slice(), &limits].concat());
+    let server = Server::start_with(Kind::Sleeve, &[scene.arguments, &limits].concat());
     let stop = AtomicBool::new(false);
-    let parts = std::thread::scope(|scope| {
+    let crowd = Crowd::gather(&server, scene.crowd);
+    let count = 3 * (length.as_secs() / 180).max(1) as usize;
+    let parts: Vec<Part> = std::thread::scope(|scope| {
         let (server, stop) = (&server, &stop);
         // Whatever ends the measuring ends the load, or the scope would wait for it for ever.
         let _ends = Ends(stop);
@@ -65,32 +110,43 @@ fn endure(workers: &str, seed: u64, length: Duration) {
         }
         scope.spawn(move || come_and_go(server, seed, stop));
         scope.spawn(move || publish(server, stop));
-        [0, 1, 2].map(|_| measure(server, length / 3))
+        scope.spawn(move || crowd.live(server, seed, stop));
+        let part = |number| {
+            let part = measure(server, length / count as u32);
+            println!(
+                "{}, {number} of {count}: {} replies, 99.9 % within {:?}, {} bytes resident",
+                scene.name,
+                part.times.len(),
+                part.slowest(),
+                part.memory()
+            );
+            part
+        };
+        (1..=count).map(part).collect()
     });
-    for part in &parts {
-        println!(
-            "{workers} workers: {} replies, 99.9 % within {:?}, {} bytes resident",
-            part.replies, part.slowest, part.memory
-        );
-    }
     assert_eq!(server.connect().command(&["PING"]).expect("it lives"), b"+PONG\r\n");
-    let [_, middle, last] = parts;
+    let third = |number: usize| Part::join(&parts[number * count / 3..(number + 1) * count / 3]);
     if length >= COMPARED_FROM {
-        let memory = last.memory as f64 / middle.memory as f64;
-        assert!(
-            memory <= 1.0 + MEMORY_GROWS_MAX,
-            "seed {seed}: memory went from {} to {} bytes",
-            middle.memory,
-            last.memory
-        );
-        let bound = middle.slowest.mul_f64(SLOWEST_GROWS_MAX).max(FAST_ENOUGH);
-        assert!(
-            last.slowest <= bound,
-            "seed {seed}: 99.9 % came within {:?}, and then within {:?}",
-            middle.slowest,
-            last.slowest
-        );
+        compare(&format!("{}, seed {seed}", scene.name), &third(1), &third(2));
     }
+}
+
+/// The last part against the middle one.
+fn compare(name: &str, middle: &Part, last: &Part) {
+    let memory = last.memory() as f64 / middle.memory() as f64;
+    assert!(
+        memory <= 1.0 + MEMORY_GROWS_MAX,
+        "{name}: memory went from {} to {} bytes",
+        middle.memory(),
+        last.memory()
+    );
+    let bound = middle.slowest().mul_f64(SLOWEST_GROWS_MAX).max(FAST_ENOUGH);
+    assert!(
+        last.slowest() <= bound,
+        "{name}: 99.9 % came within {:?}, and then within {:?}",
+        middle.slowest(),
+        last.slowest()
+    );
 }
 
 /// Ends the load when it goes.
@@ -106,24 +162,22 @@ impl Drop for Ends<'_> {
 fn measure(server: &Server, length: Duration) -> Part {
     let mut connection = server.connect();
     let (begun, mut next_look) = (Instant::now(), Duration::ZERO);
-    let (mut times, mut memory) = (Vec::new(), Vec::new());
+    let mut part = Part::default();
     while begun.elapsed() < length {
-        let key = format!("small:{}", times.len() % 1_000);
+        let key = format!("small:{}", part.times.len() % 1_000);
         for words in [vec!["SET", &key, "value", "EX", "100"], vec!["GET", &key], vec!["INCR", "counter"]] {
             let asked = Instant::now();
             let reply = connection.command(&words).expect("a reply");
-            times.push(asked.elapsed());
+            part.times.push(asked.elapsed());
             assert!(strict::flaw(&reply, false).is_none() && !reply.starts_with(b"-ERR"), "{}", reply.escape_ascii());
         }
         // By the clock, because looks that go with replies are many when the server has little to do and little to hold.
         if begun.elapsed() >= next_look {
-            memory.push(server.resident_bytes());
+            part.memory.push(server.resident_bytes());
             next_look = begun.elapsed() + LOOK_EVERY;
         }
     }
-    memory.sort_unstable();
-    times.sort_unstable();
-    Part { memory: memory[memory.len() / 2], slowest: times[times.len() * 999 / 1_000], replies: times.len() }
+    part
 }
 
 /// Random commands over all types in pipelines, with much that is new, large, or soon over.
@@ -225,6 +279,18 @@ fn publish(server: &Server, stop: &AtomicBool) {
 #[test]
 fn a_long_day_leaves_no_trace() {
     for workers in ["1", "2"] {
-        endure(workers, seed(1), soak::duration(Duration::from_secs(3)));
+        let scene =
+            Scene { name: &format!("{workers} workers"), arguments: &["--workers", workers], crowd: FEW_CONNECTIONS };
+        endure(&scene, seed(1), soak::duration(Duration::from_secs(3)));
+    }
+}
+
+#[test]
+fn a_crowd_leaves_no_trace_whatever_carries_its_bytes() {
+    let length = soak::duration(Duration::from_secs(2));
+    let crowd = if length < COMPARED_FROM { FEW_CONNECTIONS } else { MANY_CONNECTIONS };
+    for driver in crate::drivers::DRIVERS {
+        let arguments = ["--io", driver, "--workers", "1", "--maxclients", "12000"];
+        endure(&Scene { name: driver, arguments: &arguments, crowd }, seed(1), length);
     }
 }

@@ -94,8 +94,15 @@ const SOAKS: &[Soak] = &[
     Soak {
         name: "soak",
         shows: "memory and the slowest of 1,000 replies stay as they are under a mixed load with one worker and two",
-        test: &["--package", "sleeve-tests", "--test", "outside", "endurance::"],
+        test: &["--package", "sleeve-tests", "--test", "outside", "endurance::a_long_day"],
         size: Size::Minutes(10),
+        env: &[],
+    },
+    Soak {
+        name: "crowd",
+        shows: "the same under each driver, beside 10,000 connections, large values and slow readers",
+        test: &["--package", "sleeve-tests", "--test", "outside", "endurance::a_crowd"],
+        size: Size::Minutes(30),
         env: &[],
     },
     Soak {
