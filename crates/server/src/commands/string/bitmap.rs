@@ -10,6 +10,7 @@ use std::slice;
 use sleeve_store::{Digits, Value};
 use sleeve_wire::number;
 
+use super::population::count_ones;
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
@@ -156,13 +157,6 @@ fn count_ones_in(bytes: &[u8], bits: Range<usize>) -> u64 {
     let before = bytes[first] & !(0xff >> (bits.start % 8));
     let behind = bytes[last] & (0x7f >> ((bits.end - 1) % 8));
     count_ones(&bytes[first..=last]) - u64::from(before.count_ones()) - u64::from(behind.count_ones())
-}
-
-/// How many bits are set.
-fn count_ones(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let of_words: u64 = words.iter().map(|word| u64::from(u64::from_ne_bytes(*word).count_ones())).sum();
-    of_words + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
 }
 
 /// The first bit of a range, which is not empty and lies within `bytes`, that is `wanted`.

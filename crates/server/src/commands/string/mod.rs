@@ -7,6 +7,7 @@ pub mod condition;
 pub mod hyperloglog;
 pub mod increx;
 pub mod lcs;
+mod population;
 #[cfg(debug_assertions)]
 mod seeded_bug;
 pub mod set_expiry;
