@@ -50,7 +50,7 @@ use arguments::{Arguments, Command};
 /// Servers allocate and free small pieces on several threads all the time, which mimalloc does in fewer instructions than
 /// the system's allocator.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::OffPage = allocator::OffPage;
 
 fn main() -> ExitCode {
     allocator::enter();

@@ -49,6 +49,9 @@ const UNAUTHENTICATED_OUTPUT_MAX: u64 = 16 * 1024;
 /// How long a look at what is waited for is put off by a pause, in milliseconds.
 const LOOK_IN_PAUSE_MS: u64 = 100;
 
+/// How many times what has come of a large request there is room for.
+const ROOM_AHEAD: usize = 8;
+
 /// Room for incomplete requests that is kept however few bytes lie in it.
 const KEPT_BYTES: usize = 64 * 1024;
 
@@ -74,9 +77,9 @@ impl Session {
         scratch.counters.input_bytes.add(bytes.len() as u64);
         if self.pending.is_empty() && !self.is_held() {
             let used = self.run(bytes, scratch, others);
-            self.pending.extend_from_slice(&bytes[used..]);
+            self.keep(&bytes[used..]);
         } else {
-            self.pending.extend_from_slice(bytes);
+            self.keep(bytes);
             if !self.is_held() && self.pending.len() >= self.parser.wanted() {
                 self.run_pending(scratch, others);
             }
@@ -206,6 +209,16 @@ impl Session {
             self.engine.dismiss_replica(&replica);
         }
         self.engine.clients.leave(self.state.client.id);
+    }
+
+    /// Keeps what cannot be executed yet. A large request gets room in few steps, each of some times what has come of it: what
+    /// it says of its length alone takes no memory.
+    fn keep(&mut self, bytes: &[u8]) {
+        let (length, wanted) = (self.pending.len() + bytes.len(), self.parser.wanted());
+        if length > self.pending.capacity() && length >= KEPT_BYTES / 2 && wanted > length {
+            self.pending.reserve_exact(wanted.min(length.saturating_mul(ROOM_AHEAD)) - self.pending.len());
+        }
+        self.pending.extend_from_slice(bytes);
     }
 
     fn run_pending(&mut self, scratch: &mut Scratch, others: &mut dyn Others) {
