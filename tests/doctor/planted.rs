@@ -263,7 +263,7 @@ fn a_starved_executor() {
             while goes_on() {
                 connection.send(&request(&["INCR", "visits"])).expect("it is sent");
                 // The thread that should read the reply does something else.
-                std::thread::sleep(REST * 2);
+                std::thread::sleep(REST * 20);
                 connection.reply().expect("a reply");
             }
         });

@@ -197,10 +197,10 @@ pub struct Usage {
 }
 
 impl Evidence {
-    /// Round trips: what was answered by one write, as far as the server can see it. The end of a connection is a read too, and
-    /// a large value takes several.
+    /// Round trips: what was answered by one write, as far as the server can see it. A large value takes several reads, and in
+    /// Redis the end of a connection is one too.
     pub fn round_trips(&self) -> u64 {
-        self.reads.saturating_sub(self.connects).clamp(1, self.commands.max(1))
+        self.reads.clamp(1, self.commands.max(1))
     }
 
     /// Commands of a round trip.

@@ -113,10 +113,11 @@ fn instead_of(name: &str) -> String {
 pub fn hot_key(evidence: &Evidence) -> Option<Finding> {
     let sample = evidence.sample.as_ref().filter(|sample| sample.key_count >= KEYS_MIN)?;
     let (key, share) = sample.hottest.as_ref().filter(|(_, share)| *share >= HOT_SHARE_MIN)?;
-    // What its commands cost is what could be spared, of one processor: a key is on one shard. Where the server's time is not
-    // known, all of the key's share counts.
-    let busy = evidence.server.busy_share.map_or(1.0, |share| share * evidence.server.workers.max(1.0));
-    let weight = share * busy.min(1.0);
+    // What its commands cost is what could be spared, of one processor: a key is on one shard. Waiting for a processor costs
+    // none. Where the server's time is not known, all of the key's share counts.
+    let server = &evidence.server;
+    let run = server.busy_share.map_or(1.0, |busy| (busy - server.delayed_share) * server.workers.max(1.0));
+    let weight = share * run.max(evidence.share_of_possible()).min(1.0);
     (weight >= SHARE_MIN && evidence.commands >= COMMANDS_MIN).then(|| Finding {
         cause: Cause::HotKey,
         weight,

@@ -35,19 +35,18 @@ pub fn connection_per_command(evidence: &Evidence) -> Option<Finding> {
     if evidence.connects < CONNECTS_MIN || each >= COMMANDS_OF_CONNECTION_MIN {
         return None;
     }
-    let at_once = evidence.clients.max(1.0);
-    let connecting_us = evidence.connects as f64 * evidence.path.connect_us;
-    let weight = evidence.share_of_time(connecting_us / at_once);
+    let path = &evidence.path;
+    let of_program = evidence.share_of_time(evidence.connects as f64 * path.connect_us / evidence.clients.max(1.0));
+    // Connecting takes its part of the server's time too.
+    let connecting = path.connect_us / (path.connect_us + each * path.round_trip_us.p10).max(1.0);
+    let of_server = connecting * evidence.server.busy_share.unwrap_or_default().min(1.0);
+    let weight = of_program.max(of_server);
     (weight >= SHARE_MIN).then(|| Finding {
         cause: Cause::ConnectionPerCommand,
         weight,
         numbers: vec![
             format!("{} connections were opened for {} commands", evidence.connects, evidence.commands),
-            format!(
-                "opening one takes {}, a command {}",
-                time(evidence.path.connect_us),
-                time(evidence.path.round_trip_us.p50)
-            ),
+            format!("opening one takes {}, a command {}", time(path.connect_us), time(path.round_trip_us.p50)),
         ],
         remedy: "Open one connection when the program starts and keep it: a client that many callers share, or a pool."
             .to_owned(),

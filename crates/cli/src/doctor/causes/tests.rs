@@ -63,6 +63,9 @@ fn connections_that_serve_for_a_command() {
     let evidence = Evidence { commands: 20_000, connects: 20_000, reads: 40_000, ..healthy() };
     let findings = causes(&evidence);
     assert_eq!(findings, [Cause::ConnectionPerCommand, Cause::NoPipelining]);
+    let server = Server { busy_share: Some(0.5), ..healthy().server };
+    let crowded = Evidence { commands: 300, connects: 300, reads: 300, server, ..healthy() };
+    assert_eq!(causes(&crowded), [Cause::ConnectionPerCommand], "the server has more to do with them");
     let few = Evidence { connects: 15, ..healthy() };
     assert_eq!(causes(&few), [], "a pool opens its connections");
     let long = Evidence { connects: 1_000, reads: 2_000, ..healthy() };
@@ -137,7 +140,9 @@ fn a_key_that_all_want() {
     let evidence = Evidence { sample: sample(0.9), server, ..healthy() };
     assert!(only(&evidence, Cause::HotKey).contains("\"a\": 90 % of 500 keys"));
     assert_eq!(causes(&Evidence { sample: sample(0.9), ..healthy() }), [], "the server hardly notices");
-    assert_eq!(causes(&Evidence { sample: sample(0.3), ..evidence }), []);
+    assert_eq!(causes(&Evidence { sample: sample(0.3), ..evidence.clone() }), []);
+    let waiting = Server { delayed_share: 0.48, ..evidence.server.clone() };
+    assert_eq!(causes(&Evidence { server: waiting, ..evidence }), [], "it waits for a processor, not for the key");
 }
 
 #[test]
