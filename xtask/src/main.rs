@@ -11,6 +11,7 @@ mod fuzz;
 mod miri;
 mod package;
 mod peers;
+mod scaling;
 mod soak;
 mod steps;
 mod tools;
@@ -63,6 +64,8 @@ enum Chore {
     Walk(walk::Options),
     /// Count the instructions of the hot paths' micro-benchmarks, and hold them to what is recorded
     Counts(counts::Options),
+    /// Simulate more workers than this machine has processors, and print what limits them
+    Scaling,
     /// Build the binary as it is handed on: stripped, with its debug information beside it, in target/dist
     Dist,
     /// Build a package of Debian with the binary, a unit, man pages and completions, in target/package
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         Chore::Golden(options) => verify::golden(&options),
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Miri => miri::run(),
+        Chore::Scaling => scaling::run(),
         Chore::Soak(options) => soak::run(&options),
         Chore::Walk(options) => walk::run(&options),
         Chore::Counts(options) => counts::run(&options),
