@@ -8,8 +8,7 @@ use sleeve_tests::connection::request;
 use sleeve_tests::transcript::frame::text;
 use sleeve_tests::{Connection, Kind, Server, Settings};
 
-/// All of them.
-pub const DRIVERS: [&str; 3] = ["async", "hybrid", "completion"];
+const DRIVERS: [&str; 3] = ["async", "hybrid", "completion"];
 
 fn start(driver: &str, arguments: &[&str]) -> Server {
     Server::start_with(Kind::Sleeve, &[&["--io", driver], arguments].concat())
