@@ -61,7 +61,7 @@ fn url(port: u16) -> String {
 
 /// What it says of this place while so many threads work, each of which is told whether to go on.
 fn examine(port: u16, threads: usize, work: impl Fn(&dyn Fn() -> bool, usize) + Sync) -> Report {
-    examine_for("2s", port, threads, work)
+    examine_for("3s", port, threads, work)
 }
 
 /// The same for so long.

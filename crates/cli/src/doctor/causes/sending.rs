@@ -24,10 +24,10 @@ const BURSTS_MIN: usize = 8;
 const ALIKE_SHARE_MIN: f64 = 0.4;
 
 /// Where replies lie unread in fewer looks than this, their reader was only late.
-const LEFT_LYING_MIN: f64 = 0.3;
+const LEFT_LYING_MIN: f64 = 0.5;
 
 /// So many looks are a measurement.
-const LOOKS_MIN: u64 = 10;
+const LOOKS_MIN: u64 = 6;
 
 /// Connections that serve for a command or two.
 pub fn connection_per_command(evidence: &Evidence) -> Option<Finding> {

@@ -171,7 +171,7 @@ fn quoted(key: &[u8]) -> String {
 
 /// What came between pauses, over all connections; `None` where nobody paused.
 fn bursts(by_client: &HashMap<&str, Vec<&Heard>>, round_trip_us: Times) -> Option<Bursts> {
-    let pause_us = (round_trip_us.p50 * PAUSE_ROUND_TRIPS).max(PAUSE_US_MIN);
+    let pause_us = (round_trip_us.p10 * PAUSE_ROUND_TRIPS).max(PAUSE_US_MIN);
     let together_us = round_trip_us.p10 * TOGETHER_SHARE;
     let (mut whole, mut paused_us, mut total_us) = (Vec::new(), 0.0, 0.0);
     let mut names: HashMap<String, usize> = HashMap::new();
