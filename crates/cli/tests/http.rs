@@ -31,7 +31,7 @@ fn get(port: u16, path: &str, header: &str) -> String {
 #[test]
 fn metrics_and_the_page_are_there_for_who_may_see_them() {
     let (server, port) = server(&["--requirepass", "secret"]);
-    for path in ["/", "/status", "/metrics", "/nothing"] {
+    for path in ["/", "/status", "/keys", "/metrics", "/nothing"] {
         let refused = get(port, path, "");
         let is_open = path == "/nothing";
         assert!(refused.starts_with(if is_open { "HTTP/1.1 404" } else { "HTTP/1.1 401" }), "{path}: {refused}");
@@ -50,6 +50,13 @@ fn metrics_and_the_page_are_there_for_who_may_see_them() {
     }
     let status = get(port, "/status", header);
     assert!(status.contains("\"redis_mode\":\"standalone\"") && status.contains("\"hot_keys\":"), "{status}");
+    let keys = get(port, "/keys?database=0&cursor=0", header);
+    assert!(
+        keys.contains("\"cursor\":\"0\"") && keys.contains("\"key\":\"a\"") && keys.contains("\"seen\":1"),
+        "{keys}"
+    );
+    let phase = |name: &str| metrics.contains(&format!("\nsleeve_phase_seconds_total{{phase=\"{name}\"}} "));
+    assert!(["read", "wait", "execute", "sync", "write"].into_iter().all(phase), "{metrics}");
     let page = get(port, "/", header);
     assert!(page.contains("content-security-policy: default-src 'none'") && page.contains("</html>"), "{page}");
     let put = send(port, b"DELETE /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");

@@ -84,6 +84,8 @@ impl Cx<'_> {
         let now = clock::ticks();
         if let Some(timed) = self.timed.take() {
             let (ticks, calls) = (now.wrapping_sub(self.ticks), std::mem::take(&mut self.timed_calls));
+            self.counters.executing_ticks.add(ticks);
+            self.counters.settled_ticks.set(now);
             self.counters.commands[timed.id as usize].elapsed_ticks.add(ticks);
             if self.engine.config.flag(Opt::LatencyTracking) {
                 let each_ns = self.engine.ticker.nanoseconds(ticks / calls.max(1));

@@ -14,6 +14,8 @@ use sleeve_wire::request::{Args, Batch};
 use super::Cx;
 use crate::engine::keyspace::locks::Locks;
 use crate::host::dice::Dice;
+use crate::observe::key_samples::Sampler;
+use crate::observe::stats::Counters;
 use crate::request::renamed_commands::RenamedCommands;
 use crate::request::{Key, KeyAt, hash_keys};
 
@@ -30,6 +32,7 @@ pub struct Lookahead {
     keys: Vec<KeyAt>,
     lookups: Vec<MemberLookup>,
     members: Vec<(MemberLookup, MemberPlace)>,
+    sampler: Sampler,
 }
 
 /// Each step reads what the one before has asked for.
@@ -78,15 +81,27 @@ impl Lookahead {
         self.requests.iter().map(move |ready| (ready.found, keys(ready)))
     }
 
-    /// How many keys the group names.
+    /// Counts those keys of the group, which begins with request `first`, that are to be looked at for what is used most.
     #[inline]
-    pub fn keys(&self) -> usize {
-        self.keys.len()
+    pub fn sample(&mut self, batch: (&Batch, &[u8]), first: usize, counters: &Counters) {
+        if self.sampler.is_due(self.keys.len()) {
+            self.take_samples(batch, first, counters);
+        }
     }
 
-    /// A key of the group by its place among all: the place of its request in the group, and where it stands there.
-    pub fn key(&self, at: usize) -> (usize, KeyAt) {
-        (self.requests.partition_point(|ready| ready.keys.end as usize <= at), self.keys[at])
+    #[cold]
+    fn take_samples(&mut self, (batch, buffer): (&Batch, &[u8]), first: usize, counters: &Counters) {
+        let Self { requests, keys, sampler, .. } = self;
+        let mut samples = counters.key_samples.lock();
+        sampler.take(keys.len(), |at| {
+            let request = requests.partition_point(|ready| ready.keys.end as usize <= at);
+            // Who asks what a key takes does not use it.
+            if matches!(requests[request].found, Found::Command(row) if row.group == Group::Server) {
+                return;
+            }
+            let name = batch.get(first + request, buffer).arg(keys[at].index as usize);
+            samples.add(Key { name, hash: keys[at].hash }, 1);
+        });
     }
 
     /// Looks up and hashes requests from `first` on, until the group is full, and asks for what their keys lead to; returns

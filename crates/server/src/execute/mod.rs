@@ -27,14 +27,13 @@ use crate::messaging::mail::Letter;
 use crate::request::error;
 use crate::request::error::Error;
 use crate::request::output::Mark;
-use crate::request::{Key, KeyAt, Request};
+use crate::request::{KeyAt, Request};
 use scratch::Scratch;
 
 /// Runs the requests of the batch, which lie in `buffer`, and appends their replies to its output. Returns how many
 /// were run: fewer than all when the peer is to be closed, when it waits for a key, or when a pause holds the next one.
 pub fn batch(state: &mut State, scratch: &mut Scratch, buffer: &[u8], others: &mut dyn Others) -> usize {
-    let Scratch { engine, counters, dice, now, clock, batch_buffer, batch, lookahead, sampler, output, pending } =
-        scratch;
+    let Scratch { engine, counters, dice, now, clock, batch_buffer, batch, lookahead, output, pending, .. } = scratch;
     let thread_context = ThreadContext { engine, counters, dice, now: *now, clock: *clock, batch_buffer };
     let mut cx = Cx::new(thread_context, state, output, pending, call);
     cx.others = Some(others);
@@ -45,14 +44,7 @@ pub fn batch(state: &mut State, scratch: &mut Scratch, buffer: &[u8], others: &m
             check_owed(&mut cx);
         }
         let end = lookahead.fill((batch, buffer), run, &mut cx);
-        if sampler.is_due(lookahead.keys()) {
-            let mut samples = counters.key_samples.lock();
-            sampler.take(lookahead.keys(), |at| {
-                let (request, key) = lookahead.key(at);
-                let name = batch.get(run + request, buffer).arg(key.index as usize);
-                samples.add(Key { name, hash: key.hash }, 1);
-            });
-        }
+        lookahead.sample((batch, buffer), run, counters);
         for ((found, keys), index) in lookahead.group().zip(run..end) {
             run = index;
             if cx.state.closing || !step(&mut cx, found, batch.get(index, buffer), keys) {

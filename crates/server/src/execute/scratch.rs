@@ -14,7 +14,6 @@ use crate::engine::Engine;
 use crate::engine::journal::BatchBuffer;
 use crate::host::clock::{Clock, Instant};
 use crate::host::dice::Dice;
-use crate::observe::key_samples::Sampler;
 use crate::observe::stats::Counters;
 use crate::request::output::Output;
 
@@ -35,10 +34,10 @@ pub struct Scratch {
     pub batch: Batch,
     /// What was found out about them ahead.
     pub lookahead: Lookahead,
-    /// Says which of their keys are looked at, for what is used most.
-    pub sampler: Sampler,
     /// Where their effects are put into words.
     pub batch_buffer: BatchBuffer,
+    /// When the wake-up began: in microseconds of the monotonic clock, in ticks, and ticks of execution by then.
+    woke: (u64, u64, u64),
     /// What they are answered.
     pub output: Output,
     /// What their changes leave to be done.
@@ -56,8 +55,8 @@ impl Scratch {
             dice: engine.dice(),
             batch: Batch::new(),
             lookahead: Lookahead::default(),
-            sampler: Sampler::default(),
             batch_buffer: BatchBuffer::default(),
+            woke: (now.monotonic_us, 0, 0),
             output: Output::default(),
             pending: Pending::default(),
         }
@@ -70,6 +69,37 @@ impl Scratch {
     pub fn thread_context(&self) -> ThreadContext<'_> {
         let Self { engine, counters, dice, now, clock, batch_buffer, .. } = self;
         ThreadContext { engine, counters, dice, now: *now, clock: *clock, batch_buffer }
+    }
+}
+
+/// Where the time of a worker goes: receiving and taking apart, executing, answering; and how long what has come waits for others
+/// that came with it. For that the ticks are read when the worker wakes and before it waits again; all else is known anyway.
+impl Scratch {
+    /// Begins a wake-up at this time and with so many ticks.
+    #[inline]
+    pub fn wake(&mut self, now: Instant, ticks: u64) {
+        self.now = now;
+        self.woke = (now.monotonic_us, ticks, self.counters.executing_ticks.get());
+    }
+
+    /// It is so late when something else that came with the wake-up is looked at, which has waited meanwhile.
+    #[inline]
+    pub fn wake_later(&mut self, now: Instant) {
+        self.now = now;
+        self.counters.waiting_us.add(self.now.monotonic_us.saturating_sub(self.woke.0));
+    }
+
+    /// Notes where the time of a wake-up went that ends with so many ticks, if commands ran.
+    #[inline]
+    pub fn note_phases(&self, ticks: u64) {
+        let (_, woke_ticks, executing_ticks) = self.woke;
+        let counters = &self.counters;
+        let settled_ticks = counters.settled_ticks.get();
+        if settled_ticks > woke_ticks {
+            let executed_ticks = counters.executing_ticks.get() - executing_ticks;
+            counters.reading_ticks.add((settled_ticks - woke_ticks).saturating_sub(executed_ticks));
+            counters.writing_ticks.add(ticks.saturating_sub(settled_ticks));
+        }
     }
 }
 

@@ -1,15 +1,16 @@
-//! Which keys are used most of late, from a sample that is always taken: every 64th key on average, at random distances, so that
+//! Which keys are used most of late, from a sample that is always taken: every 128th key on average, at random distances, so that
 //! no rhythm of the requests deceives it.
 //!
 //! Keys are looked at where a group of requests has just been looked up, as they come from clients: what scripts use without
-//! naming it, and what a primary sends, is not among them. As long as no key of a group is due this costs a subtraction a group.
-//! What is sampled goes into counters of the executing thread ([`KeySamples`]); all of them are halved from time to time.
+//! naming it, what a primary sends, and MEMORY USAGE, which uses nothing, is not among them. As long as no key of a group is
+//! due this costs a subtraction a group. What is sampled goes into counters of the executing thread ([`KeySamples`]); all of
+//! them are halved from time to time.
 
 use super::heavy_hitters::HeavyHitters;
 use crate::host::dice::Dice;
 
 /// One key in so many is looked at, on average.
-pub const SAMPLE_RATIO: usize = 64;
+pub const SAMPLE_RATIO: usize = 128;
 
 /// After so many milliseconds a sample counts half.
 pub const HALF_LIFE_MS: u64 = 10_000;
@@ -30,7 +31,7 @@ pub struct Sampler {
 
 impl Default for Sampler {
     fn default() -> Self {
-        Self { left: 0, dice: Dice::new(SAMPLE_RATIO as u64) }
+        Self { left: SAMPLE_RATIO, dice: Dice::new(SAMPLE_RATIO as u64) }
     }
 }
 
@@ -66,7 +67,7 @@ mod tests {
     fn one_key_in_so_many_is_chosen_however_they_come() {
         for group in [1, 3, 63, 64, 65, 1_000] {
             let (mut sampler, mut taken, mut seen) = (Sampler::default(), 0, 0);
-            while seen < 640_000 {
+            while seen < 1_280_000 {
                 if sampler.is_due(group) {
                     sampler.take(group, |at| {
                         assert!(at < group);
@@ -82,7 +83,7 @@ mod tests {
     #[test]
     fn a_rhythm_of_the_requests_does_not_hide_a_key() {
         let (mut sampler, mut taken) = (Sampler::default(), [0; SAMPLE_RATIO]);
-        for _ in 0..10_000 {
+        for _ in 0..20_000 {
             if sampler.is_due(SAMPLE_RATIO) {
                 sampler.take(SAMPLE_RATIO, |at| taken[at] += 1);
             }

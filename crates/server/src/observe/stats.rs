@@ -29,6 +29,12 @@ impl Count {
         self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
     }
 
+    /// Is `n` from now on; only for the thread that owns the block.
+    #[inline]
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Ordering::Relaxed);
+    }
+
     /// The sum so far; for any thread.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -55,6 +61,8 @@ macro_rules! totals {
         #[repr(align(64))]
         pub struct Counters {
             $($(#[doc = $doc])+ pub $name: Count,)+
+            /// When commands ended last, in ticks: no sum.
+            pub settled_ticks: Count,
             /// One row for each command, in the order of the command table.
             pub commands: Box<[CommandCounters]>,
             /// How long commands took, while `latency-tracking` is on.
@@ -68,7 +76,7 @@ macro_rules! totals {
         impl Default for Counters {
             fn default() -> Self {
                 let commands = commands::all().iter().map(|_| CommandCounters::default()).collect();
-                Self { $($name: Count::default(),)+ commands, latencies: Histograms::default(), hot_keys: Mutex::default(), key_samples: Mutex::default() }
+                Self { $($name: Count::default(),)+ settled_ticks: Count::default(), commands, latencies: Histograms::default(), hot_keys: Mutex::default(), key_samples: Mutex::default() }
             }
         }
 
@@ -148,6 +156,18 @@ totals! {
     query_buffer_closed,
     /// Clients closed because their output outgrew `client-output-buffer-limit`.
     output_buffer_closed,
+    /// Ticks of workers that received and took apart what then ran.
+    reading_ticks,
+    /// Ticks of commands that clients sent.
+    executing_ticks,
+    /// Ticks of workers that answered.
+    writing_ticks,
+    /// Microseconds that what had come waited for others that had come with it, added up.
+    waiting_us,
+    /// Microseconds that replies were held back until what they show was written or synced, added up.
+    syncing_us,
+    /// Replies that were held back so.
+    replies_held,
 }
 
 /// One command's sums.

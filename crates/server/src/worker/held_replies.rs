@@ -17,6 +17,10 @@ pub(super) struct HeldReplies {
     queues: Vec<VecDeque<Output>>,
     /// Connections whose queues are not empty, each once.
     owed: Vec<Token>,
+    /// How many replies are in the queues.
+    count: usize,
+    /// Up to when their waiting has been told, in microseconds of the monotonic clock.
+    since_us: u64,
     /// Connections that are told behind their replies how much these show.
     pub followers: JournalFollowers,
     /// How many connections are in one of these lists. While there are none, replies that show nothing may leave as they are.
@@ -41,6 +45,12 @@ impl HeldReplies {
         if self.has(token) { self.queues[token].iter().map(Output::len).sum() } else { 0 }
     }
 
+    /// It has become so late: how long all that is held has waited since this was told last, added up.
+    pub fn elapse(&mut self, now_us: u64) -> u64 {
+        let since_us = std::mem::replace(&mut self.since_us, now_us);
+        self.count as u64 * now_us.saturating_sub(since_us)
+    }
+
     /// Holds replies, behind those that are held already.
     pub fn push(&mut self, token: Token, output: Output) {
         if self.queues.len() <= token {
@@ -51,6 +61,7 @@ impl HeldReplies {
             self.count_uses();
         }
         self.queues[token].push_back(output);
+        self.count += 1;
     }
 
     /// Puts bytes that answer no request behind what is held, if anything is; whether they were put there.
@@ -65,7 +76,7 @@ impl HeldReplies {
     /// Forgets what is held for a connection that is closed.
     pub fn forget(&mut self, token: Token) {
         if self.has(token) {
-            self.queues[token] = VecDeque::new();
+            self.count -= std::mem::take(&mut self.queues[token]).len();
             self.owed.retain(|&other| other != token);
             self.count_uses();
         }
@@ -86,7 +97,7 @@ impl HeldReplies {
     /// Takes what may leave, each connection's in one piece: replies that show nothing beyond `passed`. Where the log `fails`
     /// all of them may, and those to requests that have changed something become this error.
     pub fn release(&mut self, passed: u64, fails: Option<&[u8]>) -> Vec<(Token, Output)> {
-        let (queues, mut released) = (&mut self.queues, Vec::new());
+        let (queues, held, mut released) = (&mut self.queues, &mut self.count, Vec::new());
         self.owed.retain(|&token| {
             let queue = &mut queues[token];
             let count = queue.iter().take_while(|output| output.shown <= passed).count();
@@ -94,6 +105,7 @@ impl HeldReplies {
                 queue.iter_mut().skip(count).for_each(|output| output.refuse_writes(error));
             }
             let count = if fails.is_some() { queue.len() } else { count };
+            *held -= count;
             let mut ready = queue.drain(..count);
             if let Some(mut first) = ready.next() {
                 ready.by_ref().for_each(|mut next| next.move_to(&mut first));
@@ -139,6 +151,21 @@ mod tests {
         assert_eq!((held.len(3), held.len(0)), (2, 0));
         assert_eq!(texts(held.release(30, None)), [(3, "bd".to_owned())]);
         assert_eq!(held.uses, 0);
+    }
+
+    #[test]
+    fn the_time_of_all_that_is_held_is_added_up() {
+        let mut held = HeldReplies::default();
+        assert_eq!(held.elapse(1_000), 0);
+        held.push(1, reply("a", 10));
+        held.push(2, reply("b", 20));
+        assert_eq!(held.elapse(1_100), 200);
+        held.push(2, reply("c", 30));
+        assert_eq!(held.elapse(1_200), 300);
+        held.release(20, None);
+        assert_eq!((held.elapse(1_250), held.elapse(1_250)), (50, 0));
+        held.forget(2);
+        assert_eq!(held.elapse(9_000), 0);
     }
 
     #[test]

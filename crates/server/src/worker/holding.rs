@@ -53,6 +53,8 @@ impl Worker {
     #[cold]
     fn hold(&mut self, token: Token, output: Output, scratch: &mut Scratch) {
         let shown = output.shown;
+        scratch.counters.syncing_us.add(self.held.elapse(scratch.now.monotonic_us));
+        scratch.counters.replies_held.add(1);
         self.held.push(token, output);
         self.note_listener(token);
         let mailbox = &self.home.mailbox;
@@ -65,6 +67,7 @@ impl Worker {
     /// Sends the replies that had been held back and may leave now.
     pub(super) fn release_replies(&mut self, scratch: &mut Scratch) {
         let engine = Arc::clone(&self.engine);
+        scratch.counters.syncing_us.add(self.held.elapse(scratch.now.monotonic_us));
         loop {
             let failure = engine.durability.fails().then(|| engine.readiness.check_disk().err()).flatten();
             let mut released = self.held.release(engine.durability.passed(), failure.as_ref().map(Error::text));

@@ -15,6 +15,15 @@ use crate::messaging::mail::Letter;
 use crate::session::Session;
 
 impl Worker {
+    /// Closes a client that is owed more than it may be, so much that it was forgotten.
+    #[inline]
+    pub(super) fn close_if_cut(&mut self, token: Token, scratch: &mut Scratch) {
+        if scratch.output.take_cut() {
+            scratch.output.clear();
+            self.close_for_output(token, scratch);
+        }
+    }
+
     /// Closes clients that have been silent for longer than `timeout`, where that is set. Who waits for a key, listens
     /// to a channel or is a replica is meant to be silent.
     pub(super) fn close_idle(&mut self, scratch: &Scratch) {

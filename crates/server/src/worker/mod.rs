@@ -41,6 +41,7 @@ use crate::engine::Engine;
 use crate::engine::replication::Replica;
 use crate::execute::active_expiry::Expiry;
 use crate::execute::scratch::Scratch;
+use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::host::crash;
 use crate::host::log;
@@ -227,11 +228,13 @@ impl Worker {
     ) -> io::Result<Option<Box<Self>>> {
         let first_deadline_ms = self.first_deadline_ms();
         let count = self.driver.wait(timeout_ms)?;
-        scratch.now = Instant::now();
+        scratch.wake(Instant::now(), clock::ticks());
         if !self.feeds.is_empty() {
             self.look_after_stream();
         }
-        Ok(self.wake_up(count, first_deadline_ms, scratch, buffer))
+        let worker = self.wake_up(count, first_deadline_ms, scratch, buffer);
+        scratch.note_phases(clock::ticks());
+        Ok(worker)
     }
 
     #[inline]
@@ -245,7 +248,7 @@ impl Worker {
         for index in 0..count {
             if index != 0 {
                 // What ran since the wake-up may have taken long, and a relative deadline counts from now.
-                scratch.now = Instant::now();
+                scratch.wake_later(Instant::now());
             }
             let event = self.driver.event(index, buffer);
             self = self.handle(event, count == 1, scratch, buffer)?;
@@ -375,15 +378,6 @@ impl Worker {
                 home.bring_back(Returned { token, session, output: std::mem::take(&mut scratch.output) });
                 None
             }
-        }
-    }
-
-    /// Closes a client that is owed more than it may be, so much that it was forgotten.
-    #[inline]
-    fn close_if_cut(&mut self, token: Token, scratch: &mut Scratch) {
-        if scratch.output.take_cut() {
-            scratch.output.clear();
-            self.close_for_output(token, scratch);
         }
     }
 

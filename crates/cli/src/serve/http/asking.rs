@@ -55,7 +55,7 @@ impl Asking {
     ///
     /// # Errors
     /// The engine's refusal.
-    pub fn ask(&mut self, words: &[&str]) -> Result<Vec<u8>, Refusal> {
+    pub fn ask<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Result<Vec<u8>, Refusal> {
         let (mut request, mut reply) = (Vec::new(), Vec::new());
         encode(words, &mut request);
         let closed = self.local.exchange(&request, &mut reply).is_err();

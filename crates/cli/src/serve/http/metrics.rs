@@ -38,6 +38,7 @@ const NUMBERS: &[Row] = &[
     ("total_commands_processed", "redis_commands_processed_total", Counter, "Commands so far."),
     ("total_reads_processed", "redis_total_reads_processed", Counter, "Receives from clients."),
     ("total_writes_processed", "redis_total_writes_processed", Counter, "Sends to clients."),
+    ("phase_replies_held", "sleeve_replies_held_total", Counter, "Replies that waited for the log."),
     ("total_net_input_bytes", "redis_net_input_bytes_total", Counter, "Bytes received."),
     ("total_net_output_bytes", "redis_net_output_bytes_total", Counter, "Bytes sent."),
     ("total_error_replies", "sleeve_error_replies_total", Counter, "Replies that were errors."),
@@ -116,6 +117,9 @@ const PARTS: &[Part] = &[
     ("slave", "slave", "lag", "redis_connected_slave_lag_seconds", Gauge, 1.0, "Seconds since it did."),
 ];
 
+/// The phases of a request.
+const PHASES: [&str; 5] = ["read", "wait", "execute", "sync", "write"];
+
 /// What INFO does not say, as far as it is known.
 #[derive(Debug, Default)]
 pub struct Besides {
@@ -149,6 +153,7 @@ pub fn text(info: &str, besides: &Besides) -> String {
             let _ = writeln!(out, "{metric} {}", u8::from(text == *word));
         }
     }
+    phases(&mut out, value);
     if let Some(share) = besides.hottest_share {
         head(&mut out, "sleeve_hottest_key_ratio", Gauge, "The hottest key's part of all uses of keys, of late.");
         let _ = writeln!(out, "sleeve_hottest_key_ratio {share}");
@@ -162,6 +167,17 @@ pub fn text(info: &str, besides: &Besides) -> String {
     }
     percentiles(&mut out, info);
     out
+}
+
+/// `phase_read_usec:1.5` as seconds by phase.
+fn phases<'a>(out: &mut String, value: impl Fn(&str) -> Option<&'a str>) {
+    let metric = "sleeve_phase_seconds_total";
+    let seconds = |phase| value(&format!("phase_{phase}_usec"))?.parse::<f64>().ok().map(|time_us| time_us * 1e-6);
+    let known: Vec<(&str, f64)> = PHASES.iter().filter_map(|phase| Some((*phase, seconds(*phase)?))).collect();
+    if !known.is_empty() {
+        head(out, metric, Counter, "Time of requests by phase; divide by receives, sync by replies held.");
+        known.iter().for_each(|(phase, seconds)| _ = writeln!(out, "{metric}{{phase=\"{phase}\"}} {seconds}"));
+    }
 }
 
 fn head(out: &mut String, metric: &str, kind: Kind, help: &str) {
@@ -226,7 +242,8 @@ mod tests {
         rdb_last_bgsave_status:err\r\nkeyspace_hits:5\r\nslave0:ip=127.0.0.1,port=1,state=online,offset=9,lag=0\r\n\
         slave_repl_offset:8\r\ncmdstat_get:calls=2,usec=1500000,usec_per_call=1.0,rejected_calls=0,failed_calls=1\r\n\
         cmdstat_config|get:calls=1,usec=3\r\nerrorstat_ERR:count=4\r\ndb0:keys=3,expires=1,avg_ttl=2500\r\n\
-        latency_percentiles_usec_get:p50=1.003,p99.9=2.1\r\n";
+        latency_percentiles_usec_get:p50=1.003,p99.9=2.1\r\n\
+        phase_read_usec:1500.000\r\nphase_sync_usec:2000000\r\n";
 
     #[test]
     fn fields_become_metrics_with_labels() {
@@ -246,6 +263,8 @@ mod tests {
             "redis_db_avg_ttl_seconds{db=\"db0\"} 2.5",
             "redis_latency_percentiles_usec{cmd=\"get\",quantile=\"0.999\"} 2.1",
             "redis_slowlog_length 7",
+            "sleeve_phase_seconds_total{phase=\"read\"} 0.0015",
+            "sleeve_phase_seconds_total{phase=\"sync\"} 2",
             "sleeve_hottest_key_ratio 0.25",
         ] {
             assert!(text.lines().any(|own| own == line), "{line}\n{text}");

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `/` | a page that shows `/status` and goes on asking for it |
 //! | `/status` | INFO, the logs of commands and the keys that are used most, as JSON (`status`) |
+//! | `/keys` | a step of a walk that looks for large keys, as JSON (`keys`) |
 //! | `/metrics` | INFO in Prometheus's text format (`metrics`) |
 //!
 //! One thread with a runtime of its own serves all of it, apart from the workers; who asks is a user of the server (`asking`),
@@ -11,6 +12,7 @@
 //! in front. It refuses to change anything: only GET and HEAD are understood.
 
 mod asking;
+mod keys;
 mod metrics;
 mod status;
 
@@ -116,6 +118,10 @@ fn answer(engine: &Arc<Engine>, from: IpAddr, request: &Request<Incoming>) -> Re
         // A browser asks for a password where the page itself does.
         "/" => asking.ask(&["INFO", "server"]).map(|_| Some((PAGE.to_owned(), "text/html; charset=utf-8"))),
         "/status" => status::json(&mut asking).map(|text| Some((text, "application/json"))),
+        "/keys" => {
+            let query = request.uri().query().unwrap_or_default();
+            keys::json(&mut asking, query).map(|text| Some((text, "application/json")))
+        }
         "/metrics" => {
             let info = asking.text(&["INFO", "everything"])?;
             let slow = asking
@@ -138,7 +144,7 @@ fn answer(engine: &Arc<Engine>, from: IpAddr, request: &Request<Incoming>) -> Re
             headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
             response
         }
-        Ok(None) => plain(StatusCode::NOT_FOUND, "there are /, /status and /metrics\n"),
+        Ok(None) => plain(StatusCode::NOT_FOUND, "there are /, /status, /keys and /metrics\n"),
         Err(Refusal::Unknown) => {
             let mut response = plain(StatusCode::UNAUTHORIZED, "a user of the server and the password are needed\n");
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"sleeve\""));

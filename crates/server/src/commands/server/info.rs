@@ -30,12 +30,13 @@ const fn section(
 }
 
 /// All sections, in their order.
-static SECTIONS: [Section; 13] = [
+static SECTIONS: [Section; 14] = [
     section("server", "Server", true, info_sections::server),
     section("clients", "Clients", true, info_sections::clients),
     section("memory", "Memory", true, info_sections::memory),
     section("persistence", "Persistence", true, info_sections::persistence),
     section("stats", "Stats", true, info_sections::stats),
+    section("phases", "Phases", false, info_sections::phases),
     section("replication", "Replication", true, info_sections::replication),
     section("cpu", "CPU", true, info_sections::cpu),
     section("modules", "Modules", true, info_sections::nothing),

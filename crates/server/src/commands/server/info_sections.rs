@@ -321,6 +321,19 @@ pub fn replication(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("repl_spilled_bytes", engine.replication.replicas.spilled.load(Ordering::Relaxed));
 }
 
+/// Where the time of requests goes, in microseconds, all workers together: how long they received and took apart what came, how
+/// long that waited for others that had come with it, was executed, was held back for the log, and was answered.
+pub fn phases(cx: &mut Cx<'_>, lines: &mut Lines) {
+    let totals = cx.engine.stats.totals();
+    let microseconds = |ticks| format!("{:.3}", cx.engine.ticker.nanoseconds(ticks) as f64 / 1_000.0);
+    lines.add("phase_read_usec", microseconds(totals.reading_ticks));
+    lines.add("phase_wait_usec", totals.waiting_us);
+    lines.add("phase_execute_usec", microseconds(totals.executing_ticks));
+    lines.add("phase_sync_usec", totals.syncing_us);
+    lines.add("phase_write_usec", microseconds(totals.writing_ticks));
+    lines.add("phase_replies_held", totals.replies_held);
+}
+
 /// Time on the processors, in seconds.
 pub fn cpu(_cx: &mut Cx<'_>, lines: &mut Lines) {
     let (all, main) = (facts::cpu_times(), facts::main_thread_cpu_times());
