@@ -36,6 +36,7 @@ fn fill(connection: &mut Connection, count: usize, length: usize) {
 }
 
 #[test]
+#[ignore = "judges how the machine is shared: cargo xtask soak doctor"]
 fn a_connection_per_command() {
     for kind in KINDS {
         let server = Server::start(kind);
@@ -49,6 +50,7 @@ fn a_connection_per_command() {
 }
 
 #[test]
+#[ignore = "judges how the machine is shared: cargo xtask soak doctor"]
 fn no_pipelining() {
     for kind in KINDS {
         let server = Server::start(kind);
@@ -64,6 +66,7 @@ fn no_pipelining() {
 }
 
 #[test]
+#[ignore = "judges how the machine is shared: cargo xtask soak doctor"]
 fn round_trips_per_request() {
     for kind in KINDS {
         let server = Server::start(kind);
@@ -83,6 +86,7 @@ fn round_trips_per_request() {
 }
 
 #[test]
+#[ignore = "judges how the machine is shared: cargo xtask soak doctor"]
 fn big_values() {
     for kind in KINDS {
         let server = Server::start(kind);
@@ -101,6 +105,7 @@ fn big_values() {
 }
 
 #[test]
+#[ignore = "judges how the machine is shared: cargo xtask soak doctor"]
 fn slow_commands() {
     for kind in KINDS {
         let server = Server::start(kind);
@@ -118,6 +123,7 @@ fn slow_commands() {
 }
 
 #[test]
+#[ignore = "judges how the machine is shared: cargo xtask soak doctor"]
 fn a_hot_key() {
     for kind in KINDS {
         let server = Server::start(kind);
@@ -139,6 +145,7 @@ fn a_hot_key() {
 }
 
 #[test]
+#[ignore = "judges how the machine is shared: cargo xtask soak doctor"]
 fn the_pause_of_a_fork() {
     for kind in KINDS {
         let server = Server::start_with(kind, &["--enable-debug-command", "yes"]);
@@ -168,6 +175,7 @@ fn the_pause_of_a_fork() {
 }
 
 #[test]
+#[ignore = "judges how the machine is shared: cargo xtask soak doctor"]
 fn fsync() {
     for kind in KINDS {
         // Where temporary files are in memory, syncing costs nothing.
@@ -192,6 +200,7 @@ fn fsync() {
 
 /// No machine of a test swaps by order; a relay has the server's INFO say what one says whose memory is on a disk.
 #[test]
+#[ignore = "judges how the machine is shared: cargo xtask soak doctor"]
 fn swapping() {
     for kind in KINDS {
         let server = Server::start(kind);
@@ -210,6 +219,7 @@ fn time_of(connection: &mut Connection, command: &str) -> f64 {
 }
 
 #[test]
+#[ignore = "judges how the machine is shared: cargo xtask soak doctor"]
 fn cpu() {
     for kind in KINDS {
         let workers: &[&str] = if kind == Kind::Sleeve { &["--workers", "1"] } else { &[] };
@@ -238,6 +248,7 @@ fn cpu() {
 }
 
 #[test]
+#[ignore = "judges how the machine is shared: cargo xtask soak doctor"]
 fn a_narrow_network() {
     for kind in KINDS {
         let server = Server::start(kind);
@@ -255,6 +266,7 @@ fn a_narrow_network() {
 }
 
 #[test]
+#[ignore = "judges how the machine is shared: cargo xtask soak doctor"]
 fn a_starved_executor() {
     for kind in KINDS {
         let server = Server::start(kind);

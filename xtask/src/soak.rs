@@ -127,6 +127,13 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "doctor",
+        shows: "the doctor names each of twelve planted causes against Sleeve and Redis, and leaves a healthy program in peace",
+        test: &["--package", "sleeve-tests", "--test", "outside", "doctor::", "--", "--ignored"],
+        size: Size::Count(1),
+        env: &[("RUST_TEST_THREADS", "1")],
+    },
+    Soak {
         name: "cluster-partitions",
         shows: "a primary of a real cluster, or a whole shard, is cut off so often, and no write is lost that a replica has",
         test: &["--package", "sleeve-tests", "--test", "outside", "cluster::partitions::nothing_is_lost"],
