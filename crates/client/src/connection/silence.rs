@@ -69,9 +69,10 @@ impl SilenceWatch {
     /// has come for as long, so that whoever sends the next had better say so.
     pub(crate) fn nap(&self, limit: Option<Duration>) -> Option<Duration> {
         let silence_max = self.config.silence_max;
-        let suspicions = [silence_max.map(suspicion), silence_max.and_then(|max| self.health.suspicion(max))];
+        // Where nobody's time is up, others are to be asked in time nevertheless.
+        let others = limit.is_none().then(|| silence_max.and_then(|max| self.health.suspicion(max))).flatten();
         let quiet = self.looked.duration_since(self.heard?);
-        limit.into_iter().chain(suspicions.into_iter().flatten()).min().filter(|&nap| quiet < nap)
+        limit.into_iter().chain(silence_max.map(suspicion)).chain(others).min().filter(|&nap| quiet < nap)
     }
 
     /// Looks at how many bytes have come by now. What is in flight was issued so long ago, where that is known.
