@@ -61,7 +61,8 @@ pub struct Metrics {
     pub timeouts: u64,
     /// Requests that have left and are not answered yet.
     pub in_flight: u64,
-    /// Bytes of requests that are not answered, those that wait to be sent included.
+    /// What requests that are not answered take, those that wait to be sent included: their bytes, and 128 each for what is kept
+    /// of them.
     pub queued_bytes: u64,
     /// Bytes of requests that the system has taken.
     pub bytes_sent: u64,
@@ -135,7 +136,7 @@ impl Metrics {
             ("unanswered_total", "counter", "Requests that were lost with their connection.", self.unanswered),
             ("timeouts_total", "counter", "Requests whose time was up.", self.timeouts),
             ("in_flight", "gauge", "Requests that have left and are not answered.", self.in_flight),
-            ("queued_bytes", "gauge", "Bytes of requests that are not answered.", self.queued_bytes),
+            ("queued_bytes", "gauge", "Bytes that requests take which are not answered.", self.queued_bytes),
             ("sent_bytes_total", "counter", "Bytes of requests that have left.", self.bytes_sent),
             ("received_bytes_total", "counter", "Bytes of replies that have come.", self.bytes_received),
         ] {

@@ -69,7 +69,7 @@ impl SilenceWatch {
     /// has come for as long, so that whoever sends the next had better say so.
     pub(crate) fn nap(&self, limit: Option<Duration>) -> Option<Duration> {
         let silence_max = self.config.silence_max;
-        // Where nobody's time is up, others are to be asked in time nevertheless.
+        // Where calls have no time limit nobody looks for their sake, and others are to be asked in time nevertheless.
         let others = limit.is_none().then(|| silence_max.and_then(|max| self.health.suspicion(max))).flatten();
         let quiet = self.looked.duration_since(self.heard?);
         limit.into_iter().chain(silence_max.map(suspicion)).chain(others).min().filter(|&nap| quiet < nap)
