@@ -33,6 +33,16 @@ pub fn follows(server: &Server, primary: u16) -> bool {
     is("master_port", &primary.to_string()) && is("master_link_status", "up")
 }
 
+/// Tells a server whom to follow, as soon as it can be told: a Sentinel that does the same closes the connections of its clients.
+pub fn make_follow(server: &Server, primary: &Server) {
+    let words = ["REPLICAOF", &primary.host().to_string(), &primary.port().to_string()];
+    until("it is told whom to follow", || {
+        let answer = server.try_connect().and_then(|mut connection| connection.command(&words)).ok()?;
+        assert!(answer.starts_with(b"+OK"), "{}", String::from_utf8_lossy(&answer));
+        Some(())
+    });
+}
+
 /// Where the primary is, as the first Sentinel says.
 fn primary_of(sentinel: SocketAddr) -> Option<SocketAddr> {
     let mut connection = Connection::open(sentinel).ok()?;
@@ -104,8 +114,7 @@ fn fail_over(house: &mut House, client: &Client, kills: bool) -> Duration {
     if kills {
         house.servers[at].restart().expect("it starts");
         // Sentinels would have it follow by themselves, some seconds later.
-        let mut connection = house.servers[at].connect();
-        assert!(ask(&mut connection, &["REPLICAOF", "127.0.0.1", &new.to_string()]).starts_with("+OK"));
+        make_follow(&house.servers[at], house.server(new));
     } else {
         signal(house.servers[at].process_id(), "CONT");
     }

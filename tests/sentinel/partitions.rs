@@ -7,10 +7,9 @@
 
 use std::sync::Mutex;
 
-use super::failovers::{SILENCE_MS, all_know, follows, lost};
+use super::failovers::{SILENCE_MS, all_know, follows, lost, make_follow};
 use super::*;
 use crate::beside::{self, Beside};
-use crate::persistence::ask;
 use sleeve_tests::network::in_private;
 use sleeve_tests::{Stops, soak};
 
@@ -90,9 +89,7 @@ fn cut(house: &House, network: &Network, client: &Client, round: usize) -> (Dura
         let primary = house.server(new);
         for server in cut.iter().map(|&node| &house.servers[node]) {
             // Neighbours that were not there are asked for again a little later.
-            let mut connection = until("it is joined again", || server.try_connect().ok());
-            let words = ["REPLICAOF", &primary.host().to_string(), &new.to_string()];
-            assert!(ask(&mut connection, &words).starts_with("+OK"));
+            make_follow(server, primary);
             until("it follows the new primary", || follows(server, new).then_some(()));
         }
         more(count());

@@ -5,7 +5,7 @@
 //! Nodes that are cut off reach each other and nobody else, and what is sent to them is lost without a word, as behind a broken
 //! cable. Everything is gone when the test is.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -40,12 +40,27 @@ pub fn in_private(test: &str, body: impl FnOnce()) {
         None => {
             let itself = std::env::current_exe().expect("the running test has a name");
             let mut again = unshare();
-            again.arg(itself).args([test, "--exact", "--nocapture"]).env(INSIDE, "1");
-            assert!(again.status().expect("unshare is there").success(), "{test} failed in its network");
+            again.arg(itself).args([test, "--exact", "--nocapture"]).env(INSIDE, "1").stderr(Stdio::piped());
+            let mut inside = again.spawn().expect("unshare is there");
+            let panic = first_panic(inside.stderr.take().expect("a pipe"));
+            assert!(inside.wait().expect("it was started").success(), "{test} failed in its network: {panic}");
             return;
         }
     };
     eprintln!("skipped {test}: {reason}");
+}
+
+/// Hands on what a process says on standard error, until it is closed; the first line there that tells of a panic, and the next.
+fn first_panic(says: impl Read) -> String {
+    let mut panic = Vec::new();
+    for line in BufReader::new(says).lines() {
+        let line = line.expect("text");
+        eprintln!("{line}");
+        if panic.len() == 1 || (panic.is_empty() && line.contains(" panicked at ")) {
+            panic.push(line);
+        }
+    }
+    panic.join(" ")
 }
 
 fn may_make_networks() -> bool {
