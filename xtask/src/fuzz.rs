@@ -10,7 +10,7 @@ use crate::steps::{Steps, output_of, run as run_program};
 use sleeve_tests::server::workspace_root;
 
 /// Every target, by the name of its file in `fuzz/targets/`.
-const TARGETS: [&str; 11] = [
+const TARGETS: [&str; 12] = [
     "request",
     "inline",
     "reply",
@@ -22,6 +22,7 @@ const TARGETS: [&str; 11] = [
     "log",
     "link",
     "handshake",
+    "rings",
 ];
 
 /// Bytes of one input; long enough for nesting and for claimed lengths to disagree with what follows.

@@ -55,7 +55,7 @@ enum Chore {
     Golden(verify::Golden),
     /// Run a fuzz target, or each of them in turn
     Fuzz(fuzz::Options),
-    /// Run the tests of store, client and wire in an interpreter that sees undefined behaviour
+    /// Run the tests of store, client, rings and wire in an interpreter that sees undefined behaviour
     Miri,
     /// Run tests in their long form, which takes minutes or hours
     #[command(after_help = soak::EXAMPLES)]

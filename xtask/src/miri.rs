@@ -1,4 +1,4 @@
-//! `cargo xtask miri`: those tests of store, client and wire that Miri can run.
+//! `cargo xtask miri`: those tests of store, client, rings and wire that Miri can run.
 //!
 //! Miri interprets a test and stops at whatever the language leaves undefined: memory that is read before it is written
 //! or after it is freed, a reference that is used beside another one, a race of two threads. It is a hundred times slower
@@ -33,6 +33,7 @@ const RUNS: &[Run] = &[
     Run { name: "store from outside", words: &["--package", "sleeve-store", "--test", "outside"], short: &[] },
     // Without TLS, whose code is C and assembler.
     Run { name: "client", words: &["--package", "sleeve", "--no-default-features", "--lib"], short: &[] },
+    Run { name: "rings", words: &["--package", "sleeve-rings", "--lib"], short: &["ring::tests::positions"] },
     Run { name: "wire", words: &["--package", "sleeve-wire", "--lib"], short: &[] },
 ];
 
