@@ -52,6 +52,7 @@ mod saving;
 mod scripts;
 mod sentinel;
 mod servers;
+mod shared_memory;
 mod subscribe;
 mod synced;
 mod tls;

@@ -227,6 +227,7 @@ impl Local {
                 | Letter::Users
                 | Letter::Durable
                 | Letter::FollowJournal(_)
+                | Letter::ShareMemory(_)
                 | Letter::Stream
                 | Letter::Feed(_)
                 | Letter::SignOfLife(_)

@@ -181,6 +181,7 @@ pub struct Config {
     pub(crate) resend: Resend,
     pub(crate) read_from: ReadFrom,
     pub(crate) moves_to_unix_socket: bool,
+    pub(crate) shares_memory: bool,
     pub(crate) error_hook: Option<ErrorHook>,
     pub(crate) event_hook: Option<EventHook>,
     pub(crate) slow_after: Option<Duration>,
@@ -218,6 +219,7 @@ impl Config {
             resend: Resend::default(),
             read_from: ReadFrom::default(),
             moves_to_unix_socket: true,
+            shares_memory: true,
             error_hook: None,
             event_hook: None,
             slow_after: None,
@@ -396,6 +398,17 @@ impl Config {
     /// has come. On Linux alone.
     pub fn unix_socket(mut self, moves: bool) -> Self {
         self.moves_to_unix_socket = moves;
+        self
+    }
+
+    /// Whether a connection over a Unix socket goes on through memory that it shares with the server, where the server hands
+    /// some out; it does without this.
+    ///
+    /// Sleeve does (`unixsocket-rings`): two rings of 64 KiB a connection. What is written there the kernel need not carry. A
+    /// caller who waits for a reply on a thread of its own looks for it for some microseconds before it sleeps, where that has
+    /// been of use. CLIENT LIST says whose bytes go so (`rings`). On Linux alone.
+    pub fn shared_memory(mut self, shares: bool) -> Self {
+        self.shares_memory = shares;
         self
     }
 

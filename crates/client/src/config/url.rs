@@ -44,7 +44,8 @@ impl Config {
     /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`), `connect_timeout`, `command_timeout`,
     /// `silence_max`, `backoff_min` and `backoff_max` (such as `250ms` or `5s`; the second and the third may be
     /// `none`), `queue` (bytes, such as `16mb`), `queue_full` (`wait` or `fail`), `resend` (`reads`, `overwrites` or
-    /// `nothing`) and `unix_socket` (`yes` or `no`, see [`Config::unix_socket`]); for a cluster and for Sentinels also
+    /// `nothing`), `unix_socket` and `shared_memory` (`yes` or `no`, see [`Config::unix_socket`] and
+    /// [`Config::shared_memory`]); for a cluster and for Sentinels also
     /// `read_from` (`primary`, `replica`, `any` or `zone:NAME`, see [`Config::read_from`]); with TLS also `ca` and `ca_folder`
     /// (whom to believe instead of the system's authorities), `cert` and `key` (what to show a server that asks),
     /// `server_name`, and `insecure=yes`. With `embedded://` every other option is one of the engine
@@ -236,6 +237,13 @@ fn option(config: &mut Config, name: &str, value: &str) -> Result<(), Error> {
                 "yes" => true,
                 "no" => false,
                 _ => return Err(bad("the option \"unix_socket\" is unknown: yes or no")),
+            }
+        }
+        "shared_memory" => {
+            config.shares_memory = match value {
+                "yes" => true,
+                "no" => false,
+                _ => return Err(bad("the option \"shared_memory\" is unknown: yes or no")),
             }
         }
         "read_from" if config.endpoint.has_replicas() => config.read_from = ReadFrom::read(value)?,

@@ -1,5 +1,5 @@
-//! From a stream to a connection that is used: greeted, and over the server's Unix socket where that is on this machine and
-//! offered.
+//! From a stream to a connection that is used: greeted, over the server's Unix socket where that is on this machine and
+//! offered, and through memory where the server shares some.
 //!
 //! The move is made before anybody uses the connection, so nothing that is above here knows of it. Where it does not succeed, for
 //! whatever reason, the stream over TCP is there, greeted. One with TLS stays what it is. On the reactor's thread, as whatever
@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::attempt::Attempt;
 use super::handshake::{Greeting, Introduction, greet};
 use super::login;
+use super::memory_offer::share_memory;
 use super::refusal::Refusal;
 use super::socket::Socket;
 use super::unix_offer::Offer;
@@ -37,7 +38,10 @@ pub(crate) async fn arrive(
         if let Ok(moved) = follow(&offer, &introduction, context, &mut part).await {
             return Ok(moved);
         }
+        return Ok((socket, greeting));
     }
+    let socket =
+        if config.shares_memory && socket.is_unix() { share_memory(socket, context, attempt).await? } else { socket };
     Ok((socket, greeting))
 }
 
@@ -51,5 +55,6 @@ async fn follow(
     let socket = offer.dial(context, attempt).await?;
     let introduction = Introduction { asks_for_offer: false, ticket: Some(&offer.ticket), ..*introduction };
     let (greeting, _) = greet(&socket, &introduction, context, attempt).await?;
-    Ok((socket, greeting))
+    let shares = introduction.config.shares_memory;
+    Ok((if shares { share_memory(socket, context, attempt).await? } else { socket }, greeting))
 }

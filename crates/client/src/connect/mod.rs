@@ -7,9 +7,15 @@ pub(crate) mod conversation;
 pub(crate) mod dial;
 pub(crate) mod handshake;
 pub(crate) mod login;
+mod memory_offer;
 mod names;
 pub(crate) mod questions;
 pub(crate) mod refusal;
+#[cfg(not(all(target_os = "linux", not(sleeve_portable))))]
+#[path = "no_rings.rs"]
+mod rings;
+#[cfg(all(target_os = "linux", not(sleeve_portable)))]
+mod rings;
 pub(crate) mod sentinel;
 pub(crate) mod socket;
 #[cfg(feature = "tls")]

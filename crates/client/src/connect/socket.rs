@@ -1,7 +1,7 @@
 //! A stream to a server, TCP or Unix.
 //!
-//! With `dial`, `tls_session`, `reactor` and `sys` the only room that makes system calls. Nothing here blocks except the wait
-//! of a caller that reads for itself, which is bounded by a time. Any thread.
+//! With `dial`, `rings`, `tls_session`, `reactor` and `sys` the only room that makes system calls. Nothing here blocks except
+//! the wait of a caller that reads for itself, which is bounded by a time. Any thread.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,8 +9,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{RecvFlags, Shutdown, SocketAddrAny, getpeername, getsockname};
+use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketAddrAny, getpeername, getsockname};
 
+use super::rings::Rings;
 #[cfg(feature = "tls")]
 use super::tls_session::TlsSession;
 #[cfg(not(feature = "tls"))]
@@ -24,16 +25,26 @@ pub(crate) struct Socket {
     fd: OwnedFd,
     /// TLS, with the waker of the task that sends what waits for room.
     tls_session: Option<(TlsSession, TaskWaker)>,
+    /// Memory that is shared with the server, through which all goes that is not TLS: the stream is its bell.
+    rings: Option<Rings>,
 }
 
 impl Socket {
     /// A stream that does not block, with TLS or without; the waker is that of the task which waits for it.
     pub(crate) fn new(fd: OwnedFd, tls_session: Option<(TlsSession, TaskWaker)>) -> Self {
-        Self { fd, tls_session }
+        Self { fd, tls_session, rings: None }
+    }
+
+    /// The same stream from the moment on at which the server has handed out memory over it.
+    pub(crate) fn with(self, rings: Rings) -> Self {
+        Self { rings: Some(rings), ..self }
     }
 
     /// Sends as much as the kernel takes now.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(rings) = &self.rings {
+            return rings.send(&self.fd, bytes);
+        }
         if let Some((tls_session, task_waker)) = &self.tls_session {
             let count = tls_session.send(&self.fd, bytes)?;
             if tls_session.has_residue() {
@@ -46,6 +57,9 @@ impl Socket {
 
     /// Receives what is there now; 0 when the peer has closed.
     pub(crate) fn receive(&self, room: &mut [u8]) -> io::Result<usize> {
+        if let Some(rings) = &self.rings {
+            return rings.receive(&self.fd, room);
+        }
         if let Some((tls_session, _)) = &self.tls_session {
             return tls_session.receive(&self.fd, room);
         }
@@ -71,6 +85,11 @@ impl Socket {
         self.tls_session.is_none() && peer.is_some() && peer == getsockname(&self.fd).ok().and_then(ip)
     }
 
+    /// Whether it leads to a Unix socket.
+    pub(crate) fn is_unix(&self) -> bool {
+        getpeername(&self.fd).ok().flatten().is_some_and(|peer| peer.address_family() == AddressFamily::UNIX)
+    }
+
     /// Whether TLS holds bytes back until there is room.
     pub(crate) fn has_residue(&self) -> bool {
         self.tls_session.as_ref().is_some_and(|(tls_session, _)| tls_session.has_residue())
@@ -84,12 +103,18 @@ impl Socket {
 
     /// Whether the kernel would take more now. If not, it reports when it does.
     pub(crate) fn has_room(&self) -> bool {
+        if let Some(rings) = &self.rings {
+            return rings.has_room();
+        }
         let mut fds = [PollFd::new(&self.fd, PollFlags::OUT)];
         wait_for(&mut fds, Some(&timespec(Duration::ZERO))).is_err() || !fds[0].revents().is_empty()
     }
 
     /// Sleeps until there is something to read, the event is raised, or the time is up.
     pub(crate) fn wait(&self, event: &Event, timeout: Duration) -> io::Result<Readiness> {
+        if self.rings.as_ref().is_some_and(Rings::await_bytes) {
+            return Ok(Readiness { readable: true, ..Readiness::default() });
+        }
         let has_plain = self.tls_session.as_ref().is_some_and(|(tls_session, _)| tls_session.has_plain());
         let timeout = timespec(if has_plain { Duration::ZERO } else { timeout });
         let mut fds = [PollFd::new(&self.fd, PollFlags::IN), PollFd::new(event, PollFlags::IN)];

@@ -355,6 +355,7 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::ClientHelp => command::help::help(cx, Command::Client),
         Command::ClientId => connection::client::id(cx, request),
         Command::ClientInfo => connection::client::info(cx, request),
+        Command::ClientRings => connection::rings::rings(cx),
         Command::ClientJournal => connection::journal::journal(cx, request),
         Command::ClientKill => connection::client::kill(cx, request),
         Command::ClientList => connection::client::list(cx, request),

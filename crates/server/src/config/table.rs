@@ -211,6 +211,8 @@ options! {
         "Permissions of the Unix socket, in octal; 0 leaves them to the process's mask.";
     UnixSocketOffer "unixsocket-offer" Kind::Flag, "yes", Live,
         "Whether clients on this machine are told of the Unix socket if they ask in HELLO, so that they may move to it.";
+    UnixSocketRings "unixsocket-rings" Kind::Flag, "yes", Live,
+        "Whether clients of the Unix socket are given memory to share if they ask by CLIENT RINGS: two rings of 64 KiB for each.";
     TlsPort "tls-port" number(0, 65_535), "0", Live,
         "TCP port to listen on with TLS; 0 listens on none.";
     TlsCertFile "tls-cert-file" Kind::Text, "", Live,

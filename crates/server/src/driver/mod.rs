@@ -2,7 +2,7 @@
 //!
 //! The worker is told what has happened (bytes arrived, a connection came, this one has gone) and hands back outputs. It sees no
 //! registration and no partial write; it may say that it takes nothing from a connection for now. There are three, with the same
-//! calls, of which the option `io` chooses here: `async` on tokio, `hybrid` on epoll and `completion` on io_uring.
+//! calls (`socket_driver`). Over any of them connections may have their bytes go through shared memory (`rings`).
 //!
 //! Of `async` nothing is Linux's own, so it would be what is chosen where there is neither epoll nor io_uring. The rest of this
 //! crate is for Linux, and is refused elsewhere as it is compiled; so no other system has ever run it.
@@ -17,7 +17,9 @@ mod event;
 mod listen;
 pub mod listeners;
 pub mod outgoing;
+mod rings;
 mod send_pieces;
+mod socket_driver;
 mod spare_outputs;
 #[cfg(test)]
 mod tests;
@@ -25,71 +27,28 @@ pub mod tls;
 
 pub use event::{Event, Sending, Token, Waker};
 pub use listen::{Listener, bind_tcp, bind_unix};
+pub use rings::RING_BYTES;
+pub use socket_driver::Kind;
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::request::output::Output;
-use asynchronous::Async;
-use completion::Completion;
-use epoll::Hybrid;
+use rings::Rings;
+use socket_driver::SocketDriver;
 
 /// What carries the bytes of one worker. Belongs to one thread; its [`Waker`] may be used from any.
 #[derive(Debug)]
-pub enum Driver {
-    /// Has tasks of tokio receive and send.
-    Async(Async),
-    /// Waits for what is ready; receives and sends by itself.
-    Hybrid(Hybrid),
-    /// Has the kernel receive and send.
-    Completion(Completion),
+pub struct Driver {
+    sockets: SocketDriver,
+    rings: Rings,
 }
 
-/// A kind of driver, as the option `io` names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Every read and every write is awaited.
-    Async,
-    /// Waiting is asynchronous; receiving and sending are not.
-    Hybrid,
-    /// The kernel receives and sends.
-    Completion,
-}
-
-impl Kind {
-    /// All of them.
-    #[cfg(test)]
-    pub const ALL: [Self; 3] = [Self::Async, Self::Hybrid, Self::Completion];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Async => "async",
-            Self::Hybrid => "hybrid",
-            Self::Completion => "completion",
-        }
+impl From<SocketDriver> for Driver {
+    fn from(sockets: SocketDriver) -> Self {
+        Self { sockets, rings: Rings::default() }
     }
-
-    /// What it asks for what can be received or sent.
-    pub fn interface(self) -> &'static str {
-        match self {
-            Self::Async => "tokio",
-            Self::Hybrid => "epoll",
-            Self::Completion => "io_uring",
-        }
-    }
-}
-
-/// Calls the same of whichever it is.
-macro_rules! any {
-    ($driver:expr, $name:ident => $call:expr) => {
-        match $driver {
-            Driver::Async($name) => $call,
-            Driver::Hybrid($name) => $call,
-            Driver::Completion($name) => $call,
-        }
-    };
 }
 
 impl Driver {
@@ -98,53 +57,27 @@ impl Driver {
     /// # Errors
     /// What the kernel says against the kind.
     pub fn chosen(io: &str, count: usize) -> io::Result<(Vec<Self>, Option<io::Error>)> {
-        let all = |make: fn() -> io::Result<Self>| (0..count).map(|_| make()).collect::<io::Result<Vec<_>>>();
-        match io {
-            "completion" => match all(Self::completion) {
-                Ok(drivers) => Ok((drivers, None)),
-                Err(refusal) => Ok((all(Self::hybrid)?, Some(refusal))),
-            },
-            "async" => Ok((all(Self::asynchronous)?, None)),
-            _ => Ok((all(Self::hybrid)?, None)),
-        }
-    }
-
-    /// Which kind it is.
-    pub fn kind(&self) -> Kind {
-        match self {
-            Self::Async(_) => Kind::Async,
-            Self::Hybrid(_) => Kind::Hybrid,
-            Self::Completion(_) => Kind::Completion,
-        }
-    }
-
-    /// A driver of the kind `async`, without connections.
-    ///
-    /// # Errors
-    /// What the kernel says, such as too many open files.
-    pub fn asynchronous() -> io::Result<Self> {
-        Async::new().map(Self::Async)
+        let (made, refusal) = SocketDriver::chosen(io, count)?;
+        Ok((made.into_iter().map(Self::from).collect(), refusal))
     }
 
     /// A driver of the kind `hybrid`, without connections.
     ///
     /// # Errors
     /// What the kernel says, such as too many open files.
+    #[cfg(test)]
     pub fn hybrid() -> io::Result<Self> {
-        Hybrid::new().map(Self::Hybrid)
+        SocketDriver::hybrid().map(Self::from)
     }
 
-    /// A driver of the kind `completion`, without connections.
-    ///
-    /// # Errors
-    /// What the kernel says: it knows no io_uring as new as 6.1, or does not let this process have it.
-    pub fn completion() -> io::Result<Self> {
-        Completion::new().map(Self::Completion)
+    /// Which kind it is.
+    pub fn kind(&self) -> Kind {
+        self.sockets.kind()
     }
 
     /// What wakes this driver.
     pub fn waker(&self) -> Waker {
-        any!(self, driver => driver.waker())
+        self.sockets.waker()
     }
 
     /// Begins to accept from a listener that other drivers may accept from too.
@@ -152,17 +85,17 @@ impl Driver {
     /// # Errors
     /// What the kernel says.
     pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
-        any!(self, driver => driver.listen(listener))
+        self.sockets.listen(listener)
     }
 
     /// Stops accepting and lets go of the listeners.
     pub fn stop_listening(&mut self) {
-        any!(self, driver => driver.stop_listening());
+        self.sockets.stop_listening();
     }
 
     /// Tries to accept again after [`Event::AcceptFailed`].
     pub fn accept_again(&mut self) {
-        any!(self, driver => driver.accept_again());
+        self.sockets.accept_again();
     }
 
     /// Takes over an accepted connection.
@@ -170,16 +103,20 @@ impl Driver {
     /// # Errors
     /// What the kernel says; the connection is closed then.
     pub fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
-        match self {
-            Self::Async(driver) => driver.adopt(socket),
-            Self::Hybrid(driver) => driver.adopt(socket),
-            Self::Completion(driver) => Ok(driver.adopt(socket)),
-        }
+        self.sockets.adopt(socket)
+    }
+
+    /// Hands out memory over a connection's Unix socket: what follows goes through it.
+    ///
+    /// # Errors
+    /// There is no memory, or replies wait that the peer has not read.
+    pub fn share_memory(&mut self, token: Token) -> io::Result<()> {
+        self.rings.begin(&mut self.sockets, token)
     }
 
     /// The number of a connection's socket.
     pub fn descriptor(&self, token: Token) -> i32 {
-        any!(self, driver => driver.descriptor(token))
+        self.sockets.descriptor(token)
     }
 
     /// Waits until something happens or the time is over; returns how many events [`Driver::event`] has.
@@ -188,16 +125,20 @@ impl Driver {
     /// What the kernel says; an interruption is no error.
     #[inline]
     pub fn wait(&mut self, timeout_ms: u64) -> io::Result<usize> {
-        any!(self, driver => driver.wait(timeout_ms))
+        if self.rings.are_all_asleep() {
+            self.sockets.wait(timeout_ms)
+        } else {
+            self.rings.wait(&mut self.sockets, timeout_ms)
+        }
     }
 
     /// What event `index` of this wake-up was, asked for in their order. Bytes that arrived are at the start of the buffer then.
     #[inline]
     pub fn event(&mut self, index: usize, buffer: &mut [u8]) -> Event {
-        match self {
-            Self::Async(driver) => driver.event(buffer),
-            Self::Hybrid(driver) => driver.event(index, buffer),
-            Self::Completion(driver) => driver.event(buffer),
+        if self.rings.is_empty() {
+            self.sockets.event(index, buffer)
+        } else {
+            self.rings.event(&mut self.sockets, index, buffer)
         }
     }
 
@@ -205,72 +146,80 @@ impl Driver {
     /// connection's replies go into the same buffer.
     #[inline]
     pub fn send(&mut self, token: Token, output: &mut Output) -> Sending {
-        any!(self, driver => driver.send(token, output))
+        match self.rings.get(token) {
+            None => self.sockets.send(token, output),
+            Some(pair) => pair.send(output),
+        }
     }
 
     /// Sends of each output what can leave at once and is cheaper to send together; returns how many sends that were, and how
     /// many bytes have left. The rest, and what concerns the connections, is for [`Driver::send`].
     #[inline]
     pub fn send_together(&mut self, outputs: &mut [(Token, Output)]) -> (usize, usize) {
-        match self {
-            Self::Hybrid(driver) => driver.send_together(outputs),
-            Self::Async(_) | Self::Completion(_) => (0, 0),
+        if !self.rings.is_empty() {
+            self.rings.send_each(outputs);
         }
+        self.sockets.send_together(outputs)
     }
 
     /// Adds bytes that others are sent too to what waits, without sending: [`Driver::send_queued`] follows.
     #[inline]
     pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
-        any!(self, driver => driver.queue(token, bytes));
+        if !self.rings.queue(token, bytes) {
+            self.sockets.queue(token, bytes);
+        }
     }
 
     /// The connections to which something was queued since the last call; each is for [`Driver::send_queued`].
     pub fn take_queued(&mut self) -> Vec<Token> {
-        any!(self, driver => driver.take_queued())
+        let mut queued = self.sockets.take_queued();
+        self.rings.take_queued(&mut queued);
+        queued
     }
 
     /// Sends what was queued, behind what already waits.
     pub fn send_queued(&mut self, token: Token) -> Sending {
-        any!(self, driver => driver.send_queued(token))
+        match self.rings.get(token) {
+            None => self.sockets.send_queued(token),
+            Some(pair) => pair.send_waiting(),
+        }
     }
 
     /// Has leave at once what [`Sending::Done`] has only promised: asked where nothing else is to follow.
     pub fn flush(&mut self, token: Token) -> Sending {
-        match self {
-            Self::Async(driver) => driver.flush(token),
-            Self::Hybrid(_) => Sending::Done,
-            Self::Completion(driver) => driver.flush(token),
+        match self.rings.get(token) {
+            None => self.sockets.flush(token),
+            Some(pair) => pair.send_waiting(),
         }
     }
 
     /// How many bytes wait for the peer to read.
     #[inline]
     pub fn waiting(&self, token: Token) -> usize {
-        any!(self, driver => driver.waiting(token))
+        self.rings.find(token).map_or_else(|| self.sockets.waiting(token), |pair| pair.waiting().len())
     }
 
     /// How many bytes have not left, also where they only wait for the end of the wake-up.
     pub fn unsent(&self, token: Token) -> usize {
-        match self {
-            Self::Async(driver) => driver.unsent(token),
-            Self::Hybrid(driver) => driver.waiting(token),
-            Self::Completion(driver) => driver.unsent(token),
-        }
+        self.rings.find(token).map_or_else(|| self.sockets.unsent(token), |pair| pair.waiting().len())
     }
 
     /// Room in the buffers of what waits that holds nothing.
     pub fn spare(&self, token: Token) -> usize {
-        any!(self, driver => driver.spare(token))
+        self.rings.find(token).map_or_else(|| self.sockets.spare(token), |pair| pair.waiting().spare())
     }
 
     /// Stops or resumes receiving from a connection; nothing is lost of what it has sent.
     pub fn hold(&mut self, token: Token, held: bool) {
-        any!(self, driver => driver.hold(token, held));
+        if !self.rings.hold(token, held) {
+            self.sockets.hold(token, held);
+        }
     }
 
     /// Closes a connection and drops what the peer does not take.
     pub fn close(&mut self, token: Token) {
-        any!(self, driver => driver.close(token));
+        self.rings.end(token);
+        self.sockets.close(token);
     }
 
     /// Gets ready to be used by another thread than before.
@@ -278,16 +227,13 @@ impl Driver {
     /// # Errors
     /// What the kernel says; the same thread may go on with it then.
     pub fn change_thread(&mut self) -> io::Result<()> {
-        match self {
-            Self::Async(_) | Self::Hybrid(_) => Ok(()),
-            Self::Completion(driver) => driver.change_thread(),
-        }
+        self.sockets.change_thread()
     }
 
     /// Has every wait fail from now on, as the kernel does where a descriptor is not what it should be.
     #[cfg(test)]
     pub fn break_wait(&mut self) {
-        if let Self::Hybrid(driver) = self {
+        if let SocketDriver::Hybrid(driver) = &mut self.sockets {
             driver.break_wait();
         }
     }

@@ -57,6 +57,8 @@ pub enum Letter {
     },
     /// The client with this id has said CLIENT JOURNAL ON.
     FollowJournal(u64),
+    /// The client with this id is handed memory through which it goes on.
+    ShareMemory(u64),
     /// The engine's listeners have changed: watch those that there are now.
     Listen,
     /// Users may do less now: close clients that listen to what theirs may not.

@@ -2,6 +2,7 @@
 //!
 //! Letters are read in the order in which they came, but those for a client whose session is away (`detached`).
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -67,6 +68,7 @@ impl Worker {
             Letter::Returned => {}
             Letter::Durable => self.release_replies(scratch),
             Letter::FollowJournal(id) => self.follow_journal(id),
+            Letter::ShareMemory(id) => self.share_memory(id),
             Letter::Synced => {
                 self.held.followers.is_listening = false;
                 self.held.followers.is_listening_to_replicas = false;
@@ -81,6 +83,21 @@ impl Worker {
             Letter::Stop => self.stopping = true,
         }
         Some(self)
+    }
+
+    /// A client has said CLIENT RINGS and was told that it may: it is handed the memory. Where that cannot be, its connection
+    /// ends, for it waits for nothing else.
+    fn share_memory(&mut self, id: u64) {
+        let Some(&token) = self.tokens.get(&id) else { return };
+        let shared = if self.held.has(token) {
+            Err(io::Error::other("replies are held back until the disk has what they show"))
+        } else {
+            self.driver.share_memory(token)
+        };
+        if let Err(error) = shared {
+            log::warning(&format!("Client id={id} cannot be given shared memory, and is closed: {error}"));
+            self.close(token);
+        }
     }
 
     /// The session of a client, and where it is.

@@ -114,6 +114,12 @@ ClientReply "client|reply" of Client, Connection, arity 3, since "3.2.0"
     complexity "O(1)"
     grammar "on_off_skip=<ON|OFF|SKIP>";
 
+ClientRings "client|rings" of Client, Connection, arity 2, since "7.2.0"
+    [NOSCRIPT LOADING STALE NO_MULTI] [CONNECTION]
+    summary "Has this connection go on through memory that the server hands over its Unix socket. Sleeve's own."
+    complexity "O(1)"
+    grammar "";
+
 ClientSetInfo "client|setinfo" of Client, Connection, arity 4, since "7.2.0"
     [NOSCRIPT LOADING STALE] [CONNECTION]
     tips "request_policy:all_nodes" "response_policy:all_succeeded"

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize
 
 use parking_lot::Mutex;
 
+use crate::driver::RING_BYTES;
 use crate::messaging::mail::Mailbox;
 
 /// What a client calls itself.
@@ -98,6 +99,8 @@ pub struct ClientInfo {
     pub follows_replicas: AtomicBool,
     /// See [`Clients::generation`], when it came.
     pub generation: u64,
+    /// Its bytes go through memory that it shares with the server.
+    pub shares_memory: AtomicBool,
     /// A watched key has changed: EXEC will do nothing.
     pub doomed: AtomicBool,
     /// Waits for CLIENT PAUSE to end.
@@ -147,6 +150,12 @@ impl ClientInfo {
         let others = [&self.queued_bytes, &self.names_bytes, &self.session_bytes];
         input.iter().chain(&output).chain(&others).map(|bytes| bytes.load(Ordering::Relaxed)).sum::<usize>()
             + size_of::<Self>()
+            + self.ring_bytes()
+    }
+
+    /// Bytes of the memory that it shares.
+    fn ring_bytes(&self) -> usize {
+        if self.shares_memory.load(Ordering::Relaxed) { 2 * RING_BYTES } else { 0 }
     }
 
     /// One client as CLIENT LIST shows it: Redis's fields in Redis's order, then where it came from if it was offered its Unix
@@ -187,16 +196,18 @@ impl ClientInfo {
             client.protocol.load(Ordering::Relaxed),
             names.library,
             names.library_version,
-            client.origin(),
+            client.nearness(),
         )
     }
 
-    /// The address at which it was offered the Unix socket over which it is connected, as a field of its line.
-    fn origin(&self) -> String {
-        match self.unix_route.lock().as_deref() {
+    /// How it is connected where that is nearer than TCP, as fields of its line: the address at which it was offered the Unix
+    /// socket, and how many bytes its rings have each.
+    fn nearness(&self) -> String {
+        let origin = match self.unix_route.lock().as_deref() {
             Some(UnixRoute::CameFrom(address)) => format!(" tcp-addr={address}"),
             _ => String::new(),
-        }
+        };
+        if self.shares_memory.load(Ordering::Relaxed) { format!("{origin} rings={RING_BYTES}") } else { origin }
     }
 
     fn flags(&self) -> String {
@@ -274,6 +285,7 @@ impl Clients {
             redirects: AtomicBool::new(false),
             reads_replicas: AtomicBool::new(false),
             follows_journal: AtomicBool::new(false),
+            shares_memory: AtomicBool::new(false),
             follows_replicas: AtomicBool::new(false),
             generation: self.generation(),
             doomed: AtomicBool::new(false),

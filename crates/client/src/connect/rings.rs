@@ -1,0 +1,138 @@
+//! Memory that a server has handed out, and through which bytes go without the kernel (`sleeve-rings`).
+//!
+//! The Unix socket over which it came stays: a byte on it is the server's bell, and its end is the connection's. What waits
+//! for the socket waits for both, so nobody above knows of the rings. Whoever reads nothing more leaves the ring asleep, so that
+//! the server rings for what comes then. Any thread.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::net::{RecvFlags, send};
+use sleeve_rings::handover;
+use sleeve_rings::memory::Memory;
+use sleeve_rings::patience::Patience;
+use sleeve_rings::ring::{Broken, Reader, Writer};
+use sleeve_rings::side::{Role, ends};
+
+use crate::process::lock::Mutex;
+use crate::sys::SEND_FLAGS;
+
+/// How long it is looked for a reply, before the server has to ring: longer than a server looks, which may have to be woken
+/// first.
+const LOOK_MAX: Duration = Duration::from_micros(50);
+
+/// What the bell says.
+const BELL: &[u8] = b"!";
+
+/// Memory that is shared with a server: one ring to it and one from it.
+pub(crate) struct Rings {
+    writer: Mutex<Writer<Memory>>,
+    reader: Mutex<Incoming>,
+}
+
+struct Incoming {
+    ring: Reader<Memory>,
+    patience: Patience,
+}
+
+impl Rings {
+    /// Receives what has come on the socket, and the memory if it came with that.
+    pub(crate) fn receive_reply(socket: impl AsFd, room: &mut [u8]) -> io::Result<(usize, Option<Self>)> {
+        let (count, file) = handover::receive(socket, room)?;
+        let rings = file.map(|file| {
+            let (writer, mut ring) = ends(Memory::open(&file)?, Role::Client);
+            // Nobody reads before something has come.
+            ring.fall_asleep().map_err(broken)?;
+            let reader = Incoming { ring, patience: Patience::new(LOOK_MAX) };
+            io::Result::Ok(Self { writer: Mutex::new(writer), reader: Mutex::new(reader) })
+        });
+        Ok((count, rings.transpose()?))
+    }
+
+    /// Writes as much as there is room for.
+    pub(crate) fn send(&self, bell: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+        let mut writer = self.writer.lock();
+        let mut count = 0;
+        let full = loop {
+            count += writer.write(bytes.get(count..).unwrap_or_default()).map_err(broken)?;
+            if count == bytes.len() || writer.wait_for_room().map_err(broken)? {
+                break count == 0 && !bytes.is_empty();
+            }
+        };
+        if writer.must_ring() {
+            ring(bell);
+        }
+        if full { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
+    }
+
+    /// Takes what is there; 0 when the server has closed the connection and all has been taken.
+    pub(crate) fn receive(&self, bell: impl AsFd, room: &mut [u8]) -> io::Result<usize> {
+        let reader = &mut self.reader.lock().ring;
+        reader.wake_up();
+        if reader.take_ring() {
+            // Bells that are not taken would fill the socket in the end, and none would be heard any more.
+            _ = take_bells(&bell);
+        }
+        loop {
+            let count = take(reader, &bell, room)?;
+            if count > 0 || room.is_empty() {
+                return Ok(count);
+            }
+            match take_bells(&bell) {
+                // What was written before the end is there.
+                Ok(0) => return take(reader, &bell, room),
+                // What it was rung for is there.
+                Ok(_) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether more would be taken now. If not, the server rings when it would.
+    pub(crate) fn has_room(&self) -> bool {
+        // What is broken is found by whoever sends.
+        !self.writer.lock().wait_for_room().unwrap_or(false)
+    }
+
+    /// Looks for a moment whether something comes, where that has been of use; if not, the server rings.
+    pub(crate) fn await_bytes(&self) -> bool {
+        let Incoming { ring, patience } = &mut *self.reader.lock();
+        ring.wake_up();
+        // What is broken is found by whoever receives.
+        if let Some(mut watch) = patience.begin() {
+            while !ring.has_bytes().unwrap_or(true) && watch.goes_on() {}
+        }
+        !ring.fall_asleep().unwrap_or(false)
+    }
+}
+
+/// Takes all that there is room for. Where that was all there is, the reader sleeps.
+fn take(reader: &mut Reader<Memory>, bell: impl AsFd, room: &mut [u8]) -> io::Result<usize> {
+    let mut count = 0;
+    loop {
+        count += reader.read(room.get_mut(count..).unwrap_or_default()).map_err(broken)?;
+        if reader.must_ring() {
+            ring(&bell);
+        }
+        if count == room.len() || reader.fall_asleep().map_err(broken)? {
+            return Ok(count);
+        }
+    }
+}
+
+/// Takes the bells that have come; 0 where the connection has ended.
+fn take_bells(bell: impl AsFd) -> io::Result<usize> {
+    let (count, _) = rustix::io::retry_on_intr(|| rustix::net::recv(&bell, &mut [0; 64], RecvFlags::DONTWAIT))?;
+    Ok(count)
+}
+
+/// Rings. Where the socket takes nothing more the server has bells enough that it has not heard, and where it has ended whoever
+/// reads is told.
+fn ring(bell: impl AsFd) {
+    _ = send(bell, BELL, SEND_FLAGS);
+}
+
+fn broken(error: Broken) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}

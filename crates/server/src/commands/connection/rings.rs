@@ -1,0 +1,32 @@
+//! CLIENT RINGS: a connection over the Unix socket that goes on through shared memory.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::config::Opt;
+use crate::context::Cx;
+use crate::messaging::mail::Letter;
+use crate::request::error::{Error, Outcome};
+
+/// CLIENT RINGS
+///
+/// Behind the reply the socket brings one more byte, and with it the descriptor of the memory (`sleeve-rings`); what comes
+/// after that goes through the memory, both ways. The client says nothing in between. It is the business of the worker that has
+/// the connection (`worker/mail_handler`).
+pub fn rings(cx: &mut Cx<'_>) -> Outcome {
+    let client = Arc::clone(&cx.state.client);
+    if !cx.engine.config.flag(Opt::UnixSocketRings) {
+        return Err(Error::fixed("ERR CLIENT RINGS is switched off by the option 'unixsocket-rings'"));
+    }
+    if !client.is_over_unix() {
+        return Err(Error::fixed(
+            "ERR CLIENT RINGS is for connections over the Unix socket: no other can be handed memory",
+        ));
+    }
+    if client.shares_memory.swap(true, Ordering::Relaxed) {
+        return Err(Error::fixed("ERR this connection shares memory already"));
+    }
+    cx.reply().ok();
+    cx.post(&client.mailbox, Letter::ShareMemory(client.id));
+    Ok(())
+}

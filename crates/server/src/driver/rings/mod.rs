@@ -1,0 +1,287 @@
+//! Connections whose bytes go through memory that the peer shares (`sleeve-rings`), over whichever driver has their sockets.
+//!
+//! The socket stays with its driver: what comes on it is the peer's bell, and its end is the connection's. A pair of rings is
+//! awake while this driver looks at it by itself, before each wait; when there has been nothing for a while (`patience`) it falls
+//! asleep, and the peer rings. So a worker waits in one place for everything, and pairs that sleep cost nothing. Belongs to the
+//! thread of its driver.
+
+mod pair;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sleeve_rings::handover;
+use sleeve_rings::memory::Memory;
+use sleeve_rings::patience::Patience;
+
+use super::event::{Event, Sending, Token};
+use super::socket_driver::SocketDriver;
+use crate::request::output::Output;
+use pair::Pair;
+
+pub use pair::RING_BYTES;
+
+/// What accompanies the memory.
+const HANDOVER: &[u8] = b"!";
+
+/// So many wake-ups in a row may pass without a look at the sockets, as long as little comes through the rings: the look is a
+/// system call, which a short request would pay for.
+const ROUNDS_WITHOUT_SOCKETS: u32 = 8;
+
+/// How long it is looked for what comes, before peers have to ring.
+const LOOK_MAX: Duration = Duration::from_micros(20);
+
+/// More than little.
+const SMALL_ROUND_BYTES: usize = 4 * 1024;
+
+/// The connections of a driver that share memory with their peers.
+#[derive(Debug)]
+pub struct Rings {
+    /// By token.
+    pairs: Vec<Option<Box<Pair>>>,
+    count: usize,
+    /// Those that are looked at before each wait.
+    awake: Vec<Token>,
+    /// Those that have something to tell in this wake-up, behind what the sockets tell.
+    ready: Vec<Token>,
+    /// How many events of this wake-up are of sockets.
+    from_sockets: usize,
+    /// Those to which something was queued that has not been sent.
+    queued: Vec<Token>,
+    patience: Patience,
+    /// Wake-ups since sockets were looked at, and bytes that have come in the last one.
+    rounds: u32,
+    round_bytes: usize,
+}
+
+impl Default for Rings {
+    fn default() -> Self {
+        Self {
+            pairs: Vec::new(),
+            count: 0,
+            awake: Vec::new(),
+            ready: Vec::new(),
+            from_sockets: usize::MAX,
+            queued: Vec::new(),
+            patience: Patience::new(LOOK_MAX),
+            rounds: 0,
+            round_bytes: 0,
+        }
+    }
+}
+
+/// Where they begin and end.
+impl Rings {
+    /// Hands out memory over a connection's socket.
+    ///
+    /// # Errors
+    /// There is no memory, or replies wait that the peer has not read.
+    #[cold]
+    pub fn begin(&mut self, sockets: &mut SocketDriver, token: Token) -> io::Result<()> {
+        if self.get(token).is_some() || sockets.flush(token) != Sending::Done || sockets.unsent(token) != 0 {
+            return Err(io::Error::other("something waits to be read ahead of it"));
+        }
+        // SAFETY: the driver has the connection, whose socket stays open until it is closed; the pair ends before that.
+        let bell = unsafe { BorrowedFd::borrow_raw(sockets.descriptor(token)) };
+        let (memory, file) = Memory::create(RING_BYTES)?;
+        handover::send(bell, HANDOVER, &file)?;
+        if self.pairs.len() <= token {
+            self.pairs.resize_with(token + 1, || None);
+        }
+        self.pairs[token] = Some(Box::new(Pair::new(memory, bell)));
+        self.count += 1;
+        self.wake(token);
+        Ok(())
+    }
+
+    /// The connection is about to be closed: what there is room for leaves.
+    pub fn end(&mut self, token: Token) {
+        if let Some(mut pair) = self.pairs.get_mut(token).and_then(Option::take) {
+            pair.send_waiting();
+            self.count -= 1;
+        }
+    }
+
+    /// Whether no connection shares memory.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0 && self.ready.is_empty()
+    }
+
+    /// What a connection shares.
+    #[inline]
+    pub fn get(&mut self, token: Token) -> Option<&mut Pair> {
+        self.pairs.get_mut(token)?.as_deref_mut()
+    }
+
+    /// What a connection shares.
+    #[inline]
+    pub fn find(&self, token: Token) -> Option<&Pair> {
+        self.pairs.get(token)?.as_deref()
+    }
+}
+
+/// Waiting, and what the wait has brought.
+impl Rings {
+    /// Whether no pair is looked at.
+    #[inline]
+    pub fn are_all_asleep(&mut self) -> bool {
+        self.from_sockets = usize::MAX;
+        self.awake.is_empty()
+    }
+
+    /// Waits until something comes, through a ring or to a socket; returns how many events there are.
+    pub fn wait(&mut self, sockets: &mut SocketDriver, timeout_ms: u64) -> io::Result<usize> {
+        self.ready.clear();
+        let has_news = self.look() || (timeout_ms != 0 && self.await_news()) || !self.fall_asleep();
+        let is_small = std::mem::take(&mut self.round_bytes) <= SMALL_ROUND_BYTES;
+        self.rounds += 1;
+        self.from_sockets = if has_news && is_small && self.rounds < ROUNDS_WITHOUT_SOCKETS {
+            0
+        } else {
+            self.rounds = 0;
+            sockets.wait(if has_news { 0 } else { timeout_ms })?
+        };
+        Ok(self.from_sockets + self.ready.len())
+    }
+
+    /// Notes which of those that are awake have something to tell; whether any has.
+    #[inline]
+    fn look(&mut self) -> bool {
+        let Self { pairs, awake, ready, .. } = self;
+        awake.retain(|&token| {
+            let Some(pair) = pairs.get_mut(token).and_then(Option::as_mut) else { return false };
+            if pair.has_news() {
+                pair.is_ready = true;
+                ready.push(token);
+            }
+            pair.is_awake = !pair.is_held();
+            pair.is_awake
+        });
+        !ready.is_empty()
+    }
+
+    /// Looks again and again for as long as that pays; whether anything has come.
+    fn await_news(&mut self) -> bool {
+        if !self.awake.is_empty()
+            && let Some(mut watch) = self.patience.begin()
+        {
+            while watch.goes_on() {
+                if self.look() {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Has all of them fall asleep; false where one has something to tell by now, and stays awake.
+    fn fall_asleep(&mut self) -> bool {
+        let Self { pairs, awake, ready, .. } = self;
+        awake.retain(|&token| {
+            let Some(pair) = pairs.get_mut(token).and_then(Option::as_mut) else { return false };
+            pair.is_awake = !pair.fall_asleep();
+            if pair.is_awake {
+                pair.is_ready = true;
+                ready.push(token);
+            }
+            pair.is_awake
+        });
+        ready.is_empty()
+    }
+
+    /// What event `index` of this wake-up was.
+    pub fn event(&mut self, sockets: &mut SocketDriver, index: usize, buffer: &mut [u8]) -> Event {
+        let token = match index.checked_sub(self.from_sockets) {
+            Some(place) => match self.ready.get(place) {
+                Some(&token) => token,
+                None => return Event::Nothing,
+            },
+            None => match sockets.event(index, buffer) {
+                Event::Received(token, count) if self.is_pair(token) => {
+                    debug_assert!(count > 0, "a bell has bytes");
+                    self.wake(token);
+                    // It is told where its turn is.
+                    if self.get(token).is_some_and(|pair| pair.is_ready) {
+                        return Event::Nothing;
+                    }
+                    token
+                }
+                Event::Closed(token) if self.is_pair(token) => {
+                    self.wake(token);
+                    self.get(token).into_iter().for_each(|pair| pair.hang_up());
+                    if self.get(token).is_some_and(|pair| pair.is_ready) {
+                        return Event::Nothing;
+                    }
+                    token
+                }
+                other => return other,
+            },
+        };
+        let Some(pair) = self.get(token) else { return Event::Nothing };
+        let event = pair.event(token, buffer);
+        if let Event::Received(_, count) = event {
+            self.round_bytes += count;
+        }
+        event
+    }
+
+    #[inline]
+    fn is_pair(&self, token: Token) -> bool {
+        self.find(token).is_some()
+    }
+
+    /// Has a pair looked at from now on.
+    fn wake(&mut self, token: Token) {
+        let Some(pair) = self.pairs.get_mut(token).and_then(Option::as_mut) else { return };
+        pair.wake_up();
+        if !std::mem::replace(&mut pair.is_awake, true) {
+            self.awake.push(token);
+        }
+    }
+}
+
+/// What the worker wants of them.
+impl Rings {
+    /// Sends each output whose connection shares memory.
+    pub fn send_each(&mut self, outputs: &mut [(Token, Output)]) {
+        for (token, output) in outputs {
+            if let Some(pair) = self.get(*token) {
+                pair.send(output);
+            }
+        }
+    }
+
+    /// Adds bytes to what waits for a connection; false if it shares no memory.
+    pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) -> bool {
+        let Some(pair) = self.pairs.get_mut(token).and_then(Option::as_mut) else { return false };
+        if pair.queue(bytes) {
+            self.queued.push(token);
+        }
+        true
+    }
+
+    /// Adds the connections to which something was queued.
+    pub fn take_queued(&mut self, queued: &mut Vec<Token>) {
+        for token in self.queued.drain(..) {
+            if let Some(pair) = self.pairs.get_mut(token).and_then(Option::as_mut) {
+                pair.is_queued = false;
+                queued.push(token);
+            }
+        }
+    }
+
+    /// Stops or resumes receiving from a connection; false if it shares no memory.
+    pub fn hold(&mut self, token: Token, held: bool) -> bool {
+        let Some(pair) = self.get(token) else { return false };
+        pair.hold(held);
+        if !held {
+            self.wake(token);
+        }
+        true
+    }
+}
