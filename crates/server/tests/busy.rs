@@ -84,7 +84,7 @@ impl Peer {
     }
 
     /// The next bytes are these.
-    fn expect(&mut self, reply: &str) {
+    pub(crate) fn expect(&mut self, reply: &str) {
         let mut bytes = vec![0; reply.len()];
         let mut length = 0;
         while length < bytes.len() && reply.as_bytes().starts_with(&bytes[..length]) {

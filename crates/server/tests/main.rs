@@ -21,6 +21,7 @@ mod migrate;
 mod pause;
 mod pieces;
 mod power;
+mod resizing;
 mod rewriting;
 mod sockets;
 mod switching;

@@ -4,6 +4,7 @@
 //! server process. Both start the same workers.
 
 pub mod check;
+mod crew;
 mod following;
 mod loading;
 pub(crate) mod signals;
@@ -13,14 +14,14 @@ mod watchdog;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use crate::config::load::LoadError;
 use crate::config::{Config, Opt, arguments, load, value};
 use crate::driver::listeners::ListenError;
 use crate::driver::tls;
-use crate::driver::{Driver, Listener, bind_tcp};
+use crate::driver::{Listener, bind_tcp};
 use crate::engine::Engine;
 use crate::engine::readiness::Hindrance;
 use crate::host::crash;
@@ -29,15 +30,14 @@ use crate::host::log;
 use crate::host::oom_score;
 use crate::host::panics;
 use crate::host::process_title;
-use crate::messaging::mail::Mailbox;
-use crate::worker::{Worker, WorkerPool};
+use crate::worker::Doors;
+use crew::Crew;
 
 /// Workers that serve an engine; dropping it, or [`Server::stop`], closes their connections and listeners.
 #[derive(Debug)]
 pub struct Server {
     engine: Arc<Engine>,
-    mailboxes: Vec<Arc<Mailbox>>,
-    pool: Arc<WorkerPool>,
+    crew: Arc<Crew>,
     addresses: Vec<SocketAddr>,
 }
 
@@ -49,7 +49,8 @@ impl Engine {
     pub fn listen(self: &Arc<Self>, address: SocketAddr) -> io::Result<Server> {
         let backlog = self.config.number(Opt::TcpBacklog) as i32;
         let listener = bind_tcp(address, backlog, self.config.number(Opt::TcpKeepalive) as u64)?;
-        start(self, vec![Arc::new(listener)])
+        let listeners = vec![Arc::new(listener)];
+        start(self, &listeners, Doors::Own(listeners.clone()))
     }
 }
 
@@ -66,13 +67,13 @@ impl Server {
 
     /// Waits until the workers have ended for another reason, such as SHUTDOWN.
     fn wait(self) {
-        self.pool.wait();
+        self.crew.pool.wait();
     }
 
     fn end(&mut self) {
-        self.mailboxes.iter().for_each(|mailbox| mailbox.post(crate::messaging::mail::Letter::Stop));
-        self.pool.wait();
-        self.mailboxes.iter().for_each(|mailbox| self.engine.leave_mailbox(mailbox));
+        let mailboxes = self.crew.stop();
+        self.crew.pool.wait();
+        mailboxes.iter().for_each(|mailbox| self.engine.leave_mailbox(mailbox));
         self.engine.port.store(0, Ordering::Relaxed);
     }
 }
@@ -83,36 +84,19 @@ impl Drop for Server {
     }
 }
 
-/// Starts one thread for each worker, all of them accepting from all listeners.
-fn start(engine: &Arc<Engine>, listeners: Vec<Arc<Listener>>) -> io::Result<Server> {
-    let count = engine.config.number(Opt::Workers).max(1) as usize;
-    let (drivers, refusal) = Driver::chosen(engine.config.choice(Opt::Io), count)?;
-    if let Some(why) = refusal {
-        log::warning(&format!("io completion is not to be had ({why}), so io hybrid is used."));
-    }
-    drivers.iter().for_each(|driver| *engine.io.lock() = driver.kind());
-    let mailboxes: Vec<_> = drivers
-        .iter()
-        .map(|driver| {
-            let waker = driver.waker();
-            Arc::new(Mailbox::new(move || waker.wake()))
-        })
-        .collect();
+/// Starts as many workers as the option says, all of them accepting from all listeners.
+fn start(engine: &Arc<Engine>, listeners: &[Arc<Listener>], doors: Doors) -> io::Result<Server> {
     let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.address()).collect();
     engine.port.store(addresses.first().map_or(0, |address| u32::from(address.port())), Ordering::Relaxed);
-    let pool = WorkerPool::new(mailboxes.clone());
     // From here on whatever fails drops the server, which stops the workers that run already.
-    let server = Server { engine: Arc::clone(engine), mailboxes, pool: Arc::clone(&pool), addresses };
-    let mut workers = Vec::with_capacity(count);
-    for (number, driver) in drivers.into_iter().enumerate() {
-        let mut worker = Worker::new(engine, Arc::clone(&pool), number, driver);
-        for listener in &listeners {
-            worker.listen(Arc::clone(listener))?;
-        }
-        workers.push(worker);
-    }
-    for worker in workers {
-        worker.spawn()?;
+    let server = Server { engine: Arc::clone(engine), crew: Arc::new(Crew::new(engine, doors)), addresses };
+    let wanted = || engine.config.number(Opt::Workers).max(1) as usize;
+    server.crew.staff(wanted())?;
+    let crew: Weak<Crew> = Arc::downgrade(&server.crew);
+    engine.crews.enter(crew);
+    // Somebody who is served in this process may have set another number meanwhile.
+    if server.crew.pool.wanted() != wanted() {
+        server.crew.staff(wanted())?;
     }
     engine.apply_watchdog_period().map_err(io::Error::other)?;
     Ok(server)
@@ -250,7 +234,6 @@ pub fn serve(
         log::warning(&error.to_string());
         pid_file.iter().for_each(|path| _ = std::fs::remove_file(path));
     })?;
-    engine.listeners.attach(&server.mailboxes);
     let processors = engine.config.number(Opt::Workers);
     log::notice(&format!("Running mode=standalone, port={}, workers={processors}.", engine.port()));
     log::warning("Server initialized");
@@ -306,7 +289,7 @@ pub(crate) fn end_rest(engine: &Engine) {
 /// Starts what a server process cannot do without: the thread for signals, and the workers.
 fn start_threads(engine: &Arc<Engine>) -> Result<Server, StartError> {
     signals::catch(engine).map_err(|error| system("cannot catch signals", error))?;
-    start(engine, engine.listeners.all()).map_err(|error| system("cannot start the workers", error))
+    start(engine, &engine.listeners.all(), Doors::OfEngine).map_err(|error| system("cannot start the workers", error))
 }
 
 fn system(what: impl Into<String>, error: io::Error) -> StartError {
@@ -339,8 +322,10 @@ fn write_pid_file(config: &Config) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::Driver;
     use crate::host::threads::refusal;
-    use crate::worker::Worker;
+    use crate::messaging::mail::Mailbox;
+    use crate::worker::{Worker, WorkerPool};
 
     fn engine_with_workers(count: &str) -> Arc<Engine> {
         let config = Config::default();
@@ -380,7 +365,7 @@ mod tests {
         let waker = driver.waker();
         let mailbox = Arc::new(Mailbox::new(move || waker.wake()));
         driver.break_wait();
-        let pool = WorkerPool::new(vec![mailbox]);
+        let pool = WorkerPool::of(vec![mailbox]);
         Worker::new(&engine, Arc::clone(&pool), 0, driver).spawn().expect("a thread");
         pool.wait();
         let reason = engine.failure().expect("the engine is over");

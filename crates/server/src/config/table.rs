@@ -364,8 +364,8 @@ options! {
         "Bytes of effects that may wait for the journal's slowest reader before clients that write are held.";
 
     // The process.
-    Workers "workers" number(1, 1_024), "1", Own,
-        "Threads that serve clients; unless it is written, as many as the machine has cores.";
+    Workers "workers" number(1, 1_024), "1", Live,
+        "Threads that serve clients; unless it is written, as many as the machine has cores. One too many gets no new connections and ends with its last.";
     Io "io" Kind::Choice(&["async", "hybrid", "completion"]), "hybrid", Own,
         "How bytes are carried: async has tasks of tokio do it; hybrid waits with epoll and receives and sends by itself; completion has io_uring do it.";
     Http "http" Kind::Text, "", Own,

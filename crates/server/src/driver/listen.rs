@@ -114,7 +114,7 @@ impl Listener {
     ///
     /// # Errors
     /// What the kernel says, such as too many open files, where it has given none before.
-    pub(super) fn accept_some(&self) -> io::Result<Vec<Accepted>> {
+    pub fn accept_some(&self) -> io::Result<Vec<Accepted>> {
         let mut accepted = Vec::new();
         while accepted.len() < ACCEPTS_MAX {
             match self.accept() {

@@ -47,6 +47,7 @@ use crate::request::renamed_commands::RenamedCommands;
 use clients::blocking::Blocking;
 use clients::client_info::Clients;
 use clients::client_memory::ClientMemory;
+use clients::crews::Crews;
 use clients::tracking::Tracking;
 use clients::watch::Watches;
 use durability::Durability;
@@ -142,6 +143,8 @@ pub struct Engine {
     pub port: AtomicU32,
     /// The kind of its workers' drivers.
     pub(crate) io: Mutex<Kind>,
+    /// Its workers, as to their number.
+    pub(crate) crews: Crews,
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
     /// How many engines this process had begun before.
     number: u64,
@@ -241,6 +244,7 @@ impl Engine {
             tls: Tls::default(),
             port: AtomicU32::new(0),
             io: Mutex::new(Kind::Hybrid),
+            crews: Crews::default(),
             mailboxes: Mutex::default(),
             number: BEGUN.fetch_add(1, Ordering::Relaxed),
             own: Weak::clone(own),
@@ -304,6 +308,8 @@ impl Engine {
     pub fn post_stop(&self) {
         self.listeners.shut();
         self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Stop));
+        // Whoever has come meanwhile is told too; whoever comes later finds that the others have been told.
+        self.mailboxes().iter().filter(|mailbox| !mailbox.is_stopped()).for_each(|mailbox| mailbox.post(Letter::Stop));
     }
 
     /// How many mailboxes there are, for tests of who leaves them.

@@ -61,6 +61,13 @@ impl Expiry {
         Self { shard: number, database: 0, stride: workers.max(1), first: number }
     }
 
+    /// There are so many workers now; where that is new, the walk of this one's share begins anew.
+    pub fn share_with(&mut self, workers: usize) {
+        if self.stride != workers.max(1) {
+            *self = Self::new(self.first, workers);
+        }
+    }
+
     /// Takes one slice; returns in how many milliseconds the next is due.
     pub fn step(&mut self, thread_context: ThreadContext<'_>) -> u64 {
         let ThreadContext { engine, now, clock, .. } = thread_context;

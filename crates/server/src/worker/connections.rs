@@ -15,12 +15,11 @@ use crate::messaging::mail::{Accepted, Letter};
 use crate::session::Session;
 
 impl Worker {
-    /// Gives a new connection to the worker that has the fewest.
+    /// Gives a new connection to the worker that has the fewest, of those that are wanted.
     pub(super) fn place(&mut self, accepted: Accepted, scratch: &Scratch) {
-        let chosen = self.pool.least_busy();
-        let member = self.pool.member(chosen);
-        member.clients.fetch_add(1, Ordering::Relaxed);
-        if chosen == self.number {
+        // Where all have ended, so will this one.
+        let Some(member) = self.pool.choose() else { return };
+        if Arc::ptr_eq(&member, &self.home) {
             self.adopt(accepted, scratch);
         } else {
             member.mailbox.post(Letter::Adopt(accepted));
@@ -69,7 +68,7 @@ impl Worker {
         for token in 0..self.sessions.len() {
             self.close(token);
         }
-        if self.pool.leave() {
+        if self.pool.leave(&self.home) {
             self.engine.outlive_workers();
         }
     }

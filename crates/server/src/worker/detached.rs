@@ -193,7 +193,7 @@ mod tests {
     fn lone() -> (Box<Worker>, Scratch, [UnixStream; 2]) {
         let engine = Engine::new(Config::default());
         let driver = Driver::hybrid().expect("a driver");
-        let pool = WorkerPool::new(vec![Arc::new(Mailbox::new(|| ()))]);
+        let pool = WorkerPool::of(vec![Arc::new(Mailbox::new(|| ()))]);
         let mut worker = Box::new(Worker::new(&engine, pool, 0, driver));
         let scratch = Scratch::new(&engine, Instant::now());
         let peers = [(); 2].map(|()| connected(&mut worker, &scratch));
@@ -264,7 +264,7 @@ mod tests {
         let engine = Engine::new(Config::default());
         let driver = Driver::hybrid().expect("a driver");
         let waker = driver.waker();
-        let pool = WorkerPool::new(vec![Arc::new(Mailbox::new(move || waker.wake()))]);
+        let pool = WorkerPool::of(vec![Arc::new(Mailbox::new(move || waker.wake()))]);
         let mut worker = Box::new(Worker::new(&engine, Arc::clone(&pool), 0, driver));
         let mut scratch = Scratch::new(&engine, Instant::now());
         let [mut one, mut other] = [(); 2].map(|()| connected(&mut worker, &scratch));

@@ -11,7 +11,7 @@ use super::connections::forget_deadline;
 use crate::context::others::Others;
 use crate::context::tracking_delivery;
 use crate::context::tracking_delivery::Delivery;
-use crate::driver::{Sending, Token};
+use crate::driver::{Listener, Sending, Token};
 use crate::execute::scratch::Scratch;
 use crate::host::clock;
 use crate::host::log;
@@ -61,7 +61,7 @@ impl Worker {
                     session.unblock(ticket, &mut reply, scratch, others)
                 });
             }
-            Letter::Listen => self.watch_doors(),
+            Letter::Listen => self.watch_doors(scratch),
             Letter::Users => self.close_forbidden(),
             Letter::Resume => return self.resume(scratch),
             // It is looked for behind all letters.
@@ -159,13 +159,26 @@ impl Worker {
         }
     }
 
-    /// Accepts from the listeners that the engine has now, and from no others.
-    fn watch_doors(&mut self) {
+    /// Accepts from the listeners that there are now, and from no others; from none, if it is not wanted any more.
+    fn watch_doors(&mut self, scratch: &Scratch) {
         self.driver.stop_listening();
-        for listener in self.engine.listeners.all() {
-            if let Err(error) = self.driver.listen(listener) {
+        let is_wanted = self.number < self.pool.wanted();
+        for listener in self.pool.doors(&self.engine) {
+            if !is_wanted {
+                self.clear_door(&listener, scratch);
+            } else if let Err(error) = self.driver.listen(listener) {
                 log::warning(&format!("A worker cannot watch a listening socket: {error}"));
             }
+        }
+    }
+
+    /// Lets in who waits at a listener that this worker has let go of. The kernel may have told nobody else of them; of who
+    /// comes later it tells others.
+    fn clear_door(&mut self, listener: &Listener, scratch: &Scratch) {
+        while let Ok(accepted) = listener.accept_some()
+            && !accepted.is_empty()
+        {
+            accepted.into_iter().for_each(|accepted| self.place(accepted, scratch));
         }
     }
 

@@ -53,7 +53,7 @@ use held_replies::HeldReplies;
 use tls_channels::Channels;
 use worker_pool::{DetachedSession, Member, Returned};
 
-pub use worker_pool::WorkerPool;
+pub use worker_pool::{Doors, WorkerPool};
 
 /// Bytes that one receive takes at most.
 const BUFFER_LEN: usize = 64 * 1024;
@@ -110,14 +110,16 @@ pub struct Worker {
     is_refusing: bool,
     /// No thread could take it over, and the log says so.
     is_alone: bool,
+    /// It is not wanted any more, and had no clients at its last tick.
+    is_done: bool,
     stopping: bool,
 }
 
 /// Its beginning, and the thread that serves it.
 impl Worker {
-    /// Worker `number` of its pool.
+    /// Worker `number` of its pool, which has admitted it.
     pub fn new(engine: &Arc<Engine>, pool: Arc<WorkerPool>, number: usize, driver: Driver) -> Self {
-        let (workers, home) = (pool.len(), Arc::clone(pool.member(number)));
+        let (workers, home) = (pool.wanted(), pool.member(number));
         engine.enter_mailbox(&home.mailbox);
         Self {
             number,
@@ -145,6 +147,7 @@ impl Worker {
             owes_purge: false,
             is_refusing: false,
             is_alone: false,
+            is_done: false,
             stopping: false,
         }
     }

@@ -24,7 +24,7 @@ impl Stepped {
         let driver = Driver::hybrid().expect("a driver");
         let waker = driver.waker();
         let mailbox = Arc::new(Mailbox::new(move || waker.wake()));
-        let pool = WorkerPool::new(vec![Arc::clone(&mailbox)]);
+        let pool = WorkerPool::of(vec![Arc::clone(&mailbox)]);
         let worker = Worker::new(engine, pool, 0, driver);
         let scratch = Scratch::new(engine, Instant::now());
         Self { worker: Some(Box::new(worker)), mailbox, scratch, buffer: vec![0; BUFFER_LEN].into_boxed_slice() }

@@ -1,6 +1,7 @@
 //! What a worker does because it is time: its share of the background work, waiting that ends, pauses that are over.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Worker;
 use crate::execute::scratch::Scratch;
@@ -17,7 +18,10 @@ impl Worker {
         engine.sample(now);
         engine.follow_file_rules(now);
         engine.tend_replicas(now);
-        let expiry_in_ms = self.expiry.step(scratch.thread_context());
+        let expiry_in_ms = match self.is_wanted() {
+            true => self.expiry.step(scratch.thread_context()),
+            false => period_ms,
+        };
         self.next_tick_ms = now.monotonic_ms() + expiry_in_ms.min(period_ms);
         if engine.pause.is_begun() {
             if engine.pause.held(now.monotonic_ms()).is_none() {
@@ -38,6 +42,23 @@ impl Worker {
             self.give_back();
         }
         Some(self)
+    }
+
+    /// Follows the number of workers: takes the share of the background work that falls to it; or, where it is not wanted any
+    /// more, ends if it has had no clients since its last tick, so that nothing that it has sent is still on its way to the
+    /// kernel.
+    fn is_wanted(&mut self) -> bool {
+        let workers = self.pool.wanted();
+        if self.number < workers {
+            self.is_done = false;
+            self.expiry.share_with(workers);
+            return true;
+        }
+        let is_free = self.home.clients.load(Ordering::Relaxed) == 0;
+        if std::mem::replace(&mut self.is_done, is_free) && is_free {
+            self.stopping |= self.pool.retire(&self.home);
+        }
+        false
     }
 
     /// Ends the waiting of those whose time is over.

@@ -1,4 +1,9 @@
-//! All workers of one engine, as they see each other; and what becomes of a session whose worker has gone on without it.
+//! The workers of an engine, as they see each other: how many there are to be, which may change while they serve; and what
+//! becomes of a session whose worker has gone on without it.
+//!
+//! A worker that is not wanted any more **retires**: it accepts nobody and is given nobody, serves those that it has as ever, and
+//! ends when the last of them has gone. Where it is wanted again before that, it goes on. It hands no connection over: blocked
+//! clients, replicas and scripts that run hang on their worker's mailbox.
 //!
 //! A worker is served by one thread at a time. Where that thread runs a script for long, another takes the worker over
 //! ([`super::Worker`]), and the first brings nothing back but the session, which it leaves with the [`Member`]. Any thread.
@@ -10,27 +15,49 @@ use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
-use crate::driver::Token;
+use crate::driver::{Listener, Token};
+use crate::engine::Engine;
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::request::output::Output;
 use crate::session::Session;
 
-/// All workers of one engine.
+/// All workers that serve the same listeners of an engine.
 #[derive(Debug)]
 pub struct WorkerPool {
-    members: Vec<Arc<Member>>,
-    /// Members that have not ended.
-    serving: AtomicUsize,
+    members: Mutex<Members>,
     /// The threads that serve, and those that have handed their workers over and are not done.
     threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Members {
+    /// Those that have not ended. Each number below `wanted` has one while the pool serves.
+    all: Vec<Arc<Member>>,
+    /// How many there are to be. Who has a higher number is given no connections, and ends when its last has gone.
+    wanted: usize,
+    /// Some begin, and are not wanted yet: nobody ends meanwhile.
+    is_resizing: bool,
+    /// It serves no more and never will.
+    is_over: bool,
+    doors: Doors,
+}
+
+/// Where a pool's members accept connections.
+#[derive(Debug)]
+pub enum Doors {
+    /// At the listeners that the engine's options name, as they are at the time.
+    OfEngine,
+    /// At these.
+    Own(Vec<Arc<Listener>>),
 }
 
 /// What others know of a worker.
 #[derive(Debug)]
 pub(super) struct Member {
+    number: usize,
     /// Where its letters go.
     pub mailbox: Arc<Mailbox>,
-    /// How many clients it has.
+    /// How many clients it has, those on their way to it included.
     pub clients: AtomicUsize,
     /// Sessions that are back.
     returned: Mutex<VecDeque<Returned>>,
@@ -63,21 +90,124 @@ pub(super) struct DetachedSession {
 }
 
 impl WorkerPool {
+    /// A pool without members.
+    pub fn new(doors: Doors) -> Arc<Self> {
+        let members = Members { all: Vec::new(), wanted: 0, is_resizing: false, is_over: false, doors };
+        Arc::new(Self { members: Mutex::new(members), threads: Mutex::default() })
+    }
+
     /// A pool whose members read these mailboxes, in the order of their numbers.
-    pub fn new(mailboxes: Vec<Arc<Mailbox>>) -> Arc<Self> {
-        let member = |mailbox| Arc::new(Member { mailbox, clients: AtomicUsize::new(0), returned: Mutex::default() });
-        let members: Vec<_> = mailboxes.into_iter().map(member).collect();
-        Arc::new(Self { serving: AtomicUsize::new(members.len()), members, threads: Mutex::default() })
+    #[cfg(test)]
+    pub fn of(mailboxes: Vec<Arc<Mailbox>>) -> Arc<Self> {
+        let pool = Self::new(Doors::OfEngine);
+        let count = mailboxes.len();
+        mailboxes.into_iter().enumerate().for_each(|(number, mailbox)| pool.admit(number, mailbox));
+        pool.end_resizing(count);
+        pool
+    }
+
+    /// Gets ready to have so many members: the numbers of those who are to be admitted before [`WorkerPool::end_resizing`]. None
+    /// where the pool serves no more, or is about to end.
+    pub fn begin_resizing(&self, count: usize) -> Option<Vec<usize>> {
+        let mut members = self.members.lock();
+        if members.is_over || members.are_stopped() {
+            return None;
+        }
+        members.is_resizing = true;
+        Some((0..count).filter(|&number| members.find(number).is_none()).collect())
+    }
+
+    /// Takes a member in, which is given no connections yet.
+    pub fn admit(&self, number: usize, mailbox: Arc<Mailbox>) {
+        let member = Member { number, mailbox, clients: AtomicUsize::new(0), returned: Mutex::default() };
+        self.members.lock().all.push(Arc::new(member));
+    }
+
+    /// Strikes out a member whose thread has not started; whether nobody is left.
+    pub fn dismiss(&self, number: usize) -> bool {
+        let mut members = self.members.lock();
+        members.all.retain(|member| member.number != number);
+        members.all.is_empty()
+    }
+
+    /// Has so many members be wanted from now on, all of whom there are, and tells those whom it may concern. Whoever ended
+    /// the others meanwhile has ended all.
+    pub fn end_resizing(&self, count: usize) {
+        let mut members = self.members.lock();
+        let unchanged = members.wanted.min(count);
+        (members.wanted, members.is_resizing) = (count, false);
+        let are_stopped = members.are_stopped();
+        for member in members.all.iter().filter(|member| are_stopped || member.number >= unchanged) {
+            member.mailbox.post(if are_stopped { Letter::Stop } else { Letter::Listen });
+        }
+    }
+
+    /// Tells all members to stop, and has none be added; returns their mailboxes.
+    pub fn stop(&self) -> Vec<Arc<Mailbox>> {
+        let mut members = self.members.lock();
+        members.is_over = true;
+        let mailboxes: Vec<_> = members.all.iter().map(|member| Arc::clone(&member.mailbox)).collect();
+        mailboxes.iter().for_each(|mailbox| mailbox.post(Letter::Stop));
+        mailboxes
+    }
+
+    /// The mailboxes of the members that are wanted.
+    pub fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
+        self.members.lock().wanted().map(|member| Arc::clone(&member.mailbox)).collect()
+    }
+
+    /// How many members are wanted.
+    pub fn wanted(&self) -> usize {
+        self.members.lock().wanted
+    }
+
+    /// How many members are not wanted any more, and have not ended.
+    pub fn retiring(&self) -> usize {
+        let members = self.members.lock();
+        members.all.len() - members.wanted().count()
+    }
+
+    /// The listeners at which connections are accepted now.
+    pub fn doors(&self, engine: &Engine) -> Vec<Arc<Listener>> {
+        match &self.members.lock().doors {
+            Doors::OfEngine => engine.listeners.all(),
+            Doors::Own(listeners) => listeners.clone(),
+        }
+    }
+
+    /// Whether the members accept at the listeners that the engine's options name.
+    pub fn is_at_engines_doors(&self) -> bool {
+        matches!(self.members.lock().doors, Doors::OfEngine)
     }
 
     /// A member has ended; whether it was the last.
-    pub(super) fn leave(&self) -> bool {
-        self.serving.fetch_sub(1, Ordering::AcqRel) == 1
+    pub(super) fn leave(&self, leaving: &Arc<Member>) -> bool {
+        let mut members = self.members.lock();
+        let was_there = members.strike_out(leaving);
+        let is_last = was_there && members.all.is_empty();
+        if is_last {
+            members.is_over = true;
+            // Nobody accepts any more, so nobody is to be let in.
+            members.doors = Doors::Own(Vec::new());
+        }
+        is_last
+    }
+
+    /// Strikes out a member that is not wanted and has no clients, to which none are on their way; whether it was one.
+    pub(super) fn retire(&self, leaving: &Arc<Member>) -> bool {
+        let mut members = self.members.lock();
+        let is_free = leaving.number >= members.wanted && leaving.clients.load(Ordering::Relaxed) == 0;
+        let is_over = is_free && !members.is_resizing && members.strike_out(leaving);
+        drop(members);
+        if is_over {
+            leaving.mailbox.post(Letter::Stop);
+        }
+        is_over
     }
 
     /// Waits until all workers have ended, and with them all that ran for them.
     pub fn wait(&self) {
-        // Who hands a worker over enters the other thread before it ends itself.
+        // Who hands a worker over enters the other thread before it ends itself, as does who adds one.
         while let Some(thread) = self.last_thread() {
             _ = thread.join();
         }
@@ -94,20 +224,41 @@ impl WorkerPool {
         threads.push(thread);
     }
 
-    /// Member `number`.
-    pub(super) fn member(&self, number: usize) -> &Arc<Member> {
-        &self.members[number]
+    /// Member `number`, which has been admitted.
+    pub(super) fn member(&self, number: usize) -> Arc<Member> {
+        Arc::clone(self.members.lock().find(number).expect("it has been admitted"))
     }
 
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.members.len()
+    /// The member with the fewest clients of those that are wanted, which has one more now; of all, as long as the first of them
+    /// begin. None where all have ended.
+    pub(super) fn choose(&self) -> Option<Arc<Member>> {
+        let members = self.members.lock();
+        let clients = |member: &&Arc<Member>| member.clients.load(Ordering::Relaxed);
+        let chosen = members.wanted().min_by_key(clients).or_else(|| members.all.iter().min_by_key(clients))?;
+        chosen.clients.fetch_add(1, Ordering::Relaxed);
+        Some(Arc::clone(chosen))
+    }
+}
+
+impl Members {
+    fn find(&self, number: usize) -> Option<&Arc<Member>> {
+        self.all.iter().find(|member| member.number == number)
     }
 
-    /// The number of the one with the fewest clients.
-    pub(super) fn least_busy(&self) -> usize {
-        let clients = |&number: &usize| self.members[number].clients.load(Ordering::Relaxed);
-        (0..self.members.len()).min_by_key(clients).unwrap_or(0)
+    /// Those that are wanted.
+    fn wanted(&self) -> impl Iterator<Item = &Arc<Member>> {
+        self.all.iter().filter(|member| member.number < self.wanted)
+    }
+
+    /// Whether everybody has been told to stop. Who is new may not have been told.
+    fn are_stopped(&self) -> bool {
+        self.all.iter().any(|member| member.mailbox.is_stopped())
+    }
+
+    fn strike_out(&mut self, leaving: &Arc<Member>) -> bool {
+        let count = self.all.len();
+        self.all.retain(|member| !Arc::ptr_eq(member, leaving));
+        self.all.len() < count
     }
 }
 
@@ -121,5 +272,54 @@ impl Member {
     /// A session that is back; each is given once.
     pub fn take_returned(&self) -> Option<Returned> {
         self.returned.lock().pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mailbox() -> Arc<Mailbox> {
+        Arc::new(Mailbox::new(|| ()))
+    }
+
+    #[test]
+    fn who_comes_while_the_first_members_begin_is_given_to_one_of_them() {
+        let pool = WorkerPool::new(Doors::OfEngine);
+        assert_eq!(pool.begin_resizing(2), Some(vec![0, 1]));
+        (0..2).for_each(|number| pool.admit(number, mailbox()));
+        let chosen = [(); 2].map(|()| pool.choose().expect("there are some").number);
+        assert_eq!(chosen, [0, 1]);
+    }
+
+    #[test]
+    fn a_member_retires_when_nobody_wants_it_or_is_on_the_way_to_it_and_nobody_is_added() {
+        let pool = WorkerPool::of(vec![mailbox(), mailbox()]);
+        let [first, second] = [0, 1].map(|number| pool.member(number));
+        assert!(!pool.retire(&second), "it is wanted");
+        assert_eq!([pool.choose(), pool.choose()].map(|member| member.expect("one").number), [0, 1]);
+        assert_eq!(pool.begin_resizing(1), Some(Vec::new()));
+        pool.end_resizing(1);
+        assert_eq!((pool.wanted(), pool.retiring(), pool.choose().expect("one").number), (1, 1, 0));
+        assert!(!pool.retire(&second) && !pool.retire(&first), "it has a client");
+        second.clients.store(0, Ordering::Relaxed);
+        assert_eq!(pool.begin_resizing(2), Some(Vec::new()), "it is used again");
+        assert!(!pool.retire(&second), "it is about to be wanted");
+        pool.end_resizing(1);
+        assert!(pool.retire(&second) && second.mailbox.is_stopped() && !pool.leave(&second));
+        assert_eq!((pool.retiring(), pool.begin_resizing(2)), (0, Some(vec![1])));
+        pool.end_resizing(1);
+        assert!(pool.leave(&first), "it was the last");
+        assert!(pool.begin_resizing(2).is_none() && pool.choose().is_none());
+    }
+
+    #[test]
+    fn who_is_added_while_all_are_told_to_stop_is_told_too() {
+        let pool = WorkerPool::of(vec![mailbox()]);
+        pool.begin_resizing(2).expect("it serves");
+        pool.admit(1, mailbox());
+        pool.member(0).mailbox.post(Letter::Stop);
+        pool.end_resizing(2);
+        assert!(pool.member(1).mailbox.is_stopped() && pool.begin_resizing(3).is_none());
     }
 }

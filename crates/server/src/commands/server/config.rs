@@ -171,6 +171,7 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
         Opt::ProcTitleTemplate => process_title::show(config),
         Opt::OomScoreAdj | Opt::OomScoreAdjValues => oom_score::apply(config)?,
         Opt::TcpKeepalive => cx.engine.listeners.set_keepalive(config.number(option) as u64),
+        Opt::Workers => cx.engine.crews.resize(config.number(option) as usize)?,
         Opt::Maxclients => return raise_clients(config.number(option) as u64),
         _ => {}
     }

@@ -55,6 +55,7 @@ pub fn server(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("config_file", config.file().map(|file| file.display().to_string()).unwrap_or_default());
     lines.add("io_threads_active", 0);
     lines.add("workers", config.number(Opt::Workers));
+    lines.add("workers_retiring", engine.crews.retiring());
     if let Some(until_ms) = engine.durability.waiting.until_ms() {
         lines.add("shutdown_in_milliseconds", until_ms.saturating_sub(now.monotonic_ms()));
     }

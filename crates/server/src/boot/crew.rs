@@ -1,0 +1,161 @@
+//! The workers that serve some listeners: as many as the option says, at the start and whenever it is changed.
+//!
+//! Each has a driver of the same kind, a mailbox and a thread. What the kernel refuses of it leaves those that there were as they
+//! were. Those that are too many end by themselves (`worker/worker_pool`).
+
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::config::Opt;
+use crate::driver::{Driver, Kind};
+use crate::engine::Engine;
+use crate::engine::clients::crews;
+use crate::host::log;
+use crate::messaging::mail::Mailbox;
+use crate::worker::{Doors, Worker, WorkerPool};
+
+/// A pool of workers that grows and shrinks.
+#[derive(Debug)]
+pub struct Crew {
+    engine: Arc<Engine>,
+    /// Its workers.
+    pub pool: Arc<WorkerPool>,
+    /// The kind of its workers' drivers, once there are some. Held while their number changes.
+    kind: Mutex<Option<Kind>>,
+}
+
+impl Crew {
+    /// Nobody yet, for these doors.
+    pub fn new(engine: &Arc<Engine>, doors: Doors) -> Self {
+        Self { engine: Arc::clone(engine), pool: WorkerPool::new(doors), kind: Mutex::default() }
+    }
+
+    /// Has there be so many workers; nothing where the pool has ended or is about to. Whoever changes that number waits.
+    ///
+    /// # Errors
+    /// What the kernel says against a driver, against its watching a listener, or against a thread.
+    pub fn staff(&self, count: usize) -> io::Result<()> {
+        let mut kind = self.kind.lock();
+        let Some(missing) = self.pool.begin_resizing(count) else { return Ok(()) };
+        let (old, is_first) = (self.pool.wanted(), kind.is_none());
+        let mut waiting = missing.clone();
+        let staffed = self.hire(&missing, &mut kind).and_then(|workers| {
+            for worker in workers {
+                worker.spawn()?;
+                waiting.remove(0);
+            }
+            Ok(())
+        });
+        if staffed.is_err() {
+            let are_all_gone = waiting.iter().any(|&number| self.pool.dismiss(number));
+            if are_all_gone && !is_first {
+                self.engine.outlive_workers();
+            }
+        }
+        self.pool.end_resizing(if staffed.is_ok() { count } else { old });
+        if staffed.is_ok() && self.pool.is_at_engines_doors() {
+            self.engine.listeners.attach(&self.pool.mailboxes());
+        }
+        staffed
+    }
+
+    /// Workers with these numbers, which accept at all doors but have no threads yet. Their places in the pool are taken, also
+    /// where there cannot be all of them.
+    fn hire(&self, numbers: &[usize], kind: &mut Option<Kind>) -> io::Result<Vec<Worker>> {
+        if numbers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let engine = &self.engine;
+        let io = kind.map_or_else(|| engine.config.choice(Opt::Io), |kind| kind.name());
+        let (drivers, refusal) = Driver::chosen(io, numbers.len())?;
+        if let Some(why) = refusal {
+            if kind.is_some() {
+                return Err(why);
+            }
+            log::warning(&format!("io completion is not to be had ({why}), so io hybrid is used."));
+        }
+        if let Some(driver) = drivers.first() {
+            *kind = Some(driver.kind());
+            *engine.io.lock() = driver.kind();
+        }
+        let mut workers = Vec::with_capacity(numbers.len());
+        for (&number, driver) in numbers.iter().zip(drivers) {
+            let waker = driver.waker();
+            self.pool.admit(number, Arc::new(Mailbox::new(move || waker.wake())));
+            let mut worker = Worker::new(engine, Arc::clone(&self.pool), number, driver);
+            for listener in self.pool.doors(engine) {
+                worker.listen(listener)?;
+            }
+            workers.push(worker);
+        }
+        Ok(workers)
+    }
+
+    /// Tells all workers to stop, and has none be added; returns their mailboxes.
+    pub fn stop(&self) -> Vec<Arc<Mailbox>> {
+        let _unchanging: MutexGuard<'_, _> = self.kind.lock();
+        self.pool.stop()
+    }
+}
+
+impl crews::Crew for Crew {
+    fn size(&self) -> usize {
+        self.pool.wanted()
+    }
+
+    fn resize(&self, count: usize) -> Result<(), String> {
+        let old = self.pool.wanted();
+        self.staff(count).map_err(|error| {
+            let why = format!("Unable to start more workers, of which there are {old}: {error}");
+            log::warning(&why);
+            why
+        })?;
+        log::notice(&format!("There are {count} workers now, where there were {old}."));
+        Ok(())
+    }
+
+    fn retiring(&self) -> usize {
+        self.pool.retiring()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::host::threads::refusal;
+
+    #[test]
+    fn where_a_thread_is_refused_config_set_says_so_and_what_there_was_goes_on() {
+        let config = Config::default();
+        config.assign(Opt::Workers, &[b"1"]).expect("a number of workers");
+        let engine = Engine::new(config);
+        let server = engine.listen(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
+        let mut local = engine.connect(|| ());
+        let mut ask = |request: &[u8]| {
+            let mut replies = Vec::new();
+            local.exchange(request, &mut replies).expect("the engine is there");
+            String::from_utf8_lossy(&replies).into_owned()
+        };
+        let refused = refusal::after(2, || ask(b"CONFIG SET maxmemory-samples 7 workers 4\r\n"));
+        assert!(
+            refused.contains("argument 'workers') - Unable to start more workers, of which there are 1: "),
+            "{refused}"
+        );
+        assert_eq!(ask(b"CONFIG GET workers\r\n"), "*2\r\n$7\r\nworkers\r\n$1\r\n1\r\n");
+        assert!(ask(b"CONFIG GET maxmemory-samples\r\n").contains("\r\n5\r\n"));
+        // Those that had started have nobody to serve.
+        while engine.mailbox_count() > 2 {
+            std::thread::yield_now();
+        }
+        assert_eq!((engine.crews.retiring(), engine.failure()), (0, None));
+        assert_eq!(ask(b"CONFIG SET workers 4\r\n"), "+OK\r\n");
+        assert_eq!(engine.mailbox_count(), 5);
+        server.stop();
+        assert_eq!((engine.mailbox_count(), engine.failure()), (1, None));
+    }
+}
