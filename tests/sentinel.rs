@@ -83,6 +83,9 @@ impl Drop for Sentinel {
         // Both fail only when it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if thread::panicking() {
+            println!("{}:\n{}", self.address, fs::read_to_string(self.folder.join("log")).unwrap_or_default());
+        }
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -139,6 +142,9 @@ impl House {
                 let says = sentinel.ask(&["SENTINEL", "MASTER", SERVICE]);
                 let value = |name: &str| says.split("\r\n").skip_while(|line| *line != name).nth(2).map(str::to_owned);
                 let knows = value("num-other-sentinels")? == "2" && value("num-slaves")? == "2";
+                // A replica that has not told of itself yet is not good enough for a failover that is asked for.
+                let replicas = sentinel.ask(&["SENTINEL", "REPLICAS", SERVICE]);
+                let knows = knows && replicas.matches("master-link-status\r\n$2\r\nok\r\n").count() == 2;
                 (knows && sentinel.ask(&["SENTINEL", "CKQUORUM", SERVICE]).starts_with("+OK")).then_some(())
             });
         }
