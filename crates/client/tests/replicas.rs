@@ -1,14 +1,14 @@
 //! Reads from the replicas of a cluster whose nodes do what a test says: whose turn it is, and who is passed over.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use sleeve::prelude::*;
 use sleeve::{Client, Effect, ErrorKind, ReadFrom, Resend};
 
-use crate::nodes::{Nodes, Script, ok};
+use crate::nodes::{Nodes, Script, error, ok};
 use crate::scripted::{SLACK, until};
 
 /// A string as an answer.
@@ -155,7 +155,7 @@ fn a_replica_that_turns_a_read_away_leaves_it_to_the_primary() {
     ] {
         let turning_away: Script = Box::new(move |_, words| match words[0].as_str() {
             "ROLE" => replica_role("connected", 7),
-            "GET" => crate::nodes::error(refusal),
+            "GET" => error(refusal),
             _ => ok(),
         });
         let nodes = start(vec![turning_away]);
@@ -255,6 +255,46 @@ fn a_replica_that_falls_silent_makes_nobody_wait() {
         answer.is_ready()
     });
     until_answered_by(&client, &["primary"; 10]);
+}
+
+/// A read that comes while neither the primary nor a replica is there waits for whoever can answer it first.
+#[test]
+fn a_read_that_found_nobody_is_answered_by_a_replica_that_is_there_again() {
+    let is_loading = Arc::new(AtomicBool::new(true));
+    let loads = Arc::clone(&is_loading);
+    let primary: Script = Box::new(|nodes, words| match words[0].as_str() {
+        "ROLE" => primary_role(7),
+        "GET" => text("primary"),
+        "SET" => {
+            nodes.set_refusing(0, true);
+            None
+        }
+        _ => ok(),
+    });
+    let replica: Script = Box::new(move |_, words| match words[0].as_str() {
+        "ROLE" if loads.load(Ordering::SeqCst) => error("LOADING Redis is loading the dataset in memory"),
+        "ROLE" => replica_role("connect", 7),
+        "GET" => text("replica"),
+        _ => ok(),
+    });
+    let nodes = Nodes::start(vec![primary, replica]);
+    *nodes.ranges.lock().unwrap() = vec![(0, 16383, vec![0, 1])];
+    let client = connect(&nodes, ReadFrom::Replica);
+    assert_eq!(get(&client), "primary");
+    let greeted = nodes.greeted(0);
+    client.set("bar", 1).wait().unwrap_err();
+    // Some come while the connection is made again, others while nobody tries.
+    let mut reads = Vec::new();
+    until("the primary is tried again and again", || {
+        reads.push(client.get::<String>("bar"));
+        nodes.greeted(0) > greeted + 5
+    });
+    until_heard(&nodes, &[1]);
+    assert!(reads.iter().all(|read| !read.is_ready()), "nobody is there");
+    is_loading.store(false, Ordering::SeqCst);
+    for read in reads {
+        assert_eq!(read.wait().as_deref(), Ok("replica"));
+    }
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Reads that go to replicas, where the configuration lets them: who has a copy, and what becomes of a read that one has turned
 //! away.
 //!
-//! Callers look at what is known beforehand and never wait for a replica (`route/health_checks`). A read that comes back goes to
-//! the owner of its slot at once, and from then on it is a request as any other.
+//! Callers look at what is known beforehand and never wait for a replica (`route/health_checks`). A read that comes back from one
+//! goes to the owner of its slot at once, and from then on it is a request as any other. One that was never sent, because
+//! neither the owner nor a replica was there, goes to whoever is there first.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -49,7 +50,8 @@ impl ClusterTask<'_> {
     }
 
     /// A read that might have been answered by any copy has come back: from a replica to the owner at once. It is given back
-    /// where an owner has turned it away, which is no other case than with any request.
+    /// where it comes from an owner, which is no other case than with any request; but one that was never sent there may still be
+    /// answered by any copy.
     pub(super) fn take_from_copy(
         &mut self,
         map: &Map,
@@ -59,13 +61,16 @@ impl ClusterTask<'_> {
         done: &mut Completions,
     ) -> Option<Routed> {
         let Destination::Copies(slot) = routed.destination else { return Some(routed) };
-        routed.destination = Destination::Slot(slot);
         let is_lost = why.kind() == ErrorKind::Disconnected;
         if is_lost && self.cluster.config.resend == Resend::Nothing {
             self.give_up(routed, why.clone(), done);
             return None;
         }
         let owner = map.route(slot).map(|shard| shard.primary.number);
+        let was_sent = !matches!(why.kind(), ErrorKind::Connect | ErrorKind::Closed);
+        if was_sent || owner != Some(routed.node) {
+            routed.destination = Destination::Slot(slot);
+        }
         if owner == Some(routed.node) {
             return Some(routed);
         }
@@ -78,7 +83,7 @@ impl ClusterTask<'_> {
         routed.attempts = routed.attempts.saturating_add(1);
         time_left::own(&mut routed, self.cluster.limit_ms());
         self.note_due(&routed, now);
-        if let Some(routed) = self.send_to_owner(map, routed, now, done) {
+        if let Some(routed) = self.send_on(map, routed, now, done) {
             self.put_off(routed, now, why.clone());
         }
         None

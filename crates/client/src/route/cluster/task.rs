@@ -362,7 +362,7 @@ impl ClusterTask<'_> {
         for Retry { routed, at, why } in mem::take(&mut self.retries) {
             if at > now {
                 self.retries.push(Retry { routed, at, why });
-            } else if let Some(routed) = self.send_to_owner(map, routed, now, done) {
+            } else if let Some(routed) = self.send_on(map, routed, now, done) {
                 self.retries.push(Retry { routed, at, why });
             }
         }
@@ -372,22 +372,17 @@ impl ClusterTask<'_> {
     fn send_waiting(&mut self, map: &Map, from: usize, now: Instant, done: &mut Completions) {
         let untried = self.waiting.split_off(from.min(self.waiting.len()));
         for routed in untried {
-            if let Some(routed) = self.send_to_owner(map, routed, now, done) {
+            if let Some(routed) = self.send_on(map, routed, now, done) {
                 self.waiting.push_back(routed);
             }
         }
     }
 
-    pub(super) fn send_to_owner(
-        &self,
-        map: &Map,
-        routed: Routed,
-        now: Instant,
-        done: &mut Completions,
-    ) -> Option<Routed> {
+    /// Sends a request to whom it is for by now, or gives it back: the owner of its slot, or whoever may answer it
+    /// while no replica has turned it away.
+    pub(super) fn send_on(&self, map: &Map, routed: Routed, now: Instant, done: &mut Completions) -> Option<Routed> {
         let node = match routed.destination {
             Destination::Node(number) => self.registry.numbered(number),
-            Destination::Copies(slot) => self.cluster.node_for(map, Destination::Slot(slot)),
             destination => self.cluster.node_for(map, destination),
         };
         match (node, routed.destination) {
