@@ -2,14 +2,14 @@
 //!
 //! The task has two halves, which wait for different things: one receives and one sends. What the worker changes (it has taken
 //! what came, holds the connection, wants something sent, closes) wakes the task, and both halves look at the state then; so
-//! neither has to say what it waits for. All of it runs in the thread that waits for the driver's events.
+//! neither has to say what it waits for, and the task keeps nothing of its own. All of it runs in the thread that waits for the
+//! driver's events.
 
-use std::convert::Infallible;
-use std::future::{Future, pending, poll_fn};
+use std::future::Future;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -228,57 +228,65 @@ impl Connection {
     }
 }
 
-/// Its task.
-impl Connection {
-    /// Carries its bytes until it is closed.
-    pub async fn carry(self: Arc<Self>) {
-        let _held = self.inbox.hold();
-        let (mut sending, mut receiving) = (pin!(self.send()), pin!(self.receive()));
-        poll_fn(|cx| {
-            let mut state = self.state.lock();
-            if state.is_closed {
-                return Poll::Ready(());
-            }
-            state.task.get_or_insert_with(|| cx.waker().clone());
-            drop(state);
-            // Neither comes to an end by itself.
-            _ = sending.as_mut().poll(cx);
-            _ = receiving.as_mut().poll(cx);
-            Poll::Pending
-        })
-        .await;
-    }
+/// What carries the bytes of a connection until it is closed: its task has this alone, and all that it waits for stands in the
+/// state. As two futures that wait the same took 176 bytes a connection, and tokio rounds a task up to a multiple of 128.
+#[derive(Debug)]
+pub struct Carrying(pub Arc<Connection>);
 
-    /// Sends what waits, whenever the peer takes it.
-    async fn send(&self) -> Infallible {
-        loop {
-            poll_fn(|_| if self.state.lock().waiting.is_empty() { Poll::Pending } else { Poll::Ready(()) }).await;
-            let Ok(mut ready) = poll_fn(|cx| self.socket.poll_write_ready(cx)).await else { break };
-            let state = &mut *self.state.lock();
+impl Future for Carrying {
+    type Output = ();
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let connection = &*self.0;
+        let _held = connection.inbox.hold();
+        let state = &mut *connection.state.lock();
+        if state.is_closed {
+            return Poll::Ready(());
+        }
+        state.task.get_or_insert_with(|| cx.waker().clone());
+        // Neither comes to an end by itself.
+        connection.send(state, cx);
+        connection.receive(state, cx);
+        Poll::Pending
+    }
+}
+
+/// What its task does.
+impl Connection {
+    /// Sends what waits, as far as the peer takes it.
+    #[inline]
+    fn send(&self, state: &mut State, cx: &mut Context<'_>) {
+        while !state.waiting.is_empty() && !state.is_broken {
+            let Poll::Ready(ready) = self.socket.poll_write_ready(cx) else { return };
+            let Ok(mut ready) = ready else {
+                state.is_broken = true;
+                return self.list(state);
+            };
             let (was_full, before) = (state.is_full, state.waiting.len());
             let sending = self.try_send(state);
             // Of what has left at once the worker knows.
             state.has_sent |= state.is_full != was_full || was_full && state.waiting.len() != before;
             self.list(state);
-            match sending {
-                Sending::Done => {}
-                Sending::Waiting(_) => ready.clear_ready(),
-                Sending::Broken => break,
+            if matches!(sending, Sending::Waiting(_)) {
+                ready.clear_ready();
             }
         }
-        self.end(|state| state.is_broken = true).await
     }
 
     /// Receives what comes, as long as the worker takes it.
-    async fn receive(&self) -> Infallible {
-        while let Ok(ready) = poll_fn(|cx| self.poll_receivable(cx)).await {
+    #[inline]
+    fn receive(&self, state: &mut State, cx: &mut Context<'_>) {
+        while !state.has_ended {
+            let Poll::Ready(ready) = self.poll_receivable(state, cx) else { return };
+            let Ok(ready) = ready else { return self.end(state) };
             if !self.inbox.has_room() {
-                yield_now().await;
-                continue;
+                // Once the others have had a turn, this task is polled again.
+                _ = pin!(yield_now()).poll(cx);
+                return;
             }
             let received = self.inbox.receive(self.socket.get_ref());
             let is_all = received.as_ref().map_or_else(|error| *error == Errno::AGAIN, |received| !received.is_cut);
-            let state = &mut *self.state.lock();
             if is_all {
                 state.is_unread = false;
                 ready.into_iter().for_each(|mut ready| ready.clear_ready());
@@ -286,40 +294,38 @@ impl Connection {
             match received {
                 Ok(Received { place, .. }) if !place.is_empty() => state.arrived = place,
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                Ok(_) | Err(_) => break,
+                Ok(_) | Err(_) => return self.end(state),
             }
             self.list(state);
         }
-        self.end(|state| state.has_ended = true).await
     }
 
-    /// Ends one half of the task.
-    async fn end(&self, note: impl FnOnce(&mut State)) -> Infallible {
-        {
-            let state = &mut *self.state.lock();
-            note(state);
-            self.list(state);
-        }
-        pending().await
+    /// Notes that nothing more is received.
+    fn end(&self, state: &mut State) {
+        state.has_ended = true;
+        self.list(state);
     }
 
-    /// Comes when there may be something to receive, and the worker takes it. What was told of readiness comes along.
-    fn poll_receivable(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<AsyncFdReadyGuard<'_, OwnedFd>>>> {
+    /// Ready when there may be something to receive, and the worker takes it. What was told of readiness comes along.
+    #[inline]
+    fn poll_receivable(
+        &self,
+        state: &mut State,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<Option<AsyncFdReadyGuard<'_, OwnedFd>>>> {
         loop {
-            let (is_held, is_unread) = match &*self.state.lock() {
-                state if state.has_arrived() || state.has_gone => return Poll::Pending,
-                state => (state.is_held, state.is_unread),
-            };
+            if state.has_arrived() || state.has_gone {
+                return Poll::Pending;
+            }
             let mut ready = match self.socket.poll_read_ready(cx) {
                 Poll::Ready(ready) => ready?,
-                Poll::Pending if is_unread && !is_held => return Poll::Ready(Ok(None)),
+                Poll::Pending if state.is_unread && !state.is_held => return Poll::Ready(Ok(None)),
                 Poll::Pending => return Poll::Pending,
             };
-            if !is_held {
+            if !state.is_held {
                 return Poll::Ready(Ok(Some(ready)));
             }
             // What it says stays with the kernel, and only of its end is told.
-            let state = &mut *self.state.lock();
             if ready.ready().is_read_closed() {
                 state.has_gone = true;
                 self.list(state);

@@ -26,7 +26,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::event::{Event, Sending, Token, Waker};
 use super::listen::Listener;
 use crate::request::output::Output;
-use connection::Connection;
+use connection::{Carrying, Connection};
 use inbox::{Inbox, News};
 use listening::Listening;
 
@@ -171,7 +171,7 @@ impl Async {
             // Tasks that are woken in here cost no system call.
             for connection in noted.drain(..) {
                 if connection.wake() {
-                    tokio::spawn(connection.carry());
+                    tokio::spawn(Carrying(connection));
                 }
             }
             if inbox.begin() || timeout_ms == 0 {
