@@ -105,6 +105,31 @@ fn who_has_said_all_and_reads_late_gets_everything() {
 }
 
 #[test]
+fn large_values_arrive_whole_whatever_comes_with_them() {
+    for driver in DRIVERS {
+        let server = start(driver, &[]);
+        let (mut client, mut observer) = (server.connect(), server.connect());
+        for (round, len) in [32_768, 65_536, 200_000, 3_000_000].into_iter().enumerate() {
+            let value: String = (0..len).map(|at| char::from(b'a' + (at % 23) as u8)).collect();
+            let set = |name: &str| request(&["SET", name, &value]);
+            if round % 2 == 1 {
+                // What is complete waits, and so does what comes behind it.
+                ask(&mut observer, "CLIENT PAUSE 50 WRITE");
+            }
+            let batch = [request(&["SET", "small", "1"]), set("one"), request(&["PING"]), set("other"), set("one")];
+            client.send(&batch.concat()).unwrap();
+            for reply in ["+OK\r\n", "+OK\r\n", "+PONG\r\n", "+OK\r\n", "+OK\r\n"] {
+                assert_eq!(client.reply().unwrap(), reply.as_bytes(), "{driver}, {len}");
+            }
+            for name in ["one", "other"] {
+                let reply = client.command(&["GET", name]).unwrap();
+                assert!(text(&reply) == Some(value.as_bytes()), "{driver}, {len}");
+            }
+        }
+    }
+}
+
+#[test]
 fn who_is_killed_sees_the_end_whatever_it_has_sent() {
     for driver in DRIVERS {
         let server = start(driver, &["--workers", "2"]);

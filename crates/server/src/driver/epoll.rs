@@ -31,6 +31,9 @@ use crate::request::output::Output;
 /// Events that one wait returns at most.
 const EVENTS_MAX: usize = 1024;
 
+/// What says that a stream ends.
+const ENDS: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+
 const WAKER: u64 = u64::MAX;
 
 /// One epoll instance with the connections that it watches. Belongs to one thread; its [`Waker`] may be used from any.
@@ -73,6 +76,10 @@ struct Connection {
     queued: bool,
     /// Nothing is received until the session can go on.
     held: bool,
+    /// What comes is received into room of its own.
+    apart: bool,
+    /// The stream's end may stand behind what is to be received so.
+    ending: bool,
 }
 
 impl Connection {
@@ -138,7 +145,9 @@ impl Hybrid {
         if token == self.connections.len() {
             self.connections.push(None);
         }
-        let connection = Connection { socket, waiting: Output::default(), full: false, queued: false, held: false };
+        let waiting = Output::default();
+        let (full, queued, held, apart, ending) = (false, false, false, false, false);
+        let connection = Connection { socket, waiting, full, queued, held, apart, ending };
         let data = EventData::new_u64(token as u64);
         if let Err(error) = epoll::add(&self.poll, &connection.socket, data, connection.interest()) {
             self.free.push(token);
@@ -228,14 +237,46 @@ impl Hybrid {
         if connection.held && flags.contains(EventFlags::RDHUP) {
             return Event::Closed(token);
         }
+        if connection.apart {
+            connection.ending = flags.intersects(ENDS);
+            return Event::Receivable(token);
+        }
         match net::recv(&connection.socket, &mut *buffer, RecvFlags::empty()) {
             Ok((0, _)) => Event::Closed(token),
             Ok((received, _)) => {
-                let is_end = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
-                if received == buffer.len() || is_end {
+                if received == buffer.len() || flags.intersects(ENDS) {
                     _ = modify(&self.poll, token, connection);
                 }
                 Event::Received(token, received)
+            }
+            Err(Errno::AGAIN) => Event::Nothing,
+            Err(Errno::INTR) => {
+                _ = modify(&self.poll, token, connection);
+                Event::Nothing
+            }
+            Err(_) => Event::Closed(token),
+        }
+    }
+
+    /// Has what comes on a connection received by [`Hybrid::receive_into`], or no longer, and of what has come be told again.
+    pub fn receive_apart(&mut self, token: Token, is_apart: bool) {
+        if let Some(connection) = &mut self.connections[token] {
+            connection.apart = is_apart;
+            _ = modify(&self.poll, token, connection);
+        }
+    }
+
+    /// Receives into the room behind what is in `into`. Where that leaves none, the kernel is to be asked again.
+    pub fn receive_into(&mut self, token: Token, into: &mut Vec<u8>) -> Event {
+        let Some(connection) = &self.connections[token] else { return Event::Nothing };
+        let before = into.len();
+        match net::recv(&connection.socket, spare_capacity(into), RecvFlags::empty()) {
+            Ok(_) if into.len() == before => Event::Closed(token),
+            Ok(_) => {
+                if connection.ending {
+                    _ = modify(&self.poll, token, connection);
+                }
+                Event::Received(token, into.len() - before)
             }
             Err(Errno::AGAIN) => Event::Nothing,
             Err(Errno::INTR) => {

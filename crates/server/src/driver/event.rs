@@ -22,6 +22,8 @@ pub enum Event {
     /// So many bytes of this connection are at the start of the buffer. Of one connection this is said, or that it is closed,
     /// once a wake-up: the replies leave before the next.
     Received(Token, usize),
+    /// There may be something to receive of this connection, of which that is to be received into room of its own.
+    Receivable(Token),
     /// Replies that had to wait have left this connection, or begin to wait; so many bytes still wait.
     Sent(Token, usize),
     /// The peer has gone, or the connection broke.

@@ -142,6 +142,25 @@ impl Driver {
         }
     }
 
+    /// Has [`Driver::receive_into`] receive what comes on a connection from now on, or no longer, where the driver can. Of what
+    /// has come already is told (again).
+    pub fn receive_apart(&mut self, token: Token, is_apart: bool) {
+        if let SocketDriver::Hybrid(driver) = &mut self.sockets
+            && self.rings.find(token).is_none()
+        {
+            driver.receive_apart(token, is_apart);
+        }
+    }
+
+    /// Receives, upon [`Event::Receivable`], into the room behind what is in `into`, of which there must be some. Where the room
+    /// is full then, [`Driver::receive_apart`] follows: there may be more.
+    pub fn receive_into(&mut self, token: Token, into: &mut Vec<u8>) -> Event {
+        match &mut self.sockets {
+            SocketDriver::Hybrid(driver) => driver.receive_into(token, into),
+            SocketDriver::Async(_) | SocketDriver::Completion(_) => Event::Nothing,
+        }
+    }
+
     /// Takes what is in `output`, behind what already waits, and leaves it empty, even where the connection is broken: the next
     /// connection's replies go into the same buffer.
     #[inline]

@@ -114,6 +114,46 @@ fn what_comes_while_a_connection_is_held_comes_afterwards_and_all_of_it() {
 }
 
 #[test]
+fn what_is_received_apart_is_all_that_comes_up_to_the_end() {
+    for mut driver in drivers() {
+        let (socket, mut peer) = tcp_pair();
+        driver.adopt(socket).expect("it is open");
+        let mut buffer = vec![0; BUFFER_BYTES];
+        let said: Vec<u8> = (0..3_000_000_u32).map(|number| number as u8 ^ (number >> 8) as u8).collect();
+        let mut heard = Vec::new();
+        std::thread::scope(|scope| {
+            let saying = scope.spawn(|| {
+                peer.write_all(&said)?;
+                peer.shutdown(Shutdown::Write)
+            });
+            let mut is_ended = false;
+            while !is_ended {
+                for event in next(&mut driver, &mut buffer) {
+                    match event {
+                        // Every other piece comes through the buffer; of the others some fill their room.
+                        Event::Receivable(token) => {
+                            heard.reserve_exact(if heard.len() % 2 == 0 { 1_001 } else { 4_000_000 });
+                            match driver.receive_into(token, &mut heard) {
+                                Event::Received(..) => driver.receive_apart(token, false),
+                                event => is_ended = matches!(event, Event::Closed(_)),
+                            }
+                        }
+                        Event::Received(token, count) => {
+                            heard.extend_from_slice(&buffer[..count]);
+                            driver.receive_apart(token, true);
+                        }
+                        Event::Closed(_) => is_ended = true,
+                        other => panic!("{other:?}"),
+                    }
+                }
+            }
+            saying.join().expect("it speaks").expect("all of it");
+        });
+        assert!(heard == said, "{:?}", driver.kind());
+    }
+}
+
+#[test]
 fn a_peer_that_goes_while_it_is_held_is_told_of_and_once() {
     for mut driver in drivers() {
         for ends in [Shutdown::Write, Shutdown::Both] {

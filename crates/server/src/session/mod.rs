@@ -55,6 +55,9 @@ const ROOM_AHEAD: usize = 8;
 /// Room for incomplete requests that is kept however few bytes lie in it.
 const KEPT_BYTES: usize = 64 * 1024;
 
+/// Bytes that came at once and are so many may be of a large request, which is one if as many are missing.
+pub const LARGE_REQUEST_BYTES: usize = 32 * 1024;
+
 impl Session {
     /// The session of a peer that has just come.
     pub fn new(engine: &Arc<Engine>, client: Arc<ClientInfo>) -> Self {
@@ -80,12 +83,35 @@ impl Session {
             self.keep(&bytes[used..]);
         } else {
             self.keep(bytes);
-            if !self.is_held() && self.pending.len() >= self.parser.wanted() {
-                self.run_pending(scratch, others);
-            }
+            self.run_complete(scratch, others);
         }
         self.check_pending(scratch);
         self.publish(scratch);
+    }
+
+    /// The same of bytes that have been received into [`Session::room`]: so many.
+    pub fn receive_kept(&mut self, count: usize, scratch: &mut Scratch, others: &mut dyn Others) {
+        scratch.counters.input_bytes.add(count as u64);
+        self.run_complete(scratch, others);
+        self.check_pending(scratch);
+        self.publish(scratch);
+    }
+
+    /// How many bytes are missing of a request that has begun, as far as is known, if nothing else keeps it from running.
+    pub fn missing(&self) -> usize {
+        if self.pending.is_empty() || self.is_held() || self.state.closing {
+            return 0;
+        }
+        self.parser.wanted().saturating_sub(self.pending.len())
+    }
+
+    /// What has come of the request of which bytes are missing, with room for some of them.
+    pub fn room(&mut self) -> Option<&mut Vec<u8>> {
+        let missing = self.missing();
+        if self.pending.capacity() - self.pending.len() < missing.min(KEPT_BYTES) {
+            self.make_room(self.pending.len());
+        }
+        (missing != 0).then_some(&mut self.pending)
     }
 
     /// Goes on after a pause, if nothing holds the peer any more.
@@ -211,14 +237,26 @@ impl Session {
         self.engine.clients.leave(self.state.client.id);
     }
 
-    /// Keeps what cannot be executed yet. A large request gets room in few steps, each of some times what has come of it: what
-    /// it says of its length alone takes no memory.
+    /// Keeps what cannot be executed yet.
     fn keep(&mut self, bytes: &[u8]) {
-        let (length, wanted) = (self.pending.len() + bytes.len(), self.parser.wanted());
-        if length > self.pending.capacity() && length >= KEPT_BYTES / 2 && wanted > length {
-            self.pending.reserve_exact(wanted.min(length.saturating_mul(ROOM_AHEAD)) - self.pending.len());
+        let length = self.pending.len() + bytes.len();
+        if length > self.pending.capacity() && length >= KEPT_BYTES / 2 && self.parser.wanted() > length {
+            self.make_room(length);
         }
         self.pending.extend_from_slice(bytes);
+    }
+
+    /// Makes room for more of a large request of which so many bytes have come. It gets room in few steps, each of some times
+    /// what has come of it: what it says of its length alone takes no memory.
+    fn make_room(&mut self, length: usize) {
+        let room = self.parser.wanted().min(length.saturating_mul(ROOM_AHEAD));
+        self.pending.reserve_exact(room.saturating_sub(self.pending.len()));
+    }
+
+    fn run_complete(&mut self, scratch: &mut Scratch, others: &mut dyn Others) {
+        if !self.is_held() && self.pending.len() >= self.parser.wanted() {
+            self.run_pending(scratch, others);
+        }
     }
 
     fn run_pending(&mut self, scratch: &mut Scratch, others: &mut dyn Others) {
@@ -392,6 +430,27 @@ mod tests {
         }
         assert!(session.pending.capacity() <= KEPT_BYTES, "{} are held", session.pending.capacity());
         assert!(scratch.output.bytes.ends_with(b"x\r\n+PONG\r\n+PONG\r\n+PONG\r\n"));
+    }
+
+    #[test]
+    fn a_large_request_may_be_received_into_its_own_room_which_stays_near_what_has_come() {
+        let engine = Engine::new(Config::default());
+        let (mut session, mut scratch) = (session(&engine), Scratch::new(&engine, Instant::now()));
+        assert!(session.missing() == 0 && session.room().is_none());
+        let large = [b"*2\r\n$4\r\nECHO\r\n$4000000\r\n".as_slice(), &[b'x'; 4_000_000], b"\r\n"].concat();
+        let (first, mut rest) = large.split_at(100);
+        session.receive(first, &mut scratch, &mut Nobody);
+        while let Some(room) = session.room() {
+            let came = room.len();
+            assert!(came < room.capacity() && room.capacity() <= came * ROOM_AHEAD, "{} for {came}", room.capacity());
+            let (piece, behind) = rest.split_at(rest.len().min(room.capacity() - came).min(50_000));
+            room.extend_from_slice(piece);
+            rest = behind;
+            assert!(scratch.output.bytes.is_empty());
+            session.receive_kept(piece.len(), &mut scratch, &mut Nobody);
+        }
+        assert!(rest.is_empty() && session.pending.capacity() == 0);
+        assert!(scratch.output.bytes.starts_with(b"$4000000\r\nxx") && scratch.output.bytes.ends_with(b"xx\r\n"));
     }
 
     #[test]

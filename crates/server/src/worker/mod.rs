@@ -18,6 +18,7 @@ mod held_replies;
 mod holding;
 mod journal_followers;
 mod journal_pushes;
+mod large_requests;
 mod limits;
 mod mail_handler;
 mod replica_feeds;
@@ -48,7 +49,7 @@ use crate::host::log;
 use crate::messaging::local_subscribers::LocalSubscribers;
 use crate::messaging::mail::Letter;
 use crate::request::output::Output;
-use crate::session::Session;
+use crate::session::{LARGE_REQUEST_BYTES, Session};
 use held_replies::HeldReplies;
 use tls_channels::Channels;
 use worker_pool::{DetachedSession, Member, Returned};
@@ -249,8 +250,8 @@ impl Worker {
         buffer: &mut [u8],
     ) -> Option<Box<Self>> {
         for index in 0..count {
+            // What ran since the wake-up may have taken long, and a relative deadline counts from now.
             if index != 0 {
-                // What ran since the wake-up may have taken long, and a relative deadline counts from now.
                 scratch.wake_later(Instant::now());
             }
             let event = self.driver.event(index, buffer);
@@ -294,8 +295,12 @@ impl Worker {
                 self = self.with_session(token, scratch, |session, scratch, others| {
                     session.receive(&buffer[..count], scratch, others);
                 })?;
+                if count >= LARGE_REQUEST_BYTES {
+                    self.look_at_missing(token);
+                }
                 if is_lone { self.send(token, scratch) } else { self.send_later(token, scratch) }
             }
+            Event::Receivable(token) => return self.receive_large(token, is_lone, scratch),
             Event::Sent(token, waiting) => {
                 if let Some(session) = &self.sessions[token] {
                     session.state.client.active_ms.store(scratch.now.wall_ms(), Ordering::Relaxed);
@@ -382,12 +387,6 @@ impl Worker {
                 None
             }
         }
-    }
-
-    /// Whether a connection speaks TLS: one look into a table that is empty where none does.
-    #[inline]
-    fn is_sealed(&self, token: Token) -> bool {
-        self.channels.0.get(token).is_some_and(Option::is_some)
     }
 
     /// Has what the session of this connection has just written leave with the others.

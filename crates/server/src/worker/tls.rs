@@ -9,6 +9,12 @@ use crate::host::log;
 use crate::request::output::Output;
 
 impl Worker {
+    /// Whether a connection speaks TLS: one look into a table that is empty where none does.
+    #[inline]
+    pub(super) fn is_sealed(&self, token: Token) -> bool {
+        self.channels.0.get(token).is_some_and(Option::is_some)
+    }
+
     /// Gives a session what its peer said, of what has arrived on a connection with TLS.
     pub(super) fn receive_sealed(
         mut self: Box<Self>,

@@ -1,0 +1,51 @@
+//! Large requests: where the driver can, what comes of one is received where its session keeps it.
+//!
+//! Through the worker's buffer every byte would be copied once more, and a receive would take no more than that buffer holds. A
+//! request is seen to be large when a receive has brought much and its session wants much more; once it is complete, what comes
+//! goes through the buffer again. Not for connections with TLS, whose bytes are opened in between.
+
+use super::Worker;
+use crate::driver::{Event, Token};
+use crate::execute::scratch::Scratch;
+use crate::session::LARGE_REQUEST_BYTES;
+
+impl Worker {
+    /// Has what is missing of a request received apart, if that is much.
+    #[cold]
+    pub(super) fn look_at_missing(&mut self, token: Token) {
+        if self.sessions[token].as_ref().is_some_and(|session| session.missing() >= LARGE_REQUEST_BYTES) {
+            self.driver.receive_apart(token, true);
+        }
+    }
+
+    /// Receives of a large request what has come. Where the session wants none of it now, it takes the usual way.
+    #[cold]
+    pub(super) fn receive_large(
+        mut self: Box<Self>,
+        token: Token,
+        is_lone: bool,
+        scratch: &mut Scratch,
+    ) -> Option<Box<Self>> {
+        let Some(room) = self.sessions[token].as_mut().and_then(|session| session.room()) else {
+            self.driver.receive_apart(token, false);
+            return Some(self);
+        };
+        let event = self.driver.receive_into(token, room);
+        let is_full = room.len() == room.capacity();
+        let Event::Received(_, count) = event else { return self.handle(event, is_lone, scratch, &[]) };
+        scratch.counters.reads.add(1);
+        self = self.with_session(token, scratch, |session, scratch, others| {
+            session.receive_kept(count, scratch, others);
+        })?;
+        let is_missing = self.sessions[token].as_ref().is_some_and(|session| session.missing() != 0);
+        if is_full || !is_missing {
+            self.driver.receive_apart(token, is_missing);
+        }
+        if is_lone {
+            self.send(token, scratch)
+        } else {
+            self.send_later(token, scratch)
+        }
+        Some(self)
+    }
+}
