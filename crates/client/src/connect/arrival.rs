@@ -14,7 +14,7 @@ use super::memory_offer::share_memory;
 use super::refusal::Refusal;
 use super::socket::Socket;
 use super::unix_offer::Offer;
-use crate::config::Config;
+use crate::config::{Config, Endpoint};
 use crate::reactor::task_context::TaskContext;
 
 /// How long the move may take: the server has just answered.
@@ -40,9 +40,8 @@ pub(crate) async fn arrive(
         }
         return Ok((socket, greeting));
     }
-    let socket =
-        if config.shares_memory && socket.is_unix() { share_memory(socket, context, attempt).await? } else { socket };
-    Ok((socket, greeting))
+    let shares = config.shares_memory && matches!(config.endpoint, Endpoint::Unix(_));
+    Ok((if shares { share_memory(socket, context, attempt).await? } else { socket }, greeting))
 }
 
 /// Connects to the Unix socket and greets the server there.

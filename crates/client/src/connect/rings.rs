@@ -25,6 +25,9 @@ const LOOK_MAX: Duration = Duration::from_micros(50);
 /// What the bell says.
 const BELL: &[u8] = b"!";
 
+/// For so many bells in a row it is looked whether something has come: a server may ring for nothing, and others wait.
+const BELLS_MAX: u32 = 8;
+
 /// Memory that is shared with a server: one ring to it and one from it.
 pub(crate) struct Rings {
     writer: Mutex<Writer<Memory>>,
@@ -74,7 +77,7 @@ impl Rings {
             // Bells that are not taken would fill the socket in the end, and none would be heard any more.
             _ = take_bells(&bell);
         }
-        loop {
+        for _ in 0..BELLS_MAX {
             let count = take(reader, &bell, room)?;
             if count > 0 || room.is_empty() {
                 return Ok(count);
@@ -86,6 +89,10 @@ impl Rings {
                 Ok(_) => {}
                 Err(error) => return Err(error),
             }
+        }
+        match take(reader, &bell, room)? {
+            0 => Err(io::ErrorKind::WouldBlock.into()),
+            count => Ok(count),
         }
     }
 

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketAddrAny, getpeername, getsockname};
+use rustix::net::{RecvFlags, Shutdown, SocketAddrAny, getpeername, getsockname};
 
 use super::rings::Rings;
 #[cfg(feature = "tls")]
@@ -83,11 +83,6 @@ impl Socket {
         let ip = |address: SocketAddrAny| SocketAddr::try_from(address).ok().map(|address| address.ip());
         let peer = getpeername(&self.fd).ok().flatten().and_then(ip);
         self.tls_session.is_none() && peer.is_some() && peer == getsockname(&self.fd).ok().and_then(ip)
-    }
-
-    /// Whether it leads to a Unix socket.
-    pub(crate) fn is_unix(&self) -> bool {
-        getpeername(&self.fd).ok().flatten().is_some_and(|peer| peer.address_family() == AddressFamily::UNIX)
     }
 
     /// Whether TLS holds bytes back until there is room.
