@@ -259,6 +259,8 @@ fn the_instant_of_a_rewrite_does_not_wait_for_who_waits_for_the_disk() {
     let disk = PassingDisk::new(Arc::new(MemoryDisk::new()), Held::new("temp-appendonly.aof.incr"));
     let config = Config::default();
     config.assign(Opt::Appendonly, &[b"yes"]).expect("an option of the table");
+    // Who reads what lies in a shard with what is being written waits for the disk.
+    config.assign(Opt::Shards, &[b"256"]).expect("an option of the table");
     let engine = Engine::begin(config, Origin::of_machine().on(Arc::new(disk.clone())));
     engine.load().expect("a log begins");
     let (mut local, mut writer) = (engine.connect(|| {}), engine.connect(|| {}));
