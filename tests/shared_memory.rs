@@ -267,3 +267,21 @@ fn a_server_that_is_killed_leaves_nobody_waiting_and_is_found_again() {
         while !client.client_info().wait().is_ok_and(|info| info.contains(" rings=65536")) {}
     }
 }
+
+#[test]
+fn who_says_more_than_that_it_wants_memory_is_closed() {
+    for io in DRIVERS {
+        let server = serve(&["--io", io]);
+        let large = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n{}", "x".repeat(40_000));
+        for more in ["BLPOP k 0\r\n", "*1\r\n", &large] {
+            let mut socket = UnixStream::connect(server.folder().join("server.sock")).unwrap();
+            socket.write_all(format!("CLIENT RINGS\r\n{more}").as_bytes()).unwrap();
+            let mut got = Vec::new();
+            // What the server has not read makes the end an error.
+            _ = socket.read_to_end(&mut got);
+            assert!(got.is_empty() || got == b"+OK\r\n", "{io}: {got:?}");
+        }
+        while mapped(&server) != 0 {}
+        assert_eq!(server.connect().command(&["PING"]).unwrap(), b"+PONG\r\n");
+    }
+}

@@ -19,6 +19,9 @@ const CAPACITY_MAX: usize = 64 * 1024 * 1024;
 /// Sizes that cannot change any more, nor what holds them.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
+/// Fresh memory for two rings, and the descriptor by which it is handed on.
+pub type Fresh = (Memory, OwnedFd);
+
 /// A mapping of shared memory, undone when the last handle goes.
 #[derive(Clone)]
 pub struct Memory(Arc<Mapping>);
@@ -61,7 +64,7 @@ impl Memory {
     ///
     /// # Errors
     /// What the kernel says: there is not enough, or too many files are open.
-    pub fn create(capacity: usize) -> io::Result<(Self, OwnedFd)> {
+    pub fn create(capacity: usize) -> io::Result<Fresh> {
         let words = words_for(capacity);
         let file = memfd_create("sleeve-rings", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, (words * size_of::<u64>()) as u64)?;

@@ -227,7 +227,7 @@ impl Local {
                 | Letter::Users
                 | Letter::Durable
                 | Letter::FollowJournal(_)
-                | Letter::ShareMemory(_)
+                | Letter::ShareMemory { .. }
                 | Letter::Stream
                 | Letter::Feed(_)
                 | Letter::SignOfLife(_)

@@ -82,7 +82,8 @@ pub(crate) fn read(
             Ok(0) => return Err(Cause::Broken("the server closed it".to_owned())),
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                return Ok(Rest::None);
+                // Behind bells that were rung for nothing the end is still to come.
+                return Ok(if hung_up { Rest::Maybe } else { Rest::None });
             }
             Err(error) => return Err(error.into()),
         };

@@ -13,7 +13,7 @@ use crate::driver::{Driver, Kind};
 use crate::engine::Engine;
 use crate::engine::clients::crews;
 use crate::host::log;
-use crate::messaging::mail::Mailbox;
+use crate::messaging::mail::{Letter, Mailbox};
 use crate::worker::{Doors, Worker, WorkerPool};
 
 /// A pool of workers that grows and shrinks.
@@ -56,7 +56,10 @@ impl Crew {
         }
         self.pool.end_resizing(if staffed.is_ok() { count } else { old });
         if staffed.is_ok() && self.pool.is_at_engines_doors() {
-            self.engine.listeners.attach(&self.pool.mailboxes());
+            let mailboxes = self.pool.mailboxes();
+            self.engine.listeners.attach(&mailboxes);
+            // Whoever has changed the doors before that has not told those that are new.
+            mailboxes.iter().for_each(|mailbox| mailbox.post(Letter::Listen));
         }
         staffed
     }

@@ -34,6 +34,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use sleeve_rings::memory::Fresh;
+
 use crate::request::output::Output;
 use rings::Rings;
 use socket_driver::SocketDriver;
@@ -109,9 +111,9 @@ impl Driver {
     /// Hands out memory over a connection's Unix socket: what follows goes through it.
     ///
     /// # Errors
-    /// There is no memory, or replies wait that the peer has not read.
-    pub fn share_memory(&mut self, token: Token) -> io::Result<()> {
-        self.rings.begin(&mut self.sockets, token)
+    /// Replies wait that the peer has not read.
+    pub fn share_memory(&mut self, token: Token, memory: Fresh) -> io::Result<()> {
+        self.rings.begin(&mut self.sockets, token, memory)
     }
 
     /// The number of a connection's socket.

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use sleeve_rings::memory::Fresh;
 
 use super::message::Message;
 use crate::request::output::Output;
@@ -58,7 +59,12 @@ pub enum Letter {
     /// The client with this id has said CLIENT JOURNAL ON.
     FollowJournal(u64),
     /// The client with this id is handed memory through which it goes on.
-    ShareMemory(u64),
+    ShareMemory {
+        /// The client's id.
+        id: u64,
+        /// The memory, and the descriptor that goes to the client.
+        memory: Fresh,
+    },
     /// The engine's listeners have changed: watch those that there are now.
     Listen,
     /// Users may do less now: close clients that listen to what theirs may not.

@@ -188,6 +188,11 @@ impl Session {
         self.paused || self.state.blocked.is_some()
     }
 
+    /// Whether all that has come has been executed.
+    pub fn is_idle(&self) -> bool {
+        self.pending.is_empty() && !self.is_held()
+    }
+
     /// Whether CLIENT PAUSE holds requests of this peer.
     pub fn is_paused(&self) -> bool {
         self.paused

@@ -157,7 +157,7 @@ fn addressee(letter: &Letter) -> Option<u64> {
         | Letter::Invalidate { id, .. }
         | Letter::Redirected { id, .. }
         | Letter::FollowJournal(id)
-        | Letter::ShareMemory(id)
+        | Letter::ShareMemory { id, .. }
         | Letter::Feed(id)
         | Letter::SignOfLife(id) => Some(*id),
         _ => None,

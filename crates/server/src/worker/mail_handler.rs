@@ -6,6 +6,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use sleeve_rings::memory::Fresh;
+
 use super::Worker;
 use super::connections::forget_deadline;
 use crate::context::others::Others;
@@ -68,7 +70,7 @@ impl Worker {
             Letter::Returned => {}
             Letter::Durable => self.release_replies(scratch),
             Letter::FollowJournal(id) => self.follow_journal(id),
-            Letter::ShareMemory(id) => self.share_memory(id),
+            Letter::ShareMemory { id, memory } => self.share_memory(id, memory),
             Letter::Synced => {
                 self.held.followers.is_listening = false;
                 self.held.followers.is_listening_to_replicas = false;
@@ -85,14 +87,15 @@ impl Worker {
         Some(self)
     }
 
-    /// A client has said CLIENT RINGS and was told that it may: it is handed the memory. Where that cannot be, its connection
-    /// ends, for it waits for nothing else.
-    fn share_memory(&mut self, id: u64) {
-        let Some(&token) = self.tokens.get(&id) else { return };
-        let shared = if self.held.has(token) {
-            Err(io::Error::other("replies are held back until the disk has what they show"))
+    /// A client has said CLIENT RINGS and was told that it may: it is handed the memory. Where that cannot be, because it has
+    /// said more than that, its connection ends: it waits for nothing else.
+    fn share_memory(&mut self, id: u64, memory: Fresh) {
+        let Some((token, session)) = self.session_of(id) else { return };
+        let is_idle = session.is_idle();
+        let shared = if is_idle && !self.held.has(token) {
+            self.driver.share_memory(token, memory)
         } else {
-            self.driver.share_memory(token)
+            Err(io::Error::other("it has said more, or replies are held back"))
         };
         if let Err(error) = shared {
             log::warning(&format!("Client id={id} cannot be given shared memory, and is closed: {error}"));

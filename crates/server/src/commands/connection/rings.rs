@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use sleeve_rings::memory::Memory;
+
 use crate::config::Opt;
 use crate::context::Cx;
+use crate::driver::RING_BYTES;
 use crate::messaging::mail::Letter;
 use crate::request::error::{Error, Outcome};
 
@@ -23,10 +26,13 @@ pub fn rings(cx: &mut Cx<'_>) -> Outcome {
             "ERR CLIENT RINGS is for connections over the Unix socket: no other can be handed memory",
         ));
     }
-    if client.shares_memory.swap(true, Ordering::Relaxed) {
+    if client.shares_memory.load(Ordering::Relaxed) {
         return Err(Error::fixed("ERR this connection shares memory already"));
     }
+    let refused = |error| Error::new(format!("ERR there is no memory to share: {error}"));
+    let memory = Memory::create(RING_BYTES).map_err(refused)?;
+    client.shares_memory.store(true, Ordering::Relaxed);
     cx.reply().ok();
-    cx.post(&client.mailbox, Letter::ShareMemory(client.id));
+    cx.post(&client.mailbox, Letter::ShareMemory { id: client.id, memory });
     Ok(())
 }

@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sleeve_rings::handover;
-use sleeve_rings::memory::Memory;
+use sleeve_rings::memory::Fresh;
 use sleeve_rings::patience::Patience;
 
 use super::event::{Event, Sending, Token};
-use super::socket_driver::SocketDriver;
+use super::socket_driver::{Kind, SocketDriver};
 use crate::request::output::Output;
 use pair::Pair;
 
@@ -79,15 +79,14 @@ impl Rings {
     /// Hands out memory over a connection's socket.
     ///
     /// # Errors
-    /// There is no memory, or replies wait that the peer has not read.
+    /// Replies wait that the peer has not read.
     #[cold]
-    pub fn begin(&mut self, sockets: &mut SocketDriver, token: Token) -> io::Result<()> {
+    pub fn begin(&mut self, sockets: &mut SocketDriver, token: Token, (memory, file): Fresh) -> io::Result<()> {
         if self.get(token).is_some() || sockets.flush(token) != Sending::Done || sockets.unsent(token) != 0 {
             return Err(io::Error::other("something waits to be read ahead of it"));
         }
         // SAFETY: the driver has the connection, whose socket stays open until it is closed; the pair ends before that.
         let bell = unsafe { BorrowedFd::borrow_raw(sockets.descriptor(token)) };
-        let (memory, file) = Memory::create(RING_BYTES)?;
         handover::send(bell, HANDOVER, &file)?;
         if self.pairs.len() <= token {
             self.pairs.resize_with(token + 1, || None);
@@ -136,11 +135,18 @@ impl Rings {
 
     /// Waits until something comes, through a ring or to a socket; returns how many events there are.
     pub fn wait(&mut self, sockets: &mut SocketDriver, timeout_ms: u64) -> io::Result<usize> {
-        self.ready.clear();
+        // What was not asked for in the last wake-up is found again.
+        for token in self.ready.drain(..) {
+            if let Some(pair) = self.pairs.get_mut(token).and_then(Option::as_mut) {
+                pair.is_ready = false;
+            }
+        }
         let has_news = self.look() || (timeout_ms != 0 && self.await_news()) || !self.fall_asleep();
         let is_small = std::mem::take(&mut self.round_bytes) <= SMALL_ROUND_BYTES;
         self.rounds += 1;
-        self.from_sockets = if has_news && is_small && self.rounds < ROUNDS_WITHOUT_SOCKETS {
+        // Under the others replies wait for the next look.
+        let may_pass = sockets.kind() == Kind::Hybrid && is_small && self.rounds < ROUNDS_WITHOUT_SOCKETS;
+        self.from_sockets = if has_news && may_pass {
             0
         } else {
             self.rounds = 0;
@@ -159,7 +165,7 @@ impl Rings {
                 pair.is_ready = true;
                 ready.push(token);
             }
-            pair.is_awake = !pair.is_held();
+            pair.is_awake = !pair.is_held() || pair.is_ready;
             pair.is_awake
         });
         !ready.is_empty()

@@ -27,7 +27,7 @@ impl Peer {
     fn of(driver: &mut Driver) -> (Token, Self) {
         let (near, socket) = unix_pair();
         let token = driver.adopt(near).expect("it is open");
-        driver.share_memory(token).expect("there is memory");
+        driver.share_memory(token, Memory::create(RING_BYTES).expect("there is memory")).expect("nothing waits");
         let (count, file) = handover::receive(&socket, &mut [0; 8]).expect("it has come");
         let memory = Memory::open(&file.expect("a descriptor")).expect("memory");
         assert_eq!(count, HANDOVER.len());
