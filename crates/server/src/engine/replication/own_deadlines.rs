@@ -42,9 +42,10 @@ impl OwnDeadlines {
         inner.by_time.insert(OwnDeadline { at_ms, database, name });
     }
 
-    /// The first that is due, if one is. It stays until it is said to be [`OwnDeadlines::done`].
+    /// The first that is due, if one is: behind its instant, as the key itself is over only then. It stays until it is said to be
+    /// [`OwnDeadlines::done`].
     pub fn first_due(&self, now_ms: i64) -> Option<OwnDeadline> {
-        self.0.lock().by_time.first().filter(|first| first.at_ms <= now_ms).cloned()
+        self.0.lock().by_time.first().filter(|first| first.at_ms < now_ms).cloned()
     }
 
     /// There is nothing to be done about this one any more. The lock of the key's shard is held.
@@ -77,6 +78,7 @@ mod tests {
         own.note(1, b"a", 5);
         own.note(0, b"a", 7);
         assert_eq!((own.len(), own.first_due(4)), (2, None));
+        assert_eq!(own.first_due(5), None, "in its last millisecond the key is still there");
         let first = own.first_due(100).expect("it is due");
         assert_eq!((first.at_ms, first.database, &*first.name), (5, 1, &b"a"[..]));
         own.done(&first);
