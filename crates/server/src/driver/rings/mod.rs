@@ -208,19 +208,14 @@ impl Rings {
                 None => return Event::Nothing,
             },
             None => match sockets.event(index, buffer) {
-                Event::Received(token, count) if self.is_pair(token) => {
-                    debug_assert!(count > 0, "a bell has bytes");
+                event @ (Event::Received(token, _) | Event::Closed(token)) if self.find(token).is_some() => {
                     self.wake(token);
-                    // It is told where its turn is.
-                    if self.get(token).is_some_and(|pair| pair.is_ready) {
-                        return Event::Nothing;
+                    let Some(pair) = self.get(token) else { return Event::Nothing };
+                    if matches!(event, Event::Closed(_)) {
+                        pair.hang_up();
                     }
-                    token
-                }
-                Event::Closed(token) if self.is_pair(token) => {
-                    self.wake(token);
-                    self.get(token).into_iter().for_each(|pair| pair.hang_up());
-                    if self.get(token).is_some_and(|pair| pair.is_ready) {
+                    // It is told where its turn is.
+                    if pair.is_ready {
                         return Event::Nothing;
                     }
                     token
@@ -234,11 +229,6 @@ impl Rings {
             self.round_bytes += count;
         }
         event
-    }
-
-    #[inline]
-    fn is_pair(&self, token: Token) -> bool {
-        self.find(token).is_some()
     }
 
     /// Has a pair looked at from now on.
