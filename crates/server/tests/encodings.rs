@@ -1,4 +1,4 @@
-//! The option `encodings`: small lists and sets as in Redis 7.2, or as in 7.0.
+//! The option `encodings`: small lists and sets are told of as in Redis 7.2, or as in 7.0.
 
 use sleeve_server::{Config, Engine, Local, Opt};
 
@@ -34,12 +34,28 @@ fn small_lists_and_sets_are_as_in_the_version_that_is_asked_for() {
 }
 
 #[test]
-fn what_is_there_changes_its_encoding_when_it_grows() {
-    let mut local = session("7.2");
+fn the_option_changes_names_and_nothing_else() {
+    let mut local = session("7.0");
     encodings(&mut local, COMMANDS, &[]);
-    let later =
-        encodings(&mut local, "CONFIG SET encodings 7.0\r\nLLEN l\r\nRPUSH l d\r\nSADD s c\r\n", &["l", "s", "c"]);
-    assert_eq!(later, ["quicklist", "hashtable", "listpack"]);
-    let back = encodings(&mut local, "CONFIG SET encodings 7.2\r\nRPUSH l d\r\nLPOP l 1\r\n", &["l"]);
-    assert_eq!(back, ["listpack"], "as in 7.2 a chain that has become small is packed again");
+    let memory_of = |local: &mut Local| {
+        let mut replies = Vec::new();
+        local
+            .exchange(b"MEMORY USAGE l\r\nMEMORY USAGE s\r\nDUMP l\r\nDUMP s\r\n", &mut replies)
+            .expect("the session lives");
+        replies
+    };
+    let old = memory_of(&mut local);
+    assert_eq!(encodings(&mut local, "", &["l", "s", "c"]), ["quicklist", "hashtable", "quicklist"]);
+    let new = encodings(&mut local, "CONFIG SET encodings 7.2\r\n", &["l", "s", "c"]);
+    assert_eq!(new, ["listpack", "listpack", "listpack"]);
+    assert_eq!(memory_of(&mut local), old);
+}
+
+#[test]
+fn a_chain_is_packed_again_when_it_has_become_small() {
+    let mut local = session("7.2");
+    let grown = format!("CONFIG SET list-max-listpack-size 4\r\nRPUSH l {}\r\n", "e ".repeat(5));
+    assert_eq!(encodings(&mut local, &grown, &["l"]), ["quicklist"]);
+    assert_eq!(encodings(&mut local, "RPOP l 1\r\n", &["l"]), ["quicklist"]);
+    assert_eq!(encodings(&mut local, "RPOP l 2\r\n", &["l"]), ["listpack"]);
 }

@@ -131,7 +131,6 @@ fn a_list_is_what_its_plain_twin_is() {
             if random.below(50) == 0 {
                 limit = ListLimit::new(option).compressed_beyond(random.below(4));
                 limit = if random.below(3) == 0 { limit.alone_from(random.below(60)) } else { limit };
-                limit = if random.below(3) == 0 { limit.always_chained() } else { limit };
             }
             step(&mut random, &mut list, &mut twin, limit);
             let at = random.below(twin.len() + 2);

@@ -102,7 +102,7 @@ impl Config {
         Arc::clone(&self.texts.read()[option as usize])
     }
 
-    /// Whether small lists and sets are kept as in Redis 7.0.
+    /// Whether small lists and sets are told of as in Redis 7.0.
     #[inline]
     pub fn has_old_encodings(&self) -> bool {
         self.number(Opt::Encodings) == 0

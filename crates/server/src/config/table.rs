@@ -347,7 +347,7 @@ options! {
     ListCompressDepth "list-compress-depth" number(0, INT_MAX), "0", Live,
         "How many packed parts at each end of a list stay as they are while those between are kept compressed; 0: all stay.";
     Encodings "encodings" Kind::Choice(&["7.0", "7.2"]), "7.0", Live,
-        "Whose encodings small lists and sets of strings get: 7.0 has quicklists and tables; 7.2 packs them, which takes less memory.";
+        "Whose names OBJECT ENCODING has for small lists and sets of strings, which are packed: 7.0 says quicklist and hashtable, 7.2 listpack.";
     SetMaxIntsetEntries "set-max-intset-entries" number(0, i64::MAX), "512", Live,
         "Most members of a set of integers that is kept as a sorted run of them.";
     SetMaxListpackEntries "set-max-listpack-entries" number(0, i64::MAX), "128", Live,

@@ -3,11 +3,10 @@
 use super::super::builds::Builds;
 use super::super::effort::Effort;
 use super::super::filling::{key, write};
-use super::super::fleet::Contender;
 use super::super::plan::BEST_PEER;
 use super::super::report::{Bar, Line, Table};
 use super::resident::{NAME, at_rest, contenders};
-use sleeve_tests::{Kind, Server};
+use sleeve_tests::Server;
 
 /// Requests that come first, and are taken back.
 const WARM: u64 = 1_000;
@@ -21,18 +20,15 @@ struct Shape {
     /// The words of a request by its number.
     words: fn(u64) -> Vec<String>,
     bar: Option<Bar>,
-    /// What Sleeve is started with besides.
-    options: &'static [&'static str],
 }
 
-const SHAPES: [Shape; 15] = [
+const SHAPES: [Shape; 13] = [
     Shape {
         label: "1,000,000 keys of 16 bytes, 32-byte values",
         requests: 1_000_000,
         each: 1,
         words: |number| words(["SET", &key(number), &format!("value:{number:026}")]),
         bar: Some(Bar::Ratio(0.8)),
-        options: &[],
     },
     Shape {
         label: "1,000,000 keys of 16 bytes, 6-digit integers",
@@ -40,7 +36,6 @@ const SHAPES: [Shape; 15] = [
         each: 1,
         words: |number| words(["SET", &key(number), &(100_000 + number % 900_000).to_string()]),
         bar: Some(Bar::Ratio(0.8)),
-        options: &[],
     },
     Shape {
         label: "200,000 hashes of 10 fields, 7-byte fields, 8-byte values",
@@ -52,7 +47,6 @@ const SHAPES: [Shape; 15] = [
             })
         },
         bar: Some(Bar::Ratio(0.9)),
-        options: &[],
     },
     Shape {
         label: "100,000 sorted sets of 20, 12-byte members",
@@ -67,7 +61,6 @@ const SHAPES: [Shape; 15] = [
             })
         },
         bar: Some(Bar::Ratio(0.9)),
-        options: &[],
     },
     Shape {
         label: "one set of 1,000,000, 20-byte members",
@@ -75,7 +68,6 @@ const SHAPES: [Shape; 15] = [
         each: 1,
         words: |number| words(["SADD", "set", &format!("element:{number:012}")]),
         bar: Some(Bar::Ratio(0.8)),
-        options: &[],
     },
     Shape {
         label: "one sorted set of 1,000,000, 20-byte members, mixed scores",
@@ -85,7 +77,6 @@ const SHAPES: [Shape; 15] = [
             words(["ZADD", "zset", &(number * 7919 % 1_000_003).to_string(), &format!("element:{number:012}")])
         },
         bar: Some(Bar::Ratio(0.8)),
-        options: &[],
     },
     Shape {
         label: "one list of 1,000,000, 16-byte elements",
@@ -93,7 +84,6 @@ const SHAPES: [Shape; 15] = [
         each: 1,
         words: |number| words(["RPUSH", "list", &format!("value:{number:010}")]),
         bar: Some(Bar::Absolute("sleeve", 18.5)),
-        options: &[],
     },
     Shape {
         label: "100,000 sets of 20, 12-byte members",
@@ -102,18 +92,7 @@ const SHAPES: [Shape; 15] = [
         words: |number| {
             with_each(["SADD", &key(number)], 20, |member| format!("member:{:05}", (number * 20 + member) % 100_000))
         },
-        bar: None,
-        options: &[],
-    },
-    Shape {
-        label: "100,000 sets of 20, 12-byte members; sleeve with encodings 7.2",
-        requests: 100_000,
-        each: 20,
-        words: |number| {
-            with_each(["SADD", &key(number)], 20, |member| format!("member:{:05}", (number * 20 + member) % 100_000))
-        },
         bar: Some(Bar::Ratio(0.8)),
-        options: &["--encodings", "7.2"],
     },
     Shape {
         label: "100,000 sets of 20, 5-digit integers",
@@ -123,7 +102,6 @@ const SHAPES: [Shape; 15] = [
             with_each(["SADD", &key(number)], 20, |member| (10_000 + (number * 20 + member) % 90_000).to_string())
         },
         bar: Some(Bar::Ratio(0.8)),
-        options: &[],
     },
     Shape {
         label: "100,000 lists of 20, 12-byte elements",
@@ -131,15 +109,6 @@ const SHAPES: [Shape; 15] = [
         each: 20,
         words: |number| with_each(["RPUSH", &key(number)], 20, |element| format!("value:{:06}", number * 20 + element)),
         bar: None,
-        options: &[],
-    },
-    Shape {
-        label: "100,000 lists of 20, 12-byte elements; sleeve with encodings 7.2",
-        requests: 100_000,
-        each: 20,
-        words: |number| with_each(["RPUSH", &key(number)], 20, |element| format!("value:{:06}", number * 20 + element)),
-        bar: None,
-        options: &["--encodings", "7.2"],
     },
     Shape {
         label: "one hash of 1,000,000, 16-byte fields, 16-byte values",
@@ -147,7 +116,6 @@ const SHAPES: [Shape; 15] = [
         each: 1,
         words: |number| words(["HSET", "hash", &format!("field:{number:010}"), &format!("value:{number:010}")]),
         bar: None,
-        options: &[],
     },
     Shape {
         label: "one stream of 1,000,000 entries, 2 fields of 6 bytes, 8-byte values",
@@ -159,7 +127,6 @@ const SHAPES: [Shape; 15] = [
             words(["XADD", "stream", &id, "field1", &first, "field2", &second])
         },
         bar: None,
-        options: &[],
     },
     Shape {
         label: "1,000,000 keys of 16 bytes, 6-digit integers, each with a time to live",
@@ -167,7 +134,6 @@ const SHAPES: [Shape; 15] = [
         each: 1,
         words: |number| words(["SET", &key(number), &(100_000 + number % 900_000).to_string(), "EX", "100000"]),
         bar: None,
-        options: &[],
     },
 ];
 
@@ -199,9 +165,7 @@ pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
     for shape in SHAPES {
         let mut samples = Vec::new();
         for contender in &contenders {
-            let is_ours = contender.kind == Kind::Sleeve;
-            let options = if is_ours { shape.options } else { &[] };
-            let server = Contender { options, ..*contender }.start(builds)?;
+            let server = contender.start(builds)?;
             let growth = growth(&server, &shape)?;
             println!("    {}: {} {growth:.1}", shape.label, contender.name);
             samples.push((contender.name, vec![growth]));

@@ -12,6 +12,7 @@ use sleeve_wire::number;
 use super::config;
 use super::persistence;
 use crate::commands::command::help;
+use crate::commands::key::object::encoding_name;
 use crate::config::rewrite::Added;
 use crate::config::{Opt, size};
 use crate::context::Cx;
@@ -166,7 +167,7 @@ fn object(cx: &mut Cx<'_>, name: &[u8]) -> Outcome {
         format!(
             "Value at:0x0 refcount:{} encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{idle_s}",
             reference_count(entry.value()),
-            entry.encoding().name(),
+            encoding_name(config, &entry),
             serialized_len(entry.value()),
             entry.clock(),
         )

@@ -18,7 +18,6 @@ impl Engine {
         let config = &self.config;
         let depth = config.number(Opt::ListCompressDepth);
         let limit = ListLimit::new(config.number(Opt::ListMaxListpackSize)).compressed_beyond(depth as usize);
-        let limit = if config.has_old_encodings() { limit.always_chained() } else { limit };
         match self.debug.packed_threshold.load(Ordering::Relaxed) {
             0 => limit,
             bytes => limit.alone_from(bytes),
@@ -40,7 +39,7 @@ impl Engine {
         let number = |option| usize::try_from(self.config.number(option)).unwrap_or(0);
         SetLimits {
             integers_max: number(Opt::SetMaxIntsetEntries),
-            packed_max: if self.config.has_old_encodings() { 0 } else { number(Opt::SetMaxListpackEntries) },
+            packed_max: number(Opt::SetMaxListpackEntries),
             packed_value_max: number(Opt::SetMaxListpackValue),
         }
     }

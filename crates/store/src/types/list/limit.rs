@@ -12,8 +12,6 @@ pub struct ListLimit {
     bytes: usize,
     count: Option<usize>,
     compress_depth: usize,
-    /// Whether a list is a chain even if one pack would do.
-    is_always_chained: bool,
     /// Elements of so many bytes have a pack of their own, if that is not said by `bytes`.
     alone_from: Option<usize>,
 }
@@ -31,17 +29,12 @@ impl ListLimit {
             Ok(count) => (BYTES_SAFE, Some(count.max(1))),
             Err(_) => (4096 << (option.max(-5).unsigned_abs() - 1), None),
         };
-        Self { bytes, count, compress_depth: 0, is_always_chained: false, alone_from: None }
+        Self { bytes, count, compress_depth: 0, alone_from: None }
     }
 
     /// With packs compressed that have so many on both sides of them, the option `list-compress-depth`; 0 for none.
     pub fn compressed_beyond(self, depth: usize) -> Self {
         Self { compress_depth: depth, ..self }
-    }
-
-    /// With a chain for every list, as before Redis 7.2.
-    pub fn always_chained(self) -> Self {
-        Self { is_always_chained: true, ..self }
     }
 
     /// With a pack of its own for each element of at least so many bytes, instead of where the pack's limit is.
@@ -53,7 +46,8 @@ impl ListLimit {
         self.compress_depth
     }
 
-    /// Whether a pack of this many elements may have this many bytes, counted as Redis does.
+    /// Whether a pack of this many elements may have this many bytes, counted as Redis does; a list that is no larger needs no
+    /// chain.
     pub(crate) fn allows(self, redis_bytes: usize, count: usize) -> bool {
         redis_bytes <= self.bytes && self.count.is_none_or(|limit| count <= limit)
     }
@@ -65,18 +59,13 @@ impl ListLimit {
         if count == 1 { true } else { self.allows(packed.redis_bytes(), count) && !has_large() }
     }
 
-    /// Whether a list of one pack of so many bytes and elements may be kept without a chain.
-    pub(crate) fn allows_packed(self, redis_bytes: usize, count: usize) -> bool {
-        !self.is_always_chained && self.allows(redis_bytes, count)
-    }
-
     /// Whether a list of one pack is small enough to be packed again: half of the limit.
     pub(crate) fn allows_return(self, packed: Packed<'_>) -> bool {
         let is_small = match self.count {
             Some(limit) => packed.len() <= limit / 2,
             None => packed.redis_bytes() <= self.bytes / 2,
         };
-        is_small && !self.is_always_chained && !packed.first().is_some_and(|first| self.is_large(first))
+        is_small && !packed.first().is_some_and(|first| self.is_large(first))
     }
 
     /// Whether an element is too large to share a pack with others.

@@ -53,7 +53,7 @@ impl List {
         packs.into_iter().filter(|pack| !pack.is_empty()).for_each(|pack| chain.push_pack(pack));
         chain.compress_all(limit);
         let mut list = Self::Chain(Box::new(chain));
-        list.pack_if(|packed| limit.allows_packed(packed.redis_bytes(), packed.len()));
+        list.pack_if(|packed| limit.allows(packed.redis_bytes(), packed.len()));
         list
     }
 
@@ -72,7 +72,7 @@ impl List {
     /// Redis decides this before it pushes, inserts or replaces, and by these sums.
     pub fn prepare(&mut self, bytes: usize, count: usize, limit: ListLimit) {
         let Self::Packed(pack) = self else { return };
-        if !limit.allows_packed(pack.as_packed().redis_bytes() + bytes, pack.len() + count) {
+        if !limit.allows(pack.as_packed().redis_bytes() + bytes, pack.len() + count) {
             let pack = std::mem::take(pack);
             *self = Self::Chain(Box::new(Chain::from_pack(pack)));
         }
