@@ -86,7 +86,7 @@ impl Crew {
         let mut workers = Vec::with_capacity(numbers.len());
         for (&number, driver) in numbers.iter().zip(drivers) {
             let waker = driver.waker();
-            self.pool.admit(number, Arc::new(Mailbox::new(move || waker.wake())));
+            self.pool.admit(number, Arc::new(Mailbox::of_worker(number, move || waker.wake())));
             let mut worker = Worker::new(engine, Arc::clone(&self.pool), number, driver);
             for listener in self.pool.doors(engine) {
                 worker.listen(listener)?;

@@ -59,7 +59,7 @@ impl Delay {
 }
 
 impl Watch {
-    /// Asks the workers, who are the owners of those mailboxes that are not bounded, and says what has lasted for too long.
+    /// Asks the workers among the owners of these mailboxes, and says what has lasted for too long.
     pub fn look(
         &mut self,
         mailboxes: &[Arc<Mailbox>],
@@ -69,8 +69,8 @@ impl Watch {
     ) -> Vec<String> {
         self.asked.retain(|asked| !asked.has_answered.load(Ordering::Acquire) && !asked.mailbox.is_stopped());
         let mut delays = Vec::new();
-        let workers = mailboxes.iter().filter(|mailbox| !mailbox.is_bounded() && !mailbox.is_stopped());
-        for (number, mailbox) in workers.enumerate() {
+        let workers = mailboxes.iter().filter_map(|mailbox| Some((mailbox.worker()?, mailbox)));
+        for (number, mailbox) in workers.filter(|(_, mailbox)| !mailbox.is_stopped()) {
             match self.asked.iter_mut().find(|asked| Arc::ptr_eq(&asked.mailbox, mailbox)) {
                 Some(asked) => delays.extend(
                     asked
@@ -115,13 +115,14 @@ mod tests {
 
     #[test]
     fn a_worker_that_is_late_is_told_once_and_again_when_it_is_late_again() {
-        let mailboxes = [(); 2].map(|()| Arc::new(Mailbox::new(|| ())));
+        // Others between them have retired.
+        let mailboxes = [1, 4].map(|number| Arc::new(Mailbox::of_worker(number, || ())));
         let mut watch = Watch::default();
         let mut look = |now_ms| watch.look(&mailboxes, None, 100, now_ms);
         assert_eq!(look(0), Vec::<String>::new());
         answer(&mailboxes[0]);
         assert_eq!(look(100), Vec::<String>::new());
-        let late = ["Worker 1 has not looked at its mail for 150 ms."];
+        let late = ["Worker 4 has not looked at its mail for 150 ms."];
         assert_eq!(look(150), late);
         answer(&mailboxes[0]);
         assert_eq!(look(300), Vec::<String>::new());

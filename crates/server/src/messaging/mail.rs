@@ -120,6 +120,8 @@ pub struct Mailbox {
     pub has_letters: Arc<AtomicBool>,
     /// The owner reads seldom: what may wait for it is bounded.
     is_bounded: bool,
+    /// The number of the worker whose it is, if it is a worker's.
+    worker: Option<usize>,
     /// A letter has said stop, whether or not it has been read.
     is_stopped: AtomicBool,
     /// Wakes an owner that waits in [`Mailbox::wait`].
@@ -149,10 +151,16 @@ impl Mailbox {
             queue: Mutex::default(),
             has_letters: Arc::default(),
             is_bounded: false,
+            worker: None,
             is_stopped: AtomicBool::new(false),
             arrival: Condvar::new(),
             wake: Box::new(wake),
         }
+    }
+
+    /// The same of the worker that has this number.
+    pub fn of_worker(number: usize, wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { worker: Some(number), ..Self::new(wake) }
     }
 
     /// The same for an owner that may not look for long: one client, which is closed when too many bytes of published
@@ -161,9 +169,9 @@ impl Mailbox {
         Self { is_bounded: true, has_letters, ..Self::new(wake) }
     }
 
-    /// Whether its owner may not look for long.
-    pub fn is_bounded(&self) -> bool {
-        self.is_bounded
+    /// The number of the worker whose it is, if it is a worker's.
+    pub fn worker(&self) -> Option<usize> {
+        self.worker
     }
 
     /// Whether the owner has been told to stop, for those who run something for it while it cannot read.
