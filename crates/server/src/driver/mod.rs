@@ -10,7 +10,6 @@
 mod accepting;
 mod aside;
 mod asynchronous;
-mod batched_send;
 mod completion;
 mod epoll;
 mod event;
@@ -22,7 +21,7 @@ mod send_pieces;
 mod socket_driver;
 mod spare_outputs;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod tls;
 
 pub use event::{Event, Sending, Token, Waker};

@@ -10,7 +10,7 @@ use super::*;
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// A driver of each kind. A kernel that gives no ring is no fault of ours.
-pub(super) fn drivers() -> impl Iterator<Item = Driver> {
+pub(crate) fn drivers() -> impl Iterator<Item = Driver> {
     let made = Kind::ALL.into_iter().map(|kind| Driver::chosen(kind.name(), 1).expect("a driver"));
     made.filter(|(_, refusal)| refusal.is_none()).flat_map(|(drivers, _)| drivers)
 }
@@ -370,6 +370,56 @@ fn a_driver_goes_to_another_thread_with_what_it_has_not_told() {
         assert_eq!(heard, tokens);
         let peer = if first == tokens[0] { &mut one_peer } else { &mut other_peer };
         peer.read_exact(&mut [0]).expect("it was sent");
+    }
+}
+
+/// Waits until the driver has so many events, of which none has been looked at.
+fn wait_for(driver: &mut Driver, count: usize) {
+    let mut got = 0;
+    for _ in 0..1_000 {
+        got = driver.wait(1).expect("it waits");
+        if got == count {
+            return;
+        }
+    }
+    panic!("{:?} has {got} events and not {count}", driver.kind());
+}
+
+#[test]
+fn what_has_come_of_who_is_closed_or_held_before_it_is_told_is_gone_or_told_later() {
+    for mut driver in drivers() {
+        let mut buffer = [0; 64];
+        let (near, mut far): (Vec<_>, Vec<_>) = (0..4).map(|_| unix_pair()).unzip();
+        let tokens: Vec<_> = near.into_iter().map(|socket| driver.adopt(socket).expect("it is open")).collect();
+        for (peer, said) in far.iter_mut().zip(["first", "held", "closed", "last"]) {
+            peer.write_all(said.as_bytes()).expect("it is open");
+        }
+        wait_for(&mut driver, 4);
+        assert!(matches!(driver.event(0, &mut buffer), Event::Received(token, 5) if token == tokens[0]));
+        driver.hold(tokens[1], true);
+        driver.close(tokens[2]);
+        assert!(matches!(driver.event(1, &mut buffer), Event::Nothing));
+        assert!(matches!(driver.event(2, &mut buffer), Event::Nothing));
+        assert!(matches!(driver.event(3, &mut buffer), Event::Received(token, 4) if token == tokens[3]));
+        // What it says meanwhile, and its end, are behind that.
+        far[1].write_all(b" back").expect("it is open");
+        for index in 0..driver.wait(1).expect("it waits") {
+            assert!(matches!(driver.event(index, &mut buffer), Event::Nothing));
+        }
+        far[1].shutdown(Shutdown::Write).expect("it is open");
+        driver.hold(tokens[1], false);
+        let mut heard = Vec::new();
+        let mut has_ended = false;
+        while !has_ended {
+            for event in next(&mut driver, &mut buffer) {
+                match event {
+                    Event::Received(token, count) if token == tokens[1] => heard.extend_from_slice(&buffer[..count]),
+                    Event::Closed(token) if token == tokens[1] => has_ended = true,
+                    other => panic!("{:?}: {other:?}", driver.kind()),
+                }
+            }
+        }
+        assert_eq!(heard.escape_ascii().to_string(), "held back", "{:?}", driver.kind());
     }
 }
 

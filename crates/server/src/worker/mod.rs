@@ -24,6 +24,8 @@ mod mail_handler;
 mod replica_feeds;
 #[cfg(test)]
 pub(crate) mod stepped;
+#[cfg(test)]
+mod tests;
 mod tick;
 mod tls;
 mod tls_channels;

@@ -1,9 +1,13 @@
 //! The driver `hybrid`, on epoll: waiting is asynchronous; receiving, executing and sending are not.
 //!
 //! Without any bookkeeping that a request would pay for: one receive for a readable connection, one send for its replies
-//! (many with one system call where they are due together, see `batched_send`), and `EPOLLOUT` asked for only while the peer
+//! (many with one system call where they are due together, see `batch_ring`), and `EPOLLOUT` asked for only while the peer
 //! does not read. All connections of a worker receive into one buffer, so an idle connection holds none; unsent replies
 //! wait in the connection.
+//!
+//! Where a wait has brought several connections, what they have said is received ahead (`batched_receive`), and copied to the
+//! start of that buffer when its turn has come. It belongs to the driver until then: what a wake-up has not told, because a
+//! script has taken its thread, or because the connection is held by now, is put aside and told first in a later one, by itself.
 //!
 //! Connections are edge-triggered, which saves the kernel from looking at each of them once more in the wait after a
 //! receive. A receive that does not fill the buffer has taken all there was, and what comes later is reported; wherever
@@ -11,8 +15,13 @@
 //! asked to report the connection again, which it does at once if there is something. Wakers and listeners are
 //! level-triggered.
 
+mod batch_ring;
+mod batched_receive;
+mod batched_send;
+mod connection;
+
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::buffer::spare_capacity;
@@ -21,12 +30,14 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags};
 
-use super::accepting::{Accepting, LISTENERS};
-use super::batched_send::BatchedSend;
-use super::event::{Event, Sending, Token, Waker};
-use super::listen::Listener;
-use super::send_pieces::send_pieces;
+use crate::driver::accepting::{Accepting, LISTENERS};
+use crate::driver::event::{Event, Sending, Token, Waker};
+use crate::driver::listen::Listener;
 use crate::request::output::Output;
+use batch_ring::BatchRing;
+use batched_receive::{BatchedReceive, RECEIVES_MAX, SLICE_BYTES};
+use batched_send::BatchedSend;
+use connection::{Connection, flush, modify, put_aside, queued_bytes, send_or_keep, sendable};
 
 /// Events that one wait returns at most.
 const EVENTS_MAX: usize = 1024;
@@ -51,7 +62,13 @@ pub struct Hybrid {
     queued: Vec<Token>,
     /// Closed in this wake-up: events for them may still be under way.
     closed: Vec<Token>,
+    ring: BatchRing,
     batched_send: BatchedSend,
+    batched_receive: BatchedReceive,
+    /// For the events before this one it has been received ahead.
+    ahead: usize,
+    /// What was received of connections that could not be told.
+    aside: Vec<(Token, Vec<u8>)>,
 }
 
 /// Room for what one wait returns.
@@ -63,35 +80,6 @@ unsafe impl Send for Events {}
 impl std::fmt::Debug for Events {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} events", self.0.len())
-    }
-}
-
-#[derive(Debug)]
-struct Connection {
-    socket: OwnedFd,
-    waiting: Output,
-    /// The kernel takes no more at present: it reports when it does.
-    full: bool,
-    /// Stands in the driver's list of those to which something was queued.
-    queued: bool,
-    /// Nothing is received until the session can go on.
-    held: bool,
-    /// What comes is received into room of its own.
-    apart: bool,
-    /// The stream's end may stand behind what is to be received so.
-    ending: bool,
-}
-
-impl Connection {
-    /// What the kernel is to report: of a peer that is held, while nothing waits for it, only that it has gone.
-    fn interest(&self) -> EventFlags {
-        let interest = match (self.held, self.waiting.is_empty()) {
-            (false, true) => EventFlags::IN | EventFlags::RDHUP,
-            (false, false) => EventFlags::IN | EventFlags::RDHUP | EventFlags::OUT,
-            (true, true) => EventFlags::RDHUP,
-            (true, false) => EventFlags::OUT,
-        };
-        interest | EventFlags::ET
     }
 }
 
@@ -114,7 +102,11 @@ impl Hybrid {
             free: Vec::new(),
             queued: Vec::new(),
             closed: Vec::new(),
+            ring: BatchRing::default(),
             batched_send: BatchedSend::default(),
+            batched_receive: BatchedReceive::default(),
+            ahead: 0,
+            aside: Vec::new(),
         })
     }
 
@@ -145,9 +137,7 @@ impl Hybrid {
         if token == self.connections.len() {
             self.connections.push(None);
         }
-        let waiting = Output::default();
-        let (full, queued, held, apart, ending) = (false, false, false, false, false);
-        let connection = Connection { socket, waiting, full, queued, held, apart, ending };
+        let connection = Connection::new(socket);
         let data = EventData::new_u64(token as u64);
         if let Err(error) = epoll::add(&self.poll, &connection.socket, data, connection.interest()) {
             self.free.push(token);
@@ -167,10 +157,13 @@ impl Hybrid {
     /// # Errors
     /// What the kernel says; an interruption is no error.
     pub fn wait(&mut self, timeout_ms: u64) -> io::Result<usize> {
+        self.forget_events();
         self.free.append(&mut self.closed);
+        if self.fetch_aside() {
+            return Ok(self.events.0.len());
+        }
         let timeout =
             Timespec { tv_sec: (timeout_ms / 1_000) as i64, tv_nsec: (timeout_ms % 1_000 * 1_000_000) as i64 };
-        self.forget_events();
         match epoll::wait(&self.poll, spare_capacity(&mut self.events.0), Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => Ok(self.events.0.len()),
             Err(error) => Err(error.into()),
@@ -194,7 +187,17 @@ impl Hybrid {
                 Event::Woken
             }
             data if data & LISTENERS != 0 => self.accepting.accept(&self.poll, (data & !LISTENERS) as usize),
-            token => self.connection_event(token as Token, flags, buffer),
+            token => {
+                let token = token as Token;
+                if index >= self.ahead && index + 1 < self.events.0.len() && !self.ring.is_missing() {
+                    self.receive_ahead(index);
+                }
+                if self.batched_receive.is_next(index) {
+                    self.ahead_event(token, flags, buffer)
+                } else {
+                    self.connection_event(token, flags, buffer)
+                }
+            }
         }
     }
 
@@ -203,12 +206,70 @@ impl Hybrid {
     fn forget_events(&mut self) {
         for index in self.looked_at..self.events.0.len() {
             let token = self.events.0[index].data.u64() as Token;
-            if let Some(connection) = self.connections.get(token).and_then(Option::as_ref) {
+            let bytes = if self.batched_receive.is_next(index) { self.batched_receive.take() } else { &[] };
+            if let Some(connection) = self.connections.get_mut(token).and_then(Option::as_mut) {
+                put_aside(&mut self.aside, token, connection, bytes);
                 _ = modify(&self.poll, token, connection);
             }
         }
         self.events.0.clear();
-        self.looked_at = 0;
+        self.batched_receive.clear();
+        (self.looked_at, self.ahead) = (0, 0);
+    }
+
+    /// Has what was put aside be told as if it had just come, unless its connection is held; whether there is any.
+    fn fetch_aside(&mut self) -> bool {
+        let Self { aside, connections, events, batched_receive, .. } = self;
+        aside.retain(|(token, bytes)| {
+            let Some(connection) = &mut connections[*token] else { return false };
+            if connection.held || batched_receive.is_full() {
+                return true;
+            }
+            connection.has_aside = false;
+            batched_receive.put(events.0.len(), bytes);
+            events.0.push(epoll::Event { flags: EventFlags::IN, data: EventData::new_u64(*token as u64) });
+            false
+        });
+        self.ahead = self.events.0.len();
+        self.ahead != 0
+    }
+
+    /// Receives for this event and some that come behind it.
+    fn receive_ahead(&mut self, index: usize) {
+        self.ahead = self.events.0.len().min(index + RECEIVES_MAX);
+        let (events, connections) = (&self.events.0, &self.connections);
+        let events = (index..self.ahead).filter_map(|index| {
+            let epoll::Event { flags, data } = events[index];
+            let connection = connections.get(data.u64() as usize)?.as_ref()?;
+            let is_plain = !(connection.held || connection.apart || connection.has_aside || connection.says_much);
+            (is_plain && !flags.contains(EventFlags::OUT)).then_some((index, connection.socket.as_fd()))
+        });
+        self.batched_receive.receive(&mut self.ring, events);
+    }
+
+    /// Tells what was received ahead, or puts it aside.
+    #[inline]
+    fn ahead_event(&mut self, token: Token, flags: EventFlags, buffer: &mut [u8]) -> Event {
+        let bytes = self.batched_receive.take();
+        let Some(connection) = &mut self.connections[token] else { return Event::Nothing };
+        if connection.held {
+            put_aside(&mut self.aside, token, connection, bytes);
+            return Event::Nothing;
+        }
+        let is_filled = bytes.len() == SLICE_BYTES;
+        let (bytes, rest) = bytes.split_at(bytes.len().min(buffer.len()));
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        put_aside(&mut self.aside, token, connection, rest);
+        connection.says_much = is_filled;
+        let mut received = bytes.len();
+        if is_filled && rest.is_empty() {
+            let more = net::recv(&connection.socket, &mut buffer[received..], RecvFlags::empty());
+            received += more.map_or(0, |(count, _)| count);
+        }
+        if is_filled || flags.intersects(ENDS) {
+            _ = modify(&self.poll, token, connection);
+        }
+        Event::Received(token, received)
     }
 
     /// Tries to accept again after [`Event::AcceptFailed`].
@@ -237,6 +298,11 @@ impl Hybrid {
         if connection.held && flags.contains(EventFlags::RDHUP) {
             return Event::Closed(token);
         }
+        if connection.has_aside {
+            // What is aside is told first, and this then.
+            _ = modify(&self.poll, token, connection);
+            return Event::Nothing;
+        }
         if connection.apart {
             connection.ending = flags.intersects(ENDS);
             return Event::Receivable(token);
@@ -247,6 +313,7 @@ impl Hybrid {
                 if received == buffer.len() || flags.intersects(ENDS) {
                     _ = modify(&self.poll, token, connection);
                 }
+                connection.says_much = received >= SLICE_BYTES;
                 Event::Received(token, received)
             }
             Err(Errno::AGAIN) => Event::Nothing,
@@ -318,7 +385,7 @@ impl Hybrid {
         let ready = |(token, output): &(Token, Output)| sendable(connections, *token, output).is_some();
         let sends: Vec<_> =
             outputs.iter().filter_map(|(token, output)| sendable(connections, *token, output)).collect();
-        let sent = self.batched_send.send(&sends);
+        let sent = self.batched_send.send(&mut self.ring, &sends);
         for (output, sent) in outputs.iter_mut().filter(|output| ready(output)).zip(sent) {
             output.1.advance(*sent);
         }
@@ -331,7 +398,7 @@ impl Hybrid {
         let queued = std::mem::take(&mut self.queued);
         if queued.len() > 1 {
             let sends: Vec<_> = queued.iter().filter_map(|&token| queued_bytes(&self.connections, token)).collect();
-            let mut sent = self.batched_send.send(&sends).iter();
+            let mut sent = self.batched_send.send(&mut self.ring, &sends).iter();
             for &token in &queued {
                 if queued_bytes(&self.connections, token).is_some()
                     && let (Some(connection), Some(&sent)) = (&mut self.connections[token], sent.next())
@@ -391,49 +458,9 @@ impl Hybrid {
         if let Some(connection) = self.connections[token].take() {
             _ = epoll::delete(&self.poll, &connection.socket);
             self.closed.push(token);
+            if connection.has_aside {
+                self.aside.retain(|(other, _)| *other != token);
+            }
         }
     }
-}
-
-fn modify(poll: &OwnedFd, token: Token, connection: &Connection) -> rustix::io::Result<()> {
-    epoll::modify(poll, &connection.socket, EventData::new_u64(token as u64), connection.interest())
-}
-
-/// Sends what is in `output`, after what already waits; what the kernel does not take waits too.
-#[inline]
-fn send_or_keep(poll: &OwnedFd, token: Token, connection: &mut Connection, output: &mut Output) -> Sending {
-    if !connection.waiting.is_empty() {
-        output.move_to(&mut connection.waiting);
-        return Sending::Waiting(connection.waiting.len());
-    }
-    match send_pieces(&connection.socket, output) {
-        Sending::Waiting(count) => {
-            output.move_to(&mut connection.waiting);
-            connection.full = true;
-            modify(poll, token, connection).map_or(Sending::Broken, |()| Sending::Waiting(count))
-        }
-        end => end,
-    }
-}
-
-/// Where and what can be sent at once of an output.
-fn sendable<'a>(
-    connections: &'a [Option<Connection>],
-    token: Token,
-    output: &'a Output,
-) -> Option<(BorrowedFd<'a>, &'a [u8])> {
-    let connection = connections.get(token)?.as_ref().filter(|connection| connection.waiting.is_empty())?;
-    let bytes = output.plain().filter(|bytes| !bytes.is_empty())?;
-    Some((connection.socket.as_fd(), bytes))
-}
-
-/// Where and what can be sent at once of that which was queued.
-fn queued_bytes(connections: &[Option<Connection>], token: Token) -> Option<(BorrowedFd<'_>, &[u8])> {
-    let connection = connections.get(token)?.as_ref().filter(|connection| !connection.full)?;
-    let bytes = connection.waiting.plain().filter(|bytes| !bytes.is_empty())?;
-    Some((connection.socket.as_fd(), bytes))
-}
-
-fn flush(connection: &mut Connection) -> Sending {
-    send_pieces(&connection.socket, &mut connection.waiting)
 }
