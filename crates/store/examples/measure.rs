@@ -81,7 +81,7 @@ fn run(name: &str, store: &Store, keys: Range<u64>, batch: usize, mut act: impl 
             hashed.extend(keys.iter().map(|key| store.key(key)));
             if batch > 1 {
                 for step in [PrefetchStep::Segment, PrefetchStep::Bucket, PrefetchStep::Entry] {
-                    hashed.iter().for_each(|key| store.lock_of(key.hash).prefetch(0, key.hash, step));
+                    hashed.iter().for_each(|key| store.lock_of(key.hash).prefetch(0, &[key.hash], step));
                 }
             }
             hashed.iter().for_each(|&key| act(store, key));

@@ -175,7 +175,7 @@ impl Inserter {
         let (group, database) = (&order[begin..ends[index]], batch.database());
         let prefetch = |shard: &Shard, place: usize, step: PrefetchStep| {
             if let Some(&later) = group.get(place) {
-                shard.prefetch(database, records[later as usize].hash, step);
+                shard.prefetch(database, &[records[later as usize].hash], step);
             }
         };
         (0..AHEAD).for_each(|place| prefetch(shard, place, PrefetchStep::Segment));

@@ -173,7 +173,7 @@ impl Model {
         let shard = self.store.lock_of(named.hash);
         [PrefetchStep::Segment, PrefetchStep::Bucket, PrefetchStep::Entry]
             .into_iter()
-            .for_each(|step| shard.prefetch(db, named.hash, step));
+            .for_each(|step| shard.prefetch(db, &[named.hash], step));
         let (found, expected) = match shard.find(db, named, self.now_ms) {
             Find::Missing => (None, Previous::Missing),
             Find::Expired(entry) => (Some(entry), Previous::Expired),

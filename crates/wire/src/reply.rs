@@ -61,6 +61,18 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(b"+OK\r\n");
     }
 
+    /// `+PONG`.
+    #[inline]
+    pub fn pong(&mut self) {
+        self.out.extend_from_slice(b"+PONG\r\n");
+    }
+
+    /// `+QUEUED`.
+    #[inline]
+    pub fn queued(&mut self) {
+        self.out.extend_from_slice(b"+QUEUED\r\n");
+    }
+
     /// A simple string (`+text`).
     #[inline]
     pub fn simple(&mut self, text: &str) {

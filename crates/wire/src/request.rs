@@ -250,6 +250,12 @@ impl Parser {
         limits: &Limits,
         batch: &mut Batch,
     ) -> Result<Step<usize>, ProtocolError> {
+        if let Some((count, name)) = quick_head(buf, start, limits) {
+            let first = batch.spans.len();
+            batch.spans.push(name);
+            let pos = name.start as usize + name.len as usize + 2;
+            return self.arguments(buf, start, Open { pos, remaining: count - 1 }, limits, (batch, first));
+        }
         let (count, pos) = match quick_length(buf, start, b'*') {
             Some(found) => found,
             None => match self.count_line(buf, start)? {
@@ -268,8 +274,21 @@ impl Parser {
             return Ok(Step::Done(pos));
         }
         self.searched = 0;
-        let mut open = Open { pos, remaining: u32::try_from(count).unwrap_or(u32::MAX) };
+        let open = Open { pos, remaining: u32::try_from(count).unwrap_or(u32::MAX) };
         let first = batch.spans.len();
+        self.arguments(buf, start, open, limits, (batch, first))
+    }
+
+    /// Reads the other arguments of the multibulk that begins at `start`, whose first span is at `first`, and closes it.
+    #[inline(always)]
+    fn arguments(
+        &mut self,
+        buf: &[u8],
+        start: usize,
+        mut open: Open,
+        limits: &Limits,
+        (batch, first): (&mut Batch, usize),
+    ) -> Result<Step<usize>, ProtocolError> {
         match self.bulks(buf, start, &mut open, limits, &mut batch.spans)? {
             Step::Done(()) => {
                 batch.close(start, first, false);
@@ -436,6 +455,20 @@ struct TooLong;
 
 /// Spans count in 32 bits.
 const BUFFER_LEN_MAX: usize = u32::MAX as usize;
+
+/// The usual beginning of a multibulk, if it has come whole, name included: fewer than ten arguments, of which the name is the
+/// first and has fewer than ten bytes. How many there are, and where the name is.
+#[inline(always)]
+fn quick_head(buf: &[u8], start: usize, limits: &Limits) -> Option<(u32, Span)> {
+    const LINES: u64 = u64::from_le_bytes(*b"*0\r\n$0\r\n");
+    const DIGITS: u64 = 0xf << 8 | 0xf << 40;
+    let head = u64::from_le_bytes(*buf.get(start..)?.first_chunk()?) ^ LINES;
+    let (count, len) = ((head >> 8) as u32 & 0xf, (head >> 40) as u32 & 0xf);
+    let is_usual = head & !DIGITS == 0 && (1..=9).contains(&count) && len <= 9;
+    let is_allowed = i64::from(count) <= limits.args_max && i64::from(len) <= limits.bulk_len_max;
+    let (at, has_come) = (start + 8, start + 8 + len as usize + 2 <= buf.len());
+    (is_usual && is_allowed && has_come).then_some((count, Span { start: at as u32, len }))
+}
 
 /// The usual case: a marker, one or two digits, `\r\n`. `None` leaves everything else to the careful way.
 #[inline(always)]

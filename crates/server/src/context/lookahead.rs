@@ -7,8 +7,8 @@
 
 use std::ops::Range;
 
-use sleeve_store::{EntryRef, MemberPlace, PrefetchStep, Store};
-use sleeve_wire::commands::{self, Command, Flags, Group, Row};
+use sleeve_store::{EntryRef, Hash, MemberPlace, PrefetchStep, Store};
+use sleeve_wire::commands::{self, Command, Flags, Group, LastName, Row};
 use sleeve_wire::request::{Args, Batch};
 
 use super::Cx;
@@ -17,7 +17,7 @@ use crate::host::dice::Dice;
 use crate::observe::key_samples::Sampler;
 use crate::observe::stats::Counters;
 use crate::request::renamed_commands::RenamedCommands;
-use crate::request::{Key, KeyAt, hash_keys};
+use crate::request::{Key, KeyAt, place_keys};
 
 /// Keys whose buckets and entries are fetched ahead together: what the caches of a core hold without loss.
 const GROUP_KEYS: usize = 64;
@@ -28,8 +28,11 @@ const KEPT_KEYS: usize = 4 * 1024;
 /// What was found out about a group of requests ahead of running them.
 #[derive(Debug, Default)]
 pub struct Lookahead {
+    last_name: LastName,
     requests: Vec<Ready>,
     keys: Vec<KeyAt>,
+    /// The hashes of the keys, but once where one key follows itself.
+    hashes: Vec<Hash>,
     lookups: Vec<MemberLookup>,
     members: Vec<(MemberLookup, MemberPlace)>,
     sampler: Sampler,
@@ -112,20 +115,22 @@ impl Lookahead {
         self.requests.clear();
         self.keys.clear();
         self.lookups.clear();
+        self.hashes.clear();
         // One request may have named a million.
         self.keys.shrink_to(KEPT_KEYS);
-        let mut next = first;
+        self.hashes.shrink_to(KEPT_KEYS);
+        let (mut next, mut last_key) = (first, None);
         while next < batch.len() && self.keys.len() < GROUP_KEYS && self.requests.len() < GROUP_KEYS {
-            self.look_up(&engine.names, &engine.store, batch.get(next, buffer), next);
+            self.look_up(&engine.names, (&engine.store, &mut last_key), batch.get(next, buffer), next);
             next += 1;
         }
         if self.keys.len() > 1 {
-            locks.take_free(self.keys.iter().map(|key| key.hash));
-            for step in STEPS {
-                for same in self.keys.chunk_by(is_same_key) {
-                    if let Some(shard) = locks.held(same[0].hash) {
-                        shard.prefetch(database, same[0].hash, step);
-                    }
+            self.hashes.extend(self.keys.iter().map(|key| key.hash));
+            self.hashes.dedup();
+            locks.take_free(self.hashes.iter().copied());
+            if self.hashes.len() > 1 {
+                for step in STEPS {
+                    locks.show_held(&self.hashes, |shard, keys| shard.prefetch(database, keys, step));
                 }
             }
             if self.lookups.len() > 1 {
@@ -169,19 +174,34 @@ impl Lookahead {
         }
     }
 
-    /// Adds the request at this place in the batch.
+    /// Adds the request at this place in the batch. The key before is not hashed again where it is named again.
     #[inline]
-    fn look_up(&mut self, names: &RenamedCommands, store: &Store, args: Args<'_>, request: usize) {
-        let found = find(names, args);
+    fn look_up<'b>(
+        &mut self,
+        names: &RenamedCommands,
+        (store, last_key): (&Store, &mut Option<Key<'b>>),
+        args: Args<'b>,
+        request: usize,
+    ) {
+        let found = find_by(|name| names.find_next(&mut self.last_name, name), args);
         let first = self.keys.len();
         if let Found::Command(row) = found {
-            hash_keys(store, row, args, &mut self.keys);
+            place_keys(row, args, &mut self.keys, |name| match last_key {
+                Some(last) if is_same_name(last.name, name) => last.hash,
+                _ => last_key.insert(store.key(name)).hash,
+            });
             if let (Some(which), Some(&key)) = (member_of(row, args.len()), self.keys.get(first)) {
                 self.lookups.push(MemberLookup { key, request, which });
             }
         }
         self.requests.push(Ready { found, keys: first as u32..self.keys.len() as u32 });
     }
+}
+
+/// Whether two names are the same. Most that are not differ at their ends.
+#[inline]
+fn is_same_name(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.last_chunk::<8>() == other.last_chunk() && one == other
 }
 
 fn is_same_key(one: &KeyAt, other: &KeyAt) -> bool {
@@ -211,14 +231,13 @@ fn entry_of<'l>(locks: &'l mut Locks<'_>, database: usize, args: Args<'_>, key: 
 }
 
 /// What the name of a request stands for.
-#[inline]
 pub fn find(names: &RenamedCommands, args: Args<'_>) -> Found {
-    let Some(name) = args.get(0) else { return Found::Unknown };
-    let row = match &names.changes {
-        None => commands::find(name),
-        Some(changes) => changes.find(name),
-    };
-    let Some(row) = row else { return Found::Unknown };
+    find_by(|name| names.find(name), args)
+}
+
+#[inline]
+fn find_by(find: impl FnOnce(&[u8]) -> Option<&'static Row>, args: Args<'_>) -> Found {
+    let Some(row) = args.get(0).and_then(find) else { return Found::Unknown };
     let row = match args.get(1) {
         Some(name) if row.is_container() => match commands::find_sub(row.id, name) {
             Some(row) => row,

@@ -219,8 +219,8 @@ fn lock(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 }
 
 /// Runs one command with its locks held and records its effect: by itself the request as it came, unless the command
-/// has recorded in other words what it did.
-#[inline]
+/// has recorded in other words what it did. Always inline, for what runs a request by itself is the way of them all.
+#[inline(always)]
 pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
     let (mark, owed_bytes) = (cx.out.mark(), cx.out.len());
     let began_ticks = cx.begin(&request);
@@ -260,7 +260,7 @@ fn queue(cx: &mut Cx<'_>, request: &Request<'_>) {
         transaction.queue.push(request.row, request.args);
         cx.state.is_news = true;
     }
-    cx.reply().simple("QUEUED");
+    cx.reply().queued();
 }
 
 /// Answers a request that may not run. Inside MULTI this dooms the transaction; where it is EXEC itself, it ends it.

@@ -75,15 +75,21 @@ impl<'a> Request<'a> {
 /// Adds where the keys of a request stand, with their hashes.
 #[inline]
 pub fn hash_keys(store: &Store, row: &'static Row, args: Args<'_>, keys: &mut Vec<KeyAt>) {
+    place_keys(row, args, keys, |name| store.hash(name));
+}
+
+/// Adds where the keys of a request stand, with the hashes that they are given.
+#[inline]
+pub fn place_keys<'a>(row: &Row, args: Args<'a>, keys: &mut Vec<KeyAt>, mut hash: impl FnMut(&'a [u8]) -> Hash) {
     if let Some(index) = row.lone_key {
         if let Some(name) = args.get(usize::from(index)) {
-            keys.push(KeyAt { index: u32::from(index), hash: store.hash(name) });
+            keys.push(KeyAt { index: u32::from(index), hash: hash(name) });
         }
-        return;
-    }
-    for index in row.key_positions(args) {
-        if let Some(name) = args.get(index) {
-            keys.push(KeyAt { index: index as u32, hash: store.hash(name) });
+    } else if !row.keys.is_empty() {
+        for index in row.key_positions(args) {
+            if let Some(name) = args.get(index) {
+                keys.push(KeyAt { index: index as u32, hash: hash(name) });
+            }
         }
     }
 }

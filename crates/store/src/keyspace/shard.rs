@@ -405,11 +405,11 @@ impl Shard {
         }
     }
 
-    /// Takes a step towards the entry of a key, ahead of looking for it.
+    /// Takes a step towards the entries of keys, ahead of looking for them.
     #[inline]
-    pub fn prefetch(&self, db: usize, hash: Hash, step: PrefetchStep) {
+    pub fn prefetch(&self, db: usize, keys: &[Hash], step: PrefetchStep) {
         if let Some(table) = self.table(db) {
-            table.prefetch(self.placement.position(hash), step);
+            table.prefetch(keys.iter().map(|hash| self.placement.position(*hash)), step);
         }
     }
 

@@ -296,18 +296,32 @@ impl Table {
         unsafe { Entry::at(slot.address()) }
     }
 
-    /// Takes a step towards the entry of a key, ahead of looking for it.
+    /// Takes a step towards the entries of several keys, ahead of looking for them.
     #[inline]
-    pub fn prefetch(&self, position: u64, step: PrefetchStep) {
-        let index = self.index_of(position);
-        if step == PrefetchStep::Segment {
-            return prefetch(self.directory.as_ptr().wrapping_add(index).cast());
+    pub fn prefetch(&self, positions: impl Iterator<Item = u64>, step: PrefetchStep) {
+        match step {
+            PrefetchStep::Segment => positions.for_each(|position| self.prefetch_segment(position)),
+            PrefetchStep::Bucket => positions.for_each(|position| self.prefetch_bucket(position)),
+            PrefetchStep::Entry => positions.for_each(|position| self.prefetch_entry(position)),
         }
-        let Some(segment) = self.directory.get(index) else { return };
+    }
+
+    #[inline]
+    fn prefetch_segment(&self, position: u64) {
+        prefetch(self.directory.as_ptr().wrapping_add(self.index_of(position)).cast());
+    }
+
+    #[inline]
+    fn prefetch_bucket(&self, position: u64) {
+        if let Some(segment) = self.directory.get(self.index_of(position)) {
+            prefetch(segment.home_address(tag_of(position, segment.depth)));
+        }
+    }
+
+    #[inline]
+    fn prefetch_entry(&self, position: u64) {
+        let Some(segment) = self.directory.get(self.index_of(position)) else { return };
         let tag = tag_of(position, segment.depth);
-        if step == PrefetchStep::Bucket {
-            return prefetch(segment.home_address(tag));
-        }
         let mut at = segment.home(tag);
         for _ in 0..BUCKETS_AHEAD_MAX {
             let bucket = &segment.buckets()[at];

@@ -61,11 +61,17 @@ impl HashKey {
             v2: self.low ^ 0x6c79_6765_6e65_7261,
             v3: self.high ^ 0x7465_6462_7974_6573,
         };
-        let mut words = bytes.chunks_exact(8);
-        for chunk in &mut words {
-            state.absorb(word(chunk));
+        let mut rest = bytes;
+        while let Some((chunk, behind)) = rest.split_first_chunk() {
+            state.absorb(u64::from_le_bytes(*chunk));
+            rest = behind;
         }
-        state.absorb(last_word(words.remainder()) | (bytes.len() as u64) << 56);
+        let last = match bytes.last_chunk() {
+            // The last word overlaps the one before. Two shifts, because the one by 64 that no rest asks for does not exist.
+            Some(chunk) => u64::from_le_bytes(*chunk) >> 1 >> (63 - 8 * rest.len()),
+            None => last_word(rest),
+        };
+        state.absorb(last | (bytes.len() as u64) << 56);
         state.v2 ^= 0xff;
         state.round();
         state.round();

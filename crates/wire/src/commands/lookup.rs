@@ -9,6 +9,10 @@ use super::{Command, ROWS, Row};
 
 /// Power of two, at most half full.
 const SLOTS: usize = 1024;
+/// No name is longer, in bytes.
+const LEN_MAX: usize = 64;
+/// Names of at most so many bytes are wholly in their two words.
+const WHOLE_LEN_MAX: usize = 16;
 /// The parent of what has no parent.
 const TOP: u16 = u16::MAX;
 
@@ -18,6 +22,14 @@ const _: () = assert!(ROWS.len() * 2 <= SLOTS, "the lookup table is too full: do
 struct Slot {
     words: Words,
     row: u16,
+}
+
+/// A name as it was written: its first eight bytes and its last, or all of a shorter one in the first word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Written {
+    first: u64,
+    last: u64,
+    len: usize,
 }
 
 /// A name, folded, in the form that is compared.
@@ -40,13 +52,12 @@ const fn fill() -> [Slot; SLOTS] {
             Some(parent) => parent as u16,
             None => TOP,
         };
-        if let Some(words) = words(ROWS[row].name.as_bytes(), parent) {
-            let mut at = home(words);
-            while table[at].words.len_and_parent != 0 {
-                at = (at + 1) % SLOTS;
-            }
-            table[at] = Slot { words, row: row as u16 };
+        let words = written(ROWS[row].name.as_bytes()).folded(parent);
+        let mut at = home(words);
+        while table[at].words.len_and_parent != 0 {
+            at = (at + 1) % SLOTS;
         }
+        table[at] = Slot { words, row: row as u16 };
         row += 1;
     }
     table
@@ -55,13 +66,32 @@ const fn fill() -> [Slot; SLOTS] {
 /// The row of a command, by its name in any case. Containers are found, their subcommands are not.
 #[inline]
 pub const fn find(name: &[u8]) -> Option<&'static Row> {
-    seek(name, TOP)
+    seek(name, written(name), TOP)
 }
 
 /// The row of a subcommand, by its own name (`list`, not `client|list`) in any case.
 #[inline]
 pub const fn find_sub(parent: Command, name: &[u8]) -> Option<&'static Row> {
-    seek(name, parent as u16)
+    seek(name, written(name), parent as u16)
+}
+
+/// The name that was looked up last: of requests that come together most have the name of the one before them.
+#[derive(Debug, Default)]
+pub struct LastName {
+    written: Written,
+    row: Option<&'static Row>,
+}
+
+impl LastName {
+    /// As [`find`], quick for the name that this was called with before, written as it was then.
+    #[inline]
+    pub fn find(&mut self, name: &[u8]) -> Option<&'static Row> {
+        let written = written(name);
+        if written != self.written || name.len() > WHOLE_LEN_MAX {
+            *self = Self { written, row: seek(name, written, TOP) };
+        }
+        self.row
+    }
 }
 
 /// The row of `get` or of `client|list`, in any case: the names that ACL rules and COMMAND INFO take.
@@ -89,15 +119,18 @@ impl Row {
 }
 
 #[inline]
-const fn seek(name: &[u8], parent: u16) -> Option<&'static Row> {
-    let Some(words) = words(name, parent) else { return None };
+const fn seek(name: &[u8], written: Written, parent: u16) -> Option<&'static Row> {
+    if name.is_empty() || name.len() > LEN_MAX {
+        return None;
+    }
+    let words = written.folded(parent);
     let mut at = home(words);
     loop {
         let slot = &TABLE[at % SLOTS];
         let Words { first, last, len_and_parent } = slot.words;
         if first == words.first && last == words.last && len_and_parent == words.len_and_parent {
             let row = &ROWS[slot.row as usize];
-            if name.len() <= 16 || is_same(row.name.as_bytes(), name) {
+            if name.len() <= WHOLE_LEN_MAX || is_same(row.name.as_bytes(), name) {
                 return Some(row);
             }
         } else if len_and_parent == 0 {
@@ -120,10 +153,9 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
 }
 
 #[inline]
-const fn words(name: &[u8], parent: u16) -> Option<Words> {
-    let len = name.len();
+const fn written(name: &[u8]) -> Written {
     let (first, last) = if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
-        (u64::from_le_bytes(*first), fold(u64::from_le_bytes(*last)))
+        (u64::from_le_bytes(*first), u64::from_le_bytes(*last))
     } else if let (Some(low), Some(high)) = (name.first_chunk(), name.last_chunk()) {
         (u32::from_le_bytes(*low) as u64 | (u32::from_le_bytes(*high) as u64) << 32, 0)
     } else if let [low, .., high] = *name {
@@ -132,12 +164,18 @@ const fn words(name: &[u8], parent: u16) -> Option<Words> {
     } else if let [only] = *name {
         (only as u64, 0)
     } else {
-        return None;
+        (0, 0)
     };
-    if len > 64 {
-        return None;
+    Written { first, last, len: name.len() }
+}
+
+impl Written {
+    /// In lower case, of a name of at most [`LEN_MAX`] bytes.
+    #[inline]
+    const fn folded(self, parent: u16) -> Words {
+        let len_and_parent = self.len as u32 | (parent as u32) << 16;
+        Words { first: fold(self.first), last: fold(self.last), len_and_parent }
     }
-    Some(Words { first: fold(first), last, len_and_parent: len as u32 | (parent as u32) << 16 })
 }
 
 /// Lower case of eight bytes at once; only `A` to `Z` change.

@@ -87,7 +87,7 @@ pub use cacheable::DecidingKey;
 pub use flags::{Categories, Flags, Group, KeyFlags, OwnConnection};
 pub use key_spec::{Begin, Find, KeySpec};
 pub use keys::{KeyPositions, KeyUses};
-pub use lookup::{find, find_full, find_sub};
+pub use lookup::{LastName, find, find_full, find_sub};
 pub use merge::{Merge, Shape, Share};
 pub use policy::{RequestPolicy, ResponsePolicy};
 pub use repeat::Repeat;

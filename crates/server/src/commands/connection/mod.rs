@@ -28,7 +28,7 @@ pub fn ping(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             pubsub::pong(&mut cx.reply(), message.unwrap_or_default());
         }
         Some(message) => cx.reply().bulk(message),
-        None => cx.reply().simple("PONG"),
+        None => cx.reply().pong(),
     }
     Ok(())
 }

@@ -14,6 +14,7 @@
 //! A single lock outlives its command until the next one of the batch wants another: with one shard, which is what one
 //! worker has, a whole batch takes its lock once. Nothing is sent and nothing is waited for meanwhile.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,7 +66,7 @@ impl<'s> Locks<'s> {
     fn give_back(&mut self) {
         if self.recorder.is_due() {
             self.settle();
-        } else {
+        } else if !self.is_empty() {
             self.held = Held::Nothing;
         }
     }
@@ -200,7 +201,17 @@ impl<'s> Locks<'s> {
         }
     }
 
+    /// Shows those of these keys whose shards are held, with the shard: all at once where there is only one.
+    #[inline]
+    pub fn show_held(&self, keys: &[Hash], mut show: impl FnMut(&Shard, &[Hash])) {
+        match &self.held {
+            Held::One(_, guard) if self.store.shards() == 1 => show(guard, keys),
+            _ => keys.iter().for_each(|key| _ = self.held(*key).map(|shard| show(shard, slice::from_ref(key)))),
+        }
+    }
+
     /// Whether no lock is held.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         matches!(self.held, Held::Nothing)
     }

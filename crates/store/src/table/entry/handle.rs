@@ -105,7 +105,7 @@ impl<'a> EntryRef<'a> {
     /// Whether the value is a string.
     #[inline]
     pub fn is_string(&self) -> bool {
-        self.entry.kind() == Kind::String
+        self.entry.is_string()
     }
 
     /// The collection, if it is of this type.

@@ -117,6 +117,12 @@ impl Entry {
         }
     }
 
+    /// Whether the value is a string.
+    #[inline]
+    pub fn is_string(self) -> bool {
+        self.header().form().kind() == Some(Kind::String)
+    }
+
     #[inline]
     fn header(self) -> Header {
         // SAFETY: the first word of a living entry is its header.
@@ -135,7 +141,12 @@ impl Entry {
 
     #[inline]
     fn tail(self) -> NonNull<u8> {
-        let header = self.header();
+        self.tail_behind(self.header())
+    }
+
+    /// The tail, of an entry with this header.
+    #[inline]
+    fn tail_behind(self, header: Header) -> NonNull<u8> {
         // SAFETY: the tail follows the key inside the block.
         unsafe { self.0.add(header.key_offset() + self.key_len(header)) }
     }
@@ -190,13 +201,14 @@ impl Entry {
         let header = self.header();
         // SAFETY: the form says what the tail is. The buffer lives as long as the entry owns it.
         unsafe {
+            let tail = self.tail_behind(header);
             match header.form() {
-                Form::Integer | Form::Scored => ValueRef::Integer(self.tail().cast::<i64>().read_unaligned()),
+                Form::Integer | Form::Scored => ValueRef::Integer(tail.cast::<i64>().read_unaligned()),
                 Form::Whole | Form::Edited => {
-                    ValueRef::Bytes(std::slice::from_raw_parts(self.tail().as_ptr(), header.tail_len()))
+                    ValueRef::Bytes(std::slice::from_raw_parts(tail.as_ptr(), header.tail_len()))
                 }
                 Form::Shared => {
-                    let address = self.tail().cast::<usize>().read_unaligned();
+                    let address = tail.cast::<usize>().read_unaligned();
                     ValueRef::Bytes(&*std::ptr::with_exposed_provenance::<Vec<u8>>(address))
                 }
                 _ => ValueRef::Bytes(&[]),

@@ -15,6 +15,7 @@ use crate::value::handover::open_value::{Capture, OpenValue};
 use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Deadline, Value, ValueRef, is_expired};
+use std::iter;
 use std::sync::Arc;
 
 /// How many fields a hash must have for each millisecond that its next sweep waits: some two percent of the time.
@@ -66,7 +67,7 @@ impl Fields {
 
     /// Takes a step towards a field, ahead of looking for it.
     pub fn prefetch(&self, position: u64, step: PrefetchStep) {
-        self.table.prefetch(position, step);
+        self.table.prefetch(iter::once(position), step);
     }
 
     pub fn memory(&self) -> usize {

@@ -21,6 +21,7 @@ use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Digits, Encoding, Kind, ValueRef};
 use intset::{IntegerSet, Integers};
+use std::iter;
 use std::sync::Arc;
 
 /// Redis keeps no packed run above this size, in bytes, whatever the limits say.
@@ -138,7 +139,7 @@ impl Collection for Set {
     fn prefetch(&self, place: MemberPlace, step: PrefetchStep) {
         let Members::Table(table) = &self.members else { return };
         match place {
-            MemberPlace::At(position) => table.prefetch(position, step),
+            MemberPlace::At(position) => table.prefetch(iter::once(position), step),
             MemberPlace::Random(random) => table.prefetch_random(random, step),
         }
     }

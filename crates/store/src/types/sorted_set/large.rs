@@ -15,6 +15,7 @@ use crate::value::ValueRef;
 use crate::value::handover::open_value::OpenValue;
 use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
+use std::iter;
 use std::sync::Arc;
 
 /// A sorted set that is too large to be packed.
@@ -61,7 +62,7 @@ impl Ranked {
 
     /// Takes a step towards a member, ahead of looking for it.
     pub fn prefetch(&self, position: u64, step: PrefetchStep) {
-        self.table.prefetch(position, step);
+        self.table.prefetch(iter::once(position), step);
     }
 
     pub fn score(&self, name: &[u8]) -> Option<f64> {
