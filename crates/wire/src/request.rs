@@ -69,7 +69,17 @@ impl Batch {
     /// The arguments of request `index`; `buf` is the buffer that was parsed. At least one argument per request.
     #[inline]
     pub fn get<'a>(&'a self, index: usize, buf: &'a [u8]) -> Args<'a> {
-        let Some(&Request { first, count, .. }) = self.requests.get(index) else { return Args::new(buf, &[]) };
+        self.requests.get(index).map_or(Args::new(buf, &[]), |request| self.args(request, buf))
+    }
+
+    /// The arguments of request `index` and of all behind it, as [`Batch::get`] gives them.
+    #[inline]
+    pub fn from<'a>(&'a self, index: usize, buf: &'a [u8]) -> impl Iterator<Item = Args<'a>> {
+        self.requests.get(index..).unwrap_or_default().iter().map(move |request| self.args(request, buf))
+    }
+
+    #[inline]
+    fn args<'a>(&'a self, &Request { first, count, .. }: &Request, buf: &'a [u8]) -> Args<'a> {
         let buf = if count & IN_SIDE == 0 { buf } else { &self.side };
         let first = first as usize;
         Args::new(buf, self.spans.get(first..first + (count & !IN_SIDE) as usize).unwrap_or_default())
@@ -241,8 +251,8 @@ impl Parser {
         }
     }
 
-    /// Reads the multibulk that begins at `start`, as far as it has arrived.
-    #[inline]
+    /// Reads the multibulk that begins at `start`, as far as it has arrived. Always inline: its result would go through memory.
+    #[inline(always)]
     fn begin_multibulk(
         &mut self,
         buf: &[u8],

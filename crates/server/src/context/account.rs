@@ -23,7 +23,7 @@ impl Cx<'_> {
     pub(crate) fn begin(&mut self, request: &Request<'_>) -> Option<u64> {
         let row = request.row;
         if !self.is_within {
-            if self.timed.is_none_or(|timed| timed.id != row.id) {
+            if !self.timed.is_some_and(|timed| std::ptr::eq(timed, row)) {
                 self.settle_time();
                 self.timed = Some(row);
                 self.state.is_news |= !row.is_of_data;
@@ -43,8 +43,8 @@ impl Cx<'_> {
     }
 
     /// Ends a command that began then: if it was slow, the slow log and the latency monitor are told; what it changed is
-    /// counted and, unless it has said it in other words, recorded as it came.
-    #[inline]
+    /// counted and, unless it has said it in other words, recorded as it came. Always inline: it has one caller.
+    #[inline(always)]
     pub(crate) fn end(&mut self, request: &Request<'_>, began_ticks: Option<u64>) {
         if let Some(began_ticks) = began_ticks {
             self.end_alone(request, began_ticks);

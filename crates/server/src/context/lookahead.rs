@@ -120,9 +120,12 @@ impl Lookahead {
         self.keys.shrink_to(KEPT_KEYS);
         self.hashes.shrink_to(KEPT_KEYS);
         let (mut next, mut last_key) = (first, None);
-        while next < batch.len() && self.keys.len() < GROUP_KEYS && self.requests.len() < GROUP_KEYS {
-            self.look_up(&engine.names, (&engine.store, &mut last_key), batch.get(next, buffer), next);
+        for args in batch.from(first, buffer).take(GROUP_KEYS) {
+            self.look_up(&engine.names, (&engine.store, &mut last_key), args, next);
             next += 1;
+            if self.keys.len() >= GROUP_KEYS {
+                break;
+            }
         }
         if self.keys.len() > 1 {
             self.hashes.extend(self.keys.iter().map(|key| key.hash));

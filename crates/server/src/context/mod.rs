@@ -105,6 +105,9 @@ pub struct Cx<'a> {
     pub(crate) pending: &'a mut Pending,
     /// What was written is no reply but a message: CLIENT REPLY does not keep it back.
     pub(crate) is_message: bool,
+    /// Nothing of the client asks for more than to run what it sends; see [`State::is_ordinary`]. Only commands that are about
+    /// more than data change that.
+    pub(crate) is_ordinary: bool,
 }
 
 impl<'a> ThreadContext<'a> {
@@ -127,6 +130,7 @@ impl<'a> Cx<'a> {
         let ThreadContext { engine, counters, dice, now, clock, .. } = thread_context;
         let due_ms = due_ms(now, state);
         let (slow_ticks, large_bytes) = engine.conspicuous();
+        let is_ordinary = state.is_ordinary();
         debug_assert!(pending.wakeups.own.is_empty() && pending.wakeups.invalid.is_empty(), "meant for another client");
         Self {
             engine,
@@ -150,6 +154,7 @@ impl<'a> Cx<'a> {
             is_unrecorded: false,
             pending,
             is_message: false,
+            is_ordinary,
         }
     }
 
@@ -335,8 +340,9 @@ impl<'a> Cx<'a> {
         collection::<C>(self.peek(key))
     }
 
-    /// Replies with the string of a key that is read; false, and no reply, when the key is missing.
-    #[inline]
+    /// Replies with the string of a key that is read; false, and no reply, when the key is missing. Always inline: what it
+    /// gives would go through memory.
+    #[inline(always)]
     pub fn reply_value(&mut self, key: Key<'_>) -> Result<bool, Error> {
         let (locks, mut looker) = self.parted();
         match looker.lookup(locks, key) {
@@ -405,8 +411,8 @@ impl<'a> Cx<'a> {
         entry
     }
 
-    /// Removes the fields of a hash whose time has come.
-    #[inline]
+    /// Removes the fields of a hash whose time has come. Always inline: nearly always it is two looks.
+    #[inline(always)]
     fn expire_due_fields(&mut self, key: Key<'_>) {
         if self.locks.shard(key.hash).has_due_fields(self.state.database as usize, self.due_ms) {
             self.expire_fields(key);

@@ -208,6 +208,14 @@ impl State {
         }
     }
 
+    /// Whether its commands are run as they come and answered: no transaction, nothing that it listens to, no tracking, all
+    /// replies, and no replica.
+    #[inline]
+    pub fn is_ordinary(&self) -> bool {
+        let has_begun = self.transaction.is_some() || self.subscriptions.is_some() || self.replica.is_some();
+        !has_begun && self.tracking.is_none() && self.replies == Replies::On
+    }
+
     /// An offset of the journal behind all changes of this client; `shown` is what it has seen by now. That may be later than
     /// its last change, but is as it was where it has changed nothing since it was asked.
     pub fn written_offset(&mut self, shown: u64) -> u64 {

@@ -42,6 +42,9 @@ pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Verdict, Error> {
     busy(cx, request)?;
     inside_multi(cx, request)?;
     memory(cx, request)?;
+    if cx.is_ordinary {
+        return Ok(Verdict::Run);
+    }
     listening(cx, request)?;
     Ok(if cx.state.transaction.is_none() || ends_or_steers_transaction(request.row.id) {
         Verdict::Run
@@ -190,7 +193,7 @@ fn may_grow(cx: &Cx<'_>, request: &Request<'_>) -> bool {
 /// Some commands make no sense between MULTI and EXEC.
 #[inline]
 fn inside_multi(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
-    if cx.state.transaction.is_some() && request.row.flags.contains(Flags::NO_MULTI) {
+    if !cx.is_ordinary && cx.state.transaction.is_some() && request.row.flags.contains(Flags::NO_MULTI) {
         return Err(Error::fixed("ERR Command not allowed inside a transaction"));
     }
     Ok(())

@@ -43,19 +43,17 @@ pub fn batch(state: &mut State, scratch: &mut Scratch, buffer: &[u8], others: &m
             cx.look_at_clock();
             check_owed(&mut cx);
         }
-        let end = lookahead.fill((batch, buffer), run, &mut cx);
+        lookahead.fill((batch, buffer), run, &mut cx);
         lookahead.sample((batch, buffer), run, counters);
-        for ((found, keys), index) in lookahead.group().zip(run..end) {
-            run = index;
-            if cx.state.closing || !step(&mut cx, found, batch.get(index, buffer), keys) {
+        for ((found, keys), args) in lookahead.group().zip(batch.from(run, buffer)) {
+            if cx.state.closing || !step(&mut cx, found, args, keys) {
                 break 'groups;
             }
+            run += 1;
             if cx.state.blocked.is_some() {
-                run = index + 1;
                 break 'groups;
             }
         }
-        run = end;
     }
     check_owed(&mut cx);
     cx.settle_time();
@@ -89,7 +87,7 @@ fn check_owed(cx: &mut Cx<'_>) {
 #[inline]
 fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
     let (mark, pieces) = (cx.out.mark(), cx.recorder().pieces());
-    if cx.state.replies == Replies::SkipNext {
+    if !cx.is_ordinary && cx.state.replies == Replies::SkipNext {
         cx.state.replies = Replies::Skip;
     }
     match found {
@@ -118,6 +116,26 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
         Found::UnknownSubcommand(row) => reject(cx, Some(row), unknown_subcommand(args)),
         Found::Arity(row) => reject(cx, Some(row), Error::arity(row.full_name)),
     }
+    let may_change_client = !row_of(found).is_some_and(|row| row.is_of_data);
+    if may_change_client || !cx.is_ordinary {
+        keep_back(cx, mark, row_of(found));
+    }
+    if cx.recorder().pieces() != pieces {
+        cx.out.note_write(mark);
+        cx.state.has_written = true;
+    }
+    push_own(cx);
+    if may_change_client || !cx.is_ordinary {
+        if cx.state.tracking.is_some() {
+            cx.forget_caching(row_of(found));
+        }
+        cx.is_ordinary = cx.state.is_ordinary();
+    }
+    true
+}
+
+/// Takes back what was written since the mark, if it is a reply that the client has not asked for.
+fn keep_back(cx: &mut Cx<'_>, mark: Mark, row: Option<&'static Row>) {
     // What SUBSCRIBE and its like say is no reply but a message, which is always sent.
     let is_message = std::mem::take(&mut cx.is_message);
     match cx.state.replies {
@@ -132,17 +150,8 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
             }
             cx.state.replies = cx.state.usual_replies();
         }
-        Replies::Stream => refuse_reply_to_replica(cx, mark, row_of(found)),
+        Replies::Stream => refuse_reply_to_replica(cx, mark, row),
     }
-    if cx.recorder().pieces() != pieces {
-        cx.out.note_write(mark);
-        cx.state.has_written = true;
-    }
-    push_own(cx);
-    if cx.state.tracking.is_some() {
-        cx.forget_caching(row_of(found));
-    }
-    true
 }
 
 /// Closes a replica whose command was answered, as in Redis: a reply would stand amid the stream. Only the answer to what it has

@@ -151,9 +151,9 @@ impl Table {
     #[inline]
     fn entry_of(&self, position: u64, key: &[u8]) -> Option<Entry> {
         let segment = self.directory.get(self.index_of(position))?;
-        let slot = segment.find(tag_of(position, segment.depth), key)?;
+        let (_, slot) = segment.find(tag_of(position, segment.depth), key)?;
         // SAFETY: the entry of a filled slot lives and is not changed until the table is.
-        Some(unsafe { Entry::at(segment.slot(slot).address()) })
+        Some(unsafe { Entry::at(slot.address()) })
     }
 
     #[inline]
@@ -188,7 +188,7 @@ impl Table {
     fn place_of(&self, position: u64, key: &[u8]) -> Option<SlotIndex> {
         let at = self.index_of(position);
         let segment = self.directory.get(at)?;
-        let slot = segment.find(tag_of(position, segment.depth), key)?;
+        let (slot, _) = segment.find(tag_of(position, segment.depth), key)?;
         Some(SlotIndex { segment: at, slot })
     }
 

@@ -152,10 +152,9 @@ impl Segment {
         unsafe { &mut self.buckets_mut()[index / SLOTS].slots[index % SLOTS] }
     }
 
-    /// The index of the slot of `key`.
-    // One number, so that it is returned in a register: a pair would go through memory on every look-up.
-    #[inline]
-    pub fn find(&self, tag: u16, key: &[u8]) -> Option<usize> {
+    /// The slot of `key`, and its index. Always inline: a pair would go through memory on every look-up.
+    #[inline(always)]
+    pub fn find(&self, tag: u16, key: &[u8]) -> Option<(usize, Slot)> {
         let (buckets, home) = (self.buckets(), self.home(tag));
         let mut at = home;
         loop {
@@ -164,7 +163,7 @@ impl Segment {
                 let slot = bucket.slots[index];
                 // SAFETY: a filled slot has the address of a living entry.
                 if !slot.is_empty() && unsafe { Entry::at(slot.address()) }.has_key(key) {
-                    return Some(at * SLOTS + index);
+                    return Some((at * SLOTS + index, slot));
                 }
             }
             at = self.next(at);
