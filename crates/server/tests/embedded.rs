@@ -42,6 +42,54 @@ fn a_refused_exec_ends_the_transaction() {
 }
 
 #[test]
+fn what_a_client_asks_for_amid_a_batch_holds_from_the_next_request_on() {
+    let mut local = engine().connect(|| {});
+    let told = ask(&mut local, "SET a 1\r\nMULTI\r\nGET a\r\nINCR a\r\nEXEC\r\nGET a");
+    assert_eq!(told, "+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$1\r\n1\r\n:2\r\n$1\r\n2\r\n");
+    let told = ask(&mut local, "GET a\r\nCLIENT REPLY SKIP\r\nINCR a\r\nGET a\r\nCLIENT REPLY OFF\r\nINCR a\r\nGET a");
+    assert_eq!(told, "$1\r\n2\r\n$1\r\n3\r\n");
+    assert_eq!(ask(&mut local, "GET a\r\nnosuch\r\nCLIENT REPLY ON\r\nGET a"), "+OK\r\n$1\r\n4\r\n");
+    // It has listened to nothing, and what says so is a message all the same.
+    let told =
+        ask(&mut local, "UNSUBSCRIBE\r\nCLIENT REPLY OFF\r\nGET a\r\nUNSUBSCRIBE\r\nGET a\r\nCLIENT REPLY ON\r\nGET a");
+    let message = "*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n";
+    assert_eq!(told, format!("{message}{message}+OK\r\n$1\r\n4\r\n"));
+    let told = ask(&mut local, "SUBSCRIBE c\r\nGET a\r\nUNSUBSCRIBE c\r\nGET a");
+    assert!(told.contains(":1\r\n-ERR Can't execute 'get'") && told.ends_with(":0\r\n$1\r\n4\r\n"), "{told}");
+    let told =
+        ask(&mut local, "HELLO 3\r\nCLIENT TRACKING ON\r\nGET a\r\nSET a 5\r\nCLIENT TRACKING OFF\r\nGET a\r\nSET a 6");
+    assert!(
+        told.ends_with("$1\r\n4\r\n+OK\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n+OK\r\n$1\r\n5\r\n+OK\r\n"),
+        "{told}"
+    );
+    let told = ask(
+        &mut local,
+        "ACL SETUSER default -get\r\nGET a\r\nACL SETUSER default +get\r\nGET a\r\nMULTI\r\nRESET\r\nGET a",
+    );
+    assert!(told.contains("-NOPERM") && told.ends_with("+OK\r\n$1\r\n6\r\n+OK\r\n+RESET\r\n$1\r\n6\r\n"), "{told}");
+}
+
+#[test]
+fn keys_and_names_that_nearly_repeat_each_other_are_told_apart() {
+    let mut local = engine().connect(|| {});
+    let keys = ["first:key:00000001", "other:key:00000001", "other:key:00000002", "k", "K", "other:key:00000002"];
+    let set: Vec<String> = keys.iter().enumerate().map(|(number, key)| format!("SET {key} {number}")).collect();
+    assert_eq!(ask(&mut local, &set.join("\r\n")), "+OK\r\n".repeat(keys.len()));
+    let get: Vec<String> = keys.iter().map(|key| format!("GET {key}")).collect();
+    let told = [0, 1, 5, 3, 4, 5].map(|number| format!("$1\r\n{number}\r\n")).concat();
+    assert_eq!(ask(&mut local, &get.join("\r\n")), told);
+    assert_eq!(ask(&mut local, &format!("MGET {}", keys.join(" "))), format!("*6\r\n{told}"));
+    let mixed = "GET k\r\nget k\r\nGEt k\r\nGOT k\r\nGET k\r\nGET\r\nDECR k\r\nINCR k";
+    let told = ask(&mut local, mixed);
+    assert_eq!(told.matches("$1\r\n3\r\n").count(), 4, "{told}");
+    assert!(
+        told.contains("-ERR unknown command 'GOT'")
+            && told.contains("-ERR wrong number")
+            && told.ends_with(":2\r\n:3\r\n")
+    );
+}
+
+#[test]
 fn a_killed_session_executes_nothing_more_and_nobody_sees_it() {
     let engine = engine();
     let (mut local, mut other) = (engine.connect(|| {}), engine.connect(|| {}));

@@ -83,6 +83,12 @@ impl<'a> Args<'a> {
         self.spans.iter().map(|span| span.len as usize).sum()
     }
 
+    /// The bytes of what the arguments lie in, together with others.
+    #[inline]
+    pub fn buffer_len(self) -> usize {
+        self.buf.len()
+    }
+
     /// The bytes from the first argument to the last, whatever stands between them, found without a look at each.
     #[inline]
     pub fn extent(self) -> usize {

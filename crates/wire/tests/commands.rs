@@ -46,6 +46,21 @@ fn every_name_is_found_in_any_case_and_nothing_else_is() {
 }
 
 #[test]
+fn a_name_that_repeats_the_one_before_is_found_as_any_other() {
+    let mut last = commands::LastName::default();
+    let names =
+        ["", "get", "get", "GET", "got", "getrange", "GETRANGE", "g", "", "ping", "pingping", "georadiusbymember_ro"];
+    let long =
+        ["georadiusbymember_ro", "georadiusbyfolder_ro", "GEORADIUSBYMEMBER_RO", "georadiusby", &"g".repeat(5_000)];
+    for name in names.into_iter().chain(long) {
+        for time in 0..2 {
+            let found = last.find(name.as_bytes()).map(|row| row.id);
+            assert_eq!(found, commands::find(name.as_bytes()).map(|row| row.id), "{name}, {time}");
+        }
+    }
+}
+
+#[test]
 fn keys_are_found_by_position() {
     assert_eq!(keys("get k"), ["k"]);
     assert_eq!(keys("mset a 1 b 2 c 3"), ["a", "b", "c"]);

@@ -205,6 +205,23 @@ fn a_conversation_cut_at_every_byte_is_understood() {
 }
 
 #[test]
+fn a_head_that_is_nearly_usual_is_read_byte_by_byte() {
+    let usual = multibulk(&[b"GET".to_vec(), b"k".to_vec()]);
+    let small = Limits { args_max: 1, ..Limits::default() };
+    let short = Limits { bulk_len_max: 2, ..Limits::default() };
+    let lone = Limits { authenticated: false, requests_max: 1, ..Limits::default() };
+    for limits in [Limits::default(), small, short, lone] {
+        for (at, byte) in (0..usual.len()).flat_map(|at| (0..=255).map(move |byte| (at, byte))) {
+            let mut bytes = usual.repeat(2);
+            bytes[at] = byte;
+            let twice = (understand(&bytes, [], &limits), understand(&bytes, 1..bytes.len(), &limits));
+            let expected = naive(&bytes, &limits);
+            assert_eq!(twice, (expected.clone(), expected), "{byte} at {at}");
+        }
+    }
+}
+
+#[test]
 fn errors_have_the_words_of_redis() {
     let limits = Limits::default();
     let text = |bytes: &[u8], limits: &Limits| {

@@ -124,19 +124,27 @@ impl Cx<'_> {
     }
 }
 
-/// What is large is seen by one comparison a command: request and reply together are nearly always less than the lesser bound.
+/// What is large is seen by one comparison a command: what came together with the request and its reply are nearly always less
+/// than the lesser bound.
 impl Cx<'_> {
     /// Enters a command that began then in the log of large requests or replies, if it was; `owed_bytes` were owed to the client
     /// before it.
     #[inline]
     pub(crate) fn note_size(&mut self, request: &Request<'_>, owed_bytes: usize, began_ticks: Option<u64>) {
         let reply_bytes = self.out.len().saturating_sub(owed_bytes);
+        if request.args.buffer_len() + ENDS_BYTES_MAX + reply_bytes >= self.large_bytes {
+            self.look_at_size(request, reply_bytes, began_ticks);
+        }
+    }
+
+    /// What the request lies in and its reply may be large together, though it is small itself.
+    #[cold]
+    fn look_at_size(&mut self, request: &Request<'_>, reply_bytes: usize, began_ticks: Option<u64>) {
         if request.args.extent() + ENDS_BYTES_MAX + reply_bytes >= self.large_bytes {
             self.enter_large(request, reply_bytes, began_ticks);
         }
     }
 
-    #[cold]
     fn enter_large(&mut self, request: &Request<'_>, reply_bytes: usize, began_ticks: Option<u64>) {
         if let Some(began_ticks) = began_ticks.filter(|_| self.engine.hot_keys.wants(self.now)) {
             self.tally(request, reply_bytes, clock::ticks().wrapping_sub(began_ticks));

@@ -147,19 +147,20 @@ impl Table {
         1 << (self.bits - self.directory[index].depth)
     }
 
-    /// The entry of a key, to be used before the table changes.
-    #[inline]
-    fn entry_of(&self, position: u64, key: &[u8]) -> Option<Entry> {
-        let segment = self.directory.get(self.index_of(position))?;
-        let (_, slot) = segment.find(tag_of(position, segment.depth), key)?;
+    /// Where a key is, and its entry, to be used before the table changes. Always inline, as [`Segment::find`].
+    #[inline(always)]
+    fn locate(&self, position: u64, key: &[u8]) -> Option<(SlotIndex, Entry)> {
+        let at = self.index_of(position);
+        let segment = self.directory.get(at)?;
+        let (index, slot) = segment.find(tag_of(position, segment.depth), key)?;
         // SAFETY: the entry of a filled slot lives and is not changed until the table is.
-        Some(unsafe { Entry::at(slot.address()) })
+        Some((SlotIndex { segment: at, slot: index }, unsafe { Entry::at(slot.address()) }))
     }
 
     #[inline]
     pub fn find(&self, position: u64, key: &[u8]) -> Option<EntryRef<'_>> {
         // SAFETY: the table does not change while it is borrowed.
-        self.entry_of(position, key).map(|entry| unsafe { EntryRef::new(entry) })
+        self.locate(position, key).map(|(_, entry)| unsafe { EntryRef::new(entry) })
     }
 
     /// Looks a key up, and takes it out if its deadline is before `now_ms` and it may vanish.
@@ -171,25 +172,17 @@ impl Table {
         now_ms: i64,
         may_vanish: impl FnOnce() -> bool,
     ) -> Lookup<EntryRef<'_>> {
-        match self.entry_of(position, key) {
+        match self.locate(position, key) {
             None => Lookup::Missing,
-            Some(entry) if is_expired(entry.deadline(), now_ms) => self.take_out_if(may_vanish(), position, key),
+            Some((_, entry)) if is_expired(entry.deadline(), now_ms) => self.take_out_if(may_vanish(), position, key),
             // SAFETY: the table does not change while it is borrowed.
-            Some(entry) => Lookup::Live(unsafe { EntryRef::new(entry) }),
+            Some((_, entry)) => Lookup::Live(unsafe { EntryRef::new(entry) }),
         }
     }
 
     #[cold]
     fn take_out_if<E>(&mut self, may_vanish: bool, position: u64, key: &[u8]) -> Lookup<E> {
         Lookup::Expired(if may_vanish { self.remove(position, key) } else { None })
-    }
-
-    #[inline]
-    fn place_of(&self, position: u64, key: &[u8]) -> Option<SlotIndex> {
-        let at = self.index_of(position);
-        let segment = self.directory.get(at)?;
-        let (slot, _) = segment.find(tag_of(position, segment.depth), key)?;
-        Some(SlotIndex { segment: at, slot })
     }
 
     #[inline]
@@ -238,7 +231,7 @@ impl Table {
 
     /// Takes a key out; its value, deadline and clock, to be put elsewhere.
     pub fn take(&mut self, position: u64, key: &[u8]) -> Option<OwnedEntry> {
-        let place = self.place_of(position, key)?;
+        let (place, _) = self.locate(position, key)?;
         let entry = self.take_found(place);
         let (deadline, clock) = (entry.deadline(), entry.clock());
         // SAFETY: the entry is of this heap, it is in no slot any more, and what was lent is gone while `self` is borrowed. Its

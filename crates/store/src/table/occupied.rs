@@ -2,7 +2,6 @@
 //!
 //! Under the shard's lock. Nobody else uses the table meanwhile, so the place at which the key was found stays its own.
 
-use super::entry::Entry;
 use super::entry::body::Body;
 use super::entry::handle::{EntryMut, Garbage};
 use super::{Lookup, SlotIndex, Table};
@@ -38,7 +37,7 @@ impl Table {
     /// Looks for a key that is to be changed or taken out.
     #[inline]
     pub fn occupied(&mut self, position: u64, key: &[u8]) -> Option<Occupied<'_>> {
-        let place = self.place_of(position, key)?;
+        let (place, _) = self.locate(position, key)?;
         Some(Occupied { table: self, place })
     }
 
@@ -57,8 +56,8 @@ impl Table {
         now_ms: i64,
         may_vanish: impl FnOnce() -> bool,
     ) -> Lookup<Occupied<'_>> {
-        let Some(place) = self.place_of(position, key) else { return Lookup::Missing };
-        if is_expired(self.deadline_at(place), now_ms) {
+        let Some((place, entry)) = self.locate(position, key) else { return Lookup::Missing };
+        if is_expired(entry.deadline(), now_ms) {
             return Lookup::Expired(if may_vanish() { Some(self.remove_found(place)) } else { None });
         }
         Lookup::Live(Occupied { table: self, place })
@@ -74,20 +73,12 @@ impl Table {
         now_ms: i64,
         clock: u32,
     ) -> (EntryMut<'_>, Option<Garbage>) {
-        let found = self.place_of(position, key);
-        let expired = match found {
-            Some(place) if !is_expired(self.deadline_at(place), now_ms) => return (self.entry_at(place), None),
-            Some(place) => Some(self.remove_found(place)),
+        let expired = match self.locate(position, key) {
+            Some((place, entry)) if !is_expired(entry.deadline(), now_ms) => return (self.entry_at(place), None),
+            Some((place, _)) => Some(self.remove_found(place)),
             None => None,
         };
         (self.insert(position, key, body, None, clock), expired)
-    }
-
-    #[inline]
-    fn deadline_at(&self, place: SlotIndex) -> Option<i64> {
-        let slot = self.directory[place.segment].slot(place.slot);
-        // SAFETY: `place` is that of a filled slot, whose entry lives.
-        unsafe { Entry::at(slot.address()) }.deadline()
     }
 
     /// The entry at a place where a key was found, to be changed.

@@ -29,8 +29,8 @@ pub(crate) enum Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// Decides how `value` is stored.
-    #[inline]
+    /// Decides how `value` is stored. Always inline: which kind of value it is the caller knows.
+    #[inline(always)]
     pub fn new(value: &'a Value<'_>) -> Self {
         match value {
             Value::Plain(bytes) => match parse_integer(bytes) {

@@ -273,6 +273,12 @@ impl<'a> EntryMut<'a> {
     /// Replaces the value by an integer; deadline and clock stay.
     #[inline]
     pub fn set_integer(&mut self, number: i64) -> Garbage {
+        let entry = self.entry();
+        if entry.is_integer() {
+            // SAFETY: the value is a number, and numbers are not lent.
+            unsafe { entry.overwrite_number(number) };
+            return Garbage::default();
+        }
         let (deadline, clock) = (self.deadline(), self.entry().clock());
         self.assign(Body::Integer(number), deadline, clock)
     }
@@ -418,7 +424,8 @@ impl<'a> EntryMut<'a> {
         false
     }
 
-    #[inline]
+    /// Replaces value, deadline and clock. Always inline: what it leaves is nearly always nothing, and would go through memory.
+    #[inline(always)]
     pub(crate) fn assign(&mut self, body: Body<'_>, deadline: Option<i64>, clock: u32) -> Garbage {
         // SAFETY: what was lent is gone while `self` is borrowed, and so `body` does not refer to the entry.
         if unsafe { self.entry().overwrite(&body, deadline, clock) } {

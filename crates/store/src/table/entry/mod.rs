@@ -117,6 +117,12 @@ impl Entry {
         }
     }
 
+    /// Whether the value is kept as an integer.
+    #[inline]
+    pub fn is_integer(self) -> bool {
+        self.header().form() == Form::Integer
+    }
+
     /// Whether the value is a string.
     #[inline]
     pub fn is_string(self) -> bool {
