@@ -169,6 +169,50 @@ fn draws_from_a_table_are_even() {
     }
 }
 
+/// An intset as Redis has it: a header with the width and the number of integers, then the integers.
+fn redis_intset(width: usize, numbers: &BTreeSet<i64>) -> Vec<u8> {
+    let header = [(width as u32).to_le_bytes(), (numbers.len() as u32).to_le_bytes()].concat();
+    numbers.iter().fold(header, |intset, number| [&intset, &number.to_le_bytes()[..width]].concat())
+}
+
+#[test]
+fn integers_of_any_width_are_those_of_redis_outside() {
+    for seed in 0..ROUNDS {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let (mut set, mut twin, mut width) = (IntegerSet::new(), BTreeSet::new(), 2);
+        let widest = 1 + random.below(64);
+        for _ in 0..STEPS / 4 {
+            let shift = 63 - random.below(widest);
+            let number = match random.below(4) {
+                0 => i64::MIN >> shift,
+                1 => !(i64::MIN >> shift),
+                2 => (!(i64::MIN >> shift)).wrapping_add(1),
+                _ => random.next() as i64 >> shift,
+            };
+            if random.below(4) > 0 {
+                assert_eq!(set.insert(number), twin.insert(number));
+                let needed = if i16::try_from(number).is_ok() { 2 } else { 4 };
+                width = width.max(if i32::try_from(number).is_ok() { needed } else { 8 });
+            } else {
+                let number = twin.iter().nth(random.below(twin.len().max(1))).copied().unwrap_or(number);
+                assert_eq!(set.remove(number), twin.remove(&number));
+            }
+            let integers = set.as_integers();
+            assert!(integers.iter().eq(twin.iter().copied()) && integers.iter().rev().eq(twin.iter().rev().copied()));
+            assert_eq!(integers.contains(number), twin.contains(&number));
+            let place = random.below(twin.len() + 1);
+            assert_eq!(integers.get(place), twin.iter().nth(place).copied());
+            assert_eq!(integers.to_redis(), redis_intset(width, &twin));
+            let again = IntegerSet::from_redis(&integers.to_redis()).expect("our own bytes are right");
+            assert!(again.as_integers().iter().eq(twin.iter().copied()));
+            assert_eq!(again.as_integers().to_redis(), integers.to_redis());
+        }
+    }
+    let set: IntegerSet = (90_000..90_020).collect();
+    assert_eq!(set.as_bytes().len(), 1 + 20 * 3);
+}
+
 #[test]
 fn foreign_intsets_are_read_whole_or_refused() {
     let mut random = Random(3);

@@ -1,9 +1,9 @@
 //! A small set of integers as one sorted run of bytes.
 //!
-//! The integers are those of Redis's intset: little-endian, in ascending order, all as wide as the widest one asks for (2,
-//! 4 or 8 bytes), and a removal never makes them narrower. In front of them there is less than in Redis: one byte with the
-//! width; the number of integers is the length divided by it. Redis's header of eight bytes comes back in
-//! [`Integers::to_redis`].
+//! The integers are little-endian, in ascending order, all as wide as the widest one asks for (1 to 8 bytes), and a removal
+//! never makes them narrower. In front of them stands one byte with the width; the number of integers is the length divided
+//! by it. An intset of Redis knows the widths 2, 4 and 8 alone, so these come back, with its header of eight bytes, in
+//! [`Integers::to_redis`]: each of ours has one of them, and what Redis would have widened was widened here as well.
 //!
 //! [`Integers`] reads, [`IntegerSet`] owns and changes. Both trust their bytes; foreign ones come in through
 //! [`IntegerSet::from_redis`], which checks all of them. Plain data, usable from any thread.
@@ -28,30 +28,21 @@ pub struct IntegerSet {
 
 /// The bytes that an integer needs.
 fn width_of(number: i64) -> usize {
-    if i16::try_from(number).is_ok() {
-        2
-    } else if i32::try_from(number).is_ok() {
-        4
-    } else {
-        8
-    }
+    // What is not like the sign, and one bit for that.
+    let bits = 65 - (number ^ (number >> 63)).leading_zeros();
+    bits.div_ceil(8) as usize
 }
 
-/// Reads an integer of `bytes.len()` bytes.
-#[inline]
-fn read(bytes: &[u8]) -> i64 {
-    match *bytes {
-        [a, b] => i64::from(i16::from_le_bytes([a, b])),
-        [a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
-        _ => bytes.first_chunk().map_or(0, |chunk| i64::from_le_bytes(*chunk)),
-    }
+/// The bytes that the same run has for each integer in Redis.
+fn redis_width(width: usize) -> usize {
+    width.next_power_of_two().max(2)
 }
 
 impl<'a> Integers<'a> {
     /// Reads `bytes`, which must be a run as [`IntegerSet::as_bytes`] gave it.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
-        debug_assert!(matches!(bytes, [2 | 4 | 8, ..]));
+        debug_assert!(matches!(bytes, [1..=8, ..]));
         Self { bytes }
     }
 
@@ -75,14 +66,34 @@ impl<'a> Integers<'a> {
     /// The integer at `index` in ascending order.
     #[inline]
     pub fn get(self, index: usize) -> Option<i64> {
-        let at = START + index * self.width();
-        self.bytes.get(at..at + self.width()).map(read)
+        (index < self.len()).then(|| self.at(index, self.width()))
+    }
+
+    /// The integer at `index`, which is there.
+    #[inline]
+    fn at(self, index: usize, width: usize) -> i64 {
+        let until_end = &self.bytes[..START + (index + 1) * width];
+        // The eight bytes that end with it, whatever the width; those in front of it are shifted out.
+        let word = until_end.last_chunk().copied().unwrap_or_else(|| {
+            let mut word = [0; 8];
+            word[8 - until_end.len()..].copy_from_slice(until_end);
+            word
+        });
+        i64::from_le_bytes(word) >> (64 - 8 * width)
     }
 
     /// The integers in ascending order.
     #[inline]
     pub fn iter(self) -> impl DoubleEndedIterator<Item = i64> + ExactSizeIterator + use<'a> {
-        self.bytes[START..].chunks_exact(self.width()).map(read)
+        let width = self.width();
+        (0..self.len()).map(move |index| self.at(index, width))
+    }
+
+    /// The least width that would do.
+    fn needed_width(self) -> usize {
+        let mut numbers = self.iter();
+        let ends = [numbers.next(), numbers.next_back()];
+        ends.into_iter().flatten().map(width_of).max().unwrap_or(1)
     }
 
     /// Whether `number` is there.
@@ -93,11 +104,10 @@ impl<'a> Integers<'a> {
 
     /// The index of `number`, or the one where it would be.
     fn search(self, number: i64) -> Result<usize, usize> {
-        let (mut low, mut high) = (0, self.len());
+        let (mut low, mut high, width) = (0, self.len(), self.width());
         while low < high {
             let middle = (low + high) / 2;
-            let at = START + middle * self.width();
-            match read(&self.bytes[at..at + self.width()]).cmp(&number) {
+            match self.at(middle, width).cmp(&number) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Greater => high = middle,
                 std::cmp::Ordering::Equal => return Ok(middle),
@@ -108,11 +118,12 @@ impl<'a> Integers<'a> {
 
     /// The integers as an intset of Redis, for files and for peers.
     pub fn to_redis(self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(REDIS_HEADER_BYTES + self.bytes.len());
-        out.extend_from_slice(&(self.width() as u32).to_le_bytes());
+        let (width, count) = (redis_width(self.width()), self.len());
+        let mut out = Vec::with_capacity(REDIS_HEADER_BYTES + count * width);
+        out.extend_from_slice(&(width as u32).to_le_bytes());
         // Redis counts in 32 bits, and a set is a table long before.
-        out.extend_from_slice(&u32::try_from(self.len()).unwrap_or(u32::MAX).to_le_bytes());
-        out.extend_from_slice(&self.bytes[START..]);
+        out.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
+        self.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()[..width]));
         out
     }
 }
@@ -120,7 +131,7 @@ impl<'a> Integers<'a> {
 impl IntegerSet {
     /// No integers.
     pub fn new() -> Self {
-        Self { buffer: vec![2] }
+        Self { buffer: vec![1] }
     }
 
     /// The run in `buffer`, as [`IntegerSet::as_bytes`] gave it.
@@ -140,18 +151,24 @@ impl IntegerSet {
         let (header, run) = bytes.split_first_chunk::<REDIS_HEADER_BYTES>()?;
         let [w0, w1, w2, w3, n0, n1, n2, n3] = *header;
         let width = match u32::from_le_bytes([w0, w1, w2, w3]) {
-            width @ (2 | 4 | 8) => width as u8,
+            width @ (2 | 4 | 8) => width as usize,
             _ => return None,
         };
         let count = u32::from_le_bytes([n0, n1, n2, n3]) as usize;
-        if run.len() != count.checked_mul(usize::from(width))? {
+        if run.len() != count.checked_mul(width)? {
             return None;
         }
         let mut buffer = Vec::with_capacity(START + run.len());
-        buffer.push(width);
+        buffer.push(width as u8);
         buffer.extend_from_slice(run);
         let set = Self { buffer };
-        set.as_integers().iter().is_sorted_by(|one, next| one < next).then_some(set)
+        let numbers = set.as_integers();
+        if !numbers.iter().is_sorted_by(|one, next| one < next) {
+            return None;
+        }
+        // As narrow as the numbers are, and yet of a width that is this one in Redis: it may have had a wider number.
+        let narrow = (numbers.needed_width()..=width).find(|&narrow| redis_width(narrow) == width)?;
+        Some(Self::with_width(narrow, numbers.iter()))
     }
 
     /// The integers, to read.
@@ -174,7 +191,7 @@ impl IntegerSet {
     /// Adds an integer; whether it is new.
     pub fn insert(&mut self, number: i64) -> bool {
         if width_of(number) > self.as_integers().width() {
-            self.widen(width_of(number));
+            *self = Self::with_width(width_of(number), self.as_integers().iter());
         }
         let Err(index) = self.as_integers().search(number) else { return false };
         let width = self.as_integers().width();
@@ -197,14 +214,12 @@ impl IntegerSet {
         true
     }
 
-    /// Gives each integer so many bytes.
-    fn widen(&mut self, width: usize) {
-        let mut buffer = Vec::with_capacity(START + (self.as_integers().len() + 1) * width);
+    /// A run of these integers, which are in order, each with so many bytes.
+    fn with_width(width: usize, numbers: impl ExactSizeIterator<Item = i64>) -> Self {
+        let mut buffer = Vec::with_capacity(START + numbers.len() * width);
         buffer.push(width as u8);
-        for number in self.as_integers().iter() {
-            buffer.extend_from_slice(&number.to_le_bytes()[..width]);
-        }
-        self.buffer = buffer;
+        numbers.for_each(|number| buffer.extend_from_slice(&number.to_le_bytes()[..width]));
+        Self { buffer }
     }
 }
 
@@ -219,10 +234,7 @@ impl FromIterator<i64> for IntegerSet {
         let mut numbers: Vec<i64> = numbers.into_iter().collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let width = numbers.iter().copied().map(width_of).max().unwrap_or(2);
-        let mut buffer = Vec::with_capacity(START + numbers.len() * width);
-        buffer.push(width as u8);
-        numbers.iter().for_each(|number| buffer.extend_from_slice(&number.to_le_bytes()[..width]));
-        Self { buffer }
+        let width = numbers.iter().copied().map(width_of).max().unwrap_or(1);
+        Self::with_width(width, numbers.into_iter())
     }
 }
