@@ -67,7 +67,7 @@ fn intset(width: usize, numbers: &[i64]) -> Vec<u8> {
 
 /// A block of a stream with two entries, and a group in which one of them is pending, as Redis 5 has it.
 fn stream() -> Vec<u8> {
-    let mut block = Pack::new();
+    let mut block = <Pack>::new();
     [2_i64, 0, 1].into_iter().for_each(|number| block.push_back(number));
     block.push_back(b"name");
     [0_i64, 2, 0, 0].into_iter().for_each(|number| block.push_back(number));
@@ -153,7 +153,7 @@ pub fn file_of_a_candidate() -> Vec<u8> {
     let mut table = vec![2];
     push_len(&mut table, deadline as u64);
     table.extend([string(b"timed"), string(b"value"), vec![0], string(b"other"), string(b"2")].concat());
-    let mut pack = Pack::new();
+    let mut pack = <Pack>::new();
     for (field, at_ms) in [(b"timed", deadline), (b"other", 0)] {
         pack.push_back(field);
         pack.push_back(b"value");

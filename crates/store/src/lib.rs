@@ -47,6 +47,7 @@ pub use crate::keyspace::{Options, SHARDS_DEFAULT, Shards, Store};
 pub use crate::memory::prefetch::PrefetchStep;
 pub use crate::packed::listpack::{Elements, Packed, packed_size};
 pub use crate::packed::pack::Pack;
+pub use crate::packed::ways::{BothWays, Forwards, Ways};
 pub use crate::table::Lookup;
 pub use crate::table::entry::body::INLINE_MAX;
 pub use crate::table::entry::handle::{EntryMut, EntryRef, Garbage, OwnedEntry};

@@ -1,9 +1,10 @@
-//! Packed collections against a plain twin, a `Vec<Vec<u8>>`: random operations on both, everything compared after each.
+//! Packed collections against a plain twin, a `Vec<Vec<u8>>`: random operations on both, everything compared after each, for
+//! runs that are walked both ways and for those that are walked forwards alone.
 //!
 //! Foreign bytes are damaged at random and must be refused or read whole. All randomness comes from a seed, which a
 //! failure prints. Small enough to run under Miri.
 
-use sleeve_store::{Digits, Pack, Packed, ValueRef, packed_size};
+use sleeve_store::{BothWays, Digits, Forwards, Pack, Packed, ValueRef, Ways, packed_size};
 
 const ROUNDS: usize = if cfg!(miri) { 4 } else { 300 };
 const STEPS: usize = if cfg!(miri) { 40 } else { 300 };
@@ -45,23 +46,31 @@ fn text(value: ValueRef<'_>) -> Vec<u8> {
     value.bytes(&mut Digits::default()).to_vec()
 }
 
-fn same(pack: &Pack, twin: &[Vec<u8>]) {
+fn size<W: Ways>(value: &[u8]) -> usize {
+    packed_size::<W>(ValueRef::Bytes(value))
+}
+
+fn same<W: Ways>(pack: &Pack<W>, twin: &[Vec<u8>]) {
     let packed = pack.as_packed();
     assert_eq!(packed.len(), twin.len());
     assert_eq!(packed.is_empty(), twin.is_empty());
     assert!(packed.iter().map(text).eq(twin.iter().cloned()));
-    assert!(packed.iter().rev().map(text).eq(twin.iter().rev().cloned()));
     assert_eq!(packed.first().map(text), twin.first().cloned());
-    assert_eq!(packed.last().map(text), twin.last().cloned());
-    let size: usize = twin.iter().map(|value| packed_size(value.as_slice())).sum();
-    assert_eq!(packed.redis_bytes(), size + 7);
+    assert_eq!(packed.bytes_len(), twin.iter().map(|value| size::<W>(value)).sum::<usize>() + 2);
 }
 
-fn step(random: &mut Random, pack: &mut Pack, twin: &mut Vec<Vec<u8>>) {
+fn same_backwards(pack: &Pack, twin: &[Vec<u8>]) {
+    let packed = pack.as_packed();
+    assert!(packed.iter().rev().map(text).eq(twin.iter().rev().cloned()));
+    assert_eq!(packed.last().map(text), twin.last().cloned());
+    assert_eq!(packed.redis_bytes(), packed.to_redis().len());
+}
+
+fn step<W: Ways>(random: &mut Random, pack: &mut Pack<W>, twin: &mut Vec<Vec<u8>>) {
     let value = random.value();
     let place = random.below(twin.len() + 1);
     let offset = pack.as_packed().offset_of(place).unwrap_or(pack.as_packed().bytes_len());
-    match random.below(12) {
+    match random.below(11) {
         0..=1 => {
             pack.push_back(value.as_slice());
             twin.push(value);
@@ -72,7 +81,7 @@ fn step(random: &mut Random, pack: &mut Pack, twin: &mut Vec<Vec<u8>>) {
         }
         4 => {
             let behind = pack.insert_at(offset, value.as_slice());
-            assert_eq!(behind, offset + packed_size(value.as_slice()));
+            assert_eq!(behind, offset + size::<W>(&value));
             twin.insert(place, value);
         }
         5 if place < twin.len() => {
@@ -85,19 +94,18 @@ fn step(random: &mut Random, pack: &mut Pack, twin: &mut Vec<Vec<u8>>) {
             assert_eq!(pack.remove_range(offset, count), removed);
         }
         7 => assert_eq!(pack.pop_front(), (!twin.is_empty()).then(|| twin.remove(0)).is_some()),
-        8 => assert_eq!(pack.pop_back(), twin.pop().is_some()),
-        9 if random.below(8) == 0 => {
+        8 if random.below(8) == 0 => {
             pack.truncate(place);
             twin.truncate(place);
         }
-        10 => {
+        9 => {
             let (tail, rest) = (pack.split_off(offset), twin.split_off(place));
             same(&tail, &rest);
             same(pack, twin);
             pack.append(tail.as_packed());
             twin.extend(rest);
         }
-        11 if random.below(30) == 0 => {
+        10 if random.below(30) == 0 => {
             pack.clear();
             twin.clear();
         }
@@ -105,47 +113,74 @@ fn step(random: &mut Random, pack: &mut Pack, twin: &mut Vec<Vec<u8>>) {
     }
 }
 
-#[test]
-fn a_pack_is_what_its_plain_twin_is() {
+/// Random steps, with `more` after each.
+fn walk<W: Ways>(more: impl Fn(&mut Random, &mut Pack<W>, &mut Vec<Vec<u8>>)) {
     for seed in 0..ROUNDS as u64 {
+        println!("seed {seed}");
         let mut random = Random(seed);
-        let (mut pack, mut twin) = (Pack::new(), Vec::new());
-        for number in 0..STEPS {
+        let (mut pack, mut twin) = (Pack::<W>::new(), Vec::new());
+        for _ in 0..STEPS {
             step(&mut random, &mut pack, &mut twin);
-            let outcome = std::panic::catch_unwind(|| same(&pack, &twin));
-            assert!(outcome.is_ok(), "seed {seed}, step {number}");
+            more(&mut random, &mut pack, &mut twin);
+            same(&pack, &twin);
         }
         let place = random.below(twin.len() + 1);
         assert_eq!(pack.as_packed().get(place).map(text), twin.get(place).cloned());
-        let read = Pack::from_redis(&pack.as_packed().to_redis());
-        assert_eq!(read.as_ref(), Some(&pack), "seed {seed}");
+        let redis = pack.as_packed().to_redis();
+        assert_eq!(Pack::from_redis(&redis).as_ref(), Some(&pack));
+        assert_eq!(Pack::<BothWays>::from_redis(&redis).map(|read| read.as_packed().to_redis()), Some(redis));
     }
+}
+
+#[test]
+fn a_pack_is_what_its_plain_twin_is() {
+    walk::<BothWays>(|random, pack, twin| {
+        if random.below(11) == 0 {
+            assert_eq!(pack.pop_back(), twin.pop().is_some());
+        }
+        same_backwards(pack, twin);
+    });
+}
+
+#[test]
+fn a_pack_that_is_walked_forwards_is_what_its_plain_twin_is() {
+    walk::<Forwards>(|_, _, _| {});
+}
+
+fn find_all<W: Ways>(twin: &[Vec<u8>]) {
+    let pack: Pack<W> = twin.iter().map(Vec::as_slice).collect();
+    let packed = pack.as_packed();
+    for (skip, from) in [(0, 0), (1, 0), (1, 1), (2, 4)] {
+        let begin = packed.offset_of(from).unwrap_or_default();
+        for value in twin {
+            let place = (from..twin.len()).step_by(skip + 1).find(|&place| twin[place] == *value);
+            let found = packed.find_from(begin, value.as_slice(), skip);
+            assert_eq!(found, place.and_then(|place| packed.offset_of(place)));
+        }
+    }
+    assert_eq!(packed.find(b"nowhere to be found", 0), None);
+    for place in [3, 29] {
+        let offset = packed.offset_of(place).unwrap_or_default();
+        assert_eq!(packed.iter_from(offset).map(text).next(), Some(twin[place].clone()));
+        assert!(packed.iter_to(offset).map(text).eq(twin[..place].iter().cloned()));
+    }
+    assert_eq!(packed.offset_of(30), None);
 }
 
 #[test]
 fn elements_are_found_where_they_are() {
     for seed in 0..ROUNDS as u64 {
+        println!("seed {seed}");
         let mut random = Random(seed);
         let twin: Vec<Vec<u8>> = (0..30).map(|_| random.value()).collect();
+        find_all::<BothWays>(&twin);
+        find_all::<Forwards>(&twin);
         let pack: Pack = twin.iter().map(Vec::as_slice).collect();
         let packed = pack.as_packed();
-        for (skip, from) in [(0, 0), (1, 0), (1, 1), (2, 4)] {
-            let begin = packed.offset_of(from).unwrap_or_default();
-            for value in &twin {
-                let place = (from..twin.len()).step_by(skip + 1).find(|&place| twin[place] == *value);
-                let found = packed.find_from(begin, value.as_slice(), skip);
-                assert_eq!(found, place.and_then(|place| packed.offset_of(place)), "seed {seed}");
-            }
-        }
-        assert_eq!(packed.find(b"nowhere to be found", 0), None);
-        for (place, offset) in [(3, packed.offset_of(3)), (29, packed.offset_of(29))] {
-            let offset = offset.unwrap_or_default();
-            assert_eq!(packed.iter_from(offset).map(text).next(), Some(twin[place].clone()));
-            assert_eq!(packed.iter_to(offset).next_back().map(text), Some(twin[place - 1].clone()));
+        for offset in [3, 29].map(|place| packed.offset_of(place).unwrap_or_default()) {
             assert_eq!(packed.before(offset).and_then(|before| packed.read(before)).map(|read| read.1), Some(offset));
             assert_eq!(packed.after(packed.before(offset).unwrap_or_default()), offset);
         }
-        assert_eq!(packed.offset_of(30), None);
     }
 }
 
@@ -162,6 +197,8 @@ fn the_bytes_are_those_of_redis() {
     let mut expected = redis;
     expected.push(255);
     expected[0] = expected.len() as u8;
+    assert_eq!(pack.as_packed().to_redis(), expected);
+    let pack: Pack<Forwards> = elements.iter().map(|element| element.as_bytes()).collect();
     assert_eq!(pack.as_packed().to_redis(), expected);
 }
 
@@ -186,10 +223,14 @@ fn foreign_bytes_are_read_whole_or_refused() {
                 let total = (bytes.len() as u32).to_le_bytes();
                 bytes[..4].copy_from_slice(&total);
             }
-            if let Some(read) = Pack::from_redis(&bytes) {
-                let twin: Vec<Vec<u8>> = read.as_packed().iter().map(text).collect();
-                same(&read, &twin);
+            let read = Pack::<BothWays>::from_redis(&bytes);
+            let twin: Option<Vec<Vec<u8>>> = read.as_ref().map(|read| read.as_packed().iter().map(text).collect());
+            if let (Some(read), Some(twin)) = (&read, &twin) {
+                same(read, twin);
+                same_backwards(read, twin);
             }
+            let forwards = Pack::<Forwards>::from_redis(&bytes);
+            assert_eq!(forwards.map(|read| read.as_packed().iter().map(text).collect()), twin);
         }
     }
 }
@@ -199,14 +240,17 @@ fn longer_forms_of_redis_become_the_shortest() {
     // The number 5 in 16 bits, the text "7" as a string, and "b" with a length of 32 bits.
     let body = [&[0xF1, 5, 0, 3][..], &[0x81, b'7', 2], &[0xF0, 1, 0, 0, 0, b'b', 6]].concat();
     let bytes = [&[21, 0, 0, 0, 3, 0][..], &body, &[0xFF]].concat();
-    let read = Pack::from_redis(&bytes).map(|pack| pack.as_packed().as_bytes().to_vec());
+    let read = Pack::<BothWays>::from_redis(&bytes).map(|pack| pack.as_bytes().to_vec());
     assert_eq!(read, Some(vec![3, 0, 5, 1, 7, 1, 0x81, b'b', 2]));
-    assert!(Packed::EMPTY.is_empty() && Packed::EMPTY.first().is_none());
+    let read = Pack::<Forwards>::from_redis(&bytes).map(|pack| pack.as_bytes().to_vec());
+    assert_eq!(read, Some(vec![3, 0, 5, 7, 0x81, b'b']));
+    let empty: Packed<'_> = Packed::EMPTY;
+    assert!(empty.is_empty() && empty.first().is_none());
 }
 
 #[test]
 fn a_queue_keeps_its_memory_in_bounds() {
-    let mut pack = Pack::new();
+    let mut pack: Pack = Pack::new();
     for number in 0..if cfg!(miri) { 500 } else { 100_000i64 } {
         pack.push_back(number);
         if number >= 50 {
@@ -227,5 +271,5 @@ fn more_than_the_count_can_say_are_counted() {
     pack.truncate(10);
     assert_eq!(pack.len(), 10);
     let many: Pack = (0..70_000i64).collect();
-    assert_eq!(Pack::from_redis(&many.as_packed().to_redis()).map(|pack| pack.len()), Some(70_000));
+    assert_eq!(Pack::<Forwards>::from_redis(&many.as_packed().to_redis()).map(|pack| pack.len()), Some(70_000));
 }

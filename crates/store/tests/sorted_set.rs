@@ -59,6 +59,13 @@ fn compare(set: SortedSetRef<'_>, twin: &Twin, random: &mut Random) {
         let below = sorted.iter().filter(|other| other.1 < *score || (or_equal && other.1 == *score)).count();
         assert_eq!(set.count_below(*score, or_equal), below);
     }
+    if set.packed().is_some() {
+        let [least, most] = [random.below(len), random.below(len)].map(|rank| sorted[rank].0.as_slice());
+        let range = NameRange { least: NameBound::Inclusive(least), most: NameBound::Exclusive(most) };
+        for is_reverse in [false, true] {
+            assert_eq!(set.ranks_of_names(&range, is_reverse).len(), walk_names(&sorted, least, most, is_reverse));
+        }
+    }
     let mut walked = Vec::new();
     let mut cursor = set.walk(0, 7, |name, score| walked.push((bytes(name), score)));
     while cursor != 0 {
@@ -66,6 +73,21 @@ fn compare(set: SortedSetRef<'_>, twin: &Twin, random: &mut Random) {
     }
     walked.sort_by(|one, other| one.1.total_cmp(&other.1).then_with(|| one.0.cmp(&other.0)));
     assert_eq!(walked, sorted);
+}
+
+/// How many names Redis finds between two in a packed set, whatever the scores: it walks from one end to the first within the
+/// range's nearer bound, and on to the first beyond the other.
+fn walk_names(sorted: &[(Vec<u8>, f64)], least: &[u8], most: &[u8], is_reverse: bool) -> usize {
+    let (first, last) = (&sorted[0].0[..], &sorted[sorted.len() - 1].0[..]);
+    if least >= most || last < least || first >= most {
+        return 0;
+    }
+    let names = sorted.iter().map(|(name, _)| name.as_slice());
+    if is_reverse {
+        names.rev().skip_while(|&name| name >= most).take_while(|&name| name >= least).count()
+    } else {
+        names.skip_while(|&name| name < least).take_while(|&name| name < most).count()
+    }
 }
 
 fn run(seed: u64, names: usize, limits: SortedSetLimits, score: impl Fn(&mut Random) -> f64) {

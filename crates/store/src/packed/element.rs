@@ -1,11 +1,13 @@
-//! One element of a packed collection: its bytes, and its length behind it.
+//! One element of a packed collection: its bytes, and where a run is walked both ways its length behind it.
 //!
 //! The encoding is exactly that of the listpack of Redis (<https://github.com/antirez/listpack>): integers of 7, 13, 16,
 //! 24, 32 and 64 bits, strings with a length of 6, 12 and 32 bits, then the length of all that in one to five bytes that
-//! are read backwards. What reads as a 64-bit integer becomes one, always in the shortest form, so two elements are equal
-//! exactly when their bytes are. Only `listpack` and `pack` speak to it; [`checked_element`] is the one that reads foreign
-//! bytes, the others trust theirs. Plain functions, usable from any thread.
+//! are read backwards; what is walked forwards alone leaves these out (see `ways`). What reads as a 64-bit integer becomes
+//! one, always in the shortest form, so two elements are equal exactly when their bytes are. Only `listpack` and `pack` speak
+//! to it; [`checked_element`] is the one that reads foreign bytes, the others trust theirs. Plain functions, usable from any
+//! thread.
 
+use super::ways::{BothWays, Ways};
 use crate::value::{ValueRef, parse_integer};
 
 const STRING_32: u8 = 0xF0;
@@ -34,19 +36,19 @@ impl From<i64> for ValueRef<'_> {
 
 /// Reads the element at `at`, and says where the next one begins.
 #[inline]
-pub(crate) fn decode(bytes: &[u8], at: usize) -> (ValueRef<'_>, usize) {
+pub(crate) fn decode<W: Ways>(bytes: &[u8], at: usize) -> (ValueRef<'_>, usize) {
     let first = bytes[at];
     if first & 0xC0 == 0x80 {
-        let end = at + 1 + usize::from(first & 0x3F);
-        return (ValueRef::Bytes(&bytes[at + 1..end]), end + 1);
+        let length = 1 + usize::from(first & 0x3F);
+        return (ValueRef::Bytes(&bytes[at + 1..at + length]), at + length + behind::<W>(length));
     }
     if first < 0x80 {
-        return (ValueRef::Integer(i64::from(first)), at + 2);
+        return (ValueRef::Integer(i64::from(first)), at + 1 + behind::<W>(1));
     }
-    decode_long(bytes, at)
+    decode_long::<W>(bytes, at)
 }
 
-fn decode_long(bytes: &[u8], at: usize) -> (ValueRef<'_>, usize) {
+fn decode_long<W: Ways>(bytes: &[u8], at: usize) -> (ValueRef<'_>, usize) {
     let length = length_at(bytes, at);
     let end = at + length;
     let value = match bytes[at] {
@@ -63,21 +65,18 @@ fn decode_long(bytes: &[u8], at: usize) -> (ValueRef<'_>, usize) {
             ValueRef::Integer(i64::from_le_bytes(number) >> (8 * (9 - length)))
         }
     };
-    (value, end + back_len(length))
+    (value, end + behind::<W>(length))
 }
 
-/// The length of the element at `at` with the length behind it.
+/// The length of the element at `at` with what stands behind it.
 #[inline]
-pub(crate) fn size_at(bytes: &[u8], at: usize) -> usize {
+pub(crate) fn size_at<W: Ways>(bytes: &[u8], at: usize) -> usize {
     let first = bytes[at];
-    if first & 0xC0 == 0x80 {
-        return 2 + usize::from(first & 0x3F);
-    }
-    let length = length_at(bytes, at);
-    length + back_len(length)
+    let length = if first & 0xC0 == 0x80 { 1 + usize::from(first & 0x3F) } else { length_at(bytes, at) };
+    length + behind::<W>(length)
 }
 
-/// The length of the element at `at` without the length behind it.
+/// The length of the element at `at` without what stands behind it.
 #[inline]
 fn length_at(bytes: &[u8], at: usize) -> usize {
     let first = bytes[at];
@@ -98,7 +97,7 @@ fn u32_at(bytes: &[u8], at: usize) -> usize {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize
 }
 
-/// Where the element that ends before `offset` begins.
+/// Where the element that ends before `offset` begins, in a run that is walked both ways.
 #[inline]
 pub(crate) fn previous(bytes: &[u8], offset: usize) -> usize {
     let (mut length, mut shift, mut at) = (0, 0, offset - 1);
@@ -126,7 +125,33 @@ fn back_len(length: usize) -> usize {
     }
 }
 
-/// An element as it is about to be written: the head, the bytes of a string, and the length behind.
+/// How many bytes stand behind an element of this length.
+#[inline]
+fn behind<W: Ways>(length: usize) -> usize {
+    if W::BACKWARDS { back_len(length) } else { 0 }
+}
+
+/// The length behind an element of this length.
+#[inline]
+fn back(length: usize) -> ([u8; 5], usize) {
+    let (mut bytes, count) = ([0; 5], back_len(length));
+    for (place, byte) in bytes[..count].iter_mut().enumerate() {
+        let seven = (length >> (7 * (count - 1 - place))) as u8 & 0x7F;
+        *byte = if place == 0 { seven } else { seven | 0x80 };
+    }
+    (bytes, count)
+}
+
+/// Appends the element at `at`, in a run that is walked forwards alone, as it is in one that is walked both ways.
+#[inline]
+pub(crate) fn append_both_ways(bytes: &[u8], at: usize, out: &mut Vec<u8>) {
+    let length = length_at(bytes, at);
+    let (back, count) = back(length);
+    out.extend_from_slice(&bytes[at..at + length]);
+    out.extend_from_slice(&back[..count]);
+}
+
+/// An element as it is about to be written: the head, the bytes of a string, and the length behind, if there is one.
 pub(crate) struct Encoded<'v> {
     head: [u8; 9],
     head_len: u8,
@@ -138,17 +163,17 @@ pub(crate) struct Encoded<'v> {
 impl<'v> Encoded<'v> {
     /// Encodes `value`; bytes that read as an integer become one.
     #[inline]
-    pub(crate) fn new(value: ValueRef<'v>) -> Self {
+    pub(crate) fn new<W: Ways>(value: ValueRef<'v>) -> Self {
         match value {
-            ValueRef::Integer(number) => Self::integer(number),
+            ValueRef::Integer(number) => Self::integer::<W>(number),
             ValueRef::Bytes(bytes) => match parse_integer(bytes) {
-                Some(number) => Self::integer(number),
-                None => Self::string(bytes),
+                Some(number) => Self::integer::<W>(number),
+                None => Self::string::<W>(bytes),
             },
         }
     }
 
-    fn string(bytes: &'v [u8]) -> Self {
+    fn string<W: Ways>(bytes: &'v [u8]) -> Self {
         let length = bytes.len();
         let mut head = [0; 9];
         let head_len = match length {
@@ -168,20 +193,20 @@ impl<'v> Encoded<'v> {
                 5
             }
         };
-        Self::finish(head, head_len, bytes)
+        Self::finish::<W>(head, head_len, bytes)
     }
 
-    fn integer(number: i64) -> Self {
+    fn integer<W: Ways>(number: i64) -> Self {
         let mut head = [0; 9];
         let length = match number {
             0..=127 => {
                 head[0] = number as u8;
-                return Self::finish(head, 1, &[]);
+                return Self::finish::<W>(head, 1, &[]);
             }
             -4096..=4095 => {
                 head[0] = 0xC0 | ((number >> 8) as u8 & 0x1F);
                 head[1] = number as u8;
-                return Self::finish(head, 2, &[]);
+                return Self::finish::<W>(head, 2, &[]);
             }
             -0x8000..=0x7FFF => 2,
             -0x80_0000..=0x7F_FFFF => 3,
@@ -195,18 +220,12 @@ impl<'v> Encoded<'v> {
             _ => INTEGER_64,
         };
         head[1..=length].copy_from_slice(&number.to_le_bytes()[..length]);
-        Self::finish(head, 1 + length, &[])
+        Self::finish::<W>(head, 1 + length, &[])
     }
 
     #[inline]
-    fn finish(head: [u8; 9], head_len: usize, body: &'v [u8]) -> Self {
-        let length = head_len + body.len();
-        let tail_len = back_len(length);
-        let mut tail = [0; 5];
-        for (place, byte) in tail[..tail_len].iter_mut().enumerate() {
-            let seven = (length >> (7 * (tail_len - 1 - place))) as u8 & 0x7F;
-            *byte = if place == 0 { seven } else { seven | 0x80 };
-        }
+    fn finish<W: Ways>(head: [u8; 9], head_len: usize, body: &'v [u8]) -> Self {
+        let (tail, tail_len) = if W::BACKWARDS { back(head_len + body.len()) } else { ([0; 5], 0) };
         Self { head, head_len: head_len as u8, tail_len: tail_len as u8, tail, body }
     }
 
@@ -232,7 +251,7 @@ impl<'v> Encoded<'v> {
     }
 }
 
-/// Reads one foreign element at `at`, trusting nothing: the value and where the next one begins, or `None` if the
+/// Reads one element of a foreign listpack at `at`, trusting nothing: the value and where the next one begins, or `None` if the
 /// bytes are no element.
 pub(crate) fn checked_element(bytes: &[u8], at: usize) -> Option<(ValueRef<'_>, usize)> {
     let rest = bytes.get(at..)?;
@@ -255,5 +274,5 @@ pub(crate) fn checked_element(bytes: &[u8], at: usize) -> Option<(ValueRef<'_>, 
         }
         behind = behind << 7 | usize::from(byte & 0x7F);
     }
-    (behind == length).then(|| (decode(element, 0).0, at + end))
+    (behind == length).then(|| (decode::<BothWays>(element, 0).0, at + end))
 }

@@ -1,15 +1,19 @@
-//! A small collection as one run of bytes: elements one after another, each with its own length at both ends.
+//! A small collection as one run of bytes: elements one after another.
 //!
 //! Every type keeps its small values like this, and a long list is a chain of such runs. The elements are encoded as in
-//! the listpack of Redis (see `element`); around them there is less than in Redis: `[count: u16][elements]`, where a count
-//! of 65535 means "count them". The total length and the terminator of Redis come back in [`Packed::to_redis`].
+//! the listpack of Redis (see `element`), with the length behind each only where a run is walked both ways (see `ways`);
+//! around them there is less than in Redis: `[count: u16][elements]`, where a count of 65535 means "count them". What Redis
+//! has beyond that, the total length and the terminator for one, comes back in [`Packed::to_redis`].
 //!
 //! [`Packed`] reads and never changes; `Pack` owns and changes. Both trust their bytes: foreign ones come in through
 //! `Pack::from_redis`, which checks all of them. A place is an *offset* in bytes from the beginning of the run, as
 //! [`Packed::offset_of`], [`Packed::find`] and [`Elements::offset`] give it, and is void after any change. Plain data,
 //! usable from any thread.
 
-use super::element::{Encoded, decode, previous, size_at};
+use std::marker::PhantomData;
+
+use super::element::{Encoded, append_both_ways, decode, previous, size_at};
+use super::ways::{BothWays, Ways};
 use crate::value::ValueRef;
 
 /// Where the first element begins: after the count.
@@ -26,19 +30,20 @@ pub(crate) const REDIS_END: u8 = 0xFF;
 
 /// A run of elements, borrowed from whoever keeps it.
 #[derive(Clone, Copy, Debug)]
-pub struct Packed<'a> {
+pub struct Packed<'a, W = BothWays> {
     bytes: &'a [u8],
+    ways: PhantomData<W>,
 }
 
-impl<'a> Packed<'a> {
+impl<'a, W: Ways> Packed<'a, W> {
     /// A run without elements.
-    pub const EMPTY: Packed<'static> = Packed { bytes: &[0, 0] };
+    pub const EMPTY: Packed<'static, W> = Packed { bytes: &[0, 0], ways: PhantomData };
 
     /// Reads `bytes`, which must be a run as [`Packed::as_bytes`] gave it.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         debug_assert!(bytes.len() >= START);
-        Self { bytes }
+        Self { bytes, ways: PhantomData }
     }
 
     /// The run itself: the count and the elements.
@@ -51,12 +56,6 @@ impl<'a> Packed<'a> {
     #[inline]
     pub fn bytes_len(self) -> usize {
         self.bytes.len()
-    }
-
-    /// The length that the same elements have in Redis, in bytes: what Redis's limits of size speak of.
-    #[inline]
-    pub fn redis_bytes(self) -> usize {
-        self.bytes.len() + REDIS_EXTRA_BYTES
     }
 
     /// The number of elements. Costs nothing up to 65534, a walk beyond.
@@ -80,22 +79,27 @@ impl<'a> Packed<'a> {
         u16::from_le_bytes([self.bytes[0], self.bytes[1]])
     }
 
-    /// All elements in order, from either end.
+    /// All elements in order.
     #[inline]
-    pub fn iter(self) -> Elements<'a> {
-        Elements { bytes: self.bytes, front: START, back: self.bytes.len() }
+    pub fn iter(self) -> Elements<'a, W> {
+        self.iter_between(START, self.bytes.len())
     }
 
     /// The elements from the one at `offset` to the last.
     #[inline]
-    pub fn iter_from(self, offset: usize) -> Elements<'a> {
-        Elements { bytes: self.bytes, front: offset, back: self.bytes.len() }
+    pub fn iter_from(self, offset: usize) -> Elements<'a, W> {
+        self.iter_between(offset, self.bytes.len())
     }
 
     /// The elements from the first to the one before `offset`.
     #[inline]
-    pub fn iter_to(self, offset: usize) -> Elements<'a> {
-        Elements { bytes: self.bytes, front: START, back: offset }
+    pub fn iter_to(self, offset: usize) -> Elements<'a, W> {
+        self.iter_between(START, offset)
+    }
+
+    #[inline]
+    fn iter_between(self, front: usize, back: usize) -> Elements<'a, W> {
+        Elements { bytes: self.bytes, front, back, ways: PhantomData }
     }
 
     /// The first element.
@@ -104,24 +108,19 @@ impl<'a> Packed<'a> {
         self.iter().next()
     }
 
-    /// The last element.
-    #[inline]
-    pub fn last(self) -> Option<ValueRef<'a>> {
-        self.iter().next_back()
-    }
-
-    /// The element at `index`, reached from the nearer end.
+    /// The element at `index`, reached as by [`Packed::offset_of`].
     pub fn get(self, index: usize) -> Option<ValueRef<'a>> {
-        Some(decode(self.bytes, self.offset_of(index)?).0)
+        Some(decode::<W>(self.bytes, self.offset_of(index)?).0)
     }
 
-    /// Where the element at `index` begins, reached from the nearer end; `None` when there is no such element.
+    /// Where the element at `index` begins; `None` when there is no such element. It is reached from the nearer end where the
+    /// run can be walked both ways.
     pub fn offset_of(self, index: usize) -> Option<usize> {
         let count = self.len();
         if index >= count {
             return None;
         }
-        if index <= count / 2 {
+        if index <= count / 2 || !W::BACKWARDS {
             return self.walk().nth(index);
         }
         let mut offset = self.bytes.len();
@@ -134,19 +133,13 @@ impl<'a> Packed<'a> {
     /// The element at `offset`, and where the next one begins; `None` at the end.
     #[inline]
     pub fn read(self, offset: usize) -> Option<(ValueRef<'a>, usize)> {
-        (offset < self.bytes.len()).then(|| decode(self.bytes, offset))
+        (offset < self.bytes.len()).then(|| decode::<W>(self.bytes, offset))
     }
 
     /// Where the element after the one at `offset` begins: the run's length after the last.
     #[inline]
     pub fn after(self, offset: usize) -> usize {
-        offset + size_at(self.bytes, offset)
-    }
-
-    /// Where the element before `offset` begins; `None` at the beginning.
-    #[inline]
-    pub fn before(self, offset: usize) -> Option<usize> {
-        (offset > START).then(|| previous(self.bytes, offset))
+        offset + size_at::<W>(self.bytes, offset)
     }
 
     /// The offset of the first element equal to `value`, looking at every `1 + skip`-th: with a skip of one, at the
@@ -158,7 +151,7 @@ impl<'a> Packed<'a> {
 
     /// As [`Packed::find`], beginning with the element at `offset`.
     pub fn find_from<'v>(self, offset: usize, value: impl Into<ValueRef<'v>>, skip: usize) -> Option<usize> {
-        let wanted = Encoded::new(value.into());
+        let wanted = Encoded::new::<W>(value.into());
         let mut at = offset;
         while at < self.bytes.len() {
             if wanted.is_at(self.bytes, at) {
@@ -166,7 +159,7 @@ impl<'a> Packed<'a> {
             }
             for _ in 0..=skip {
                 if at < self.bytes.len() {
-                    at += size_at(self.bytes, at);
+                    at += size_at::<W>(self.bytes, at);
                 }
             }
         }
@@ -175,7 +168,7 @@ impl<'a> Packed<'a> {
 
     /// Whether the element at `offset` equals `value`.
     pub fn is_at<'v>(self, offset: usize, value: impl Into<ValueRef<'v>>) -> bool {
-        offset < self.bytes.len() && Encoded::new(value.into()).is_at(self.bytes, offset)
+        offset < self.bytes.len() && Encoded::new::<W>(value.into()).is_at(self.bytes, offset)
     }
 
     /// Whether the first of every `stride` elements are distinct. Hashes of them are compared and not each with each;
@@ -200,12 +193,19 @@ impl<'a> Packed<'a> {
 
     /// Appends the elements as a listpack of Redis.
     pub(crate) fn append_redis(self, out: &mut Vec<u8>) {
-        let total = self.redis_bytes();
-        out.reserve(total);
-        // Redis keeps the total in 32 bits and no list, set, hash or stream node comes near.
-        out.extend_from_slice(&u32::try_from(total).unwrap_or(u32::MAX).to_le_bytes());
-        out.extend_from_slice(self.bytes);
+        let begin = out.len();
+        out.reserve(self.bytes.len() + REDIS_EXTRA_BYTES);
+        out.extend_from_slice(&[0; 4]);
+        if W::BACKWARDS {
+            out.extend_from_slice(self.bytes);
+        } else {
+            out.extend_from_slice(&self.bytes[..START]);
+            self.walk().for_each(|at| append_both_ways(self.bytes, at, out));
+        }
         out.push(REDIS_END);
+        // Redis keeps the total in 32 bits and no list, set, hash or stream node comes near.
+        let total = u32::try_from(out.len() - begin).unwrap_or(u32::MAX);
+        out[begin..begin + 4].copy_from_slice(&total.to_le_bytes());
     }
 
     /// The offsets of the elements.
@@ -214,22 +214,43 @@ impl<'a> Packed<'a> {
         std::iter::from_fn(move || {
             let here = at;
             (here < bytes.len()).then(|| {
-                at += size_at(bytes, at);
+                at += size_at::<W>(bytes, at);
                 here
             })
         })
     }
 }
 
-/// The elements of a run, from both ends.
+impl<'a> Packed<'a, BothWays> {
+    /// The length that the same elements have in Redis, in bytes: what Redis's limits of size speak of.
+    #[inline]
+    pub fn redis_bytes(self) -> usize {
+        self.bytes.len() + REDIS_EXTRA_BYTES
+    }
+
+    /// The last element.
+    #[inline]
+    pub fn last(self) -> Option<ValueRef<'a>> {
+        self.iter().next_back()
+    }
+
+    /// Where the element before `offset` begins; `None` at the beginning.
+    #[inline]
+    pub fn before(self, offset: usize) -> Option<usize> {
+        (offset > START).then(|| previous(self.bytes, offset))
+    }
+}
+
+/// The elements of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Elements<'a> {
+pub struct Elements<'a, W = BothWays> {
     bytes: &'a [u8],
     front: usize,
     back: usize,
+    ways: PhantomData<W>,
 }
 
-impl Elements<'_> {
+impl<W> Elements<'_, W> {
     /// Where the next element from the front begins.
     #[inline]
     pub fn offset(&self) -> usize {
@@ -237,7 +258,7 @@ impl Elements<'_> {
     }
 }
 
-impl<'a> Iterator for Elements<'a> {
+impl<'a, W: Ways> Iterator for Elements<'a, W> {
     type Item = ValueRef<'a>;
 
     #[inline]
@@ -245,7 +266,7 @@ impl<'a> Iterator for Elements<'a> {
         if self.front >= self.back {
             return None;
         }
-        let (value, next) = decode(self.bytes, self.front);
+        let (value, next) = decode::<W>(self.bytes, self.front);
         self.front = next;
         Some(value)
     }
@@ -256,24 +277,24 @@ impl<'a> Iterator for Elements<'a> {
             if self.front >= self.back {
                 return None;
             }
-            self.front += size_at(self.bytes, self.front);
+            self.front += size_at::<W>(self.bytes, self.front);
         }
         self.next()
     }
 }
 
-impl DoubleEndedIterator for Elements<'_> {
+impl DoubleEndedIterator for Elements<'_, BothWays> {
     #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
         if self.front >= self.back {
             return None;
         }
         self.back = previous(self.bytes, self.back);
-        Some(decode(self.bytes, self.back).0)
+        Some(decode::<BothWays>(self.bytes, self.back).0)
     }
 }
 
 /// How many bytes `value` takes in a run.
-pub fn packed_size<'v>(value: impl Into<ValueRef<'v>>) -> usize {
-    Encoded::new(value.into()).size()
+pub fn packed_size<W: Ways>(value: ValueRef<'_>) -> usize {
+    Encoded::new::<W>(value).size()
 }

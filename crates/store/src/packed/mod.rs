@@ -3,3 +3,4 @@
 pub mod element;
 pub mod listpack;
 pub mod pack;
+pub mod ways;

@@ -6,22 +6,25 @@
 //! whoever keeps it asks [`Packed::redis_bytes`] and [`Packed::len`]. Plain data, usable from any thread.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use super::element::{Encoded, checked_element};
 use super::listpack::{COUNT_UNKNOWN, Packed, REDIS_END, START};
+use super::ways::{BothWays, Ways};
 use crate::value::ValueRef;
 
 /// Up to so many bytes are rather moved each time than given room in front.
 const SMALL_BYTES: usize = 1024;
 
 /// A run of elements that can be changed. Offsets are those of its [`Packed`], and void after any change.
-pub struct Pack {
+pub struct Pack<W = BothWays> {
     buffer: Vec<u8>,
     /// Where in the buffer the run begins.
     start: usize,
+    ways: PhantomData<W>,
 }
 
-impl Pack {
+impl<W: Ways> Pack<W> {
     /// A run without elements.
     pub fn new() -> Self {
         Self::with_room_behind(0)
@@ -31,23 +34,23 @@ impl Pack {
     pub fn with_room_behind(room: usize) -> Self {
         let mut buffer = Vec::with_capacity(START + room);
         buffer.extend_from_slice(&[0; START]);
-        Self { buffer, start: 0 }
+        Self::from_bytes(buffer)
     }
 
     /// A run without elements that takes `room` bytes of elements at its front before it asks for memory.
     pub fn with_room_in_front(room: usize) -> Self {
-        Self { buffer: vec![0; room + START], start: room }
+        Self { buffer: vec![0; room + START], start: room, ways: PhantomData }
     }
 
     /// A copy of `packed`, in a buffer of its length.
-    pub fn from_packed(packed: Packed<'_>) -> Self {
-        Self { buffer: packed.as_bytes().to_vec(), start: 0 }
+    pub fn from_packed(packed: Packed<'_, W>) -> Self {
+        Self::from_bytes(packed.as_bytes().to_vec())
     }
 
     /// Takes over a buffer that holds a run and nothing else.
     pub fn from_bytes(buffer: Vec<u8>) -> Self {
         debug_assert!(buffer.len() >= START);
-        Self { buffer, start: 0 }
+        Self { buffer, start: 0, ways: PhantomData }
     }
 
     /// The buffer, to be used again; what is in it is undefined.
@@ -70,27 +73,24 @@ impl Pack {
         if total as usize != bytes.len() || end != REDIS_END || run.len() < START {
             return None;
         }
-        let (mut at, mut count, mut shortest) = (START, 0usize, true);
+        let (mut pack, mut at, mut count) = (Self::with_room_behind(run.len() - START), START, 0usize);
         while at < run.len() {
             let (value, next) = checked_element(run, at)?;
-            shortest &= Encoded::new(value).size() == next - at;
+            pack.append_element(&Encoded::new::<W>(value));
             (at, count) = (next, count + 1);
         }
         let stated = u16::from_le_bytes(*run.first_chunk()?);
         if stated != COUNT_UNKNOWN && usize::from(stated) != count {
             return None;
         }
-        let mut pack = Self::from_packed(Packed::new(run));
         pack.write_count(count);
-        if !shortest {
-            pack = pack.as_packed().iter().collect();
-        }
+        pack.shrink_to_fit();
         Some(pack)
     }
 
     /// The elements, to read.
     #[inline]
-    pub fn as_packed(&self) -> Packed<'_> {
+    pub fn as_packed(&self) -> Packed<'_, W> {
         Packed::new(&self.buffer[self.start..])
     }
 
@@ -120,18 +120,16 @@ impl Pack {
     /// Appends `value`.
     #[inline]
     pub fn push_back<'v>(&mut self, value: impl Into<ValueRef<'v>>) {
-        let element = Encoded::new(value.into());
+        let element = Encoded::new::<W>(value.into());
         self.room_behind(element.size());
-        for part in element.parts() {
-            self.buffer.extend_from_slice(part);
-        }
+        self.append_element(&element);
         self.count_up(1);
     }
 
     /// Puts `value` before the first element.
     #[inline]
     pub fn push_front<'v>(&mut self, value: impl Into<ValueRef<'v>>) {
-        let element = Encoded::new(value.into());
+        let element = Encoded::new::<W>(value.into());
         let size = element.size();
         if self.start < size {
             self.room_in_front(size);
@@ -145,7 +143,7 @@ impl Pack {
 
     /// Puts `value` before the element at `offset`, or behind the last one. Returns the offset behind the new element.
     pub fn insert_at<'v>(&mut self, offset: usize, value: impl Into<ValueRef<'v>>) -> usize {
-        let element = Encoded::new(value.into());
+        let element = Encoded::new::<W>(value.into());
         let size = element.size();
         self.resize_gap(offset, 0, size);
         self.write(self.start + offset, &element);
@@ -155,7 +153,7 @@ impl Pack {
 
     /// Puts `value` in the place of the element at `offset`. Returns the offset behind the new element.
     pub fn replace_at<'v>(&mut self, offset: usize, value: impl Into<ValueRef<'v>>) -> usize {
-        let element = Encoded::new(value.into());
+        let element = Encoded::new::<W>(value.into());
         let old = self.as_packed().after(offset) - offset;
         let size = element.size();
         self.resize_gap(offset, old, size);
@@ -193,21 +191,6 @@ impl Pack {
         removed
     }
 
-    /// Removes up to `count` elements equal to `value` from the back on; says how many there were.
-    pub fn remove_equal_back<'v>(&mut self, value: impl Into<ValueRef<'v>>, count: usize) -> usize {
-        let wanted = Encoded::new(value.into());
-        let (mut removed, mut offset) = (0, self.as_bytes().len());
-        while removed < count {
-            let Some(before) = self.as_packed().before(offset) else { break };
-            offset = before;
-            if wanted.is_at(self.as_bytes(), offset) {
-                self.remove_range(offset, 1);
-                removed += 1;
-            }
-        }
-        removed
-    }
-
     /// Removes the first element, if there is one.
     #[inline]
     pub fn pop_front(&mut self) -> bool {
@@ -217,16 +200,6 @@ impl Pack {
         }
         let size = packed.after(START) - START;
         self.drop_front(size, 1);
-        true
-    }
-
-    /// Removes the last element, if there is one.
-    #[inline]
-    pub fn pop_back(&mut self) -> bool {
-        let packed = self.as_packed();
-        let Some(offset) = packed.before(packed.bytes_len()) else { return false };
-        self.buffer.truncate(self.start + offset);
-        self.count_down(1);
         true
     }
 
@@ -258,7 +231,7 @@ impl Pack {
     }
 
     /// Appends all elements of `other`.
-    pub fn append(&mut self, other: Packed<'_>) {
+    pub fn append(&mut self, other: Packed<'_, W>) {
         let total = self.len() + other.len();
         let elements = &other.as_bytes()[START..];
         self.room_behind(elements.len());
@@ -271,6 +244,14 @@ impl Pack {
         if self.buffer.capacity() > self.as_bytes().len() {
             self.buffer = self.as_bytes().to_vec();
             self.start = 0;
+        }
+    }
+
+    /// Appends an element that is not counted yet.
+    #[inline]
+    fn append_element(&mut self, element: &Encoded<'_>) {
+        for part in element.parts() {
+            self.buffer.extend_from_slice(part);
         }
     }
 
@@ -338,7 +319,7 @@ impl Pack {
         let mut buffer = Vec::with_capacity(room + used + free);
         buffer.resize(room, 0);
         buffer.extend_from_slice(self.as_bytes());
-        *self = Self { buffer, start: room };
+        *self = Self { buffer, start: room, ways: PhantomData };
     }
 
     #[inline]
@@ -365,33 +346,60 @@ impl Pack {
     }
 }
 
-impl Default for Pack {
+impl Pack<BothWays> {
+    /// Removes up to `count` elements equal to `value` from the back on; says how many there were.
+    pub fn remove_equal_back<'v>(&mut self, value: impl Into<ValueRef<'v>>, count: usize) -> usize {
+        let wanted = Encoded::new::<BothWays>(value.into());
+        let (mut removed, mut offset) = (0, self.as_bytes().len());
+        while removed < count {
+            let Some(before) = self.as_packed().before(offset) else { break };
+            offset = before;
+            if wanted.is_at(self.as_bytes(), offset) {
+                self.remove_range(offset, 1);
+                removed += 1;
+            }
+        }
+        removed
+    }
+
+    /// Removes the last element, if there is one.
+    #[inline]
+    pub fn pop_back(&mut self) -> bool {
+        let packed = self.as_packed();
+        let Some(offset) = packed.before(packed.bytes_len()) else { return false };
+        self.buffer.truncate(self.start + offset);
+        self.count_down(1);
+        true
+    }
+}
+
+impl<W: Ways> Default for Pack<W> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Clone for Pack {
+impl<W: Ways> Clone for Pack<W> {
     fn clone(&self) -> Self {
         Self::from_packed(self.as_packed())
     }
 }
 
-impl PartialEq for Pack {
+impl<W: Ways> PartialEq for Pack<W> {
     fn eq(&self, other: &Self) -> bool {
         self.as_bytes()[START..] == other.as_bytes()[START..]
     }
 }
 
-impl Eq for Pack {}
+impl<W: Ways> Eq for Pack<W> {}
 
-impl fmt::Debug for Pack {
+impl<W: Ways> fmt::Debug for Pack<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.as_packed().iter()).finish()
     }
 }
 
-impl<'v, V: Into<ValueRef<'v>>> FromIterator<V> for Pack {
+impl<'v, V: Into<ValueRef<'v>>, W: Ways> FromIterator<V> for Pack<W> {
     fn from_iter<I: IntoIterator<Item = V>>(values: I) -> Self {
         let mut pack = Self::new();
         values.into_iter().for_each(|value| pack.push_back(value));

@@ -5,6 +5,7 @@
 //! values keeps one encoder.
 
 use crate::packed::listpack::Packed;
+use crate::packed::ways::Ways;
 use crate::types::list::lzf::Packer;
 use crate::types::stream::id::StreamId;
 use crate::value::{Digits, ValueRef, parse_integer};
@@ -141,7 +142,7 @@ impl Encoder {
     }
 
     /// Packed elements as a listpack of Redis.
-    pub(super) fn packed(&mut self, packed: Packed<'_>) {
+    pub(super) fn packed<W: Ways>(&mut self, packed: Packed<'_, W>) {
         let mut listpack = std::mem::take(&mut self.listpack);
         listpack.clear();
         packed.append_redis(&mut listpack);

@@ -10,6 +10,7 @@ use super::old;
 use super::scan::Source;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
+use crate::packed::ways::{Forwards, Ways};
 use crate::value::collection::Collection;
 use crate::value::key_hash::HashKey;
 use crate::value::{Digits, ValueRef};
@@ -31,7 +32,7 @@ pub(super) fn filled<C: Collection>(collection: C) -> Result<C, Bad> {
 }
 
 /// A listpack, every byte of which is right.
-pub(super) fn packed(input: &mut impl Source) -> Result<Pack, Bad> {
+pub(super) fn packed<W: Ways>(input: &mut impl Source) -> Result<Pack<W>, Bad> {
     Pack::from_redis(input.string(&mut Vec::new())?).ok_or(Bad::Packed)
 }
 
@@ -61,7 +62,7 @@ pub(super) fn for_each_group<const N: usize>(
 
 /// Shows the elements of a pack in groups of `N`.
 pub(super) fn for_each_group_of<const N: usize>(
-    packed: Packed<'_>,
+    packed: Packed<'_, Forwards>,
     mut show: impl FnMut([&[u8]; N]) -> Result<(), Bad>,
 ) -> Result<(), Bad> {
     let mut elements = packed.iter();
@@ -84,11 +85,11 @@ pub(super) fn for_each_group_of<const N: usize>(
 }
 
 /// Whether there are no more elements than that, none of them longer.
-pub(super) fn is_small(packed: Packed<'_>, elements_max: usize, longest: usize) -> bool {
+pub(super) fn is_small(packed: Packed<'_, Forwards>, elements_max: usize, longest: usize) -> bool {
     packed.len() <= elements_max && packed.iter().all(|element| element.len() <= longest)
 }
 
 /// Whether of each `stride` elements the first is another than those of all others.
-pub(super) fn are_distinct(packed: Packed<'_>, stride: usize, key: HashKey) -> bool {
+pub(super) fn are_distinct(packed: Packed<'_, Forwards>, stride: usize, key: HashKey) -> bool {
     packed.are_distinct(stride, |element| key.hash(element).0)
 }

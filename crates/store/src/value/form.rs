@@ -20,15 +20,15 @@ pub enum Form {
     Shared = 3,
     /// The address of an `Object`.
     Object = 4,
-    /// The elements of a list, as `listpack` packs them.
+    /// The elements of a list, as `listpack` packs them to be walked both ways.
     PackedList = 5,
-    /// The members of a set, likewise.
+    /// The members of a set, as `listpack` packs them to be walked forwards.
     PackedSet = 6,
     /// The members of a set, as `intset` packs them.
     PackedIntegers = 7,
-    /// Members and scores of a sorted set in turn, as `listpack` packs them.
+    /// Members and scores of a sorted set in turn, packed as those of a set.
     PackedSortedSet = 8,
-    /// Fields and values of a hash in turn, as `listpack` packs them.
+    /// Fields and values of a hash in turn, packed likewise.
     PackedHash = 9,
     /// The same of a hash that has outgrown the limits for packing.
     WideHash = 10,

@@ -140,7 +140,7 @@ fn a_stream_of_redis_8_6_is_read_with_what_it_knows_of_producers() {
 /// The bytes of a stream whose one block has a long name and entries of one small value each; `flags` says what those of an
 /// entry are, and each says that it has `elements` of them.
 fn stream_of_one_block(name: &str, live: u64, deleted: u64, flags: impl Fn(u64) -> i64, elements: i64) -> Vec<u8> {
-    let mut pack = Pack::new();
+    let mut pack = <Pack>::new();
     [live as i64, deleted as i64, 1].into_iter().for_each(|number| pack.push_back(number));
     pack.push_back(name.as_bytes());
     pack.push_back(0_i64);

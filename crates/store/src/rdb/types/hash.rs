@@ -10,6 +10,7 @@ use super::super::rdb_type::{Destination, Origin, RdbType};
 use super::super::record::{Record, collection_of, collection_of_bytes};
 use super::super::scan::{Input, Source};
 use crate::packed::pack::Pack;
+use crate::packed::ways::Forwards;
 use crate::table::entry::handle::EntryRef;
 use crate::types::hash::fields::AreTimed;
 use crate::types::hash::{Map, MapRef};
@@ -187,7 +188,7 @@ fn read_packed(input: &mut impl Source, number: u8, limits: &Limits) -> Result<M
 }
 
 /// The hash whose fields and values these are, in turn.
-fn whole(pack: Pack, limits: &Limits) -> Result<Map, Pack> {
+fn whole(pack: Pack<Forwards>, limits: &Limits) -> Result<Map, Pack<Forwards>> {
     let packed = pack.as_packed();
     let is_one = packed.len().is_multiple_of(2)
         && is_small(packed, limits.hash.entries_max.saturating_mul(2), limits.hash.value_bytes_max)

@@ -9,6 +9,7 @@ use super::super::rdb_type::{Destination, Origin, RdbType};
 use super::super::record::{Record, collection_of, collection_of_bytes};
 use super::super::scan::{Input, Source};
 use crate::packed::pack::Pack;
+use crate::packed::ways::Forwards;
 use crate::table::entry::handle::EntryRef;
 use crate::types::set::intset::IntegerSet;
 use crate::types::set::{Set, SetRef};
@@ -116,7 +117,7 @@ fn add<'v>(set: &mut Set, member: impl Into<ValueRef<'v>>, limits: &Limits) -> R
 }
 
 /// The set whose members these are. Nothing but integers would be another form of set.
-fn whole(pack: Pack, limits: &Limits) -> Result<Set, Pack> {
+fn whole(pack: Pack<Forwards>, limits: &Limits) -> Result<Set, Pack<Forwards>> {
     let packed = pack.as_packed();
     let is_one = is_small(packed, limits.set.packed_max, limits.set.packed_value_max)
         && packed.iter().any(|member| matches!(member, ValueRef::Bytes(_)))

@@ -9,6 +9,7 @@ use super::super::rdb_type::{Destination, Origin, RdbType};
 use super::super::record::{Record, collection_of, collection_of_bytes};
 use super::super::scan::{Input, Source};
 use crate::packed::pack::Pack;
+use crate::packed::ways::Forwards;
 use crate::table::entry::handle::EntryRef;
 use crate::types::sorted_set::packed::are_in_order;
 use crate::types::sorted_set::{SortedSet, SortedSetRef};
@@ -127,7 +128,7 @@ fn read_packed(input: &mut impl Source, number: u8, limits: &Limits) -> Result<S
 }
 
 /// The sorted set whose members and scores these are, in turn.
-fn whole(pack: Pack, limits: &Limits) -> Result<SortedSet, Pack> {
+fn whole(pack: Pack<Forwards>, limits: &Limits) -> Result<SortedSet, Pack<Forwards>> {
     let packed = pack.as_packed();
     let is_one = is_small(packed, limits.sorted_set.entries_max.saturating_mul(2), limits.sorted_set.value_max)
         && are_in_order(packed)

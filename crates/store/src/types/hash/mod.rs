@@ -12,6 +12,7 @@ pub mod packed;
 use crate::memory::prefetch::PrefetchStep;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
+use crate::packed::ways::Forwards;
 use crate::value::collection::{Collection, MemberPlace};
 use crate::value::form::Form;
 use crate::value::handover::open_value::{Capture, OpenValue};
@@ -289,7 +290,7 @@ impl<'a> MapRef<'a> {
     }
 
     /// The pack of fields and values, if the hash is a small one in which no field ever had a deadline.
-    pub(crate) fn packed(self) -> Option<Packed<'a>> {
+    pub(crate) fn packed(self) -> Option<Packed<'a, Forwards>> {
         match self.0 {
             InnerRef::Packed(small) if small.shape == Shape::default() => Some(small.packed),
             _ => None,

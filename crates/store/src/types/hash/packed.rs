@@ -7,6 +7,7 @@
 
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
+use crate::packed::ways::Forwards;
 use crate::value::form::Form;
 use crate::value::{Deadline, Encoding, ValueRef, is_expired};
 
@@ -72,14 +73,14 @@ impl Item<'_> {
 /// A small hash, to be read.
 #[derive(Clone, Copy)]
 pub(crate) struct PackedMapRef<'a> {
-    pub packed: Packed<'a>,
+    pub packed: Packed<'a, Forwards>,
     pub shape: Shape,
 }
 
 /// A small hash, to be changed.
 #[derive(Clone)]
 pub(crate) struct PackedMap {
-    pub pack: Pack,
+    pub pack: Pack<Forwards>,
     pub shape: Shape,
 }
 

@@ -10,6 +10,7 @@ pub mod intset;
 use crate::memory::prefetch::PrefetchStep;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
+use crate::packed::ways::Forwards;
 use crate::table::entry::body::Body;
 use crate::table::entry::handle::EntryRef;
 use crate::table::owed::Recipient;
@@ -24,7 +25,7 @@ use intset::{IntegerSet, Integers};
 use std::iter;
 use std::sync::Arc;
 
-/// Redis keeps no packed run above this size, in bytes, whatever the limits say.
+/// Redis keeps no listpack above this size, in bytes, whatever the limits say.
 const PACKED_BYTES_MAX: usize = 1 << 30;
 
 /// Redis keeps no sorted run of more integers, whatever the limits say.
@@ -57,7 +58,7 @@ pub struct Set {
 #[derive(Clone)]
 enum Members {
     Integers(IntegerSet),
-    Packed(Pack),
+    Packed(Pack<Forwards>),
     Table(Box<Table>),
 }
 
@@ -68,7 +69,7 @@ pub struct SetRef<'a>(Shown<'a>);
 #[derive(Clone, Copy)]
 enum Shown<'a> {
     Integers(Integers<'a>),
-    Packed(Packed<'a>),
+    Packed(Packed<'a, Forwards>),
     Table(&'a Table),
 }
 
@@ -230,9 +231,10 @@ impl Set {
                 if pack.as_packed().find(member, 0).is_some() {
                     return false;
                 }
+                // In Redis each has its length behind it.
                 let is_small = pack.len() < limits.packed_max
                     && member.len() <= limits.packed_value_max
-                    && pack.as_bytes().len() + member.len() <= PACKED_BYTES_MAX;
+                    && pack.as_bytes().len() + pack.len() + member.len() <= PACKED_BYTES_MAX;
                 if is_small {
                     pack.push_back(member);
                     return true;
@@ -264,7 +266,7 @@ impl Set {
                 && member.len().max(longest(integers)) <= limits.packed_value_max
                 && integers.len() * PACKED_INTEGER_BYTES_MAX + member.len() <= PACKED_BYTES_MAX;
             if is_small {
-                let mut pack: Pack = integers.iter().collect();
+                let mut pack: Pack<Forwards> = integers.iter().collect();
                 pack.push_back(member);
                 self.members = Members::Packed(pack);
                 return true;
@@ -325,7 +327,7 @@ impl Set {
     }
 }
 
-/// The most that one integer takes in a packed run.
+/// The most that one integer takes in a listpack of Redis.
 const PACKED_INTEGER_BYTES_MAX: usize = 10;
 
 fn add_to_table(table: &mut Table, member: ValueRef<'_>) -> bool {
@@ -450,7 +452,7 @@ impl<'a> SetRef<'a> {
     }
 
     /// The members of a packed run.
-    pub fn packed(self) -> Option<Packed<'a>> {
+    pub fn packed(self) -> Option<Packed<'a, Forwards>> {
         match self.0 {
             Shown::Packed(packed) => Some(packed),
             _ => None,

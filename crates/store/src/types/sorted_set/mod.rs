@@ -17,6 +17,7 @@ use std::sync::Arc;
 use crate::memory::prefetch::PrefetchStep;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
+use crate::packed::ways::Forwards;
 use crate::value::collection::{Collection, MemberPlace};
 use crate::value::form::Form;
 use crate::value::handover::open_value::{Capture, OpenValue};
@@ -48,7 +49,7 @@ pub struct SortedSet {
 
 #[derive(Clone)]
 enum Members {
-    Packed(Pack),
+    Packed(Pack<Forwards>),
     Ranked(Box<Ranked>),
 }
 
@@ -58,7 +59,7 @@ pub struct SortedSetRef<'a>(View<'a>);
 
 #[derive(Clone, Copy)]
 enum View<'a> {
-    Packed(Packed<'a>),
+    Packed(Packed<'a, Forwards>),
     Ranked(&'a Ranked),
 }
 
@@ -240,7 +241,7 @@ impl<'a> SortedSetRef<'a> {
     }
 
     /// The pack, if the set is packed.
-    pub fn packed(self) -> Option<Packed<'a>> {
+    pub fn packed(self) -> Option<Packed<'a, Forwards>> {
         match self.0 {
             View::Packed(packed) => Some(packed),
             View::Ranked(_) => None,
@@ -312,12 +313,13 @@ impl<'a> SortedSetRef<'a> {
                 ranked.visit(span, &mut |name, score| show(ValueRef::Bytes(name), score));
             }
             View::Packed(packed) => {
-                let pairs = packed::pairs(packed);
+                let pairs = packed::pairs(packed).skip(ranks.start).take(ranks.len());
                 let mut show = |(name, score)| show(name, score);
                 if is_reverse {
-                    pairs.rev().skip(len - ranks.end).take(ranks.len()).for_each(&mut show);
+                    // A pack is walked forwards alone.
+                    pairs.collect::<Vec<_>>().into_iter().rev().for_each(&mut show);
                 } else {
-                    pairs.skip(ranks.start).take(ranks.len()).for_each(&mut show);
+                    pairs.for_each(&mut show);
                 }
             }
         }
@@ -345,18 +347,24 @@ fn target(bound: NameBound<'_>, is_end: bool) -> Target<'_> {
     }
 }
 
-fn packed_ranks(packed: Packed<'_>, range: &NameRange<'_>, is_reverse: bool) -> Option<Range<usize>> {
-    let mut pairs = packed::pairs(packed);
-    let (first, last) = (pairs.next()?.0, packed::pairs(packed).next_back()?.0);
+fn packed_ranks(packed: Packed<'_, Forwards>, range: &NameRange<'_>, is_reverse: bool) -> Option<Range<usize>> {
+    let (first, last) = (packed::pairs(packed).next()?.0, packed::last(packed)?.0);
     if !range.begins_before(last) || !range.ends_behind(first) {
         return None;
     }
     let names = packed::pairs(packed).map(|(name, _)| name);
     if is_reverse {
-        let outside = names.clone().rev().take_while(|name| !range.ends_behind(*name)).count();
-        let inside = names.rev().skip(outside).take_while(|name| range.begins_before(*name)).count();
-        let end = packed.len() / 2 - outside;
-        return Some(end - inside..end);
+        // What ends with the last name before the range's end, and begins behind the last one before its beginning.
+        let (mut start, mut ranks) = (0, 0..0);
+        for (rank, name) in names.enumerate() {
+            if !range.begins_before(name) {
+                start = rank + 1;
+            }
+            if range.ends_behind(name) {
+                ranks = start..rank + 1;
+            }
+        }
+        return Some(ranks);
     }
     let start = names.clone().take_while(|name| !range.begins_before(*name)).count();
     let inside = names.skip(start).take_while(|name| range.ends_behind(*name)).count();

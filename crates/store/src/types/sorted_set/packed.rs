@@ -1,13 +1,14 @@
 //! A small sorted set: members and their scores in turn, in one pack, in order.
 //!
 //! A score that is a whole number is packed as one; others are text with the fewest digits that read back the same, as in
-//! the listpack of Redis. Everything is found by walking: there are a hundred members or so. Functions on packs whose
-//! bytes are trusted; usable from any thread.
+//! the listpack of Redis. Everything is found by walking from the first member on: there are a hundred or so. Functions on
+//! packs whose bytes are trusted; usable from any thread.
 
 use std::cmp::Ordering;
 
 use crate::packed::listpack::{Elements, Packed};
 use crate::packed::pack::Pack;
+use crate::packed::ways::Forwards;
 use crate::value::{Digits, ValueRef};
 
 /// Whole scores up to this are packed as integers, as in Redis.
@@ -16,13 +17,19 @@ const WHOLE_MAX: f64 = 4_611_686_018_427_387_904.0;
 /// So many digits say any score exactly.
 const DIGITS_MAX: usize = 17;
 
-/// The members with their scores, from either end.
+/// The members with their scores.
 #[derive(Clone, Copy)]
-pub(crate) struct Pairs<'a>(Elements<'a>);
+pub(crate) struct Pairs<'a>(Elements<'a, Forwards>);
 
 /// The members of `packed` in order.
-pub(crate) fn pairs(packed: Packed<'_>) -> Pairs<'_> {
+pub(crate) fn pairs(packed: Packed<'_, Forwards>) -> Pairs<'_> {
     Pairs(packed.iter())
+}
+
+/// The last member. No score but its own is read.
+pub(crate) fn last(packed: Packed<'_, Forwards>) -> Option<(ValueRef<'_>, f64)> {
+    let offset = packed.walk().step_by(2).last()?;
+    Pairs(packed.iter_from(offset)).next()
 }
 
 impl<'a> Iterator for Pairs<'a> {
@@ -38,14 +45,6 @@ impl<'a> Iterator for Pairs<'a> {
     fn nth(&mut self, skipped: usize) -> Option<Self::Item> {
         let name = self.0.nth(skipped.saturating_mul(2))?;
         Some((name, score_of(self.0.next()?)))
-    }
-}
-
-impl DoubleEndedIterator for Pairs<'_> {
-    #[inline]
-    fn next_back(&mut self) -> Option<Self::Item> {
-        let score = score_of(self.0.next_back()?);
-        Some((self.0.next_back()?, score))
     }
 }
 
@@ -67,23 +66,23 @@ pub(crate) fn compare_names(name: ValueRef<'_>, other: &[u8]) -> Ordering {
 }
 
 /// Where a member is, and its score.
-pub(crate) fn find(packed: Packed<'_>, name: &[u8]) -> Option<(usize, f64)> {
+pub(crate) fn find(packed: Packed<'_, Forwards>, name: &[u8]) -> Option<(usize, f64)> {
     let offset = packed.find(name, 1)?;
     let (score, _) = packed.read(packed.after(offset))?;
     Some((offset, score_of(score)))
 }
 
 /// Adds a member that is not there yet.
-pub(crate) fn insert(pack: &mut Pack, name: &[u8], score: f64) {
+pub(crate) fn insert(pack: &mut Pack<Forwards>, name: &[u8], score: f64) {
     let offset = place_of(pack.as_packed(), name, score);
     let offset = pack.insert_at(offset, name);
     insert_score(pack, offset, score);
 }
 
 /// Where the first member begins that is not before this one.
-fn place_of(packed: Packed<'_>, name: &[u8], score: f64) -> usize {
+fn place_of(packed: Packed<'_, Forwards>, name: &[u8], score: f64) -> usize {
     // Scores often come in order: then the place is behind the last.
-    if pairs(packed).next_back().is_none_or(|last| is_before(last, name, score)) {
+    if last(packed).is_none_or(|last| is_before(last, name, score)) {
         return packed.bytes_len();
     }
     let mut at = packed.iter();
@@ -97,7 +96,7 @@ fn place_of(packed: Packed<'_>, name: &[u8], score: f64) -> usize {
 }
 
 /// Whether each member stands behind the one before it, with its score as [`insert`] writes it.
-pub(crate) fn are_in_order(packed: Packed<'_>) -> bool {
+pub(crate) fn are_in_order(packed: Packed<'_, Forwards>) -> bool {
     let (mut elements, mut digits, mut before) = (packed.iter(), Digits::default(), None);
     while let Some(name) = elements.next() {
         let Some(score) = elements.next().and_then(written_score) else { return false };
@@ -127,7 +126,7 @@ fn is_before((other, value): (ValueRef<'_>, f64), name: &[u8], score: f64) -> bo
     value < score || (value == score && compare_names(other, name) == Ordering::Less)
 }
 
-fn insert_score(pack: &mut Pack, offset: usize, score: f64) {
+fn insert_score(pack: &mut Pack<Forwards>, offset: usize, score: f64) {
     if score.fract() == 0.0 && score.abs() <= WHOLE_MAX {
         pack.insert_at(offset, score as i64);
         return;
@@ -142,6 +141,6 @@ fn text_of(score: f64) -> String {
 }
 
 /// How many members, from the first on, lie before a place that `is_before` tells.
-pub(crate) fn count_while(packed: Packed<'_>, mut is_before: impl FnMut(ValueRef<'_>, f64) -> bool) -> usize {
+pub(crate) fn count_while(packed: Packed<'_, Forwards>, mut is_before: impl FnMut(ValueRef<'_>, f64) -> bool) -> usize {
     pairs(packed).take_while(|(name, score)| is_before(*name, *score)).count()
 }
