@@ -4,15 +4,17 @@
 //! milliseconds to zero one, and whoever touches it first waits for that. So a region is made ready by a thread of its
 //! own before it is needed: whenever less than a quarter of a region is free, that thread maps the next one and touches it. A
 //! process with little data keeps to ordinary pages and never starts the thread, and one that grows faster than the thread
-//! takes an ordinary region instead of waiting.
+//! takes an ordinary region instead of waiting. What was made ready and is not needed within a second is given back: who has
+//! stopped growing should not keep it.
 //!
-//! A region is 32 chunks of 16 pages of 4 KiB. The lowest region that has room is used, so that the others can become
-//! empty and be given back. Any thread may call; the lock is held for a search in a word and two small trees.
+//! A region is 64 chunks of 8 pages of 4 KiB. The lowest region that has room is used, so that the others can become
+//! empty and be given back. Any thread may call; the lock is held for a search in 64 bytes and two small trees.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
+use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// The size and alignment of a page, in bytes.
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -20,23 +22,26 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 /// The size and alignment of a chunk, in bytes.
 pub(crate) const CHUNK_BYTES: usize = PAGE_BYTES * CHUNK_PAGES;
 
-const CHUNK_PAGES: usize = 16;
-const CHUNKS: usize = 32;
+const CHUNK_PAGES: usize = 8;
+const CHUNKS: usize = 64;
 const REGION_BYTES: usize = CHUNK_BYTES * CHUNKS;
 const REGION_PAGES: usize = CHUNKS * CHUNK_PAGES;
 
 /// The next region is made ready when fewer pages than these are free.
 const READY_BELOW_PAGES: usize = REGION_PAGES / 4;
 
-/// One region: a bit for each page that is in use, a word for each chunk.
+/// How long a region is kept that nobody needs.
+const SPARE_KEPT: Duration = Duration::from_secs(1);
+
+/// One region: a bit for each page that is in use, a byte for each chunk.
 struct Region {
-    used: [u16; CHUNKS],
+    used: [u8; CHUNKS],
 }
 
 impl Region {
     /// Takes a page, of a chunk that is in use already if possible.
     fn take_page(&mut self) -> Option<usize> {
-        let begun = self.used.iter().position(|&used| used != 0 && used != u16::MAX);
+        let begun = self.used.iter().position(|&used| used != 0 && used != u8::MAX);
         let chunk = begun.or_else(|| self.used.iter().position(|&used| used == 0))?;
         let page = self.used[chunk].trailing_ones() as usize;
         self.used[chunk] |= 1 << page;
@@ -45,12 +50,12 @@ impl Region {
 
     fn take_chunk(&mut self) -> Option<usize> {
         let chunk = self.used.iter().position(|&used| used == 0)?;
-        self.used[chunk] = u16::MAX;
+        self.used[chunk] = u8::MAX;
         Some(chunk * CHUNK_BYTES)
     }
 
     fn has_page(&self) -> bool {
-        self.used.iter().any(|&used| used != u16::MAX)
+        self.used.iter().any(|&used| used != u8::MAX)
     }
 
     fn has_chunk(&self) -> bool {
@@ -68,7 +73,7 @@ struct Pool {
     with_page: BTreeSet<usize>,
     with_chunk: BTreeSet<usize>,
     free_pages: usize,
-    /// A region that was made ready and is not used yet.
+    /// A region that is not used, and was made ready or has become empty.
     spare: Option<usize>,
     /// The thread that makes regions ready: not started, idle, or asked for one.
     preparer: Preparer,
@@ -90,7 +95,8 @@ static POOL: Mutex<Pool> = Mutex::new(Pool {
     preparer: Preparer::Unborn,
 });
 
-static ASKED: Condvar = Condvar::new();
+/// The thread is asked for a region, or has one to give back.
+static CALLED: Condvar = Condvar::new();
 
 /// A page, with arbitrary content.
 pub(crate) fn allocate_page() -> NonNull<u8> {
@@ -181,6 +187,7 @@ impl Pool {
         self.free_pages -= REGION_PAGES;
         if self.spare.is_none() && self.preparer == Preparer::Idle {
             self.spare = Some(start);
+            CALLED.notify_one();
         } else {
             unmap_region(start);
         }
@@ -204,7 +211,7 @@ impl Pool {
             }
         }
         self.preparer = Preparer::Asked;
-        ASKED.notify_one();
+        CALLED.notify_one();
     }
 }
 
@@ -212,14 +219,17 @@ impl Pool {
 fn prepare_regions() {
     let mut pool = POOL.lock();
     loop {
-        while pool.preparer != Preparer::Asked {
-            ASKED.wait(&mut pool);
+        if pool.preparer == Preparer::Asked {
+            let region = MutexGuard::unlocked(&mut pool, map_huge_region);
+            pool.spare = Some(region);
+            pool.preparer = Preparer::Idle;
+        } else if pool.spare.is_none() {
+            CALLED.wait(&mut pool);
+        } else if CALLED.wait_for(&mut pool, SPARE_KEPT).timed_out()
+            && let Some(region) = pool.spare.take()
+        {
+            MutexGuard::unlocked(&mut pool, || unmap_region(region));
         }
-        drop(pool);
-        let region = map_huge_region();
-        pool = POOL.lock();
-        pool.spare = Some(region);
-        pool.preparer = Preparer::Idle;
     }
 }
 

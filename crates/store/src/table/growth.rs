@@ -1,6 +1,10 @@
 //! How the table grows and shrinks: a segment at a time, and the directory with them; see `table`. Changes no entry.
+//!
+//! Whoever asks for an array may find that others have been moved: the arena's pools are tidied here, because the directory
+//! leads to the arrays, and an entry of an array says where in the directory.
 
-use super::bucket::Slot;
+use super::arena::units;
+use super::bucket::{Bucket, Slot};
 use super::entry::Entry;
 use super::segment::{DEPTH_MAX, LENGTH_MAX, SPLIT_LENGTHS, Segment, length_for, tag_of};
 use super::{Table, slots};
@@ -44,8 +48,8 @@ impl Table {
     }
 
     fn resize(&mut self, first: usize, length: usize) {
+        let mut resized = self.new_segment(length, self.directory[first].depth);
         let segment = self.directory[first];
-        let mut resized = Segment::new(&mut self.arena, length, segment.depth);
         for slot in slots(&segment) {
             // SAFETY: the segment is new, and nobody else has it.
             unsafe { resized.place(slot) };
@@ -59,7 +63,8 @@ impl Table {
         let upper = |slot: Slot| usize::from(slot.tag() >> shift & 1);
         let mut counts = [0; 2];
         slots(&segment).for_each(|slot| counts[upper(slot)] += 1);
-        let mut halves = counts.map(|count| Segment::new(&mut self.arena, length_for(count), depth));
+        let mut halves = counts.map(|count| self.new_segment(length_for(count), depth));
+        let segment = self.directory[first];
         // SAFETY: the segments are new, and nobody else has them.
         self.rehome(&segment, depth, |old, new| _ = unsafe { halves[upper(old)].place(new) });
         let mut first = first;
@@ -80,14 +85,15 @@ impl Table {
         if sibling.depth != segment.depth || count > MERGED_MAX {
             return None;
         }
-        let mut merged = Segment::new(&mut self.arena, length_for(count), depth);
-        for part in [segment, sibling] {
+        let mut merged = self.new_segment(length_for(count), depth);
+        let parts = [first, first ^ self.spread(first)].map(|index| self.directory[index]);
+        for part in parts {
             // SAFETY: the segment is new, and nobody else has it.
             self.rehome(&part, depth, |_, new| _ = unsafe { merged.place(new) });
         }
         self.deepest -= if segment.depth == self.bits { 2 } else { 0 };
         let first = first & !self.spread(first);
-        self.replace(&[segment, sibling], &[merged], first);
+        self.replace(&parts, &[merged], first);
         Some(first)
     }
 
@@ -107,6 +113,37 @@ impl Table {
                 place(slot, slot.with_tag(tag_of(position, depth)));
             }
         }
+    }
+
+    /// An empty segment. Other arrays may be moved to make room for its own, so copies of segments are void then.
+    fn new_segment(&mut self, length: usize, depth: u8) -> Segment {
+        self.tidy(length);
+        Segment::new(&mut self.arena, length, depth)
+    }
+
+    /// Moves arrays of a pool together until it has room for one of this length, if none has any and that makes some.
+    fn tidy(&mut self, length: usize) {
+        let Some((pool, mut unit)) = self.arena.untidy(length) else { return };
+        while !self.arena.has_room(pool, length)
+            && let Some((at, buckets)) = self.arena.buckets_from(pool, unit)
+            && let Some(first) = self.owner_of(buckets)
+        {
+            // SAFETY: the array is in a pool, where it was found, and the directory is told of its new place.
+            let moved = unsafe { self.directory[first].moved_down(&mut self.arena) };
+            let spread = self.spread(first);
+            self.directory[first..first + spread].fill(moved);
+            unit = at + units(moved.length());
+        }
+        self.arena.offer(pool);
+    }
+
+    /// The first index of the segment whose array these buckets begin with; none if it has no entry that could tell.
+    fn owner_of(&self, buckets: &[Bucket]) -> Option<usize> {
+        let slot = buckets.iter().flat_map(|bucket| bucket.slots).find(|slot| !slot.is_empty())?;
+        // SAFETY: the entry of a filled slot lives.
+        let position = self.placement.position_of(unsafe { Entry::at(slot.address()) });
+        let first = self.first_index(self.index_of(position));
+        self.directory[first].begins_at(&buckets[0]).then_some(first)
     }
 
     /// Frees segments and puts others in their places in the directory, which start at `first`.

@@ -2,8 +2,9 @@
 //!
 //! A directory, indexed by the highest bits of a key's position, leads to the segment; see `segment` for what happens
 //! inside. A segment that is crowded gets a larger array or, at 40 to 64 buckets, is split in two; a sparse one gets a
-//! smaller array or is merged with its sibling. So one operation rebuilds at most one segment of some 450 slots, and
-//! once in a while copies the directory, which has 16 bytes for each such segment.
+//! smaller array or is merged with its sibling. So one operation rebuilds at most one segment of some 450 slots, for
+//! which it may move the arrays of two pools of 32 KiB, and once in a while copies the directory, which has 16 bytes for
+//! each such segment.
 //!
 //! The table owns the entries and their heap. It does not know the time: where it matters whether an entry has expired, its
 //! caller says what time it is. Only the shard calls it, under the shard's lock; a key that was found to be changed is in

@@ -20,9 +20,9 @@ use super::arena::Arena;
 use super::bucket::{Bucket, SLOTS, Slot};
 use super::entry::Entry;
 
-/// Numbers of buckets. Below 24, where arrays come from the global allocator, the lengths are such that size classes
+/// Numbers of buckets. Below 20, where arrays come from the global allocator, the lengths are such that size classes
 /// fit even if the allocator needs 63 bytes more to align a block; from there on they are what an arena has.
-const LENGTHS: [usize; 17] = [1, 2, 4, 5, 6, 8, 9, 11, 13, 16, 19, 24, 32, 40, 48, 56, LENGTH_MAX];
+const LENGTHS: [usize; 19] = [1, 2, 4, 5, 6, 8, 9, 11, 13, 16, 20, 24, 28, 32, 36, 40, 48, 56, LENGTH_MAX];
 
 /// The buckets of the largest segment, unless it cannot be split.
 pub(crate) const LENGTH_MAX: usize = 64;
@@ -56,9 +56,9 @@ pub(crate) fn fraction(tag: u16, depth: u8) -> usize {
     usize::from(tag << (depth & 3))
 }
 
-/// The smallest length for `count` entries that leaves some 22% of the slots free.
+/// The smallest length for `count` entries that leaves some 15% of the slots free.
 pub(crate) fn length_for(count: usize) -> usize {
-    LENGTHS.into_iter().find(|length| 4 * count <= 25 * length).unwrap_or(LENGTH_MAX)
+    LENGTHS.into_iter().find(|length| 5 * count <= 34 * length).unwrap_or(LENGTH_MAX)
 }
 
 impl Segment {
@@ -101,6 +101,20 @@ impl Segment {
     /// The next larger length.
     pub fn length_above(&self) -> usize {
         LENGTHS.into_iter().find(|&length| length > self.length()).unwrap_or(2 * self.length())
+    }
+
+    /// Whether its array begins with this bucket.
+    pub fn begins_at(&self, bucket: &Bucket) -> bool {
+        std::ptr::eq(self.buckets.as_ptr(), bucket)
+    }
+
+    /// The segment, its array moved down to the first free units of its pool.
+    ///
+    /// # Safety
+    /// The array is in a pool of `arena`. Neither the segment nor a copy of it is used afterwards.
+    pub(super) unsafe fn moved_down(self, arena: &mut Arena) -> Self {
+        // SAFETY: the array came from this arena with the same length, and nobody uses it at its old place.
+        Self { buckets: unsafe { arena.move_down(self.buckets, self.length()) }, ..self }
     }
 
     #[inline]
