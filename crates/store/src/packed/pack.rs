@@ -16,6 +16,9 @@ use crate::value::ValueRef;
 /// Up to so many bytes are rather moved each time than given room in front.
 const SMALL_BYTES: usize = 1024;
 
+/// Where an element is replaced or removed, more room than so many times what is left is given back.
+const SPARE_TIMES_MAX: usize = 4;
+
 /// A run of elements that can be changed. Offsets are those of its [`Packed`], and void after any change.
 pub struct Pack<W = BothWays> {
     buffer: Vec<u8>,
@@ -278,6 +281,9 @@ impl<W: Ways> Pack<W> {
         self.buffer.resize(length + new.saturating_sub(old), 0);
         self.buffer.copy_within(at + old..length, at + new);
         self.buffer.truncate(length - old + new);
+        if new < old && self.buffer.capacity() > SMALL_BYTES.max(SPARE_TIMES_MAX * self.as_bytes().len()) {
+            self.shrink_to_fit();
+        }
     }
 
     /// Sees to `more` bytes of room behind the run: from the front, where at least as much is free there as is used, so

@@ -23,9 +23,10 @@ pub fn dump(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 /// The dump of a value, in the form that most servers can restore: of a stream without the times at which consumers were
-/// last active, which Redis 7.0 has no place for, unless it knows of producers, for which Redis 8.6 alone has words.
+/// last active, which Redis 7.0 has no place for, unless it knows of producers, for which Redis 8.6 alone has words; of a set
+/// member by member, for 7.0 packs none.
 pub(super) fn payload_of(entry: &EntryRef<'_>, now_ms: i64) -> Vec<u8> {
-    let version = if entry.kind() == Kind::Stream { oldest_for(entry) } else { Version::Twelve };
+    let version = if entry.kind() == Kind::Hash { Version::Twelve } else { oldest_for(entry) };
     payload_for(version, entry, now_ms)
 }
 
