@@ -108,6 +108,29 @@ impl Cluster {
         }
     }
 
+    /// Waits until all primaries that run say the same of who owns which slots, and by which epoch. A node that is given a slot
+    /// takes an epoch above all that it knows of; where one is still on its way to it, the slot's last owner may get it back,
+    /// and each then says that the other has it, for ever.
+    fn wait_until_agreed(&self) {
+        let view = |node: &Server| {
+            let nodes = text(&try_ask(node, &["CLUSTER", "NODES"])?).concat();
+            let owners = nodes.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+            let owners = owners.filter(|words| words[2].contains("master") && !words[2].contains("fail"));
+            // The eighth word is the link's state, and behind it stand slots, those on their way in brackets.
+            let told = |words: Vec<&str>| {
+                let slots = words.iter().skip(8).filter(|slot| !slot.starts_with('['));
+                [words[0], words[6]].into_iter().chain(slots.copied()).collect::<Vec<_>>().join(" ")
+            };
+            let mut told: Vec<String> = owners.map(told).collect();
+            told.sort_unstable();
+            Some(told)
+        };
+        until("all primaries know who owns what", || {
+            let views: Vec<_> = self.servers[..self.primaries].iter().filter_map(view).collect();
+            views.windows(2).all(|pair| pair[0] == pair[1])
+        });
+    }
+
     /// The name of a node among the nodes.
     pub fn id(&self, number: usize) -> String {
         text(&ask(&self.servers[number], &["CLUSTER", "MYID"])).concat()
@@ -130,6 +153,7 @@ impl Cluster {
     /// # Panics
     /// When a node refuses.
     pub fn move_slot(&self, slot: u16, from: usize, to: usize, mut between: impl FnMut()) {
+        self.wait_until_agreed();
         let slot = slot.to_string();
         let [from_id, to_id] = [from, to].map(|number| self.id(number));
         let [from, to] = [from, to].map(|number| &self.servers[number]);
