@@ -11,11 +11,13 @@ use std::time::Instant;
 use sleeve_tests::server::workspace_root;
 
 /// How many checks came out how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     pub passed: usize,
     pub failed: usize,
     pub skipped: usize,
+    /// What tests said that failed, as far as it was heard.
+    pub said: Vec<String>,
 }
 
 /// A run of steps.
@@ -36,13 +38,14 @@ impl Steps {
             println!("{reason}");
             Count { failed: 1, ..Count::default() }
         });
+        println!("    {}: {}, {:.1} s", name, describe(&count), started.elapsed().as_secs_f64());
         if count.failed > 0 {
             self.failures.push(name.to_owned());
+            self.total.said.extend(count.said);
         }
         self.total.passed += count.passed;
         self.total.failed += count.failed;
         self.total.skipped += count.skipped;
-        println!("    {}: {}, {:.1} s", name, describe(count), started.elapsed().as_secs_f64());
     }
 
     /// Runs one step that either passes or fails.
@@ -50,21 +53,24 @@ impl Steps {
         self.step(name, || work().map(|()| Count { passed: 1, ..Count::default() }));
     }
 
-    /// Prints what failed and the closing line.
+    /// Prints what failed and why, once more where the end of a long log is all that is read, and the closing line.
     ///
     /// # Errors
     /// An empty text (everything is said already) when a step failed.
     pub fn close(self) -> Result<(), String> {
+        for words in &self.total.said {
+            println!("{words}");
+        }
         for name in &self.failures {
             println!("failed: {name}");
         }
-        println!("{}", describe(self.total));
+        println!("{}", describe(&self.total));
         let _ = std::io::stdout().flush();
         if self.total.failed == 0 { Ok(()) } else { Err(String::new()) }
     }
 }
 
-fn describe(count: Count) -> String {
+fn describe(count: &Count) -> String {
     let skipped = if count.skipped > 0 { format!(", {} skipped", count.skipped) } else { String::new() };
     format!("{} passed, {} failed{skipped}", count.passed, count.failed)
 }
@@ -108,11 +114,18 @@ pub fn run_tests(command: &mut Command) -> Result<Count, String> {
     let child = command.stdout(Stdio::piped()).spawn();
     let mut child = child.map_err(|error| format!("cannot run {}: {error}", name_of(command)))?;
     let mut count = Count::default();
+    // Its message is the line behind.
+    let mut is_panic = false;
     if let Some(output) = child.stdout.take() {
         for line in BufReader::new(output).split(b'\n') {
             let line = line.map_err(|error| error.to_string())?;
             let line = String::from_utf8_lossy(&line);
             println!("{line}");
+            let begins_panic = line.starts_with("thread '") && line.contains(" panicked at ");
+            if begins_panic || is_panic {
+                count.said.push(line.trim().to_owned());
+            }
+            is_panic = begins_panic;
             if let Some(result) = line.trim().strip_prefix("test result: ") {
                 count.passed += counted(result, "passed");
                 count.failed += counted(result, "failed");
@@ -183,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_closing_line_is_plain() {
-        assert_eq!(describe(Count { passed: 4, failed: 1, skipped: 0 }), "4 passed, 1 failed");
-        assert_eq!(describe(Count { passed: 4, failed: 0, skipped: 2 }), "4 passed, 0 failed, 2 skipped");
+        assert_eq!(describe(&Count { passed: 4, failed: 1, ..Count::default() }), "4 passed, 1 failed");
+        assert_eq!(describe(&Count { passed: 4, skipped: 2, ..Count::default() }), "4 passed, 0 failed, 2 skipped");
     }
 }
