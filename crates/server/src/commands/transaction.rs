@@ -12,7 +12,7 @@ use crate::context::permission;
 use crate::context::session_state::Transaction;
 use crate::engine::readiness::Hindrance;
 use crate::request::error::{Error, Outcome};
-use crate::request::{Request, hash_keys};
+use crate::request::{Parts, Request, hash_keys};
 
 /// MULTI.
 pub fn multi(cx: &mut Cx<'_>) -> Outcome {
@@ -79,7 +79,7 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
     for ((row, args), places) in transaction.queue.iter().zip(&transaction.places) {
         let (mark, has_ended) = (cx.out.mark(), cx.state.closing);
         match permission::check_queued(cx, row, args).and_then(|()| check_role(cx, row)) {
-            Ok(()) => (cx.call)(cx, Request::new(row, args, &transaction.keys[places.clone()])),
+            Ok(()) => (cx.call)(cx, Parts { row, args, keys: &transaction.keys[places.clone()] }.request()),
             Err(error) => cx.refuse(&error),
         }
         if has_ended {

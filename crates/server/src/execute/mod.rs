@@ -27,7 +27,7 @@ use crate::messaging::mail::Letter;
 use crate::request::error;
 use crate::request::error::Error;
 use crate::request::output::Mark;
-use crate::request::{KeyAt, Request};
+use crate::request::{KeyAt, Parts, Request};
 use scratch::Scratch;
 
 /// Runs the requests of the batch, which lie in `buffer`, and appends their replies to its output. Returns how many
@@ -92,7 +92,8 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
     }
     match found {
         Found::Command(row) => {
-            let request = Request::new(row, args, keys);
+            let parts = Parts { row, args, keys };
+            let request = parts.request();
             let is_held = match gates::pass(cx, &request) {
                 Ok(gates::Verdict::Run) => !run(cx, request),
                 Ok(gates::Verdict::Hold) => true,

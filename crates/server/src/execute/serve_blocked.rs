@@ -21,7 +21,7 @@ use crate::context::{Cx, ThreadContext};
 use crate::engine::clients::blocking::{Block, DatabaseKey, NewWaiter, Waiter};
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::request::output::{Mark, Output};
-use crate::request::{KeyAt, Request, hash_keys};
+use crate::request::{KeyAt, Parts, Request, hash_keys};
 
 /// Serves all keys that the finished command has marked. Locks may have changed hands afterwards.
 #[cold]
@@ -86,7 +86,7 @@ fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
     std::mem::swap(cx.out, &mut reply);
     // What was allowed when the client began to wait may be so no longer.
     match permission::check_unblocked(cx, waiter.row, waiter.request(aim).args()) {
-        Ok(()) => (cx.call)(cx, Request::new(waiter.row, waiter.request(aim).args(), keys)),
+        Ok(()) => (cx.call)(cx, Parts { row: waiter.row, args: waiter.request(aim).args(), keys }.request()),
         Err(error) => cx.refuse(&error),
     }
     std::mem::swap(cx.state, &mut state);

@@ -8,6 +8,8 @@ pub mod output;
 pub mod queue;
 pub mod renamed_commands;
 
+use std::ops::Deref;
+
 pub use sleeve_store::Key;
 use sleeve_store::{Hash, Store};
 use sleeve_wire::commands::Row;
@@ -25,22 +27,39 @@ pub struct KeyAt {
     pub hash: Hash,
 }
 
-/// A command with its arguments and its keys, already hashed.
+/// What a request consists of.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
+pub struct Parts<'a> {
     /// The row of the command or subcommand.
     pub row: &'static Row,
     /// All arguments, the command's name first.
     pub args: Args<'a>,
-    keys: &'a [KeyAt],
+    /// Where all keys stand, with their hashes.
+    pub keys: &'a [KeyAt],
+}
+
+impl<'a> Parts<'a> {
+    /// These as a request, which is handed on in one register.
+    #[inline]
+    pub fn request(&'a self) -> Request<'a> {
+        Request(self)
+    }
+}
+
+/// A command with its arguments and its keys, already hashed.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a>(&'a Parts<'a>);
+
+impl<'a> Deref for Request<'a> {
+    type Target = Parts<'a>;
+
+    #[inline]
+    fn deref(&self) -> &Parts<'a> {
+        self.0
+    }
 }
 
 impl<'a> Request<'a> {
-    /// A request whose keys are hashed.
-    pub fn new(row: &'static Row, args: Args<'a>, keys: &'a [KeyAt]) -> Self {
-        Self { row, args, keys }
-    }
-
     /// Key number `n`, in the order of the arguments.
     #[inline]
     pub fn key(&self, n: usize) -> Key<'a> {
@@ -50,8 +69,8 @@ impl<'a> Request<'a> {
 
     /// All keys in the order of the arguments.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = Key<'a>> + use<'a> {
-        let args = self.args;
-        self.keys.iter().map(move |key| Key { name: args.arg(key.index as usize), hash: key.hash })
+        let Parts { args, keys, .. } = *self.0;
+        keys.iter().map(move |key| Key { name: args.arg(key.index as usize), hash: key.hash })
     }
 
     /// Where all keys stand.

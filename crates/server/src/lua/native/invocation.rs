@@ -18,7 +18,7 @@ use crate::context::permission;
 use crate::engine::readiness::Hindrance;
 use crate::request::error::Error;
 use crate::request::renamed_commands::RenamedCommands;
-use crate::request::{KeyAt, Request, hash_keys};
+use crate::request::{KeyAt, Parts, hash_keys};
 
 /// One run of a script, as the functions that it calls see it.
 pub struct Invocation<'s, 'c> {
@@ -114,7 +114,7 @@ impl Invocation<'_, '_> {
         hash_keys(&cx.engine.store, row, args, &mut words.keys);
         let outer = std::mem::replace(&mut cx.state.protocol, *protocol);
         let denied = std::mem::replace(&mut cx.state.denies_blocking, true);
-        let ticks = cx.call_within(Request::new(row, args, &words.keys));
+        let ticks = cx.call_within(Parts { row, args, keys: &words.keys }.request());
         cx.state.denies_blocking = denied;
         cx.state.protocol = outer;
         Ok(ticks)
