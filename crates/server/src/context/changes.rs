@@ -78,7 +78,7 @@ impl Cx<'_> {
             Lookup::Live(garbage) => Some(garbage),
             Lookup::Missing => None,
             Lookup::Expired(garbage) => {
-                looker.expired(recorder, key, garbage);
+                looker.expired(recorder, key.name, key.hash, garbage);
                 None
             }
         }
@@ -100,7 +100,7 @@ impl Cx<'_> {
         let updated = shard.update(database, key, moment, may_vanish, renew, change);
         let (updated, expired) = updated.map_err(|OtherKind| Error::WRONG_TYPE)?;
         if expired.is_some() {
-            looker.expired(recorder, key, expired);
+            looker.expired(recorder, key.name, key.hash, expired);
         }
         if updated.created && !updated.emptied {
             self.notify(EventClass::New, "new", key);
@@ -124,7 +124,7 @@ impl Cx<'_> {
             Ok(Lookup::Live(updated)) => Ok(Some(updated)),
             Ok(Lookup::Missing) => Ok(None),
             Ok(Lookup::Expired(garbage)) => {
-                looker.expired(recorder, key, garbage);
+                looker.expired(recorder, key.name, key.hash, garbage);
                 Ok(None)
             }
             Err(OtherKind) => Err(Error::WRONG_TYPE),

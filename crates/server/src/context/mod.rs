@@ -23,7 +23,7 @@ pub mod tracking_delivery;
 pub use effects::ELEMENTS_MAX;
 pub use eviction::Room;
 
-use sleeve_store::{Collection, EntryMut, EntryRef, Find, Garbage, Lookup, Moment, Value};
+use sleeve_store::{Collection, EntryMut, EntryRef, Find, Garbage, Hash, Lookup, Moment, Value};
 use sleeve_wire::commands::Row;
 use sleeve_wire::reply::Writer;
 
@@ -229,7 +229,7 @@ impl Looker<'_> {
             Lookup::Live(entry) => Some(entry),
             Lookup::Missing => None,
             Lookup::Expired(garbage) => {
-                self.expired(recorder, key, garbage);
+                self.expired(recorder, key.name, key.hash, garbage);
                 None
             }
         }
@@ -244,20 +244,21 @@ impl Looker<'_> {
             Lookup::Live(entry) => Some(entry),
             Lookup::Missing => None,
             Lookup::Expired(garbage) => {
-                self.expired(recorder, key, garbage);
+                self.expired(recorder, key.name, key.hash, garbage);
                 None
             }
         }
     }
 
-    /// Tells of a key that is gone, if it could vanish.
+    /// Tells of a key that is gone, if it could vanish. Like all that is seldom called here it is given the words of the key one
+    /// by one: as three words it would lie in memory on everybody's way, for this call's sake.
     #[cold]
-    fn expired(&mut self, recorder: &mut Recorder<'_>, key: Key<'_>, garbage: Option<Garbage>) {
+    fn expired(&mut self, recorder: &mut Recorder<'_>, name: &[u8], hash: Hash, garbage: Option<Garbage>) {
         if let Some(garbage) = garbage {
             let (engine, counters, state) = (self.engine, self.counters, self.state);
             engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyExpire));
             let source = Source { engine, counters, state: Some(state), pending: self.pending, recorder };
-            key_change::tell(source, Cause::Expired, state.database, key);
+            key_change::tell(source, Cause::Expired, state.database, Key { name, hash });
         }
     }
 
@@ -277,10 +278,10 @@ impl Looker<'_> {
 
     /// Counts a look for a key that is not there, and publishes it where that is asked for: no part of the way of a hit.
     #[inline(never)]
-    fn note_miss(&mut self, key: Key<'_>) {
+    fn note_miss(&mut self, name: &[u8]) {
         self.counters.misses.add(1);
         let by = (self.engine, self.state.own(), &mut self.pending.wakeups);
-        notifications::publish(by, self.state.database, (EventClass::KeyMiss, "keymiss"), key.name);
+        notifications::publish(by, self.state.database, (EventClass::KeyMiss, "keymiss"), name);
     }
 }
 
@@ -309,7 +310,7 @@ impl<'a> Cx<'a> {
         self.expire_due_fields(key);
         let (locks, mut looker) = self.parted();
         let Some(entry) = looker.lookup(locks, key) else {
-            looker.note_miss(key);
+            looker.note_miss(key.name);
             return None;
         };
         looker.note_hit(&entry);
@@ -351,9 +352,9 @@ impl<'a> Cx<'a> {
                 looker.out.push_value(&entry);
                 Ok(true)
             }
-            Some(_) => self.read_collection(key),
+            Some(_) => self.read_collection(key.name, key.hash),
             None => {
-                looker.note_miss(key);
+                looker.note_miss(key.name);
                 Ok(false)
             }
         }
@@ -361,8 +362,8 @@ impl<'a> Cx<'a> {
 
     /// What becomes of reading a collection as a string: a hash may end as it is looked at.
     #[cold]
-    fn read_collection(&mut self, key: Key<'_>) -> Result<bool, Error> {
-        self.read_string(key).map(|string| string.is_some())
+    fn read_collection(&mut self, name: &[u8], hash: Hash) -> Result<bool, Error> {
+        self.read_string(Key { name, hash }).map(|string| string.is_some())
     }
 
     /// The value of a key, without a trace: neither counted nor touched.
@@ -373,8 +374,9 @@ impl<'a> Cx<'a> {
         looker.lookup(locks, key)
     }
 
-    /// The entry of a key, to be changed. The caller reports what it changed with [`Cx::changed`].
-    #[inline]
+    /// The entry of a key, to be changed. The caller reports what it changed with [`Cx::changed`]. Always inline, as
+    /// [`Cx::reply_value`].
+    #[inline(always)]
     pub fn edit(&mut self, key: Key<'_>) -> Option<EntryMut<'_>> {
         self.expire_due_fields(key);
         let (locks, mut looker) = self.parted();
@@ -384,7 +386,7 @@ impl<'a> Cx<'a> {
     }
 
     /// The string of a key, to be changed; see [`Cx::edit`].
-    #[inline]
+    #[inline(always)]
     pub fn edit_string(&mut self, key: Key<'_>) -> Result<Option<EntryMut<'_>>, Error> {
         match self.edit(key) {
             Some(entry) if !entry.view().is_string() => Err(Error::WRONG_TYPE),
@@ -405,7 +407,7 @@ impl<'a> Cx<'a> {
         let (shard, recorder) = locks.shard_and_recorder(key.hash);
         let (entry, expired) = shard.entry_or_insert(database, key, value, moment);
         if expired.is_some() && key_change::may_vanish(engine, now) {
-            looker.expired(recorder, key, expired);
+            looker.expired(recorder, key.name, key.hash, expired);
         }
         looker.touch(&entry.view());
         entry
@@ -415,14 +417,15 @@ impl<'a> Cx<'a> {
     #[inline(always)]
     fn expire_due_fields(&mut self, key: Key<'_>) {
         if self.locks.shard(key.hash).has_due_fields(self.state.database as usize, self.due_ms) {
-            self.expire_fields(key);
+            self.expire_fields(key.name, key.hash);
         }
     }
 
     /// Removes the fields of a hash whose time has come, all of a small one and some of a large one, unless it goes as a
     /// whole. They are recorded apart from what the command does.
     #[cold]
-    fn expire_fields(&mut self, key: Key<'_>) {
+    fn expire_fields(&mut self, name: &[u8], hash: Hash) {
+        let key = Key { name, hash };
         let (database, now_ms) = (self.state.database, self.due_ms);
         let shard = self.locks.shard(key.hash);
         let is_due = shard.is_due(database as usize, key.hash, now_ms);

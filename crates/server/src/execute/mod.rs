@@ -45,8 +45,8 @@ pub fn batch(state: &mut State, scratch: &mut Scratch, buffer: &[u8], others: &m
         }
         lookahead.fill((batch, buffer), run, &mut cx);
         lookahead.sample((batch, buffer), run, counters);
-        for ((found, keys), args) in lookahead.group().zip(batch.from(run, buffer)) {
-            if cx.state.closing || !step(&mut cx, found, args, keys) {
+        for (found, keys) in lookahead.group() {
+            if cx.state.closing || !step(&mut cx, found, batch.get(run, buffer), keys) {
                 break 'groups;
             }
             run += 1;
@@ -306,6 +306,8 @@ fn is_cross_protocol(args: Args<'_>) -> bool {
 /// Redis shows at most so many bytes of what it did not understand.
 const SHOWN_BYTES: usize = 128;
 
+/// Always inline, for the arguments of every request would lie in memory if any call were given them.
+#[inline(always)]
 fn unknown_command(args: Args<'_>) -> Error {
     let mut rest = Vec::new();
     for arg in args.iter().skip(1) {
@@ -320,6 +322,8 @@ fn unknown_command(args: Args<'_>) -> Error {
     Error::naming("ERR unknown command '{}', with args beginning with: {}", &[name, &rest])
 }
 
+/// Always inline, as [`unknown_command`].
+#[inline(always)]
 fn unknown_subcommand(args: Args<'_>) -> Error {
     let container = args.get(0).unwrap_or_default().to_ascii_uppercase();
     let name = args.get(1).unwrap_or_default();

@@ -152,7 +152,7 @@ impl Shard {
     }
 
     /// As [`Shard::lookup`], to change what is there.
-    #[inline]
+    #[inline(always)]
     pub fn lookup_mut(
         &mut self,
         db: usize,
@@ -164,7 +164,7 @@ impl Shard {
         let Some(table) = self.tables.get_mut(db) else { return Lookup::Missing };
         match table.lookup_occupied(position, key.name, now_ms, may_vanish) {
             Lookup::Live(found) => Lookup::Live(found.into_entry()),
-            Lookup::Expired(garbage) => Lookup::Expired(forget_if_gone(&mut self.due[db], key, garbage)),
+            Lookup::Expired(garbage) => Lookup::Expired(forget_if_gone(&mut self.due[db], key.hash, garbage)),
             Lookup::Missing => Lookup::Missing,
         }
     }
@@ -276,7 +276,7 @@ impl Shard {
                 self.due[db].forget(key.hash);
                 Lookup::Live(garbage)
             }
-            Lookup::Expired(garbage) => Lookup::Expired(forget_if_gone(&mut self.due[db], key, garbage)),
+            Lookup::Expired(garbage) => Lookup::Expired(forget_if_gone(&mut self.due[db], key.hash, garbage)),
             Lookup::Missing => Lookup::Missing,
         }
     }
@@ -433,9 +433,9 @@ impl Shard {
 
 /// A key whose time had come has no fields any more that are due, if it is gone.
 #[cold]
-pub(super) fn forget_if_gone(due: &mut DueKeys, key: Key<'_>, garbage: Option<Garbage>) -> Option<Garbage> {
+pub(super) fn forget_if_gone(due: &mut DueKeys, hash: Hash, garbage: Option<Garbage>) -> Option<Garbage> {
     if garbage.is_some() {
-        due.forget(key.hash);
+        due.forget(hash);
     }
     garbage
 }

@@ -7,7 +7,7 @@ use crate::table::Lookup;
 use crate::table::entry::handle::{Change, EntryRef, Garbage};
 use crate::value::Deadline;
 use crate::value::collection::Collection;
-use crate::value::key_hash::Key;
+use crate::value::key_hash::{Hash, Key};
 
 /// What came of changing a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +53,29 @@ impl Shard {
         if collection.is_empty() {
             return Ok((Updated { result, emptied: false, created: false }, expired));
         }
+        self.put_new(db, key.name, key.hash, collection, is_there, moment);
+        Ok((Updated { result, emptied: false, created: true }, expired))
+    }
+
+    /// Puts a collection that was made under a key that has none. It is given the words of the key one by one, as on the way of
+    /// a collection that is there they are never laid down.
+    #[inline(never)]
+    fn put_new<C: Collection>(
+        &mut self,
+        db: usize,
+        name: &[u8],
+        hash: Hash,
+        collection: C,
+        is_there: bool,
+        moment: Moment,
+    ) {
+        let key = Key { name, hash };
         if is_there {
             // It only looks gone, and gives way.
             drop(self.set_collection(db, key, collection, Deadline::Clear, moment));
         } else {
             self.insert_collection(db, key, collection, None, moment.clock);
         }
-        Ok((Updated { result, emptied: false, created: true }, expired))
     }
 
     /// Changes the collection under a key. One that is empty then is removed. `renew` sees the entry before the change, whatever
@@ -82,7 +98,9 @@ impl Shard {
         let mut found = match table.lookup_occupied(position, key.name, now_ms, may_vanish) {
             Lookup::Live(found) => found,
             Lookup::Missing => return Ok(Lookup::Missing),
-            Lookup::Expired(garbage) => return Ok(Lookup::Expired(forget_if_gone(&mut self.due[db], key, garbage))),
+            Lookup::Expired(garbage) => {
+                return Ok(Lookup::Expired(forget_if_gone(&mut self.due[db], key.hash, garbage)));
+            }
         };
         let mut entry = found.entry();
         renew(&entry.view());

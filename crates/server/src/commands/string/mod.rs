@@ -276,28 +276,29 @@ fn set_pairs(cx: &mut Cx<'_>, request: Request<'_>) {
 
 /// INCR key
 pub fn incr(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    add(cx, request.key(0), 1)
+    add(cx, request, 1)
 }
 
 /// DECR key
 pub fn decr(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    add(cx, request.key(0), -1)
+    add(cx, request, -1)
 }
 
 /// INCRBY key increment
 pub fn incrby(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let increment = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
-    add(cx, request.key(0), increment)
+    add(cx, request, increment)
 }
 
 /// DECRBY key decrement
 pub fn decrby(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let decrement = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
     let increment = decrement.checked_neg().ok_or(Error::fixed("ERR decrement would overflow"))?;
-    add(cx, request.key(0), increment)
+    add(cx, request, increment)
 }
 
-fn add(cx: &mut Cx<'_>, key: Key<'_>, increment: i64) -> Outcome {
+fn add(cx: &mut Cx<'_>, request: Request<'_>, increment: i64) -> Outcome {
+    let key = request.key(0);
     #[cfg(debug_assertions)]
     if cx.state.executing.is_none() && cx.engine.debug.seeded_bug.load(std::sync::atomic::Ordering::Relaxed) {
         return seeded_bug::add(cx, key, increment);
