@@ -114,7 +114,7 @@ pub fn run_tests(command: &mut Command) -> Result<Count, String> {
     let child = command.stdout(Stdio::piped()).spawn();
     let mut child = child.map_err(|error| format!("cannot run {}: {error}", name_of(command)))?;
     let mut count = Count::default();
-    // Its message is the line behind.
+    // Its message is the next line that is not empty.
     let mut is_panic = false;
     if let Some(output) = child.stdout.take() {
         for line in BufReader::new(output).split(b'\n') {
@@ -122,10 +122,11 @@ pub fn run_tests(command: &mut Command) -> Result<Count, String> {
             let line = String::from_utf8_lossy(&line);
             println!("{line}");
             let begins_panic = line.starts_with("thread '") && line.contains(" panicked at ");
-            if begins_panic || is_panic {
+            if (begins_panic || is_panic) && !line.trim().is_empty() {
                 count.said.push(line.trim().to_owned());
+                is_panic = false;
             }
-            is_panic = begins_panic;
+            is_panic |= begins_panic;
             if let Some(result) = line.trim().strip_prefix("test result: ") {
                 count.passed += counted(result, "passed");
                 count.failed += counted(result, "failed");
