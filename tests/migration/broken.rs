@@ -249,16 +249,24 @@ fn an_old_primary_that_dies_while_it_hands_over_leaves_the_other_as_it_was() {
 
 #[test]
 fn ctrl_c_while_it_catches_up_says_how_far_it_came() {
-    let (old, new) = (primary(Kind::Valkey, &[]), primary(Kind::Sleeve, &[]));
-    let relay = Rationed::before(old.address(), u64::MAX);
-    assert_eq!(ask(&mut old.connect(), &["SET", "a", "1"]), "+OK\r\n");
-    // Nothing can be handed over to who is not where it says it is.
-    assert_eq!(ask(&mut new.connect(), &["CONFIG", "SET", "replica-announce-port", "1"]), "+OK\r\n");
-    let child = spawn(&old, &new, &["--from-address", &relay.address(), "--pause", "100", "--attempts", "100000"]);
-    wait_until("it tries", || old.log().contains("FAILOVER requested to"));
-    interrupt(&child);
-    let output = child.wait_with_output().expect("it ends");
-    ends(&output, 130, &["what FROM had at offset", "(keys: 1)", "takes writes, as before"], &old);
+    // An attempt costs the link, so it may be down when it is heard, and then that is said; seldom many times in a row.
+    let has_all = std::iter::repeat_with(|| {
+        let (old, new) = (primary(Kind::Valkey, &[]), primary(Kind::Sleeve, &[]));
+        let relay = Rationed::before(old.address(), u64::MAX);
+        assert_eq!(ask(&mut old.connect(), &["SET", "a", "1"]), "+OK\r\n");
+        // Nothing can be handed over to who is not where it says it is.
+        assert_eq!(ask(&mut new.connect(), &["CONFIG", "SET", "replica-announce-port", "1"]), "+OK\r\n");
+        let child = spawn(&old, &new, &["--from-address", &relay.address(), "--pause", "100", "--attempts", "100000"]);
+        wait_until("it tries", || old.log().contains("FAILOVER requested to"));
+        interrupt(&child);
+        let output = child.wait_with_output().expect("it ends");
+        ends(&output, 130, &["follows nobody", "(keys: 1)", "takes writes, as before"], &old);
+        let said = text(&output);
+        let has_all = said.contains("what FROM had at offset");
+        assert!(has_all || said.contains("not all that FROM has"), "{said}");
+        has_all
+    });
+    assert!(has_all.take(20).any(|has_all| has_all), "twenty times in a row it had not all");
 }
 
 #[test]
