@@ -79,7 +79,7 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
     for ((row, args), places) in transaction.queue.iter().zip(&transaction.places) {
         let (mark, has_ended) = (cx.out.mark(), cx.state.closing);
         match permission::check_queued(cx, row, args).and_then(|()| check_role(cx, row)) {
-            Ok(()) => (cx.call)(cx, Parts { row, args, keys: &transaction.keys[places.clone()] }.request()),
+            Ok(()) => (cx.call)(cx, Parts { row, args, key_places: &transaction.keys[places.clone()] }.request()),
             Err(error) => cx.refuse(&error),
         }
         if has_ended {

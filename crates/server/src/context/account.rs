@@ -170,7 +170,7 @@ impl Cx<'_> {
     fn tally(&mut self, request: &Request<'_>, reply_bytes: usize, ticks: u64) {
         let state = &self.state;
         let is_another_s = self.is_within || state.is_replaying || state.blocked.is_some() || state.serving.is_some();
-        if is_another_s || request.key_places().is_empty() {
+        if is_another_s || request.key_places.is_empty() {
             return;
         }
         let bytes = request.args.multibulk_len() + reply_bytes;

@@ -160,7 +160,7 @@ fn beside_script(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 
 /// Whether a request ends a script that runs for long, or needs no data.
 fn may_run_beside(request: &Request<'_>) -> bool {
-    let is_allowed = request.row.flags.contains(Flags::ALLOW_BUSY) && request.key_places().is_empty();
+    let is_allowed = request.row.flags.contains(Flags::ALLOW_BUSY) && request.key_places.is_empty();
     let is_gentle_end =
         request.row.id == Command::Shutdown && !request.args.iter().any(|word| word.eq_ignore_ascii_case(b"nosave"));
     is_allowed && !is_gentle_end

@@ -92,7 +92,7 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
     }
     match found {
         Found::Command(row) => {
-            let parts = Parts { row, args, keys };
+            let parts = Parts { row, args, key_places: keys };
             let request = parts.request();
             let is_held = match gates::pass(cx, &request) {
                 Ok(gates::Verdict::Run) => !run(cx, request),
@@ -215,7 +215,7 @@ fn run(cx: &mut Cx<'_>, request: Request<'_>) -> bool {
 /// Takes the locks that a request needs: the only place where that is decided, by the row's reach.
 #[inline]
 fn lock(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
-    match (request.row.reach, request.key_places()) {
+    match (request.row.reach, request.key_places) {
         (Reach::Named, [key]) => cx.lock_key(key.hash),
         (Reach::Named, []) if request.row.id == Command::Exec => transaction::lock(cx),
         (Reach::Named, []) => {

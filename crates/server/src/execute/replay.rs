@@ -272,7 +272,7 @@ impl Applying<'_> {
                 *self.open = Some(Open { multi_at: piece.at, queued_at: Vec::new(), bytes });
                 cx.state.transaction = Some(Transaction::default());
                 self.count(cx, row);
-                show(cx, &Parts { row, args, keys }.request());
+                show(cx, &Parts { row, args, key_places: keys }.request());
                 Ok(())
             }
             (Command::Exec, Some(_)) => {
@@ -281,7 +281,7 @@ impl Applying<'_> {
                 open.bytes.extend_from_slice(piece.bytes);
                 self.execute(cx, &open.queued_at)?;
                 self.count(cx, row);
-                show(cx, &Parts { row, args, keys }.request());
+                show(cx, &Parts { row, args, key_places: keys }.request());
                 self.end(cx, &open.bytes, false);
                 Ok(())
             }
@@ -303,14 +303,14 @@ impl Applying<'_> {
                     return Err(refused(REPLACED));
                 }
                 self.count(cx, row);
-                show(cx, &Parts { row, args, keys }.request());
+                show(cx, &Parts { row, args, key_places: keys }.request());
                 *self.is_asked |= args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"getack"));
                 let database = cx.state.database;
                 cx.recorder().foreign(database, piece.bytes, true);
                 Ok(())
             }
             (_, None) => {
-                let parts = Parts { row, args, keys };
+                let parts = Parts { row, args, key_places: keys };
                 let request = parts.request();
                 self.patiently(cx, |cx| lock(cx, &request)).map_err(refused)?;
                 let is_passed_over = self.run(cx, request).map_err(refused)?;
@@ -372,7 +372,7 @@ impl Applying<'_> {
         let Some(transaction) = cx.state.transaction.take() else { return Ok(()) };
         cx.state.executing = Some(transaction.queue.len() as i64);
         for (((row, args), places), at) in transaction.queue.iter().zip(&transaction.places).zip(queued_at) {
-            let parts = Parts { row, args, keys: &transaction.keys[places.clone()] };
+            let parts = Parts { row, args, key_places: &transaction.keys[places.clone()] };
             self.run(cx, parts.request()).map_err(|error| Refused::of(*at, args, &error))?;
         }
         cx.state.executing = None;

@@ -86,7 +86,9 @@ fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
     std::mem::swap(cx.out, &mut reply);
     // What was allowed when the client began to wait may be so no longer.
     match permission::check_unblocked(cx, waiter.row, waiter.request(aim).args()) {
-        Ok(()) => (cx.call)(cx, Parts { row: waiter.row, args: waiter.request(aim).args(), keys }.request()),
+        Ok(()) => {
+            (cx.call)(cx, Parts { row: waiter.row, args: waiter.request(aim).args(), key_places: keys }.request())
+        }
         Err(error) => cx.refuse(&error),
     }
     std::mem::swap(cx.state, &mut state);

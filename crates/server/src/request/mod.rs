@@ -35,7 +35,7 @@ pub struct Parts<'a> {
     /// All arguments, the command's name first.
     pub args: Args<'a>,
     /// Where all keys stand, with their hashes.
-    pub keys: &'a [KeyAt],
+    pub key_places: &'a [KeyAt],
 }
 
 impl<'a> Parts<'a> {
@@ -63,19 +63,14 @@ impl<'a> Request<'a> {
     /// Key number `n`, in the order of the arguments.
     #[inline]
     pub fn key(&self, n: usize) -> Key<'a> {
-        let KeyAt { index, hash } = self.keys[n];
+        let KeyAt { index, hash } = self.key_places[n];
         Key { name: self.args.arg(index as usize), hash }
     }
 
     /// All keys in the order of the arguments.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = Key<'a>> + use<'a> {
-        let Parts { args, keys, .. } = *self.0;
-        keys.iter().map(move |key| Key { name: args.arg(key.index as usize), hash: key.hash })
-    }
-
-    /// Where all keys stand.
-    pub fn key_places(&self) -> &'a [KeyAt] {
-        self.keys
+        let Parts { args, key_places, .. } = *self.0;
+        key_places.iter().map(move |key| Key { name: args.arg(key.index as usize), hash: key.hash })
     }
 
     /// Argument `index`; the arity has been checked.

@@ -130,7 +130,7 @@ fn search(cx: &mut Cx<'_>, request: Request<'_>, form: Form, may_store: bool) ->
 
 /// The key that is the argument `at`, which the row must have named for its shard to be locked.
 fn key_at(request: Request<'_>, at: usize) -> Result<Key<'_>, Error> {
-    let place = request.key_places().iter().find(|place| place.index as usize == at).ok_or(Error::SYNTAX)?;
+    let place = request.key_places.iter().find(|place| place.index as usize == at).ok_or(Error::SYNTAX)?;
     Ok(Key { name: request.arg(at), hash: place.hash })
 }
 

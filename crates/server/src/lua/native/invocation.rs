@@ -114,7 +114,7 @@ impl Invocation<'_, '_> {
         hash_keys(&cx.engine.store, row, args, &mut words.keys);
         let outer = std::mem::replace(&mut cx.state.protocol, *protocol);
         let denied = std::mem::replace(&mut cx.state.denies_blocking, true);
-        let ticks = cx.call_within(Parts { row, args, keys: &words.keys }.request());
+        let ticks = cx.call_within(Parts { row, args, key_places: &words.keys }.request());
         cx.state.denies_blocking = denied;
         cx.state.protocol = outer;
         Ok(ticks)
