@@ -1,14 +1,16 @@
 //! Connections that go on through memory which client and server share: what they carry, who gets none, and what is left when
 //! either of the two dies or keeps to no rules.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
-use sleeve::Client;
 use sleeve::prelude::*;
+use sleeve::{Client, Config};
 use sleeve_rings::handover;
 use sleeve_rings::memory::Memory;
 use sleeve_rings::ring::{Words, Writer};
@@ -91,6 +93,68 @@ fn callers_on_threads_and_in_pipelines_are_answered_while_others_use_sockets() {
             scope.spawn(|| (0..1_000).for_each(|_| _ = over_tcp.incr("shared").wait().unwrap()));
         });
         assert_eq!(over_tcp.get("shared").wait(), Ok(7_000));
+    }
+}
+
+/// A thread that is alone on its connection reads for itself. Nobody is to be forgotten when it does not any more, whoever comes
+/// then; a bell that nobody rings would have this wait for ever.
+#[test]
+fn whoever_comes_beside_a_thread_that_reads_for_itself_is_answered() {
+    for io in DRIVERS {
+        let server = serve(&["--io", io]);
+        let (told, heard) = mpsc::channel();
+        let config = Config::from_url(&format!("{}?command_timeout=none", socket_url(&server))).unwrap();
+        let client = Client::connect_with(config.on_error(move |error| _ = told.send(error.to_string()))).unwrap();
+        assert!(shares(&client));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut expected = 0;
+        for round in 0..30 {
+            for at_once in [1, 2, 16, 500] {
+                let mut on_their_way = VecDeque::new();
+                for _ in 0..500 {
+                    on_their_way.push_back(client.incr("n"));
+                    if on_their_way.len() == at_once {
+                        expected += 1;
+                        assert_eq!(on_their_way.pop_front().unwrap().wait(), Ok(expected), "{io} {round}");
+                    }
+                }
+                for reply in on_their_way {
+                    expected += 1;
+                    assert_eq!(reply.wait(), Ok(expected), "{io} {round}");
+                }
+            }
+            match round % 4 {
+                // Nobody waits.
+                0 => {
+                    client.set("text", "x").forget();
+                    client.incr("text").forget();
+                    assert!(heard.recv().unwrap().contains("not an integer"), "{io}");
+                }
+                // A task does.
+                1 => runtime.block_on(async {
+                    for _ in 0..100 {
+                        let (one, other) = tokio::join!(client.incr("n"), client.incr("n"));
+                        assert_eq!((one, other), (Ok(expected + 1), Ok(expected + 2)), "{io}");
+                        expected += 2;
+                    }
+                }),
+                // Several threads do.
+                2 => {
+                    std::thread::scope(|scope| {
+                        for _ in 0..3 {
+                            scope.spawn(|| (0..500).for_each(|_| _ = client.incr("n").wait().unwrap()));
+                        }
+                    });
+                    expected += 1_500;
+                }
+                // More comes and goes than the memory holds.
+                _ => {
+                    let large = "x".repeat(200_000);
+                    let sent: Vec<_> = (0..20).map(|_| client.cmd("ECHO").arg(&large).send::<String>()).collect();
+                    assert!(sent.into_iter().all(|reply| reply.wait().is_ok_and(|got| got == large)), "{io}");
+                }
+            }
+        }
     }
 }
 

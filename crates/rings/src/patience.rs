@@ -4,6 +4,8 @@
 //! answers at once needs one. So there is a look where the last wait was short enough for it, whether it was found by looking
 //! or by being woken, and none where it was not: who hears of a peer now and then sleeps at once. On a machine with one
 //! processor the peer could not run meanwhile.
+//!
+//! As long as looking finds something soon, nobody reads the clock, which takes as long as much of a request.
 
 use std::sync::OnceLock;
 use std::thread::available_parallelism;
@@ -17,14 +19,16 @@ const LOOKS_A_CLOCK: u32 = 32;
 pub struct Patience {
     /// The longest look.
     max: Duration,
-    /// When the last wait began.
+    /// Whether the last look found something.
+    has_found: bool,
+    /// When the last wait began, where that is known.
     since: Option<Instant>,
 }
 
 impl Patience {
     /// Nothing is known yet of a peer for which to look for so long at most.
     pub fn new(max: Duration) -> Self {
-        Self { max, since: None }
+        Self { max, has_found: false, since: None }
     }
 
     /// Begins a wait; none where no look pays.
@@ -32,9 +36,19 @@ impl Patience {
         if !has_company() {
             return None;
         }
+        let watch = Watch { max: self.max, until: None, looks: 0 };
+        if std::mem::take(&mut self.has_found) {
+            self.since = None;
+            return Some(watch);
+        }
         let now = Instant::now();
         let last = self.since.replace(now)?;
-        (now.saturating_duration_since(last) <= self.max).then(|| Watch { until: now + self.max, looks: 0 })
+        (now.saturating_duration_since(last) <= self.max).then_some(watch)
+    }
+
+    /// Looking has found something.
+    pub fn found(&mut self) {
+        self.has_found = true;
     }
 }
 
@@ -47,7 +61,9 @@ fn has_company() -> bool {
 /// One look.
 #[derive(Debug)]
 pub struct Watch {
-    until: Instant,
+    max: Duration,
+    /// Known from the first look at the clock.
+    until: Option<Instant>,
     looks: u32,
 }
 
@@ -56,7 +72,11 @@ impl Watch {
     pub fn goes_on(&mut self) -> bool {
         std::hint::spin_loop();
         self.looks += 1;
-        !self.looks.is_multiple_of(LOOKS_A_CLOCK) || Instant::now() < self.until
+        if !self.looks.is_multiple_of(LOOKS_A_CLOCK) {
+            return true;
+        }
+        let now = Instant::now();
+        now < *self.until.get_or_insert(now + self.max)
     }
 }
 
@@ -77,7 +97,10 @@ mod tests {
         hurried.begin();
         std::thread::sleep(Duration::from_millis(1));
         assert!(hurried.begin().is_none(), "the last wait was long");
-        let mut over = Watch { until: Instant::now(), looks: 0 };
+        let mut over = Watch { max: Duration::ZERO, until: None, looks: 0 };
         while over.goes_on() {}
+        hurried.found();
+        assert!(hurried.begin().is_some(), "a look has found something");
+        assert!(hurried.begin().is_none(), "another has not");
     }
 }

@@ -22,7 +22,7 @@ impl Rings {
     }
 
     /// Receives.
-    pub(crate) fn receive(&self, _bell: impl AsFd, _room: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn receive(&self, _bell: impl AsFd, _room: &mut [u8], _looks_again: bool) -> io::Result<usize> {
         match *self {}
     }
 

@@ -69,13 +69,20 @@ impl Rings {
         if full { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
     }
 
-    /// Takes what is there; 0 when the server has closed the connection and all has been taken.
-    pub(crate) fn receive(&self, bell: impl AsFd, room: &mut [u8]) -> io::Result<usize> {
+    /// Takes what is there; 0 when the server has closed the connection and all has been taken. The server rings for what comes
+    /// behind it; it need not where something was there and the reader looks again before it sleeps.
+    pub(crate) fn receive(&self, bell: impl AsFd, room: &mut [u8], looks_again: bool) -> io::Result<usize> {
         let reader = &mut self.reader.lock().ring;
         reader.wake_up();
         if reader.take_ring() {
             // Bells that are not taken would fill the socket in the end, and none would be heard any more.
             _ = take_bells(&bell);
+        }
+        if looks_again {
+            let count = read(reader, &bell, room)?;
+            if count > 0 {
+                return Ok(count);
+            }
         }
         for _ in 0..BELLS_MAX {
             let count = take(reader, &bell, room)?;
@@ -108,7 +115,12 @@ impl Rings {
         ring.wake_up();
         // What is broken is found by whoever receives.
         if let Some(mut watch) = patience.begin() {
-            while !ring.has_bytes().unwrap_or(true) && watch.goes_on() {}
+            while watch.goes_on() {
+                if ring.has_bytes().unwrap_or(true) {
+                    patience.found();
+                    return true;
+                }
+            }
         }
         !ring.fall_asleep().unwrap_or(false)
     }
@@ -118,14 +130,20 @@ impl Rings {
 fn take(reader: &mut Reader<Memory>, bell: impl AsFd, room: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     loop {
-        count += reader.read(room.get_mut(count..).unwrap_or_default()).map_err(broken)?;
-        if reader.must_ring() {
-            ring(&bell);
-        }
+        count += read(reader, &bell, room.get_mut(count..).unwrap_or_default())?;
         if count == room.len() || reader.fall_asleep().map_err(broken)? {
             return Ok(count);
         }
     }
+}
+
+/// Takes what there is room for, and rings where the server waits for that.
+fn read(reader: &mut Reader<Memory>, bell: impl AsFd, room: &mut [u8]) -> io::Result<usize> {
+    let count = reader.read(room).map_err(broken)?;
+    if reader.must_ring() {
+        ring(bell);
+    }
+    Ok(count)
 }
 
 /// Takes the bells that have come; 0 where the connection has ended.

@@ -57,14 +57,24 @@ impl Socket {
 
     /// Receives what is there now; 0 when the peer has closed.
     pub(crate) fn receive(&self, room: &mut [u8]) -> io::Result<usize> {
+        self.receive_between(room, false)
+    }
+
+    /// As `receive`; where the thread looks again before it sleeps, by `wait`, nobody need tell it of what comes until then.
+    pub(crate) fn receive_between(&self, room: &mut [u8], looks_again: bool) -> io::Result<usize> {
         if let Some(rings) = &self.rings {
-            return rings.receive(&self.fd, room);
+            return rings.receive(&self.fd, room, looks_again);
         }
         if let Some((tls_session, _)) = &self.tls_session {
             return tls_session.receive(&self.fd, room);
         }
         let (count, _) = rustix::io::retry_on_intr(|| rustix::net::recv(&self.fd, &mut *room, RecvFlags::empty()))?;
         Ok(count)
+    }
+
+    /// Whether all goes through memory, so that to send costs no system call.
+    pub(crate) fn shares_memory(&self) -> bool {
+        self.rings.is_some()
     }
 
     /// Sends what TLS has encrypted and the kernel would not take, if it does now.

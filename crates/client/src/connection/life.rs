@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::reader::{Calls, Cause, Habit, LONE_TICK, Rest, read};
+use super::reader::{By, Calls, Cause, Habit, LONE_TICK, Rest, read};
 use super::silence::{Advice, InFlight, SilenceWatch};
 use super::{Link, Shared, no_such_database};
 use crate::config::Resend;
@@ -195,6 +195,7 @@ async fn serve(
             Err(cause) => return cause,
         };
         link.finish(done);
+        unread |= sleep.unread;
         let armed = socket.flush().and_then(|()| match sleep.lone {
             true => watch.disarm(),
             false => watch.arm(sleep.blocked || socket.has_residue()),
@@ -218,13 +219,14 @@ async fn serve(
         // What a lone caller was to read, and may not have, is still there.
         unread &= sleep.lone;
         unread |= std::mem::take(&mut shared.is_unread);
+        let is_lone = shared.is_lone();
         drop(shared);
         hung_up |= ready.hung_up;
         unread |= calls.take_back(link) || hung_up;
-        if !unread && (!ready.readable || calls.leave_to_task(link)) {
+        if is_lone || (!unread && (!ready.readable || calls.leave_to_task(link))) {
             continue;
         }
-        match read(link, socket, hung_up, Some(&mut habit), done) {
+        match read(link, socket, hung_up, By::Task(&mut habit), done) {
             Ok(rest) => unread = rest == Rest::Maybe,
             Err(cause) => return cause,
         }
@@ -236,6 +238,8 @@ struct Wait {
     /// The socket takes no more; room in it ends the wait.
     blocked: bool,
     timeout: Option<Duration>,
+    /// A lone caller has left something, or may have.
+    unread: bool,
     /// A lone caller reads for itself; only its waker and a short time end the wait.
     lone: bool,
 }
@@ -293,7 +297,7 @@ fn prepare(
         .chain(rest)
         .chain(pause_left)
         .min();
-    Ok(Wait { blocked: shared.is_full(), timeout, lone })
+    Ok(Wait { blocked: shared.is_full(), timeout, unread: std::mem::take(&mut shared.is_unread), lone })
 }
 
 /// Looks whether the server is still there, and says when to look again.

@@ -6,9 +6,10 @@
 //! - nothing is in flight: the caller writes at once, outside the lock, because nobody will be faster; unless tasks have
 //!   just been woken together (`reader`), whose requests leave together too;
 //! - much is gathered: the caller writes it, which also slows down a caller that is faster than the network;
-//! - something is in flight and little is gathered: it stays. Whoever waits for a reply writes what is gathered first, and
-//!   the task writes it after the replies that it is handling; if that task waits, the second request to be gathered
-//!   wakes it. So a burst costs one system call in many requests, and a lone request is never left lying.
+//! - something is in flight and little is gathered: it stays, unless a lone thread sends through shared memory (`reader`). Whoever
+//!   waits for a reply writes what is gathered first, and the task writes it after the replies that it is handling; if that
+//!   task waits, the second request to be gathered wakes it. So a burst costs one system call in many requests, and a lone
+//!   request is never left lying.
 //!
 //! One thread at a time writes; what is gathered meanwhile, it or the link's task takes along afterwards.
 //!
@@ -85,6 +86,8 @@ pub(crate) struct Link {
     pub(crate) connection: AtomicU32,
     /// Whether anybody may wait until something is synced: see `synced`.
     pub(crate) syncs: AtomicBool,
+    /// How many threads wait for replies.
+    threads: AtomicU32,
     near: Tracker,
     /// Whether what has come is left to whoever is awake: see `reader`.
     left: AtomicBool,
@@ -120,6 +123,7 @@ impl Link {
             caller_event: OnceLock::new(),
             connection: AtomicU32::new(FIRST_CONNECTION),
             syncs: AtomicBool::new(false),
+            threads: AtomicU32::new(0),
             near: Tracker::default(),
             left: AtomicBool::new(false),
             databases: AtomicU32::new(0),
@@ -198,6 +202,10 @@ impl Link {
     #[inline]
     fn pushed<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) {
         if shared.is_lone() && (shared.pipe.in_flight() > 0 || shared.pipe.is_burst()) {
+            if shared.may_write() && shared.shares_memory() {
+                drop(self.write(shared));
+                return;
+            }
             self.end_lone(&mut shared);
         }
         if shared.pipe.in_flight() > 0 && !shared.is_asleep() && shared.pipe.gathered() < BURST_BYTES {

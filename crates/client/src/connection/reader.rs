@@ -15,8 +15,10 @@
 //! - **A thread that is alone on its connection**. When it sends a command, waits for it, sends the next, and so on, the
 //!   reply need not travel over the reactor's thread: that costs two switches a command (measured on loopback: 26 us a round
 //!   trip with them, 17 without). So when the connection's task has seen such a habit for a while it leaves the socket to the
-//!   caller and waits to be woken. It takes the socket back as soon as two commands are on their way at once, as somebody
-//!   awaits in a task instead of waiting on a thread, or when nobody has waited for a while: whoever notices wakes it.
+//!   caller and waits to be woken. It takes the socket back as soon as two commands are on their way at once, as two threads
+//!   wait, as somebody awaits in a task instead of waiting on a thread, or when nobody has waited for a while: whoever notices
+//!   wakes it. Through shared memory the thread may have as many commands on their way as it likes: to send costs no system
+//!   call, so each leaves at once, and nothing is left to be written by the task.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -64,21 +66,31 @@ pub(crate) enum Rest {
     Maybe,
 }
 
-/// Reads what has come and answers who asked; the task that does so has an eye on their habit. A stream that has hung up is
-/// read to its end: that is not reported again.
+/// On whose behalf it is read.
+pub(crate) enum By<'a> {
+    /// The connection's task, which has an eye on the habit of those who wait.
+    Task(&'a mut Habit),
+    /// A task of the application, of those to whom it was left.
+    Awake,
+    /// A thread that is alone on its connection, and looks again before it sleeps.
+    Lone,
+}
+
+/// Reads what has come and answers who asked. A stream that has hung up is read to its end: that is not reported again.
 pub(crate) fn read(
     link: &Link,
     socket: &Socket,
     hung_up: bool,
-    mut habit: Option<&mut Habit>,
+    mut by: By<'_>,
     done: &mut Completions,
 ) -> Result<Rest, Cause> {
+    let looks_again = matches!(by, By::Lone);
     let mut taken = 0;
     for _ in 0..READS_MAX {
         let mut reply_reader = link.reply_reader.lock();
         let room = reply_reader.room();
         let room_length = room.len();
-        let count = match socket.receive(room) {
+        let count = match socket.receive_between(room, looks_again) {
             Ok(0) => return Err(Cause::Broken("the server closed it".to_owned())),
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -89,7 +101,8 @@ pub(crate) fn read(
         };
         let broken = |error: Error| Cause::Broken(error.to_string());
         let replies = reply_reader.filled(count).map_err(broken)?;
-        if !take(link, &mut reply_reader, count, replies, habit.as_deref_mut()) {
+        let habit = if let By::Task(habit) = &mut by { Some(&mut **habit) } else { None };
+        if !take(link, &mut reply_reader, count, replies, habit) {
             reply_reader.distrust();
             return Err(Cause::Broken("the server sent a reply that nobody asked for".to_owned()));
         }
@@ -231,7 +244,7 @@ impl Link {
         }
         let Some(socket) = self.shared.lock().socket().cloned() else { return };
         let mut done = Completions::default();
-        let outcome = read(self, &socket, false, None, &mut done);
+        let outcome = read(self, &socket, false, By::Awake, &mut done);
         self.finish(&mut done);
         match outcome {
             Ok(Rest::None) => {}
@@ -246,6 +259,17 @@ impl Link {
         shared.is_unread = true;
         self.end_lone(&mut shared);
         self.wake(shared);
+    }
+
+    /// A caller has read what there was. Where it gives the socket back, the task looks once more.
+    fn end_reading(&self) -> MutexGuard<'_, Shared> {
+        let mut shared = self.shared.lock();
+        if !shared.end_reading() {
+            shared.is_unread = true;
+            shared.wake_up();
+            self.task_waker.wake();
+        }
+        shared
     }
 
     /// A caller that reads has found the connection broken: its task does what is to be done.
@@ -268,33 +292,54 @@ const IDLE_LOOKS_MAX: u32 = 10;
 /// Waits in a row, each for the only reply there was, that make a habit.
 const LONE_AFTER: u32 = 16;
 
+/// How many make one at most, where others had no habit before.
+const LONE_AFTER_MAX: u32 = 16 * 1024;
+
 /// What the task remembers of how replies are waited for.
-#[derive(Default)]
 pub(crate) struct Habit {
     /// Waits that had been counted when the task last looked.
     waits: u32,
     /// Replies in a row that came alone and were waited for.
     streak: u32,
+    /// How many make a habit: more where it did not hold for as long as it took to be seen.
+    enough: u32,
+    /// Waits that had been counted when the socket was offered to a caller, until the task reads again.
+    left_at: Option<u32>,
     /// Whether the habit held when the task last looked.
     settled: bool,
     /// How often in a row it has looked and nobody had waited.
     idle_looks: u32,
 }
 
+impl Default for Habit {
+    fn default() -> Self {
+        Self { waits: 0, streak: 0, enough: LONE_AFTER, left_at: None, settled: false, idle_looks: 0 }
+    }
+}
+
 impl Habit {
-    /// The task is about to hand out some replies: are they one, which a thread waits for? It is asked before that thread can
-    /// go on, so that nobody waits who does not see the socket left to him.
+    /// The task is about to hand out some replies: are they one, which a thread waits for? Where that is a habit the socket is
+    /// offered to whoever waits next.
     fn watch(&mut self, link: &Link, shared: &mut Shared, replies: usize) {
+        if let Some(left_at) = self.left_at.take() {
+            let has_held = shared.waits.wrapping_sub(left_at) >= self.enough;
+            self.enough = if has_held { LONE_AFTER } else { (self.enough * 2).min(LONE_AFTER_MAX) };
+        }
         // A SELECT may have been answered ahead of it. Whoever begins to wait when his reply is there already counts for the
         // next one.
-        let is_awaited = matches!(shared.waits.wrapping_sub(self.waits), 1 | 2);
-        self.streak = if replies <= 2 && is_awaited && shared.pipe.is_idle() { self.streak + 1 } else { 0 };
+        self.streak = match shared.waits.wrapping_sub(self.waits) {
+            1 | 2 if (replies <= 2 && shared.pipe.is_idle()) || shared.shares_memory() => self.streak + 1,
+            // One who has several on their way waits for some of them only.
+            0 if shared.shares_memory() => self.streak,
+            _ => 0,
+        };
         self.waits = shared.waits;
-        if self.streak >= LONE_AFTER {
+        if self.streak >= self.enough {
             self.streak = 0;
             // Whoever waits on the server for long has nothing to gain.
             if !link.is_blocking.load(Ordering::Relaxed) && link.has_caller_event() {
-                shared.leave_to_caller();
+                self.left_at = Some(shared.waits);
+                shared.is_offered = true;
             }
         }
     }
@@ -315,6 +360,13 @@ impl Habit {
 }
 
 impl Link {
+    /// Whether one thread may read for itself what is on its way: nobody else waits for any of that, and it need not write for
+    /// others.
+    fn is_for_one(&self, shared: &Shared) -> bool {
+        let may_be_several = shared.shares_memory() || shared.pipe.in_flight() <= 1;
+        may_be_several && shared.pipe.gathered() == 0 && !shared.pipe.is_awaited()
+    }
+
     /// Whether a lone caller can be woken.
     fn has_caller_event(&self) -> bool {
         self.caller_event.get().is_some() || Event::new().is_ok_and(|event| self.caller_event.set(event).is_ok())
@@ -327,6 +379,7 @@ impl Driver for Link {
             return Flush::Lost;
         }
         let mut shared = self.shared.lock();
+        shared.is_offered = false;
         self.end_lone(&mut shared);
         if shared.may_write() {
             if may_yield && (shared.in_company || shared.pipe.is_burst()) {
@@ -358,8 +411,20 @@ impl Driver for Link {
         self.read_left();
         let mut shared = self.shared.lock();
         shared.waits = shared.waits.wrapping_add(1);
+        self.threads.fetch_add(1, Ordering::Relaxed);
         if shared.may_write() {
             shared = self.write(shared);
+        }
+        if std::mem::take(&mut shared.is_offered)
+            && self.threads.load(Ordering::Relaxed) == 1
+            && self.is_for_one(&shared)
+            && shared.leave_to_caller()
+        {
+            self.task_waker.wake();
+        }
+        if shared.is_lone() && !shared.is_unattended() {
+            // Another thread reads, which leaves when it has its own answer.
+            self.end_lone(&mut shared);
         }
         while shared.is_lone() && !handle.is_done() {
             let Some((socket, event)) = shared.socket().cloned().zip(self.caller_event.get()) else { return };
@@ -368,15 +433,14 @@ impl Driver for Link {
             // The task may have left the socket to this caller while it hands out his answer, of which nothing else tells.
             drop(self.reply_reader.lock());
             if handle.is_done() {
-                shared = self.shared.lock();
-                shared.end_reading();
+                shared = self.end_reading();
                 continue;
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(now()));
             let ready = socket.wait(event, left.map_or(LONE_TICK, |left| left.min(LONE_TICK)));
             let mut done = Completions::default();
             let outcome = match ready {
-                Ok(ready) if ready.readable => read(self, &socket, ready.hung_up, None, &mut done),
+                Ok(ready) if ready.readable => read(self, &socket, ready.hung_up, By::Lone, &mut done),
                 Ok(ready) if ready.woken => {
                     event.clear();
                     Ok(Rest::None)
@@ -390,12 +454,15 @@ impl Driver for Link {
                 Ok(Rest::Maybe) => self.leave_rest(),
                 Err(cause) => self.report(cause),
             }
-            shared = self.shared.lock();
-            shared.end_reading();
+            shared = self.end_reading();
             if left.is_some_and(|left| left.is_zero()) {
                 return;
             }
         }
+    }
+
+    fn leave(&self) {
+        self.threads.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn given_up(&self, name: Name) -> Error {

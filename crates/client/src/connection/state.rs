@@ -83,6 +83,8 @@ pub(crate) struct Shared {
     pub(crate) waiting_for_room: usize,
     /// How often a thread has waited for a reply.
     pub(crate) waits: u32,
+    /// A thread that waits, and is alone, may take the socket.
+    pub(crate) is_offered: bool,
     /// Whether the last replies came together: those who wait for them are about to go on together.
     pub(crate) in_company: bool,
     /// A task is about to come again, to write what others have gathered by then.
@@ -108,6 +110,7 @@ impl Shared {
             watchers: Vec::new(),
             waiting_for_room: 0,
             waits: 0,
+            is_offered: false,
             in_company: false,
             will_be_written: false,
             is_unread: false,
@@ -278,16 +281,27 @@ impl Shared {
         self.reader == Reader::Caller
     }
 
-    /// Leaves the socket to a caller.
-    pub(crate) fn leave_to_caller(&mut self) {
-        self.reader = match self.reader {
-            Reader::Task | Reader::Caller => Reader::Caller,
-            Reader::CallerReading | Reader::CallerLeaving => Reader::CallerReading,
-        };
+    /// Whether what is sent goes through memory, without a system call.
+    #[inline]
+    pub(crate) fn shares_memory(&self) -> bool {
+        self.socket().is_some_and(|socket| socket.shares_memory())
     }
 
-    /// Gives the socket back to the task, which is to be woken. True when a caller reads, which is to be told as well.
+    /// Leaves the socket to a caller, unless another is still about to give it back. The task is to be woken, and then waits
+    /// otherwise.
+    pub(crate) fn leave_to_caller(&mut self) -> bool {
+        let is_free = self.reader == Reader::Task;
+        if is_free {
+            self.reader = Reader::Caller;
+            self.wake_up();
+        }
+        is_free
+    }
+
+    /// Gives the socket back to the task, which is to be woken and to read: nothing else tells it of what a caller has left,
+    /// nor the server that it has to ring. True when a caller reads, which is to be told as well.
     pub(crate) fn take_back(&mut self) -> bool {
+        (self.is_unread, self.is_offered) = (true, false);
         self.reader = match self.reader {
             Reader::Task | Reader::Caller => Reader::Task,
             Reader::CallerReading | Reader::CallerLeaving => Reader::CallerLeaving,
@@ -301,12 +315,14 @@ impl Shared {
         self.reader = Reader::CallerReading;
     }
 
-    /// The caller has read what there was.
-    pub(crate) fn end_reading(&mut self) {
+    /// The caller has read what there was. False where the socket is the task's again, which is to look once more: it may have
+    /// read before this caller did for the last time.
+    pub(crate) fn end_reading(&mut self) -> bool {
         self.reader = match self.reader {
             Reader::CallerReading | Reader::Caller => Reader::Caller,
             Reader::CallerLeaving | Reader::Task => Reader::Task,
         };
+        self.reader == Reader::Caller
     }
 }
 

@@ -53,6 +53,16 @@ impl Asker {
         }
     }
 
+    /// Whether somebody may sleep until the answer comes.
+    pub(super) fn is_awaited(&self) -> bool {
+        match self {
+            Self::Slot(target) => target.is_awaited(),
+            Self::Read(read) => read.target().is_some_and(Target::is_awaited),
+            Self::Routed(_) | Self::Transaction(_) => true,
+            Self::Follow(_) | Self::Tracking | Self::Nobody => false,
+        }
+    }
+
     /// Whether nobody is told anything by the answer: whoever asked was told something else, or never cared.
     pub(crate) fn is_over(&self) -> bool {
         match self {

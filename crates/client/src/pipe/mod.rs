@@ -465,6 +465,11 @@ impl Pipe {
         self.write_state != WriteState::Closed
     }
 
+    /// Whether somebody may sleep until one of those is answered that are on their way.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.in_flight.iter().any(|entry| entry.asker.is_awaited())
+    }
+
     /// See [`call_task`].
     pub(crate) fn call_task(&self) -> Option<Waker> {
         call_task(&self.in_flight, self.expired)

@@ -50,11 +50,14 @@ pub(crate) trait Driver: Send + Sync {
     fn read(&self) {}
 
     /// Writes what is gathered, because a thread is about to sleep until `handle` is done. May do the waiting itself, or
-    /// part of it.
+    /// part of it. The thread says when it waits no longer: [`Driver::leave`].
     fn attend(&self, handle: &Handle, deadline: Option<Instant>) {
         let _ = (handle, deadline);
         _ = self.flush(false);
     }
+
+    /// A thread that has attended waits no longer.
+    fn leave(&self) {}
 
     /// Waits on this thread until the queue has room again, or the time is up.
     fn wait_for_room(&self, deadline: Option<Instant>, is_task: bool) {
@@ -432,6 +435,11 @@ impl Target {
             let chunk = unsafe { self.slot_ref.chunk.as_ref() };
             chunk.stamps.set(self.slot_ref.index as usize, chunk.slots.len(), left_us, came_us);
         }
+    }
+
+    /// Whether a task or a thread sleeps until the answer comes.
+    pub(crate) fn is_awaited(&self) -> bool {
+        matches!(self.slot_ref.slot().state.load(Ordering::Relaxed), WAITING | CALLING)
     }
 
     /// Whether nobody waits for the answer any more.

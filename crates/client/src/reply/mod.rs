@@ -345,11 +345,14 @@ fn block_here(handle: &mut Handle, deadline: Option<Instant>) -> Option<Error> {
         if let Some(error) = handle.hopeless(driver.as_deref()) {
             return Some(error);
         }
-        if let Some(driver) = driver {
+        if let Some(driver) = &driver {
             driver.attend(handle, deadline);
         }
         if !handle.is_done() {
             park(handle, deadline);
+        }
+        if let Some(driver) = driver {
+            driver.leave();
         }
     }
     None

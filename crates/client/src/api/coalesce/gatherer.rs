@@ -401,6 +401,10 @@ impl Driver for Gatherer {
         self.origin.route.as_driver().attend(handle, deadline);
     }
 
+    fn leave(&self) {
+        self.origin.route.as_driver().leave();
+    }
+
     fn wait_for_room(&self, deadline: Option<Instant>, is_task: bool) {
         self.origin.route.as_driver().wait_for_room(deadline, is_task);
     }

@@ -29,14 +29,14 @@ pub use pair::RING_BYTES;
 const HANDOVER: &[u8] = b"!";
 
 /// So many wake-ups in a row may pass without a look at the sockets, as long as little comes through the rings: the look is a
-/// system call, which a short request would pay for.
-const ROUNDS_WITHOUT_SOCKETS: u32 = 8;
+/// system call, which short requests would pay for.
+const ROUNDS_WITHOUT_SOCKETS: u32 = 32;
 
 /// How long it is looked for what comes, before peers have to ring.
 const LOOK_MAX: Duration = Duration::from_micros(20);
 
-/// More than little.
-const SMALL_ROUND_BYTES: usize = 4 * 1024;
+/// More than that is more than little, in all of these wake-ups together.
+const BYTES_WITHOUT_SOCKETS: usize = 4 * 1024;
 
 /// The connections of a driver that share memory with their peers.
 #[derive(Debug)]
@@ -53,9 +53,9 @@ pub struct Rings {
     /// Those to which something was queued that has not been sent.
     queued: Vec<Token>,
     patience: Patience,
-    /// Wake-ups since sockets were looked at, and bytes that have come in the last one.
+    /// Wake-ups since sockets were looked at, and bytes that have come in them.
     rounds: u32,
-    round_bytes: usize,
+    bytes: usize,
 }
 
 impl Default for Rings {
@@ -69,7 +69,7 @@ impl Default for Rings {
             queued: Vec::new(),
             patience: Patience::new(LOOK_MAX),
             rounds: 0,
-            round_bytes: 0,
+            bytes: 0,
         }
     }
 }
@@ -142,14 +142,13 @@ impl Rings {
             }
         }
         let has_news = self.look() || (timeout_ms != 0 && self.await_news()) || !self.fall_asleep();
-        let is_small = std::mem::take(&mut self.round_bytes) <= SMALL_ROUND_BYTES;
         self.rounds += 1;
-        // Under the others replies wait for the next look.
-        let may_pass = sockets.kind() == Kind::Hybrid && is_small && self.rounds < ROUNDS_WITHOUT_SOCKETS;
-        self.from_sockets = if has_news && may_pass {
+        let is_little = self.rounds < ROUNDS_WITHOUT_SOCKETS && self.bytes <= BYTES_WITHOUT_SOCKETS;
+        // Under the other drivers replies wait for the next look.
+        self.from_sockets = if has_news && is_little && sockets.kind() == Kind::Hybrid {
             0
         } else {
-            self.rounds = 0;
+            (self.rounds, self.bytes) = (0, 0);
             sockets.wait(if has_news { 0 } else { timeout_ms })?
         };
         Ok(self.from_sockets + self.ready.len())
@@ -178,6 +177,7 @@ impl Rings {
         {
             while watch.goes_on() {
                 if self.look() {
+                    self.patience.found();
                     return true;
                 }
             }
@@ -226,7 +226,7 @@ impl Rings {
         let Some(pair) = self.get(token) else { return Event::Nothing };
         let event = pair.event(token, buffer);
         if let Event::Received(_, count) = event {
-            self.round_bytes += count;
+            self.bytes += count;
         }
         event
     }
