@@ -6,10 +6,10 @@
 //! - nothing is in flight: the caller writes at once, outside the lock, because nobody will be faster; unless tasks have
 //!   just been woken together (`reader`), whose requests leave together too;
 //! - much is gathered: the caller writes it, which also slows down a caller that is faster than the network;
-//! - something is in flight and little is gathered: it stays, unless a lone thread sends through shared memory (`reader`). Whoever
-//!   waits for a reply writes what is gathered first, and the task writes it after the replies that it is handling; if that
-//!   task waits, the second request to be gathered wakes it. So a burst costs one system call in many requests, and a lone
-//!   request is never left lying.
+//! - something is in flight and little is gathered: it stays, unless a lone thread sends through shared memory (`reader`).
+//!   Whoever waits for a reply writes what is gathered first, and the task writes it after the replies that it is handling; if
+//!   that task waits, the second request to be gathered wakes it. So a burst costs one system call in many requests, and a
+//!   lone request is never left lying.
 //!
 //! One thread at a time writes; what is gathered meanwhile, it or the link's task takes along afterwards.
 //!
