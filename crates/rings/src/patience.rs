@@ -1,61 +1,66 @@
-//! How long it pays to look for what a peer is about to write, instead of sleeping until it rings.
+//! When it pays to look for what a peer is about to write, instead of sleeping until one is woken.
 //!
-//! To ring and to be woken costs both sides together several microseconds, on virtual machines several tens, and a peer that
-//! answers at once needs one. So there is a look where the last wait was short enough for it, whether it was found by looking
-//! or by being woken, and none where it was not: who hears of a peer now and then sleeps at once. On a machine with one
-//! processor the peer could not run meanwhile.
+//! To be woken costs both sides together several microseconds, on virtual machines several tens, and a peer that answers at once
+//! needs one. So a look that has found something is followed by the next; one that has not makes the next rarer, down to one
+//! wait in some hundreds. Who hears of a peer now and then sleeps at once, and so does whoever has the peer on the same
+//! processor, where it cannot run meanwhile.
 //!
-//! As long as looking finds something soon, nobody reads the clock, which takes as long as much of a request.
+//! Nobody reads the clock as long as looks find something soon, for that takes as long as much of a request.
 
-use std::sync::OnceLock;
-use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 /// Looks between two at the clock.
 const LOOKS_A_CLOCK: u32 = 32;
+
+/// Where so many looks in a row were for nothing, or more, two to the power of that many waits pass without one.
+const FAILURES_MAX: u32 = 8;
 
 /// What is known of whether it pays.
 #[derive(Debug)]
 pub struct Patience {
     /// The longest look.
     max: Duration,
-    /// Whether the last look found something.
+    /// Whether the last wait began with a look, and that has found something.
+    has_looked: bool,
     has_found: bool,
-    /// When the last wait began, where that is known.
-    since: Option<Instant>,
+    /// How many looks in a row were for nothing.
+    failures: u32,
+    /// How many waits pass without a look.
+    left_out: u32,
 }
 
 impl Patience {
     /// Nothing is known yet of a peer for which to look for so long at most.
     pub fn new(max: Duration) -> Self {
-        Self { max, has_found: false, since: None }
+        Self { max, has_looked: false, has_found: false, failures: 0, left_out: 0 }
     }
 
-    /// Begins a wait; none where no look pays.
+    /// Has looks be no longer than that.
+    pub fn set_max(&mut self, max: Duration) {
+        self.max = max;
+    }
+
+    /// Begins a wait; none where no look is likely to pay.
+    #[inline]
     pub fn begin(&mut self) -> Option<Watch> {
-        if !has_company() {
+        let has_found = std::mem::take(&mut self.has_found);
+        if std::mem::take(&mut self.has_looked) {
+            self.failures = if has_found { 0 } else { (self.failures + 1).min(FAILURES_MAX) };
+            self.left_out = (1 << self.failures) - 1;
+        }
+        if self.left_out > 0 {
+            self.left_out -= 1;
             return None;
         }
-        let watch = Watch { max: self.max, until: None, looks: 0 };
-        if std::mem::take(&mut self.has_found) {
-            self.since = None;
-            return Some(watch);
-        }
-        let now = Instant::now();
-        let last = self.since.replace(now)?;
-        (now.saturating_duration_since(last) <= self.max).then_some(watch)
+        self.has_looked = true;
+        Some(Watch { max: self.max, until: None, looks: 0 })
     }
 
     /// Looking has found something.
+    #[inline]
     pub fn found(&mut self) {
         self.has_found = true;
     }
-}
-
-/// Whether another processor can run the peer.
-fn has_company() -> bool {
-    static HAS_COMPANY: OnceLock<bool> = OnceLock::new();
-    *HAS_COMPANY.get_or_init(|| available_parallelism().is_ok_and(|count| count.get() > 1))
 }
 
 /// One look.
@@ -69,12 +74,16 @@ pub struct Watch {
 
 impl Watch {
     /// Pauses a moment; whether to look once more.
+    #[inline]
     pub fn goes_on(&mut self) -> bool {
         std::hint::spin_loop();
         self.looks += 1;
-        if !self.looks.is_multiple_of(LOOKS_A_CLOCK) {
-            return true;
-        }
+        !self.looks.is_multiple_of(LOOKS_A_CLOCK) || self.has_time()
+    }
+
+    /// Whether to look once more, where a look takes longer than one at the clock.
+    #[inline]
+    pub fn has_time(&mut self) -> bool {
         let now = Instant::now();
         now < *self.until.get_or_insert(now + self.max)
     }
@@ -84,23 +93,32 @@ impl Watch {
 mod tests {
     use super::*;
 
+    /// How many waits pass before the next that begins with a look.
+    fn left_out(patience: &mut Patience) -> u32 {
+        (0..).find(|_| patience.begin().is_some()).expect("there is one in the end")
+    }
+
     #[test]
-    fn who_has_waited_briefly_looks_and_who_has_waited_long_does_not() {
-        if !has_company() {
-            return;
-        }
+    fn looks_that_are_for_nothing_become_rare_and_one_that_finds_something_is_followed_by_the_next() {
         let mut patience = Patience::new(Duration::from_secs(3600));
-        assert!(patience.begin().is_none(), "nothing is known yet");
-        let mut watch = patience.begin().expect("the last wait was short");
+        let mut watch = patience.begin().expect("nothing is known yet");
         assert!((0..1_000).all(|_| watch.goes_on()));
-        let mut hurried = Patience::new(Duration::ZERO);
-        hurried.begin();
-        std::thread::sleep(Duration::from_millis(1));
-        assert!(hurried.begin().is_none(), "the last wait was long");
-        let mut over = Watch { max: Duration::ZERO, until: None, looks: 0 };
-        while over.goes_on() {}
-        hurried.found();
-        assert!(hurried.begin().is_some(), "a look has found something");
-        assert!(hurried.begin().is_none(), "another has not");
+        for expected in [1, 3, 7, 15, 31, 63, 127, 255, 255] {
+            assert_eq!(left_out(&mut patience), expected);
+        }
+        for _ in 0..10 {
+            patience.found();
+            assert_eq!(left_out(&mut patience), 0);
+        }
+        assert_eq!(left_out(&mut patience), 1);
+    }
+
+    #[test]
+    fn a_look_is_over_when_its_time_is() {
+        let mut patience = Patience::new(Duration::from_secs(3600));
+        patience.set_max(Duration::ZERO);
+        let mut watch = patience.begin().expect("nothing is known yet");
+        while watch.goes_on() {}
+        assert!(!watch.has_time());
     }
 }

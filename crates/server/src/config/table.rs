@@ -368,6 +368,8 @@ options! {
         "Threads that serve clients; unless it is written, as many as the machine has cores. One too many gets no new connections and ends with its last.";
     Io "io" Kind::Choice(&["async", "hybrid", "completion"]), "hybrid", Own,
         "How bytes are carried: async has tasks of tokio do it; hybrid waits with epoll and receives and sends by itself; completion has io_uring do it.";
+    IoLook "io-look" Kind::Flag, "yes", Live,
+        "Whether a worker looks for what comes for some microseconds before it sleeps, where that was of use: no saves its processor, and replies take longer.";
     Http "http" Kind::Text, "", Own,
         "Port of this machine, or address and port, at which metrics and a page are served over HTTP; empty: nowhere.";
     Hz "hz" Kind::Number { min: 0, max: INT_MAX, clamp: Some((1, 500)) }, "10", Live,

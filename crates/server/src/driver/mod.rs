@@ -15,6 +15,7 @@ mod epoll;
 mod event;
 mod listen;
 pub mod listeners;
+mod looking;
 pub mod outgoing;
 mod rings;
 mod send_pieces;
@@ -36,6 +37,7 @@ use std::sync::Arc;
 use sleeve_rings::memory::Fresh;
 
 use crate::request::output::Output;
+use looking::Looking;
 use rings::Rings;
 use socket_driver::SocketDriver;
 
@@ -44,11 +46,14 @@ use socket_driver::SocketDriver;
 pub struct Driver {
     sockets: SocketDriver,
     rings: Rings,
+    looking: Looking,
+    /// Whether it looks for a moment before it sleeps.
+    looks: bool,
 }
 
 impl From<SocketDriver> for Driver {
     fn from(sockets: SocketDriver) -> Self {
-        Self { sockets, rings: Rings::default() }
+        Self { sockets, rings: Rings::default(), looking: Looking::default(), looks: true }
     }
 }
 
@@ -120,6 +125,12 @@ impl Driver {
         self.sockets.descriptor(token)
     }
 
+    /// Has waits begin with a look from now on, or not.
+    #[inline]
+    pub fn set_looking(&mut self, looks: bool) {
+        self.looks = looks;
+    }
+
     /// Waits until something happens or the time is over; returns how many events [`Driver::event`] has.
     ///
     /// # Errors
@@ -127,7 +138,7 @@ impl Driver {
     #[inline]
     pub fn wait(&mut self, timeout_ms: u64) -> io::Result<usize> {
         if self.rings.are_all_asleep() {
-            self.sockets.wait(timeout_ms)
+            if self.looks { self.looking.wait(&mut self.sockets, timeout_ms) } else { self.sockets.wait(timeout_ms) }
         } else {
             self.rings.wait(&mut self.sockets, timeout_ms)
         }

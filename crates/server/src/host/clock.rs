@@ -91,6 +91,12 @@ pub fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Nanoseconds of the processor's time that this thread has taken.
+pub fn thread_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 fn wall_us() -> i64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     (time.tv_sec * 1_000_000 + time.tv_nsec / 1_000).max(0)

@@ -38,6 +38,7 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 
+use crate::config::Opt;
 use crate::context::others::Others;
 use crate::driver::{Driver, Event, Listener, Sending, Token};
 use crate::engine::Engine;
@@ -233,6 +234,7 @@ impl Worker {
         buffer: &mut [u8],
     ) -> io::Result<Option<Box<Self>>> {
         let first_deadline_ms = self.first_deadline_ms();
+        self.driver.set_looking(self.engine.config.flag(Opt::IoLook));
         let count = self.driver.wait(timeout_ms)?;
         scratch.wake(Instant::now(), clock::ticks());
         if !self.feeds.is_empty() {
