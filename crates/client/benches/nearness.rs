@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use sleeve::prelude::*;
-use sleeve::{Client, Error};
+use sleeve::{Client, Error, Reply};
 
 /// How many calls are on their way at once, for a line each.
 const AT_ONCE: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 512];
@@ -43,14 +43,13 @@ fn main() -> Result<(), Error> {
 
 /// How long calls took, of one in so many: to look at the clock twice takes a tenth of what a call does.
 fn measure(client: &Client, at_once: usize, count: usize) -> Result<Vec<Duration>, Error> {
-    let mut on_their_way = VecDeque::with_capacity(at_once);
+    let mut on_their_way: VecDeque<(Option<Instant>, Reply<String>)> = VecDeque::with_capacity(at_once);
     let mut took = Vec::with_capacity(count / TIMED_ONE_OF + 1);
     for number in 0..count + at_once {
         if on_their_way.len() == at_once || number >= count {
             let Some((since, reply)) = on_their_way.pop_front() else { break };
-            let (since, reply): (Option<Instant>, sleeve::Reply<String>) = (since, reply);
             reply.wait()?;
-            took.extend(since.map(|since| since.elapsed()));
+            took.extend(since.as_ref().map(Instant::elapsed));
         }
         if number < count {
             on_their_way.push_back((number.is_multiple_of(TIMED_ONE_OF).then(Instant::now), client.get("nearness")));
