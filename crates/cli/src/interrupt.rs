@@ -1,6 +1,6 @@
 //! Ctrl-C, heard instead of suffered: a mode that goes on for long ends in order, with its last line.
 //!
-//! From [`Interrupt::watch`] on SIGINT no longer ends the process. It wakes whoever waits here and is remembered until
+//! From [`Interrupt::watch`] on SIGINT no longer ends the process, and from [`Interrupt::watch_end`] on SIGTERM neither. It wakes whoever waits here and is remembered until
 //! somebody clears it. A second one before that ends the process at once, so that nothing that forgets to ask can keep a
 //! user waiting. Any thread may ask.
 
@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
 use rustix::io::Errno;
-use signal_hook::consts::SIGINT;
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// The exit code of a program that was ended by SIGINT before it was done: 128 and the signal's number.
 pub const INTERRUPTED: u8 = 130;
 
-/// Hears SIGINT.
+/// Hears SIGINT, and SIGTERM where that was wished.
 #[derive(Debug)]
 pub struct Interrupt {
     heard: Arc<AtomicBool>,
@@ -30,13 +30,24 @@ pub struct Interrupt {
 impl Interrupt {
     /// Hears every SIGINT from now on.
     pub fn watch() -> io::Result<Self> {
+        Self::of(&[SIGINT])
+    }
+
+    /// Hears every SIGINT and SIGTERM from now on: for a mode that has begun what must not outlive it.
+    pub fn watch_end() -> io::Result<Self> {
+        Self::of(&[SIGINT, SIGTERM])
+    }
+
+    fn of(signals: &[i32]) -> io::Result<Self> {
         let heard = Arc::new(AtomicBool::new(false));
-        // The order matters: the first signal finds the flag down, the second finds it up.
-        signal_hook::flag::register_conditional_shutdown(SIGINT, INTERRUPTED.into(), Arc::clone(&heard))?;
-        signal_hook::flag::register(SIGINT, Arc::clone(&heard))?;
         let (wakes, sender) = UnixStream::pair()?;
         wakes.set_nonblocking(true)?;
-        signal_hook::low_level::pipe::register(SIGINT, sender)?;
+        for signal in signals {
+            // The order matters: the first signal finds the flag down, the second finds it up.
+            signal_hook::flag::register_conditional_shutdown(*signal, INTERRUPTED.into(), Arc::clone(&heard))?;
+            signal_hook::flag::register(*signal, Arc::clone(&heard))?;
+            signal_hook::low_level::pipe::register(*signal, sender.try_clone()?)?;
+        }
         Ok(Self { heard, wakes })
     }
 

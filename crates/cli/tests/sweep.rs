@@ -1,13 +1,30 @@
 //! `sleeve bench sweep` from outside: servers that run and servers that it starts, and what is left of them.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use sleeve_tests::{Kind, Server};
 
+fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sleeve"));
+    command.args(["bench", "sweep"]).args(words);
+    command
+}
+
 fn sleeve(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_sleeve")).args(["bench", "sweep"]).args(words).output().expect("it can be started")
+    command(words).output().expect("it can be started")
+}
+
+/// The temporary folders of a sweep's servers.
+fn folders_of(is_of: impl Fn(u32) -> bool) -> Vec<String> {
+    let all = fs::read_dir(std::env::temp_dir()).expect("a folder");
+    let names = all.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let process = |name: &str| name.strip_prefix("sleeve-sweep-")?.split('-').next()?.parse().ok();
+    names.filter(|name| process(name).is_some_and(&is_of)).collect()
 }
 
 /// A folder that ends with the test.
@@ -65,13 +82,28 @@ fn each_server_is_measured_at_each_point_and_shown() {
     assert!(read(&folder.0, "sweep.svg").starts_with("<svg"));
     // What runs already keeps its data, and what was started has gone with its folder.
     assert_eq!(running.connect().command(&["DBSIZE"]).expect("it goes on"), b":64\r\n");
-    let left = fs::read_dir(std::env::temp_dir())
-        .expect("a folder")
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let pattern = "sleeve-sweep-";
-    for name in left.filter(|name| name.starts_with(pattern)) {
-        let process = name.trim_start_matches(pattern).split('-').next().unwrap_or_default().to_owned();
-        assert!(Path::new("/proc").join(&process).exists(), "{name} is left of a sweep that has ended");
+    let left = folders_of(|process| !Path::new("/proc").join(process.to_string()).exists());
+    assert!(left.is_empty(), "{left:?} are left of sweeps that have ended");
+}
+
+#[test]
+fn ended_by_a_signal_it_keeps_what_it_has_and_leaves_no_server() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let folder = Folder::new("ended");
+        let started = format!("started='{}' serve --save '' --port {{port}}", env!("CARGO_BIN_EXE_sleeve"));
+        let words = ["--tests", "ping_inline", "--memory-keys", "0", "-o", folder.path(), "--server", &started];
+        let mut child = command(&words).process_group(0).stdout(Stdio::piped()).spawn().expect("it can be started");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let first = lines.next().expect("a point").expect("it is text");
+        assert!(first.starts_with("PING_INLINE, 1 clients"), "{first}");
+        assert_eq!(folders_of(|process| process == child.id()).len(), 1);
+        // As a terminal does: it has whoever is of the group hear of it.
+        kill_process_group(Pid::from_child(&child), signal).expect("it runs");
+        let rest: Vec<String> = lines.map(|line| line.expect("it is text")).collect();
+        assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest:?}");
+        assert!(read(&folder.0, "sweep.csv").lines().nth(1).is_some_and(|row| row.starts_with("\"started\"")));
+        assert!(read(&folder.0, "sweep.html").contains("ended before its last point"));
+        assert_eq!(folders_of(|process| process == child.id()), [""; 0], "they end with their servers");
     }
 }
 

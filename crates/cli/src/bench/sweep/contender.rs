@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -109,7 +110,8 @@ fn launch(name: &str, what: &str, cpus: Option<&str>) -> Result<(Process, u16), 
         }
         let errors = log.try_clone()?;
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", &format!("exec {line}")]).current_dir(&folder).stdin(Stdio::null());
+        // A group of its own: Ctrl-C is for the sweep, which ends the server once it has no more need of it.
+        command.args(["-c", &format!("exec {line}")]).process_group(0).current_dir(&folder).stdin(Stdio::null());
         Ok(Process { child: command.stdout(log).stderr(errors).spawn()?, folder })
     };
     // A thread of its own hands its CPUs down, and keeps the generator's.

@@ -2,8 +2,8 @@
 //!
 //! From top to bottom: `options` → here (which points in which order) → `contender` (the servers), `memory`, `calls`,
 //! `system_calls`; what was measured goes into `samples`, and from there into CSV, JSON and `page`, which has `plot` draw. The
-//! load itself is the generator's. At each point the servers take turns, round by round, so that what else the machine does
-//! meets all of them; system calls are counted in a turn of their own, because counting makes them dearer.
+//! load itself is the generator's. At each point the servers take turns, round by round and in `turns` of changing order, so that
+//! what else the machine does, and what a server does behind its turn, meets all of them; system calls are counted in a turn of their own, because counting makes them dearer.
 
 mod calls;
 mod contender;
@@ -13,6 +13,7 @@ mod page;
 mod plot;
 mod samples;
 mod system_calls;
+mod turns;
 
 use std::fs;
 use std::path::Path;
@@ -27,6 +28,7 @@ use options::Options;
 use page::Page;
 use samples::{Axis, Figures, Point, SYSTEM_CALLS, Sample, csv, figures, json};
 use system_calls::SystemCalls;
+use turns::turns;
 
 use super::cases::{Case, select};
 use super::lane::Share;
@@ -45,7 +47,8 @@ const COUNTING_MAX: Duration = Duration::from_millis(200);
 /// The drivers of this program that take part where no server is named.
 const DRIVERS: [&str; 3] = ["async", "hybrid", "completion"];
 
-/// Measures, and writes the three files and the main plot; 130 when Ctrl-C ended it, with what was there by then.
+/// Measures, and writes the three files and the main plot; 130 when Ctrl-C or SIGTERM ended it, with what was there by
+/// then and without the servers that it had started.
 ///
 /// # Errors
 /// A sentence for the user.
@@ -55,7 +58,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     let unwritable = |error| format!("{}: {error}", options.out.display());
     fs::create_dir_all(&options.out).map_err(unwritable)?;
     descriptors::raise_limit();
-    let interrupt = Interrupt::watch().map_err(|error| error.to_string())?;
+    let interrupt = Interrupt::watch_end().map_err(|error| error.to_string())?;
     let mut contenders = Vec::new();
     for words in servers(options)? {
         contenders.push(Contender::start(&words, options.server_cpu.as_deref())?);
@@ -105,7 +108,7 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// Measures point after point, until Ctrl-C.
+    /// Measures point after point, until a signal comes.
     fn measure(&mut self, cases: &[&'static Case]) -> Result<(), String> {
         let points = points(self.options, cases);
         let style = ProgressStyle::with_template("{msg}: {bar:30} {pos}/{len} points, {eta} left");
@@ -182,7 +185,8 @@ impl Sweep<'_> {
         let new = |contender: &Contender| Sample { server: contender.name.clone(), point, rounds: Vec::new() };
         let mut measured: Vec<Sample> = self.contenders.iter().map(new).collect();
         for round in 0..self.options.rounds {
-            for (contender, sample) in self.contenders.iter().zip(&mut measured) {
+            for turn in turns(round as usize, self.contenders.len()) {
+                let (contender, sample) = (&self.contenders[turn], &mut measured[turn]);
                 let mut row = self.timed(case, contender, point)?;
                 if round == 0 {
                     row[SYSTEM_CALLS] = self.counted(case, contender, point)?;
