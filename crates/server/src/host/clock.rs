@@ -23,7 +23,7 @@ impl Instant {
         if let Some(now) = super::simulated::now() {
             return now;
         }
-        Self { wall_us: wall_us(), monotonic_us: monotonic_ns() / 1_000 }
+        Self { wall_us: (wall_ns() / 1_000).max(0), monotonic_us: monotonic_ns() / 1_000 }
     }
 
     /// Milliseconds since the Unix epoch.
@@ -44,6 +44,52 @@ impl Instant {
     /// How much later this is than another; nothing where it is earlier.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.monotonic_us.saturating_sub(earlier.monotonic_us))
+    }
+}
+
+/// Reads both clocks for a thread that does so often: the wall clock once in a millisecond.
+///
+/// The two run equally fast, corrections of their rate included; only when somebody sets the wall clock does what lies between
+/// them change. That is noticed a millisecond later.
+#[derive(Debug, Default)]
+pub struct Clocks {
+    /// By how many nanoseconds the wall clock is ahead.
+    ahead_ns: i64,
+    /// Until when that is believed, in nanoseconds of the monotonic clock.
+    until_ns: u64,
+}
+
+/// For how long what lies between the clocks is believed.
+const BELIEVED_NS: u64 = 1_000_000;
+
+/// A thread that was held up for longer while it read the clocks reads them again, a few times.
+const HELD_UP_NS: u64 = 1_000;
+
+impl Clocks {
+    /// What time it is.
+    #[inline]
+    pub fn read(&mut self) -> Instant {
+        #[cfg(test)]
+        if let Some(now) = super::simulated::now() {
+            return now;
+        }
+        let now_ns = monotonic_ns();
+        if now_ns >= self.until_ns {
+            self.compare();
+            self.until_ns = now_ns + BELIEVED_NS;
+        }
+        Instant { wall_us: ((now_ns as i64 + self.ahead_ns) / 1_000).max(0), monotonic_us: now_ns / 1_000 }
+    }
+
+    #[cold]
+    fn compare(&mut self) {
+        for _ in 0..4 {
+            let (before, wall, after) = (monotonic_ns(), wall_ns(), monotonic_ns());
+            self.ahead_ns = wall - (before + (after - before) / 2) as i64;
+            if after - before < HELD_UP_NS {
+                break;
+            }
+        }
     }
 }
 
@@ -97,9 +143,9 @@ pub fn thread_cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-fn wall_us() -> i64 {
+fn wall_ns() -> i64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    (time.tv_sec * 1_000_000 + time.tv_nsec / 1_000).max(0)
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
 /// A cheap, fine counter of time in a unit of its own: the processor's time stamp where there is one. See [`Ticker`].
@@ -157,5 +203,39 @@ impl Ticker {
             self.tick_length.store(length, Ordering::Relaxed);
         }
         length
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Read in turns, both ways say the same time, and neither clock goes back from one to the other.
+    #[test]
+    fn clocks_that_are_read_often_say_what_the_machine_says() {
+        let mut clocks = Clocks::default();
+        let begun = Instant::now();
+        let mut last = begun;
+        while last.since(begun) < Duration::from_millis(5) {
+            let (before, read, after) = (Instant::now(), clocks.read(), Instant::now());
+            assert!((before.monotonic_us..=after.monotonic_us).contains(&read.monotonic_us));
+            // What was read together is known to a microsecond.
+            assert!((before.wall_us - 1..=after.wall_us + 1).contains(&read.wall_us), "{before:?} {read:?} {after:?}");
+            assert!(read.wall_us >= last.wall_us - 1);
+            last = read;
+        }
+    }
+
+    #[test]
+    fn what_lies_between_the_clocks_is_looked_at_again_when_its_time_is_over() {
+        const HOUR_US: i64 = 3_600_000_000;
+        let mut clocks = Clocks::default();
+        let read = clocks.read();
+        let is_late = |now: Instant| now.wall_us < read.wall_us - HOUR_US / 2;
+        clocks = Clocks { ahead_ns: clocks.ahead_ns - HOUR_US * 1_000, until_ns: u64::MAX };
+        assert!(is_late(clocks.read()));
+        clocks.until_ns = 0;
+        assert!(!is_late(clocks.read()));
+        assert!((1..=read.monotonic_us * 1_000 + HOUR_US as u64).contains(&clocks.until_ns));
     }
 }

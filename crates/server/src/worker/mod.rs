@@ -45,7 +45,6 @@ use crate::engine::Engine;
 use crate::engine::replication::Replica;
 use crate::execute::active_expiry::Expiry;
 use crate::execute::scratch::Scratch;
-use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::host::crash;
 use crate::host::log;
@@ -236,12 +235,12 @@ impl Worker {
         let first_deadline_ms = self.first_deadline_ms();
         self.driver.set_looking(self.engine.config.flag(Opt::IoLook));
         let count = self.driver.wait(timeout_ms)?;
-        scratch.wake(Instant::now(), clock::ticks());
+        scratch.wake();
         if !self.feeds.is_empty() {
             self.look_after_stream();
         }
         let worker = self.wake_up(count, first_deadline_ms, scratch, buffer);
-        scratch.note_phases(clock::ticks());
+        scratch.note_phases();
         Ok(worker)
     }
 
@@ -256,7 +255,7 @@ impl Worker {
         for index in 0..count {
             // What ran since the wake-up may have taken long, and a relative deadline counts from now.
             if index != 0 {
-                scratch.wake_later(Instant::now());
+                scratch.wake_later();
             }
             let event = self.driver.event(index, buffer);
             self = self.handle(event, count == 1, scratch, buffer)?;
