@@ -1,8 +1,8 @@
 //! Ctrl-C, heard instead of suffered: a mode that goes on for long ends in order, with its last line.
 //!
-//! From [`Interrupt::watch`] on SIGINT no longer ends the process, and from [`Interrupt::watch_end`] on SIGTERM neither. It wakes whoever waits here and is remembered until
-//! somebody clears it. A second one before that ends the process at once, so that nothing that forgets to ask can keep a
-//! user waiting. Any thread may ask.
+//! From [`Interrupt::watch`] on SIGINT no longer ends the process, and from [`Interrupt::watch_end`] on SIGTERM neither. It
+//! wakes whoever waits here and is remembered until somebody clears it. A second one before that ends the process at once, so
+//! that nothing that forgets to ask can keep a user waiting. Any thread may ask.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};

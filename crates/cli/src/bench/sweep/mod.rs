@@ -3,7 +3,8 @@
 //! From top to bottom: `options` → here (which points in which order) → `contender` (the servers), `memory`, `calls`,
 //! `system_calls`; what was measured goes into `samples`, and from there into CSV, JSON and `page`, which has `plot` draw. The
 //! load itself is the generator's. At each point the servers take turns, round by round and in `turns` of changing order, so that
-//! what else the machine does, and what a server does behind its turn, meets all of them; system calls are counted in a turn of their own, because counting makes them dearer.
+//! what else the machine does, and what a server does behind its turn, meets all of them; system calls are counted in a turn of
+//! their own, because counting makes them dearer.
 
 mod calls;
 mod contender;
@@ -252,14 +253,19 @@ impl Sweep<'_> {
     /// What one has to know to read the figures.
     fn setting(&self, is_cut: bool) -> Vec<String> {
         let options = self.options;
+        let counted = self.samples.iter().any(|sample| sample.median("system_calls").is_some());
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let model = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model = model.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
         let mut sentences = vec![
             format!(
                 "Values of {} bytes, {} keys; medians of {} rounds of {:?} a point, in which the servers take turns. CPU time is \
-                 the server's, over all of its threads; system calls were counted apart.",
-                options.data_size, options.keyspace, options.rounds, options.time
+                 the server's, over all of its threads; system calls {}.",
+                options.data_size,
+                options.keyspace,
+                options.rounds,
+                options.time,
+                if counted { "were counted apart" } else { "could not be counted here" }
             ),
             format!(
                 "{processors} CPUs{}; servers on {}, the generator on {}.",
