@@ -12,7 +12,7 @@ use crate::context::key_change::Pending;
 use crate::context::lookahead::Lookahead;
 use crate::engine::Engine;
 use crate::engine::journal::BatchBuffer;
-use crate::host::clock::{self, Clock, Clocks, Instant};
+use crate::host::clock::{Clock, Instant};
 use crate::host::dice::Dice;
 use crate::observe::stats::Counters;
 use crate::request::output::Output;
@@ -28,8 +28,6 @@ pub struct Scratch {
     pub now: Instant,
     /// What tells how late it has become since then.
     pub clock: Clock,
-    /// What has told the time of this wake-up.
-    clocks: Clocks,
     /// What this thread draws from.
     pub dice: Dice,
     /// The requests that are being executed.
@@ -54,7 +52,6 @@ impl Scratch {
             counters: engine.stats.open(),
             now,
             clock: Clock::Machine,
-            clocks: Clocks::default(),
             dice: engine.dice(),
             batch: Batch::new(),
             lookahead: Lookahead::default(),
@@ -78,30 +75,30 @@ impl Scratch {
 /// Where the time of a worker goes: receiving and taking apart, executing, answering; and how long what has come waits for others
 /// that came with it. For that the ticks are read when the worker wakes and before it waits again; all else is known anyway.
 impl Scratch {
-    /// Begins a wake-up.
+    /// Begins a wake-up at this time and with so many ticks.
     #[inline]
-    pub fn wake(&mut self) {
-        self.now = self.clocks.read();
-        self.woke = (self.now.monotonic_us, clock::ticks(), self.counters.executing_ticks.get());
+    pub fn wake(&mut self, now: Instant, ticks: u64) {
+        self.now = now;
+        self.woke = (now.monotonic_us, ticks, self.counters.executing_ticks.get());
     }
 
-    /// Looks at something else that came with the wake-up, and has waited meanwhile.
+    /// It is so late when something else that came with the wake-up is looked at, which has waited meanwhile.
     #[inline]
-    pub fn wake_later(&mut self) {
-        self.now = self.clocks.read();
+    pub fn wake_later(&mut self, now: Instant) {
+        self.now = now;
         self.counters.waiting_us.add(self.now.monotonic_us.saturating_sub(self.woke.0));
     }
 
-    /// Notes where the time of a wake-up went that ends now, if commands ran.
+    /// Notes where the time of a wake-up went that ends with so many ticks, if commands ran.
     #[inline]
-    pub fn note_phases(&self) {
+    pub fn note_phases(&self, ticks: u64) {
         let (_, woke_ticks, executing_ticks) = self.woke;
         let counters = &self.counters;
         let settled_ticks = counters.settled_ticks.get();
         if settled_ticks > woke_ticks {
             let executed_ticks = counters.executing_ticks.get() - executing_ticks;
             counters.reading_ticks.add((settled_ticks - woke_ticks).saturating_sub(executed_ticks));
-            counters.writing_ticks.add(clock::ticks().saturating_sub(settled_ticks));
+            counters.writing_ticks.add(ticks.saturating_sub(settled_ticks));
         }
     }
 }

@@ -45,9 +45,8 @@ use crate::engine::Engine;
 use crate::engine::replication::Replica;
 use crate::execute::active_expiry::Expiry;
 use crate::execute::scratch::Scratch;
-use crate::host::clock::Instant;
-use crate::host::crash;
-use crate::host::log;
+use crate::host::clock::{self, Clocks, Instant};
+use crate::host::{crash, log};
 use crate::messaging::local_subscribers::LocalSubscribers;
 use crate::messaging::mail::Letter;
 use crate::request::output::Output;
@@ -78,6 +77,7 @@ pub struct Worker {
     pool: Arc<WorkerPool>,
     home: Arc<Member>,
     driver: Driver,
+    clocks: Clocks,
     /// By token; one that runs is not in its place.
     sessions: Vec<Option<Box<Session>>>,
     channels: Channels,
@@ -130,6 +130,7 @@ impl Worker {
             pool,
             home,
             driver,
+            clocks: Clocks::default(),
             sessions: Vec::new(),
             channels: Channels::default(),
             tokens: HashMap::new(),
@@ -235,12 +236,12 @@ impl Worker {
         let first_deadline_ms = self.first_deadline_ms();
         self.driver.set_looking(self.engine.config.flag(Opt::IoLook));
         let count = self.driver.wait(timeout_ms)?;
-        scratch.wake();
+        scratch.wake(self.clocks.read(), clock::ticks());
         if !self.feeds.is_empty() {
             self.look_after_stream();
         }
         let worker = self.wake_up(count, first_deadline_ms, scratch, buffer);
-        scratch.note_phases();
+        scratch.note_phases(clock::ticks());
         Ok(worker)
     }
 
@@ -255,7 +256,7 @@ impl Worker {
         for index in 0..count {
             // What ran since the wake-up may have taken long, and a relative deadline counts from now.
             if index != 0 {
-                scratch.wake_later();
+                scratch.wake_later(self.clocks.read());
             }
             let event = self.driver.event(index, buffer);
             self = self.handle(event, count == 1, scratch, buffer)?;
