@@ -58,7 +58,7 @@ use worker_pool::{DetachedSession, Member, Returned};
 pub use worker_pool::{Doors, WorkerPool};
 
 /// Bytes that one receive takes at most.
-const BUFFER_LEN: usize = 64 * 1024;
+const BUFFER_LEN: usize = 128 * 1024;
 
 /// As many replies wait at most for the end of a wake-up, and as many buffers are kept.
 const SEND_QUEUE_MAX: usize = 64;
