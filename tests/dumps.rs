@@ -146,3 +146,20 @@ fn no_dump_breaks_a_server() {
     assert!(peak < MEMORY_MAX, "the server took {peak} bytes");
     assert_eq!(server.connect().command(&["PING"]).expect("it lives"), b"+PONG\r\n");
 }
+
+#[test]
+fn debug_has_a_wrong_sum_of_a_dump_passed_over() {
+    let config = Config::default();
+    config.assign(Opt::EnableDebugCommand, &[b"yes"]).expect("the option takes the value");
+    let engine = Engine::new(config);
+    let mut client = engine.connect(|| {});
+    let mut ask = |words: &[&[u8]]| client.ask(&words.iter().map(|word| word.to_vec()).collect::<Vec<_>>());
+    let (wrong, unknown) = (b"\x00\x01a\x0a\x0012345678", b"\x00\x01a\xff\x0012345678");
+    let refusal = b"-ERR DUMP payload version or checksum are wrong\r\n";
+    assert_eq!(ask(&[b"RESTORE", b"k", b"0", wrong]), refusal);
+    assert_eq!(ask(&[b"DEBUG", b"SET-SKIP-CHECKSUM-VALIDATION", b"1"]), b"+OK\r\n");
+    assert_eq!(ask(&[b"RESTORE", b"k", b"0", wrong]), b"+OK\r\n");
+    assert_eq!(ask(&[b"RESTORE", b"l", b"0", unknown]), refusal);
+    assert_eq!(ask(&[b"DEBUG", b"SET-SKIP-CHECKSUM-VALIDATION", b"0"]), b"+OK\r\n");
+    assert_eq!(ask(&[b"RESTORE", b"k", b"0", wrong, b"REPLACE"]), refusal);
+}

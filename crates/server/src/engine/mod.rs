@@ -170,6 +170,8 @@ pub struct Debug {
     pub active_expire: AtomicBool,
     /// Whether scripts may call commands that are not for scripts.
     pub allows_all_to_scripts: AtomicBool,
+    /// Whether the checksums of payloads and snapshots are passed over when they are read.
+    pub skips_checksums: AtomicBool,
     /// Microseconds to wait in front of each write to the log.
     pub log_delay_us: AtomicU64,
     /// From how many bytes on an element of a list stands alone; 0 as the limit of its packs says.
@@ -231,6 +233,7 @@ impl Engine {
             debug: Debug {
                 active_expire: true.into(),
                 allows_all_to_scripts: false.into(),
+                skips_checksums: false.into(),
                 log_delay_us: 0.into(),
                 asleep_until_ms: 0.into(),
                 packed_threshold: 0.into(),

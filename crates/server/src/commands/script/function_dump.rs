@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sleeve_store::rdb::{self, Input, Source, Version};
 
 use super::function::publish;
-use crate::commands::key::dump::{self, checked, version_of};
+use crate::commands::key::dump::{self, checked, skips_sum, version_of};
 use crate::context::Cx;
 use crate::engine::scripts::Libraries;
 use crate::engine::scripts::flags::library_name;
@@ -56,7 +56,7 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             ));
         }
     };
-    let codes = codes_of(checked(request.arg(2))?)?;
+    let codes = codes_of(checked(request.arg(2), skips_sum(cx))?)?;
     let mut libraries = if policy == Policy::Flush { Libraries::default() } else { cx.engine.scripts.libraries() };
     let mut restored = Libraries::default();
     for code in codes {
@@ -83,7 +83,7 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     publish(cx, libraries);
     if version_of(request.arg(2)) > Version::Ten.number() {
         // The form has not changed since, but who is older looks at the number.
-        let mut payload = checked(request.arg(2))?.to_vec();
+        let mut payload = checked(request.arg(2), skips_sum(cx))?.to_vec();
         dump::finish(&mut payload, Version::Ten.number());
         let head: [&[u8]; 3] = [b"FUNCTION", b"RESTORE", &payload];
         cx.record_with(&head, request.args.from(3).iter());
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn no_libraries_are_a_payload_too() {
-        assert!(checked(b"\n\x00]\x9b\\@\x0f\x7f\xa2\xda").is_ok_and(<[u8]>::is_empty));
+        assert!(checked(b"\n\x00]\x9b\\@\x0f\x7f\xa2\xda", false).is_ok_and(<[u8]>::is_empty));
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
 /// What there is: form and sentence, for HELP.
-const SUBCOMMANDS: [(&str, &str); 19] = [
+const SUBCOMMANDS: [(&str, &str); 20] = [
     ("AOF-FLUSH-SLEEP microseconds", "Waits so long in front of each write to the append-only log: for tests."),
     ("CHANGE-REPL-ID", "Gives the stream of replicas a new id: whoever comes back is given all data."),
     ("CONFIG-REWRITE-FORCE-ALL", "CONFIG REWRITE with the options at their defaults too."),
@@ -49,6 +49,10 @@ const SUBCOMMANDS: [(&str, &str); 19] = [
     ("SEGFAULT", "Touches memory that is not there, which ends the server: for tests of what comes then."),
     ("SET-ACTIVE-EXPIRE 0|1", "Stops or restarts the removal of expired keys that nobody looks at."),
     ("SET-DISABLE-DENY-SCRIPTS 0|1", "Lets scripts call the commands that are not for scripts."),
+    (
+        "SET-SKIP-CHECKSUM-VALIDATION 0|1",
+        "Has RESTORE, FUNCTION RESTORE and snapshots pass over the checksums of what they read.",
+    ),
     ("SLEEP seconds", "Has the server do nothing for so long; decimals are allowed."),
 ];
 
@@ -99,6 +103,7 @@ pub fn debug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         (b"segfault", 2) => crash::on_purpose(),
         (b"set-active-expire", 3) => set_active_expire(cx, request.arg(2)),
         (b"set-disable-deny-scripts", 3) => set_disable_deny_scripts(cx, request.arg(2)),
+        (b"set-skip-checksum-validation", 3) => skip_checksums(cx, request.arg(2)),
         (b"sleep", 3) => sleep(cx, request.arg(2)),
         (lower, _) if ABSENT.iter().any(|absent| absent.as_bytes() == lower) => {
             let name = String::from_utf8_lossy(name).to_uppercase();
@@ -253,6 +258,13 @@ fn delay_log(cx: &mut Cx<'_>, argument: &[u8]) {
 fn set_disable_deny_scripts(cx: &mut Cx<'_>, argument: &[u8]) {
     let wanted = number::parse_i64(argument).unwrap_or(0) != 0;
     cx.engine.debug.allows_all_to_scripts.store(wanted, Ordering::Relaxed);
+    cx.reply().ok();
+}
+
+/// Turns the validation of checksums off or on. As in the original, an argument that is no number is 0.
+fn skip_checksums(cx: &mut Cx<'_>, argument: &[u8]) {
+    let wanted = number::parse_i64(argument).unwrap_or(0) != 0;
+    cx.engine.debug.skips_checksums.store(wanted, Ordering::Relaxed);
     cx.reply().ok();
 }
 
