@@ -315,12 +315,15 @@ fn no_report_is_written_where_none_is_wanted() {
 fn a_panic_is_reported_once_and_ends_the_process() {
     let pid_file = std::env::temp_dir().join(format!("sleeve-panic-{}.pid", std::process::id()));
     let path = pid_file.to_str().expect("a name in Unicode");
-    let mut server = Server::start_with(Kind::Sleeve, &["--enable-debug-command", "yes", "--pidfile", path]);
-    assert!(pid_file.exists());
-    assert!(server.connect().command(&["DEBUG", "PANIC"]).is_err(), "nobody answers");
-    let status = server.wait_for_exit(Duration::from_secs(60)).expect("it ends");
-    assert_eq!(status.signal(), Some(6), "{status}");
-    assert!(!pid_file.exists(), "the pid file stayed");
-    let log = server.log();
-    assert!(log.contains(" has failed: ") && !log.contains("crashed by signal"), "{log}");
+    for (exits, signal, code) in [("no", Some(6), None), ("yes", None, Some(1))] {
+        let words = ["--enable-debug-command", "yes", "--pidfile", path, "--use-exit-on-panic", exits];
+        let mut server = Server::start_with(Kind::Sleeve, &words);
+        assert!(pid_file.exists());
+        assert!(server.connect().command(&["DEBUG", "PANIC"]).is_err(), "nobody answers");
+        let status = server.wait_for_exit(Duration::from_secs(60)).expect("it ends");
+        assert_eq!((status.signal(), status.code()), (signal, code), "{status}");
+        assert!(!pid_file.exists(), "the pid file stayed");
+        let log = server.log();
+        assert!(log.contains(" has failed: ") && !log.contains("crashed by signal"), "{log}");
+    }
 }

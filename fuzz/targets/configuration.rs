@@ -10,11 +10,11 @@ use sleeve_server::config::load::load;
 use sleeve_server::config::{Config, file, rewrite};
 
 fuzz_target!(|data: &[u8]| {
-    let (directives, bad) = file::parse(data);
-    if let Some(bad) = bad {
+    let lines = file::parse(data);
+    for bad in lines.iter().filter_map(|line| line.as_ref().err()) {
         assert!(!bad.reason.is_empty(), "a refusal has a reason");
     }
-    if directives.iter().any(|line| line.words.first().is_some_and(|word| word.eq_ignore_ascii_case(b"include"))) {
+    if lines.iter().flatten().any(|line| line.words.first().is_some_and(|word| word.eq_ignore_ascii_case(b"include"))) {
         return;
     }
     let Some(config) = loaded(data) else { return };

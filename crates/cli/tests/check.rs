@@ -50,6 +50,31 @@ fn a_good_configuration_is_told_line_by_line() {
 }
 
 #[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let wrong = "prot 1\nport 99999\nrequirepass \"a\"b\nmaxmemroy 1\nio-threads 4\ndaemonize yes\nlogfile /nonexistent/a.log\n\
+                 include /nonexistent/b.conf\nuser alice nonsense\ntls-port 7002\n";
+    let (is_good, said, complaint) = check("all", wrong, &["--bind", "256.1.1.1"]);
+    assert!(!is_good && said.is_empty(), "{said}");
+    for fault in [
+        "line 1, 'prot 1': Bad directive or wrong number of arguments. Did you mean 'port'?",
+        "line 2, 'port 99999': argument must be between 0 and 65535 inclusive",
+        "line 3, 'requirepass \"a\"b': Unbalanced quotes in configuration line",
+        "line 4, 'maxmemroy 1': Bad directive or wrong number of arguments. Did you mean 'maxmemory'?",
+        "line 5, 'io-threads 4': '4' is not supported yet, only '1' is: write 'workers 4', whose threads",
+        "line 6, 'daemonize yes': 'yes' is not supported yet, only 'no' is: write 'daemonize no', and start",
+        "Can't open the log file '/nonexistent/a.log': No such file or directory",
+        "can't open config file '/nonexistent/b.conf': No such file or directory",
+        "line 9, 'user alice nonsense': ",
+        "No tls-cert-file configured!",
+        "Could not understand the address '256.1.1.1'",
+    ] {
+        assert!(complaint.lines().any(|line| line.starts_with(fault)), "{fault} is missing in\n{complaint}");
+    }
+    let lines = complaint.lines().count();
+    assert_eq!(lines, 12, "{complaint}");
+}
+
+#[test]
 fn what_no_server_would_start_with_is_said_with_its_reason() {
     let cases = [
         ("word", "prot 7001\n", "Bad directive or wrong number of arguments"),

@@ -251,10 +251,9 @@ fn a_change_that_cannot_be_applied_is_taken_back() {
 
 #[test]
 fn what_is_not_built_is_refused_and_says_so() {
-    assert!(
-        load_text(&Config::default(), "loadmodule x.so")
-            .is_err_and(|text| text.ends_with("This directive is not supported yet"))
-    );
+    assert!(load_text(&Config::default(), "loadmodule x.so").is_err_and(|text| {
+        text.ends_with("This directive is not supported yet: leave the line out, there are no modules")
+    }));
 }
 
 #[test]
@@ -320,7 +319,13 @@ fn file_errors_name_line_and_reason() {
         ("replicaof a b", 1, "replicaof a b", "Invalid master port"),
         ("replicaof a 70000", 1, "replicaof a 70000", "Invalid master port"),
         ("replicaof a", 1, "replicaof a", "wrong number of arguments"),
-        ("daemonize yes", 1, "daemonize yes", "'yes' is not supported yet, only 'no' is"),
+        (
+            "io-threads 4",
+            1,
+            "io-threads 4",
+            "'4' is not supported yet, only '1' is: write 'workers 4', whose threads execute commands as well as move bytes",
+        ),
+        ("Maxmemroy 1gb", 1, "Maxmemroy 1gb", "Bad directive or wrong number of arguments\nDid you mean 'maxmemory'?"),
         ("PORT abc", 1, "PORT abc", "argument couldn't be parsed into an integer"),
         (
             "bind 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7",
@@ -418,6 +423,23 @@ fn rewrite_keeps_what_was_passed_over_and_what_renames() {
     let kept = old.replace("replicaof no one\n", "\n").replace("save 900 1\nsave 300 10\n", "save 900 1 300 10\n\n");
     assert!(new.starts_with(&kept), "{new}");
     load_text(&Config::default(), &new).expect("what was written can be read");
+}
+
+#[test]
+fn rewrite_keeps_the_limits_of_each_class_that_the_file_names() {
+    let config = Config::default();
+    let old = "client-output-buffer-limit pubsub 32mb 8mb 60\n# Ours\nclient-output-buffer-limit slave 1mb 1mb 5 normal 0 0 0\n";
+    load_text(&config, old).expect("loaded");
+    let rewritten = |config: &Config| String::from_utf8(rewrite::merge(config, &[], old.as_bytes())).expect("text");
+    let named = "client-output-buffer-limit normal 0 0 0\nclient-output-buffer-limit replica 1mb 1mb 5\n";
+    assert!(
+        rewritten(&config).starts_with(&format!("client-output-buffer-limit pubsub 32mb 8mb 60\n# Ours\n{named}")),
+        "{}",
+        rewritten(&config)
+    );
+    let file = "hz 20\n";
+    let new = String::from_utf8(rewrite::merge(&config, &[], file.as_bytes())).expect("text");
+    assert!(new.contains("\nclient-output-buffer-limit replica 1mb 1mb 5\n") && !new.contains("pubsub"), "{new}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::keyspace::locks::ShardGuard;
 use crate::keyspace::shard::Shard;
 use crate::memory::prefetch::PrefetchStep;
 use crate::rdb::file::batch::{Content, Decoded, Made};
+use crate::rdb::file::fault::REDACTED;
 use crate::rdb::file::{Access, Batch, Error, KeyRecord};
 use crate::rdb::{Destination, Limits, Loaded};
 use crate::table::entry::body::{Body, INLINE_MAX};
@@ -262,6 +263,17 @@ impl LoadError {
         match self {
             Self::File(error) => error.begins_at,
             Self::Database { offset, .. } | Self::Twice { offset, .. } => *offset,
+        }
+    }
+}
+
+impl LoadError {
+    /// Leaves the name of the key out of the text, for a log that users' data must not be in.
+    pub fn hide_key(&mut self) {
+        match self {
+            Self::File(error) => error.hide_key(),
+            Self::Twice { key, .. } => *key = REDACTED.to_vec(),
+            Self::Database { .. } => {}
         }
     }
 }

@@ -17,7 +17,8 @@ use sleeve_server::{REDIS_VERSION, boot};
 use crate::output;
 
 const ABOUT: &str = "\
-[FILE] is a configuration file in redis.conf's syntax; options on the command line come after it and count more.
+[FILE] is a configuration file in redis.conf's syntax, before the options or behind them; options on the command line
+count more than it does.
 A single - reads configuration lines from standard input.
 
 Examples:
@@ -38,7 +39,7 @@ pub struct Options {
     /// List every configuration option with its default, and exit
     #[arg(long, exclusive = true)]
     pub options: bool,
-    /// Read a configuration and say what would happen, with status 0 if a server would start
+    /// Read a configuration and say what would happen, or everything that is wrong; status 0 if a server would start
     #[arg(long)]
     pub check: bool,
     /// Configuration file and options
@@ -71,8 +72,9 @@ fn check(words: Vec<OsString>) -> ExitCode {
             lines.iter().for_each(|line| output::line(format_args!("{line}")));
             ExitCode::SUCCESS
         }
-        Err(reason) => {
-            eprintln!("{}\nA server would not start with this configuration.", reason.trim_start());
+        Err(faults) => {
+            faults.iter().for_each(|fault| eprintln!("{}", fault.trim_start()));
+            eprintln!("A server would not start with this configuration.");
             ExitCode::FAILURE
         }
     }

@@ -9,6 +9,7 @@ use std::io;
 use std::path::Path;
 
 use super::load_users;
+use crate::config::load::LoadError;
 use crate::config::{Config, Opt, arguments, load, value};
 use crate::driver::listeners;
 use crate::driver::tls;
@@ -18,20 +19,27 @@ use crate::host::facts;
 /// What would happen, a line for each thing; warnings first. `words` is the command line of a server.
 ///
 /// # Errors
-/// Why the server would not start.
-pub fn check(words: &[Vec<u8>]) -> Result<Vec<String>, String> {
+/// Why the server would not start: everything that can be told beside each other.
+pub fn check(words: &[Vec<u8>]) -> Result<Vec<String>, Vec<String>> {
     let config = Config::default();
-    let warnings = load::load(&config, &arguments::parse(words), io::stdin()).map_err(|error| error.to_string())?;
-    let mut lines: Vec<String> = warnings.into_iter().map(|warning| format!("warning: {warning}")).collect();
-    check_log(&config)?;
+    let loaded = load::load_all(&config, &arguments::parse(words), io::stdin());
+    let mut lines: Vec<String> = loaded.warnings.into_iter().map(|warning| format!("warning: {warning}")).collect();
+    let mut faults: Vec<String> = loaded.faults.iter().map(LoadError::fault).collect();
+    faults.extend(check_log(&config).err());
     check_files(&config, &mut lines);
     let engine = Engine::new(config);
-    load_users(&engine).map_err(|error| error.to_string())?;
+    faults.extend(load_users(&engine).err().map(|error| error.to_string()));
     let config = &engine.config;
     if config.number(Opt::TlsPort) != 0 {
-        tls::load(config)?;
+        faults.extend(tls::load(config).err());
     }
-    lines.extend(listens(config)?);
+    match listens(config) {
+        Ok(addresses) => lines.extend(addresses),
+        Err(fault) => faults.push(fault),
+    }
+    if !faults.is_empty() {
+        return Err(faults);
+    }
     let data = [("workers", Opt::Workers), ("databases", Opt::Databases)];
     lines.extend(data.map(|(name, option)| format!("{name}: {}", config.number(option))));
     lines.push(match config.memory(Opt::Maxmemory) {

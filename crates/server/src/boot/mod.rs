@@ -206,6 +206,8 @@ pub fn serve(
     let config = Config::default();
     let warnings = load::load(&config, &arguments::parse(words), io::stdin())?;
     open_log(&config)?;
+    log::hide_user_data(config.flag(Opt::HideUserDataFromLog));
+    panics::exit_on_panic(config.flag(Opt::UseExitOnPanic));
     // Harnesses that start servers read the number behind `PID:`.
     log::warning(&format!("Sleeve is starting, version {}, PID: {}", env!("CARGO_PKG_VERSION"), std::process::id()));
     signals::ignore_hangups();

@@ -1,11 +1,18 @@
 //! The command line of `serve`: `[FILE] [--option value ...] [-]`, as redis-server reads it.
 //!
 //! Options on the command line become lines that follow the file's and standard input's, so the same rules hold for all
-//! three and the last one said counts. Pure functions; any thread.
+//! three and the last one said counts. The file may also stand behind options, where Redis would take it for one more value:
+//! a word is the file if its option has a value already and takes no second one, or if the word has a slash and names a
+//! file that is there. Pure functions, except for that look; any thread.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use sleeve_wire::inline;
 
 use super::file::words;
+use super::table::{Kind, find};
 
 /// What a command line asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,19 +38,47 @@ pub fn parse(arguments: &[Vec<u8>]) -> Arguments {
     }
     let last = arguments.len().saturating_sub(1);
     let mut may_be_name = true;
+    // The option whose values are read, and how many it has.
+    let (mut option, mut values): (&[u8], usize) = (b"", 0);
     for (index, argument) in rest.iter().enumerate() {
         let place = index + arguments.len() - rest.len();
         if argument == b"-" && (place == 0 || place == last) {
             parsed.standard_input = true;
         } else if may_be_name && argument.starts_with(b"--") {
             may_be_name = push_name(&mut parsed.lines, argument, rest.get(index + 1));
+            let name_bytes = argument.iter().position(|&byte| byte == b' ').unwrap_or(argument.len());
+            (option, values) =
+                (argument.get(2..name_bytes).unwrap_or_default(), usize::from(name_bytes < argument.len()));
+        } else if parsed.file.is_none() && values != 0 && is_file_behind(option, argument) {
+            parsed.file = Some(argument.clone());
+            may_be_name = true;
         } else {
+            values += 1;
             inline::quote(argument, &mut parsed.lines);
             parsed.lines.push(b' ');
             may_be_name = true;
         }
     }
     parsed
+}
+
+/// Whether a word behind the values of an option is the configuration file.
+fn is_file_behind(option: &[u8], word: &[u8]) -> bool {
+    let takes_many = find(option).is_none_or(|(row, _)| {
+        matches!(
+            row.kind,
+            Kind::Words { .. }
+                | Kind::Percentiles
+                | Kind::OutputLimits
+                | Kind::OomValues
+                | Kind::SavePoints
+                | Kind::Shutdown
+                | Kind::Master
+        )
+    });
+    let has_slash = word.contains(&b'/');
+    let is_there = Path::new(OsStr::from_bytes(word)).is_file();
+    if takes_many { has_slash && is_there } else { has_slash || is_there || word.ends_with(b".conf") }
 }
 
 /// Begins a line with an option's name; returns whether the next argument may be a name again. Usually it is a value even
@@ -94,6 +129,18 @@ mod tests {
     fn save_without_a_value_saves_nothing() {
         assert_eq!(lines(&["--save", "--port", "1"]), "save \"\"\nport \"1\" ");
         assert_eq!(lines(&["--port", "1", "--save"]), "port \"1\" \nsave \"\"");
+    }
+
+    #[test]
+    fn a_file_may_stand_behind_the_values_of_an_option() {
+        let read = read(&["--dir", "/data", "a.conf", "--bind", "::1", "127.0.0.1", "--port", "1"]);
+        assert_eq!(read.file.as_deref(), Some(b"a.conf".as_slice()));
+        assert_eq!(read.lines, b"dir \"/data\" \nbind \"::1\" \"127.0.0.1\" \nport \"1\" ");
+        let behind = self::read(&["--bind", "::1", "127.0.0.1", "/dev/../Cargo.toml", "--hz 5", "./b.conf"]);
+        assert_eq!(behind.file.as_deref(), Some(b"./b.conf".as_slice()), "the other is not there");
+        // A value too many stays one.
+        assert_eq!(lines(&["--maxmemory", "1", "gb"]), "maxmemory \"1\" \"gb\" ");
+        assert_eq!(lines(&["--logfile", "/x/a.conf"]), "logfile \"/x/a.conf\" ");
     }
 
     #[test]

@@ -28,9 +28,9 @@ pub struct BadLine {
     pub reason: String,
 }
 
-/// Cuts a whole text; stops at the first line that cannot be cut, with all lines before it.
-pub fn parse(text: &[u8]) -> (Vec<Directive>, Option<BadLine>) {
-    let mut directives = Vec::new();
+/// Cuts a whole text: its lines in order, each as its words or with the reason why it cannot be cut.
+pub fn parse(text: &[u8]) -> Vec<Result<Directive, BadLine>> {
+    let mut lines = Vec::new();
     for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
         let line = trim(line);
         if line.is_empty() || line.starts_with(b"#") {
@@ -38,14 +38,14 @@ pub fn parse(text: &[u8]) -> (Vec<Directive>, Option<BadLine>) {
         }
         match words(line) {
             Some(words) if words.is_empty() => {}
-            Some(words) => directives.push(Directive { line: index + 1, text: line.to_vec(), words }),
+            Some(words) => lines.push(Ok(Directive { line: index + 1, text: line.to_vec(), words })),
             None => {
                 let reason = "Unbalanced quotes in configuration line".to_owned();
-                return (directives, Some(BadLine { line: index + 1, text: line.to_vec(), reason }));
+                lines.push(Err(BadLine { line: index + 1, text: line.to_vec(), reason }));
             }
         }
     }
-    (directives, None)
+    lines
 }
 
 /// The words of one line; `None` for unbalanced quotes.
@@ -76,18 +76,19 @@ mod tests {
 
     #[test]
     fn comments_and_blank_lines_count_but_say_nothing() {
-        let (lines, bad) = parse(b"# x\n\n  port   6380 \r\n\t# y\nrequirepass \"a b\"");
-        assert_eq!(bad, None);
+        let lines: Result<Vec<_>, _> =
+            parse(b"# x\n\n  port   6380 \r\n\t# y\nrequirepass \"a b\"").into_iter().collect();
+        let lines = lines.expect("all can be cut");
         let read: Vec<_> = lines.iter().map(|directive| (directive.line, directive.words.join(&b'|'))).collect();
         assert_eq!(read, [(3, b"port|6380".to_vec()), (5, b"requirepass|a b".to_vec())]);
         assert_eq!(lines[0].text, b"port   6380");
     }
 
     #[test]
-    fn unbalanced_quotes_end_the_reading_at_their_line() {
-        let (lines, bad) = parse(b"hz 10\nrequirepass \"abc\"d\nport x");
-        assert_eq!(lines.len(), 1);
-        let bad = bad.expect("a bad line");
+    fn unbalanced_quotes_spoil_their_line_alone() {
+        let lines = parse(b"hz 10\nrequirepass \"abc\"d\nport x");
+        assert!(matches!(lines.as_slice(), [Ok(_), Err(_), Ok(_)]), "{lines:?}");
+        let bad = lines[1].as_ref().expect_err("a bad line");
         assert_eq!((bad.line, bad.text.as_slice()), (2, b"requirepass \"abc\"d".as_slice()));
     }
 }

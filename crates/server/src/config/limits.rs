@@ -75,7 +75,8 @@ pub fn show(limits: &OutputLimits) -> String {
     ["normal", "slave", "pubsub"].into_iter().zip(limits).map(one).collect::<Vec<_>>().join(" ")
 }
 
-fn class_of(word: &[u8]) -> Option<ClientClass> {
+/// The class of this name.
+pub fn class_of(word: &[u8]) -> Option<ClientClass> {
     match word.to_ascii_lowercase().as_slice() {
         b"normal" => Some(ClientClass::Normal),
         b"slave" | b"replica" => Some(ClientClass::Replica),

@@ -2,7 +2,8 @@
 //!
 //! The three are one text, as in Redis, so the last line about an option counts and line numbers run through. `include`
 //! reads further files in its place, by pattern too. The words of an error are Redis's with our name in it, because
-//! scripts look for them. Called once, by the thread that starts the engine.
+//! scripts look for them. All lines are read, also behind one that cannot be used: a start tells the first fault, and a
+//! check of the configuration tells all. Called once, by the thread that starts the engine.
 
 use std::fmt;
 use std::io::Read;
@@ -14,7 +15,7 @@ use super::arguments::Arguments;
 use super::file;
 use super::file::{BadLine, Directive};
 use super::state::Config;
-use super::table::{Kind, Opt, find};
+use super::table::{Kind, Opt, find, names};
 use super::unsupported;
 use super::value::reason;
 
@@ -23,6 +24,9 @@ const INCLUDE_DEPTH_MAX: usize = 16;
 
 /// A directive of Redis that is no option and that this server does not have yet.
 const UNBUILT: &[u8] = b"loadmodule";
+
+/// Names that a line may begin with besides those of options.
+const DIRECTIVES: [&str; 3] = ["include", "user", "rename-command"];
 
 /// Why the configuration cannot be used; shown to the operator as it is.
 #[derive(Debug)]
@@ -39,16 +43,26 @@ pub enum LoadError {
 
 impl std::error::Error for LoadError {}
 
+impl LoadError {
+    /// The fault, with its line where it has one, on a line of its own.
+    pub fn fault(&self) -> String {
+        match self {
+            Self::File(path, reason) => format!("can't open config file '{}': {reason}", path.display()),
+            Self::StandardInput(reason) => format!("can't read the configuration from stdin: {reason}"),
+            Self::Line(bad) => {
+                let text = String::from_utf8_lossy(&bad.text);
+                format!("line {}, '{text}': {}", bad.line, bad.reason.replace('\n', ". "))
+            }
+            Self::Whole(reason) => reason.clone(),
+        }
+    }
+}
+
 impl fmt::Display for LoadError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headline = concat!("\n*** FATAL CONFIG FILE ERROR (Sleeve ", env!("CARGO_PKG_VERSION"), ") ***\n");
         match self {
-            Self::File(path, reason) => {
-                write!(out, "Fatal error, can't open config file '{}': {reason}", path.display())
-            }
-            Self::StandardInput(reason) => {
-                write!(out, "Fatal error, can't read the configuration from stdin: {reason}")
-            }
+            Self::File(..) | Self::StandardInput(_) => write!(out, "Fatal error, {}", self.fault()),
             Self::Line(bad) => {
                 let text = String::from_utf8_lossy(&bad.text);
                 write!(
@@ -66,8 +80,35 @@ impl fmt::Display for LoadError {
 /// each line that has no effect here.
 ///
 /// # Errors
-/// The first thing that cannot be used; options before it are set.
+/// The first fault; `config` has been given what could be used.
 pub fn load(config: &Config, arguments: &Arguments, standard_input: impl Read) -> Result<Vec<String>, LoadError> {
+    let Loaded { warnings, faults } = load_all(config, arguments, standard_input);
+    faults.into_iter().next().map_or(Ok(warnings), Err)
+}
+
+/// What became of a configuration.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// A warning for each line that has no effect here.
+    pub warnings: Vec<String>,
+    /// What cannot be used, in the order in which a start would name it.
+    pub faults: Vec<LoadError>,
+}
+
+/// As [`load`], and tells all faults.
+pub fn load_all(config: &Config, arguments: &Arguments, standard_input: impl Read) -> Loaded {
+    let mut reading =
+        Reading { config, warnings: Vec::new(), faults: Vec::new(), refused: Vec::new(), has_save_points: false };
+    match whole_text(config, arguments, standard_input) {
+        Ok(text) => reading.apply(&text, 0),
+        Err(error) => reading.faults.push(error),
+    }
+    let refused = reading.refused.into_iter().map(|(_, bad)| LoadError::Line(bad));
+    Loaded { warnings: reading.warnings, faults: reading.faults.into_iter().chain(refused).collect() }
+}
+
+/// The file, the standard input and the command line as one text, as far as they are asked for.
+fn whole_text(config: &Config, arguments: &Arguments, mut standard_input: impl Read) -> Result<Vec<u8>, LoadError> {
     let mut text = Vec::new();
     if let Some(file) = &arguments.file {
         let path = Path::new(std::ffi::OsStr::from_bytes(file));
@@ -76,25 +117,20 @@ pub fn load(config: &Config, arguments: &Arguments, standard_input: impl Read) -
         config.set_file(absolute);
     }
     if arguments.standard_input {
-        let mut standard_input = standard_input;
         standard_input.read_to_end(&mut text).map_err(|error| LoadError::StandardInput(reason(&error)))?;
     }
     if !arguments.lines.is_empty() {
         text.push(b'\n');
         text.extend(&arguments.lines);
     }
-    let mut reading = Reading { config, warnings: Vec::new(), refused: Vec::new(), has_save_points: false };
-    reading.apply(&text, 0)?;
-    match reading.refused.into_iter().next() {
-        Some((_, bad)) => Err(LoadError::Line(bad)),
-        None => Ok(reading.warnings),
-    }
+    Ok(text)
 }
 
 /// One text and what it includes, on the way into the options.
 struct Reading<'a> {
     config: &'a Config,
     warnings: Vec<String>,
+    faults: Vec<LoadError>,
     /// Lines that ask an option for more than there is, until a later line about the same option counts instead: the
     /// service of a distribution says `--daemonize no` after a file that says otherwise.
     refused: Vec<(Opt, BadLine)>,
@@ -104,24 +140,36 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// Gives the options the lines of one text.
-    fn apply(&mut self, text: &[u8], depth: usize) -> Result<(), LoadError> {
-        let (directives, bad) = file::parse(text);
-        for directive in directives {
-            let bad =
-                |reason: &str| BadLine { line: directive.line, text: directive.text.clone(), reason: reason.into() };
-            match included(&directive) {
-                Some(_) if depth == INCLUDE_DEPTH_MAX => {
-                    return Err(LoadError::Line(bad("Too many levels of include; does a file include itself?")));
-                }
-                Some(path) => {
-                    for path in paths(path) {
-                        self.apply(&read_file(&path)?, depth + 1)?;
+    fn apply(&mut self, text: &[u8], depth: usize) {
+        for line in file::parse(text) {
+            let fault = match line {
+                Ok(directive) => self.obey(&directive, depth).err().map(|reason| BadLine {
+                    line: directive.line,
+                    text: directive.text,
+                    reason,
+                }),
+                Err(bad) => Some(bad),
+            };
+            self.faults.extend(fault.map(LoadError::Line));
+        }
+    }
+
+    fn obey(&mut self, directive: &Directive, depth: usize) -> Result<(), String> {
+        match included(directive) {
+            Some(_) if depth == INCLUDE_DEPTH_MAX => {
+                return Err("Too many levels of include; does a file include itself?".into());
+            }
+            Some(path) => {
+                for path in paths(path) {
+                    match read_file(&path) {
+                        Ok(text) => self.apply(&text, depth + 1),
+                        Err(error) => self.faults.push(error),
                     }
                 }
-                None => self.take(&directive).map_err(|reason| LoadError::Line(bad(&reason)))?,
             }
+            None => self.take(directive)?,
         }
-        bad.map_or(Ok(()), |bad| Err(LoadError::Line(bad)))
+        Ok(())
     }
 
     /// Gives an option the words of its line, or finds out what becomes of a line that cannot be had.
@@ -134,6 +182,9 @@ impl Reading<'_> {
         };
         let text = &directive.text;
         if let Some(why) = unsupported::reason(name) {
+            if unsupported::is_true_anyway(&directive.words) {
+                return Ok(());
+            }
             let shown = String::from_utf8_lossy(if unsupported::is_secret(name) { name } else { text });
             let line = directive.line;
             self.warnings.push(format!("'{shown}', line {line} of the configuration, has no effect: {why}"));
@@ -181,12 +232,31 @@ fn assign(config: &Config, words: &[Vec<u8>]) -> Result<(), String> {
     }
     let Some((row, _)) = find(name) else {
         if name.eq_ignore_ascii_case(UNBUILT) {
-            return Err("This directive is not supported yet".into());
+            return Err("This directive is not supported yet: leave the line out, there are no modules".into());
         }
-        return Err("Bad directive or wrong number of arguments".into());
+        return Err(unknown(name));
     };
     config.assign(row.option, &values.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
+
+/// What is said of a line that begins with no name that is known.
+fn unknown(name: &[u8]) -> String {
+    let refused = "Bad directive or wrong number of arguments";
+    nearest(name).map_or_else(|| refused.to_owned(), |meant| format!("{refused}\nDid you mean '{meant}'?"))
+}
+
+/// The known name that so few letters lie between that it may have been meant: one for names of up to seven, and one more for
+/// each further four. Of two that are as near the first one counts.
+fn nearest(name: &[u8]) -> Option<&'static str> {
+    let name = std::str::from_utf8(name).ok().filter(|name| name.len() <= NAME_BYTES_MAX)?.to_ascii_lowercase();
+    let known = names().map(|(_, known)| known).chain(DIRECTIVES).chain(unsupported::names());
+    let apart = known.map(|known| (strsim::damerau_levenshtein(&name, known), known));
+    let (letters, nearest) = apart.min_by_key(|(letters, _)| *letters)?;
+    (letters != 0 && letters <= (name.len() / 4).max(1)).then_some(nearest)
+}
+
+/// No name is longer; what is compared takes memory by its square.
+const NAME_BYTES_MAX: usize = 64;
 
 fn read_file(path: &Path) -> Result<Vec<u8>, LoadError> {
     std::fs::read(path).map_err(|error| LoadError::File(path.into(), reason(&error)))

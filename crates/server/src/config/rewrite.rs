@@ -16,7 +16,8 @@ use std::path::Path;
 use sleeve_wire::inline;
 
 use super::file::{trim, words};
-use super::limits::{OutputLimit, OutputLimits};
+use super::limits;
+use super::limits::{ClientClass, OutputLimit};
 use super::size;
 use super::state::Config;
 use super::table::{Kind, Opt, ROWS, Row, find};
@@ -54,6 +55,9 @@ pub fn merge(config: &Config, users: &[Vec<u8>], old: &[u8]) -> Vec<u8> {
 fn merge_with(config: &Config, users: &[Vec<u8>], old: &[u8], wanted: Added) -> Vec<u8> {
     let mut lines: Vec<Vec<u8>> = Vec::new();
     let mut pending: Vec<(Opt, Vec<Vec<u8>>)> = ROWS.iter().map(|row| (row.option, lines_of(config, row))).collect();
+    // A class of clients whose limits the file names keeps a line also where they are the default ones.
+    let classes = old.split(|&byte| byte == b'\n').map(trim).flat_map(classes_of).collect::<Vec<_>>();
+    pending[Opt::ClientOutputBufferLimit as usize].1 = limit_lines(config, &classes);
     let mut named = vec![false; ROWS.len()];
     let mut is_signed = false;
     let mut users = users.iter();
@@ -67,8 +71,15 @@ fn merge_with(config: &Config, users: &[Vec<u8>], old: &[u8], wanted: Added) -> 
             Line::About(row) => {
                 named[row.option as usize] = true;
                 let pending = &mut pending[row.option as usize].1;
+                let mut taken = match row.option {
+                    Opt::ClientOutputBufferLimit => take_of_classes(pending, &classes_of(line)),
+                    _ => pending.drain(..pending.len().min(1)).collect(),
+                };
                 // A line too many about an option leaves a blank one, and blanks are squeezed below.
-                lines.push(if pending.is_empty() { Vec::new() } else { pending.remove(0) });
+                if taken.is_empty() {
+                    taken.push(Vec::new());
+                }
+                lines.append(&mut taken);
             }
         }
     }
@@ -140,7 +151,8 @@ fn lines_of(config: &Config, row: &Row) -> Vec<Vec<u8>> {
     let text = match (row.kind, &value) {
         // Redis does not take a line that names nobody.
         (Kind::Master, Value::Text(text)) if text.is_empty() => return Vec::new(),
-        (_, Value::Limits(limits)) => return limit_lines(limits, &config.default_of(row)),
+        // They depend on which classes the file names.
+        (_, Value::Limits(_)) => return Vec::new(),
         (Kind::Text, Value::Text(text)) if text.is_empty() && row.default.is_empty() => return Vec::new(),
         (Kind::Text | Kind::Folder | Kind::FileName { .. } | Kind::Template, _) => quoted(&show(row.kind, &value)),
         (Kind::MemoryOrPercent, Value::Number(bytes)) if *bytes >= 0 => size::show(*bytes as u64).into_bytes(),
@@ -158,16 +170,45 @@ fn quoted(word: &[u8]) -> Vec<u8> {
     quoted
 }
 
-/// One line for each class of clients whose limit is not the default.
-fn limit_lines(limits: &OutputLimits, default: &Value) -> Vec<Vec<u8>> {
-    let line = |(class, limit): (&str, &OutputLimit)| {
-        let (hard, soft) = (size::show(limit.hard_bytes), size::show(limit.soft_bytes));
-        format!("client-output-buffer-limit {class} {hard} {soft} {}", limit.soft_seconds).into_bytes()
+/// The classes of clients that a line about their limits names, in its order.
+fn classes_of(line: &[u8]) -> Vec<ClientClass> {
+    let words = words(line).unwrap_or_default();
+    let name = words.first().and_then(|name| find(name)).map(|(row, _)| row.option);
+    if line.starts_with(b"#") || name != Some(Opt::ClientOutputBufferLimit) {
+        return Vec::new();
+    }
+    let values = words.iter().skip(1).flat_map(|word| word.split(|&byte| byte == b' '));
+    values.step_by(4).filter_map(limits::class_of).collect()
+}
+
+/// One line for each class of clients whose limits are not the default ones, and for each of `named`.
+fn limit_lines(config: &Config, named: &[ClientClass]) -> Vec<Vec<u8>> {
+    let row = Opt::ClientOutputBufferLimit.row();
+    let Value::Limits(defaults) = config.default_of(row) else { return Vec::new() };
+    let classes = [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].into_iter().zip(defaults);
+    let wanted = classes.filter(|(class, default)| named.contains(class) || config.output_limit(*class) != *default);
+    wanted.map(|(class, _)| limit_line(class, config.output_limit(class))).collect()
+}
+
+fn limit_line(class: ClientClass, limit: OutputLimit) -> Vec<u8> {
+    let (hard, soft) = (size::show(limit.hard_bytes), size::show(limit.soft_bytes));
+    format!("{}{hard} {soft} {}", limit_head(class), limit.soft_seconds).into_bytes()
+}
+
+/// What the line of a class begins with.
+fn limit_head(class: ClientClass) -> String {
+    let name = match class {
+        ClientClass::Normal => "normal",
+        ClientClass::Replica => "replica",
+        ClientClass::Pubsub => "pubsub",
     };
-    let is_default =
-        |index: usize| matches!(default, Value::Limits(default) if default.get(index) == limits.get(index));
-    let classes = ["normal", "replica", "pubsub"].into_iter().zip(limits).enumerate();
-    classes.filter(|(index, _)| !is_default(*index)).map(|(_, class)| line(class)).collect()
+    format!("client-output-buffer-limit {name} ")
+}
+
+/// Takes the lines of these classes out of `pending`.
+fn take_of_classes(pending: &mut Vec<Vec<u8>>, classes: &[ClientClass]) -> Vec<Vec<u8>> {
+    let heads: Vec<String> = classes.iter().map(|class| limit_head(*class)).collect();
+    pending.extract_if(.., |line| heads.iter().any(|head| line.starts_with(head.as_bytes()))).collect()
 }
 
 /// The lines as one text, with no two blank lines in a row.

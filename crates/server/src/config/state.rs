@@ -367,7 +367,9 @@ impl Config {
                 Ok(new) if new == old && !is_about_a_file(row.option) => {}
                 Ok(new) => {
                     self.keep(row.option, &new);
-                    undo.push((row.option, old));
+                    if undo.iter().all(|(known, _)| *known != row.option) {
+                        undo.push((row.option, old));
+                    }
                 }
                 Err(reason) => {
                     self.restore(&undo);
@@ -401,7 +403,8 @@ impl Config {
             if row.change == Change::Protected && !self.access(Opt::EnableProtectedConfigs).allows(local) {
                 return Err(failed(written, "can't set protected config"));
             }
-            if wanted.iter().any(|known| known.row.option == row.option) {
+            // As in Redis an alias is another name: of two names of one option the last counts.
+            if wanted.iter().any(|known| known.name == name) {
                 return Err(failed(written, "duplicate parameter"));
             }
             wanted.push(Wanted { row, name, text });
@@ -455,10 +458,18 @@ fn words_of(kind: Kind, text: &[u8]) -> Vec<&[u8]> {
     }
 }
 
-/// The value that these words are for an option. A secret that is of no use here is not repeated to whoever reads the error.
+/// The value that these words are for an option; where the option has fixed ones, an error says what to write instead. A
+/// secret that is of no use here is not repeated to the reader of the error.
 fn parsed(row: &Row, words: &[&[u8]], old: &Value) -> Result<Value, String> {
-    let is_secret = row.option == Opt::TlsKeyFilePass;
-    value::parse(row.kind, words, old).map_err(|reason| if is_secret { row.doc.to_owned() } else { reason })
+    value::parse(row.kind, words, old).map_err(|reason| {
+        if row.option == Opt::TlsKeyFilePass {
+            return row.doc.to_owned();
+        }
+        match unsupported::instead(row.option, &String::from_utf8_lossy(&words.join(&b' '))) {
+            Some(instead) => format!("{reason}: {instead}"),
+            None => reason,
+        }
+    })
 }
 
 fn unknown(name: &[u8]) -> Error {

@@ -376,6 +376,10 @@ options! {
         "Background rounds a second: expiry, timeouts, statistics.";
     DynamicHz "dynamic-hz" Kind::Flag, "yes", Live,
         "Whether 'hz' is doubled until there are at most 200 clients to a round.";
+    HideUserDataFromLog "hide-user-data-from-log" Kind::Flag, "no", Live,
+        "Whether log lines leave out names of keys, values and what clients have sent.";
+    UseExitOnPanic "use-exit-on-panic" Kind::Flag, "no", Hidden,
+        "Whether a fault of the server's own ends it by exit with status 1 instead of an abort; for tests.";
     Loglevel "loglevel" LOG_LEVELS, "notice", Live,
         "The least important lines that are still logged.";
     Logfile "logfile" Kind::Text, "", Startup,
@@ -426,6 +430,8 @@ options! {
         "Bytes that may wait for a snapshot's disk before clients that write are held.";
     RdbKeySaveDelay "rdb-key-save-delay" number(INT_MIN, INT_MAX), "0", Hidden,
         "Microseconds to wait behind each key of a snapshot; for tests.";
+    LoadingEventsInterval "loading-process-events-interval-bytes" number(1_024, INT_MAX), "2097152", Hidden,
+        "Bytes of a snapshot after which clients that ask meanwhile are answered: here they never wait for loading.";
     KeyLoadDelay "key-load-delay" number(INT_MIN, INT_MAX), "0", Hidden,
         "Microseconds to wait behind each key that is loaded; for tests.";
 
@@ -491,9 +497,9 @@ options! {
     // A replica.
     Replicaof "replicaof" = "slaveof" Kind::Master, "", Startup,
         "The primary whose replica this server is: host and port.";
-    Masterauth "masterauth" Kind::Text, "", Live,
+    Masterauth "masterauth" = "primaryauth" Kind::Text, "", Live,
         "Password for the primary.";
-    Masteruser "masteruser" Kind::Text, "", Live,
+    Masteruser "masteruser" = "primaryuser" Kind::Text, "", Live,
         "User for the primary; empty: the default one.";
     TlsReplication "tls-replication" Kind::Flag, "no", Live,
         "Whether the primary is spoken to under TLS.";
@@ -539,6 +545,34 @@ options! {
         "Whether a logo is logged at the start; there is none.";
     DisableThp "disable-thp" NO, "no", Startup,
         "Whether transparent huge pages are switched off for this process; the system's choice stands.";
+    LocaleCollate "locale-collate" Kind::Fixed(&["", "C", "POSIX", "C.UTF-8"]), "", Live,
+        "By which language's rules SORT ALPHA and scripts compare strings; always by their bytes.";
+    ImportMode "import-mode" NO, "no", Live,
+        "Whether keys whose time has come stay while another server's data is brought over; they do not.";
+    RdbVersionCheck "rdb-version-check" Kind::Fixed(&["strict"]), "strict", Live,
+        "Whether a snapshot of a version that is not known is refused: always.";
+    LogFormat "log-format" Kind::Fixed(&["legacy"]), "legacy", Live,
+        "The form of log lines: Redis's.";
+    LogTimestampFormat "log-timestamp-format" Kind::Fixed(&["legacy"]), "legacy", Live,
+        "The form of the time in log lines: Redis's.";
+    TlsAuthClientsUser "tls-auth-clients-user" Kind::Fixed(&["off"]), "off", Live,
+        "Whether a client's certificate says which user it is; it does not yet.";
+    TlsAutoReloadInterval "tls-auto-reload-interval" Kind::Fixed(&["0"]), "0", Live,
+        "Seconds after which the files of TLS are read again; CONFIG SET of one of them reads them.";
+    UnixSocketGroup "unixsocketgroup" Kind::Fixed(&[""]), "", Startup,
+        "Group of the Unix socket; that of the process, or of a folder with the bit setgid.";
+    HashSeed "hash-seed" Kind::Fixed(&[""]), "", Startup,
+        "Seed of the hash table, for cursors of SCAN that count at several servers; it is random here.";
+    RdmaPort "rdma-port" Kind::Fixed(&["0"]), "0", Startup,
+        "Port for clients over RDMA; there is none.";
+    KeyMemoryHistograms "key-memory-histograms" NO, "no", Live,
+        "Whether the sizes of keys are counted in classes; they are not yet.";
+    AofLoadCorruptTail "aof-load-corrupt-tail-max-size" Kind::Fixed(&["0"]), "0", Live,
+        "How many damaged bytes at the end of the log are cut off at the start; none.";
+    AvailabilityZone "availability-zone" Kind::Fixed(&[""]), "", Live,
+        "The zone that clients are told this server is in; none yet.";
+    LuaDeprecatedApi "lua-enable-deprecated-api" = "lua-enable-insecure-api" NO, "no", Startup,
+        "Whether scripts have functions that Redis has taken away; they have not.";
 }
 
 #[cfg(test)]

@@ -1,7 +1,17 @@
-//! Options of Redis that steer what is not here. A configuration file that was written for Redis starts this server all the
-//! same: what such a line asks for, nobody who talks to the server can miss, so it is passed over, and the log says so. An
-//! option that promises what is not kept (`cluster-enabled yes`) is not among them. CONFIG SET
-//! answers an error with the same reason.
+//! Options of Redis and Valkey that steer nothing here, and the words for values that this server does not have.
+//!
+//! A configuration file that was written for Redis or Valkey starts this server. Three kinds of lines in it have no row of
+//! their own effect:
+//!
+//! - A line that only tunes a feature that is not here is passed over, and the log says so with the reason ([`reason`]).
+//!   CONFIG SET answers an error with the same reason.
+//! - Such a line whose value is true here anyway ([`is_true_anyway`]) is passed over without a warning.
+//! - A line that promises what is not kept (`cluster-enabled yes`) is refused: its option is a row of kind `Fixed` in
+//!   `table`, and [`instead`] says what to write.
+//!
+//! Constant data and pure functions; any thread.
+
+use super::table::Opt;
 
 const FREEING: &str = "what a replica had before is freed without holding up anybody";
 const DISK: &str = "a replica goes on with what its primary sends while its disk fails, and replies that show it wait";
@@ -9,6 +19,9 @@ const OUTGOING: &str = "the system chooses the address of connections to other s
 const CERTIFICATE: &str = "primaries are shown the certificate that clients are shown";
 const SNAPSHOT_FILES: &str = "snapshots for replicas are files of their own, which are always removed";
 const AT_ONCE: &str = "what a replica is sent leaves at once";
+const ONE_CHANNEL: &str = "a full synchronization goes over the one connection of the replica";
+const SYNC_BUFFER: &str =
+    "the stream behind a full synchronization waits at the primary, in memory and in 'repl-spill-dir'";
 const CLUSTER: &str = "this server is no node of a cluster";
 const DEFRAGMENTATION: &str = "memory is not defragmented";
 const CRASH: &str = "memory is not tested after a crash; memtest86+ or the machine's own diagnosis does that";
@@ -16,8 +29,17 @@ const SYSTEM_LOG: &str = "log lines go to 'logfile' only";
 const PROCESS: &str = "this server steers its process in other ways";
 const PROCESSORS: &str = "threads run where the system puts them; taskset or systemd's CPUAffinity says otherwise";
 const CHILDREN: &str = "there are no threads or processes for that";
-const LOADING: &str = "loading never keeps those waiting who ask meanwhile";
 const TABLES: &str = "tables grow with the commands that fill them";
+const ACCEPTING: &str = "a worker accepts the connections that wait, and serves others between two of them";
+const PREFETCHING: &str = "the keys of the requests that came together are always looked for together";
+const IO_THREADS: &str = "there are no threads that only move bytes; 'workers' says how many threads serve clients";
+const COPIES: &str = "values of 16 KiB or more are never copied into a reply";
+const PATHS: &str = "connections are plain TCP, TLS or Unix sockets";
+const RDMA: &str = "clients are not served over RDMA";
+const VECTORS: &str = "there are no vector sets";
+const NAMES: &str = "this server always gives Redis's names for itself";
+const ASSERTIONS: &str = "which of its own assumptions this server tests is decided when it is built";
+const TESTS: &str = "it is for tests of Redis's own program";
 
 /// Names, and why they have no effect.
 const ABSENT: &[(&str, &str)] = &[
@@ -26,24 +48,38 @@ const ABSENT: &[(&str, &str)] = &[
     ("slave-lazy-flush", FREEING),
     ("repl-disable-tcp-nodelay", AT_ONCE),
     ("replica-ignore-disk-write-errors", DISK),
+    ("dual-channel-replication-enabled", ONE_CHANNEL),
+    ("repl-rdb-channel", ONE_CHANNEL),
+    ("replica-full-sync-buffer-limit", SYNC_BUFFER),
     ("bind-source-addr", OUTGOING),
     ("tls-client-cert-file", CERTIFICATE),
     ("tls-client-key-file", CERTIFICATE),
     ("tls-client-key-file-pass", CERTIFICATE),
-    ("loading-process-events-interval-bytes", LOADING),
     ("tls-cluster", CLUSTER),
     ("cluster-allow-pubsubshard-when-down", CLUSTER),
     ("cluster-allow-reads-when-down", CLUSTER),
     ("cluster-allow-replica-migration", CLUSTER),
     ("cluster-announce-bus-port", CLUSTER),
+    ("cluster-announce-client-ipv4", CLUSTER),
+    ("cluster-announce-client-ipv6", CLUSTER),
+    ("cluster-announce-client-port", CLUSTER),
+    ("cluster-announce-client-tls-port", CLUSTER),
     ("cluster-announce-hostname", CLUSTER),
+    ("cluster-announce-human-nodename", CLUSTER),
     ("cluster-announce-ip", CLUSTER),
     ("cluster-announce-port", CLUSTER),
     ("cluster-announce-tls-port", CLUSTER),
+    ("cluster-blacklist-ttl", CLUSTER),
+    ("cluster-compatibility-sample-ratio", CLUSTER),
     ("cluster-config-file", CLUSTER),
+    ("cluster-config-save-behavior", CLUSTER),
+    ("cluster-databases", CLUSTER),
     ("cluster-link-sendbuf-limit", CLUSTER),
+    ("cluster-manual-failover-timeout", CLUSTER),
+    ("cluster-message-gossip-perc", CLUSTER),
     ("cluster-migration-barrier", CLUSTER),
     ("cluster-node-timeout", CLUSTER),
+    ("cluster-ping-interval", CLUSTER),
     ("cluster-port", CLUSTER),
     ("cluster-preferred-endpoint-type", CLUSTER),
     ("cluster-replica-no-failover", CLUSTER),
@@ -51,8 +87,16 @@ const ABSENT: &[(&str, &str)] = &[
     ("cluster-replica-validity-factor", CLUSTER),
     ("cluster-slave-validity-factor", CLUSTER),
     ("cluster-require-full-coverage", CLUSTER),
+    ("cluster-slot-migration-handoff-max-lag-bytes", CLUSTER),
+    ("cluster-slot-migration-log-max-len", CLUSTER),
+    ("cluster-slot-migration-max-archived-tasks", CLUSTER),
+    ("cluster-slot-migration-sync-buffer-drain-timeout", CLUSTER),
+    ("cluster-slot-migration-write-pause-timeout", CLUSTER),
+    ("cluster-slot-stats-enabled", CLUSTER),
+    ("slot-migration-max-failover-repl-bytes", CLUSTER),
     ("active-defrag-cycle-max", DEFRAGMENTATION),
     ("active-defrag-cycle-min", DEFRAGMENTATION),
+    ("active-defrag-cycle-us", DEFRAGMENTATION),
     ("active-defrag-ignore-bytes", DEFRAGMENTATION),
     ("active-defrag-max-scan-fields", DEFRAGMENTATION),
     ("active-defrag-threshold-lower", DEFRAGMENTATION),
@@ -61,15 +105,114 @@ const ABSENT: &[(&str, &str)] = &[
     ("syslog-facility", SYSTEM_LOG),
     ("syslog-ident", SYSTEM_LOG),
     ("server_cpulist", PROCESSORS),
+    ("server-cpulist", PROCESSORS),
     ("bio_cpulist", CHILDREN),
+    ("bio-cpulist", CHILDREN),
     ("aof_rewrite_cpulist", CHILDREN),
+    ("aof-rewrite-cpulist", CHILDREN),
     ("bgsave_cpulist", CHILDREN),
+    ("bgsave-cpulist", CHILDREN),
     ("disable-thp", PROCESS),
     ("jemalloc-bg-thread", PROCESS),
     ("always-show-logo", "there is no logo"),
     ("ignore-warnings", "the warnings that it silences are not given"),
     ("tls-dh-params-file", "the key exchanges that are spoken need none"),
     ("activerehashing", TABLES),
+    ("max-new-connections-per-cycle", ACCEPTING),
+    ("max-new-tls-connections-per-cycle", ACCEPTING),
+    ("io-threads-do-reads", IO_THREADS),
+    ("io-threads-always-active", IO_THREADS),
+    ("events-per-io-thread", IO_THREADS),
+    ("prefetch-batch-max-size", PREFETCHING),
+    ("lookahead", PREFETCHING),
+    ("min-io-threads-avoid-copy-reply", COPIES),
+    ("min-string-size-avoid-copy-reply", COPIES),
+    ("min-string-size-avoid-copy-reply-threaded", COPIES),
+    ("mptcp", PATHS),
+    ("repl-mptcp", PATHS),
+    ("rdma-bind", RDMA),
+    ("rdma-completion-vector", RDMA),
+    ("rdma-rx-size", RDMA),
+    ("vset-force-single-threaded-execution", VECTORS),
+    ("extended-redis-compatibility", NAMES),
+    ("enable-debug-assert", ASSERTIONS),
+    ("lazyexpire-nested-arbitrary-keys", "effects are always written down in the order in which they came about"),
+    ("debug-context", TESTS),
+    ("req-res-logfile", TESTS),
+    ("client-default-resp", TESTS),
+];
+
+/// Values of such options that are true of this server anyway, besides an empty one.
+const TRUE_ANYWAY: &[(&str, &str)] = &[
+    ("repl-disable-tcp-nodelay", "no"),
+    ("dual-channel-replication-enabled", "no"),
+    ("repl-rdb-channel", "no"),
+    ("tls-cluster", "no"),
+    ("cluster-slot-stats-enabled", "no"),
+    ("always-show-logo", "no"),
+    ("disable-thp", "no"),
+    ("io-threads-do-reads", "no"),
+    ("io-threads-always-active", "no"),
+    ("mptcp", "no"),
+    ("repl-mptcp", "no"),
+    ("extended-redis-compatibility", "yes"),
+    ("vset-force-single-threaded-execution", "no"),
+    ("enable-debug-assert", "no"),
+    ("client-default-resp", "2"),
+];
+
+/// What to write instead of a value that an option of kind `Fixed` does not take; `{}` stands for that value.
+const INSTEAD: &[(Opt, &str)] = &[
+    (Opt::TlsKeyFilePass, "write the key without one: openssl pkey -in KEY -out PLAIN"),
+    (
+        Opt::ClusterEnabled,
+        "write 'cluster-enabled no', and let replicas ('replicaof') and Sentinel stand in for a server that fails",
+    ),
+    (Opt::IoThreads, "write 'workers {}', whose threads execute commands as well as move bytes"),
+    (Opt::Activedefrag, "write 'activedefrag no'; MEMORY PURGE gives free memory back to the system"),
+    (Opt::SocketMarkId, "write 'socket-mark-id 0', and have the firewall mark by the server's user or control group"),
+    (Opt::SyslogEnabled, "write 'syslog-enabled no', and start the server by systemd or with '| logger -t sleeve'"),
+    (
+        Opt::Daemonize,
+        "write 'daemonize no', and start the server by systemd with 'supervised systemd', or by \
+         'setsid sleeve serve FILE > LOG 2>&1 &'",
+    ),
+    (
+        Opt::ReplicaIgnoreMaxmemory,
+        "write 'replica-ignore-maxmemory yes', and give the primary the 'maxmemory' that the replica can hold",
+    ),
+    (Opt::LocaleCollate, "write 'locale-collate C': SORT ALPHA and scripts compare strings by their bytes"),
+    (
+        Opt::ImportMode,
+        "write 'import-mode no', and bring data over by REPLICAOF or 'sleeve migrate', which keep deadlines",
+    ),
+    (
+        Opt::RdbVersionCheck,
+        "write 'rdb-version-check strict': a snapshot of an unknown version is refused before it is read in part",
+    ),
+    (Opt::LogFormat, "write 'log-format legacy', which is the form of all lines"),
+    (Opt::LogTimestampFormat, "write 'log-timestamp-format legacy', which is the form of all lines"),
+    (Opt::TlsAuthClientsUser, "write 'tls-auth-clients-user off', and have clients name their user by AUTH or HELLO"),
+    (
+        Opt::TlsAutoReloadInterval,
+        "write 'tls-auto-reload-interval 0', and send CONFIG SET tls-cert-file when the files are new",
+    ),
+    (
+        Opt::UnixSocketGroup,
+        "write 'unixsocketgroup \"\"', and give the socket's folder that group and the bit setgid (chgrp, chmod g+s)",
+    ),
+    (Opt::HashSeed, "write 'hash-seed \"\"': a cursor of SCAN counts at the server that gave it only"),
+    (Opt::RdmaPort, "write 'rdma-port 0', and have clients use 'port'"),
+    (Opt::KeyMemoryHistograms, "write 'key-memory-histograms no', and ask MEMORY USAGE or 'sleeve cli --memkeys'"),
+    (
+        Opt::AofLoadCorruptTail,
+        "write 'aof-load-corrupt-tail-max-size 0', and have 'sleeve check --fix' cut off what is damaged",
+    ),
+    (Opt::AvailabilityZone, "write 'availability-zone \"\"', and give the clients the addresses of their own zone"),
+    (
+        Opt::LuaDeprecatedApi,
+        "write 'lua-enable-deprecated-api no', and leave getfenv, setfenv and print out of scripts",
+    ),
 ];
 
 /// Whether the value of such an option is not for the log.
@@ -80,4 +223,46 @@ pub fn is_secret(name: &[u8]) -> bool {
 /// Why a line about this option has no effect, if that is known of it.
 pub fn reason(name: &[u8]) -> Option<&'static str> {
     ABSENT.iter().find(|(absent, _)| absent.as_bytes().eq_ignore_ascii_case(name)).map(|(_, why)| *why)
+}
+
+/// Whether a line with these words asks for nothing that would not be so without it: nobody need be warned.
+pub fn is_true_anyway(words: &[Vec<u8>]) -> bool {
+    match words {
+        [_, value] if value.is_empty() => true,
+        [name, value] => TRUE_ANYWAY
+            .iter()
+            .any(|(own, so)| own.as_bytes().eq_ignore_ascii_case(name) && so.as_bytes().eq_ignore_ascii_case(value)),
+        _ => false,
+    }
+}
+
+/// What to write instead of a value that the option does not take, if there is more to say than which it takes.
+pub fn instead(option: Opt, value: &str) -> Option<String> {
+    INSTEAD.iter().find(|(own, _)| *own == option).map(|(_, words)| words.replace("{}", value))
+}
+
+/// The names that are passed over.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ABSENT.iter().map(|(name, _)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::table::{Kind, ROWS};
+
+    #[test]
+    fn every_option_of_fixed_values_says_what_to_write_instead() {
+        for row in ROWS.iter().filter(|row| matches!(row.kind, Kind::Fixed(_))) {
+            let is_told = instead(row.option, "4").is_some_and(|words| words.contains("write "));
+            assert!(is_told || reason(row.name.as_bytes()).is_some(), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn what_is_true_anyway_is_named_among_what_is_passed_over() {
+        for (name, _) in TRUE_ANYWAY {
+            assert!(reason(name.as_bytes()).is_some(), "{name}");
+        }
+    }
 }

@@ -166,6 +166,7 @@ fn refuse_reply_to_replica(cx: &mut Cx<'_>, mark: Mark, row: Option<&'static Row
     let (client, name) = (Arc::clone(&cx.state.client), row.map_or("<unknown>", |row| row.full_name));
     if let Some(error) = cx.out.error_since(mark) {
         let error = String::from_utf8_lossy(error.strip_prefix(b"ERR ").unwrap_or(error));
+        let error = log::user_data(&error);
         log::warning(&format!(
             "== CRITICAL == This master is sending an error to its replica: '{error}' after processing the command '{name}'"
         ));

@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
@@ -90,6 +91,27 @@ pub fn set_level(level: LogLevel) {
         *log.level.lock() = level;
     }
 }
+
+/// Whether lines leave out what belongs to users (`hide-user-data-from-log`).
+static HIDES_USER_DATA: AtomicBool = AtomicBool::new(false);
+
+/// Has lines leave out what belongs to users from now on, or no more.
+pub fn hide_user_data(hides: bool) {
+    HIDES_USER_DATA.store(hides, Ordering::Relaxed);
+}
+
+/// Whether lines leave out what belongs to users.
+pub fn hides_user_data() -> bool {
+    HIDES_USER_DATA.load(Ordering::Relaxed)
+}
+
+/// Text that may hold names of keys, values or words of clients, as a line may show it.
+pub fn user_data(text: &str) -> &str {
+    if hides_user_data() { REDACTED } else { text }
+}
+
+/// What stands in the place of what a line leaves out, as in Redis.
+const REDACTED: &str = "*redacted*";
 
 /// Something that only helps to find an error.
 pub fn debug(text: &str) {

@@ -11,6 +11,7 @@ use std::panic;
 use std::path::PathBuf;
 use std::process;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::crash;
@@ -34,8 +35,19 @@ pub fn end_process_on_panic() {
             _ = fs::remove_file(path);
         }
         crash::has_been_told();
+        if EXITS.load(Ordering::Relaxed) {
+            process::exit(1);
+        }
         process::abort();
     }));
+}
+
+/// Whether a panic ends the process by an exit (`use-exit-on-panic`), in which tools that look for lost memory see it end.
+static EXITS: AtomicBool = AtomicBool::new(false);
+
+/// Has a panic end the process with status 1 from now on, or by an abort.
+pub fn exit_on_panic(exits: bool) {
+    EXITS.store(exits, Ordering::Relaxed);
 }
 
 /// The file with this process's number.

@@ -121,7 +121,7 @@ impl Engine {
             });
             match inserter.insert(store, &mut batch, &clock) {
                 Ok(Inserted { keys, expired }) => self.durability.loading.add_keys(keys, expired),
-                Err(error) => file.lock().fail(&error),
+                Err(error) => file.lock().fail(error),
             }
         }
     }
@@ -180,7 +180,7 @@ impl<R: Read> File<'_, R> {
                     }
                     return true;
                 }
-                Err(error) => self.fail(&LoadError::File(error)),
+                Err(error) => self.fail(LoadError::File(error)),
             }
         }
         false
@@ -233,10 +233,15 @@ impl<R: Read> File<'_, R> {
         let length = format!("*4\r\n$8\r\nFUNCTION\r\n$4\r\nLOAD\r\n$7\r\nREPLACE\r\n${}\r\n", code.len());
         let request = [length.as_bytes(), code, b"\r\n"].concat();
         let loaded = self.replay.apply(&request, self.now);
-        loaded.map(|_| ()).map_err(|refused| format!("a library of functions cannot be loaded: {}", refused.error))
+        loaded
+            .map(|_| ())
+            .map_err(|refused| format!("a library of functions cannot be loaded: {}", log::user_data(&refused.error)))
     }
 
-    fn fail(&mut self, error: &LoadError) {
+    fn fail(&mut self, mut error: LoadError) {
+        if log::hides_user_data() {
+            error.hide_key();
+        }
         self.fail_at(error.offset(), error.to_string());
     }
 

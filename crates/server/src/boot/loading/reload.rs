@@ -189,7 +189,8 @@ impl Engine {
         let shards = 0..self.store.shards();
         let shared = |shard| self.store.lock(shard).shared_key(&previous.store.lock(shard));
         if let Some(shared) = shards.clone().find_map(shared).filter(|_| !replaces) {
-            let key = shared.key.escape_ascii();
+            let key = shared.key.escape_ascii().to_string();
+            let key = log::user_data(&key);
             return Err(format!("The key \"{key}\" of database {} is there already", shared.database));
         }
         shards.for_each(|shard| self.store.lock(shard).absorb(&mut previous.store.lock(shard)));

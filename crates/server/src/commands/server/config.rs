@@ -18,6 +18,7 @@ use crate::host::crash;
 use crate::host::facts;
 use crate::host::log;
 use crate::host::oom_score;
+use crate::host::panics;
 use crate::host::process_title;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -167,6 +168,8 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
         {
             load_certificate(cx)?;
         }
+        Opt::HideUserDataFromLog => log::hide_user_data(config.flag(option)),
+        Opt::UseExitOnPanic => panics::exit_on_panic(config.flag(option)),
         Opt::CrashLogEnabled => crash::set_wanted(config.flag(option)),
         Opt::ProcTitleTemplate => process_title::show(config),
         Opt::OomScoreAdj | Opt::OomScoreAdjValues => oom_score::apply(config)?,

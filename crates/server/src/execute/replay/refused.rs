@@ -28,7 +28,8 @@ pub struct Refused {
 
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?} at byte {} cannot be applied: {}", self.command, self.offset, self.error)
+        let (command, error) = (log::user_data(&self.command), log::user_data(&self.error));
+        write!(f, "{command:?} at byte {} cannot be applied: {error}", self.offset)
     }
 }
 
@@ -57,7 +58,7 @@ pub(super) fn pass_over(cx: &Cx<'_>, is_from_primary: bool, name: &str, error: E
         return Err(error);
     }
     let text = String::from_utf8_lossy(error.text());
-    let text = text.strip_prefix("ERR ").unwrap_or(&text);
+    let text = log::user_data(text.strip_prefix("ERR ").unwrap_or(&text));
     let whence = if is_from_primary { "its master" } else { "its log" };
     log::warning(&format!(
         "== CRITICAL == This server passes over a command of {whence} and may have other data now: '{text}' after processing \

@@ -83,6 +83,18 @@ impl fmt::Display for Fault {
     }
 }
 
+impl Error {
+    /// Leaves the name of the key out of the text, for a log that users' data must not be in.
+    pub fn hide_key(&mut self) {
+        if let Some(key) = &mut self.key {
+            *key = REDACTED.to_vec();
+        }
+    }
+}
+
+/// What stands in the place of a key's name that is left out, as in Redis.
+pub const REDACTED: &[u8] = b"*redacted*";
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at byte {}", self.offset)?;
