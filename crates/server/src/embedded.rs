@@ -63,19 +63,30 @@ impl Engine {
         if self.failure().is_some() {
             mailbox.post(Letter::Stop);
         }
-        let arrival = NewClient { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1 };
         let scratch = Scratch::new(self, now);
         scratch.counters.connections.add(1);
-        let client = self.clients.enter(arrival, Arc::clone(&mailbox), scratch.now.wall_ms());
-        Local {
-            session: Session::new(self, client),
-            scratch,
-            mailbox,
-            expiry: Expiry::new(0, 1),
-            next_tick_ms: 0,
-            closed: false,
-        }
+        let client = self.clients.enter(embedded_client(), Arc::clone(&mailbox), scratch.now.wall_ms());
+        Local::new(Session::new(self, client), scratch, mailbox)
     }
+
+    /// Opens a session for somebody who watches the engine: CLIENT LIST does not show it, and what it asks is in no statistic, no
+    /// log, no sample of keys and nothing that MONITOR tells. Changes that it makes count as those of others do.
+    pub fn connect_unobserved(self: &Arc<Self>) -> Local {
+        let mailbox = Arc::new(Mailbox::bounded(Arc::default(), || {}));
+        self.enter_mailbox(&mailbox);
+        if self.failure().is_some() {
+            mailbox.post(Letter::Stop);
+        }
+        let scratch = Scratch::unobserved(self, Instant::now());
+        let client = self.clients.describe(embedded_client(), Arc::clone(&mailbox), scratch.now.wall_ms());
+        let mut session = Session::new(self, client);
+        session.state.is_unobserved = true;
+        Local::new(session, scratch, mailbox)
+    }
+}
+
+fn embedded_client() -> NewClient {
+    NewClient { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1 }
 }
 
 /// The session is over: QUIT, CLIENT KILL or a protocol error ended it; or the whole engine is, and
@@ -84,6 +95,16 @@ impl Engine {
 pub struct Closed;
 
 impl Local {
+    fn new(session: Session, scratch: Scratch, mailbox: Arc<Mailbox>) -> Self {
+        Self { session, scratch, mailbox, expiry: Expiry::new(0, 1), next_tick_ms: 0, closed: false }
+    }
+
+    /// Lets the session do everything until the users change next, whoever the default user is: for requests of the program
+    /// itself, never for those that came from outside.
+    pub fn trust(&mut self) {
+        self.session.state.unrestricted_at = self.scratch.engine.acl.epoch();
+    }
+
     /// Executes the requests that these bytes complete and appends their replies to `replies`. An incomplete request
     /// is kept and goes on with the next call. Where a request waits for a key, the caller's thread waits with it.
     ///

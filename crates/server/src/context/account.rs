@@ -109,6 +109,9 @@ impl Cx<'_> {
     #[cold]
     fn enter_slow(&mut self, request: &Request<'_>, ticks: u64) {
         let engine = self.engine;
+        if self.state.is_unobserved {
+            return;
+        }
         let duration_us = engine.ticker.nanoseconds(ticks) / 1_000;
         let over = |option: Opt, least: i64, unit_us: u64| {
             let bound = engine.config.number(option);
@@ -150,7 +153,7 @@ impl Cx<'_> {
             self.tally(request, reply_bytes, clock::ticks().wrapping_sub(began_ticks));
         }
         // What waits comes again.
-        if self.state.blocked.is_some() || request.row.flags.contains(Flags::SKIP_SLOWLOG) {
+        if self.state.is_unobserved || self.state.blocked.is_some() || request.row.flags.contains(Flags::SKIP_SLOWLOG) {
             return;
         }
         let sizes = [

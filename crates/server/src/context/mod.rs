@@ -176,7 +176,9 @@ impl<'a> Cx<'a> {
     #[cold]
     pub fn refuse(&mut self, error: &Error) {
         self.counters.errors_replied.add(1);
-        self.engine.stats.count_error(error.code());
+        if !self.state.is_unobserved {
+            self.engine.stats.count_error(error.code());
+        }
         self.reply().error(error.text());
     }
 

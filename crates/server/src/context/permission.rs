@@ -120,6 +120,9 @@ fn denial(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Result<Option<D
 }
 
 fn record(cx: &mut Cx<'_>, denial: Denial, context: Context, row: &'static Row, args: Args<'_>) {
+    if cx.state.is_unobserved {
+        return;
+    }
     let username = cx.state.user.name.to_vec();
     let object = denial.object(row, args).to_vec();
     add(cx, denial.reason, context, object, username);

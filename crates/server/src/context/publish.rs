@@ -50,7 +50,7 @@ impl Cx<'_> {
     #[cold]
     pub fn show_to_monitors(&mut self, request: &Request<'_>) {
         let is_shown = !request.row.flags.intersects(Flags::ADMIN.or(Flags::SKIP_MONITOR)) || request.row.runs_script();
-        if is_shown && self.state.serving.is_none() {
+        if is_shown && self.state.serving.is_none() && !self.state.is_unobserved {
             let from = (&*self.state.client, self.state.denies_blocking && !self.state.is_replaying);
             let line = monitor_line::line(request.row.id, request.args, from, (self.now, self.state.database));
             self.publish(Kind::Monitor, b"", &line);

@@ -79,6 +79,8 @@ pub struct State {
     pub written_offset: u64,
     /// What others see of the client may be out of date in more than what each batch of commands changes.
     pub is_news: bool,
+    /// No log and no count of errors shows what this session asks.
+    pub is_unobserved: bool,
 }
 
 /// CLIENT TRACKING: what the client asked for.
@@ -205,6 +207,7 @@ impl State {
             has_written: false,
             written_offset: 0,
             is_news: true,
+            is_unobserved: false,
         }
     }
 

@@ -42,14 +42,25 @@ pub struct Scratch {
     pub output: Output,
     /// What their changes leave to be done.
     pub pending: Pending,
+    /// Whether what is counted here shows in the engine's figures.
+    is_observed: bool,
 }
 
 impl Scratch {
     /// For one thread or embedded session, at this time.
     pub fn new(engine: &Arc<Engine>, now: Instant) -> Self {
+        Self::with_counters(engine, now, engine.stats.open(), true)
+    }
+
+    /// For a session that no figure shows.
+    pub fn unobserved(engine: &Arc<Engine>, now: Instant) -> Self {
+        Self::with_counters(engine, now, Arc::default(), false)
+    }
+
+    fn with_counters(engine: &Arc<Engine>, now: Instant, counters: Arc<Counters>, is_observed: bool) -> Self {
         Self {
             engine: Arc::clone(engine),
-            counters: engine.stats.open(),
+            counters,
             now,
             clock: Clock::Machine,
             dice: engine.dice(),
@@ -59,6 +70,7 @@ impl Scratch {
             woke: (now.monotonic_us, 0, 0),
             output: Output::default(),
             pending: Pending::default(),
+            is_observed,
         }
     }
 }
@@ -105,6 +117,10 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        self.engine.stats.close(&self.counters);
+        if self.is_observed {
+            self.engine.stats.close(&self.counters);
+        } else {
+            self.engine.stats.close_unobserved(&self.counters);
+        }
     }
 }

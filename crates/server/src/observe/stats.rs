@@ -218,6 +218,28 @@ impl Stats {
         self.retired_samples.lock().merge(&block.key_samples.lock());
     }
 
+    /// Takes the block of a session that is left out of all figures: what it did to the data counts, what it asked does not.
+    pub fn close_unobserved(&self, block: &Counters) {
+        let mut retired = self.retired.lock();
+        retired.expired += block.expired.get();
+        retired.expiry_capped += block.expiry_capped.get();
+        retired.expiry_us += block.expiry_us.get();
+        retired.evicted += block.evicted.get();
+        retired.changes += block.changes.get();
+        retired.clients_evicted += block.clients_evicted.get();
+    }
+
+    /// How long the executions of all commands took since the last reset, in nanoseconds.
+    pub fn latencies(&self) -> Histogram<u64> {
+        let mut sum = histogram::empty();
+        let blocks = self.blocks.lock();
+        for row in 0..commands::all().len() {
+            self.retired_latencies.add_to(row, &mut sum);
+            blocks.iter().for_each(|block| block.latencies.add_to(row, &mut sum));
+        }
+        sum
+    }
+
     /// Counts an error reply by its code word.
     pub fn count_error(&self, code: &str) {
         let mut errors = self.errors.lock();

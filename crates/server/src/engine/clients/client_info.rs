@@ -249,8 +249,15 @@ impl ClientInfo {
 impl Clients {
     /// Enters a client that has just come.
     pub fn enter(&self, arrival: NewClient, mailbox: Arc<Mailbox>, now_ms: i64) -> Arc<ClientInfo> {
+        let client = self.describe(arrival, mailbox, now_ms);
+        self.rows.lock().insert(client.id, Arc::clone(&client));
+        client
+    }
+
+    /// Describes a client without entering it: CLIENT LIST does not show it, and no count has it.
+    pub fn describe(&self, arrival: NewClient, mailbox: Arc<Mailbox>, now_ms: i64) -> Arc<ClientInfo> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let client = Arc::new(ClientInfo {
+        Arc::new(ClientInfo {
             id,
             address: arrival.address,
             local_address: arrival.local_address,
@@ -293,9 +300,7 @@ impl Clients {
             blocked: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             unix_route: Mutex::default(),
-        });
-        self.rows.lock().insert(id, Arc::clone(&client));
-        client
+        })
     }
 
     /// How often another server's data has taken, or is about to take, the place of all data: what a client that came before
