@@ -58,7 +58,8 @@ fn each_server_is_measured_at_each_point_and_shown() {
     let (folder, running) = (Folder::new("points"), Server::start(Kind::Redis));
     let here = format!("here=redis://{}", running.address());
     let started = format!("started='{}' serve", env!("CARGO_BIN_EXE_sleeve"));
-    let words = ["--tests", "ping_inline,set", "--depths", "4", "--memory-keys", "2000", "-o", folder.path()];
+    let words =
+        ["--tests", "ping_inline,set", "--depths", "4", "--memory-keys", "2000", "--cpu", "0", "-o", folder.path()];
     let output = sleeve(&[&SHORT[..], &words, &["--server", &here, "--server", &started]].concat());
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{errors}");
@@ -79,7 +80,19 @@ fn each_server_is_measured_at_each_point_and_shown() {
     for part in ["id=\"PING_INLINE\"", "id=\"SET\"", "<td>started<td>", "id=\"calls\""] {
         assert!(page.contains(part), "{part}");
     }
+    for part in [" GMT with sleeve ", "bench sweep --rounds 2", "Linux ", "<td>redis 7", "<td>sleeve 0"] {
+        assert!(page.contains(part), "{part}");
+    }
+    let processors = std::thread::available_parallelism().expect("a number");
+    assert!(page.contains(&format!("<p>{processors} CPU")), "whatever the generator is confined to");
     assert!(read(&folder.0, "sweep.svg").starts_with("<svg"));
+    let again = Folder::new("again");
+    let record = folder.0.join("sweep.json");
+    let output = sleeve(&["--redraw", record.to_str().expect("letters"), "-o", again.path()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for name in ["sweep.html", "sweep.svg"] {
+        assert!(read(&again.0, name) == read(&folder.0, name), "{name} is drawn as it was");
+    }
     // What runs already keeps its data, and what was started has gone with its folder.
     assert_eq!(running.connect().command(&["DBSIZE"]).expect("it goes on"), b":64\r\n");
     let left = folders_of(|process| !Path::new("/proc").join(process.to_string()).exists());
@@ -117,6 +130,7 @@ fn what_cannot_be_measured_is_named() {
         (&["--tests", "nope"], "Unknown test 'nope'"),
         (&["--time", "5"], "a time needs a unit"),
         (&["--clients", "0"], "0 is not in"),
+        (&["--redraw", "/dev/null"], "/dev/null"),
     ];
     for (words, expected) in refusals {
         let output = sleeve(&[words, &["-o", folder.path()]].concat());

@@ -155,6 +155,11 @@ fn encoded(words: &[&'static str], value: &[u8]) -> Vec<u8> {
     request
 }
 
+/// The title of a test as the table has it, if there is such a test.
+pub fn title(text: &str) -> Option<&'static str> {
+    CASES.iter().map(|case| case.title).find(|title| *title == text)
+}
+
 /// The tests that a comma-separated list names, in the table's order; `Err` holds the first unknown name.
 ///
 /// `ping` names both forms of PING and `lrange` those of 100, 300, 500 and 600 elements, as in redis-benchmark.

@@ -15,14 +15,14 @@ const CALLS: u64 = 2_000_000;
 const CALLS_AWAY: u64 = 20_000;
 
 /// A way to call, and the nanoseconds that a call takes.
-pub type Cost = (&'static str, f64);
+pub type Cost = (String, f64);
 
 /// Measures them all, in half a second or so.
 pub fn measure() -> Vec<Cost> {
     vec![
-        ("a function", each(CALLS, || (0..CALLS).fold(0, add))),
+        ("a function".to_owned(), each(CALLS, || (0..CALLS).fold(0, add))),
         (
-            "an async function that is ready",
+            "an async function that is ready".to_owned(),
             each(CALLS, || {
                 run(async {
                     let mut sum = 0;
@@ -34,7 +34,7 @@ pub fn measure() -> Vec<Cost> {
             }),
         ),
         (
-            "the same in a box of its own",
+            "the same in a box of its own".to_owned(),
             each(CALLS, || {
                 run(async {
                     let mut sum = 0;
@@ -47,7 +47,7 @@ pub fn measure() -> Vec<Cost> {
             }),
         ),
         (
-            "one that is not ready at first",
+            "one that is not ready at first".to_owned(),
             each(CALLS, || {
                 run(async {
                     let mut sum = 0;
@@ -59,7 +59,7 @@ pub fn measure() -> Vec<Cost> {
                 })
             }),
         ),
-        ("a thread that is asked and waited for", each(CALLS_AWAY, away)),
+        ("a thread that is asked and waited for".to_owned(), each(CALLS_AWAY, away)),
     ]
 }
 

@@ -36,6 +36,8 @@ pub struct Contender {
     pub meter: Option<Meter>,
     /// Whether it was started here, so that its data are ours.
     pub is_ours: bool,
+    /// The URL or command line.
+    pub words: String,
     /// Dropped last.
     _process: Option<Process>,
 }
@@ -76,18 +78,28 @@ impl Contender {
         };
         let meter = Meter::find(&endpoint, &login).map_err(|error| cannot_connect(&endpoint, &error))?;
         let is_ours = process.is_some();
-        Ok(Self { name: name.trim().to_owned(), endpoint, login, meter, is_ours, _process: process })
+        let words = what.trim().to_owned();
+        Ok(Self { name: name.trim().to_owned(), endpoint, login, meter, is_ours, words, _process: process })
     }
 
     /// Sends one command and takes its reply.
     ///
     /// # Errors
     /// A sentence for the user.
-    pub fn ask(&self, words: &[&str]) -> Result<(), String> {
+    pub fn ask(&self, words: &[&str]) -> Result<Vec<u8>, String> {
         let mut request = Vec::new();
         encode(words, &mut request);
         let stream = self.login.connect(&self.endpoint).map_err(|error| cannot_connect(&self.endpoint, &error))?;
-        exchange(&stream, &request, 1).map(drop).map_err(|error| format!("{}: {}: {error}", self.name, words.join(" ")))
+        exchange(&stream, &request, 1).map_err(|error| format!("{}: {}: {error}", self.name, words.join(" ")))
+    }
+
+    /// What it says it is, as `valkey 9.1.2`; empty where it does not say it.
+    pub fn version(&self) -> String {
+        let info = self.ask(&["INFO", "server"]).unwrap_or_default();
+        let info = String::from_utf8_lossy(&info).into_owned();
+        let field = |name: &str| info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
+        let of = |name: &str| field(&format!("{name}_version")).map(|version| format!("{name} {version}"));
+        of("sleeve").or_else(|| of("valkey")).or_else(|| of("redis")).unwrap_or_default()
     }
 }
 

@@ -25,32 +25,54 @@ pub struct Memory {
     /// What it grows by for a connection that does nothing.
     pub connection: f64,
     /// What it grows by for a key of 16 bytes with a value of [`VALUE_BYTES`].
-    pub key: [f64; VALUE_BYTES.len()],
+    pub key: [Option<f64>; VALUE_BYTES.len()],
 }
 
-/// Measures one that was started here, and leaves it empty; `None` for others, whose data are not ours.
+/// Measures what is started here, once for each size of values; `None` for a server that runs already, whose data are not ours.
+///
+/// Each size has a process of its own: an allocator keeps what a process has had, so behind a FLUSHALL the next keys would lie in
+/// memory that is there already, and seem to take less than they do.
 ///
 /// # Errors
 /// A sentence for the user.
-pub fn measure(contender: &Contender, keys: u64, interrupt: &Interrupt) -> Result<Option<Memory>, String> {
-    let Some(meter) = contender.meter.as_ref().filter(|_| contender.is_ours) else { return Ok(None) };
-    let resident = || meter.resident_bytes().unwrap_or_default() as f64;
-    let start = resident();
-    let idle: Result<Vec<_>, _> = (0..IDLE).map(|_| contender.login.connect(&contender.endpoint)).collect();
-    let idle = idle.map_err(|error| cannot_connect(&contender.endpoint, &error))?;
-    // Whoever is asked behind them has taken them all.
-    contender.ask(&["PING"])?;
-    let connection = (resident() - start) / IDLE as f64;
-    drop(idle);
-    let mut key = [0.0; VALUE_BYTES.len()];
-    for (bytes, of_key) in VALUE_BYTES.iter().zip(&mut key) {
-        contender.ask(&["FLUSHALL"])?;
-        let before = resident();
-        fill(contender, *bytes, keys, interrupt)?;
-        *of_key = (resident() - before) / keys as f64;
+pub fn measure(
+    words: &str,
+    (cpus, keys): (Option<&str>, u64),
+    interrupt: &Interrupt,
+) -> Result<Option<Memory>, String> {
+    let started = Contender::start(words, cpus)?;
+    if !started.is_ours {
+        return Ok(None);
     }
-    contender.ask(&["FLUSHALL"])?;
-    Ok(Some(Memory { server: contender.name.clone(), start, connection, key }))
+    let Some(start) = resident(&started) else { return Ok(None) };
+    let idle: Result<Vec<_>, _> = (0..IDLE).map(|_| started.login.connect(&started.endpoint)).collect();
+    let idle = idle.map_err(|error| cannot_connect(&started.endpoint, &error))?;
+    // A server that answers a client behind them has taken them all.
+    started.ask(&["PING"])?;
+    let connection = (resident(&started).unwrap_or_default() - start) / IDLE as f64;
+    drop(idle);
+    let mut memory = Memory { server: started.name.clone(), start, connection, key: [None; VALUE_BYTES.len()] };
+    drop(started);
+    for (bytes, of_key) in VALUE_BYTES.iter().zip(&mut memory.key) {
+        if interrupt.is_heard() {
+            break;
+        }
+        *of_key = of_keys(&Contender::start(words, cpus)?, *bytes, keys, interrupt)?;
+    }
+    Ok(Some(memory))
+}
+
+/// What a server that has just started grows by for each key.
+fn of_keys(fresh: &Contender, bytes: usize, keys: u64, interrupt: &Interrupt) -> Result<Option<f64>, String> {
+    let before = resident(fresh);
+    fill(fresh, bytes, keys, interrupt)?;
+    let after = resident(fresh);
+    Ok(before.zip(after).filter(|_| !interrupt.is_heard()).map(|(before, after)| (after - before) / keys as f64))
+}
+
+/// Bytes of resident memory.
+fn resident(contender: &Contender) -> Option<f64> {
+    contender.meter.as_ref()?.resident_bytes().map(|bytes| bytes as f64)
 }
 
 /// Writes each key once.

@@ -1,7 +1,7 @@
 //! `sleeve bench sweep`: servers over numbers of clients and lengths of pipelines.
 //!
 //! From top to bottom: `options` → here (which points in which order) → `contender` (the servers), `memory`, `calls`,
-//! `system_calls`; what was measured goes into `samples`, and from there into CSV, JSON and `page`, which has `plot` draw. The
+//! `system_calls`; what was measured goes into `samples` and `record`, and from there into CSV, JSON and `page`, which has `plot` draw. The
 //! load itself is the generator's. At each point the servers take turns, round by round and in `turns` of changing order, so that
 //! what else the machine does, and what a server does behind its turn, meets all of them; system calls are counted in a turn of
 //! their own, because counting makes them dearer.
@@ -12,7 +12,9 @@ mod memory;
 pub mod options;
 mod page;
 mod plot;
+mod record;
 mod samples;
+mod setting;
 mod system_calls;
 mod turns;
 
@@ -24,10 +26,10 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use contender::Contender;
-use memory::Memory;
 use options::Options;
 use page::Page;
-use samples::{Axis, Figures, Point, SYSTEM_CALLS, Sample, csv, figures, json};
+use record::{Record, Server};
+use samples::{Axis, Figures, Point, SYSTEM_CALLS, Sample, csv, figures};
 use system_calls::SystemCalls;
 use turns::turns;
 
@@ -54,28 +56,36 @@ const DRIVERS: [&str; 3] = ["async", "hybrid", "completion"];
 /// # Errors
 /// A sentence for the user.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
+    if let Some(path) = &options.redraw {
+        let record = Record::read(path)?;
+        return write(&options.out, &record).map(|()| ExitCode::SUCCESS);
+    }
     let cases = select(Some(&options.tests));
     let cases = cases.map_err(|name| format!("Unknown test '{name}' (sleeve bench --list names them)"))?;
-    let unwritable = |error| format!("{}: {error}", options.out.display());
-    fs::create_dir_all(&options.out).map_err(unwritable)?;
     descriptors::raise_limit();
     let interrupt = Interrupt::watch_end().map_err(|error| error.to_string())?;
-    let mut contenders = Vec::new();
-    for words in servers(options)? {
-        contenders.push(Contender::start(&words, options.server_cpu.as_deref())?);
-    }
+    create(&options.out)?;
+    // Before this thread is confined to the generator's.
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
     if let Some(list) = &options.cpu {
         affinity::confine(list)?;
     }
-    let mut memory = Vec::new();
-    for contender in contenders.iter().filter(|_| options.memory_keys > 0) {
-        output::line(format_args!("memory of {}", contender.name));
-        memory.extend(memory::measure(contender, options.memory_keys, &interrupt)?);
+    let (words, cpus) = (servers(options)?, options.server_cpu.as_deref());
+    let mut record = Record { memory_keys: options.memory_keys, ..Record::default() };
+    for words in words.iter().filter(|_| options.memory_keys > 0) {
+        output::line(format_args!("memory of {}", words.split('=').next().unwrap_or_default()));
+        record.memory.extend(memory::measure(words, (cpus, options.memory_keys), &interrupt)?);
     }
+    let contenders: Result<Vec<Contender>, String> = words.iter().map(|words| Contender::start(words, cpus)).collect();
+    let contenders = contenders?;
+    record.servers = contenders.iter().map(of_contender).collect();
     let mut sweep = Sweep { options, contenders, interrupt, samples: Vec::new() };
     sweep.measure(&cases)?;
     let is_cut = sweep.interrupt.is_heard();
-    sweep.write(&memory, is_cut)?;
+    record.setting = sweep.setting(processors, is_cut);
+    record.samples = sweep.samples;
+    record.calls = calls::measure();
+    write(&options.out, &record)?;
     Ok(if is_cut { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
@@ -221,42 +231,10 @@ impl Sweep<'_> {
         Ok(figures(&outcome)[SYSTEM_CALLS])
     }
 
-    /// Writes the files and says where they are.
-    fn write(&self, memory: &[Memory], is_cut: bool) -> Result<(), String> {
-        let calls = calls::measure();
-        let setting = self.setting(is_cut);
-        let page = Page {
-            setting: &setting,
-            samples: &self.samples,
-            memory,
-            memory_keys: self.options.memory_keys,
-            calls: &calls,
-        };
-        // GET where it is there, as in the document.
-        let tests = || self.samples.iter().map(|sample| sample.point.test);
-        let main = tests().find(|test| *test == "GET").or_else(|| tests().next());
-        let main = main.map_or(Ok(String::new()), |test| page.main_plot(test))?;
-        let files = [
-            ("sweep.csv", csv(&self.samples)),
-            ("sweep.json", json(&self.samples)),
-            ("sweep.html", page.html()?),
-            ("sweep.svg", main),
-        ];
-        for (name, text) in files {
-            let path: &Path = &self.options.out.join(name);
-            fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-            output::line(format_args!("written: {}", path.display()));
-        }
-        Ok(())
-    }
-
     /// What one has to know to read the figures.
-    fn setting(&self, is_cut: bool) -> Vec<String> {
+    fn setting(&self, processors: usize, is_cut: bool) -> Vec<String> {
         let options = self.options;
         let counted = self.samples.iter().any(|sample| sample.median("system_calls").is_some());
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let model = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let model = model.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
         let mut sentences = vec![
             format!(
                 "Values of {} bytes, {} keys; medians of {} rounds of {:?} a point, in which the servers take turns. CPU time is \
@@ -267,16 +245,42 @@ impl Sweep<'_> {
                 options.time,
                 if counted { "were counted apart" } else { "could not be counted here" }
             ),
-            format!(
-                "{processors} CPUs{}; servers on {}, the generator on {}.",
-                model.map_or_else(String::new, |(_, name)| format!(" ({})", name.trim())),
-                options.server_cpu.as_deref().unwrap_or("all"),
-                options.cpu.as_deref().unwrap_or("all")
-            ),
+            setting::machine(processors, options.server_cpu.as_deref(), options.cpu.as_deref()),
+            setting::run(),
         ];
         if is_cut {
             sentences.push("The run was ended before its last point.".to_owned());
         }
         sentences
     }
+}
+
+fn of_contender(contender: &Contender) -> Server {
+    Server { name: contender.name.clone(), version: contender.version(), words: contender.words.clone() }
+}
+
+fn create(folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))
+}
+
+/// Writes the files and says where they are.
+fn write(folder: &Path, record: &Record) -> Result<(), String> {
+    create(folder)?;
+    let page = Page(record);
+    // GET where it is there, as in the document.
+    let tests = || record.samples.iter().map(|sample| sample.point.test);
+    let main = tests().find(|test| *test == "GET").or_else(|| tests().next());
+    let main = main.map_or(Ok(String::new()), |test| page.main_plot(test))?;
+    let files = [
+        ("sweep.csv", csv(&record.samples)),
+        ("sweep.json", record.json()),
+        ("sweep.html", page.html()?),
+        ("sweep.svg", main),
+    ];
+    for (name, text) in files {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        output::line(format_args!("written: {}", path.display()));
+    }
+    Ok(())
 }

@@ -62,6 +62,9 @@ pub struct Options {
     /// Run the generator on these CPUs only
     #[arg(long, value_name = "cpus")]
     pub cpu: Option<String>,
+    /// Draw the report anew from the sweep.json of an earlier run, and measure nothing
+    #[arg(long, value_name = "file", conflicts_with_all = ["servers", "cpu", "server_cpu"])]
+    pub redraw: Option<PathBuf>,
     /// The folder that sweep.csv, sweep.json, sweep.html and its main plot, sweep.svg, are written into
     #[arg(short = 'o', long = "out", value_name = "folder", default_value = "sweep")]
     pub out: PathBuf,

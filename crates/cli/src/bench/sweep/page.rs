@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::calls::Cost;
-use super::memory::{Memory, VALUE_BYTES};
-use super::plot::{Labels, Scale, Series, lines, short};
+use super::memory::VALUE_BYTES;
+use super::plot::{Labels, Scale, Series, leads, lines, short};
+use super::record::Record;
 use super::samples::{Axis, Sample};
 
 const HEAD: &str = "<!doctype html>
@@ -18,7 +18,8 @@ nav a { margin-right: 1rem }
 .plots svg { max-width: 100%; height: auto }
 table { border-collapse: collapse; margin: 1rem 0 }
 th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid #eee }
-th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left }
+th:first-child, td:first-child, th:nth-child(2), td:nth-child(2), .words { text-align: left }
+td.words { font-family: ui-monospace, monospace; font-size: .85em; overflow-wrap: anywhere }
 </style></head><body>
 ";
 
@@ -46,20 +47,9 @@ const COLUMNS: [(&str, &str); 9] = [
     ("system_calls", "system calls"),
 ];
 
-/// What the report is made of.
+/// The report of a run.
 #[derive(Debug)]
-pub struct Page<'a> {
-    /// Sentences about the run: the machine, values, keys, rounds.
-    pub setting: &'a [String],
-    /// All points.
-    pub samples: &'a [Sample],
-    /// Of the servers that were started.
-    pub memory: &'a [Memory],
-    /// The keys it was measured with.
-    pub memory_keys: u64,
-    /// The micro-benchmark.
-    pub calls: &'a [Cost],
-}
+pub struct Page<'a>(pub &'a Record);
 
 impl Page<'_> {
     /// The whole file.
@@ -69,9 +59,10 @@ impl Page<'_> {
     pub fn html(&self) -> Result<String, String> {
         let mut out = String::from(HEAD);
         out.push_str("<h1>sleeve bench sweep</h1>\n");
-        for sentence in self.setting {
+        for sentence in &self.0.setting {
             let _ = writeln!(out, "<p>{}</p>", escaped(sentence));
         }
+        self.servers(&mut out);
         out.push_str("<nav>");
         for test in self.tests() {
             let _ = write!(out, "<a href=\"#{0}\">{0}</a>", escaped(test));
@@ -96,13 +87,26 @@ impl Page<'_> {
     /// # Errors
     /// As [`Page::html`].
     pub fn main_plot(&self, test: &str) -> Result<String, String> {
-        self.plot(test, Axis::Clients, PLOTS[0])
+        // Of several variants of one program that which stands for them: the page has them all.
+        self.plot(test, Axis::Clients, PLOTS[0], leads)
+    }
+
+    fn servers(&self, out: &mut String) {
+        if self.0.servers.is_empty() {
+            return;
+        }
+        out.push_str("<table><tr><th>server<th>version<th class=\"words\">started with\n");
+        for server in &self.0.servers {
+            let [name, version, words] = [&server.name, &server.version, &server.words].map(|text| escaped(text));
+            let _ = writeln!(out, "<tr><td>{name}<td>{version}<td class=\"words\">{words}");
+        }
+        out.push_str("</table>\n");
     }
 
     /// The tests in their order.
     fn tests(&self) -> Vec<&'static str> {
         let mut tests: Vec<&str> = Vec::new();
-        for sample in self.samples {
+        for sample in &self.0.samples {
             if !tests.contains(&sample.point.test) {
                 tests.push(sample.point.test);
             }
@@ -111,7 +115,7 @@ impl Page<'_> {
     }
 
     fn of<'b>(&'b self, test: &'b str, axis: Axis) -> impl Iterator<Item = &'b Sample> {
-        self.samples.iter().filter(move |sample| sample.point.test == test && sample.point.axis == axis)
+        self.0.samples.iter().filter(move |sample| sample.point.test == test && sample.point.axis == axis)
     }
 
     fn section(&self, out: &mut String, test: &str, axis: Axis, heading: &str) -> Result<(), String> {
@@ -120,7 +124,7 @@ impl Page<'_> {
         }
         let _ = writeln!(out, "<h3>{heading}</h3>\n<div class=\"plots\">");
         for plot in PLOTS {
-            out.push_str(&self.plot(test, axis, plot)?);
+            out.push_str(&self.plot(test, axis, plot, |_, _| true)?);
         }
         out.push_str("</div>\n<details><summary>All medians</summary><table><tr><th>server<th>at");
         for (_, heading) in COLUMNS {
@@ -139,7 +143,13 @@ impl Page<'_> {
         Ok(())
     }
 
-    fn plot(&self, test: &str, axis: Axis, plot: (&str, &str, Scale)) -> Result<String, String> {
+    fn plot(
+        &self,
+        test: &str,
+        axis: Axis,
+        plot: (&str, &str, Scale),
+        is_shown: fn(&str, &[&str]) -> bool,
+    ) -> Result<String, String> {
         let (figure, values, scale) = plot;
         let mut series: Vec<Series> = Vec::new();
         for sample in self.of(test, axis) {
@@ -150,6 +160,9 @@ impl Page<'_> {
                 None => series.push((sample.server.clone(), vec![point])),
             }
         }
+        let names: Vec<String> = series.iter().map(|(name, _)| name.clone()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        series.retain(|(name, _)| is_shown(name, &names));
         series.iter_mut().for_each(|(_, points)| points.sort_unstable_by_key(|(place, _)| *place));
         let places = match axis {
             Axis::Clients => "clients",
@@ -161,24 +174,27 @@ impl Page<'_> {
 
     fn memory(&self, out: &mut String) {
         out.push_str("<h2 id=\"memory\">Memory</h2>\n");
-        if self.memory.is_empty() {
+        if self.0.memory.is_empty() {
             out.push_str("<p>Not measured: no server was started here, or --memory-keys is 0.</p>\n");
             return;
         }
-        let keys = self.memory_keys;
+        let keys = self.0.memory_keys;
         let _ = writeln!(
             out,
             "<p>Resident memory: behind the start, for each of 1,000 idle connections, and for each of {keys} keys of 16 \
-             bytes.</p>\n<table><tr><th>server<th>start, MiB<th>idle connection, KiB"
+             bytes, with a process of its own for each size.</p>\n<table><tr><th>server<th>start, MiB<th>idle connection, KiB"
         );
         for bytes in VALUE_BYTES {
             let _ = write!(out, "<th>key with {bytes} bytes");
         }
-        for memory in self.memory {
+        for memory in &self.0.memory {
             let (start, connection) = (memory.start / f64::from(1 << 20), memory.connection / 1024.0);
             let _ = write!(out, "\n<tr><td>{}<td>{start:.1}<td>{connection:.2}", escaped(&memory.server));
             for bytes in memory.key {
-                let _ = write!(out, "<td>{bytes:.0}");
+                let _ = match bytes {
+                    Some(bytes) => write!(out, "<td>{bytes:.0}"),
+                    None => write!(out, "<td>–"),
+                };
             }
         }
         out.push_str("</table>\n");
@@ -189,8 +205,8 @@ impl Page<'_> {
             "<h2 id=\"calls\">What a call costs</h2>\n<p>The same addition on this machine, called in the ways that a program \
              has; nothing travels.</p>\n<table><tr><th>called as<th><th>ns a call\n",
         );
-        for (name, nanoseconds) in self.calls {
-            let _ = writeln!(out, "<tr><td>{name}<td><td>{}", short(*nanoseconds));
+        for (name, nanoseconds) in &self.0.calls {
+            let _ = writeln!(out, "<tr><td>{}<td><td>{}", escaped(name), short(*nanoseconds));
         }
         out.push_str("</table>\n");
     }
@@ -204,6 +220,8 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::sweep::memory::Memory;
+    use crate::bench::sweep::record::Server;
     use crate::bench::sweep::samples::{FIGURES, Point};
 
     #[test]
@@ -219,21 +237,25 @@ mod tests {
             sample("a<b>", Axis::Depth, 50, 16),
             sample("c", Axis::Clients, 1, 1),
         ];
-        let memory = Memory { server: "c".into(), start: 1_048_576.0, connection: 2048.0, key: [90.0, 280.0, 1100.0] };
-        let page = Page {
-            setting: &["a & b".to_owned()],
-            samples: &samples,
-            memory: &[memory],
+        let memory =
+            Memory { server: "c".into(), start: 1_048_576.0, connection: 2048.0, key: [Some(90.0), Some(280.0), None] };
+        let record = Record {
+            setting: vec!["a & b".to_owned()],
+            servers: vec![Server { name: "c".into(), version: "c 1.0".into(), words: "c --x '<y>'".into() }],
+            samples: samples.to_vec(),
+            memory: vec![memory],
             memory_keys: 7,
-            calls: &[("a function", 1.25)],
+            calls: vec![("a function".to_owned(), 1.25)],
         };
+        let page = Page(&record);
         let html = page.html().unwrap();
         assert!(!html.contains("a<b>") && html.contains("a &amp; b"));
         assert_eq!(html.matches("<svg").count(), 2 * PLOTS.len());
-        assert!(html.contains("<td>1.0<td>2.00<td>90<td>280<td>1100") && html.contains("<td>a function<td><td>1.25"));
+        assert!(html.contains("<td>1.0<td>2.00<td>90<td>280<td>–") && html.contains("<td>a function<td><td>1.25"));
         for line in ["<td>a&lt;b&gt;<td>16<td>800", "<td>c<td>1<td>1"] {
             assert!(html.contains(line), "{line}");
         }
+        assert!(html.contains("<td>c<td>c 1.0<td class=\"words\">c --x '&lt;y&gt;'"));
         assert!(page.main_plot("GET").unwrap().starts_with("<svg"));
     }
 }

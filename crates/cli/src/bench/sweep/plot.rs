@@ -3,8 +3,17 @@
 use plotters::coord::ranged1d::{AsRangedCoord, KeyPointHint, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
-/// Pixels of a plot.
-const SIZE: (u32, u32) = (560, 360);
+/// Pixels of a plot, with its legend, which has a place of its own: over the lines it would hide points.
+const SIZE: (u32, u32) = (590, 340);
+
+/// Pixels of the part that has the legend.
+const LEGEND_WIDTH: u32 = 160;
+
+/// Characters of a name in it.
+const NAME_MAX: usize = 20;
+
+/// The driver that a server of this program has by itself: of several Sleeves the one that has it stands for them.
+const DEFAULT_DRIVER: &str = "hybrid";
 
 /// One colour for each server, told apart by colour-blind readers too (Okabe and Ito, 2008); then they begin again.
 const COLOURS: [RGBColor; 7] = [
@@ -78,9 +87,12 @@ where
 {
     let failed = |error: DrawingAreaErrorKind<_>| error.to_string();
     root.fill(&WHITE).map_err(failed)?;
-    let mut chart = ChartBuilder::on(root)
+    let (plot, beside) = root.split_horizontally(SIZE.0 - LEGEND_WIDTH);
+    let mut chart = ChartBuilder::on(&plot)
         .caption(labels.title, ("sans-serif", 16))
         .margin(8)
+        // Half of the last number of the axis stands behind its end.
+        .margin_right(24)
         .x_label_area_size(38)
         .y_label_area_size(62)
         .build_cartesian_2d(places, values)
@@ -95,28 +107,102 @@ where
         .bold_line_style(RGBColor(225, 225, 225))
         .draw()
         .map_err(failed)?;
-    for ((name, points), colour) in series.iter().zip(COLOURS.iter().cycle()) {
+    let styles = styles(series);
+    for ((_, points), style) in series.iter().zip(&styles) {
         let points: Vec<(f64, f64)> = points.iter().map(|(place, value)| (f64::from(*place), *value)).collect();
-        chart
-            .draw_series(LineSeries::new(points, colour.stroke_width(2)).point_size(3))
-            .map_err(failed)?
-            .label(name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+        chart.draw_series(LineSeries::new(points.clone(), style.line())).map_err(failed)?;
+        let drawn = match style.variant {
+            0 => chart.draw_series(points.into_iter().map(|point| Circle::new(point, 3, style.colour.filled()))),
+            1 => {
+                chart.draw_series(points.into_iter().map(|point| TriangleMarker::new(point, 4, style.colour.filled())))
+            }
+            _ => chart.draw_series(points.into_iter().map(|point| Cross::new(point, 3, style.colour))),
+        };
+        drawn.map_err(failed)?;
     }
-    let falls = |(_, points): &Series| points.first().zip(points.last()).is_some_and(|(first, last)| first.1 > last.1);
-    let falling = series.iter().filter(|series| falls(series)).count();
-    chart
-        .configure_series_labels()
-        .position(if falling * 2 > series.len() {
-            SeriesLabelPosition::UpperRight
-        } else {
-            SeriesLabelPosition::LowerRight
-        })
-        .background_style(WHITE.mix(0.8))
-        .border_style(RGBColor(200, 200, 200))
-        .draw()
-        .map_err(failed)?;
+    legend(&beside, series, &styles).map_err(failed)?;
     root.present().map_err(failed)
+}
+
+/// How a server's line looks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Style {
+    colour: RGBColor,
+    width: u32,
+    /// Which of its group it is: 0 for the one that stands for it.
+    variant: usize,
+}
+
+impl Style {
+    fn line(self) -> ShapeStyle {
+        self.colour.stroke_width(self.width)
+    }
+}
+
+/// What a name is a variant of: `sleeve, async` of `sleeve`.
+fn group(name: &str) -> &str {
+    name.split_once(',').map_or(name, |(group, _)| group)
+}
+
+/// The one of several variants that stands for them: that with the default driver, or the first.
+pub fn leads(name: &str, names: &[&str]) -> bool {
+    let own: Vec<&&str> = names.iter().filter(|other| group(other) == group(name)).collect();
+    let leader = own.iter().find(|other| other.contains(DEFAULT_DRIVER)).or(own.first());
+    leader.is_some_and(|leader| **leader == name)
+}
+
+/// A colour for each group; the one that stands for it has the strongest line, its variants paler and thinner ones.
+fn styles(series: &[Series]) -> Vec<Style> {
+    let names: Vec<&str> = series.iter().map(|(name, _)| name.as_str()).collect();
+    let mut groups: Vec<(&str, usize)> = Vec::new();
+    let mut one = |name: &str, of: usize| {
+        let place = groups.iter().position(|(known, _)| *known == group(name)).unwrap_or_else(|| {
+            groups.push((group(&series[of].0), 0));
+            groups.len() - 1
+        });
+        let colour = COLOURS[place % COLOURS.len()];
+        if leads(name, &names) {
+            return Style { colour, width: 3, variant: 0 };
+        }
+        groups[place].1 += 1;
+        Style { colour: paler(colour), width: 1, variant: groups[place].1 }
+    };
+    names.iter().enumerate().map(|(at, name)| one(name, at)).collect()
+}
+
+fn paler(colour: RGBColor) -> RGBColor {
+    let half = |part: u8| part / 2 + 120;
+    RGBColor(half(colour.0), half(colour.1), half(colour.2))
+}
+
+/// The names with their lines, in the order in which the lines end, so that a name is found near its line.
+fn legend(
+    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+    series: &[Series],
+    styles: &[Style],
+) -> Result<(), DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>> {
+    let last = |(_, points): &Series| points.last().map_or(0.0, |(_, value)| *value);
+    let mut order: Vec<usize> = (0..series.len()).collect();
+    order.sort_by(|one, other| last(&series[*other]).total_cmp(&last(&series[*one])));
+    for (at, place) in order.into_iter().enumerate() {
+        let y = 48 + 22 * at as i32;
+        let style = styles[place];
+        area.draw(&PathElement::new([(6, y), (30, y)], style.line()))?;
+        match style.variant {
+            0 => area.draw(&Circle::new((18, y), 3, style.colour.filled())),
+            1 => area.draw(&TriangleMarker::new((18, y), 4, style.colour.filled())),
+            _ => area.draw(&Cross::new((18, y), 3, style.colour)),
+        }?;
+        area.draw(&Text::new(shortened(&series[place].0), (38, y - 6), ("sans-serif", 14)))?;
+    }
+    Ok(())
+}
+
+fn shortened(name: &str) -> String {
+    if name.chars().count() <= NAME_MAX {
+        return name.to_owned();
+    }
+    name.chars().take(NAME_MAX - 1).chain(['…']).collect()
 }
 
 /// An axis on which equal distances are equal factors.
@@ -197,6 +283,39 @@ mod tests {
         assert_eq!(steps(5.5, 8.1), [6.0, 7.0, 8.0]);
     }
 
+    fn svg_of(series: &[Series]) -> String {
+        lines(Labels { title: "GET", places: "clients", values: "requests a second" }, Scale::Linear, series).unwrap()
+    }
+
+    #[test]
+    fn variants_of_one_program_share_a_colour_and_one_stands_for_them() {
+        let names = ["sleeve, async", "sleeve, hybrid", "sleeve, completion", "redis 8.6.2"];
+        let series: Vec<Series> = names.map(|name| (name.to_owned(), vec![(1, 1.0), (2, 2.0)])).to_vec();
+        let styles = styles(&series);
+        assert_eq!(styles.iter().map(|style| style.variant).collect::<Vec<_>>(), [1, 0, 2, 0]);
+        assert_eq!((styles[0].colour, styles[1].colour), (styles[2].colour, COLOURS[0]));
+        assert_eq!(styles[3].colour, COLOURS[1]);
+        assert_eq!(names.map(|name| leads(name, &names)), [false, true, false, true]);
+    }
+
+    #[test]
+    fn the_legend_is_beside_the_lines_and_nothing_is_cut() {
+        let svg = svg_of(&[("sleeve, completion".to_owned(), vec![(1, 10.0), (1024, 1000.0)])]);
+        let places = |tag: &str, name: &str| {
+            let of = svg.split(tag).skip(1).filter_map(|rest| rest.split_once(name)?.1.split('"').next()?.parse().ok());
+            of.collect::<Vec<f64>>()
+        };
+        // Every text begins and ends within the picture: at 14 pixels a character is 9 wide at most.
+        assert!(svg.contains("sleeve, completion") && svg.contains("1024"), "{svg}");
+        let (plot, width) = (f64::from(SIZE.0 - LEGEND_WIDTH), f64::from(SIZE.0));
+        assert!(plot + 38.0 + 9.0 * "sleeve, completion".len() as f64 <= width + 40.0);
+        let circles = places("<circle", "cx=\"");
+        assert!(
+            circles.iter().filter(|x| **x < plot - 20.0).count() == 2 && circles.iter().any(|x| *x > plot),
+            "{circles:?}"
+        );
+    }
+
     #[test]
     fn a_plot_has_a_line_for_each_server_and_escapes_their_names() {
         let labels = Labels { title: "GET", places: "clients", values: "requests a second" };
@@ -206,6 +325,7 @@ mod tests {
             assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
             assert!(svg.contains("a&lt;b") && svg.matches("<polyline").count() >= 2 && svg.contains("1024"), "{svg}");
         }
+        assert!(!svg_of(&series).contains("…"));
         assert_eq!(lines(labels, Scale::Linear, &[]), Ok(String::new()));
         assert_eq!(lines(labels, Scale::Logarithmic, &[("a".to_owned(), vec![(1, 0.0)])]), Ok(String::new()));
         assert!(lines(labels, Scale::Linear, &[("a".to_owned(), vec![(7, 1.0)])]).unwrap().contains("<circle"));

@@ -1,9 +1,9 @@
-//! What was measured at each point, and medians of it; as CSV and as JSON.
+//! What was measured at each point, and medians of it; as CSV.
 
 use std::fmt::Write;
 
 use crate::bench::generator::Outcome;
-use crate::bench::report::{each_us, milliseconds, quoted, rate};
+use crate::bench::report::{each_us, milliseconds, rate};
 
 /// What varies along a line of a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,31 +109,6 @@ pub fn csv(samples: &[Sample]) -> String {
     out
 }
 
-/// An object for each server and point, with the figures of each round.
-pub fn json(samples: &[Sample]) -> String {
-    let mut out = String::from("[");
-    for (index, sample) in samples.iter().enumerate() {
-        let Point { test, clients, depth, .. } = sample.point;
-        let _ = write!(
-            out,
-            "{}\n  {{\"server\":{},\"test\":{},\"clients\":{clients},\"depth\":{depth},\"rounds\":[",
-            if index > 0 { "," } else { "" },
-            quoted(&sample.server),
-            quoted(test)
-        );
-        for (round, row) in sample.rounds.iter().enumerate() {
-            let fields = FIGURES.iter().zip(row).map(|(name, value)| match value {
-                Some(value) => format!("\"{name}\":{value:.4}"),
-                None => format!("\"{name}\":null"),
-            });
-            let _ = write!(out, "{}{{{}}}", if round > 0 { "," } else { "" }, fields.collect::<Vec<_>>().join(","));
-        }
-        out.push_str("]}");
-    }
-    out.push_str("\n]\n");
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,16 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn both_files_hold_every_point_with_quoted_names() {
+    fn a_line_holds_every_point_with_quoted_names() {
         let samples = [sample(&[1.0, 2.0]), sample(&[3.0])];
         let text = csv(&samples);
         assert_eq!(text.lines().nth(1), Some("\"a \"\"b\"\"\",\"GET\",8,1,2,1.5000,,,,,,,,"));
         assert!(text.lines().all(|line| line.split(',').count() == 5 + FIGURES.len()));
-        let text = json(&samples);
-        assert!(
-            text.contains("\"server\":\"a \\\"b\\\"\",\"test\":\"GET\",\"clients\":8")
-                && text.contains("\"rps\":3.0000")
-        );
-        assert_eq!(text.matches("\"p99_ms\":null").count(), 3);
     }
 }
