@@ -372,6 +372,8 @@ options! {
         "Whether a worker looks for what comes for some microseconds before it sleeps, where that was of use: no saves its processor, and replies take longer.";
     Http "http" Kind::Text, "", Own,
         "Port of this machine, or address and port, at which metrics and a page are served over HTTP; empty: nowhere.";
+    HttpHosts "http-hosts" Kind::Words { max: 64, too_many: "Too many names for 'http-hosts'; at most 64 are taken." }, "", Own,
+        "Names under which the option 'http' is asked, besides IP addresses, localhost and the name in 'http' itself; * allows any name, and so DNS rebinding.";
     Hz "hz" Kind::Number { min: 0, max: INT_MAX, clamp: Some((1, 500)) }, "10", Live,
         "Background rounds a second: expiry, timeouts, statistics.";
     DynamicHz "dynamic-hz" Kind::Flag, "yes", Live,

@@ -21,10 +21,14 @@ pub enum Refusal {
     Later(String),
 }
 
+/// Who asks without a name.
+const DEFAULT_USER: &str = "default";
+
 /// A session with the engine.
 #[derive(Debug)]
 pub struct Asking {
     local: Local,
+    user: String,
 }
 
 impl Asking {
@@ -39,16 +43,29 @@ impl Asking {
                         'protected-mode no'";
             return Err(Refusal::Forbidden(text.to_owned()));
         }
-        let mut asking = Self { local: engine.connect(|| {}) };
+        let mut asking = Self { local: engine.connect_unobserved(), user: DEFAULT_USER.to_owned() };
         if let Some(authorization) = authorization {
             let (user, password) = credentials(authorization).ok_or(Refusal::Unknown)?;
-            let user = if user.is_empty() { "default".to_owned() } else { user };
+            let user = if user.is_empty() { DEFAULT_USER.to_owned() } else { user };
             // Without a password anybody is the default user, and AUTH would be refused.
-            if !(is_open && user == "default") {
+            if !(is_open && user == DEFAULT_USER) {
                 asking.ask(&["AUTH", &user, &password])?;
+                asking.user = user;
             }
         }
         Ok(asking)
+    }
+
+    /// The name of the user who asks.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// A session of the program itself, which may ask anything; for what no request names.
+    pub fn ourselves(engine: &Arc<Engine>) -> Self {
+        let mut local = engine.connect_unobserved();
+        local.trust();
+        Self { local, user: DEFAULT_USER.to_owned() }
     }
 
     /// The reply to a command, as bytes of RESP2.

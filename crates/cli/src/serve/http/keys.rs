@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use sleeve_wire::frame::{Frame, decode};
 
 use super::asking::{Asking, Refusal};
+use super::shown::shown;
 
 /// How long a step goes on with another few keys.
 const STEP_TIME_MAX: Duration = Duration::from_millis(5);
@@ -39,7 +40,7 @@ pub fn json(asking: &mut Asking, query: &str) -> Result<String, Refusal> {
             let reply = asking.ask(&[b"MEMORY".as_slice(), b"USAGE", name])?;
             // What is not there any more has no size.
             if let Ok((Frame::Integer(bytes), _)) = decode(&reply) {
-                found.push((bytes, String::from_utf8_lossy(name).into_owned()));
+                found.push((bytes, shown(name)));
                 seen += 1;
             }
         }
@@ -100,7 +101,7 @@ mod tests {
                 break;
             }
         }
-        assert_eq!((seen, largest.1.as_str()), (501, "large\u{fffd}"));
+        assert_eq!((seen, largest.1.as_str()), (501, "large\\xff"));
         assert!((10_000..20_000).contains(&largest.0), "{largest:?}");
         let other = json(&mut asking, "database=1").unwrap();
         assert!(other.contains("\"other\"") && other.contains("\"cursor\":\"0\""), "{other}");

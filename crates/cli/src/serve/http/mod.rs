@@ -3,72 +3,134 @@
 //! | path | what it is |
 //! | --- | --- |
 //! | `/` | a page that shows `/status` and goes on asking for it |
-//! | `/status` | INFO, the logs of commands and the keys that are used most, as JSON (`status`) |
+//! | `/status` | INFO, the logs of commands, the keys that are used most, and the samples for charts (`status`, `history`), as JSON |
+//! | `/clients` | the clients that take most memory, as JSON (`clients`) |
 //! | `/keys` | a step of a walk that looks for large keys, as JSON (`keys`) |
 //! | `/metrics` | INFO in Prometheus's text format (`metrics`) |
 //!
-//! One thread with a runtime of its own serves all of it, apart from the workers; who asks is a user of the server (`asking`),
-//! with HTTP's Basic authentication where there is a password. There is no TLS: whoever listens beyond this machine puts a proxy
-//! in front. It refuses to change anything: only GET and HEAD are understood.
+//! One thread with a runtime of its own serves all of it, apart from the workers (`connections`), under names that are its own
+//! (`host`); who asks is a user of the server (`asking`), with HTTP's Basic authentication where there is a password. What is asked
+//! for it is in no statistic. There is no TLS: a server that listens beyond its machine has a proxy in front. It refuses to change
+//! anything: only GET and HEAD are understood.
 
 mod asking;
+mod budget;
+mod clients;
+mod connections;
+mod history;
+mod host;
+mod info;
 mod keys;
 mod metrics;
+mod shown;
 mod status;
 
-use std::convert::Infallible;
-use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::body::Incoming;
 use hyper::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
+    REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use serde_json::Value;
 use sleeve_server::{Engine, Opt};
-use tokio::sync::Semaphore;
+use tokio::time::{MissedTickBehavior, interval};
 
 use asking::{Asking, Refusal};
-use metrics::Besides;
+use budget::{Budget, Recent};
+use history::History;
+use host::Hosts;
+use metrics::besides::Besides;
 
-/// Connections at a time; more wait.
-const CONNECTIONS_MAX: usize = 32;
+/// The page and what it is made of: the path, the text and its kind. `uplot` is a library (its licence lies beside it).
+const FILES: [(&str, &str, &str); 5] = [
+    ("/", include_str!("page/page.html"), "text/html; charset=utf-8"),
+    ("/page.js", include_str!("page/page.js"), "text/javascript; charset=utf-8"),
+    ("/page.css", include_str!("page/page.css"), "text/css; charset=utf-8"),
+    ("/uplot.js", include_str!("page/uplot.js"), "text/javascript; charset=utf-8"),
+    ("/uplot.css", include_str!("page/uplot.css"), "text/css; charset=utf-8"),
+];
 
-/// How long a request's head may take, and how long a connection may say nothing.
-const HEAD_TIME_MAX: Duration = Duration::from_secs(5);
+const JSON: &str = "application/json";
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-const PAGE: &str = include_str!("page.html");
+/// Headers of every response: nothing of another site is loaded, and no other site shows or loads what is here.
+const HEADERS: [(HeaderName, &str); 6] = [
+    (
+        CONTENT_SECURITY_POLICY,
+        "default-src 'none'; connect-src 'self'; script-src 'self'; style-src 'self'; img-src data:; base-uri 'none'; \
+         form-action 'none'; frame-ancestors 'none'",
+    ),
+    (X_FRAME_OPTIONS, "DENY"),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (REFERRER_POLICY, "no-referrer"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (CACHE_CONTROL, "no-store"),
+];
+
+/// What answers requests.
+struct Site {
+    engine: Arc<Engine>,
+    hosts: Hosts,
+    history: History,
+    budget: Mutex<Budget>,
+    scrapes: Mutex<Recent<Bytes>>,
+}
 
 /// Serves where the option `http` says, if it says anything, until the process ends; what the log is to say of it.
 ///
 /// # Errors
 /// A sentence for the log: what cannot be listened on.
 pub fn start(engine: &Arc<Engine>) -> Result<Option<String>, String> {
-    let place = engine.config.text(Opt::Http);
-    let place = String::from_utf8_lossy(&place);
+    let place = text(engine, Opt::Http);
     if place.is_empty() {
         return Ok(None);
     }
     let cannot = |why: String| format!("Cannot serve HTTP at '{place}': {why}");
     let addresses = addresses(&place).map_err(cannot)?;
-    let listener = TcpListener::bind(&addresses[..]).map_err(|error| cannot(error.to_string()))?;
-    let address = listener.local_addr().map_err(|error| cannot(error.to_string()))?;
-    listener.set_nonblocking(true).map_err(|error| cannot(error.to_string()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(|error| cannot(error.to_string()))?;
-    let engine = Arc::clone(engine);
+    let entered = runtime.enter();
+    let listener = connections::listen(&addresses).map_err(|error| cannot(error.to_string()))?;
+    drop(entered);
+    let address = listener.local_addr().map_err(|error| cannot(error.to_string()))?;
+    let hosts = Hosts::new(&text(engine, Opt::HttpHosts), &place);
+    let site = Arc::new(Site {
+        engine: Arc::clone(engine),
+        hosts,
+        history: History::default(),
+        budget: Mutex::new(Budget::new(Instant::now())),
+        scrapes: Mutex::default(),
+    });
     let thread = thread::Builder::new().name("http".to_owned());
-    let running = thread.spawn(move || _ = runtime.block_on(accept(listener, engine)));
+    let running = thread.spawn(move || {
+        runtime.spawn(remember(Arc::clone(&site)));
+        let answer = Arc::new(move |from, request: &_| site.answer(from, request));
+        runtime.block_on(connections::serve(listener, connections::DEADLINES, answer));
+    });
     running.map_err(|error| cannot(error.to_string()))?;
     Ok(Some(format!("Metrics and a page are served at http://{address}/")))
+}
+
+fn text(engine: &Engine, option: Opt) -> String {
+    String::from_utf8_lossy(&engine.config.text(option)).into_owned()
+}
+
+/// Samples of the figures for charts, each second.
+async fn remember(site: Arc<Site>) {
+    let mut seconds = interval(Duration::from_secs(1));
+    seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        seconds.tick().await;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        site.history.take(&site.engine, u64::try_from(now.as_millis()).unwrap_or(0));
+    }
 }
 
 /// A port of this machine's loopback, or an address with a port.
@@ -81,82 +143,98 @@ fn addresses(place: &str) -> Result<Vec<SocketAddr>, String> {
     if found.is_empty() { Err("the name has no address".to_owned()) } else { Ok(found) }
 }
 
-async fn accept(listener: TcpListener, engine: Arc<Engine>) -> io::Result<()> {
-    let listener = tokio::net::TcpListener::from_std(listener)?;
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
-        let (stream, from) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            // Somebody left before he was let in, or there are too many open files for the moment.
-            Err(_) => {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
+impl Site {
+    fn answer<B>(&self, from: IpAddr, request: &Request<B>) -> Response<Full<Bytes>> {
+        let mut response = self.respond(from, request);
+        for (name, value) in HEADERS {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+
+    fn respond<B>(&self, from: IpAddr, request: &Request<B>) -> Response<Full<Bytes>> {
+        if let Err((status, why)) = self.hosts.check(request) {
+            return plain(status, format!("{why}\n"));
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are understood here\n");
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return response;
+        }
+        let authorization = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+        let told =
+            Asking::begin(&self.engine, from, authorization).and_then(|mut asking| self.tell(&mut asking, path, query));
+        match told {
+            Ok(Some((text, kind))) => {
+                let mut response = plain(StatusCode::OK, text);
+                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+                response
             }
-        };
-        let engine = Arc::clone(&engine);
-        tokio::spawn(async move {
-            let service = service_fn(|request| {
-                let response = answer(&engine, from.ip(), &request);
-                async move { Ok::<_, Infallible>(response) }
-            });
-            let mut connection = http1::Builder::new();
-            connection.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX).max_buf_size(16 * 1024);
-            // What is wrong with a connection is its client's affair.
-            _ = connection.serve_connection(TokioIo::new(stream), service).await;
-            drop(permit);
-        });
+            Ok(None) => plain(StatusCode::NOT_FOUND, "there are /, /status, /clients, /keys and /metrics\n"),
+            Err(Refusal::Unknown) => {
+                let mut response =
+                    plain(StatusCode::UNAUTHORIZED, "a user of the server and the password are needed\n");
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"sleeve\""));
+                response
+            }
+            Err(Refusal::Forbidden(why)) => plain(StatusCode::FORBIDDEN, format!("{why}\n")),
+            Err(Refusal::Later(why)) => plain(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
+        }
+    }
+
+    /// The text at a path and its kind; none where there is nothing.
+    fn tell(&self, asking: &mut Asking, path: &str, query: &str) -> Result<Option<(Bytes, &'static str)>, Refusal> {
+        if let Some((_, text, kind)) = FILES.iter().find(|(own, ..)| *own == path) {
+            if path == "/" {
+                // A browser asks for a password where the page itself does.
+                asking.ask(&["INFO", "server"])?;
+            }
+            return Ok(Some((Bytes::from_static(text.as_bytes()), kind)));
+        }
+        if path == "/metrics" {
+            return self.scrape(asking, query).map(|text| Some((text, PROMETHEUS)));
+        }
+        let began = Instant::now();
+        if !self.budget.lock().has_some(began) {
+            return Err(Refusal::Later("too many requests: try again".to_owned()));
+        }
+        let told = self.figures(asking, path, query);
+        self.budget.lock().spend(began.elapsed());
+        Ok(told?.map(|text| (text.into(), JSON)))
+    }
+
+    /// What the page shows.
+    fn figures(&self, asking: &mut Asking, path: &str, query: &str) -> Result<Option<String>, Refusal> {
+        Ok(Some(match path {
+            "/status" => {
+                let status = Value::Object(status::json(asking)?);
+                // A user that may ask for INFO may know what it was.
+                format!("{{\"now\":{status},\"history\":{{{}}}}}", self.history.json(query))
+            }
+            "/clients" => clients::json(asking)?,
+            "/keys" => keys::json(asking, query)?,
+            _ => return Ok(None),
+        }))
+    }
+
+    /// The metrics, or those of a moment ago where the same user has just asked.
+    fn scrape(&self, asking: &mut Asking, query: &str) -> Result<Bytes, Refusal> {
+        let with_old_units = query.split('&').any(|pair| pair == "names=exporter");
+        let key = format!("{with_old_units} {}", asking.user());
+        let now = Instant::now();
+        if let Some(text) = self.scrapes.lock().find(&key, now) {
+            return Ok(text);
+        }
+        let info = asking.text(&["INFO", "everything"])?;
+        let text = Bytes::from(metrics::text(&info, &Besides::ask(asking), with_old_units));
+        self.scrapes.lock().keep(key, text.clone(), Instant::now());
+        Ok(text)
     }
 }
 
-fn answer(engine: &Arc<Engine>, from: IpAddr, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is understood here\n");
-    }
-    let authorization = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    let told = Asking::begin(engine, from, authorization).and_then(|mut asking| match request.uri().path() {
-        // A browser asks for a password where the page itself does.
-        "/" => asking.ask(&["INFO", "server"]).map(|_| Some((PAGE.to_owned(), "text/html; charset=utf-8"))),
-        "/status" => status::json(&mut asking).map(|text| Some((text, "application/json"))),
-        "/keys" => {
-            let query = request.uri().query().unwrap_or_default();
-            keys::json(&mut asking, query).map(|text| Some((text, "application/json")))
-        }
-        "/metrics" => {
-            let info = asking.text(&["INFO", "everything"])?;
-            let slow = asking
-                .ask(&["SLOWLOG", "LEN"])
-                .ok()
-                .and_then(|reply| String::from_utf8(reply).ok()?.strip_prefix(':')?.trim_end().parse().ok());
-            let besides = Besides { slow, hottest_share: status::hottest_share(&mut asking) };
-            Ok(Some((metrics::text(&info, &besides), "text/plain; version=0.0.4; charset=utf-8")))
-        }
-        _ => Ok(None),
-    });
-    match told {
-        Ok(Some((text, kind))) => {
-            let mut response = plain(StatusCode::OK, text);
-            let headers = response.headers_mut();
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-            let policy =
-                "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
-            headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
-            response
-        }
-        Ok(None) => plain(StatusCode::NOT_FOUND, "there are /, /status, /keys and /metrics\n"),
-        Err(Refusal::Unknown) => {
-            let mut response = plain(StatusCode::UNAUTHORIZED, "a user of the server and the password are needed\n");
-            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"sleeve\""));
-            response
-        }
-        Err(Refusal::Forbidden(why)) => plain(StatusCode::FORBIDDEN, format!("{why}\n")),
-        Err(Refusal::Later(why)) => plain(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
-    }
-}
-
-fn plain(status: StatusCode, text: impl Into<String>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(text.into())));
+fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(text.into()));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response

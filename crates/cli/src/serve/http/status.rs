@@ -1,13 +1,18 @@
-//! `/status`: what the page shows, as JSON. The page asks again each second or two, and remembers what it has seen; the server
-//! remembers nothing for it.
+//! `/status?fine=0&coarse=0`: what the page shows, as JSON. The page asks again each second, and names the samples of `history`
+//! that it has.
 
 use serde_json::{Map, Value, json};
 use sleeve_wire::frame::{Frame, Items, decode};
 
 use super::asking::{Asking, Refusal};
+use super::info::Info;
+use super::shown::shown;
 
-/// Entries of a log that are shown.
-const ENTRIES: &str = "10";
+/// Entries of a log that are told. The page remembers those that it has seen.
+const ENTRIES: &str = "32";
+
+/// Keys that are told.
+const HOT_KEYS: &str = "10";
 
 /// Logs of commands: their name here, and what asks for them.
 const LOGS: [(&str, &str); 3] =
@@ -18,23 +23,29 @@ const LOGS: [(&str, &str); 3] =
 ///
 /// # Errors
 /// When he may not ask for INFO.
-pub fn json(asking: &mut Asking) -> Result<String, Refusal> {
+pub fn json(asking: &mut Asking) -> Result<Map<String, Value>, Refusal> {
     let info = asking.text(&["INFO", "everything"])?;
-    let fields: Map<String, Value> = info
-        .lines()
-        .filter_map(|line| line.trim_end().split_once(':'))
-        .map(|(name, value)| (name.into(), value.into()))
-        .collect();
+    let fields: Map<String, Value> =
+        Info::new(&info).fields().iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
     let mut status = Map::from_iter([("info".to_owned(), Value::Object(fields))]);
     for (name, log) in LOGS {
         if let Ok(reply) = asking.ask(&["COMMANDLOG", "GET", ENTRIES, log]) {
             status.insert(name.to_owned(), entries(&reply));
         }
     }
-    if let Ok(reply) = asking.ask(&["HOTKEYS", "TOP", ENTRIES]) {
+    // Whether snapshots are written by themselves: what there is to show of them depends on it.
+    if let Ok(reply) = asking.ask(&["CONFIG", "GET", "save"])
+        && let Ok((Frame::Array(mut pair), _)) = decode(&reply)
+    {
+        status.insert(
+            "save".to_owned(),
+            pair.nth(1).map_or(Value::Null, |value| value.map_or(Value::Null, |value| text(&value))),
+        );
+    }
+    if let Ok(reply) = asking.ask(&["HOTKEYS", "TOP", HOT_KEYS]) {
         status.insert("hot_keys".to_owned(), hot_keys(&reply));
     }
-    Ok(Value::Object(status).to_string())
+    Ok(status)
 }
 
 /// The keys that were used most of late: their names, and the part of all uses that each has.
@@ -56,15 +67,16 @@ pub fn hottest_share(asking: &mut Asking) -> Option<f64> {
     hot_keys(&reply).pointer("/0/share")?.as_f64()
 }
 
-/// Entries of a log: when (seconds), how much (microseconds or bytes), the words, and whose they were.
+/// Entries of a log: their number, when (seconds), how much (microseconds or bytes), the words, and whose they were.
 fn entries(reply: &[u8]) -> Value {
     let Ok((Frame::Array(entries), _)) = decode(reply) else { return Value::Null };
     let one = |mut fields: Items<'_>| {
         let mut next = || fields.next().and_then(Result::ok);
-        let (_, at, much, words, client) = (next()?, next()?, next()?, next()?, next()?);
+        let (id, at, much, words, client) = (next()?, next()?, next()?, next()?, next()?);
         let Frame::Array(words) = words else { return None };
         let words: Vec<Value> = words.filter_map(Result::ok).map(|word| text(&word)).collect();
-        Some(json!({ "at": number(&at), "much": number(&much), "words": words, "client": text(&client) }))
+        let client = text(&client);
+        Some(json!({ "id": number(&id), "at": number(&at), "much": number(&much), "words": words, "client": client }))
     };
     entries
         .filter_map(Result::ok)
@@ -80,7 +92,7 @@ fn number(frame: &Frame<'_>) -> Value {
 }
 
 fn text(frame: &Frame<'_>) -> Value {
-    if let Frame::Bulk(text) = frame { String::from_utf8_lossy(text).into_owned().into() } else { Value::Null }
+    if let Frame::Bulk(text) = frame { shown(text).into() } else { Value::Null }
 }
 
 #[cfg(test)]
@@ -91,20 +103,56 @@ mod tests {
     fn fields_and_logs_are_told_whatever_the_words_hold() {
         let engine = sleeve_server::Engine::new(sleeve_server::Config::default());
         let mut asking = Asking::begin(&engine, [127, 0, 0, 1].into(), None).unwrap();
-        asking.ask(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).unwrap();
-        asking.ask(&["SET", "a\"<b>", "c\u{1}\\"]).unwrap();
-        let status: Value = serde_json::from_str(&json(&mut asking).unwrap()).unwrap();
+        let mut client = engine.connect(|| {});
+        let mut say = |words: &[&str]| {
+            let mut request = Vec::new();
+            crate::endpoint::encode(words, &mut request);
+            client.exchange(&request, &mut Vec::new()).unwrap();
+        };
+        say(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+        say(&["SET", "a\"<b>", "c\u{1}\\"]);
+        let status = Value::Object(json(&mut asking).unwrap());
         assert_eq!(status["info"]["redis_mode"], "standalone");
         let slow = status["slow"].as_array().unwrap();
-        assert!(slow.iter().any(|entry| entry["words"] == json!(["SET", "a\"<b>", "c\u{1}\\"])), "{slow:?}");
-        assert!(slow.iter().all(|entry| entry["at"].as_i64() > Some(0) && entry["much"].is_i64()));
+        assert!(slow.iter().any(|entry| entry["words"] == json!(["SET", "a\"<b>", "c\\x01\\"])), "{slow:?}");
+        assert!(
+            slow.iter().all(|entry| entry["at"].as_i64() > Some(0) && entry["much"].is_i64() && entry["id"].is_i64())
+        );
         assert_eq!(status["large_replies"], json!([]));
         for _ in 0..1_000 {
-            asking.ask(&["GET", "hot<key>"]).unwrap();
+            say(&["GET", "hot<key>"]);
         }
-        let status: Value = serde_json::from_str(&json(&mut asking).unwrap()).unwrap();
+        let status = Value::Object(json(&mut asking).unwrap());
         assert_eq!(status["hot_keys"][0]["key"], "hot<key>");
         assert!(status["hot_keys"][0]["share"].as_f64() > Some(0.5), "{status}");
         assert!(hottest_share(&mut asking) > Some(0.5));
+    }
+
+    #[test]
+    fn what_is_asked_for_the_page_is_in_none_of_its_figures() {
+        let engine = sleeve_server::Engine::new(sleeve_server::Config::default());
+        let mut client = engine.connect(|| {});
+        client
+            .exchange(b"CONFIG SET slowlog-log-slower-than 0\r\nSLOWLOG RESET\r\nSET a b\r\n", &mut Vec::new())
+            .unwrap();
+        for _ in 0..50 {
+            let mut asking = Asking::begin(&engine, [127, 0, 0, 1].into(), None).unwrap();
+            json(&mut asking).unwrap();
+            super::super::keys::json(&mut asking, "").unwrap();
+            super::super::clients::json(&mut asking).unwrap();
+            asking.ask(&["NO", "SUCH"]).unwrap_err();
+        }
+        let mut asking = Asking::begin(&engine, [127, 0, 0, 1].into(), None).unwrap();
+        let status = Value::Object(json(&mut asking).unwrap());
+        let (info, slow) = (&status["info"], status["slow"].as_array().unwrap());
+        let words: Vec<&Value> = slow.iter().map(|entry| &entry["words"][0]).collect();
+        assert_eq!(words, ["SET", "SLOWLOG"], "those of the client");
+        let counted: Vec<&String> =
+            info.as_object().unwrap().keys().filter(|name| name.starts_with("cmdstat_")).collect();
+        assert_eq!(counted, ["cmdstat_config|set", "cmdstat_set", "cmdstat_slowlog|reset"]);
+        assert_eq!(info["total_commands_processed"], "3");
+        assert_eq!((&info["connected_clients"], &info["total_connections_received"]), (&json!("1"), &json!("1")));
+        assert_eq!((&info["total_error_replies"], &info["errorstat_ERR"]), (&json!("0"), &Value::Null));
+        assert_eq!(status["hot_keys"], json!([]));
     }
 }

@@ -1,0 +1,77 @@
+//! The text of INFO, taken apart. Pure functions.
+
+use std::collections::HashMap;
+
+/// The fields of INFO in their order.
+#[derive(Debug)]
+pub struct Info<'a> {
+    fields: Vec<(&'a str, &'a str)>,
+    by_name: HashMap<&'a str, &'a str>,
+}
+
+impl<'a> Info<'a> {
+    /// The fields of this text.
+    pub fn new(text: &'a str) -> Self {
+        let fields: Vec<_> = text.lines().filter_map(|line| line.trim_end().split_once(':')).collect();
+        let by_name = fields.iter().copied().collect();
+        Self { fields, by_name }
+    }
+
+    /// All fields.
+    pub fn fields(&self) -> &[(&'a str, &'a str)] {
+        &self.fields
+    }
+
+    /// A field's value.
+    pub fn text(&self, name: &str) -> Option<&'a str> {
+        self.by_name.get(name).copied()
+    }
+
+    /// A field's value as a number.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.text(name)?.parse().ok()
+    }
+
+    /// The fields whose names begin so: what their names go on with, and their values.
+    pub fn beginning(&self, beginning: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.fields.iter().filter_map(move |(name, value)| Some((name.strip_prefix(beginning)?, *value)))
+    }
+
+    /// The same for names that go on with a number, as those of databases and replicas do.
+    pub fn numbered(&self, beginning: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let is_number = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+        self.beginning(beginning).filter(move |(name, _)| is_number(name))
+    }
+
+    /// The sum of a number within the values of such fields; none where there is no such field.
+    pub fn sum(&self, beginning: &str, name: &str) -> Option<f64> {
+        self.numbered(beginning).filter_map(|(_, value)| number_in(value, name)).reduce(|sum, one| sum + one)
+    }
+}
+
+/// The value of a name within a field, as in `calls=1,usec=2`.
+pub fn text_in<'a>(value: &'a str, name: &str) -> Option<&'a str> {
+    value.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// The same as a number.
+pub fn number_in(value: &str, name: &str) -> Option<f64> {
+    text_in(value, name)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_by_name_and_by_how_they_begin() {
+        let text = "# Keyspace\r\nused_memory:12\r\ndb0:keys=3,expires=1\r\ndb12:keys=4,expires=0\r\ndbfilename:x\r\n";
+        let info = Info::new(text);
+        assert_eq!(
+            (info.number("used_memory"), info.number("dbfilename"), info.text("none")),
+            (Some(12.0), None, None)
+        );
+        assert_eq!(info.numbered("db").map(|(name, _)| name).collect::<Vec<_>>(), ["0", "12"]);
+        assert_eq!((info.sum("db", "keys"), info.sum("slave", "offset")), (Some(7.0), None));
+    }
+}
