@@ -14,6 +14,7 @@ mod differential;
 mod doctor;
 mod drivers;
 mod dumps;
+mod effects;
 mod endurance;
 mod exchange;
 mod golden;

@@ -20,7 +20,7 @@ pub const PROFILE: &str = "checked";
 /// Which transcripts, against whom.
 #[derive(Debug, clap::Args)]
 pub struct Golden {
-    /// Write the replies of Redis 7.0, or Valkey 9 where Redis lacks the option, into the transcripts
+    /// Write what Redis 7.0, or Valkey 9 where Redis lacks the option, answers and does into the transcripts
     #[arg(long, conflicts_with = "server")]
     record: bool,
     /// Only this server
@@ -64,21 +64,21 @@ pub fn check() -> Result<(), String> {
     steps.close()
 }
 
-/// The transcripts alone.
+/// The transcripts alone, of replies and of effects.
 pub fn golden(options: &Golden) -> Result<(), String> {
     peers::set_up_servers()?;
     let mut command = tests(&["--package", "sleeve-tests", "--test", "outside", "--"]);
     if options.record {
-        command.env("SLEEVE_RECORD", "1").args(["golden::redis", "--nocapture"]);
+        command.env("SLEEVE_RECORD", "1").args(["golden::redis", "effects::redis", "--nocapture"]);
     } else {
         let server = options.server.as_deref();
         if server.unwrap_or("sleeve") == "sleeve" {
             command.env("SLEEVE_BIN", build_sleeve(PROFILE)?);
         }
-        command.arg(format!("golden::{}", server.unwrap_or_default()));
+        command.args(["golden", "effects"].map(|tests| format!("{tests}::{}", server.unwrap_or_default())));
     }
     if let Some(name) = &options.name {
-        command.env("SLEEVE_GOLDEN", name);
+        command.env("SLEEVE_GOLDEN", name).env("SLEEVE_EFFECTS", name);
     }
     let mut steps = Steps::default();
     steps.step("golden", || run_tests(&mut command));

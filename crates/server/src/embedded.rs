@@ -228,7 +228,8 @@ impl Local {
         for letter in self.mailbox.collect() {
             match letter {
                 Letter::Close(_) | Letter::Stop => return self.end(),
-                Letter::Unblock { ticket, mut reply, .. } => {
+                Letter::Unblock { ticket, mut reply, is_refused, .. } => {
+                    self.session.note_refused(ticket, is_refused, &self.scratch);
                     self.session.unblock(ticket, &mut reply, &mut self.scratch, &mut Nobody);
                 }
                 Letter::Users if !self.session.may_listen() => return self.end(),

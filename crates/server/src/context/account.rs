@@ -101,7 +101,8 @@ impl Cx<'_> {
         let ticks = clock::ticks().wrapping_sub(began_ticks);
         // What counts is what is slow now: the command may have taken long, or may itself have said what is.
         (self.slow_ticks, self.large_bytes) = self.engine.conspicuous();
-        if ticks >= self.slow_ticks {
+        // A command that begins to wait is not over: it is looked at when it is served.
+        if ticks >= self.slow_ticks && self.state.blocked.is_none() {
             self.enter_slow(request, ticks);
         }
     }

@@ -1,7 +1,9 @@
-//! Setting, replacing and removing keys as a whole, which tell of the change, and changing collections, where the command itself
-//! does so with [`Cx::changed`].
+//! Setting, replacing and removing keys as a whole, which tell of the change, changing collections, where the command itself does
+//! so with [`Cx::changed`], and looking at a key that may be changed then.
+//!
+//! As in Redis a use is counted once for each look: a command that has looked already changes what it has seen (`_seen`).
 
-use sleeve_store::{Collection, Deadline, EntryRef, Garbage, Lookup, OtherKind, Previous, Updated, Value};
+use sleeve_store::{Collection, Deadline, EntryMut, EntryRef, Garbage, Lookup, OtherKind, Previous, Updated, Value};
 
 use super::Cx;
 use super::key_change;
@@ -17,7 +19,16 @@ impl Cx<'_> {
     #[inline]
     pub fn set(&mut self, key: Key<'_>, value: &Value<'_>, deadline: Deadline) {
         let (database, moment) = (self.state.database as usize, self.moment());
-        let replaced = self.locks.shard(key.hash).set(database, key, value, deadline, moment);
+        let renew = replacement(self, moment.clock, self.state.no_touch);
+        let replaced = self.locks.shard(key.hash).replace(database, key, value, deadline, moment, renew);
+        self.replaced(key, replaced);
+    }
+
+    /// As [`Cx::set`], where a look at the key has renewed its access clock already.
+    pub fn set_seen(&mut self, key: Key<'_>, value: &Value<'_>, deadline: Deadline) {
+        let (database, moment) = (self.state.database as usize, self.moment());
+        let renew = replacement(self, moment.clock, true);
+        let replaced = self.locks.shard(key.hash).replace(database, key, value, deadline, moment, renew);
         self.replaced(key, replaced);
     }
 
@@ -29,7 +40,9 @@ impl Cx<'_> {
             return false;
         }
         let (database, moment) = (self.state.database as usize, self.moment());
-        let replaced = self.locks.shard(key.hash).set_collection(database, key, collection, Deadline::Clear, moment);
+        let renew = replacement(self, moment.clock, self.state.no_touch);
+        let shard = self.locks.shard(key.hash);
+        let replaced = shard.replace_collection(database, key, collection, Deadline::Clear, moment, renew);
         self.replaced(key, replaced);
         true
     }
@@ -114,9 +127,29 @@ impl Cx<'_> {
         key: Key<'_>,
         change: impl FnOnce(&mut C) -> R,
     ) -> Result<Option<Updated<R>>, Error> {
+        let renew = renewal(self);
+        self.update_renewing(key, renew, change)
+    }
+
+    /// As [`Cx::update_present`], where a look at the key has renewed its access clock already.
+    pub fn update_seen<C: Collection, R>(
+        &mut self,
+        key: Key<'_>,
+        change: impl FnOnce(&mut C) -> R,
+    ) -> Result<Option<Updated<R>>, Error> {
+        self.update_renewing(key, |_| (), change)
+    }
+
+    #[inline(always)]
+    fn update_renewing<C: Collection, R>(
+        &mut self,
+        key: Key<'_>,
+        renew: impl FnOnce(&EntryRef<'_>),
+        change: impl FnOnce(&mut C) -> R,
+    ) -> Result<Option<Updated<R>>, Error> {
         self.expire_due_fields(key);
         let (engine, now, database) = (self.engine, self.now, self.state.database as usize);
-        let (now_ms, renew) = (self.due_ms, renewal(self));
+        let now_ms = self.due_ms;
         let (locks, mut looker) = self.parted();
         let (shard, recorder) = locks.shard_and_recorder(key.hash);
         let may_vanish = || key_change::may_vanish(engine, now);
@@ -130,6 +163,60 @@ impl Cx<'_> {
             Err(OtherKind) => Err(Error::WRONG_TYPE),
         }
     }
+}
+
+/// Looking at a key that is about to be changed.
+impl Cx<'_> {
+    /// As [`Cx::edit`], where a look at the key has renewed its access clock already.
+    #[inline]
+    pub fn edit_seen(&mut self, key: Key<'_>) -> Option<EntryMut<'_>> {
+        self.expire_due_fields(key);
+        let (locks, mut looker) = self.parted();
+        looker.lookup_mut(locks, key)
+    }
+
+    /// The value of a key, for a command that may change it: not counted as read, and its access clock renewed.
+    #[inline]
+    pub fn look(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {
+        self.expire_due_fields(key);
+        let (locks, mut looker) = self.parted();
+        let entry = looker.lookup(locks, key)?;
+        looker.touch(&entry);
+        Some(entry)
+    }
+
+    /// The string of a key; see [`Cx::look`].
+    #[inline]
+    pub fn look_string(&mut self, key: Key<'_>) -> Result<Option<EntryRef<'_>>, Error> {
+        super::string(self.look(key))
+    }
+
+    /// The collection of a key; see [`Cx::look`].
+    #[inline]
+    pub fn look_as<C: Collection>(&mut self, key: Key<'_>) -> Result<Option<C::Ref<'_>>, Error> {
+        super::collection::<C>(self.look(key))
+    }
+
+    /// The collection of a key, for a command that goes on to change it, which renews the access clock. Where that ends here
+    /// because the key holds another type, it is renewed here.
+    #[inline]
+    pub fn probe_as<C: Collection>(&mut self, key: Key<'_>) -> Result<Option<C::Ref<'_>>, Error> {
+        self.expire_due_fields(key);
+        let (locks, mut looker) = self.parted();
+        let Some(entry) = looker.lookup(locks, key) else { return Ok(None) };
+        let found = entry.collection::<C>();
+        if found.is_none() {
+            looker.touch(&entry);
+        }
+        found.map(Some).ok_or(Error::WRONG_TYPE)
+    }
+}
+
+/// What makes the access clock of a key that is about to be replaced, of the old one and a fresh one.
+#[inline]
+fn replacement<'a>(cx: &Cx<'a>, fresh: u32, is_silent: bool) -> impl FnOnce(u32) -> u32 + use<'a> {
+    let (engine, dice, now) = (cx.engine, cx.dice, cx.now);
+    move |old| key_clock::replaced((&engine.config, dice), old, fresh, now, is_silent)
 }
 
 /// What renews the access clock of a key that is about to be changed.

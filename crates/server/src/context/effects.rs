@@ -132,6 +132,13 @@ impl Cx<'_> {
         self.tell(Cause::Command, self.state.database, key);
     }
 
+    /// Says that a key of the selected database has changed, which counts so often: once for each element, as in Redis.
+    #[inline]
+    pub fn changed_by(&mut self, key: Key<'_>, count: usize) {
+        self.tell(Cause::Uncounted, self.state.database, key);
+        self.pending.changes += count as u64;
+    }
+
     /// Says that a key has been given a deadline, by a client or by what is applied of a stream or a log: on a replica nobody
     /// else knows of one that a client has given.
     #[inline]

@@ -35,7 +35,7 @@ use crate::request::Key;
 pub enum Cause<'a> {
     /// A command changed or removed it.
     Command,
-    /// A command changed it, and the change is counted elsewhere: the old name of a key that is renamed.
+    /// A command changed it, and how often that counts is said elsewhere.
     Uncounted,
     /// A command removed a group of a stream, which only those can tell who wait for its entries.
     GroupRemoved,

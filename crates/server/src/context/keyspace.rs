@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use sleeve_store::{EntryRef, Find, Flushed, OwnedEntry, Previous, Shard};
+use sleeve_store::{EntryRef, Find, Flushed, OwnedEntry, Shard};
 
 use super::Cx;
 use super::key_change;
@@ -76,12 +76,11 @@ impl Cx<'_> {
         if let Some(at_ms) = entry.deadline {
             self.deadline_given(database, key, at_ms);
         }
-        let (previous, garbage) = self.locks.shard(key.hash).put(database as usize, key, entry, self.due_ms);
+        let (_, garbage) = self.locks.shard(key.hash).put(database as usize, key, entry, self.due_ms);
         self.free(garbage, Opt::LazyfreeLazyServerDel);
         self.tell(Cause::Command, database, key);
-        if previous != Previous::Live {
-            self.notify_in(database, EventClass::New, "new", key);
-        }
+        // Redis removes what was there and adds the key anew.
+        self.notify_in(database, EventClass::New, "new", key);
     }
 
     /// Puts what is under a key under another one, with its deadline, whatever was there. It counts as one change, as in Redis.

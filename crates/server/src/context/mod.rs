@@ -396,7 +396,8 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// The entry of a key, to be changed; a key that is missing is first set to `value`.
+    /// The entry of a key, to be changed; a key that is missing is first set to `value`. The caller has looked at the key, which
+    /// has renewed its access clock.
     #[inline]
     pub fn edit_or_insert(&mut self, key: Key<'_>, value: &Value<'_>) -> EntryMut<'_> {
         self.expire_due_fields(key);
@@ -411,7 +412,6 @@ impl<'a> Cx<'a> {
         if expired.is_some() && key_change::may_vanish(engine, now) {
             looker.expired(recorder, key.name, key.hash, expired);
         }
-        looker.touch(&entry.view());
         entry
     }
 

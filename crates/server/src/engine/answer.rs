@@ -17,7 +17,7 @@ impl Engine {
     /// Ends the waiting of a client with an error, if it still waits. No shard is locked.
     pub fn refuse(&self, waiter: &Arc<Waiter>, error: &Error) {
         self.stats.count_error(error.code());
-        self.answer(waiter, |reply| reply.error(error.text()));
+        self.end(waiter, (0, true), |reply| reply.error(error.text()));
     }
 
     /// Ends the waiting of a client with a reply, if it still waits. No shard is locked.
@@ -27,6 +27,10 @@ impl Engine {
 
     /// As [`Engine::answer`], where the reply is that to a change, and shows the journal up to this offset.
     pub fn answer_showing(&self, shown: u64, waiter: &Arc<Waiter>, write: impl FnOnce(&mut Writer<'_>)) {
+        self.end(waiter, (shown, false), write);
+    }
+
+    fn end(&self, waiter: &Arc<Waiter>, (shown, is_refused): (u64, bool), write: impl FnOnce(&mut Writer<'_>)) {
         let Some(claim) = waiter.claim() else { return };
         let mut reply = Output::default();
         reply.shown = shown;
@@ -35,6 +39,7 @@ impl Engine {
             reply.note_write(Mark::default());
         }
         claim.finish(&self.blocking);
-        waiter.client.mailbox.post(Letter::Unblock { id: waiter.client.id, ticket: waiter.ticket, reply });
+        let letter = Letter::Unblock { id: waiter.client.id, ticket: waiter.ticket, reply, is_refused };
+        waiter.client.mailbox.post(letter);
     }
 }

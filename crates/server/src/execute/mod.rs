@@ -114,7 +114,7 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
         }
         Found::Unknown if is_cross_protocol(args) => cx.state.closing = true,
         Found::Unknown => reject(cx, None, unknown_command(args)),
-        Found::UnknownSubcommand(row) => reject(cx, Some(row), unknown_subcommand(args)),
+        Found::UnknownSubcommand(_) => reject(cx, None, unknown_subcommand(args)),
         Found::Arity(row) => reject(cx, Some(row), Error::arity(row.full_name)),
     }
     let may_change_client = !row_of(found).is_some_and(|row| row.is_of_data);
@@ -283,6 +283,8 @@ fn reject(cx: &mut Cx<'_>, row: Option<&'static Row>, error: Error) {
     if let Some(row) = row {
         cx.counters.commands[row.id as usize].rejected.add(1);
     }
+    // CLIENT LIST tells what was asked for last, though it was refused.
+    cx.state.row = row;
     if row.is_some_and(|row| row.id == Command::Exec) {
         cx.state.transaction = None;
         cx.state.watching.clear(cx.engine);

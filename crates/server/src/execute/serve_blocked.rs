@@ -97,7 +97,7 @@ fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
         claim.finish(&cx.engine.blocking);
         // Where it has changed nothing it is none, which an error in its place would not say either.
         reply.note_write(Mark::default());
-        let letter = Letter::Unblock { id: waiter.client.id, ticket: waiter.ticket, reply };
+        let letter = Letter::Unblock { id: waiter.client.id, ticket: waiter.ticket, reply, is_refused: false };
         cx.post(&waiter.client.mailbox, letter);
     }
 }

@@ -36,6 +36,7 @@ use crate::engine::scripts::flags::ScriptFlags;
 use crate::engine::scripts::running::Kind;
 use crate::engine::scripts::{Digest, Library, digest_from, digest_of};
 use crate::host::clock;
+use crate::observe::stats;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 use crate::request::output::Output;
@@ -388,7 +389,6 @@ fn fail(cx: &Cx<'_>, request: Request<'_>, text: &[u8], is_counted: bool) {
     if is_counted {
         return;
     }
-    let code = text.split(|&byte| byte == b' ').next().unwrap_or_default();
     cx.counters.errors_replied.add(1);
-    cx.engine.stats.count_error(&String::from_utf8_lossy(code));
+    cx.engine.stats.count_error(&stats::code_of(text));
 }

@@ -32,6 +32,8 @@ pub enum Letter {
         ticket: u64,
         /// The reply, whole.
         reply: Output,
+        /// The reply is an error that has come in place of what was waited for, and is yet to be counted.
+        is_refused: bool,
     },
     /// Somebody published this; the listeners among the owner's clients get it.
     Message(Arc<Message>),

@@ -142,7 +142,7 @@ totals! {
     expiry_us,
     /// Keys removed to make room.
     evicted,
-    /// Effects of writes: keys changed, as `rdb_changes_since_last_save` counts them.
+    /// Changes that writes have made, an element each, as `rdb_changes_since_last_save` counts them.
     changes,
     /// Payloads of RESTORE whose every part was checked.
     payloads_checked,
@@ -328,3 +328,38 @@ impl Stats {
 
 /// Code words that are counted apart, as in Redis; scripts can make up any number of them.
 const ERROR_CODES_MAX: usize = 128;
+
+/// A code word that is longer is none, as in Redis.
+const CODE_BYTES_MAX: usize = 30;
+
+/// The code word by which an error that a script made up is counted: its first word, or `ERR` where it has none.
+///
+/// INFO errorstats and the metrics that are made of it write the code as the name of a field. Whatever could end the name
+/// there or begin a field is written as `_`.
+pub fn code_of(text: &[u8]) -> String {
+    let is_end = |byte: &u8| matches!(byte, b' ' | b'\r' | b'\n');
+    let Some(end) = text.iter().take(CODE_BYTES_MAX + 1).position(is_end) else { return "ERR".into() };
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'#' | b':' | b',' | b'=' | b'"' | b'\\');
+    text[..end].iter().map(|&byte| if is_plain(byte) { char::from(byte) } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::code_of;
+
+    #[test]
+    fn the_code_of_a_script_s_error_cannot_forge_a_field() {
+        let cases: [(&[u8], &str); 7] = [
+            (b"MINE of my own", "MINE"),
+            (b"A:B,C=9 d", "A_B_C_9"),
+            (b"two\nlines x", "two"),
+            (b"#h\"q\\ x", "_h_q_"),
+            (b"a\xa0b x", "a_b"),
+            (b"noword", "ERR"),
+            (b"LLLLLLLLLLLLLLLLLLLLLLLLLLLLLLL x", "ERR"),
+        ];
+        for (text, code) in cases {
+            assert_eq!(code_of(text), code, "{}", String::from_utf8_lossy(text));
+        }
+    }
+}

@@ -124,6 +124,16 @@ impl Session {
         self.publish(scratch);
     }
 
+    /// Counts a command that waits with this ticket as failed, if what ends its waiting is an error.
+    pub fn note_refused(&self, ticket: u64, is_refused: bool, scratch: &Scratch) {
+        let waiter = self.state.blocked.as_ref().filter(|waiter| is_refused && waiter.ticket == ticket);
+        if let Some(waiter) = waiter {
+            let counters = scratch.thread_context().counters;
+            counters.errors_replied.add(1);
+            counters.commands[waiter.row.id as usize].failed.add(1);
+        }
+    }
+
     /// Ends the waiting for a key with this reply, if it is still this ticket that the peer waits with, and goes on.
     pub fn unblock(&mut self, ticket: u64, reply: &mut Output, scratch: &mut Scratch, others: &mut dyn Others) {
         if self.state.blocked.take_if(|waiter| waiter.ticket == ticket).is_none() {

@@ -58,8 +58,9 @@ impl Worker {
                     self.close(token);
                 }
             }
-            Letter::Unblock { id, ticket, mut reply } => {
+            Letter::Unblock { id, ticket, mut reply, is_refused } => {
                 return self.release(id, scratch, |session, scratch, others| {
+                    session.note_refused(ticket, is_refused, scratch);
                     session.unblock(ticket, &mut reply, scratch, others)
                 });
             }

@@ -200,7 +200,21 @@ impl Shard {
         deadline: Deadline,
         moment: Moment,
     ) -> (Previous, Garbage) {
-        self.store(db, key, Body::new(value), deadline, moment)
+        self.store(db, key, Body::new(value), deadline, moment, |_| moment.clock)
+    }
+
+    /// As [`Shard::set`], where `renew` makes the clock of the clock of a key that is replaced.
+    #[inline]
+    pub fn replace(
+        &mut self,
+        db: usize,
+        key: Key<'_>,
+        value: &Value<'_>,
+        deadline: Deadline,
+        moment: Moment,
+        renew: impl FnOnce(u32) -> u32,
+    ) -> (Previous, Garbage) {
+        self.store(db, key, Body::new(value), deadline, moment, renew)
     }
 
     #[inline]
@@ -211,6 +225,7 @@ impl Shard {
         body: Body<'_>,
         deadline: Deadline,
         moment: Moment,
+        renew: impl FnOnce(u32) -> u32,
     ) -> (Previous, Garbage) {
         let position = self.placement.position(key.hash);
         self.follow(db, key, due_ms(&body));
@@ -229,7 +244,8 @@ impl Shard {
             (false, Deadline::Keep) => (Previous::Live, old),
             (false, Deadline::Clear | Deadline::At(_)) => (Previous::Live, fresh),
         };
-        (previous, entry.assign(body, deadline, moment.clock))
+        let clock = if previous == Previous::Live { renew(entry.view().clock()) } else { moment.clock };
+        (previous, entry.assign(body, deadline, clock))
     }
 
     /// Puts a collection under a key, whatever was there.
@@ -241,8 +257,21 @@ impl Shard {
         deadline: Deadline,
         moment: Moment,
     ) -> (Previous, Garbage) {
+        self.replace_collection(db, key, collection, deadline, moment, |_| moment.clock)
+    }
+
+    /// As [`Shard::set_collection`], where `renew` makes the clock of the clock of a key that is replaced.
+    pub fn replace_collection<C: Collection>(
+        &mut self,
+        db: usize,
+        key: Key<'_>,
+        collection: C,
+        deadline: Deadline,
+        moment: Moment,
+        renew: impl FnOnce(u32) -> u32,
+    ) -> (Previous, Garbage) {
         self.needs_newest_format |= collection.needs_newest_format();
-        with_body(collection, |body| self.store(db, key, Self::followed(body, key.name), deadline, moment))
+        with_body(collection, |body| self.store(db, key, Self::followed(body, key.name), deadline, moment, renew))
     }
 
     /// The secret with which collections of this shard hash; see [`Collection::new`].
@@ -295,7 +324,7 @@ impl Shard {
         let moment = Moment { now_ms, clock: entry.clock };
         let body = Self::followed(entry.body(), key.name);
         self.needs_newest_format |= matches!(&body, Body::Object(object) if object.view().needs_newest_format());
-        self.store(db, key, body, deadline, moment)
+        self.store(db, key, body, deadline, moment, |_| moment.clock)
     }
 
     /// Keys in a database, expired ones that were not removed yet included.

@@ -257,7 +257,7 @@ pub fn unblock(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         } else {
             waiter.on_timeout.write(&mut reply.bytes, waiter.protocol, |offset| cx.engine.reached(offset));
         }
-        let letter = Letter::Unblock { id: waiter.client.id, ticket: waiter.ticket, reply };
+        let letter = Letter::Unblock { id: waiter.client.id, ticket: waiter.ticket, reply, is_refused: false };
         cx.post(&waiter.client.mailbox, letter);
     }
     cx.reply().integer(i64::from(is_waiting));

@@ -142,7 +142,9 @@ fn keep(cx: &mut Cx<'_>, key: Key<'_>, found: &[Found], unit: Option<f64>, event
     for found in found {
         result.set(&found.name, unit.map_or(found.score, |metres| found.distance_m / metres), limits);
     }
-    store(cx, key, result, event);
+    // Each place counts as a change.
+    let count = store(cx, key, result, event);
+    cx.changed_many(count.saturating_sub(1) as u64);
     Ok(())
 }
 

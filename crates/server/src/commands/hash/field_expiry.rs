@@ -118,13 +118,13 @@ pub const BAD_COUNT: Error = Error::fixed("ERR Number of fields must be a positi
 /// Gives fields a deadline of the second argument, in `unit`, after `base_ms`.
 fn expire_at(cx: &mut Cx<'_>, request: Request<'_>, unit: Unit, base_ms: i64) -> Outcome {
     let key = request.key(0);
-    cx.peek_as::<Map>(key)?;
+    cx.look_as::<Map>(key)?;
     let at_ms = instant(request.arg(2), unit, base_ms, request.row.name)?;
     let condition = Condition::of(request.arg(3));
     let bad_count = Error::fixed("ERR Parameter `numFields` should be greater than 0");
     let fields = fields_at(request, if condition == Condition::Always { 3 } else { 4 }, bad_count)?;
     let now_ms = cx.due_ms;
-    let updated = cx.update_present::<Map, _>(key, |map| {
+    let updated = cx.update_seen::<Map, _>(key, |map| {
         let expire = |field: &&[u8]| expire_field(map, field, at_ms, condition, now_ms);
         fields.iter().map(expire).collect::<Vec<i64>>()
     })?;
@@ -134,8 +134,9 @@ fn expire_at(cx: &mut Cx<'_>, request: Request<'_>, unit: Unit, base_ms: i64) ->
             given(cx, key, at_ms, &with_code(&fields, &codes, DONE));
         }
         if codes.contains(&DELETED) {
-            removed(cx, key, updated);
-            record_fields(cx, &[b"HDEL", key.name], &with_code(&fields, &codes, DELETED));
+            let deleted = with_code(&fields, &codes, DELETED);
+            removed(cx, key, updated, deleted.len());
+            record_fields(cx, &[b"HDEL", key.name], &deleted);
         }
     }
     write_codes(cx, &codes);
@@ -163,7 +164,7 @@ fn with_code<'a>(fields: &[&'a [u8]], codes: &[i64], wanted: i64) -> Vec<&'a [u8
 
 /// Says and records that fields of a key have been given a deadline.
 pub fn given(cx: &mut Cx<'_>, key: Key<'_>, at_ms: i64, fields: &[&[u8]]) {
-    cx.changed(key);
+    cx.changed_by(key, fields.len());
     cx.notify(EventClass::Hash, "hexpire", key);
     record_deadline(cx, key, at_ms, fields);
 }
@@ -182,9 +183,9 @@ fn write_codes(cx: &mut Cx<'_>, codes: &[i64]) {
 /// HPERSIST key FIELDS numfields field \[field ...\]
 pub fn hpersist(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, now_ms) = (request.key(0), cx.due_ms);
-    cx.peek_as::<Map>(key)?;
+    cx.look_as::<Map>(key)?;
     let fields = fields_at(request, 2, BAD_COUNT)?;
-    let updated = cx.update_present::<Map, _>(key, |map| {
+    let updated = cx.update_seen::<Map, _>(key, |map| {
         fields.iter().map(|field| persist_field(map, field, now_ms)).collect::<Vec<i64>>()
     })?;
     let codes = updated.map_or(vec![NO_FIELD; fields.len()], |updated| updated.result);

@@ -50,7 +50,7 @@ fn set_pairs(cx: &mut Cx<'_>, request: Request<'_>) -> Result<i64, Error> {
         }
         created
     })?;
-    cx.changed(key);
+    cx.changed_by(key, request.len() / 2 - 1);
     cx.notify(EventClass::Hash, "hset", key);
     Ok(updated.result)
 }
@@ -183,15 +183,15 @@ pub fn hdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let updated = cx.update_present::<Map, _>(key, remove)?;
     let count = updated.map_or(0, |updated| updated.result);
     if let Some(updated) = updated.filter(|_| count > 0) {
-        removed(cx, key, &updated);
+        removed(cx, key, &updated, count);
     }
     cx.reply().integer(count as i64);
     Ok(())
 }
 
-/// Says that fields of a key were removed, and the key with the last of them.
-pub fn removed<R>(cx: &mut Cx<'_>, key: Key<'_>, updated: &Updated<R>) {
-    cx.changed(key);
+/// Says that so many fields of a key were removed, and the key with the last of them.
+pub fn removed<R>(cx: &mut Cx<'_>, key: Key<'_>, updated: &Updated<R>, count: usize) {
+    cx.changed_by(key, count);
     cx.notify(EventClass::Hash, "hdel", key);
     if updated.emptied {
         cx.notify(EventClass::Generic, "del", key);

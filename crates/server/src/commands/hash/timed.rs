@@ -8,7 +8,7 @@ use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
 use super::field_expiry::{BAD_COUNT, fields_at, given, instant, persist, persisted, record_fields};
-use super::{read, record_deadline, removed, write_or_null};
+use super::{record_deadline, removed, write_or_null};
 use crate::commands::string::set_expiry::Unit;
 use crate::context::notifications::EventClass;
 use crate::context::{Cx, ELEMENTS_MAX};
@@ -34,7 +34,9 @@ fn write_fields(reply: &mut Writer<'_>, map: MapRef<'_>, fields: &[&[u8]], now_m
 /// Replies with the values of fields; false when the key is missing, so that all of them are null.
 fn reply_fields(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) -> Result<bool, Error> {
     let now_ms = cx.due_ms;
-    let found = read(cx, key, |map, reply| write_fields(reply, map, fields, now_ms))?;
+    let found = cx.reply_apart(|cx, reply| {
+        cx.peek_as::<Map>(key).map(|map| map.map(|map| write_fields(reply, map, fields, now_ms)))
+    })?;
     if found.is_none() {
         write_nulls(cx, fields.len());
     }
@@ -50,7 +52,7 @@ fn write_nulls(cx: &mut Cx<'_>, count: usize) {
 /// HGETEX key \[EX seconds | PX ms | EXAT seconds | PXAT ms | PERSIST\] FIELDS numfields field \[field ...\]
 pub fn hgetex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, now_ms) = (request.key(0), cx.now.wall_ms());
-    cx.peek_as::<Map>(key)?;
+    cx.look_as::<Map>(key)?;
     let (mut at_ms, mut at) = (None, 2);
     let persists = request.arg(2).eq_ignore_ascii_case(b"persist");
     if persists {
@@ -75,7 +77,7 @@ pub fn hgetex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 fn expire(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]], at_ms: i64) -> Outcome {
     let now_ms = cx.due_ms;
-    let updated = cx.update_present::<Map, _>(key, |map| {
+    let updated = cx.update_seen::<Map, _>(key, |map| {
         let is_there = |field: &&&[u8]| map.as_ref().get(field, now_ms).is_some();
         let present: Vec<&[u8]> = fields.iter().filter(is_there).copied().collect();
         present.iter().for_each(|field| map.set_deadline(field, Some(at_ms)));
@@ -90,7 +92,7 @@ fn expire(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]], at_ms: i64) -> Outcom
 
 fn persist_all(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) -> Outcome {
     let now_ms = cx.due_ms;
-    let updated = cx.update_present::<Map, _>(key, |map| {
+    let updated = cx.update_seen::<Map, _>(key, |map| {
         fields.iter().copied().filter(|field| persist(map, field, now_ms)).collect::<Vec<&[u8]>>()
     })?;
     let changed = updated.map(|updated| updated.result).unwrap_or_default();
@@ -103,7 +105,7 @@ fn persist_all(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) -> Outcome {
 /// Replies with the values of fields and removes each, so that one that is named twice is null the second time.
 fn reply_and_delete(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) -> Outcome {
     let (mut bytes, protocol, now_ms) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol, cx.due_ms);
-    let updated = cx.update_present::<Map, _>(key, |map| {
+    let updated = cx.update_seen::<Map, _>(key, |map| {
         let mut reply = Writer::new(&mut bytes, protocol);
         reply.array(fields.len());
         let mut take = |field: &&[u8]| {
@@ -118,7 +120,7 @@ fn reply_and_delete(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) -> Outcome 
         return Ok(());
     };
     if !updated.result.is_empty() {
-        removed(cx, key, &updated);
+        removed(cx, key, &updated, updated.result.len());
         record_fields(cx, &[b"HDEL", key.name], &updated.result);
     }
     Ok(())
@@ -127,7 +129,7 @@ fn reply_and_delete(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) -> Outcome 
 /// HGETDEL key FIELDS numfields field \[field ...\]
 pub fn hgetdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let key = request.key(0);
-    cx.peek_as::<Map>(key)?;
+    cx.look_as::<Map>(key)?;
     let fields = fields_at(request, 2, BAD_COUNT)?;
     reply_and_delete(cx, key, &fields)
 }
@@ -204,11 +206,13 @@ fn pairs_at(request: Request<'_>, at: usize) -> Result<Pairs<'_>, Error> {
 pub fn hsetex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, now_ms) = (request.key(0), cx.due_ms);
     let options = SetOptions::of(request, cx.now.wall_ms())?;
-    let found = cx.peek_as::<Map>(key)?;
+    let found = cx.probe_as::<Map>(key)?;
     let is_there = |(field, _): &(&[u8], &[u8])| found.is_some_and(|map| map.get(field, now_ms).is_some());
     let refused = options.only_missing && options.pairs.iter().any(is_there)
         || options.only_present && !options.pairs.iter().all(is_there);
-    if !refused {
+    if refused {
+        cx.look(key);
+    } else {
         match options.deadline {
             Deadline::At(at_ms) if at_ms <= now_ms => set_and_delete(cx, key, &options.pairs)?,
             _ => set(cx, key, &options)?,
@@ -233,7 +237,7 @@ fn set(cx: &mut Cx<'_>, key: Key<'_>, options: &SetOptions<'_>) -> Outcome {
         timed.dedup();
         timed
     })?;
-    cx.changed(key);
+    cx.changed_by(key, options.pairs.len());
     cx.notify(EventClass::Hash, "hset", key);
     if matches!(deadline, Deadline::At(_)) {
         cx.notify(EventClass::Hash, "hexpire", key);
@@ -287,7 +291,7 @@ fn set_and_delete(cx: &mut Cx<'_>, key: Key<'_>, pairs: &[(&[u8], &[u8])]) -> Ou
     let updated = cx.update_present::<Map, _>(key, |map| {
         pairs.iter().for_each(|(field, _)| _ = map.remove(field, now_ms));
     })?;
-    cx.changed(key);
+    cx.changed_by(key, pairs.len());
     cx.notify(EventClass::Hash, "hset", key);
     cx.notify(EventClass::Hash, "hdel", key);
     if updated.is_none_or(|updated| updated.emptied) {

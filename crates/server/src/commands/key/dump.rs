@@ -117,7 +117,7 @@ impl Options {
 pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, now_ms) = (request.key(0), cx.due_ms);
     let options = Options::of(request)?;
-    if !options.replace && cx.peek(key).is_some() {
+    if !options.replace && cx.look(key).is_some() {
         return Err(Error::fixed("BUSYKEY Target key name already exists."));
     }
     let ttl_ms = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;

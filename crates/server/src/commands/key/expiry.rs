@@ -9,7 +9,6 @@ use super::look;
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
-use crate::engine::keyspace::key_clock;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -54,11 +53,8 @@ fn expire_at(cx: &mut Cx<'_>, request: Request<'_>, unit_ms: i64, base_ms: i64) 
 
 /// Sets a key's deadline if the key is there and the condition holds; a deadline that is over removes the key.
 fn set_deadline(cx: &mut Cx<'_>, key: Key<'_>, deadline_ms: i64, condition: Condition) -> bool {
-    let (engine, dice, now, due_ms, is_silent) = (cx.engine, cx.dice, cx.now, cx.due_ms, cx.state.no_touch);
+    let due_ms = cx.due_ms;
     let Some(mut entry) = cx.edit(key) else { return false };
-    if !is_silent {
-        key_clock::touch((&engine.config, dice), &entry.view(), now);
-    }
     if !condition.allows(entry.deadline(), deadline_ms) {
         return false;
     }

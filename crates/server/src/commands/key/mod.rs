@@ -107,7 +107,7 @@ pub fn kind(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// RENAME key newkey
 pub fn rename(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (from, to) = (request.key(0), request.key(1));
-    cx.peek(from).ok_or(Error::NO_SUCH_KEY)?;
+    cx.look(from).ok_or(Error::NO_SUCH_KEY)?;
     if from.name != to.name {
         put_under(cx, from, to);
     }
@@ -118,8 +118,8 @@ pub fn rename(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// RENAMENX key newkey
 pub fn renamenx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (from, to) = (request.key(0), request.key(1));
-    cx.peek(from).ok_or(Error::NO_SUCH_KEY)?;
-    let moves = from.name != to.name && cx.peek(to).is_none();
+    cx.look(from).ok_or(Error::NO_SUCH_KEY)?;
+    let moves = from.name != to.name && cx.look(to).is_none();
     if moves {
         put_under(cx, from, to);
     }
@@ -131,11 +131,6 @@ pub fn renamenx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 fn put_under(cx: &mut Cx<'_>, from: Key<'_>, to: Key<'_>) {
     // Looking removes and records a destination whose time has come, so that its end is not taken for a replacement.
     cx.peek(to);
-    let (engine, dice, now, is_silent) = (cx.engine, cx.dice, cx.now, cx.state.no_touch);
-    let Some(entry) = cx.peek(from) else { return };
-    if !is_silent {
-        key_clock::touch((&engine.config, dice), &entry, now);
-    }
     let database = cx.state.database;
     cx.relocate((database, from), (database, to));
     cx.notify(EventClass::Generic, "rename_from", from);
@@ -149,7 +144,7 @@ pub fn relocate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if to == from {
         return Err(SAME_OBJECT);
     }
-    let moves = cx.peek(key).is_some() && in_database(cx, to, |cx| cx.peek(key).is_none());
+    let moves = cx.look(key).is_some() && in_database(cx, to, |cx| cx.look(key).is_none());
     if moves {
         cx.relocate((from, key), (to, key));
         cx.notify_in(from, EventClass::Generic, "move_from", key);
@@ -178,7 +173,7 @@ pub fn copy(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     let clock = cx.moment().clock;
     let source = cx.read(from).map(|entry| entry.detach());
-    let source = source.filter(|_| in_database(cx, database, |cx| cx.peek(to).is_none()) || replaces);
+    let source = source.filter(|_| in_database(cx, database, |cx| cx.look(to).is_none()) || replaces);
     let copies = source.is_some();
     if let Some(mut entry) = source {
         entry.clock = clock;

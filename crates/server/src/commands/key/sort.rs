@@ -259,6 +259,7 @@ fn store(cx: &mut Cx<'_>, key: Key<'_>, rows: &[Row]) {
         }
     } else {
         cx.set_collection(key, list);
+        cx.changed_many(rows.len() as u64 - 1);
         cx.notify(EventClass::List, "sortstore", key);
     }
     cx.reply().integer(rows.len() as i64);

@@ -30,7 +30,7 @@ pub fn rpush(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 fn push(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
     let (key, limit) = (request.key(0), cx.engine.list_limit());
     let length = cx.update::<List, _>(key, |list| push_all(list, request, end, limit))?.result;
-    pushed(cx, key, end, length);
+    pushed(cx, request, end, length);
     Ok(())
 }
 
@@ -47,7 +47,7 @@ pub fn rpushx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 fn push_present(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
     let (key, limit) = (request.key(0), cx.engine.list_limit());
     match cx.update_present::<List, _>(key, |list| push_all(list, request, end, limit))? {
-        Some(updated) => pushed(cx, key, end, updated.result),
+        Some(updated) => pushed(cx, request, end, updated.result),
         None => cx.reply().integer(0),
     }
     Ok(())
@@ -62,8 +62,9 @@ fn push_all(list: &mut List, request: Request<'_>, end: End, limit: ListLimit) -
     list.as_ref().len()
 }
 
-fn pushed(cx: &mut Cx<'_>, key: Key<'_>, end: End, length: usize) {
-    cx.changed(key);
+fn pushed(cx: &mut Cx<'_>, request: Request<'_>, end: End, length: usize) {
+    let key = request.key(0);
+    cx.changed_by(key, request.len() - 2);
     cx.notify(EventClass::List, push_event(end), key);
     cx.reply().integer(length as i64);
 }
@@ -112,7 +113,7 @@ pub fn pop_element(cx: &mut Cx<'_>, key: Key<'_>, end: End) -> Result<bool, Erro
         list.shrink(limit);
     })?;
     let Some(updated) = popped else { return Ok(false) };
-    removed(cx, key, pop_event(end), updated.emptied);
+    removed(cx, key, pop_event(end), (1, updated.emptied));
     Ok(true)
 }
 
@@ -121,7 +122,7 @@ fn pop_some(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
     let count = number::parse_i64(request.arg(2)).and_then(|count| usize::try_from(count).ok());
     let count = count.ok_or(Error::fixed("ERR value is out of range, must be positive"))?;
     if count == 0 {
-        match cx.peek_as::<List>(key)? {
+        match cx.look_as::<List>(key)? {
             Some(_) => cx.reply().array(0),
             None => cx.reply().null_array(),
         }
@@ -137,12 +138,14 @@ fn pop_some(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
 pub fn pop_many(cx: &mut Cx<'_>, key: Key<'_>, end: End, count: usize) -> Result<bool, Error> {
     let limit = cx.engine.list_limit();
     let popped = change(cx, key, |list, reply| {
+        let popped = count.min(list.as_ref().len());
         write_end(reply, list.as_ref(), end, count);
         list.pop_many(end, count);
         list.shrink(limit);
+        popped
     })?;
     let Some(updated) = popped else { return Ok(false) };
-    removed(cx, key, pop_event(end), updated.emptied);
+    removed(cx, key, pop_event(end), (updated.result, updated.emptied));
     Ok(true)
 }
 
@@ -183,9 +186,9 @@ pub fn pop_event(end: End) -> &'static str {
     }
 }
 
-/// Reports that elements of a list are gone, and perhaps with them the list.
-pub fn removed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, emptied: bool) {
-    cx.changed(key);
+/// Reports that so many elements of a list are gone, and perhaps with them the list.
+pub fn removed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, (count, emptied): (usize, bool)) {
+    cx.changed_by(key, count);
     cx.notify(EventClass::List, event, key);
     if emptied {
         cx.notify(EventClass::Generic, "del", key);
@@ -234,12 +237,14 @@ pub fn ltrim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (start, stop) = bounds(request)?;
     let (key, limit) = (request.key(0), cx.engine.list_limit());
     let trimmed = cx.update_present::<List, _>(key, |list| {
-        let (start, count) = range(start, stop, list.as_ref().len());
+        let length = list.as_ref().len();
+        let (start, count) = range(start, stop, length);
         list.trim(start, count);
         list.shrink(limit);
+        length - count
     })?;
     if let Some(updated) = trimmed {
-        removed(cx, key, "ltrim", updated.emptied);
+        removed(cx, key, "ltrim", (updated.result, updated.emptied));
     }
     cx.reply().ok();
     Ok(())
@@ -248,9 +253,9 @@ pub fn ltrim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// LSET key index element
 pub fn lset(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, element, limit) = (request.key(0), request.arg(3), cx.engine.list_limit());
-    let length = cx.peek_as::<List>(key)?.map(ListRef::len).ok_or(Error::NO_SUCH_KEY)?;
+    let length = cx.look_as::<List>(key)?.map(ListRef::len).ok_or(Error::NO_SUCH_KEY)?;
     let index = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
-    let set = cx.update_present::<List, _>(key, |list| {
+    let set = cx.update_seen::<List, _>(key, |list| {
         list.prepare(element.len(), 1, limit);
         let is_set = place(index, length).is_some_and(|index| list.set(index, element, limit));
         if is_set {
@@ -308,7 +313,7 @@ pub fn lrem(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         && updated.result > 0
     {
         count = updated.result;
-        removed(cx, key, "lrem", updated.emptied);
+        removed(cx, key, "lrem", (count, updated.emptied));
     }
     cx.reply().integer(count as i64);
     Ok(())

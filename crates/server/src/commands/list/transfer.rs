@@ -39,10 +39,10 @@ pub fn relocate(
     (from, to): (End, End),
 ) -> Result<bool, Error> {
     let limit = cx.engine.list_limit();
-    let Some(list) = cx.peek_as::<List>(source)? else { return Ok(false) };
+    let Some(list) = cx.look_as::<List>(source)? else { return Ok(false) };
     let Some(element) = list.end(from) else { return Ok(false) };
     let element = Taken::of(element);
-    cx.peek_as::<List>(destination)?;
+    cx.probe_as::<List>(destination)?;
     let bytes = element.len();
     if source.name == destination.name {
         cx.update_present::<List, _>(source, |list| {
@@ -51,27 +51,33 @@ pub fn relocate(
             list.push(to, element.value(), limit);
             list.shrink(limit);
         })?;
-        moved(cx, (source, destination), (from, to), false);
+        moved(cx, (source, destination), (from, to), (1, false));
     } else {
         cx.update::<List, _>(destination, |list| {
             list.prepare(bytes, 1, limit);
             list.push(to, element.value(), limit);
         })?;
-        let popped = cx.update_present::<List, _>(source, |list| {
+        let popped = cx.update_seen::<List, _>(source, |list| {
             list.pop(from);
             list.shrink(limit);
         })?;
-        moved(cx, (source, destination), (from, to), popped.is_some_and(|updated| updated.emptied));
+        let emptied = popped.is_some_and(|updated| updated.emptied);
+        moved(cx, (source, destination), (from, to), (1, emptied));
     }
     element.write(cx);
     Ok(true)
 }
 
-/// Reports that elements have gone from one end to another.
-pub fn moved(cx: &mut Cx<'_>, (source, destination): (Key<'_>, Key<'_>), (from, to): (End, End), emptied: bool) {
-    cx.changed(destination);
+/// Reports that so many elements have gone from one end to another, each of which counts as one change.
+pub fn moved(
+    cx: &mut Cx<'_>,
+    (source, destination): (Key<'_>, Key<'_>),
+    (from, to): (End, End),
+    (count, emptied): (usize, bool),
+) {
+    cx.changed_by(destination, 0);
     cx.notify(EventClass::List, push_event(to), destination);
-    removed(cx, source, pop_event(from), emptied);
+    removed(cx, source, pop_event(from), (count, emptied));
 }
 
 /// Records a move as LMOVE.
@@ -157,7 +163,7 @@ pub fn at_least_one(text: &[u8], refusal: &'static str) -> Result<usize, Error> 
 /// has.
 pub fn pop_first(cx: &mut Cx<'_>, request: Request<'_>, end: End, count: usize) -> Result<bool, Error> {
     for key in request.keys() {
-        let Some(length) = cx.peek_as::<List>(key)?.map(ListRef::len) else { continue };
+        let Some(length) = cx.probe_as::<List>(key)?.map(ListRef::len) else { continue };
         let mut reply = cx.reply();
         reply.array(2);
         reply.bulk(key.name);

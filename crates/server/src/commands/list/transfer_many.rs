@@ -70,12 +70,12 @@ pub fn lmovem(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// Moves elements and replies with them; false, and no reply, where there are none or not enough.
 pub fn relocate_many(cx: &mut Cx<'_>, keys: (Key<'_>, Key<'_>), wanted: Move) -> Result<bool, Error> {
-    let Some(list) = cx.peek_as::<List>(keys.0)? else { return Ok(false) };
+    let Some(list) = cx.look_as::<List>(keys.0)? else { return Ok(false) };
     if wanted.is_exact && list.len() < wanted.count {
         return Ok(false);
     }
     let mut block = take(list, wanted.ends.0, wanted.count);
-    cx.peek_as::<List>(keys.1)?;
+    cx.probe_as::<List>(keys.1)?;
     if wanted.turns_round() {
         block.reverse();
     }
@@ -110,11 +110,11 @@ fn put(limit: ListLimit, list: &mut List, to: End, block: &[Taken]) {
 fn across(cx: &mut Cx<'_>, keys: (Key<'_>, Key<'_>), wanted: Move, block: &[Taken]) -> Outcome {
     let ((source, destination), (from, to), limit) = (keys, wanted.ends, cx.engine.list_limit());
     cx.update::<List, _>(destination, |list| put(limit, list, to, block))?;
-    let popped = cx.update_present::<List, _>(source, |list| {
+    let popped = cx.update_seen::<List, _>(source, |list| {
         list.pop_many(from, block.len());
         list.shrink(limit);
     })?;
-    moved(cx, keys, wanted.ends, popped.is_some_and(|updated| updated.emptied));
+    moved(cx, keys, wanted.ends, (block.len(), popped.is_some_and(|updated| updated.emptied)));
     record_push(cx, destination, to, block);
     record_pop(cx, source, from, block.len());
     Ok(())
@@ -131,7 +131,7 @@ fn within(cx: &mut Cx<'_>, key: Key<'_>, wanted: Move, block: &[Taken]) -> Outco
         put(limit, list, to, block);
         list.shrink(limit);
     })?;
-    moved(cx, (key, key), wanted.ends, false);
+    moved(cx, (key, key), wanted.ends, (block.len(), false));
     for (index, element) in block.iter().enumerate() {
         if from != to {
             record_move(cx, (key, key), wanted.ends);

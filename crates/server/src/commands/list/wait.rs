@@ -28,7 +28,7 @@ pub fn brpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 fn pop_or_wait(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
     let deadline_ms = block_timeout::deadline(cx, request)?;
     for key in request.keys() {
-        if cx.peek_as::<List>(key)?.is_some() {
+        if cx.probe_as::<List>(key)?.is_some() {
             let mut reply = cx.reply();
             reply.array(2);
             reply.bulk(key.name);
@@ -104,6 +104,8 @@ fn move_or_wait(
 ) -> Result<(), Error> {
     let deadline_ms = block_timeout::deadline(cx, request)?;
     let keys = (request.key(0), request.key(1));
+    // As in Redis this look counts as a use of its own.
+    cx.look_as::<List>(keys.0)?;
     if relocate(cx, keys, ends)? {
         record(cx, keys);
     } else if cx.may_block() {

@@ -25,7 +25,7 @@ pub fn sadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     })?;
     let added = added.result;
     if added > 0 {
-        cx.changed(key);
+        cx.changed_by(key, added);
         cx.notify(EventClass::Set, "sadd", key);
     }
     cx.reply().integer(added as i64);
@@ -39,7 +39,7 @@ pub fn srem(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (count, emptied) =
         cx.update_present(key, remove)?.map_or((0, false), |updated| (updated.result, updated.emptied));
     if count > 0 {
-        changed(cx, key, "srem", emptied);
+        changed(cx, key, "srem", (count, emptied));
     }
     cx.reply().integer(count as i64);
     Ok(())
@@ -90,15 +90,20 @@ pub fn reply_members(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
 /// SMOVE source destination member
 pub fn smove(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (from, to, member) = (request.key(0), request.key(1), request.arg(3));
-    let is_member = cx.peek_as::<Set>(from)?.map(|set| set.contains(member));
-    let Some(is_member) = is_member else {
+    let is_member = cx.look_as::<Set>(from).map(|set| set.map(|set| set.contains(member)));
+    if matches!(is_member, Ok(None)) {
+        cx.look(to);
         cx.reply().integer(0);
         return Ok(());
-    };
-    cx.peek_as::<Set>(to)?;
-    if is_member && from.name != to.name {
-        let removed = cx.update_present::<Set, _>(from, |set| set.remove(member))?;
-        changed(cx, from, "srem", removed.is_some_and(|updated| updated.emptied));
+    }
+    // Both keys count as used, whatever comes of it. One that gets the member is touched as it does.
+    let moves = matches!(is_member, Ok(Some(true))) && from.name != to.name;
+    let fits = if moves { cx.probe_as::<Set>(to).map(drop) } else { cx.look_as::<Set>(to).map(drop) };
+    let is_member = is_member?.unwrap_or(false);
+    fits?;
+    if moves {
+        let removed = cx.update_seen::<Set, _>(from, |set| set.remove(member))?;
+        changed(cx, from, "srem", (1, removed.is_some_and(|updated| updated.emptied)));
         let limits = cx.engine.set_limits();
         let added = cx.update::<Set, _>(to, |set| {
             if set.is_empty() {
@@ -159,9 +164,9 @@ fn scan_options(request: Request<'_>) -> Result<(Option<&[u8]>, usize), Error> {
     Ok((filter, count))
 }
 
-/// Reports that members were taken out of a set, and that it has gone with the last of them.
-pub fn changed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, emptied: bool) {
-    cx.changed(key);
+/// Reports that so many members were taken out of a set, and that it has gone with the last of them.
+pub fn changed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, (count, emptied): (usize, bool)) {
+    cx.changed_by(key, count);
     cx.notify(EventClass::Set, event, key);
     if emptied {
         cx.notify(EventClass::Generic, "del", key);

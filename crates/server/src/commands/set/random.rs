@@ -51,7 +51,7 @@ fn pop_one(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
         None => cx.reply().null(),
         Some(popped) => {
             record_removal(cx, key, &[popped.result]);
-            changed(cx, key, "spop", popped.emptied);
+            changed(cx, key, "spop", (1, popped.emptied));
         }
     }
     Ok(())
@@ -60,18 +60,18 @@ fn pop_one(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
 fn pop_some(cx: &mut Cx<'_>, key: Key<'_>, count: &[u8]) -> Outcome {
     let count = number::parse_i64(count).and_then(|count| usize::try_from(count).ok());
     let count = count.ok_or(Error::fixed("ERR value is out of range, must be positive"))?;
-    let size = cx.peek_as::<Set>(key)?.map_or(0, |set| set.len());
+    let size = cx.look_as::<Set>(key)?.map_or(0, |set| set.len());
     if count == 0 || size == 0 {
         cx.reply().set(0);
         return Ok(());
     }
     if count >= size {
-        return pop_all(cx, key);
+        return pop_all(cx, key, size);
     }
     let (mut bytes, protocol, limits) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol, cx.engine.set_limits());
     let mut places = Vec::with_capacity(count);
     let dice = cx.dice;
-    let popped = cx.update_present::<Set, _>(key, |set| {
+    let popped = cx.update_seen::<Set, _>(key, |set| {
         let mut reply = Writer::new(&mut bytes, protocol);
         reply.set(count);
         let mut show = |member: ValueRef<'_>| {
@@ -89,7 +89,7 @@ fn pop_some(cx: &mut Cx<'_>, key: Key<'_>, count: &[u8]) -> Outcome {
     cx.out.bytes = bytes;
     popped?;
     record_removal(cx, key, &places);
-    changed(cx, key, "spop", false);
+    changed(cx, key, "spop", (count, false));
     Ok(())
 }
 
@@ -122,9 +122,10 @@ fn copy(member: ValueRef<'_>, into: &mut Vec<u8>) {
     into.extend_from_slice(member.bytes(&mut Digits::default()));
 }
 
-fn pop_all(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
+fn pop_all(cx: &mut Cx<'_>, key: Key<'_>, size: usize) -> Outcome {
     reply_members(cx, key)?;
     cx.remove(key, Opt::LazyfreeLazyServerDel);
+    cx.changed_many(size as u64 - 1);
     cx.record(&[cx.removal(Opt::LazyfreeLazyServerDel), key.name]);
     cx.notify(EventClass::Set, "spop", key);
     cx.notify(EventClass::Generic, "del", key);

@@ -163,8 +163,9 @@ pub fn add<'a>(
         result
     })?;
     let result = result.result;
-    if result.added + result.changed > 0 {
-        cx.changed(key);
+    let changes = result.added + result.changed;
+    if changes > 0 {
+        cx.changed_by(key, changes as usize);
         cx.notify(EventClass::Zset, if options.increments { "zincr" } else { "zadd" }, key);
     }
     if result.is_undefined {
@@ -193,14 +194,14 @@ pub fn zrem(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// Replies how many members were removed, and reports it if any were.
 pub fn reply_removed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, (count, emptied): (usize, bool)) {
     if count > 0 {
-        changed(cx, key, event, emptied);
+        changed(cx, key, event, (count, emptied));
     }
     cx.reply().integer(count as i64);
 }
 
-/// Reports that members were taken out of a sorted set, and that it has gone with the last of them.
-pub fn changed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, emptied: bool) {
-    cx.changed(key);
+/// Reports that so many members were taken out of a sorted set, and that it has gone with the last of them.
+pub fn changed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, (count, emptied): (usize, bool)) {
+    cx.changed_by(key, count);
     cx.notify(EventClass::Zset, event, key);
     if emptied {
         cx.notify(EventClass::Generic, "del", key);

@@ -3,6 +3,7 @@
 //! A request for one of several keys is recorded as ZPOPMIN or ZPOPMAX of the key that it took from.
 
 use sleeve_store::{Collection, Kind, SortedSet};
+use sleeve_wire::commands::Flags;
 use sleeve_wire::number::{self, Digits};
 use sleeve_wire::reply::{Protocol, Writer};
 use sleeve_wire::request::OwnedArgs;
@@ -74,7 +75,7 @@ fn pop_counted(cx: &mut Cx<'_>, request: Request<'_>, side: Side) -> Outcome {
         _ => return Err(Error::SYNTAX),
     };
     if count == 0 {
-        cx.peek_as::<SortedSet>(request.key(0))?;
+        cx.look_as::<SortedSet>(request.key(0))?;
         cx.reply().array(0);
     } else if !pop(cx, request.key(0), side, count, shape)? {
         cx.reply().array(0);
@@ -159,10 +160,12 @@ fn wait(cx: &mut Cx<'_>, request: Request<'_>, deadline_ms: Option<i64>, narrow:
 }
 
 /// Takes up to `count` members from the first of the request's keys that holds any, records that and replies; false, and no
-/// reply, if there is none.
+/// reply, if there is none. As in Redis the look of a command that waits is a use of its own.
 fn pop_first(cx: &mut Cx<'_>, request: Request<'_>, side: Side, count: usize, shape: Shape) -> Result<bool, Error> {
+    let waits = request.row.flags.contains(Flags::BLOCKING);
     for key in request.keys() {
-        if let Some(size) = cx.peek_as::<SortedSet>(key)?.map(|set| set.len()) {
+        let size = if waits { cx.look_as::<SortedSet>(key)? } else { cx.probe_as::<SortedSet>(key)? };
+        if let Some(size) = size.map(|set| set.len()) {
             record(cx, key, side, count.min(size), shape);
             return pop(cx, key, side, count, shape);
         }
@@ -188,11 +191,12 @@ fn pop(cx: &mut Cx<'_>, key: Key<'_>, side: Side, count: usize, shape: Shape) ->
         cx.update_present::<SortedSet, _>(key, |set| take(set, side, count, shape, key.name, reply))
     });
     let Some(popped) = popped? else { return Ok(false) };
-    changed(cx, key, side.command(), popped.emptied);
+    changed(cx, key, side.command(), (popped.result, popped.emptied));
     Ok(true)
 }
 
-fn take(set: &mut SortedSet, side: Side, count: usize, shape: Shape, key: &[u8], reply: &mut Writer<'_>) {
+/// Takes up to `count` members and writes them; how many.
+fn take(set: &mut SortedSet, side: Side, count: usize, shape: Shape, key: &[u8], reply: &mut Writer<'_>) -> usize {
     let len = set.as_ref().len();
     let count = count.min(len);
     let ranks = match side {
@@ -223,4 +227,5 @@ fn take(set: &mut SortedSet, side: Side, count: usize, shape: Shape, key: &[u8],
         reply.double(score);
     });
     set.remove_ranks(ranks);
+    count
 }

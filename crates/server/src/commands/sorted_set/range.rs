@@ -228,8 +228,8 @@ pub fn zrangestore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Stores a result under a key, or removes the key if nothing is in it, and replies with its size.
-pub fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: SortedSet, event: &'static str) {
+/// Stores a result under a key, or removes the key if nothing is in it, and replies with its size, which is returned too.
+pub fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: SortedSet, event: &'static str) -> usize {
     let limits = cx.engine.sorted_set_limits();
     result.settle(limits);
     let count = result.as_ref().len();
@@ -243,6 +243,7 @@ pub fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: SortedSet, event: &'stat
         cx.notify(EventClass::Generic, "del", key);
     }
     cx.reply().integer(count as i64);
+    count
 }
 
 /// Records what is about to be under a key instead of how it came to be: another server may add scores up in another

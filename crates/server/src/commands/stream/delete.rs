@@ -102,19 +102,19 @@ pub(super) fn counted<'a>(request: Request<'a>, at: usize) -> Result<Vec<&'a [u8
 /// XDELEX key \[KEEPREF | DELREF | ACKED\] IDS numids id \[id ...\]
 pub fn xdelex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (options, key) = (Options::parse(request, 2)?, request.key(0));
-    if cx.peek_as::<Stream>(key)?.is_none() {
+    if cx.look_as::<Stream>(key)?.is_none() {
         return none_of_them(cx, &options);
     }
-    run(cx, key, &options, |stream, id, done| delete(stream, id, options.references, done))
+    run(cx, key, &options, Done::changes, |stream, id, done| delete(stream, id, options.references, done))
 }
 
 /// XACKDEL key group \[KEEPREF | DELREF | ACKED\] IDS numids id \[id ...\]
 pub fn xackdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (options, key, group) = (Options::parse(request, 3)?, request.key(0), request.arg(2));
-    if cx.peek_as::<Stream>(key)?.is_none_or(|stream| stream.group(group).is_none()) {
+    if cx.read_as::<Stream>(key)?.is_none_or(|stream| stream.group(group).is_none()) {
         return none_of_them(cx, &options);
     }
-    run(cx, key, &options, |stream, id, done| {
+    run(cx, key, &options, Done::found, |stream, id, done| {
         if stream.change_group(group, |group, _| group.acknowledge(id)) != Some(true) {
             return Fate::Missing;
         }
@@ -150,6 +150,16 @@ pub(super) fn delete(stream: &mut Stream, id: StreamId, references: References, 
 }
 
 impl Done {
+    /// How many changes it counts as: entries that are no more, or one where something was struck out alone.
+    pub fn changes(&self) -> usize {
+        self.deleted.len().max(usize::from(!self.acknowledged.is_empty()))
+    }
+
+    /// How many entries were there, or pending.
+    fn found(&self) -> usize {
+        self.fates.iter().filter(|fate| **fate != Fate::Missing).count()
+    }
+
     fn struck(&mut self, group: &[u8], id: StreamId) {
         match self.acknowledged.get_mut(group) {
             Some(ids) => ids.push(id),
@@ -158,15 +168,16 @@ impl Done {
     }
 }
 
-/// Does to each entry what is to be done, and tells, records and answers what that came to.
+/// Does to each entry what is to be done, and tells, records and answers what that came to, which is so many `changes`.
 fn run(
     cx: &mut Cx<'_>,
     key: Key<'_>,
     options: &Options<'_>,
+    changes: impl FnOnce(&Done) -> usize,
     mut each: impl FnMut(&mut Stream, StreamId, &mut Done) -> Fate,
 ) -> Outcome {
     let ids = options.ids.iter().map(|text| id::strict(text, 0)).collect::<Result<Vec<_>, _>>()?;
-    let updated = cx.update_present::<Stream, _>(key, |stream| {
+    let updated = cx.update_seen::<Stream, _>(key, |stream| {
         let mut done = Done::default();
         for id in &ids {
             let fate = each(stream, *id, &mut done);
@@ -175,20 +186,18 @@ fn run(
         done
     })?;
     let done = updated.map(|updated| updated.result).unwrap_or_default();
-    tell(cx, key, &done, "xdel");
+    tell(cx, key, &done, ("xdel", changes(&done)));
     let mut reply = cx.reply();
     reply.array(done.fates.len());
     done.fates.iter().for_each(|fate| reply.integer(*fate as i64));
     Ok(())
 }
 
-/// Tells of what has gone and been struck out, and records it.
-pub(super) fn tell(cx: &mut Cx<'_>, key: Key<'_>, done: &Done, event: &'static str) {
-    let acknowledged: usize = done.acknowledged.values().map(Vec::len).sum();
-    cx.changed_many(acknowledged as u64);
+/// Tells of what has gone and been struck out, which counts so often, and records it.
+pub(super) fn tell(cx: &mut Cx<'_>, key: Key<'_>, done: &Done, (event, changes): (&'static str, usize)) {
+    cx.changed_many(changes as u64);
     if !done.deleted.is_empty() {
-        cx.changed(key);
-        cx.changed_many(done.deleted.len() as u64 - 1);
+        cx.changed_by(key, 0);
         cx.notify(EventClass::Stream, event, key);
         record(cx, &[b"XDEL", key.name], &done.deleted);
     }

@@ -72,13 +72,19 @@ impl Options {
 /// XGROUP CREATE key group id | $ \[MKSTREAM\] \[ENTRIESREAD entries-read\]
 pub fn create(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (options, key) = (Options::parse(request, true)?, request.key(0));
-    let last_id = cx.peek_as::<Stream>(key)?.map(Stream::last_id);
+    let last_id = cx.probe_as::<Stream>(key)?.map(Stream::last_id);
     if last_id.is_none() && !options.makes_stream {
         return Err(NO_STREAM);
     }
     let id = match request.arg(4) {
         b"$" => last_id.unwrap_or_default(),
-        text => id::strict(text, 0)?,
+        text => match id::strict(text, 0) {
+            Ok(id) => id,
+            Err(error) => {
+                cx.look(key);
+                return Err(error);
+            }
+        },
     };
     let group = StreamGroup::new(id, options.entries_read);
     let updated = cx.update::<Stream, _>(key, |stream| stream.add_group(request.arg(3), group))?;
@@ -159,9 +165,9 @@ pub fn delete_consumer(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// XACK key group id \[id ...\]
 pub fn xack(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, name) = (request.key(0), request.arg(2));
-    let has_group = cx.peek_as::<Stream>(key)?.is_some_and(|stream| stream.group(name).is_some());
+    let has_group = cx.read_as::<Stream>(key)?.is_some_and(|stream| stream.group(name).is_some());
     let ids = if has_group { parse_ids(request, 3)? } else { Vec::new() };
-    let acknowledged = cx.update_present::<Stream, _>(key, |stream| {
+    let acknowledged = cx.update_seen::<Stream, _>(key, |stream| {
         stream.change_group(name, |group, _| ids.iter().filter(|id| group.acknowledge(**id)).count())
     })?;
     let acknowledged = acknowledged.and_then(|updated| updated.result).unwrap_or(0);

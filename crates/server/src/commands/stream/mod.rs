@@ -114,7 +114,8 @@ fn tell_added(cx: &mut Cx<'_>, key: Key<'_>, added: &Added, numbered: Option<Num
         fields.iter().for_each(|word| words.bulk(word));
     }
     if let Some(Trimmed::Each(done)) = &added.trimmed {
-        delete::tell(cx, key, done, "xtrim");
+        // The entry that was added is all that counts.
+        delete::tell(cx, key, done, ("xtrim", 0));
     }
 }
 
@@ -131,7 +132,7 @@ pub fn xtrim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             removed
         }
         Some(Trimmed::Each(done)) => {
-            delete::tell(cx, key, &done, "xtrim");
+            delete::tell(cx, key, &done, ("xtrim", done.changes()));
             done.deleted.len() as u64
         }
     };
@@ -195,16 +196,15 @@ fn range(cx: &mut Cx<'_>, request: Request<'_>, (start_at, end_at): (usize, usiz
 /// XDEL key id \[id ...\]
 pub fn xdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let key = request.key(0);
-    if cx.peek_as::<Stream>(key)?.is_none() {
+    if cx.look_as::<Stream>(key)?.is_none() {
         cx.reply().integer(0);
         return Ok(());
     }
     let ids = parse_ids(request, 2)?;
-    let deleted = cx.update_present::<Stream, _>(key, |stream| ids.iter().filter(|id| stream.delete(**id)).count())?;
+    let deleted = cx.update_seen::<Stream, _>(key, |stream| ids.iter().filter(|id| stream.delete(**id)).count())?;
     let deleted = deleted.map_or(0, |updated| updated.result);
     if deleted != 0 {
-        cx.changed(key);
-        cx.changed_many(deleted as u64 - 1);
+        cx.changed_by(key, deleted);
         cx.notify(EventClass::Stream, "xdel", key);
     }
     cx.reply().integer(deleted as i64);

@@ -144,12 +144,12 @@ struct Claimed {
 /// \[FORCE\] \[JUSTID\] \[LASTID id\]
 pub fn xclaim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, name) = (request.key(0), request.arg(2));
-    if cx.peek_as::<Stream>(key)?.is_none_or(|stream| stream.group(name).is_none()) {
+    if cx.read_as::<Stream>(key)?.is_none_or(|stream| stream.group(name).is_none()) {
         return Err(no_group(key.name, name));
     }
     let (claim, ids) = parse_claim(cx, request)?;
     cx.reply_apart(|cx, reply| {
-        let updated = cx.update_present::<Stream, _>(key, |stream| {
+        let updated = cx.update_seen::<Stream, _>(key, |stream| {
             stream.change_group(name, |group, stream| {
                 let mut claimed = claim.begin(group);
                 reply::counted_array(reply, |reply| {
@@ -321,7 +321,7 @@ pub fn xautoclaim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             return Err(Error::SYNTAX);
         }
     }
-    if cx.peek_as::<Stream>(key)?.is_none_or(|stream| stream.group(name).is_none()) {
+    if cx.read_as::<Stream>(key)?.is_none_or(|stream| stream.group(name).is_none()) {
         return Err(no_group(key.name, name));
     }
     let claim = Claim {
@@ -336,7 +336,7 @@ pub fn xautoclaim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         last_id: StreamId::MIN,
     };
     cx.reply_apart(|cx, reply| {
-        let updated = cx.update_present::<Stream, _>(key, |stream| {
+        let updated = cx.update_seen::<Stream, _>(key, |stream| {
             stream.change_group(name, |group, stream| claim_idle(reply, &claim, group, stream, (start, count)))
         })?;
         end(cx, request, &claim, updated.and_then(|updated| updated.result).unwrap_or_default());

@@ -106,12 +106,12 @@ pub(super) fn entry_of(
 /// XCFGSET key \[IDMP-DURATION seconds\] \[IDMP-MAXSIZE ids\]
 pub fn xcfgset(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, default) = (request.key(0), cx.engine.producer_limits());
-    let stream = cx.peek_as::<Stream>(key)?.ok_or(Error::NO_SUCH_KEY)?;
+    let stream = cx.look_as::<Stream>(key)?.ok_or(Error::NO_SUCH_KEY)?;
     let current = stream.producers().map_or(default, |producers| producers.limits());
     let limits = parse_limits(request, current)?;
     // A log says so of a stream where nothing else is known of producers.
     if limits != current || cx.state.is_replaying {
-        cx.update_present::<Stream, _>(key, |stream| stream.producers_mut(default).set_limits(limits))?;
+        cx.update_seen::<Stream, _>(key, |stream| stream.producers_mut(default).set_limits(limits))?;
         cx.changed_many(1);
     }
     cx.reply().ok();

@@ -157,7 +157,8 @@ fn only_in_group(option: &str) -> Error {
 
 /// Reads the id of one stream, and refuses a key that is none or has no such group.
 fn place(cx: &mut Cx<'_>, options: &Options<'_>, key: Key<'_>, text: &[u8]) -> Result<After, Error> {
-    let stream = cx.peek_as::<Stream>(key)?;
+    // This look is counted as the one that reads is.
+    let stream = cx.read_as::<Stream>(key)?;
     if let Some((group, _)) = options.reader
         && stream.is_none_or(|stream| stream.group(group).is_none())
     {
@@ -199,8 +200,9 @@ fn read_alone(
     after: After,
     count: usize,
 ) -> Result<bool, Error> {
+    let stream = cx.read_as::<Stream>(key)?;
     let After::Id(id) = after else { return Ok(false) };
-    let (Some(stream), Some(start)) = (cx.read_as::<Stream>(key)?, id.next()) else { return Ok(false) };
+    let (Some(stream), Some(start)) = (stream, id.next()) else { return Ok(false) };
     let mut found = stream.range(start, StreamId::MAX).peekable();
     if found.peek().is_none() {
         return Ok(false);
@@ -257,6 +259,9 @@ fn read_as(
             done
         })
     })?;
+    if updated.is_some() {
+        cx.counters.hits.add(1);
+    }
     let done = updated.and_then(|updated| updated.result).unwrap_or_default();
     if done.is_new_consumer {
         cx.notify(EventClass::Stream, "xgroup-createconsumer", key);
@@ -358,10 +363,10 @@ fn deliver_again(
     }
 }
 
-/// Counts and records what reading has changed.
+/// Counts and records what reading has changed: a stream that is served counts once, as in Redis.
 fn record(cx: &mut Cx<'_>, key: Key<'_>, (group, consumer): (&[u8], &[u8]), done: &Done) {
-    let changes = usize::from(done.is_new_consumer) + done.pending.len() + usize::from(done.went_on.is_some());
-    cx.changed_many(changes as u64);
+    cx.changed_many(u64::from(done.is_new_consumer) + u64::from(done.is_served));
+    cx.record_nothing();
     if !cx.is_recording() {
         return;
     }

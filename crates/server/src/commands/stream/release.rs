@@ -82,10 +82,10 @@ impl Mode {
 pub fn xnack(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (mode, force, ids) = parse(request)?;
     let (key, name, now_ms) = (request.key(0), request.arg(2), cx.now.wall_ms());
-    if cx.peek_as::<Stream>(key)?.is_none_or(|stream| stream.group(name).is_none()) {
+    if cx.read_as::<Stream>(key)?.is_none_or(|stream| stream.group(name).is_none()) {
         return Err(no_group(key.name, name));
     }
-    let updated = cx.update_present::<Stream, _>(key, |stream| {
+    let updated = cx.update_seen::<Stream, _>(key, |stream| {
         stream.change_group(name, |group, stream| {
             let mut released = Released::default();
             for id in ids {

@@ -83,20 +83,24 @@ fn read_only(cx: &mut Cx<'_>, request: Request<'_>, operations: &[Operation]) ->
 
 fn read_and_write(cx: &mut Cx<'_>, request: Request<'_>, operations: &[Operation], len_min: usize) -> Outcome {
     let key = request.key(0);
-    let mut changes = 0;
+    let (mut changes, mut writes) = (0, 0);
     let touched: Vec<Range<usize>> = operations.iter().map(Operation::bytes).collect();
     let (results, grew) = bitmap::edit(cx, key, len_min, &touched, |bytes| {
-        let run = |operation: &Operation| operation.run(bytes, &mut changes);
-        operations.iter().map(run).collect::<Vec<_>>()
+        let mut run = |operation: &Operation| {
+            let result = operation.run(bytes, &mut changes);
+            writes += usize::from(result.is_some() && !matches!(operation.action, Action::Get));
+            result
+        };
+        operations.iter().map(&mut run).collect::<Vec<_>>()
     })?;
-    // A string that grew has changed even where every operation failed, and the change must not get lost.
+    // Where the string grew, as in Redis, every write counts as a change. Where all have failed it has changed all the same.
+    let changes = if grew { writes } else { changes };
     if grew || changes != 0 {
-        cx.changed(key);
+        cx.changed_by(key, changes.max(1));
     }
     if changes != 0 {
         cx.notify(EventClass::String, "setbit", key);
     }
-    cx.changed_many(changes.saturating_sub(1));
     let mut reply = cx.reply();
     reply.array(results.len());
     for result in results {
@@ -164,7 +168,7 @@ impl Operation {
 
     /// Does the operation on a string that is long enough for it if it writes. None when the number does not fit and
     /// may not be made to. Counts what it changed.
-    fn run(&self, bytes: &mut [u8], changes: &mut u64) -> Option<i64> {
+    fn run(&self, bytes: &mut [u8], changes: &mut usize) -> Option<i64> {
         let old = self.width.read(bytes, self.offset);
         let wanted = match self.action {
             Action::Get => return Some(old),
@@ -175,7 +179,7 @@ impl Operation {
         };
         let new = self.width.fit(wanted, self.overflow)?;
         self.width.write(bytes, self.offset, new);
-        *changes += u64::from(new != old);
+        *changes += usize::from(new != old);
         Some(if matches!(self.action, Action::Set(_)) { old } else { new })
     }
 }

@@ -51,15 +51,20 @@ impl<'a> Condition<'a> {
         Ok(is_same == self.wants_same)
     }
 
-    /// Whether the string at a key meets it; a key that is missing differs from everything.
+    /// Whether a key that is missing meets it: that differs from everything.
+    pub fn holds_without(&self) -> bool {
+        !self.wants_same
+    }
+
+    /// Whether the string at a key that is read meets it.
     ///
     /// # Errors
     /// The key holds another type; the operand should be a digest and is none.
     pub fn holds_at(&self, cx: &mut Cx<'_>, key: Key<'_>) -> Result<bool, Error> {
         let mut digits = Digits::default();
-        match cx.peek_string(key)? {
+        match cx.read_string(key)? {
             Some(entry) => self.holds(entry.value().bytes(&mut digits)),
-            None => Ok(!self.wants_same),
+            None => Ok(self.holds_without()),
         }
     }
 }
@@ -92,24 +97,31 @@ pub fn delex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         4 => true,
         _ => return Err(Error::arity(request.row.name)),
     };
-    let mut is_met = cx.peek(key).is_some();
-    if is_met && conditional {
-        if cx.peek_string(key).is_err() {
-            return Err(Error::fixed("ERR Key should be of string type if conditions are specified"));
-        }
-        let condition = Condition::named(request.arg(2), request.arg(3))
-            .ok_or(Error::fixed("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE"))?;
-        is_met = condition.holds_at(cx, key)?;
-    }
+    let is_met = if conditional { meets_condition(cx, request)? } else { cx.peek(key).is_some() };
     remove_if(cx, key, is_met);
     Ok(())
 }
 
+/// Whether DELEX finds a string that meets its condition, of which it says more than others where it does not fit.
+fn meets_condition(cx: &mut Cx<'_>, request: Request<'_>) -> Result<bool, Error> {
+    let mut digits = Digits::default();
+    let Some(entry) = cx.read(request.key(0)) else { return Ok(false) };
+    if !entry.is_string() {
+        return Err(Error::fixed("ERR Key should be of string type if conditions are specified"));
+    }
+    let condition = Condition::named(request.arg(2), request.arg(3))
+        .ok_or(Error::fixed("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE"))?;
+    condition.holds(entry.value().bytes(&mut digits))
+}
+
 /// DELIFEQ key value
 pub fn delifeq(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let key = request.key(0);
+    let (key, mut digits) = (request.key(0), Digits::default());
     let condition = Condition { by_digest: false, wants_same: true, operand: request.arg(2) };
-    let is_met = condition.holds_at(cx, key)?;
+    let is_met = match cx.look_string(key)? {
+        Some(entry) => condition.holds(entry.value().bytes(&mut digits))?,
+        None => false,
+    };
     remove_if(cx, key, is_met);
     Ok(())
 }

@@ -10,6 +10,7 @@ use sleeve_store::{
     Corrupt, Deadline, EntryRef, Registers, Run, Sketch, SketchRef, Value, ValueRef, add_dense, cache_count,
     count_registers,
 };
+use sleeve_wire::arguments::Args;
 
 use crate::config::Opt;
 use crate::context::Cx;
@@ -32,41 +33,48 @@ impl From<Corrupt> for Error {
 /// PFADD key \[element ...\]
 pub fn pfadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, elements, sparse_max) = (request.key(0), request.args.from(2), sparse_max(cx));
-    let old = cx.peek_string(key)?.map(|entry| sketch_of(&entry).map(SketchRef::is_dense)).transpose()?;
-    let is_changed = match old {
+    let old = cx.look_string(key)?.map(|entry| sketch_of(&entry).map(SketchRef::is_dense)).transpose()?;
+    let raised = match old {
         Some(true) => {
-            let entry = cx.edit_string(key)?;
-            entry.is_some_and(|mut entry| entry.with_bytes_mut(0, ALL, |bytes| add_dense(bytes, elements.iter())))
+            let add = |bytes: &mut [u8]| add_dense(bytes, elements.iter());
+            cx.edit_seen(key).map_or(0, |mut entry| entry.with_bytes_mut(0, ALL, add))
         }
         Some(false) => {
             let mut sketch = copy_of(cx, key)?;
-            let mut is_changed = false;
-            for element in elements.iter() {
-                is_changed |= sketch.add(element, sparse_max)?;
+            let raised = add_all(&mut sketch, elements, sparse_max)?;
+            if raised != 0
+                && let Some(mut entry) = cx.edit_seen(key)
+            {
+                drop(entry.set_value(&Value::Raw(sketch.as_bytes())));
             }
-            if is_changed {
-                put(cx, key, &sketch)?;
-            }
-            is_changed
+            raised
         }
         None => {
             let mut sketch = Sketch::new();
-            for element in elements.iter() {
-                sketch.add(element, sparse_max)?;
-            }
+            let raised = add_all(&mut sketch, elements, sparse_max)?;
             sketch.forget_count();
             cx.set(key, &Value::Raw(sketch.as_bytes()), Deadline::Clear);
+            cx.changed_many(raised as u64);
             cx.notify(EventClass::String, "pfadd", key);
             cx.reply().integer(1);
             return Ok(());
         }
     };
-    if is_changed {
-        cx.changed(key);
+    if raised != 0 {
+        cx.changed_by(key, raised);
         cx.notify(EventClass::String, "pfadd", key);
     }
-    cx.reply().integer(i64::from(is_changed));
+    cx.reply().integer(i64::from(raised != 0));
     Ok(())
+}
+
+/// Adds elements; how many of them have raised a register.
+fn add_all(sketch: &mut Sketch, elements: Args<'_>, sparse_max: usize) -> Result<usize, Error> {
+    let mut raised = 0;
+    for element in elements.iter() {
+        raised += usize::from(sketch.add(element, sparse_max)?);
+    }
+    Ok(raised)
 }
 
 /// PFCOUNT key \[key ...\]
@@ -93,7 +101,7 @@ fn count_one(cx: &mut Cx<'_>, key: Key<'_>) -> Result<u64, Error> {
         return Ok(count);
     }
     let count = sketch.count()?;
-    if let Some(mut entry) = cx.edit_string(key)? {
+    if let Some(mut entry) = cx.edit_seen(key) {
         entry.with_bytes_mut(0, ALL, |bytes| cache_count(bytes, count));
     }
     cx.changed(key);
@@ -132,7 +140,7 @@ pub fn pfmerge(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// PFDEBUG subcommand key
 pub fn pfdebug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (name, key) = (request.arg(1), request.key(0));
-    let Some(entry) = cx.peek_string(key)? else { return Err(Error::fixed("ERR The specified key does not exist")) };
+    let Some(entry) = cx.look_string(key)? else { return Err(Error::fixed("ERR The specified key does not exist")) };
     let is_dense = sketch_of(&entry)?.is_dense();
     match name.to_ascii_lowercase().as_slice() {
         b"getreg" => show_registers(cx, key)?,
@@ -175,8 +183,11 @@ fn make_dense(cx: &mut Cx<'_>, key: Key<'_>) -> Result<bool, Error> {
     let mut sketch = copy_of(cx, key)?;
     let was_sparse = sketch.make_dense()?;
     if was_sparse {
-        put(cx, key, &sketch)?;
-        cx.changed(key);
+        if let Some(mut entry) = cx.edit_seen(key) {
+            drop(entry.set_value(&Value::Raw(sketch.as_bytes())));
+        }
+        // It means what it meant, so that nobody who watches it is told.
+        cx.changed_many(1);
     }
     Ok(was_sparse)
 }

@@ -90,23 +90,29 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         return Ok(());
     }
     let options = SetOptions::of(request, 3, cx.now.wall_ms())?;
-    let is_met = match options.condition {
-        SetCondition::None => true,
-        SetCondition::Missing => cx.peek(key).is_none(),
-        SetCondition::Present => cx.peek(key).is_some(),
-        SetCondition::Value(condition) => condition.holds_at(cx, key)?,
-    };
-    if options.get {
-        if !cx.reply_value(key)? {
-            cx.reply().null();
-        }
-    } else if is_met {
-        cx.reply().ok();
-    } else {
+    if options.get && !cx.reply_value(key)? {
         cx.reply().null();
     }
+    let is_met = match options.condition {
+        SetCondition::None => true,
+        SetCondition::Missing => cx.look(key).is_none(),
+        SetCondition::Present => cx.look(key).is_some(),
+        SetCondition::Value(condition) => match cx.look(key) {
+            Some(_) => condition.holds_at(cx, key)?,
+            None => condition.holds_without(),
+        },
+    };
+    match is_met {
+        _ if options.get => {}
+        true => cx.reply().ok(),
+        false => cx.reply().null(),
+    }
     if is_met {
-        store(cx, key, value, options.deadline);
+        match options.condition {
+            SetCondition::None => cx.set(key, &Value::Plain(value), options.deadline),
+            _ => cx.set_seen(key, &Value::Plain(value), options.deadline),
+        }
+        stored(cx, key, value, options.deadline);
     }
     Ok(())
 }
@@ -114,6 +120,11 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// Sets a key and records it with its absolute deadline.
 fn store(cx: &mut Cx<'_>, key: Key<'_>, value: &[u8], deadline: Deadline) {
     cx.set(key, &Value::Plain(value), deadline);
+    stored(cx, key, value, deadline);
+}
+
+/// Publishes that a key was set, and records it with its absolute deadline.
+fn stored(cx: &mut Cx<'_>, key: Key<'_>, value: &[u8], deadline: Deadline) {
     cx.notify(EventClass::String, "set", key);
     if matches!(deadline, Deadline::At(_)) {
         cx.notify(EventClass::Generic, "expire", key);
@@ -131,7 +142,7 @@ fn store(cx: &mut Cx<'_>, key: Key<'_>, value: &[u8], deadline: Deadline) {
 /// SETNX key value
 pub fn setnx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let key = request.key(0);
-    let is_missing = cx.peek(key).is_none();
+    let is_missing = cx.look(key).is_none();
     if is_missing {
         cx.set(key, &Value::Plain(request.arg(2)), Deadline::Clear);
         cx.notify(EventClass::String, "set", key);
@@ -199,7 +210,7 @@ pub fn getex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             cx.record(&[cx.removal(Opt::LazyfreeLazyExpire), key.name]);
         }
         Some(at_ms) => {
-            if let Some(mut entry) = cx.edit(key) {
+            if let Some(mut entry) = cx.edit_seen(key) {
                 entry.set_deadline(Some(at_ms));
             }
             cx.deadline_given(cx.state.database, key, at_ms);
@@ -208,7 +219,7 @@ pub fn getex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             cx.record(&[b"PEXPIREAT", key.name, number::Digits::new(at_ms).as_bytes()]);
         }
         None if matches!(option, Some(GetOption::Persist)) => {
-            if let Some(mut entry) = cx.edit(key).filter(|entry| entry.deadline().is_some()) {
+            if let Some(mut entry) = cx.edit_seen(key).filter(|entry| entry.deadline().is_some()) {
                 entry.set_deadline(None);
                 cx.changed(key);
                 cx.notify(EventClass::Generic, "persist", key);
@@ -231,7 +242,7 @@ pub fn mset(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// MSETNX key value \[key value ...\]
 pub fn msetnx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     check_pairs(request)?;
-    let are_missing = request.keys().all(|key| cx.peek(key).is_none());
+    let are_missing = request.keys().all(|key| cx.look(key).is_none());
     if are_missing {
         set_pairs(cx, request);
     }
@@ -250,8 +261,8 @@ pub fn msetex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let is_met = match options.condition {
         _ if options.get => return Err(Error::SYNTAX),
         SetCondition::None => true,
-        SetCondition::Missing => request.keys().all(|key| cx.peek(key).is_none()),
-        SetCondition::Present => request.keys().all(|key| cx.peek(key).is_some()),
+        SetCondition::Missing => request.keys().all(|key| cx.look(key).is_none()),
+        SetCondition::Present => request.keys().all(|key| cx.look(key).is_some()),
         SetCondition::Value(_) => return Err(Error::SYNTAX),
     };
     if is_met {
@@ -327,7 +338,7 @@ fn add(cx: &mut Cx<'_>, request: Request<'_>, increment: i64) -> Outcome {
 pub fn incrbyfloat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let key = request.key(0);
     let mut digits = Digits::default();
-    let old = match cx.peek_string(key)? {
+    let old = match cx.look_string(key)? {
         None => LongDouble::ZERO,
         Some(entry) => LongDouble::parse(entry.value().bytes(&mut digits)).ok_or(Error::NOT_FLOAT)?,
     };
@@ -335,7 +346,7 @@ pub fn incrbyfloat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let sum = old.checked_add(increment).ok_or(Error::fixed("ERR increment would produce NaN or Infinity"))?;
     let mut text = Vec::new();
     sum.push_human(&mut text);
-    cx.set(key, &Value::Bytes(&text), Deadline::Keep);
+    cx.set_seen(key, &Value::Bytes(&text), Deadline::Keep);
     cx.notify(EventClass::String, "incrbyfloat", key);
     cx.record(&[b"SET", key.name, &text, b"KEEPTTL"]);
     cx.reply().bulk(&text);
@@ -369,7 +380,7 @@ pub fn setrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, value) = (request.key(0), request.arg(3));
     let offset = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
     let offset = usize::try_from(offset).map_err(|_| Error::fixed("ERR offset is out of range"))?;
-    let old_length = cx.peek_string(key)?.map(|entry| entry.value().len());
+    let old_length = cx.look_string(key)?.map(|entry| entry.value().len());
     if value.is_empty() {
         cx.reply().integer(old_length.unwrap_or(0) as i64);
         return Ok(());

@@ -31,6 +31,17 @@ pub fn touch((config, dice): (&Config, &Dice), entry: &EntryRef<'_>, now: Instan
     }
 }
 
+/// The clock of a key whose value another one replaces now: a counter goes on, with one use more, and a time of access is
+/// `fresh`. Where the use `is_silent`, the clock stays as it was.
+#[inline]
+pub fn replaced((config, dice): (&Config, &Dice), old: u32, fresh: u32, now: Instant, is_silent: bool) -> u32 {
+    match config.counts_uses() {
+        _ if is_silent => old,
+        false => fresh,
+        true => count_one_more((config, dice), old, now),
+    }
+}
+
 /// Seconds since the last access, under an LRU policy.
 pub fn idle_s(clock: u32, now: Instant) -> u32 {
     second(now).wrapping_sub(clock) & CLOCK_MASK

@@ -17,7 +17,6 @@ use crate::context::lookahead::Found;
 use crate::context::permission;
 use crate::engine::readiness::Hindrance;
 use crate::request::error::Error;
-use crate::request::renamed_commands::RenamedCommands;
 use crate::request::{KeyAt, Parts, hash_keys};
 
 /// One run of a script, as the functions that it calls see it.
@@ -99,7 +98,11 @@ impl Invocation<'_, '_> {
     /// # Errors
     /// Why it may not run at all.
     pub fn run(&mut self) -> Result<u64, Error> {
-        let row = find(&self.cx.engine.names, self.words.args())?;
+        let found = lookahead::find(&self.cx.engine.names, self.words.args());
+        if let Found::Arity(row) = found {
+            self.cx.counters.commands[row.id as usize].rejected.add(1);
+        }
+        let row = row_of(found)?;
         let allowed = self.check(row).and_then(|()| permission::check_script(self.cx, row, self.words.args()));
         if allowed.is_err() {
             self.cx.counters.commands[row.id as usize].rejected.add(1);
@@ -145,8 +148,8 @@ impl Invocation<'_, '_> {
     }
 }
 
-fn find(names: &RenamedCommands, args: Args<'_>) -> Result<&'static Row, Error> {
-    match lookahead::find(names, args) {
+fn row_of(found: Found) -> Result<&'static Row, Error> {
+    match found {
         Found::Command(row) => Ok(row),
         Found::Unknown | Found::UnknownSubcommand(_) => {
             Err(Error::fixed("ERR Unknown Redis command called from script"))

@@ -216,16 +216,16 @@ fn raise_dense(bytes: &mut [u8], index: usize, value: u8) -> bool {
 }
 
 /// Counts elements into the bytes of a dense HyperLogLog, where they lie; whether any register has changed.
-pub fn add_dense<'e>(bytes: &mut [u8], elements: impl Iterator<Item = &'e [u8]>) -> bool {
-    let mut is_changed = false;
+pub fn add_dense<'e>(bytes: &mut [u8], elements: impl Iterator<Item = &'e [u8]>) -> usize {
+    let mut raised = 0;
     for element in elements {
         let (index, value) = place_of(element);
-        is_changed |= raise_dense(bytes, index, value);
+        raised += usize::from(raise_dense(bytes, index, value));
     }
-    if is_changed {
+    if raised != 0 {
         bytes[CACHE + 7] |= STALE;
     }
-    is_changed
+    raised
 }
 
 /// Writes the count into the bytes of a HyperLogLog, to be found there next time.
