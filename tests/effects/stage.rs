@@ -1,10 +1,10 @@
 //! Plays a case on a server, and puts into words what each of its requests did.
 //!
-//! Each case is played twice: under an LFU policy with counters that go up by one with every use, and under an LRU policy. Before
-//! a request every key is restored with its counter at 100, or as idle for 1,000 seconds, so that the access clocks tell what the
-//! request did with it: `freq k=101`, `used k`. Further words: `events set:k`, `watch k` (a transaction that watches it is broken),
-//! `invalid k` (who has it in a cache is told), `cmd get` (of CLIENT LIST), `b :1` (what a client that waits was answered) or
-//! `b waits`.
+//! Each case is played twice: under an LFU policy with counters that go up by one with every use, and under an LRU policy.
+//! Before a request every key is restored with its counter at 100, or as idle for 1,000 seconds, so that the access clocks
+//! tell what the request did with it: `freq k=101`, `used k`. Further words: `events set:k`, `watch k` (a transaction that
+//! watches it is broken), `invalid k` (who has it in a cache is told), `cmd get` (of CLIENT LIST), `b :1` (what a client that
+//! waits was answered) or `b waits`.
 
 use std::time::Duration;
 

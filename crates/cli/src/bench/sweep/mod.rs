@@ -1,10 +1,10 @@
 //! `sleeve bench sweep`: servers over numbers of clients and lengths of pipelines.
 //!
 //! From top to bottom: `options` → here (which points in which order) → `contender` (the servers), `memory`, `calls`,
-//! `system_calls`; what was measured goes into `samples` and `record`, and from there into CSV, JSON and `page`, which has `plot` draw. The
-//! load itself is the generator's. At each point the servers take turns, round by round and in `turns` of changing order, so that
-//! what else the machine does, and what a server does behind its turn, meets all of them; system calls are counted in a turn of
-//! their own, because counting makes them dearer.
+//! `system_calls`; what was measured goes into `samples` and `record`, and from there into CSV, JSON and `page`, which has
+//! `plot` draw. The load itself is the generator's. At each point the servers take turns, round by round and in `turns` of
+//! changing order, so that what else the machine does, and what a server does behind its turn, meets all of them; system
+//! calls are counted in a turn of their own, because counting makes them dearer.
 
 mod calls;
 mod contender;

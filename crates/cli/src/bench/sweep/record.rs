@@ -1,5 +1,5 @@
-//! All of a run: what was measured, and what one has to know to read it. As JSON it is written and read again, so that a page can be
-//! drawn anew without measuring anew.
+//! All of a run: what was measured, and what one has to know to read it. As JSON it is written and read again, so that a page
+//! can be drawn anew without measuring anew.
 
 use std::path::Path;
 

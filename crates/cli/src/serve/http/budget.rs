@@ -1,4 +1,5 @@
-//! How much of the thread of HTTP answers may take, so that a flood of dear requests leaves it time for scrapes and for accepting.
+//! How much of the thread of HTTP answers may take, so that a flood of dear requests leaves it time for scrapes and for
+//! accepting.
 //!
 //! What the page asks for may take half of the time, on average over a second or two; a page takes a hundredth. Metrics are made
 //! at most a few times a second for each user, and are given again in between. Plain data: callers bring the time.

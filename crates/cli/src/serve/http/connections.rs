@@ -53,7 +53,8 @@ const LINGER_TIME_MAX: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 256 * 1024;
 
 /// Connections that are accepted before those that have come already are looked at: fewer than the runtime runs tasks in one
-/// turn. So many come from the kernel's queue, which would be full otherwise while the answers are made, that the oldest make room.
+/// turn. So many come from the kernel's queue, which would be full otherwise while the answers are made, that the oldest make
+/// room.
 const ACCEPTED_AT_ONCE: u32 = 32;
 
 /// How long to wait when no connection can be accepted, as with too many open files.

@@ -8,10 +8,10 @@
 //! | `/keys` | a step of a walk that looks for large keys, as JSON (`keys`) |
 //! | `/metrics` | INFO in Prometheus's text format (`metrics`) |
 //!
-//! One thread with a runtime of its own serves all of it, apart from the workers (`connections`), under names that are its own
-//! (`host`); who asks is a user of the server (`asking`), with HTTP's Basic authentication where there is a password. What is asked
-//! for it is in no statistic. There is no TLS: a server that listens beyond its machine has a proxy in front. It refuses to change
-//! anything: only GET and HEAD are understood.
+//! One thread with a runtime of its own serves all of it, apart from the workers (`connections`), under names that are its
+//! own (`host`); who asks is a user of the server (`asking`), with HTTP's Basic authentication where there is a password.
+//! What is asked for it is in no statistic. There is no TLS: a server that listens beyond its machine has a proxy in front.
+//! It refuses to change anything: only GET and HEAD are understood.
 
 mod asking;
 mod budget;

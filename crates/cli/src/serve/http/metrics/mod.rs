@@ -1,7 +1,7 @@
 //! `/metrics`: INFO in Prometheus's text format (its documentation, "Exposition formats", version 0.0.4).
 //!
-//! `table` says which field is which metric; here are those that take more than one field, or another command. A key has no metric
-//! of its own: labels that come and go with data are what Prometheus bears least.
+//! `table` says which field is which metric; here are those that take more than one field, or another command. A key has no
+//! metric of its own: labels that come and go with data are what Prometheus bears least.
 
 pub mod besides;
 mod table;

@@ -1,8 +1,8 @@
 //! The table of metrics: which field of INFO is which metric.
 //!
-//! The names that begin with `redis_` are those of redis_exporter, so that the dashboards and alerts that people have go on. Some
-//! of its counters do not end with `_total`, which Prometheus's conventions ask for; these are declared to be of no type, for which
-//! the conventions ask nothing.
+//! The names that begin with `redis_` are those of redis_exporter, so that the dashboards and alerts that people have go on.
+//! Some of its counters do not end with `_total`, which Prometheus's conventions ask for; these are declared to be of no
+//! type, for which the conventions ask nothing.
 
 use Kind::{Counter, Gauge, Untyped};
 
