@@ -40,6 +40,7 @@ mod producers;
 mod programs;
 mod rdb_files;
 mod reconnect;
+mod refusals;
 mod reload;
 mod replay;
 mod replica_history;

@@ -61,31 +61,26 @@ impl Denial {
         }
     }
 
-    /// The sentence of a refusal, without a code word. A peer is not told which key it was, as a script may have named
-    /// it; ACL DRYRUN is.
-    pub fn text(&self, row: &'static Row, args: Args<'_>) -> String {
-        let lacks = match self.reason {
-            Reason::Database => return "No permissions to access database".to_owned(),
-            Reason::Key => "access one of the keys used as arguments".to_owned(),
-            Reason::Channel => "access one of the channels used as arguments".to_owned(),
-            Reason::Command | Reason::Auth => self.full_text(row, args),
-        };
-        format!("this user has no permissions to {lacks}")
+    /// The sentence of a refusal, without a code word. A peer is not told which key or channel it was, as a script may have
+    /// named it; ACL DRYRUN is.
+    pub fn text(&self, user: &[u8], row: &'static Row, args: Args<'_>) -> Vec<u8> {
+        match self.reason {
+            Reason::Database => b"No permissions to access database".to_vec(),
+            Reason::Key => b"No permissions to access a key".to_vec(),
+            Reason::Channel => b"No permissions to access a channel".to_vec(),
+            Reason::Command | Reason::Auth => self.full_text(user, row, args),
+        }
     }
 
     /// The sentence for ACL DRYRUN, which names everything.
-    pub fn dry_text(&self, row: &'static Row, args: Args<'_>) -> String {
-        format!("This user has no permissions to {}", self.full_text(row, args))
-    }
-
-    fn full_text(&self, row: &'static Row, args: Args<'_>) -> String {
-        let object = String::from_utf8_lossy(self.object(row, args));
-        match self.reason {
-            Reason::Key => format!("access the '{object}' key"),
-            Reason::Channel => format!("access the '{object}' channel"),
-            Reason::Database => format!("access database {object}"),
-            Reason::Command | Reason::Auth => format!("run the '{object}' command"),
-        }
+    pub fn full_text(&self, user: &[u8], row: &'static Row, args: Args<'_>) -> Vec<u8> {
+        let (before, after): (&[u8], &[u8]) = match self.reason {
+            Reason::Key => (b"access the '", b"' key"),
+            Reason::Channel => (b"access the '", b"' channel"),
+            Reason::Database => (b"access database ", b""),
+            Reason::Command | Reason::Auth => (b"run the '", b"' command"),
+        };
+        [b"User ", user, b" has no permissions to ", before, self.object(row, args), after].concat()
     }
 }
 
@@ -186,38 +181,35 @@ mod tests {
         let row = commands::find(args.arg(0)).expect("a command");
         match check(&user, row, args, Databases { selected: 0, count: 16 }) {
             Ok(()) => "allowed".to_owned(),
-            Err(denial) => denial.dry_text(row, args),
+            Err(denial) => String::from_utf8_lossy(&denial.full_text(b"u", row, args)).into_owned(),
         }
     }
 
     #[test]
     fn commands_and_keys_have_to_be_allowed_by_the_same_selector() {
         assert_eq!(answer("+get ~x", "get x"), "allowed");
-        assert_eq!(answer("+get ~x", "get y"), "This user has no permissions to access the 'y' key");
-        assert_eq!(answer("+get ~x", "set x 1"), "This user has no permissions to run the 'set' command");
+        assert_eq!(answer("+get ~x", "get y"), "User u has no permissions to access the 'y' key");
+        assert_eq!(answer("+get ~x", "set x 1"), "User u has no permissions to run the 'set' command");
         assert_eq!(answer("+get ~x (+set_~y)", "set y 1"), "allowed");
-        assert_eq!(answer("+get ~x (+set_~y)", "set x 1"), "This user has no permissions to access the 'x' key");
-        assert_eq!(answer("+mget ~x", "mget x y z"), "This user has no permissions to access the 'y' key");
-        assert_eq!(
-            answer("+mget ~x (+mget_~y_~x)", "mget x y z"),
-            "This user has no permissions to access the 'z' key"
-        );
+        assert_eq!(answer("+get ~x (+set_~y)", "set x 1"), "User u has no permissions to access the 'x' key");
+        assert_eq!(answer("+mget ~x", "mget x y z"), "User u has no permissions to access the 'y' key");
+        assert_eq!(answer("+mget ~x (+mget_~y_~x)", "mget x y z"), "User u has no permissions to access the 'z' key");
     }
 
     #[test]
     fn reading_and_writing_are_allowed_apart() {
         assert_eq!(answer("+@all %R~x", "get x"), "allowed");
-        assert_eq!(answer("+@all %R~x", "set x 1"), "This user has no permissions to access the 'x' key");
+        assert_eq!(answer("+@all %R~x", "set x 1"), "User u has no permissions to access the 'x' key");
         assert_eq!(answer("+@all %W~x", "set x 1"), "allowed");
-        assert_eq!(answer("+@all %W~x", "set x 1 get"), "This user has no permissions to access the 'x' key");
+        assert_eq!(answer("+@all %W~x", "set x 1 get"), "User u has no permissions to access the 'x' key");
         assert_eq!(answer("+@all %R~x %W~y", "copy x y"), "allowed");
-        assert_eq!(answer("+@all %R~x %W~y", "copy y x"), "This user has no permissions to access the 'y' key");
+        assert_eq!(answer("+@all %R~x %W~y", "copy y x"), "User u has no permissions to access the 'y' key");
         assert_eq!(answer("+@all %R~x", "type x"), "allowed");
     }
 
     #[test]
     fn databases_are_allowed_by_their_numbers() {
-        let denied = |what: &str| format!("This user has no permissions to access database {what}");
+        let denied = |what: &str| format!("User u has no permissions to access database {what}");
         assert_eq!(answer("+@all ~* db=0,2", "get x"), "allowed");
         assert_eq!(answer("+@all ~* db=2", "GET x"), denied("GET"));
         for named in ["select 1", "move x 1", "copy x y db 1", "swapdb 0 1", "swapdb 1 0", "COPY x y replace DB 1"] {
@@ -241,7 +233,7 @@ mod tests {
         }
         assert_eq!(answer("+@all ~* db=1,3 alldbs", "get x"), "allowed");
         // A selector that allows the database and not the command has come further.
-        let select = "This user has no permissions to run the 'select' command";
+        let select = "User u has no permissions to run the 'select' command";
         assert_eq!(answer("+@all ~* db=0 (~*_+get_db=1)", "select 1"), select);
         assert_eq!(answer("+@all ~* db=0 (~*_+get_db=1)", "select 2"), denied("2"));
     }
@@ -250,6 +242,6 @@ mod tests {
     fn the_way_in_needs_no_permission() {
         assert_eq!(answer("-@all", "auth u x"), "allowed");
         assert_eq!(answer("+select|0", "select 0"), "allowed");
-        assert_eq!(answer("+select|0", "select 1"), "This user has no permissions to run the 'select' command");
+        assert_eq!(answer("+select|0", "select 1"), "User u has no permissions to run the 'select' command");
     }
 }

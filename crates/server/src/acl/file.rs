@@ -133,8 +133,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        let text =
-            "user alice on nopass ~* resetchannels -@all +get (~x &* -@all +set)\nuser bob off resetchannels -@all\n";
+        let text = "user alice on nopass sanitize-payload ~* resetchannels -@all +get (~x &* -@all +set)\nuser bob off sanitize-payload resetchannels -@all\n";
         let users = parse(text.as_bytes(), "users.acl", 7, Defaults::default()).expect("users");
         let users: Vec<_> = users.into_iter().map(Arc::new).collect();
         assert_eq!(String::from_utf8_lossy(&text_of(&users)), text);

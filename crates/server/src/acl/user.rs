@@ -21,8 +21,8 @@ pub struct User {
     pub enabled: bool,
     /// Whether it comes in with any password.
     pub no_password: bool,
-    /// What was said about checking payloads of RESTORE.
-    pub sanitizing: Option<Sanitizing>,
+    /// Whether payloads of RESTORE are to be checked in depth, as it was said; they always are.
+    pub sanitizing: Sanitizing,
     /// SHA-256 of each password, as 64 hexadecimal digits.
     passwords: Vec<Box<[u8]>>,
     /// The root first; never none.
@@ -48,7 +48,7 @@ impl User {
             name: name.into(),
             enabled: false,
             no_password: false,
-            sanitizing: None,
+            sanitizing: Sanitizing::On,
             passwords: Vec::new(),
             selectors: vec![Selector::new(defaults)],
             unrestricted: false,
@@ -131,13 +131,10 @@ impl User {
                 self.no_password = false;
                 self.passwords.clear();
             }
-            b"sanitize-payload" => self.sanitizing = Some(Sanitizing::On),
-            b"skip-sanitize-payload" => self.sanitizing = Some(Sanitizing::Skipped),
+            b"sanitize-payload" => self.sanitizing = Sanitizing::On,
+            b"skip-sanitize-payload" => self.sanitizing = Sanitizing::Skipped,
             b"clearselectors" => self.selectors.truncate(1),
-            b"reset" => {
-                let fresh = Self::new(self.id, &self.name, defaults);
-                *self = Self { sanitizing: Some(Sanitizing::On), ..fresh };
-            }
+            b"reset" => *self = Self::new(self.id, &self.name, defaults),
             [b'>' | b'#' | b'<' | b'!', ..] => self.change_password(rule)?,
             [b'(', .., b')'] => self.selectors.push(parse_selector(rule, defaults)?),
             _ => self.selectors[0].apply(rule)?,
@@ -171,11 +168,10 @@ impl User {
         if self.no_password {
             flags.push("nopass");
         }
-        match self.sanitizing {
-            None => {}
-            Some(Sanitizing::On) => flags.push("sanitize-payload"),
-            Some(Sanitizing::Skipped) => flags.push("skip-sanitize-payload"),
-        }
+        flags.push(match self.sanitizing {
+            Sanitizing::On => "sanitize-payload",
+            Sanitizing::Skipped => "skip-sanitize-payload",
+        });
         flags
     }
 
@@ -240,22 +236,26 @@ mod tests {
     #[test]
     fn a_user_is_printed_as_rules_that_make_it_again() {
         let hash = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881";
-        let expected =
-            format!("user a on #{hash} ~k* %R~r* resetchannels &c -@all +get (%W~b resetchannels -@all +set)");
+        let expected = format!(
+            "user a on sanitize-payload #{hash} ~k* %R~r* resetchannels &c -@all +get (%W~b resetchannels -@all +set)"
+        );
         assert_eq!(line(&["on", ">x", "~k*", "%R~r*", "&c", "+get", "(%W~b +set)"]), expected);
         let rules: Vec<&str> = expected.split_once(" a ").expect("a name").1.split(" (").collect();
         let again: Vec<&str> = rules[0].split(' ').chain(["(%W~b resetchannels -@all +set)"]).collect();
         assert_eq!(line(&again), expected);
         assert_eq!(line(&["reset"]), "user a off sanitize-payload resetchannels -@all");
-        assert_eq!(line(&["%RW~foo", "%W~foo", "%R~bar", "%W~bar"]), "user a off ~foo ~bar resetchannels -@all");
+        assert_eq!(
+            line(&["%RW~foo", "%W~foo", "%R~bar", "%W~bar"]),
+            "user a off sanitize-payload ~foo ~bar resetchannels -@all"
+        );
     }
 
     #[test]
     fn databases_are_printed_in_their_order() {
-        assert_eq!(line(&["db=3,1,03"]), "user a off resetchannels db=1,3 -@all");
-        assert_eq!(line(&["db=1", "DB=2"]), "user a off resetchannels db=2 -@all");
-        assert_eq!(line(&["db=1", "resetdbs"]), "user a off resetchannels resetdbs -@all");
-        assert_eq!(line(&["db=1", "AllDbs"]), "user a off resetchannels -@all");
+        assert_eq!(line(&["db=3,1,03"]), "user a off sanitize-payload resetchannels db=1,3 -@all");
+        assert_eq!(line(&["db=1", "DB=2"]), "user a off sanitize-payload resetchannels db=2 -@all");
+        assert_eq!(line(&["db=1", "resetdbs"]), "user a off sanitize-payload resetchannels resetdbs -@all");
+        assert_eq!(line(&["db=1", "AllDbs"]), "user a off sanitize-payload resetchannels -@all");
         for wrong in ["db=", "db=1,", "db=,1", "db=x", "db=1 2"] {
             assert_eq!(user(&[wrong]).err(), Some(RuleError::Syntax), "{wrong}");
         }

@@ -55,22 +55,52 @@ pub fn parse_count(text: &[u8]) -> Result<usize, Error> {
     usize::try_from(count).ok().filter(|count| *count > 0).ok_or(Error::SYNTAX)
 }
 
-/// The options of a walk over a collection, `[MATCH pattern] [COUNT count]`: the pattern, if it leaves anything out, and
-/// the count.
-pub fn parse_walk(options: Args<'_>) -> Result<(Option<&[u8]>, usize), Error> {
-    let (mut filter, mut count) = (None, 10);
-    let mut options = options.iter();
-    while let Some(option) = options.next() {
-        let value = options.next().ok_or(Error::SYNTAX)?;
-        if option.eq_ignore_ascii_case(b"count") {
-            count = parse_count(value)?;
-        } else if option.eq_ignore_ascii_case(b"match") {
-            filter = Some(value).filter(|pattern| *pattern != b"*");
-        } else {
-            return Err(Error::SYNTAX);
+/// What is walked over: each has options of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Walked {
+    /// A database: TYPE.
+    Keys,
+    /// A hash: NOVALUES.
+    Hash,
+    /// A set.
+    Set,
+    /// A sorted set: NOSCORES.
+    SortedSet,
+}
+
+/// The options of a walk.
+#[derive(Debug, Clone, Copy)]
+pub struct Walk<'a> {
+    /// Which names are shown; the pattern is none if it leaves nothing out.
+    pub filter: Filter<'a>,
+    /// How many elements a step is to show.
+    pub count: usize,
+    /// Whether a hash's values or a sorted set's scores are left out.
+    pub only_names: bool,
+}
+
+impl<'a> Walk<'a> {
+    /// Reads `[MATCH pattern] [COUNT count]` and what else this kind of walk has.
+    pub fn parse(options: Args<'a>, walked: Walked) -> Result<Self, Error> {
+        let mut walk = Self { filter: Filter::default(), count: 10, only_names: false };
+        let mut options = options.iter();
+        while let Some(option) = options.next() {
+            match option.to_ascii_lowercase().as_slice() {
+                b"count" => walk.count = parse_count(options.next().ok_or(Error::SYNTAX)?)?,
+                b"match" => {
+                    let pattern = options.next().ok_or(Error::SYNTAX)?;
+                    walk.filter.pattern = (pattern != b"*").then_some(pattern);
+                }
+                b"type" if walked == Walked::Keys => walk.filter.kind = Some(options.next().ok_or(Error::SYNTAX)?),
+                b"novalues" if walked == Walked::Hash => walk.only_names = true,
+                b"novalues" => return Err(Error::fixed("ERR NOVALUES option can only be used in HSCAN")),
+                b"noscores" if walked == Walked::SortedSet => walk.only_names = true,
+                b"noscores" => return Err(Error::fixed("ERR NOSCORES option can only be used in ZSCAN")),
+                _ => return Err(Error::SYNTAX),
+            }
         }
+        Ok(walk)
     }
-    Ok((filter, count))
 }
 
 /// Whether a key's time has come.

@@ -73,6 +73,8 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
         cx.reply().null_array();
         return Ok(());
     }
+    // What scripts in the queue are judged by is as it was when EXEC came.
+    cx.has_no_room = cx.has_no_room && cx.is_over_limit();
     cx.state.executing = Some(transaction.queue.len() as i64);
     cx.recorder().begin_transaction();
     cx.reply().array(transaction.queue.len());

@@ -58,6 +58,12 @@ impl Cx<'_> {
         engine.clients.all().iter().for_each(|client| engine.client_memory.weigh(client));
     }
 
+    /// Whether more memory is used than `maxmemory` allows.
+    pub(crate) fn is_over_limit(&self) -> bool {
+        let bytes_max = self.engine.config.memory(Opt::Maxmemory);
+        bytes_max != 0 && self.engine.estimated_bytes() > bytes_max
+    }
+
     /// Evicts as [`Cx::evict_down_to`] does, and keeps account of how long the limit is exceeded.
     #[cold]
     pub(crate) fn make_room(&mut self, bytes_max: u64) -> Room {

@@ -108,6 +108,8 @@ pub struct Cx<'a> {
     /// Nothing of the client asks for more than to run what it sends; see [`State::is_ordinary`]. Only commands that are about
     /// more than data change that.
     pub(crate) is_ordinary: bool,
+    /// The last command that was over the limit of memory found none to free. Says nothing while there is enough.
+    pub(crate) has_no_room: bool,
 }
 
 impl<'a> ThreadContext<'a> {
@@ -155,6 +157,7 @@ impl<'a> Cx<'a> {
             pending,
             is_message: false,
             is_ordinary,
+            has_no_room: false,
         }
     }
 

@@ -38,12 +38,12 @@ pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Outcome {
     acl::check(&cx.state.user, request.row, request.args, databases(cx)).map_err(|denial| {
         let context = if cx.state.transaction.is_some() { Context::Multi } else { Context::TopLevel };
         record(cx, denial, context, request.row, request.args);
-        refusal(denial, request.row, request.args)
+        refusal(cx, denial, request.row, request.args)
     })
 }
 
-fn refusal(denial: Denial, row: &'static Row, args: Args<'_>) -> Error {
-    Error::new(format!("NOPERM {}", denial.text(row, args)))
+fn refusal(cx: &Cx<'_>, denial: Denial, row: &'static Row, args: Args<'_>) -> Error {
+    Error::naming("NOPERM {}", &[&denial.text(&cx.state.user.name, row, args)])
 }
 
 /// The databases, as the client sees them.
@@ -92,21 +92,14 @@ pub fn check_unblocked(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Ou
     let Some(denial) = denial(cx, row, args)? else { return Ok(()) };
     cx.counters.commands[row.id as usize].rejected.add(1);
     record(cx, denial, Context::TopLevel, row, args);
-    Err(refusal(denial, row, args))
+    Err(refusal(cx, denial, row, args))
 }
 
 /// Whether a script of this client may run a command.
 pub fn check_script(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Outcome {
     let Some(denial) = denial(cx, row, args)? else { return Ok(()) };
     record(cx, denial, Context::Lua, row, args);
-    Err(Error::fixed(match denial.reason {
-        Reason::Key => {
-            "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
-        }
-        Reason::Database => "ERR ACL failure in script: No permissions to access database",
-        Reason::Channel => "ERR The user executing the script can't publish to the channel mentioned in the command",
-        Reason::Command | Reason::Auth => "ERR The user executing the script can't run this command or subcommand",
-    }))
+    Err(Error::naming("ERR ACL failure in script: {}", &[&denial.text(&cx.state.user.name, row, args)]))
 }
 
 /// What the user lacks, as it is now, for a command inside of another.

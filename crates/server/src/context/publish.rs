@@ -77,6 +77,12 @@ impl Cx<'_> {
         }
     }
 
+    /// Has no more reads remembered than `tracking-table-max-keys` says, which has changed.
+    pub fn limit_remembered_reads(&mut self) {
+        let keys_max = self.engine.config.number(Opt::TrackingTableMaxKeys) as usize;
+        self.engine.tracking.limit(self.state.client.id, keys_max, self.dice, &mut self.pending.wakeups);
+    }
+
     /// Forgets CLIENT CACHING behind the command that it was about.
     #[cold]
     pub fn forget_caching(&mut self, row: Option<&'static Row>) {

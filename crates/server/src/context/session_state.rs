@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sleeve_wire::commands::Row;
+use sleeve_wire::commands::{Flags, Row};
 use sleeve_wire::reply::Protocol;
 
 use crate::acl::User;
@@ -128,6 +128,10 @@ pub struct Transaction {
     pub aborted: bool,
     /// The commands in order.
     pub queue: Queue,
+    /// The flags that any of them has, as it was when it was queued.
+    pub flags: Flags,
+    /// What any of them lacks of the flags that let a command run while data is loaded or stale.
+    pub lacking: Flags,
     /// Where the keys of all are, once EXEC has come, and which of them are each command's.
     pub keys: Vec<KeyAt>,
     /// See [`Transaction::keys`].
@@ -281,9 +285,7 @@ impl State {
     /// This client as one that changes keys, if anybody tracks.
     #[inline]
     pub fn changer(&self) -> Changer {
-        // Whoever waited is told by letter, like everybody else.
-        let no_loop = self.tracking.as_ref().is_some_and(|tracking| tracking.no_loop);
-        self.serving.is_none().then_some((self.client.id, no_loop))
+        Some((self.client.id, self.tracking.as_ref().is_some_and(|tracking| tracking.no_loop)))
     }
 
     /// The keys that it reads are remembered no longer.

@@ -114,23 +114,32 @@ impl Readiness {
         if self.has(Hindrance::FewReplicas) { Err(Error::NO_REPLICAS) } else { Ok(()) }
     }
 
-    /// Why a write is refused: the disk fails, there are too few replicas, or this is one.
+    /// Why a write is refused on a replica.
     ///
     /// # Errors
-    /// MISCONF, NOREPLICAS or READONLY.
-    pub fn check_write(&self) -> Result<(), Error> {
-        self.check_disk()?;
-        self.check_replicas()?;
+    /// READONLY.
+    pub fn check_role(&self) -> Result<(), Error> {
         if self.has(Hindrance::ReadOnly) { Err(Error::READ_ONLY) } else { Ok(()) }
     }
 
-    /// Why a script that may write is refused, as [`Readiness::check_write`].
+    /// Why a write in a script is refused: this is a replica, the disk fails, or there are too few replicas.
     ///
     /// # Errors
-    /// READONLY, NOREPLICAS, or MISCONF with what fails, the snapshot or the log.
+    /// READONLY, MISCONF or NOREPLICAS.
+    pub fn check_write(&self) -> Result<(), Error> {
+        self.check_role()?;
+        self.check_disk()?;
+        self.check_replicas()
+    }
+
+    /// Why a script is refused that says of itself that it writes: as [`Readiness::check_write`] but for the number of
+    /// replicas, in words of its own.
+    ///
+    /// # Errors
+    /// READONLY, or MISCONF with what fails, the snapshot or the log.
     pub fn check_script_that_writes(&self) -> Result<(), Error> {
         if self.has(Hindrance::ReadOnly) {
-            return Err(Error::READ_ONLY);
+            return Err(Error::fixed("READONLY Can not run script with write flag on readonly replica"));
         }
         const ADVICE: &str = "Writable scripts are blocked. Use 'no-writes' flag for read only scripts.";
         if self.has(Hindrance::SnapshotFails) {
@@ -145,7 +154,7 @@ impl Readiness {
                 self.log_failure()
             )));
         }
-        self.check_replicas()
+        Ok(())
     }
 }
 

@@ -30,22 +30,26 @@ pub enum Verdict {
     Hold,
 }
 
-/// What becomes of a request, or why it is refused. The table of reasons; each is a function below, but for the
-/// user's permissions, which EXEC and scripts ask for too.
+/// What becomes of a request, or why it is refused: the table of reasons, in Redis's order, for where several hold the first
+/// is the answer. Each is a function below, but for the user's permissions, which EXEC and scripts ask for too.
 #[inline]
 pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Verdict, Error> {
     protected_command(cx, request)?;
+    inside_multi(cx, request)?;
     if cx.state.unrestricted_at != cx.engine.acl.epoch() {
         permission::pass(cx, request)?;
     }
-    ready(cx, request)?;
+    if cx.engine.readiness.refuses_nothing() {
+        memory(cx, request)?;
+        listening(cx, request)?;
+    } else {
+        refuse_unready(cx, request)?;
+    }
     busy(cx, request)?;
-    inside_multi(cx, request)?;
-    memory(cx, request)?;
     if cx.is_ordinary {
         return Ok(Verdict::Run);
     }
-    listening(cx, request)?;
+    from_replica(cx, request)?;
     Ok(if cx.state.transaction.is_none() || ends_or_steers_transaction(request.row.id) {
         Verdict::Run
     } else if is_held(cx, request) {
@@ -76,73 +80,93 @@ fn guard(cx: &Cx<'_>, row: &Row) -> Result<(), Error> {
     )))
 }
 
-/// While the data is loaded, the disk fails or replicas are too few, and on a replica, not everything may run.
-#[inline]
-fn ready(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
-    if cx.engine.readiness.refuses_nothing() { Ok(()) } else { refuse_unready(cx, request) }
-}
-
+/// While the data is loaded, the disk fails or replicas are too few, and on a replica, not everything may run. The other gates
+/// between these stand here too, for the sake of the order.
 #[cold]
-fn refuse_unready(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+fn refuse_unready(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    let asked = Asked::of(cx, request);
+    let writes = asked.any.contains(Flags::WRITE);
+    if cx.engine.readiness.has(Hindrance::Follows) {
+        redirect(cx, asked)?;
+    }
+    memory(cx, request)?;
     let readiness = &cx.engine.readiness;
-    let writes = writes(cx, request);
-    if readiness.has(Hindrance::Follows) {
-        redirect(cx, request, writes)?;
-    }
-    if readiness.has(Hindrance::ReadOnly) && writes {
-        return Err(Error::READ_ONLY);
-    }
-    if readiness.has(Hindrance::Stale) && lacks(cx, request, Flags::STALE) {
-        return Err(Error::NO_PRIMARY);
-    }
-    if readiness.has(Hindrance::Loading) && lacks(cx, request, Flags::LOADING) {
-        return Err(Error::LOADING);
-    }
-    if readiness.has(Hindrance::LoadingBeside) && has(cx, request, Flags::NO_ASYNC_LOADING) {
-        return Err(Error::LOADING);
-    }
-    // As in Redis: who asks whether the server is well hears it too.
+    // As in Redis: a client that asks whether the server is well hears it too.
     if request.row.id == Command::Ping || writes {
         readiness.check_disk()?;
     }
-    if writes { readiness.check_replicas() } else { Ok(()) }
+    if writes {
+        readiness.check_replicas()?;
+        readiness.check_role()?;
+    }
+    listening(cx, request)?;
+    if readiness.has(Hindrance::Stale) && asked.lacking.contains(Flags::STALE) {
+        return Err(Error::NO_PRIMARY);
+    }
+    if readiness.has(Hindrance::Loading) && asked.lacking.contains(Flags::LOADING) {
+        return Err(Error::LOADING);
+    }
+    if readiness.has(Hindrance::LoadingBeside) && asked.any.contains(Flags::NO_ASYNC_LOADING) {
+        return Err(Error::LOADING);
+    }
+    Ok(())
 }
 
-/// A replica sends who can follow to its primary: with all that writes, and with what reads unless the client wants that here.
-fn redirect(cx: &Cx<'_>, request: &Request<'_>, writes: bool) -> Result<(), Error> {
+/// A replica sends a client that can follow to its primary: with all that writes, and with what reads unless the client wants
+/// that here.
+fn redirect(cx: &Cx<'_>, asked: Asked) -> Result<(), Error> {
     let client = &cx.state.client;
     if !client.redirects.load(Ordering::Relaxed) || cx.state.is_replaying {
         return Ok(());
     }
-    let reads = !client.reads_replicas.load(Ordering::Relaxed) && has(cx, request, Flags::READONLY);
+    let reads = !client.reads_replicas.load(Ordering::Relaxed) && asked.any.contains(Flags::READONLY);
     match cx.engine.replication.role.link() {
-        Some(link) if writes || reads => Err(Error::new(format!("REDIRECT {}", link.primary))),
+        Some(link) if asked.any.contains(Flags::WRITE) || reads => Err(Error::redirect(&link.primary.to_string())),
         _ => Ok(()),
     }
 }
 
-/// Whether a request lacks a flag by itself, or because of what is in EXEC's queue.
-fn lacks(cx: &Cx<'_>, request: &Request<'_>, flag: Flags) -> bool {
-    any_row(cx, request, |row| !row.flags.contains(flag))
+/// The flags that a request is judged by: its own and, where it is EXEC, those of what was queued, as they were then.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    /// What any of them has.
+    any: Flags,
+    /// What any of them has not, of [`ALLOWING`].
+    lacking: Flags,
 }
 
-/// Whether a request has a flag by itself, or because of what is in EXEC's queue.
-fn has(cx: &Cx<'_>, request: &Request<'_>, flag: Flags) -> bool {
-    any_row(cx, request, |row| row.flags.contains(flag))
-}
-
-fn any_row(cx: &Cx<'_>, request: &Request<'_>, is_meant: impl Fn(&Row) -> bool) -> bool {
-    let mut queue = cx.state.transaction.iter().flat_map(|transaction| transaction.queue.iter());
-    is_meant(request.row) || (request.row.id == Command::Exec && queue.any(|(row, _)| is_meant(row)))
-}
-
-/// Whether a request changes data by itself: a write, or EXEC with one in its queue. Scripts are asked at each of theirs.
-fn writes(cx: &Cx<'_>, request: &Request<'_>) -> bool {
-    if request.row.id == Command::Exec {
-        let mut queue = cx.state.transaction.iter().flat_map(|transaction| transaction.queue.iter());
-        return queue.any(|(row, _)| row.flags.contains(Flags::WRITE));
+impl Asked {
+    fn of(cx: &Cx<'_>, request: &Request<'_>) -> Self {
+        let own = effective_flags(cx, request.row, request.args);
+        let asked = Self { any: own, lacking: ALLOWING.without(own) };
+        match &cx.state.transaction {
+            Some(queued) if request.row.id == Command::Exec => {
+                Self { any: own.or(queued.flags), lacking: asked.lacking.or(queued.lacking) }
+            }
+            _ => asked,
+        }
     }
-    request.row.flags.contains(Flags::WRITE)
+}
+
+/// The flags that let a command run where others may not.
+const ALLOWING: Flags = Flags::LOADING.or(Flags::STALE);
+
+/// Adds what a command asks for that is about to be queued to what EXEC is judged by.
+pub fn note_queued(cx: &mut Cx<'_>, request: &Request<'_>) {
+    let flags = effective_flags(cx, request.row, request.args);
+    if let Some(transaction) = &mut cx.state.transaction {
+        transaction.flags = transaction.flags.or(flags);
+        transaction.lacking = transaction.lacking.or(ALLOWING.without(flags));
+    }
+}
+
+/// The flags of a command, or of the script that it names, where that says itself what it does.
+fn effective_flags(cx: &Cx<'_>, row: &Row, args: Args<'_>) -> Flags {
+    if !row.runs_script() {
+        return row.flags;
+    }
+    let named = cx.engine.scripts.flags_of_call(row.id, args.get(1).unwrap_or_default());
+    named.map_or(row.flags, |flags| flags.of_command(row.flags))
 }
 
 /// While a script has all shards for longer than `busy-reply-threshold`, only what ends it or needs no data may run.
@@ -161,8 +185,8 @@ fn beside_script(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 /// Whether a request ends a script that runs for long, or needs no data.
 fn may_run_beside(request: &Request<'_>) -> bool {
     let is_allowed = request.row.flags.contains(Flags::ALLOW_BUSY) && request.key_places.is_empty();
-    let is_gentle_end =
-        request.row.id == Command::Shutdown && !request.args.iter().any(|word| word.eq_ignore_ascii_case(b"nosave"));
+    let waits = |word: &[u8]| [&b"save"[..], b"now", b"force"].iter().any(|known| word.eq_ignore_ascii_case(known));
+    let is_gentle_end = request.row.id == Command::Shutdown && request.args.from(1).iter().all(waits);
     is_allowed && !is_gentle_end
 }
 
@@ -174,20 +198,28 @@ fn memory(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     if bytes_max == 0 || (cx.engine.estimated_bytes() <= bytes_max && !estimate.is_exceeded()) {
         return Ok(());
     }
-    match cx.make_room(bytes_max) {
-        Room::Nothing if may_grow(cx, request) => Err(Error::OUT_OF_MEMORY),
-        _ => Ok(()),
+    make_room(cx, request, bytes_max)
+}
+
+#[cold]
+fn make_room(cx: &mut Cx<'_>, request: &Request<'_>, bytes_max: u64) -> Result<(), Error> {
+    if cx.engine.scripts.running.is_any() && locking::check(cx.engine).is_err() {
+        // The script has all shards, and has said what it records: nothing is evicted beside it.
+        return Ok(());
     }
+    cx.has_no_room = cx.make_room(bytes_max) == Room::Nothing;
+    if !cx.pending.wakeups.invalid.is_empty() {
+        // The client has to hear that a key has gone before it gets what it asks for next.
+        cx.push_own();
+    }
+    if cx.has_no_room && may_grow(cx, request) { Err(Error::OUT_OF_MEMORY) } else { Ok(()) }
 }
 
 fn may_grow(cx: &Cx<'_>, request: &Request<'_>) -> bool {
-    if request.row.id == Command::Exec {
-        let mut queue = cx.state.transaction.iter().flat_map(|transaction| transaction.queue.iter());
-        return queue.any(|(row, _)| row.flags.contains(Flags::DENYOOM));
-    }
     // A queue is memory too: while there is none left, only what ends the transaction may come.
-    let would_queue = cx.state.transaction.is_some() && !ends_or_steers_transaction(request.row.id);
-    would_queue || request.row.flags.contains(Flags::DENYOOM)
+    use Command::{Discard, Exec, Quit, Reset};
+    let would_queue = cx.state.transaction.is_some() && !matches!(request.row.id, Exec | Discard | Quit | Reset);
+    would_queue || Asked::of(cx, request).any.contains(Flags::DENYOOM)
 }
 
 /// Some commands make no sense between MULTI and EXEC.
@@ -199,17 +231,11 @@ fn inside_multi(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A client of RESP2 that listens cannot tell replies from messages, so it asks for little else; a replica and a monitor, which
-/// no pause holds, for no data.
+/// A client of RESP2 that listens cannot tell replies from messages, so it asks for little else.
 #[inline]
 fn listening(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
-    if cx.state.subscriptions.is_none() && cx.state.replica.is_none() {
+    if cx.is_ordinary || cx.state.subscriptions.is_none() {
         return Ok(());
-    }
-    if (cx.state.is_monitor() || cx.state.is_replica())
-        && request.row.flags.intersects(Flags::WRITE.or(Flags::READONLY).or(Flags::MAY_REPLICATE))
-    {
-        return Err(Error::fixed("ERR Replica can't interact with the keyspace"));
     }
     if cx.state.protocol != Protocol::Resp2 || !cx.state.is_listening() {
         return Ok(());
@@ -223,6 +249,16 @@ fn listening(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
             request.row.full_name
         ))),
     }
+}
+
+/// A replica and a monitor, which no pause holds, ask for no data.
+fn from_replica(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    let is_meant = cx.state.is_monitor() || cx.state.is_replica();
+    let of_data = Flags::WRITE.or(Flags::READONLY).or(Flags::MAY_REPLICATE);
+    if is_meant && Asked::of(cx, request).any.intersects(of_data) {
+        return Err(Error::fixed("ERR Replica can't interact with the keyspace"));
+    }
+    Ok(())
 }
 
 #[inline]
@@ -245,11 +281,11 @@ fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
         // What it says is about replication alone.
         return false;
     }
-    if readiness.has(Hindrance::Loading) && lacks(cx, request, Flags::LOADING) {
+    if readiness.has(Hindrance::Loading) && Asked::of(cx, request).lacking.contains(Flags::LOADING) {
         // It has passed the gates before the loading began.
         return true;
     }
-    if readiness.has(Hindrance::ReadOnly) && writes(cx, request) {
+    if readiness.has(Hindrance::ReadOnly) && Asked::of(cx, request).any.contains(Flags::WRITE) {
         // It has passed them before this was a replica; it comes to them again at once.
         return true;
     }
@@ -260,16 +296,6 @@ fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
         None => false,
         // The end of the server holds all, and waits for a script: who may end that is heard.
         Some(PauseScope::All) => !(cx.engine.scripts.running.is_any() && may_run_beside(request)),
-        Some(PauseScope::Writes) if request.row.id == Command::Exec => {
-            let mut queue = cx.state.transaction.iter().flat_map(|transaction| transaction.queue.iter());
-            queue.any(|(row, args)| may_write(cx, row, args))
-        }
-        Some(PauseScope::Writes) => may_write(cx, request.row, request.args),
+        Some(PauseScope::Writes) => Asked::of(cx, request).any.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE)),
     }
-}
-
-/// Whether a command writes, or may: a script, unless it says of itself that it does not.
-fn may_write(cx: &Cx<'_>, row: &Row, args: Args<'_>) -> bool {
-    let promises_none = || cx.engine.scripts.promises_no_writes(row.id, args.get(1).unwrap_or_default());
-    row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE)) && !promises_none()
 }

@@ -86,15 +86,19 @@ fn check_owed(cx: &mut Cx<'_>) {
 /// Takes one request through the gates and runs or queues it. False when a pause holds it.
 #[inline]
 fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
-    let (mark, pieces) = (cx.out.mark(), cx.recorder().pieces());
+    let pieces = cx.recorder().pieces();
     if !cx.is_ordinary && cx.state.replies == Replies::SkipNext {
         cx.state.replies = Replies::Skip;
     }
+    let mark;
     match found {
         Found::Command(row) => {
             let parts = Parts { row, args, key_places: keys };
             let request = parts.request();
-            let is_held = match gates::pass(cx, &request) {
+            let verdict = gates::pass(cx, &request);
+            // What the gates push is no reply.
+            mark = cx.out.mark();
+            let is_held = match verdict {
                 Ok(gates::Verdict::Run) => !run(cx, request),
                 Ok(gates::Verdict::Hold) => true,
                 Ok(gates::Verdict::Queue) => {
@@ -112,10 +116,15 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
                 return false;
             }
         }
-        Found::Unknown if is_cross_protocol(args) => cx.state.closing = true,
-        Found::Unknown => reject(cx, None, unknown_command(args)),
-        Found::UnknownSubcommand(_) => reject(cx, None, unknown_subcommand(args)),
-        Found::Arity(row) => reject(cx, Some(row), Error::arity(row.full_name)),
+        _ => {
+            mark = cx.out.mark();
+            match found {
+                Found::Unknown if is_cross_protocol(args) => cx.state.closing = true,
+                Found::UnknownSubcommand(_) => reject(cx, None, unknown_subcommand(args)),
+                Found::Arity(row) => reject(cx, Some(row), Error::arity(row.full_name)),
+                Found::Unknown | Found::Command(_) => reject(cx, None, unknown_command(args)),
+            }
+        }
     }
     let may_change_client = !row_of(found).is_some_and(|row| row.is_of_data);
     if may_change_client || !cx.is_ordinary {
@@ -265,10 +274,14 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
     }
 }
 
-/// Keeps a command for EXEC.
+/// Keeps a command for EXEC, unless it is known already that EXEC will run nothing.
 fn queue(cx: &mut Cx<'_>, request: &Request<'_>) {
-    if let Some(transaction) = &mut cx.state.transaction {
-        transaction.queue.push(request.row, request.args);
+    let is_doomed = cx.state.watching.is_raised() || cx.state.transaction.as_ref().is_some_and(|queued| queued.aborted);
+    if !is_doomed {
+        gates::note_queued(cx, request);
+        if let Some(transaction) = &mut cx.state.transaction {
+            transaction.queue.push(request.row, request.args);
+        }
         cx.state.is_news = true;
     }
     cx.reply().queued();

@@ -36,8 +36,8 @@ pub struct Scratch {
     pub lookahead: Lookahead,
     /// Where their effects are put into words.
     pub batch_buffer: BatchBuffer,
-    /// When the wake-up began: in microseconds of the monotonic clock, in ticks, and ticks of execution by then.
-    woke: (u64, u64, u64),
+    /// When the wake-up began: in microseconds of the monotonic clock, in ticks, and ticks of execution and commands by then.
+    woke: (u64, u64, u64, u64),
     /// What they are answered.
     pub output: Output,
     /// What their changes leave to be done.
@@ -67,7 +67,7 @@ impl Scratch {
             batch: Batch::new(),
             lookahead: Lookahead::default(),
             batch_buffer: BatchBuffer::default(),
-            woke: (now.monotonic_us, 0, 0),
+            woke: (now.monotonic_us, 0, 0, 0),
             output: Output::default(),
             pending: Pending::default(),
             is_observed,
@@ -91,7 +91,7 @@ impl Scratch {
     #[inline]
     pub fn wake(&mut self, now: Instant, ticks: u64) {
         self.now = now;
-        self.woke = (now.monotonic_us, ticks, self.counters.executing_ticks.get());
+        self.woke = (now.monotonic_us, ticks, self.counters.executing_ticks.get(), self.counters.executed.get());
     }
 
     /// It is so late when something else that came with the wake-up is looked at, which has waited meanwhile.
@@ -101,11 +101,15 @@ impl Scratch {
         self.counters.waiting_us.add(self.now.monotonic_us.saturating_sub(self.woke.0));
     }
 
-    /// Notes where the time of a wake-up went that ends with so many ticks, if commands ran.
+    /// Notes how long a wake-up took that ends with so many ticks and, if commands ran, where its time went.
     #[inline]
     pub fn note_phases(&self, ticks: u64) {
-        let (_, woke_ticks, executing_ticks) = self.woke;
+        let (_, woke_ticks, executing_ticks, executed) = self.woke;
         let counters = &self.counters;
+        let cycle_ticks = ticks.saturating_sub(woke_ticks);
+        counters.cycles.add(1);
+        counters.cycle_ticks.add(cycle_ticks);
+        self.engine.stats.note_cycle(cycle_ticks, counters.executed.get() - executed);
         let settled_ticks = counters.settled_ticks.get();
         if settled_ticks > woke_ticks {
             let executed_ticks = counters.executing_ticks.get() - executing_ticks;

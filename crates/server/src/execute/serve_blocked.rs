@@ -19,6 +19,7 @@ use crate::context::permission;
 use crate::context::session_state::State;
 use crate::context::{Cx, ThreadContext};
 use crate::engine::clients::blocking::{Block, DatabaseKey, NewWaiter, Waiter};
+use crate::engine::clients::tracking;
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::request::output::{Mark, Output};
 use crate::request::{KeyAt, Parts, Request, hash_keys};
@@ -54,6 +55,9 @@ fn serve_key(cx: &mut Cx<'_>, key: &DatabaseKey) {
         if !cx.holds(hash) {
             cx.wait_for_key(hash);
         }
+        if ticket == 0 {
+            remove_due(cx, key);
+        }
         let kind = kind_of(cx, key);
         let Some((waiter, aim)) = cx.engine.blocking.next(key, ticket, kind) else { return };
         ticket = waiter.ticket;
@@ -67,6 +71,16 @@ fn serve_key(cx: &mut Cx<'_>, key: &DatabaseKey) {
             }
         }
         serve(cx, &waiter, aim, &keys);
+    }
+}
+
+/// Removes a key whose time has come and that a client waits for, as looking for it in that client's place does in Redis.
+fn remove_due(cx: &mut Cx<'_>, key: &DatabaseKey) {
+    let is_due = cx.is_over(key.database, cx.engine.store.key(&key.name));
+    if is_due && cx.engine.blocking.is_awaited(key) {
+        let database = std::mem::replace(&mut cx.state.database, key.database);
+        cx.remove_due(&key.name);
+        cx.state.database = database;
     }
 }
 
@@ -84,6 +98,7 @@ fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
     let (mut state, mut reply) = (State::stand_in(waiter), Output::default());
     std::mem::swap(cx.state, &mut state);
     std::mem::swap(cx.out, &mut reply);
+    let invalid_elsewhere = std::mem::take(&mut cx.pending.wakeups.invalid);
     // What was allowed when the client began to wait may be so no longer.
     match permission::check_unblocked(cx, waiter.row, waiter.request(aim).args()) {
         Ok(()) => {
@@ -93,12 +108,18 @@ fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
     }
     std::mem::swap(cx.state, &mut state);
     std::mem::swap(cx.out, &mut reply);
+    let invalid = std::mem::replace(&mut cx.pending.wakeups.invalid, invalid_elsewhere);
     if state.blocked.is_none() {
         claim.finish(&cx.engine.blocking);
         // Where it has changed nothing it is none, which an error in its place would not say either.
         reply.note_write(Mark::default());
         let letter = Letter::Unblock { id: waiter.client.id, ticket: waiter.ticket, reply, is_refused: false };
         cx.post(&waiter.client.mailbox, letter);
+        // What it has changed itself it hears of behind the reply, as if it had not waited.
+        for key in invalid.into_iter().flatten() {
+            let letter = Letter::Invalidate { id: waiter.client.id, keys: Some(tracking::array_of(&[&key])) };
+            cx.post(&waiter.client.mailbox, letter);
+        }
     }
 }
 

@@ -197,23 +197,32 @@ fn split(args: Args<'_>, no_number: Error) -> Result<Split<'_>, Error> {
     Ok(Split { keys: rest.first(count), args: rest.from(count) })
 }
 
-/// What a script may do: what it says of itself, what the command allows, and whether memory is left.
+/// What a script may do: what it says of itself, what the command allows, and whether memory is left. The gates have asked
+/// the same of most calls; not of those in a transaction that has changed what they ask for.
 fn permits(cx: &mut Cx<'_>, flags: Option<ScriptFlags>, read_only: bool) -> Result<Permits, Error> {
     let is_full = is_memory_full(cx);
     let readiness = &cx.engine.readiness;
+    // What stands in a log or comes from the primary was asked when it came about.
+    let is_asked = !cx.state.is_replaying;
     let is_stale = readiness.has(Hindrance::Stale);
     let Some(flags) = flags else {
         return if is_stale { Err(Error::NO_PRIMARY) } else { Ok(Permits { read_only, denies_growth: is_full }) };
     };
+    if is_stale && !flags.contains(ScriptFlags::ALLOW_STALE) {
+        return Err(Error::fixed(
+            "MASTERDOWN Link with MASTER is down, replica-serve-stale-data is set to 'no' and 'allow-stale' flag is not set \
+             on the script.",
+        ));
+    }
     let no_writes = flags.contains(ScriptFlags::NO_WRITES);
+    if !no_writes && is_asked {
+        readiness.check_script_that_writes()?;
+    }
     if read_only && !no_writes {
         return Err(Error::fixed("ERR Can not execute a script with write flag using *_ro command."));
     }
-    if !no_writes && !readiness.refuses_nothing() {
-        readiness.check_script_that_writes()?;
-    }
-    if is_stale && !flags.contains(ScriptFlags::ALLOW_STALE) {
-        return Err(Error::NO_PRIMARY);
+    if !no_writes && is_asked {
+        readiness.check_replicas()?;
     }
     let allows_oom = no_writes || flags.contains(ScriptFlags::ALLOW_OOM);
     if is_full && !allows_oom {
@@ -224,10 +233,9 @@ fn permits(cx: &mut Cx<'_>, flags: Option<ScriptFlags>, read_only: bool) -> Resu
     Ok(Permits { read_only: read_only || no_writes, denies_growth: is_full && !allows_oom })
 }
 
-/// Inside EXEC the question was asked before it began, and the shards are locked.
+/// Whether memory had run out before the command began that runs the script: in a transaction, before EXEC.
 fn is_memory_full(cx: &Cx<'_>) -> bool {
-    let bytes_max = cx.engine.config.memory(Opt::Maxmemory);
-    bytes_max != 0 && cx.state.executing.is_none() && cx.engine.estimated_bytes() > bytes_max
+    if cx.state.executing.is_some() { cx.has_no_room } else { cx.has_no_room && cx.is_over_limit() }
 }
 
 /// One run.

@@ -22,6 +22,10 @@ pub struct Traffic {
     pub input_bytes: u64,
     /// Bytes sent.
     pub output_bytes: u64,
+    /// Wake-ups of workers.
+    pub cycles: u64,
+    /// Ticks that they took.
+    pub cycle_ticks: u64,
 }
 
 /// Figures of the last moments: rates a second, and the peak of memory.
@@ -75,6 +79,8 @@ impl Rates {
                 commands: rate(sums.commands, last.commands),
                 input_bytes: rate(sums.input_bytes, last.input_bytes),
                 output_bytes: rate(sums.output_bytes, last.output_bytes),
+                cycles: rate(sums.cycles, last.cycles),
+                cycle_ticks: rate(sums.cycle_ticks, last.cycle_ticks),
             };
             samples.next = (next + 1) % SAMPLES;
         }
@@ -90,6 +96,8 @@ impl Rates {
             commands: mean(|rate| rate.commands),
             input_bytes: mean(|rate| rate.input_bytes),
             output_bytes: mean(|rate| rate.output_bytes),
+            cycles: mean(|rate| rate.cycles),
+            cycle_ticks: mean(|rate| rate.cycle_ticks),
         }
     }
 
@@ -125,10 +133,10 @@ mod tests {
     fn a_steady_rate_is_shown_once_all_samples_are_in() {
         let rates = Rates::default();
         for round in 1..=17_u64 {
-            let sums = Traffic { commands: round * 50, input_bytes: round * 1_000, output_bytes: 0 };
+            let sums = Traffic { commands: round * 50, input_bytes: round * 1_000, ..Traffic::default() };
             rates.sample(round * PERIOD_MS, sums, 10 * round);
         }
-        assert_eq!(rates.rates(), Traffic { commands: 500, input_bytes: 10_000, output_bytes: 0 });
+        assert_eq!(rates.rates(), Traffic { commands: 500, input_bytes: 10_000, ..Traffic::default() });
         assert_eq!(rates.peak_bytes(3), 170);
         rates.reset();
         assert_eq!((rates.rates(), rates.peak_bytes(3)), (Traffic::default(), 3));

@@ -156,6 +156,14 @@ totals! {
     query_buffer_closed,
     /// Clients closed because their output outgrew `client-output-buffer-limit`.
     output_buffer_closed,
+    /// Wake-ups of workers.
+    cycles,
+    /// Ticks of workers from a wake-up until they wait again.
+    cycle_ticks,
+    /// Those of them that went into background work.
+    background_ticks,
+    /// Those of them in which workers wrote the journal to the log.
+    log_ticks,
     /// Ticks of workers that received and took apart what then ran.
     reading_ticks,
     /// Ticks of commands that clients sent.
@@ -198,9 +206,23 @@ pub struct Stats {
     retired_samples: Mutex<KeySamples>,
     /// The sums at the last CONFIG RESETSTAT.
     base: Mutex<Totals>,
+    /// The most ticks of one wake-up.
+    pub longest_cycle_ticks: AtomicU64,
+    /// The most commands of one wake-up.
+    pub fullest_cycle: AtomicU64,
 }
 
 impl Stats {
+    /// Keeps the figures of one wake-up, if they are the greatest so far: its ticks, and the commands that ran.
+    #[inline]
+    pub fn note_cycle(&self, ticks: u64, commands: u64) {
+        for (most, now) in [(&self.longest_cycle_ticks, ticks), (&self.fullest_cycle, commands)] {
+            if now > most.load(Ordering::Relaxed) {
+                most.fetch_max(now, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// A block for a thread that begins to execute.
     pub fn open(&self) -> Arc<Counters> {
         let block = Arc::new(Counters::default());
@@ -269,6 +291,8 @@ impl Stats {
             commands: sum(retired.executed, |block| &block.executed),
             input_bytes: sum(retired.input_bytes, |block| &block.input_bytes),
             output_bytes: sum(retired.output_bytes, |block| &block.output_bytes),
+            cycles: sum(retired.cycles, |block| &block.cycles),
+            cycle_ticks: sum(retired.cycle_ticks, |block| &block.cycle_ticks),
         }
     }
 
@@ -311,6 +335,8 @@ impl Stats {
     /// Begins all sums anew.
     pub fn reset(&self) {
         *self.base.lock() = self.sums();
+        self.longest_cycle_ticks.store(0, Ordering::Relaxed);
+        self.fullest_cycle.store(0, Ordering::Relaxed);
         self.errors.lock().clear();
         self.retired_latencies.clear();
         self.blocks.lock().iter().for_each(|block| block.latencies.clear());

@@ -99,8 +99,17 @@ impl Error {
         Self::naming(pattern, &[subcommand, container.as_bytes()])
     }
 
-    /// The answer to an EXEC that may not run for another reason than its queue.
+    /// A client that can follow is sent to a replica's primary.
+    pub fn redirect(primary: &str) -> Self {
+        Self::new(format!("REDIRECT {primary}"))
+    }
+
+    /// The answer to an EXEC that may not run for another reason than its queue. A client that is sent elsewhere is told so as
+    /// by any other command.
     pub fn exec_refused(self) -> Self {
+        if self.text().starts_with(b"REDIRECT ") {
+            return self;
+        }
         let reason = self.text().strip_prefix(b"ERR ").unwrap_or(self.text());
         Self::naming("EXECABORT Transaction discarded because of: {}", &[reason])
     }

@@ -4,6 +4,8 @@
 //! has them executed in order and keeps what is incomplete. While the peer waits for a key, or a pause holds it, it only
 //! keeps. The worker that owns its connection, or the embedding caller, calls it from one thread at a time.
 
+mod weighing;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -78,6 +80,7 @@ impl Session {
     /// Executes every request that these bytes complete and appends the replies to the thread's output.
     pub fn receive(&mut self, bytes: &[u8], scratch: &mut Scratch, others: &mut dyn Others) {
         scratch.counters.input_bytes.add(bytes.len() as u64);
+        self.state.client.note_received(bytes.len());
         if self.pending.is_empty() && !self.is_held() {
             let used = self.run(bytes, scratch, others);
             self.keep(&bytes[used..]);
@@ -92,6 +95,7 @@ impl Session {
     /// The same of bytes that have been received into [`Session::room`]: so many.
     pub fn receive_kept(&mut self, count: usize, scratch: &mut Scratch, others: &mut dyn Others) {
         scratch.counters.input_bytes.add(count as u64);
+        self.state.client.note_received(count);
         self.run_complete(scratch, others);
         self.check_pending(scratch);
         self.publish(scratch);
@@ -268,12 +272,6 @@ impl Session {
         self.pending.reserve_exact(room.saturating_sub(self.pending.len()));
     }
 
-    fn run_complete(&mut self, scratch: &mut Scratch, others: &mut dyn Others) {
-        if !self.is_held() && self.pending.len() >= self.parser.wanted() {
-            self.run_pending(scratch, others);
-        }
-    }
-
     fn run_pending(&mut self, scratch: &mut Scratch, others: &mut dyn Others) {
         let mut pending = std::mem::take(&mut self.pending);
         let used = self.run(&pending, scratch, others);
@@ -299,6 +297,7 @@ impl Session {
             scratch.output.bound(self.output_max(limits.authenticated));
             let parsed = self.parser.parse(rest, &limits, &mut scratch.batch);
             let run = execute::batch(&mut self.state, scratch, rest, others);
+            self.state.client.note_executed(run);
             if run < scratch.batch.len() && !self.state.closing {
                 self.parser = Parser::new();
                 self.set_paused(self.state.blocked.is_none());
@@ -323,6 +322,7 @@ impl Session {
     #[inline]
     fn publish(&mut self, scratch: &Scratch) {
         let (input, now_ms) = (self.input(), scratch.now.wall_ms());
+        self.state.client.note_answered(scratch.output.len());
         if self.state.is_news || self.state.closing {
             self.state.is_news = self.state.is_watchful();
             self.state.publish(input, now_ms);

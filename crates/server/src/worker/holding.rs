@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::Worker;
 use crate::driver::Token;
 use crate::execute::scratch::Scratch;
+use crate::host::clock;
 use crate::messaging::mail::Letter;
 use crate::request::error::Error;
 use crate::request::output::Output;
@@ -18,7 +19,7 @@ impl Worker {
     #[cold]
     pub(super) fn hold_send_queue(&mut self, waiting: &mut Vec<(Token, Output)>, scratch: &mut Scratch) {
         for (token, mut output) in std::mem::take(waiting) {
-            if self.must_hold(token, &output) {
+            if self.must_hold(token, &output, scratch) {
                 self.hold(token, output, scratch);
             } else {
                 self.cover(token, &mut output);
@@ -30,7 +31,7 @@ impl Worker {
     /// Sends what the session of this connection has just written, or holds it back.
     pub(super) fn send_unless_held(&mut self, token: Token, scratch: &mut Scratch) {
         let mut output = std::mem::take(&mut scratch.output);
-        if self.must_hold(token, &output) {
+        if self.must_hold(token, &output, scratch) {
             return self.hold(token, output, scratch);
         }
         self.cover(token, &mut output);
@@ -39,10 +40,12 @@ impl Worker {
     }
 
     /// Whether these replies show something that has not outlived the process yet, or stand behind such replies.
-    fn must_hold(&self, token: Token, output: &Output) -> bool {
+    fn must_hold(&self, token: Token, output: &Output, scratch: &Scratch) -> bool {
         let engine = &self.engine;
+        let began = clock::ticks();
         // Asked also where nobody waits for a reply: what has been done goes to the log all the same.
         let passes = engine.passes(output.shown);
+        scratch.counters.log_ticks.add(clock::ticks().saturating_sub(began));
         if !passes && output.is_empty() {
             engine.durability.log.ask();
         }

@@ -11,7 +11,6 @@ use crate::driver::Token;
 use crate::execute::scratch::Scratch;
 use crate::host::allocator;
 use crate::host::log;
-use crate::messaging::mail::Letter;
 use crate::session::Session;
 
 impl Worker {
@@ -101,19 +100,10 @@ impl Worker {
         }
     }
 
-    /// Closes the largest clients, whosever they are, while all together have too much memory.
     fn make_room(&self, scratch: &Scratch) {
-        let engine = &self.engine;
+        let (engine, now_ms) = (&self.engine, scratch.now.wall_ms());
         let bytes_max = engine.config.client_bytes_max();
-        if bytes_max == 0 || !engine.client_memory.exceeds(bytes_max) {
-            return;
-        }
-        for client in engine.client_memory.choose(&engine.clients, bytes_max) {
-            log::notice(&format!("Evicting client: {}", client.line(scratch.now.wall_ms()).trim_end()));
-            scratch.counters.clients_evicted.add(1);
-            engine.clients.leave(client.id);
-            client.mailbox.post(Letter::Close(client.id));
-        }
+        engine.client_memory.evict(&engine.clients, bytes_max, (now_ms, &scratch.counters));
     }
 
     /// Remembers that so many bytes will be freed soon, if they are many.

@@ -130,6 +130,7 @@ impl Worker {
             if is_meant && session.state.client.id == subscriber.id && !session.state.closing {
                 let bytes = form.bytes(message, session.state.protocol);
                 counters.output_bytes.add(bytes.len() as u64);
+                session.state.client.note_answered(bytes.len());
                 channels.queue((held, driver), subscriber.place, bytes);
             }
         });

@@ -5,12 +5,20 @@ use std::sync::atomic::Ordering;
 
 use super::Worker;
 use crate::execute::scratch::Scratch;
+use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::session::Session;
 
 impl Worker {
-    /// The background work between two waits.
-    pub(super) fn tick(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
+    /// The background work between two waits, which is timed.
+    pub(super) fn tick(self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
+        let (began, counters) = (clock::ticks(), Arc::clone(&scratch.counters));
+        let ticked = self.work_in_background(scratch);
+        counters.background_ticks.add(clock::ticks().saturating_sub(began));
+        ticked
+    }
+
+    fn work_in_background(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
         let engine = Arc::clone(&self.engine);
         let now = scratch.now;
         self.driver.accept_again();

@@ -10,7 +10,7 @@ BitCount "bitcount", Bitmap, arity -2, since "2.6.0"
     keys (1; RO ACCESS)
     summary "Counts the bits that are set in a key's string or in a range of it."
     complexity "O(N)"
-    grammar "key [index=<start:integer end:integer [index_unit=<BYTE|BIT>@7.0.0]>]";
+    grammar "key [range=<index=<start:integer end:integer [index_unit=<BYTE|BIT>@7.0.0]>|start:integer@8.0.0>]";
 
 BitField "bitfield", Bitmap, arity -2, since "3.2.0"
     [WRITE DENYOOM] [BITMAP]

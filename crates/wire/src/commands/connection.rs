@@ -78,7 +78,7 @@ ClientKill "client|kill" of Client, Connection, arity -3, since "2.4.0"
     complexity "O(N) where N is the number of client connections"
     grammar "filter=<ip:port!2.8.12|new-format=<[ID client-id:integer@2.8.12]|[TYPE \
         normal_master_slave_pubsub=<NORMAL|MASTER@3.2.0|SLAVE|REPLICA@5.0.0|PUBSUB>@2.8.12]|[USER username]|[ADDR \
-        ip:port]|[LADDR ip:port@6.2.0]|[SKIPME yes/no]>...>";
+        ip:port]|[LADDR ip:port@6.2.0]|[SKIPME yes/no]|[MAXAGE maxage:integer@7.4.0]>...>";
 
 ClientList "client|list" of Client, Connection, arity -2, since "2.4.0"
     [ADMIN NOSCRIPT LOADING STALE] [CONNECTION]

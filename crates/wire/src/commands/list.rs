@@ -6,7 +6,7 @@ macro_rules! list_rows {
     ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*
 
 BLMove "blmove", List, arity 6, since "6.2.0"
-    [WRITE DENYOOM NOSCRIPT BLOCKING] [LIST]
+    [WRITE DENYOOM BLOCKING] [LIST]
     keys (1; RW ACCESS DELETE) (2; RW INSERT)
     waits (Place::Last, Seconds)
     summary "As LMOVE, and waits for the source where there is none."
@@ -31,7 +31,7 @@ BLMPop "blmpop", List, arity -5, since "7.0.0"
     grammar "timeout:double numkeys:integer key... where=<LEFT|RIGHT> [COUNT count:integer]";
 
 BLPop "blpop", List, arity -3, since "2.0.0"
-    [WRITE NOSCRIPT BLOCKING] [LIST]
+    [WRITE BLOCKING] [LIST]
     keys (1 to -2 step 1; RW ACCESS DELETE)
     waits (Place::Last, Seconds)
     summary "Takes the first element of the first list that is not empty, and waits where there is none."
@@ -39,7 +39,7 @@ BLPop "blpop", List, arity -3, since "2.0.0"
     grammar "key... timeout:double";
 
 BRPop "brpop", List, arity -3, since "2.0.0"
-    [WRITE NOSCRIPT BLOCKING] [LIST]
+    [WRITE BLOCKING] [LIST]
     keys (1 to -2 step 1; RW ACCESS DELETE)
     waits (Place::Last, Seconds)
     summary "Takes the last element of the first list that is not empty, and waits where there is none."
@@ -47,7 +47,7 @@ BRPop "brpop", List, arity -3, since "2.0.0"
     grammar "key... timeout:double";
 
 BRPopLPush "brpoplpush", List, arity 4, since "2.2.0"
-    [WRITE DENYOOM NOSCRIPT BLOCKING] [LIST]
+    [WRITE DENYOOM BLOCKING] [LIST]
     keys (1; RW ACCESS DELETE) (2; RW INSERT)
     waits (Place::Last, Seconds)
     deprecated "6.2.0" "`BLMOVE` with the `RIGHT` and `LEFT` arguments"

@@ -16,7 +16,7 @@ BZMPop "bzmpop", SortedSet, arity -5, since "7.0.0"
     grammar "timeout:double numkeys:integer key... where=<MIN|MAX> [COUNT count:integer]";
 
 BZPopMax "bzpopmax", SortedSet, arity -3, since "5.0.0"
-    [WRITE NOSCRIPT BLOCKING FAST] [SORTEDSET]
+    [WRITE BLOCKING FAST] [SORTEDSET]
     keys (1 to -2 step 1; RW ACCESS DELETE)
     waits (Place::Last, Seconds)
     summary "Takes the member with the highest score from the first sorted set that has any; waits for one if there \
@@ -25,7 +25,7 @@ BZPopMax "bzpopmax", SortedSet, arity -3, since "5.0.0"
     grammar "key... timeout:double";
 
 BZPopMin "bzpopmin", SortedSet, arity -3, since "5.0.0"
-    [WRITE NOSCRIPT BLOCKING FAST] [SORTEDSET]
+    [WRITE BLOCKING FAST] [SORTEDSET]
     keys (1 to -2 step 1; RW ACCESS DELETE)
     waits (Place::Last, Seconds)
     summary "Takes the member with the lowest score from the first sorted set that has any; waits for one if there \
@@ -271,7 +271,7 @@ ZScan "zscan", SortedSet, arity -3, since "2.8.0"
     summary "Walks over the members of a sorted set, some at a time."
     complexity "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor to \
         return back to 0. N is the number of elements inside the collection.."
-    grammar "key cursor:integer [MATCH pattern] [COUNT count:integer]";
+    grammar "key cursor:integer [MATCH pattern] [COUNT count:integer] [NOSCORES@8.0.0]";
 
 ZScore "zscore", SortedSet, arity 3, since "1.2.0"
     [READONLY FAST] [SORTEDSET]

@@ -85,8 +85,9 @@ pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Some(ids) => ids.iter().filter_map(|&id| cx.engine.clients.find(id)).collect(),
         None => cx.engine.clients.all(),
     };
-    let text: String =
-        clients.iter().filter(|client| filter.admits(client)).map(|client| client.line(cx.now.wall_ms())).collect();
+    let now_ms = cx.now.wall_ms();
+    let admitted = clients.iter().filter(|client| filter.admits(client, now_ms));
+    let text: String = admitted.map(|client| client.line(now_ms)).collect();
     cx.reply().verbatim(b"txt", text.as_bytes());
     Ok(())
 }
@@ -125,7 +126,8 @@ pub fn kill(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 fn close_matching(cx: &mut Cx<'_>, filter: &Filter) -> i64 {
     let clients = cx.engine.clients.all();
     let mut closed = 0;
-    for client in clients.iter().filter(|client| filter.admits(client)) {
+    let now_ms = cx.now.wall_ms();
+    for client in clients.iter().filter(|client| filter.admits(client, now_ms)) {
         close(cx, client);
         closed += 1;
     }

@@ -33,6 +33,8 @@ pub struct Filter {
     pub user: Option<Box<[u8]>>,
     /// Of this type.
     pub kind: Option<ClientType>,
+    /// Connected for at least so many seconds.
+    pub age_s_min: Option<i64>,
     /// Not this one.
     pub except: Option<u64>,
 }
@@ -70,6 +72,7 @@ impl Filter {
                 b"addr" => filter.address = text(),
                 b"laddr" => filter.local_address = text(),
                 b"user" => filter.user = Some(value.into()),
+                b"maxage" => filter.age_s_min = Some(age_of(value)?),
                 b"skipme" => {}
                 _ => return Err(Error::SYNTAX),
             }
@@ -89,12 +92,13 @@ impl Filter {
     }
 
     /// Whether a client fits.
-    pub fn admits(&self, client: &ClientInfo) -> bool {
+    pub fn admits(&self, client: &ClientInfo, now_ms: i64) -> bool {
         self.kind.is_none_or(|kind| kind == type_of(client))
             && self.ids.as_ref().is_none_or(|ids| ids.contains(&client.id))
             && self.address.as_ref().is_none_or(|address| *address == client.address)
             && self.local_address.as_ref().is_none_or(|address| *address == client.local_address)
             && self.user.as_ref().is_none_or(|user| *user == client.names.lock().user)
+            && self.age_s_min.is_none_or(|age_s| (now_ms - client.created_ms) / 1_000 >= age_s)
             && self.except != Some(client.id)
     }
 }
@@ -125,6 +129,12 @@ pub fn skip_of(request: Request<'_>) -> Result<bool, Error> {
         }
     }
     Ok(skips)
+}
+
+/// A number of seconds that a connection has lasted.
+fn age_of(text: &[u8]) -> Result<i64, Error> {
+    let age_s = number::parse_i64(text).ok_or(Error::fixed("ERR maxage is not an integer or out of range"))?;
+    if age_s > 0 { Ok(age_s) } else { Err(Error::fixed("ERR maxage should be greater than 0")) }
 }
 
 /// A client's number.

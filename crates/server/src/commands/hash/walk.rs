@@ -7,6 +7,7 @@ use sleeve_wire::reply::{Protocol, Writer};
 use sleeve_wire::{number, pattern};
 
 use super::{read, write};
+use crate::commands::scan::{Walk, Walked};
 use crate::commands::{draws, scan};
 use crate::context::Cx;
 use crate::host::dice::Dice;
@@ -24,15 +25,16 @@ pub fn hscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (cursor, now_ms) = (scan::parse_cursor(request.arg(2))?, cx.due_ms);
     let (mut elements, protocol, len_max) = (Vec::new(), cx.state.protocol, cx.out.room());
     let found = read(cx, request.key(0), |map, reply| {
-        let options = ScanOptions::of(request)?;
+        let Walk { filter, count: wanted, only_names } = Walk::parse(request.args.from(3), Walked::Hash)?;
         let (mut count, mut elements) = (0, Writer::bounded(&mut elements, protocol, len_max));
-        let next = map.scan(cursor, options.count, now_ms, |field, value| {
-            if !elements.is_full() && options.admits(field) {
+        let next = map.scan(cursor, wanted, now_ms, |field, value| {
+            let matches = |pattern| pattern::matches(pattern, field.bytes(&mut Digits::default()), false);
+            if !elements.is_full() && filter.pattern.is_none_or(matches) {
                 write(&mut elements, field);
-                if options.values {
+                if !only_names {
                     write(&mut elements, value);
                 }
-                count += 1 + usize::from(options.values);
+                count += 2 - usize::from(only_names);
             }
         });
         write_step(reply, next, count);
@@ -51,37 +53,6 @@ fn write_step(reply: &mut Writer<'_>, next: u64, count: usize) {
     reply.array(2);
     reply.bulk(next.to_string().as_bytes());
     reply.array(count);
-}
-
-struct ScanOptions<'a> {
-    pattern: Option<&'a [u8]>,
-    count: usize,
-    values: bool,
-}
-
-impl<'a> ScanOptions<'a> {
-    fn of(request: Request<'a>) -> Result<Self, Error> {
-        let mut options = Self { pattern: None, count: 10, values: true };
-        let mut words = request.args.from(3).iter();
-        while let Some(word) = words.next() {
-            if word.eq_ignore_ascii_case(b"count") {
-                options.count = scan::parse_count(words.next().ok_or(Error::SYNTAX)?)?;
-            } else if word.eq_ignore_ascii_case(b"match") {
-                options.pattern = Some(words.next().ok_or(Error::SYNTAX)?);
-            } else if word.eq_ignore_ascii_case(b"novalues") {
-                options.values = false;
-            } else {
-                return Err(Error::SYNTAX);
-            }
-        }
-        Ok(options)
-    }
-
-    fn admits(&self, field: ValueRef<'_>) -> bool {
-        let matches =
-            |pattern: &[u8]| pattern == b"*" || pattern::matches(pattern, field.bytes(&mut Digits::default()), false);
-        self.pattern.is_none_or(matches)
-    }
 }
 
 /// HRANDFIELD key \[count \[WITHVALUES\]\]

@@ -148,14 +148,14 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     set_clock_and_deadline(cx, key, &options, at_ms);
     cx.notify(EventClass::Generic, "restore", key);
-    record_restored(cx, key, request.arg(3), at_ms);
+    record_restored(cx, key, (request.arg(3), options.replace), at_ms);
     cx.reply().ok();
     Ok(())
 }
 
 /// Records what was restored: a payload in a form that is newer than Redis 7.0 in the oldest that has the type. Fields that
 /// were over are not in it, for whoever executes what is recorded may have another clock.
-fn record_restored(cx: &mut Cx<'_>, key: Key<'_>, payload: &[u8], at_ms: Option<i64>) {
+fn record_restored(cx: &mut Cx<'_>, key: Key<'_>, (payload, replaces): (&[u8], bool), at_ms: Option<i64>) {
     let (digits, now_ms) = (number::Digits::new(at_ms.unwrap_or(0)), cx.due_ms);
     let is_new = version_of(payload) > Version::Ten.number() && cx.is_recording();
     if is_new && hash::timed::record_whole(cx, key) {
@@ -166,7 +166,8 @@ fn record_restored(cx: &mut Cx<'_>, key: Key<'_>, payload: &[u8], at_ms: Option<
     }
     let kept = if is_new { cx.peek(key).map(|entry| payload_for(oldest_for(&entry), &entry, now_ms)) } else { None };
     let payload = kept.as_deref().unwrap_or(payload);
-    cx.record(&[b"RESTORE", key.name, digits.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
+    let words: [&[u8]; 6] = [b"RESTORE", key.name, digits.as_bytes(), payload, b"ABSTTL", b"REPLACE"];
+    cx.record(&words[..5 + usize::from(replaces)]);
 }
 
 /// Where a value goes: under a key of the selected database. False if there is nothing in it, because all its fields were over.

@@ -16,7 +16,7 @@ use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
 use super::scan;
-use super::scan::Filter;
+use super::scan::{Filter, Walk, Walked};
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::key_change;
@@ -253,20 +253,7 @@ pub fn randomkey(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
 /// SCAN cursor \[MATCH pattern\] \[COUNT count\] \[TYPE type\]
 pub fn scan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let cursor = scan::parse_cursor(request.arg(1))?;
-    let (mut filter, mut count) = (Filter::default(), 10);
-    let mut options = request.args.from(2).iter();
-    while let Some(option) = options.next() {
-        let value = options.next().ok_or(Error::SYNTAX)?;
-        if option.eq_ignore_ascii_case(b"count") {
-            count = scan::parse_count(value)?;
-        } else if option.eq_ignore_ascii_case(b"match") {
-            filter.pattern = (value != b"*").then_some(value);
-        } else if option.eq_ignore_ascii_case(b"type") {
-            filter.kind = Some(value);
-        } else {
-            return Err(Error::SYNTAX);
-        }
-    }
+    let Walk { filter, count, .. } = Walk::parse(request.args.from(2), Walked::Keys)?;
     let now_ms = cx.due_ms;
     let (mut names, mut shown, mut due) = (Vec::new(), 0, Vec::new());
     let mut writer = Writer::bounded(&mut names, cx.state.protocol, cx.out.room());

@@ -6,7 +6,7 @@
 use sleeve_store::{End, List, ListRef, ValueRef};
 use sleeve_wire::number;
 
-use super::{pop_event, pop_many, push_event, record_pop, removed};
+use super::{pop_event, pop_many, push_event, removed};
 use crate::commands::list;
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
@@ -168,7 +168,9 @@ pub fn pop_first(cx: &mut Cx<'_>, request: Request<'_>, end: End, count: usize) 
         reply.array(2);
         reply.bulk(key.name);
         pop_many(cx, key, end, count)?;
-        record_pop(cx, key, end, count.min(length));
+        // As Redis words it: with the count, also where that is 1.
+        let name: &[u8] = if end == End::Front { b"LPOP" } else { b"RPOP" };
+        cx.record(&[name, key.name, number::Digits::new(count.min(length) as i64).as_bytes()]);
         return Ok(true);
     }
     Ok(false)

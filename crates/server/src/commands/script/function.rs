@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::context::Cx;
+use crate::context::locking;
 use crate::engine::scripts::running::Kind;
 use crate::engine::scripts::{Libraries, Library};
 use crate::host::clock;
@@ -138,6 +139,10 @@ pub fn stats(cx: &mut Cx<'_>) -> Outcome {
     let scripts = Arc::clone(&cx.engine.scripts);
     let elapsed_ms = scripts.running.elapsed_ms(clock::monotonic_ms);
     let running = elapsed_ms.zip(scripts.running.facts());
+    if running.as_ref().is_some_and(|(_, facts)| facts.kind == Kind::Script) {
+        // A script that is no function is told of as by any other command that it keeps waiting.
+        locking::check(cx.engine)?;
+    }
     let libraries = scripts.libraries();
     let mut reply = cx.reply();
     reply.map(2);

@@ -189,7 +189,7 @@ pub fn dryrun(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     match acl::check(&user, row, args, permission::databases(cx)) {
         Ok(()) => cx.reply().ok(),
-        Err(denial) => cx.reply().bulk(denial.dry_text(row, args).as_bytes()),
+        Err(denial) => cx.reply().bulk(&denial.full_text(&user.name, row, args)),
     }
     Ok(())
 }

@@ -48,6 +48,9 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if changed.contains(&Opt::Maxmemory) {
         cx.weigh_all();
     }
+    if changed.contains(&Opt::TrackingTableMaxKeys) {
+        cx.limit_remembered_reads();
+    }
     let bytes_max = cx.engine.config.memory(Opt::Maxmemory);
     let is_tighter = changed.iter().any(|option| matches!(option, Opt::Maxmemory | Opt::MaxmemoryPolicy));
     // In a transaction other locks are held than eviction needs; the next write will do it.

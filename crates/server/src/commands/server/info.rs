@@ -30,7 +30,7 @@ const fn section(
 }
 
 /// All sections, in their order.
-static SECTIONS: [Section; 14] = [
+static SECTIONS: [Section; 15] = [
     section("server", "Server", true, info_sections::server),
     section("clients", "Clients", true, info_sections::clients),
     section("memory", "Memory", true, info_sections::memory),
@@ -45,6 +45,7 @@ static SECTIONS: [Section; 14] = [
     section("latencystats", "Latencystats", false, info_sections::latencies),
     section("cluster", "Cluster", true, info_sections::cluster),
     section("keyspace", "Keyspace", true, info_sections::keyspace),
+    section("debug", "Debug", false, info_sections::debug),
 ];
 
 /// INFO \[section \[section ...\]\]
@@ -55,6 +56,8 @@ pub fn info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let defaults = names.is_empty() || names_it("default");
     let mut lines = Lines::default();
     for section in &SECTIONS {
+        // Only its own name asks for what is meant for those who look into the server.
+        let everything = everything && section.name != "debug";
         if everything || (defaults && section.default) || names_it(section.name) {
             lines.title(section.title);
             (section.lines)(cx, &mut lines);

@@ -283,6 +283,22 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("acl_access_denied_key", refused.count(Reason::Key));
     lines.add("acl_access_denied_channel", refused.count(Reason::Channel));
     lines.add("acl_access_denied_db", refused.count(Reason::Database));
+    let microseconds = |ticks| cx.engine.ticker.nanoseconds(ticks) / 1_000;
+    lines.add("eventloop_cycles", totals.cycles);
+    lines.add("eventloop_duration_sum", microseconds(totals.cycle_ticks));
+    lines.add("eventloop_duration_cmd_sum", microseconds(totals.executing_ticks));
+    lines.add("instantaneous_eventloop_cycles_per_sec", rates.cycles);
+    lines.add("instantaneous_eventloop_duration_usec", microseconds(rates.cycle_ticks / rates.cycles.max(1)));
+}
+
+/// How long the wake-ups of all workers took that wrote the log or did background work, and the greatest figures of one.
+pub fn debug(cx: &mut Cx<'_>, lines: &mut Lines) {
+    let (stats, totals) = (&cx.engine.stats, cx.engine.stats.totals());
+    let microseconds = |ticks| cx.engine.ticker.nanoseconds(ticks) / 1_000;
+    lines.add("eventloop_duration_aof_sum", microseconds(totals.log_ticks));
+    lines.add("eventloop_duration_cron_sum", microseconds(totals.background_ticks));
+    lines.add("eventloop_duration_max", microseconds(stats.longest_cycle_ticks.load(Ordering::Relaxed)));
+    lines.add("eventloop_cmd_per_cycle_max", stats.fullest_cycle.load(Ordering::Relaxed));
 }
 
 /// A master or a replica, and the replicas that it feeds. Its replication offset is the journal's.

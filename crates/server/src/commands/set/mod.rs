@@ -11,9 +11,10 @@ use sleeve_wire::reply::Writer;
 use sleeve_wire::{number, pattern};
 
 use super::scan;
+use super::scan::{Walk, Walked};
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
-use crate::request::error::{Error, Outcome};
+use crate::request::error::Outcome;
 use crate::request::{Key, Request};
 
 /// SADD key member \[member ...\]
@@ -130,12 +131,12 @@ pub fn sscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         cx.reply().array(0);
         return Ok(());
     };
-    let (filter, count) = scan_options(request)?;
+    let Walk { filter, count, .. } = Walk::parse(request.args.from(3), Walked::Set)?;
     let (mut members, mut shown) = (Vec::new(), 0);
     let mut writer = Writer::bounded(&mut members, protocol, len_max);
     let next = set.scan(cursor, count, |member| {
         let admits = |wanted| pattern::matches(wanted, member.bytes(&mut Digits::default()), false);
-        if filter.is_none_or(admits) {
+        if filter.pattern.is_none_or(admits) {
             write_within(&mut writer, member);
             shown += 1;
         }
@@ -145,23 +146,6 @@ pub fn sscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     cx.reply().array(shown);
     cx.out.bytes.append(&mut members);
     Ok(())
-}
-
-/// Pattern and count of a walk.
-fn scan_options(request: Request<'_>) -> Result<(Option<&[u8]>, usize), Error> {
-    let (mut filter, mut count) = (None, 10);
-    let mut options = request.args.from(3).iter();
-    while let Some(option) = options.next() {
-        let value = options.next().ok_or(Error::SYNTAX)?;
-        if option.eq_ignore_ascii_case(b"count") {
-            count = scan::parse_count(value)?;
-        } else if option.eq_ignore_ascii_case(b"match") {
-            filter = Some(value).filter(|pattern| *pattern != b"*");
-        } else {
-            return Err(Error::SYNTAX);
-        }
-    }
-    Ok((filter, count))
 }
 
 /// Reports that so many members were taken out of a set, and that it has gone with the last of them.

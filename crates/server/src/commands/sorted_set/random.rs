@@ -7,6 +7,7 @@ use sleeve_wire::reply::Writer;
 use sleeve_wire::{number, pattern};
 
 use super::{read, reply_head, reply_within};
+use crate::commands::scan::{Walk, Walked};
 use crate::commands::{draws, scan};
 use crate::context::Cx;
 use crate::host::dice::Dice;
@@ -111,7 +112,7 @@ fn show_rank(set: SortedSetRef<'_>, rank: usize, with_scores: bool, reply: &mut 
     }
 }
 
-/// ZSCAN key cursor \[MATCH pattern\] \[COUNT count\]
+/// ZSCAN key cursor \[MATCH pattern\] \[COUNT count\] \[NOSCORES\]
 pub fn zscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let cursor = scan::parse_cursor(request.arg(2))?;
     let (protocol, len_max) = (cx.state.protocol, cx.out.room());
@@ -121,15 +122,18 @@ pub fn zscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         cx.reply().array(0);
         return Ok(());
     };
-    let (filter, count) = scan::parse_walk(request.args.from(3))?;
+    let Walk { filter, count, only_names } = Walk::parse(request.args.from(3), Walked::SortedSet)?;
     let (mut members, mut shown, mut digits) = (Vec::new(), 0, Digits::default());
     let mut writer = Writer::bounded(&mut members, protocol, len_max);
     let is_packed = set.packed().is_some();
     let next = set.walk(cursor, count, |name, score| {
-        if !writer.is_full() && filter.is_none_or(|filter| pattern::matches(filter, name.bytes(&mut digits), false)) {
+        let matches = |pattern| pattern::matches(pattern, name.bytes(&mut digits), false);
+        if !writer.is_full() && filter.pattern.is_none_or(matches) {
             crate::commands::set::write(&mut writer, name);
-            write_walked(&mut writer, score, is_packed);
-            shown += 2;
+            if !only_names {
+                write_walked(&mut writer, score, is_packed);
+            }
+            shown += 2 - usize::from(only_names);
         }
     });
     cx.reply().array(2);

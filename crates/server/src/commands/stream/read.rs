@@ -96,10 +96,6 @@ fn parse<'a>(cx: &Cx<'_>, request: Request<'a>, in_group: bool) -> Result<Option
         let (word, more) = (request.arg(at).to_ascii_lowercase(), request.len() - 1 - at);
         match word.as_slice() {
             b"block" if more != 0 => {
-                if cx.state.denies_blocking {
-                    let pattern = "ERR {} command is not allowed with BLOCK option from scripts";
-                    return Err(Error::naming(pattern, &[request.arg(0)]));
-                }
                 options.deadline_ms = Some(block_timeout::deadline_of_milliseconds(cx, request.arg(at + 1))?);
                 at += 2;
             }
@@ -170,6 +166,14 @@ fn place(cx: &mut Cx<'_>, options: &Options<'_>, key: Key<'_>, text: &[u8]) -> R
         (b"$", true) => Err(Error::fixed(
             "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
              specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.",
+        )),
+        (b"+", false) => {
+            let last = stream.and_then(Stream::last_entry_id).and_then(StreamId::previous);
+            Ok(After::Id(last.unwrap_or_else(|| stream.map_or(StreamId::MIN, Stream::last_id))))
+        }
+        (b"+", true) => Err(Error::fixed(
+            "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
+             specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set.",
         )),
         (b">", false) => Err(Error::fixed(
             "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",

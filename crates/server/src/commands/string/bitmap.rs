@@ -55,35 +55,26 @@ pub fn getbit(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// BITCOUNT key \[start end \[BYTE | BIT\]\]
-///
-/// As in Redis, a key that is not there is answered before the range is looked at.
+/// BITCOUNT key \[start \[end \[BYTE | BIT\]\]\]
 pub fn bitcount(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let count = match cx.read_string(request.key(0))? {
-        None => 0,
-        Some(entry) => {
-            let (value, mut digits) = (entry.value(), Digits::default());
-            let bytes = value.bytes(&mut digits);
-            counted_range(request, bytes.len())?.map_or(0, |bits| count_ones_in(bytes, bits))
-        }
-    };
+    let range = counted_range(request)?;
+    let count = cx.read_string(request.key(0))?.map_or(0, |entry| {
+        let (value, mut digits) = (entry.value(), Digits::default());
+        let bytes = value.bytes(&mut digits);
+        range.of(bytes.len()).map_or(0, |bits| count_ones_in(bytes, bits))
+    });
     cx.reply().integer(count as i64);
     Ok(())
 }
 
-/// The bits that BITCOUNT is asked about in a string of `len` bytes.
-fn counted_range(request: Request<'_>, len: usize) -> Result<Option<Range<usize>>, Error> {
-    match request.len() {
-        2 => return Ok((len != 0).then_some(0..len * 8)),
-        4 | 5 => {}
-        _ => return Err(Error::SYNTAX),
+/// The bits that BITCOUNT is asked about.
+fn counted_range(request: Request<'_>) -> Result<BitRange, Error> {
+    if request.len() > 5 {
+        return Err(Error::SYNTAX);
     }
-    let (start, end) = (integer(request.arg(2))?, integer(request.arg(3))?);
-    // Redis sees that such a range is empty before it reads the unit.
-    if start < 0 && end < 0 && start > end {
-        return Ok(None);
-    }
-    Ok(unit(request.args.get(4))?.range(start, end, len))
+    let start = request.args.get(2).map_or(Ok(0), integer)?;
+    let end = request.args.get(3).map_or(Ok(-1), integer)?;
+    Ok(BitRange { start, end, unit: unit(request.args.get(4))? })
 }
 
 /// BITPOS key bit \[start \[end \[BYTE | BIT\]\]\]
@@ -95,6 +86,7 @@ pub fn bitpos(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         1 => true,
         _ => return Err(Error::fixed("ERR The bit argument must be 1 or 0.")),
     };
+    let range = sought_range(request)?;
     let position = match cx.read_string(request.key(0))? {
         None if wanted => None,
         None => Some(0),
@@ -102,22 +94,36 @@ pub fn bitpos(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             let (value, mut digits) = (entry.value(), Digits::default());
             let bytes = value.bytes(&mut digits);
             let behind = (!wanted && request.len() <= 4).then_some(bytes.len() * 8);
-            sought_range(request, bytes.len())?.and_then(|bits| find_bit(bytes, wanted, bits).or(behind))
+            range.of(bytes.len()).and_then(|bits| find_bit(bytes, wanted, bits).or(behind))
         }
     };
     cx.reply().integer(position.map_or(-1, |position| position as i64));
     Ok(())
 }
 
-/// The bits among which BITPOS seeks in a string of `len` bytes.
-fn sought_range(request: Request<'_>, len: usize) -> Result<Option<Range<usize>>, Error> {
+/// The bits among which BITPOS seeks.
+fn sought_range(request: Request<'_>) -> Result<BitRange, Error> {
     if request.len() > 6 {
         return Err(Error::SYNTAX);
     }
     let start = request.args.get(3).map_or(Ok(0), integer)?;
     let unit = unit(request.args.get(5))?;
-    let end = request.args.get(4).map_or(Ok(-1), integer)?;
-    Ok(unit.range(start, end, len))
+    Ok(BitRange { start, end: request.args.get(4).map_or(Ok(-1), integer)?, unit })
+}
+
+/// A range of bits as it was asked for.
+struct BitRange {
+    start: i64,
+    end: i64,
+    unit: Unit,
+}
+
+impl BitRange {
+    /// The bits that it means in a string of `len` bytes; none when there are none.
+    fn of(&self, len: usize) -> Option<Range<usize>> {
+        let is_empty = self.start < 0 && self.end < 0 && self.start > self.end;
+        if is_empty { None } else { self.unit.range(self.start, self.end, len) }
+    }
 }
 
 /// What the ends of a range count.

@@ -411,6 +411,11 @@ impl Blocking {
         later.find(|(waiter, index)| waiter.wants(*index, kind)).cloned()
     }
 
+    /// Whether any client waits for a key.
+    pub fn is_awaited(&self, key: &DatabaseKey) -> bool {
+        self.waiters.lock().queues.contains_key(key)
+    }
+
     /// What the client with this id waits with, if it does.
     pub fn of_client(&self, id: u64) -> Option<Arc<Waiter>> {
         self.waiters.lock().clients.get(&id).cloned()

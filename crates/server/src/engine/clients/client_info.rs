@@ -99,6 +99,12 @@ pub struct ClientInfo {
     pub follows_replicas: AtomicBool,
     /// See [`Clients::generation`], when it came.
     pub generation: u64,
+    /// Bytes that it has sent, those of what runs included.
+    pub received_bytes: AtomicU64,
+    /// Bytes that it was answered, messages included.
+    pub answered_bytes: AtomicU64,
+    /// Commands of it that were run, queued or refused.
+    pub executed: AtomicU64,
     /// Its bytes go through memory that it shares with the server.
     pub shares_memory: AtomicBool,
     /// A watched key has changed: EXEC will do nothing.
@@ -153,6 +159,24 @@ impl ClientInfo {
             + self.ring_bytes()
     }
 
+    /// So many bytes have come from it. Called by its owner alone, as the two below.
+    #[inline]
+    pub fn note_received(&self, bytes: usize) {
+        add(&self.received_bytes, bytes);
+    }
+
+    /// So many bytes were written for it.
+    #[inline]
+    pub fn note_answered(&self, bytes: usize) {
+        add(&self.answered_bytes, bytes);
+    }
+
+    /// So many commands of it were run, queued or refused.
+    #[inline]
+    pub fn note_executed(&self, commands: usize) {
+        add(&self.executed, commands);
+    }
+
     /// Bytes of the memory that it shares.
     fn ring_bytes(&self) -> usize {
         if self.shares_memory.load(Ordering::Relaxed) { 2 * RING_BYTES } else { 0 }
@@ -172,9 +196,9 @@ impl ClientInfo {
             row => sleeve_wire::commands::all()[row as usize - 1].full_name,
         };
         format!(
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={}{} db={} sub={} psub={} ssub={} multi={} qbuf={input} \
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={}{} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={input} \
              qbuf-free={spare} argv-mem={arguments} multi-mem={queued} rbs=0 rbp=0 obl=0 oll=0 omem={output} tot-mem={} events={} cmd={command} \
-             user={} redir={} resp={} lib-name={} lib-ver={}{}\n",
+             user={} redir={} resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}{}\n",
             client.id,
             client.address,
             client.local_address,
@@ -189,6 +213,7 @@ impl ClientInfo {
             number(&client.listened[1]),
             number(&client.listened[2]),
             client.queued.load(Ordering::Relaxed),
+            number(&client.watched),
             client.bytes(),
             if output == 0 { "r" } else { "rw" },
             String::from_utf8_lossy(&names.user),
@@ -196,6 +221,9 @@ impl ClientInfo {
             client.protocol.load(Ordering::Relaxed),
             names.library,
             names.library_version,
+            client.received_bytes.load(Ordering::Relaxed),
+            client.answered_bytes.load(Ordering::Relaxed),
+            client.executed.load(Ordering::Relaxed),
             client.nearness(),
         )
     }
@@ -246,6 +274,12 @@ impl ClientInfo {
     }
 }
 
+/// Adds to a figure that one thread alone changes.
+#[inline]
+fn add(figure: &AtomicU64, more: usize) {
+    figure.store(figure.load(Ordering::Relaxed) + more as u64, Ordering::Relaxed);
+}
+
 impl Clients {
     /// Enters a client that has just come.
     pub fn enter(&self, arrival: NewClient, mailbox: Arc<Mailbox>, now_ms: i64) -> Arc<ClientInfo> {
@@ -292,6 +326,9 @@ impl Clients {
             redirects: AtomicBool::new(false),
             reads_replicas: AtomicBool::new(false),
             follows_journal: AtomicBool::new(false),
+            received_bytes: AtomicU64::new(0),
+            answered_bytes: AtomicU64::new(0),
+            executed: AtomicU64::new(0),
             shares_memory: AtomicBool::new(false),
             follows_replicas: AtomicBool::new(false),
             generation: self.generation(),

@@ -11,6 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::client_info::{ClientInfo, Clients};
+use crate::host::log;
+use crate::messaging::mail::Letter;
+use crate::observe::stats::Counters;
 
 /// The memory of all clients of one engine, in classes of size.
 #[derive(Debug, Default)]
@@ -53,6 +56,24 @@ impl ClientMemory {
     #[inline]
     pub fn exceeds(&self, bytes_max: u64) -> bool {
         self.sum_bytes.load(Ordering::Relaxed) > i64::try_from(bytes_max).unwrap_or(i64::MAX)
+    }
+
+    /// Closes the largest clients, whosever they are, while all together have more than `bytes_max`.
+    pub fn evict(&self, clients: &Clients, bytes_max: u64, (now_ms, counters): (i64, &Counters)) {
+        if bytes_max == 0 || !self.exceeds(bytes_max) {
+            return;
+        }
+        for client in self.choose(clients, bytes_max) {
+            log::notice(&format!("Evicting client: {}", client.line(now_ms).trim_end()));
+            counters.clients_evicted.add(1);
+            clients.leave(client.id);
+            client.mailbox.post(Letter::Close(client.id));
+        }
+    }
+
+    /// Whether a client has been taken from the sum, and is about to be closed.
+    pub fn has_forgotten(&self, client: &ClientInfo) -> bool {
+        client.weight.load(Ordering::Relaxed) == GONE
     }
 
     /// Chooses the largest clients until the others fit, and takes them from the sum.

@@ -36,6 +36,8 @@ struct Member {
     client: Arc<ClientInfo>,
     /// It hears of what changes below its prefixes, and no longer of what it read when it tracked in another way.
     is_broadcasting: bool,
+    /// It does not want to hear of its own changes, those included that are made for it when its waiting ends.
+    no_loop: bool,
 }
 
 /// Those who follow one prefix, by id.
@@ -49,6 +51,9 @@ struct Table {
     items: usize,
     name_bytes: usize,
 }
+
+/// Keys that are forgotten with the table locked.
+const KEYS_A_STEP: usize = 256;
 
 /// What a key that is remembered costs beside its name, and what each client under it costs, estimated.
 const KEY_BYTES: usize = 120;
@@ -98,7 +103,7 @@ impl Tracking {
     /// A client begins to track, in broadcasting mode if it names prefixes. It may do so again with other options; its old
     /// prefixes stay.
     pub fn enter(&self, client: &Arc<ClientInfo>, prefixes: &[Box<[u8]>], no_loop: bool) {
-        let member = Member { client: Arc::clone(client), is_broadcasting: !prefixes.is_empty() };
+        let member = Member { client: Arc::clone(client), is_broadcasting: !prefixes.is_empty(), no_loop };
         if self.members.lock().insert(client.id, member).is_none() {
             self.clients.fetch_add(1, Ordering::Relaxed);
         }
@@ -133,10 +138,33 @@ impl Tracking {
     pub fn remember(&self, id: u64, key: &[u8], (keys_max, dice): (usize, &Dice), out: &mut Wakeups) {
         let mut table = self.table.lock();
         table.add(key, id);
+        self.trim(&mut table, keys_max, (dice, id), out);
+    }
+
+    /// Makes room when there are more keys than `keys_max` (0 is no limit), which has changed; `id` is the client that runs.
+    /// Others come to the table between two steps.
+    pub fn limit(&self, id: u64, keys_max: usize, dice: &Dice, out: &mut Wakeups) {
+        loop {
+            let mut table = self.table.lock();
+            let step_max = table.keys.len().saturating_sub(KEYS_A_STEP).max(keys_max);
+            self.trim(&mut table, if keys_max == 0 { 0 } else { step_max }, (dice, id), out);
+            if keys_max == 0 || table.keys.len() <= keys_max {
+                return;
+            }
+        }
+    }
+
+    /// The readers of keys drawn at random must read them again. Those who do not want to hear of their own changes hear of
+    /// this: it is none.
+    fn trim(&self, table: &mut Table, keys_max: usize, (dice, id): (&Dice, u64), out: &mut Wakeups) {
         while keys_max != 0 && table.keys.len() > keys_max {
             let key = Arc::clone(&table.keys[dice.below(table.keys.len())]);
             let ids = table.remove(&key);
-            self.tell(ids, &key, Some((id, false)), out);
+            let reads = |member: &Member| !member.is_broadcasting;
+            if ids.contains(&id) && self.members.lock().get(&id).is_some_and(reads) {
+                out.invalid.push(Some((&*key).into()));
+            }
+            self.tell(ids.into_iter().filter(|reader| *reader != id).collect(), &key, None, out);
         }
     }
 
@@ -156,8 +184,11 @@ impl Tracking {
             // Who has changed to prefixes hears of the key by one of them, if at all.
             let Some(member) = members.get(&id).filter(|member| !member.is_broadcasting) else { continue };
             match by {
-                Some((own_id, true)) if own_id == id => {}
-                Some((own_id, false)) if own_id == id => out.invalid.push(Some(key.into())),
+                Some((own_id, no_loop)) if own_id == id => {
+                    if !(no_loop || member.no_loop) {
+                        out.invalid.push(Some(key.into()));
+                    }
+                }
                 _ => post(&member.client, Some(array_of(&[key])), out),
             }
         }

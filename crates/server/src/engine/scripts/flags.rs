@@ -4,6 +4,7 @@
 //! functions; any thread.
 
 use sleeve_wire::arguments::{Args, OwnedArgs};
+use sleeve_wire::commands::Flags;
 use sleeve_wire::inline;
 
 use crate::request::error::Error;
@@ -35,6 +36,19 @@ impl ScriptFlags {
     /// Whether all of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// The flags of a command that runs such a script, instead of those of its row: what the script says of itself decides.
+    pub fn of_command(self, of_row: Flags) -> Flags {
+        let decided = Flags::STALE.or(Flags::DENYOOM).or(Flags::WRITE).or(Flags::MAY_REPLICATE);
+        let mut flags = of_row.without(decided);
+        if !self.contains(Self::NO_WRITES) {
+            flags = flags.or(Flags::WRITE);
+            if !self.contains(Self::ALLOW_OOM) {
+                flags = flags.or(Flags::DENYOOM);
+            }
+        }
+        if self.contains(Self::ALLOW_STALE) { flags.or(Flags::STALE) } else { flags }
     }
 
     /// Adds the flag of this name; false when there is none.

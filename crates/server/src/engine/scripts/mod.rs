@@ -115,15 +115,15 @@ impl Scripts {
         self.libraries.read().functions.get(&function.to_ascii_lowercase()).cloned()
     }
 
-    /// Whether the script or function that a command of this kind names says of itself that it changes nothing.
-    pub fn promises_no_writes(&self, command: Command, name: &[u8]) -> bool {
-        let flags = match command {
-            Command::Eval => flags::of_script(name).ok().flatten(),
-            Command::EvalSha => digest_from(name).and_then(|digest| self.find(&digest)?.flags),
-            Command::FCall => std::str::from_utf8(name).ok().and_then(|name| self.flags_of(name)),
+    /// The flags of the script or function that a command of this kind names; none where it is not known or says nothing of
+    /// itself.
+    pub fn flags_of_call(&self, command: Command, name: &[u8]) -> Option<ScriptFlags> {
+        match command {
+            Command::Eval | Command::EvalRo => flags::of_script(name).ok().flatten(),
+            Command::EvalSha | Command::EvalShaRo => digest_from(name).and_then(|digest| self.find(&digest)?.flags),
+            Command::FCall | Command::FCallRo => std::str::from_utf8(name).ok().and_then(|name| self.flags_of(name)),
             _ => None,
-        };
-        flags.is_some_and(|flags| flags.contains(ScriptFlags::NO_WRITES))
+        }
     }
 
     fn flags_of(&self, function: &str) -> Option<ScriptFlags> {

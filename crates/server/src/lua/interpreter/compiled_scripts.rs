@@ -41,8 +41,10 @@ impl CompiledScripts {
         let make = || {
             let interpreter = Interpreter::new(bytes_max, &scripts.script_bytes)?;
             let redis = api::table(&interpreter.lua)?;
-            let redis = interpreter.sandbox.hide(&interpreter.lua, redis)?;
-            interpreter.sandbox.real.raw_set("redis", redis)?;
+            let server = api::server_table(&interpreter.lua, &redis)?;
+            for (name, table) in [("redis", redis), ("server", server)] {
+                interpreter.sandbox.real.raw_set(name, interpreter.sandbox.hide(&interpreter.lua, table)?)?;
+            }
             Ok(interpreter)
         };
         let interpreter = make().map_err(|_: mlua::Error| NO_MEMORY)?;

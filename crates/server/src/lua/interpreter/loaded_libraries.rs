@@ -66,8 +66,11 @@ impl LoadedLibraries {
     fn make(scripts: &Scripts, bytes_max: usize) -> mlua::Result<Self> {
         let interpreter = Interpreter::new(bytes_max, &scripts.library_bytes)?;
         let lua = interpreter.lua.clone();
-        let redis = interpreter.sandbox.hide(&lua, api::table(&lua)?)?;
-        interpreter.sandbox.real.raw_set("redis", redis)?;
+        let redis = api::table(&lua)?;
+        let server = api::server_table(&lua, &redis)?;
+        for (name, table) in [("redis", redis), ("server", server)] {
+            interpreter.sandbox.real.raw_set(name, interpreter.sandbox.hide(&lua, table)?)?;
+        }
         let registered = Rc::new(RefCell::new(None));
         let api = lua.create_table()?;
         api::add_log_and_version(&lua, &api)?;
@@ -75,9 +78,12 @@ impl LoadedLibraries {
         let register = move |lua: &Lua, args: MultiValue| register(lua, &registrations, &args);
         api.raw_set("register_function", lua.create_function(register)?)?;
         let strict = interpreter.sandbox.real.metatable();
-        api.set_metatable(strict.clone())?;
+        let server = api::server_table(&lua, &api)?;
         let loading = lua.create_table()?;
-        loading.raw_set("redis", interpreter.sandbox.hide(&lua, api)?)?;
+        for (name, table) in [("redis", api), ("server", server)] {
+            table.set_metatable(strict.clone())?;
+            loading.raw_set(name, interpreter.sandbox.hide(&lua, table)?)?;
+        }
         loading.set_metatable(strict)?;
         Ok(Self { interpreter, loading, registered, loaded: HashMap::new(), callable: HashMap::new(), generation: 0 })
     }

@@ -103,7 +103,7 @@ impl Invocation<'_, '_> {
             self.cx.counters.commands[row.id as usize].rejected.add(1);
         }
         let row = row_of(found)?;
-        let allowed = self.check(row).and_then(|()| permission::check_script(self.cx, row, self.words.args()));
+        let allowed = self.check(row);
         if allowed.is_err() {
             self.cx.counters.commands[row.id as usize].rejected.add(1);
             return allowed.map(|()| 0);
@@ -123,25 +123,30 @@ impl Invocation<'_, '_> {
         Ok(ticks)
     }
 
+    /// Why a command may not run, in Redis's order. What a log or the primary has sent was asked when it came about, and a
+    /// script that has written is not stopped half-way.
     fn check(&mut self, row: &'static Row) -> Result<(), Error> {
         let denies = !self.cx.engine.debug.allows_all_to_scripts.load(Ordering::Relaxed);
         if row.flags.contains(Flags::NOSCRIPT) && denies {
             return Err(Error::fixed("ERR This Redis command is not allowed from script"));
         }
-        // What stands in a log was asked when it came about.
         let is_asked = !self.cx.state.is_replaying;
-        if is_asked && row.flags.contains(Flags::WRITE) && !self.cx.engine.readiness.refuses_nothing() {
-            self.cx.engine.readiness.check_write()?;
-        }
         if is_asked && self.cx.engine.readiness.has(Hindrance::Stale) && !row.flags.contains(Flags::STALE) {
             return Err(Error::fixed("ERR Can not execute the command on a stale replica"));
         }
+        permission::check_script(self.cx, row, self.words.args())?;
         // What may write something down (PFCOUNT its result, PUBLISH its message) counts as a write here.
         let writes = row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE));
         if writes && self.permits.read_only {
             return Err(Error::fixed("ERR Write commands are not allowed from read-only scripts."));
         }
-        if self.permits.denies_growth && !self.has_written && row.flags.contains(Flags::DENYOOM) {
+        if self.has_written {
+            return Ok(());
+        }
+        if is_asked && row.flags.contains(Flags::WRITE) && !self.cx.engine.readiness.refuses_nothing() {
+            self.cx.engine.readiness.check_write()?;
+        }
+        if self.permits.denies_growth && row.flags.contains(Flags::DENYOOM) {
             return Err(Error::OUT_OF_MEMORY);
         }
         Ok(())

@@ -42,6 +42,20 @@ pub fn table(lua: &Lua) -> mlua::Result<Table> {
     Ok(redis)
 }
 
+/// The same under the name that Valkey's scripts use, `server`, with the name of the program.
+///
+/// # Errors
+/// Lua has no memory left.
+pub fn server_table(lua: &Lua, redis: &Table) -> mlua::Result<Table> {
+    let server = lua.create_table()?;
+    for pair in redis.pairs::<Value, Value>() {
+        let (name, value) = pair?;
+        server.raw_set(name, value)?;
+    }
+    server.raw_set("SERVER_NAME", "sleeve")?;
+    Ok(server)
+}
+
 /// What a library finds while it is loaded, too.
 ///
 /// # Errors
