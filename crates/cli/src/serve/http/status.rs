@@ -129,6 +129,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_asked_for_the_page_counts_where_it_changes_data() {
+        let engine = sleeve_server::Engine::new(sleeve_server::Config::default());
+        let mut client = engine.connect(|| {});
+        client.exchange(b"SET a b PX 1\r\n", &mut Vec::new()).unwrap();
+        while Asking::begin(&engine, [127, 0, 0, 1].into(), None).unwrap().ask(&["EXISTS", "a"]).unwrap() != b":0\r\n" {
+        }
+        let mut asking = Asking::begin(&engine, [127, 0, 0, 1].into(), None).unwrap();
+        let status = Value::Object(json(&mut asking).unwrap());
+        assert_eq!((&status["info"]["expired_keys"], &status["info"]["keyspace_misses"]), (&json!("1"), &json!("0")));
+    }
+
+    #[test]
     fn what_is_asked_for_the_page_is_in_none_of_its_figures() {
         let engine = sleeve_server::Engine::new(sleeve_server::Config::default());
         let mut client = engine.connect(|| {});

@@ -145,6 +145,8 @@ for (const level of Object.keys(LEVELS)) element(level).addEventListener("click"
 function choose(level) {
   shownLevel = level;
   for (const name of Object.keys(LEVELS)) element(name).setAttribute("aria-pressed", String(name === level));
+  // A bookmark shows what was chosen.
+  history.replaceState(null, "", level === "coarse" ? "#hour" : location.pathname);
   redraw();
 }
 
@@ -290,10 +292,10 @@ async function get(path) {
   if (!answer.ok) throw new Error((await answer.text()).trim());
   return answer.json();
 }
-function take(history) {
+function take(past) {
   for (const [level, { kept }] of Object.entries(LEVELS)) {
-    for (const [at, ...values] of history[level])
-      samples[level].push(Object.fromEntries([["at", at], ...history.figures.map((name, index) => [name, values[index]])]));
+    for (const [at, ...values] of past[level])
+      samples[level].push(Object.fromEntries([["at", at], ...past.figures.map((name, index) => [name, values[index]])]));
     samples[level].splice(0, Math.max(0, samples[level].length - kept));
   }
 }
@@ -304,12 +306,12 @@ function forget() {
 }
 const lastAt = (level) => (samples[level].length ? samples[level][samples[level].length - 1].at : 0);
 async function look() {
-  const { now, history } = await get("status?fine=" + lastAt("fine") + "&coarse=" + lastAt("coarse"));
+  const { now, history: past } = await get("status?fine=" + lastAt("fine") + "&coarse=" + lastAt("coarse"));
   const info = now.info;
   // Another process has other figures; what came with this answer was asked for by the old one's times.
   if (before && before.info.run_id !== info.run_id) return forget();
   savesByItself = Boolean(now.save);
-  take(history);
+  take(past);
   keep(now);
   const at = performance.now() / 1000;
   element("who").textContent = [info.sleeve_version, info.role === "slave" ? "replica" : "primary", "port " + info.tcp_port, info.workers + (info.workers === "1" ? " worker" : " workers"), "up " + duration(number(info, "uptime_in_seconds"))].join(" · ");
@@ -340,5 +342,5 @@ async function go() {
   }
   setTimeout(go, document.hidden ? 5000 : 1000);
 }
-choose("fine");
+choose(location.hash === "#hour" ? "coarse" : "fine");
 go();
