@@ -340,3 +340,49 @@ fn a_key_under_a_pass_phrase_is_named_as_such() {
         assert!(refused.contains(&format!("openssl pkey -in {}", files[1])), "{refused}");
     }
 }
+
+/// What the shell says of a server at this port.
+fn shell_says(port: u16, more: &[&str]) -> String {
+    let port = port.to_string();
+    let words = [&["cli", "-p", &port], more, &["PING"]].concat();
+    let mut command = Command::new(Kind::Sleeve.binary().expect("it is built"));
+    let output = command.args(words).stdin(Stdio::null()).output().expect("it runs");
+    assert!(!output.status.success());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_port_that_speaks_tls_is_named_to_who_does_not_and_the_reverse() {
+    let authority = Authority::new("named");
+    for kind in kinds() {
+        let (server, tls_port) = authority.serve(kind, &[]);
+        let config = |port| Config::new(Endpoint::Tcp { host: "localhost".to_owned(), port });
+        let error = Client::connect_with(config(tls_port)).map(drop).unwrap_err();
+        assert!(
+            error.kind() == ErrorKind::Connect && error.message().contains("use rediss://"),
+            "{}: {error}",
+            kind.name()
+        );
+        assert!(shell_says(tls_port, &[]).contains("add --tls"), "{}: {}", kind.name(), shell_says(tls_port, &[]));
+        // A port without TLS waits for the end of a line at Redis, which may be in what it is sent.
+        let plain = config(server.port()).tls(authority.believing()).connect_timeout(Duration::from_secs(1));
+        let error = Client::connect_with(plain).map(drop).unwrap_err();
+        assert!(
+            error.kind() == ErrorKind::Connect && error.message().contains("use redis://"),
+            "{}: {error}",
+            kind.name()
+        );
+        if kind == Kind::Sleeve {
+            assert!(
+                error.message().contains("does not speak TLS, it answers \"-ERR Protocol error: this port"),
+                "{error}"
+            );
+            let ca = authority.file("ca.crt");
+            let said = shell_says(server.port(), &["--tls", "--cacert", &ca]);
+            assert!(said.contains("this port does not speak TLS"), "{said}");
+            let log = server.log();
+            assert!(log.contains("the client does not speak TLS, and this port does"), "{log}");
+            assert!(log.contains("Closed a client that speaks TLS to a port without TLS"), "{log}");
+        }
+    }
+}

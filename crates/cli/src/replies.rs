@@ -9,8 +9,33 @@ pub mod info;
 
 use std::io;
 
+use sleeve_wire::frame::{FrameError, Scanner, speaks_tls};
+
 /// The longest line (error text, number, header) that a reply may hold, in bytes.
 const LINE_LENGTH_MAX: usize = 64 * 1024;
+
+/// Bytes that are kept of one reply: room for the longest string of a server, 512 MiB, and as much again.
+const REPLY_BYTES_MAX: u64 = 1 << 30;
+
+/// What is said of a server that speaks TLS where it is spoken to without.
+const USE_TLS: &str = "this port speaks TLS: add --tls";
+
+/// The length of the reply that the buffer begins with, where it is whole.
+///
+/// Fails with `InvalidData` when the bytes are not RESP, and when the reply is longer than is kept of one, or says that it will
+/// be.
+pub fn cut(scanner: &mut Scanner, buffer: &[u8]) -> io::Result<Option<usize>> {
+    let fault = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
+    match scanner.scan(buffer) {
+        Ok(None) if scanner.length_min(buffer) > REPLY_BYTES_MAX => Err(fault(format!(
+            "A reply has {} bytes or more, and no more than {REPLY_BYTES_MAX} are kept of one: ask for less at once (GETRANGE, \
+             LRANGE, a SCAN)",
+            scanner.length_min(buffer)
+        ))),
+        Err(FrameError::UnknownType(first)) if speaks_tls(first) => Err(fault(USE_TLS.to_owned())),
+        outcome => outcome.map_err(|error| fault(error.to_string())),
+    }
+}
 
 /// The scanner's state between reads.
 #[derive(Debug)]
@@ -72,6 +97,9 @@ impl Replies {
     }
 
     fn keep_line(&mut self, part: &[u8]) -> io::Result<()> {
+        if self.line.is_empty() && part.first().is_some_and(|first| speaks_tls(*first)) {
+            return Err(invalid(USE_TLS));
+        }
         if self.line.len() + part.len() > LINE_LENGTH_MAX {
             return Err(invalid("reply line is too long"));
         }
@@ -114,6 +142,7 @@ impl Replies {
             b'*' | b'~' | b'>' => self.take_aggregate(length(rest)?, 1, false),
             b'%' => self.take_aggregate(length(rest)?, 2, false),
             b'|' => self.take_aggregate(length(rest)?, 2, true),
+            _ if speaks_tls(*kind) => Err(invalid(USE_TLS)),
             _ => Err(invalid("unknown reply type")),
         }
     }

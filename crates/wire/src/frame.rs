@@ -43,6 +43,7 @@ pub enum FrameError {
 impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::UnknownType(byte) if speaks_tls(*byte) => f.write_str("it answers in TLS"),
             Self::UnknownType(byte) => write!(f, "a reply begins with '{}', which names no type", byte.escape_ascii()),
             Self::BadNumber => f.write_str("a reply holds a length or number that cannot be read"),
             Self::BadLine => f.write_str("a reply holds a line that is too long or badly ended"),
@@ -53,6 +54,15 @@ impl fmt::Display for FrameError {
 }
 
 impl std::error::Error for FrameError {}
+
+/// Whether a server that begins with this byte speaks TLS: it opens a record with an alert, or with a handshake. No reply begins
+/// with either.
+pub fn speaks_tls(first: u8) -> bool {
+    matches!(first, 0x15 | 0x16)
+}
+
+/// The shortest frame, a null, in bytes.
+const FRAME_LENGTH_MIN: u64 = 3;
 
 /// Finds the end of the first frame of a buffer, resumable at any byte.
 #[derive(Clone, Debug, Default)]
@@ -111,6 +121,19 @@ impl Scanner {
         self.position = 0;
         self.pending = 0;
         Ok(Some(length))
+    }
+
+    /// Returns how long the frame that `buffer` starts with is at least, in bytes: by what has come of it, and by the lengths
+    /// that it claims. Call it behind a [`scan`](Scanner::scan) of the same bytes that has returned `None`.
+    #[cold]
+    pub fn length_min(&self, buffer: &[u8]) -> u64 {
+        let next = match read_head(buffer, self.position, self.searched) {
+            Ok(Some(Head { content: Content::Bulk(length), body, .. })) => {
+                (body as u64 + 2).saturating_add(length as u64)
+            }
+            _ => buffer.len() as u64,
+        };
+        next.saturating_add(self.pending.saturating_sub(1).saturating_mul(FRAME_LENGTH_MIN))
     }
 }
 
@@ -286,6 +309,57 @@ impl<'a> Items<'a> {
     /// Whether no element is left.
     pub fn is_empty(&self) -> bool {
         self.remaining == 0
+    }
+}
+
+impl<'a> Items<'a> {
+    /// Returns these elements and everything below them, each once and in order: see [`Walk`].
+    pub fn walk(self) -> Walk<'a> {
+        Walk { bytes: self.bytes }
+    }
+}
+
+/// Everything in an aggregate, in the order of the bytes, for whoever wants all of it.
+///
+/// An aggregate comes ahead of its elements and without them: its items say how many follow and hold none. So each byte is read
+/// once, however deep it lies; who descends by [`Items`] instead has each level looked for the ends of what is in it.
+#[derive(Clone, Debug, Default)]
+pub struct Walk<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Iterator for Walk<'a> {
+    type Item = Result<Frame<'a>, FrameError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.bytes.is_empty() {
+            return None;
+        }
+        let taken = step(self.bytes);
+        self.bytes = taken.as_ref().map_or(&[], |(_, length)| self.bytes.get(*length..).unwrap_or_default());
+        Some(taken.map(|(frame, _)| frame))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, Some(self.bytes.len() / 3))
+    }
+}
+
+/// The frame that `buffer` starts with, an aggregate without its elements, and where the next begins.
+fn step(buffer: &[u8]) -> Result<(Frame<'_>, usize), FrameError> {
+    let mut start = 0;
+    loop {
+        let head = read_head(buffer, start, 0)?.ok_or(FrameError::Truncated)?;
+        match head.content {
+            Content::Aggregate(count) => {
+                return Ok((aggregate_frame(head.kind, Items { bytes: &[], remaining: count }), head.body));
+            }
+            Content::Attribute(count) => start = skip(buffer, head.body, count)?,
+            Content::Line | Content::Bulk(_) => {
+                let (frame, length) = decode(buffer.get(start..).unwrap_or_default())?;
+                return Ok((frame, start + length));
+            }
+        }
     }
 }
 

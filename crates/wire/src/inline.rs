@@ -8,6 +8,15 @@
 //! and the manifest of a log, which is why [`split`] is public, and beside it [`quote`]. Pure functions; any thread.
 
 use crate::arguments::Span;
+use crate::protocol_error::ProtocolError;
+
+/// How a client begins that speaks TLS (RFC 8446, section 5.1): a record of a handshake, and the first byte of its version.
+const TLS_HANDSHAKE: &[u8] = &[0x16, 0x03];
+
+/// Refuses what may not begin a line: a client that speaks TLS is told so, instead of waiting for the end of one.
+pub(crate) fn check(line: &[u8]) -> Result<(), ProtocolError> {
+    if line.starts_with(TLS_HANDSHAKE) { Err(ProtocolError::TlsHandshake) } else { Ok(()) }
+}
 
 /// Splits `line` (without its line end) into arguments: bytes go to the end of `out`, their places to the end of `spans`.
 /// Returns false when quotes are not balanced; what was appended until then is to be dropped by the caller.

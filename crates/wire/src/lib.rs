@@ -9,8 +9,8 @@
 //! | `grammar` | The arguments of a command as a tree, from the text in its row. |
 //! | `commands` | What a command is, one row each. |
 //! | `request` | A peer's bytes to requests. |
-//! | `protocol_error` | What can be wrong with such bytes, in Redis's words. |
 //! | `inline` | Requests that are typed as text. |
+//! | `protocol_error` | What can be wrong with such bytes, in Redis's words. |
 //! | `arguments` | The arguments of a request: places in somebody's buffer, or a copy. |
 //! | `reply` | Values to the bytes of RESP2 or RESP3. |
 //! | `attribute` | What may stand in front of any of RESP3's frames. |

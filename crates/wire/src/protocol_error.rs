@@ -1,4 +1,4 @@
-//! The ways in which a peer's bytes can fail to be a request, in Redis's words. Pure data; any thread.
+//! The ways in which a peer's bytes can fail to be a request, in Redis's words but for that of TLS. Pure data; any thread.
 
 use std::borrow::Cow;
 
@@ -23,6 +23,8 @@ pub enum ProtocolError {
     TooBigInline,
     /// An inline request with an open or badly closed quote.
     UnbalancedQuotes,
+    /// The peer speaks TLS.
+    TlsHandshake,
 }
 
 impl ProtocolError {
@@ -37,6 +39,7 @@ impl ProtocolError {
             ProtocolError::TooBigBulkCount => "Protocol error: too big bulk count string",
             ProtocolError::TooBigInline => "Protocol error: too big inline request",
             ProtocolError::UnbalancedQuotes => "Protocol error: unbalanced quotes in request",
+            ProtocolError::TlsHandshake => "Protocol error: this port does not speak TLS (see tls-port)",
             ProtocolError::ExpectedDollar(got) => return Cow::Owned(expected_dollar(got)),
         };
         Cow::Borrowed(text.as_bytes())

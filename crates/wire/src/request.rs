@@ -14,7 +14,7 @@
 //!
 //! Behaviour, limits and error texts are those of Redis's `networking.c` (7.0), including its tolerance: the two bytes
 //! after an argument are skipped unread, and the byte after a line's `\r` is not checked. A zero byte in a `*` or `$`
-//! line is an error at once; 7.0 waits there for bytes that cannot help.
+//! line is an error at once, as is a TLS handshake; 7.0 waits there for bytes that cannot help.
 
 pub use crate::arguments::{Args, ArgsIter, OwnedArgs, Span};
 use crate::inline;
@@ -430,6 +430,7 @@ impl Parser {
     #[cold]
     fn inline(&mut self, buf: &[u8], start: usize, batch: &mut Batch) -> Result<Step<usize>, ProtocolError> {
         let rest = buf.get(start..).unwrap_or_default();
+        inline::check(rest)?;
         let unseen = rest.get(self.searched..).unwrap_or_default();
         // To Redis the buffer is a C string here: a line that holds a zero byte never ends, until it is too long.
         let end = memchr::memchr2(b'\n', 0, unseen).unwrap_or(unseen.len());

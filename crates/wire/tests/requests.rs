@@ -84,6 +84,9 @@ fn naive_request<'a>(bytes: &'a [u8], limits: &Limits) -> Naive<'a> {
 }
 
 fn naive_inline(bytes: &[u8]) -> Naive<'_> {
+    if bytes.len() >= 2 && bytes[..2] == [0x16, 3] {
+        return Err(ProtocolError::TlsHandshake);
+    }
     let end = bytes.iter().position(|&byte| byte == b'\n' || byte == 0);
     match end.filter(|&end| bytes[end] == b'\n') {
         Some(end) if end > 65536 => Err(ProtocolError::TooBigInline),

@@ -18,7 +18,7 @@ use rustix::fs::Timespec;
 use super::halt::{Halt, Order};
 use super::pace::Pace;
 use super::template::{Numbers, Template};
-use crate::endpoint::{Endpoint, Login, Stream};
+use crate::endpoint::{Endpoint, Login, Stream, hung_up};
 use crate::replies::Replies;
 
 /// Bytes that one read may bring.
@@ -244,7 +244,10 @@ impl<'a> Lane<'a> {
     fn receive(&mut self, index: usize, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(peer) = self.peers.get_mut(index) else { return Ok(0) };
         let length = match (&peer.stream).read(buffer) {
-            Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "Server closed the connection")),
+            Ok(0) => return Err(hung_up(&peer.stream, !self.latencies.is_empty(), io::ErrorKind::UnexpectedEof)),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset && self.latencies.is_empty() => {
+                return Err(hung_up(&peer.stream, false, error.kind()));
+            }
             Ok(length) => length,
             Err(error) if is_temporary(&error) => return Ok(0),
             Err(error) => return Err(error),

@@ -249,6 +249,21 @@ pub fn client_config(endpoint: &Endpoint, login: &Login) -> sleeve::Config {
     config.database(login.database).unix_socket(false)
 }
 
+/// The error for a server that has closed a connection. Where it has said nothing before, it may speak TLS: some close a port
+/// that does without a word when what comes is none.
+pub fn hung_up(stream: &Stream, has_heard: bool, kind: io::ErrorKind) -> io::Error {
+    let message = match stream {
+        Stream::Tcp(_) if !has_heard => {
+            "Server closed the connection before it said anything; if this port speaks TLS, add --tls"
+        }
+        _ => "Server closed the connection",
+    };
+    io::Error::new(kind, message)
+}
+
+/// Bytes that are kept of what answers a few requests.
+const RECEIVED_MAX: usize = 64 << 20;
+
 /// Sends `requests` and returns the bytes of `count` replies; an error among them becomes an error of kind `Other`.
 pub fn exchange(mut stream: &Stream, requests: &[u8], count: usize) -> io::Result<Vec<u8>> {
     let mut replies = Replies::default();
@@ -259,9 +274,16 @@ pub fn exchange(mut stream: &Stream, requests: &[u8], count: usize) -> io::Resul
     }
     let mut chunk = [0; 4096];
     while seen < count {
-        let length = stream.read(&mut chunk)?;
-        if length == 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "Server closed the connection"));
+        let length = match stream.read(&mut chunk) {
+            Ok(0) => return Err(hung_up(stream, !received.is_empty(), io::ErrorKind::UnexpectedEof)),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                return Err(hung_up(stream, !received.is_empty(), error.kind()));
+            }
+            outcome => outcome?,
+        };
+        if received.len() > RECEIVED_MAX {
+            let message = format!("Server answers with more than {RECEIVED_MAX} bytes where few are due");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         let bytes = chunk.get(..length).unwrap_or_default();
         received.extend_from_slice(bytes);

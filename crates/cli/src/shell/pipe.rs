@@ -15,6 +15,7 @@ use sleeve_wire::frame::Scanner;
 use crate::endpoint::{Stream, encode, without_number};
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::output;
+use crate::replies::cut;
 
 /// Bytes copied at once.
 const CHUNK_LENGTH: usize = 64 * 1024;
@@ -145,8 +146,7 @@ fn take(buffer: &mut Vec<u8>, scanner: &mut Scanner, last: &[u8], counts: &mut C
     let mut done = false;
     loop {
         let rest = buffer.get(taken..).unwrap_or_default();
-        let scanned = scanner.scan(rest).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        let Some(reply) = scanned.and_then(|length| rest.get(..length)) else { break };
+        let Some(reply) = cut(scanner, rest)?.and_then(|length| rest.get(..length)) else { break };
         taken += reply.len();
         if reply == last {
             done = true;

@@ -8,7 +8,7 @@ use std::io;
 use std::time::Duration;
 
 use sleeve_wire::attribute::behind_attributes;
-use sleeve_wire::frame::Scanner;
+use sleeve_wire::frame::{FrameError, Scanner, speaks_tls};
 
 use super::attempt::Attempt;
 use super::refusal::Refusal;
@@ -28,13 +28,15 @@ pub(crate) struct Conversation<'a, 'b> {
     received: Vec<u8>,
     start: usize,
     scanner: Scanner,
+    /// Whether anything has come.
+    has_heard: bool,
 }
 
 impl<'a, 'b> Conversation<'a, 'b> {
     /// Nothing has been said yet.
     pub(crate) fn new(socket: &'a Socket, context: &'a TaskContext, attempt: &'a mut Attempt<'b>) -> io::Result<Self> {
         let watch = context.watch(socket)?;
-        Ok(Self { watch, context, attempt, received: Vec::new(), start: 0, scanner: Scanner::new() })
+        Ok(Self { watch, context, attempt, received: Vec::new(), start: 0, scanner: Scanner::new(), has_heard: false })
     }
 
     /// Sends a request and waits for its reply.
@@ -78,9 +80,7 @@ impl<'a, 'b> Conversation<'a, 'b> {
     fn cut(&mut self) -> Result<Option<Vec<u8>>, Refusal> {
         loop {
             let rest = self.received.get(self.start..).unwrap_or_default();
-            let Some(length) = self.scanner.scan(rest).map_err(|error| no_server(&error.to_string()))? else {
-                return Ok(None);
-            };
+            let Some(length) = self.scanner.scan(rest).map_err(no_reply)? else { return Ok(None) };
             let reply = behind_attributes(rest.get(..length).unwrap_or_default()).to_vec();
             self.start += length;
             if reply.first() != Some(&b'>') {
@@ -93,8 +93,9 @@ impl<'a, 'b> Conversation<'a, 'b> {
     async fn receive(&mut self, time: Duration) -> Result<(), Refusal> {
         let mut room = [0; 4096];
         match self.watch.stream().receive(&mut room) {
-            Ok(0) => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            Ok(0) => Err(self.broken(io::ErrorKind::UnexpectedEof.into())),
             Ok(count) => {
+                self.has_heard = true;
                 self.received.drain(..std::mem::take(&mut self.start));
                 self.received.extend_from_slice(room.get(..count).unwrap_or_default());
                 if self.received.len() > REPLY_LENGTH_MAX {
@@ -110,8 +111,30 @@ impl<'a, 'b> Conversation<'a, 'b> {
                 self.attempt.wait_for(self.context, time).await?;
                 Ok(())
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(self.broken(error)),
         }
+    }
+
+    /// The connection broke. Some servers close a port that speaks TLS without a word when what comes is none.
+    fn broken(&self, error: io::Error) -> Refusal {
+        if self.has_heard || !self.watch.stream().is_plain_tcp() {
+            return error.into();
+        }
+        Refusal::temporary(format!("cannot connect: the server closed it before it said anything ({error}); {USE_TLS}"))
+    }
+}
+
+/// What to do about a server that speaks TLS where it is spoken to without.
+const USE_TLS: &str = "if this port speaks TLS, use rediss:// (or valkeys://, or Config::tls)";
+
+fn no_reply(error: FrameError) -> Refusal {
+    match error {
+        FrameError::UnknownType(first) if speaks_tls(first) => {
+            let message =
+                "this port speaks TLS, and the client does not: use rediss:// (or valkeys://, or Config::tls)";
+            Refusal::permanent(message.to_owned())
+        }
+        error => no_server(&error.to_string()),
     }
 }
 

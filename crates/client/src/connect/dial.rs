@@ -17,6 +17,7 @@ use super::attempt::Attempt;
 use super::names;
 #[cfg(not(feature = "tls"))]
 use super::questions::Answer;
+use super::refusal::HANDSHAKE_UNANSWERED;
 use super::socket::{Socket, wait_for};
 #[cfg(feature = "tls")]
 use super::tls_session::{Handshake, read_files};
@@ -93,11 +94,20 @@ async fn start_tls(
     let watch = context.watch(&fd)?;
     while let Some(flags) = handshake.proceed(&fd)? {
         watch.arm(flags.contains(PollFlags::OUT))?;
-        attempt.wait(context).await?;
+        attempt.wait(context).await.map_err(late)?;
     }
     drop(watch);
     let tls_session = handshake.finish(&fd)?;
     Ok(Socket::new(fd, Some((tls_session, context.task_waker()))))
+}
+
+/// Adds to an attempt whose time is up in the middle of a handshake why that may be so: a server without TLS waits for the end
+/// of the line.
+fn late(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::TimedOut => io::Error::new(io::ErrorKind::TimedOut, HANDSHAKE_UNANSWERED),
+        _ => error,
+    }
 }
 
 /// A stream to a Unix socket.

@@ -5,6 +5,10 @@ use std::io;
 use crate::config::Endpoint;
 use crate::error::{Error, ErrorKind};
 
+/// What is said of a server that has not answered a TLS handshake in time.
+pub(crate) const HANDSHAKE_UNANSWERED: &str =
+    "the server did not answer the TLS handshake in time; if this port does not speak TLS, use redis:// (or valkey://)";
+
 /// Why a connection did not come about.
 pub(crate) struct Refusal {
     pub(crate) error: Error,

@@ -88,11 +88,20 @@ impl Socket {
         let _ = rustix::net::shutdown(&self.fd, Shutdown::Both);
     }
 
+    /// Whether it is a stream over TCP without TLS. A broken one has no peer any more, so its own address is asked for.
+    pub(crate) fn is_plain_tcp(&self) -> bool {
+        self.tls_session.is_none() && getsockname(&self.fd).is_ok_and(|address| SocketAddr::try_from(address).is_ok())
+    }
+
     /// Whether it has no TLS and both of its ends are at one address, so that the other is likely to be on this machine.
     pub(crate) fn is_plain_and_local(&self) -> bool {
-        let ip = |address: SocketAddrAny| SocketAddr::try_from(address).ok().map(|address| address.ip());
-        let peer = getpeername(&self.fd).ok().flatten().and_then(ip);
-        self.tls_session.is_none() && peer.is_some() && peer == getsockname(&self.fd).ok().and_then(ip)
+        self.tls_session.is_none() && self.addresses().is_some_and(|(own, peer)| own.ip() == peer.ip())
+    }
+
+    /// The addresses of both ends over TCP, its own first.
+    pub(crate) fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
+        let of = |address: SocketAddrAny| SocketAddr::try_from(address).ok();
+        Some((of(getsockname(&self.fd).ok()?)?, of(getpeername(&self.fd).ok()??)?))
     }
 
     /// Whether TLS holds bytes back until there is room.

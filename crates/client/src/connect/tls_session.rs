@@ -16,6 +16,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use rustls::{ClientConfig, ClientConnection};
 
 use super::questions::{Answer, Questions};
+use super::refusal::HANDSHAKE_UNANSWERED;
 use crate::config::tls::Tls;
 use crate::process::fork::PerProcess;
 use crate::process::lock::Mutex;
@@ -42,6 +43,8 @@ struct State {
     arrived: Box<[u8]>,
     filled: usize,
     fed: usize,
+    /// Whether any of what came was TLS.
+    has_heard: bool,
 }
 
 /// Plain bytes that are encrypted at a time.
@@ -185,7 +188,7 @@ impl Handshake {
     pub(crate) fn new(tls: &Tls, files: Arc<ClientConfig>, host: &str) -> io::Result<Self> {
         let connection = ClientConnection::new(files, tls.name_of(host)?).map_err(io::Error::other)?;
         let arrived = vec![0; ARRIVED_BYTES].into_boxed_slice();
-        let mut state = State { connection, sealed: Vec::new(), sent: 0, arrived, filled: 0, fed: 0 };
+        let mut state = State { connection, sealed: Vec::new(), sent: 0, arrived, filled: 0, fed: 0, has_heard: false };
         state.connection.set_buffer_limit(None);
         Ok(Self { state })
     }
@@ -201,8 +204,11 @@ impl Handshake {
             if state.connection.is_handshaking() {
                 match state.arrive(&stream) {
                     Ok(Arrived::Bytes) => {}
-                    Ok(Arrived::End) => return Err(hung_up()),
+                    Ok(Arrived::End) => return Err(state.hung_up(None)),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Some(PollFlags::IN)),
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                        return Err(state.hung_up(Some(error)));
+                    }
                     Err(error) => return Err(error),
                 }
             }
@@ -271,24 +277,52 @@ impl State {
         }
         let mut arrived = self.arrived.get(self.fed..self.filled).unwrap_or_default();
         self.fed += self.connection.read_tls(&mut arrived)?;
+        let first = self.arrived.first().copied().filter(|_| !self.has_heard);
         if let Err(error) = self.connection.process_new_packets() {
+            if let Some(first) = first.filter(|first| !TLS_RECORDS.contains(first)) {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, no_tls(first, self.arrived.get(..self.filled))));
+            }
             // The server is told why, if it still listens; our own reason is the one to report.
             _ = self.collect();
             _ = self.flush(&stream);
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
+        self.has_heard = true;
         Ok(Arrived::Bytes)
+    }
+
+    /// The server has closed it during the handshake. One that does not speak TLS may do so without a word.
+    fn hung_up(&self, error: Option<io::Error>) -> io::Error {
+        let mut message = "the server closed it during the handshake".to_owned();
+        message.extend(error.iter().map(|error| format!(" ({error})")));
+        if !self.has_heard {
+            message.push_str("; if this port does not speak TLS, use redis:// (or valkey://)");
+        }
+        io::Error::new(io::ErrorKind::UnexpectedEof, message)
     }
 }
 
-fn hung_up() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed it during the handshake")
+/// With what a record of TLS may begin (RFC 8446, section 5.1).
+const TLS_RECORDS: std::ops::RangeInclusive<u8> = 0x14..=0x17;
+
+/// Bytes of a foreign answer that an error shows.
+const SHOWN_MAX: usize = 80;
+
+/// What is said of a server that answers a handshake with something else than TLS.
+fn no_tls(first: u8, answer: Option<&[u8]>) -> String {
+    const USE_PLAIN: &str = "use redis:// (or valkey://) for a port without TLS";
+    if !first.is_ascii_graphic() {
+        return format!("this port does not speak TLS: {USE_PLAIN}");
+    }
+    let line = answer.unwrap_or_default().split(|byte| *byte == b'\r' || *byte == b'\n').next().unwrap_or_default();
+    let shown = line.get(..SHOWN_MAX).unwrap_or(line).escape_ascii();
+    format!("this port does not speak TLS, it answers \"{shown}\": {USE_PLAIN}")
 }
 
 fn wait(stream: impl AsFd, flags: PollFlags, deadline: Instant) -> io::Result<()> {
     let left = deadline.saturating_duration_since(now());
     if left.is_zero() {
-        return Err(io::ErrorKind::TimedOut.into());
+        return Err(io::Error::new(io::ErrorKind::TimedOut, HANDSHAKE_UNANSWERED));
     }
     wait_for(stream, flags, Some(left))
 }

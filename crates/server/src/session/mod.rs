@@ -378,6 +378,7 @@ impl Session {
     }
 
     fn refuse(&mut self, error: ProtocolError, scratch: &mut Scratch) {
+        self.state.client.warn_of(error);
         if self.state.replies == Replies::On {
             let text = [b"ERR ".as_slice(), &error.message()].concat();
             Writer::new(&mut scratch.output.bytes, self.state.protocol).error(&text);

@@ -8,6 +8,9 @@ use crate::execute::scratch::Scratch;
 use crate::host::log;
 use crate::request::output::Output;
 
+/// With what a record of TLS may begin (RFC 8446, section 5.1).
+const TLS_RECORDS: std::ops::RangeInclusive<u8> = 0x14..=0x17;
+
 impl Worker {
     /// Whether a connection speaks TLS: one look into a table that is empty where none does.
     #[inline]
@@ -39,8 +42,10 @@ impl Worker {
             && channel.is_handshaking()
         {
             let client = &session.state.client;
+            let is_plain = bytes.first().is_some_and(|first| !TLS_RECORDS.contains(first));
+            let hint = if is_plain { "; the client does not speak TLS, and this port does" } else { "" };
             log::warning(&format!(
-                "Error accepting a client connection: {error} (addr={} laddr={})",
+                "Error accepting a client connection: {error}{hint} (addr={} laddr={})",
                 client.address, client.local_address
             ));
         }

@@ -100,3 +100,39 @@ fn a_claim_costs_nothing_and_deep_nesting_does_not_recurse() {
     deep.extend_from_slice(b":1\r\n");
     assert_eq!(Scanner::new().scan(&deep), Ok(Some(deep.len())));
 }
+
+#[test]
+fn an_unfinished_frame_says_how_long_it_is_at_least() {
+    let length_min = |bytes: &[u8]| {
+        let mut scanner = Scanner::new();
+        assert_eq!(scanner.scan(bytes), Ok(None), "{:?}", bytes.escape_ascii());
+        scanner.length_min(bytes)
+    };
+    assert_eq!(length_min(b"$1000\r\nabc"), 1000 + 9);
+    assert_eq!(length_min(b"+half"), 5);
+    // Of each element that is still to come, three bytes.
+    assert_eq!(length_min(b"*1000\r\n"), 7 + 999 * 3);
+    assert_eq!(length_min(b"*3\r\n:1\r\n$500\r\n"), 14 + 502 + 3);
+    assert_eq!(length_min(b"|1\r\n+a\r\n"), 8 + 3);
+    assert_eq!(length_min(b"$1099511627776\r\n"), (1 << 40) + 18);
+    // What is nested adds up, and never wraps around.
+    assert_eq!(length_min(&b"*4294967295\r\n".repeat(3)), 39 + 3 * (3 * 4_294_967_295 - 3));
+    assert_eq!(length_min(b""), 0);
+}
+
+#[test]
+fn a_walk_meets_everything_once_and_aggregates_ahead_of_their_elements() {
+    let bytes = b"*3\r\n:1\r\n%1\r\n+a\r\n|1\r\n+x\r\n*1\r\n:7\r\n~2\r\n#t\r\n_\r\n$1\r\nz\r\n";
+    let (Frame::Array(items), length) = decode(bytes).unwrap() else { panic!("an array") };
+    assert_eq!(length, bytes.len());
+    let met: Vec<String> = items
+        .walk()
+        .map(|frame| match frame.unwrap() {
+            Frame::Map(items) => format!("map {}", items.len()),
+            Frame::Set(items) => format!("set {}", items.len()),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    let named = ["Integer(1)", "map 2", "Simple([97])", "set 2", "Boolean(true)", "Null", "Bulk([122])"];
+    assert_eq!(met, named);
+}

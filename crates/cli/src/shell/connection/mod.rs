@@ -13,8 +13,9 @@ use rustix::fs::Timespec;
 use sleeve_server::Engine;
 use sleeve_wire::frame::{Frame, Scanner, decode};
 
-use crate::endpoint::{Endpoint, Stream, encode};
+use crate::endpoint::{Endpoint, Stream, encode, hung_up};
 use crate::interrupt::Interrupt;
+use crate::replies::cut;
 use embedded::Embedded;
 
 /// Bytes asked for by one read.
@@ -60,6 +61,8 @@ pub struct Connection {
     link: Link,
     scanner: Scanner,
     buffer: Vec<u8>,
+    /// Whether anything has come.
+    has_heard: bool,
     /// Ends a wait for replies.
     interrupt: Option<Arc<Interrupt>>,
 }
@@ -71,7 +74,7 @@ impl Connection {
             Target::Server(endpoint) => Link::Socket(endpoint.connect()?),
             Target::Embedded(engine) => Link::Embedded(Box::new(Embedded::connect(engine))),
         };
-        Ok(Self { link, scanner: Scanner::new(), buffer: Vec::new(), interrupt: None })
+        Ok(Self { link, scanner: Scanner::new(), buffer: Vec::new(), has_heard: false, interrupt: None })
     }
 
     /// Lets Ctrl-C end every wait for a reply from now on, with an error. The connection is of no use after that.
@@ -152,8 +155,7 @@ impl Connection {
     /// The bytes of the next frame, which may be a pushed message.
     pub fn receive(&mut self) -> io::Result<Vec<u8>> {
         loop {
-            let scanned = self.scanner.scan(&self.buffer);
-            if let Some(length) = scanned.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))? {
+            if let Some(length) = cut(&mut self.scanner, &self.buffer)? {
                 let rest = self.buffer.split_off(length);
                 return Ok(std::mem::replace(&mut self.buffer, rest));
             }
@@ -189,9 +191,15 @@ impl Connection {
         };
         self.buffer.truncate(start + result.as_ref().map_or(0, |length| *length));
         match result {
-            Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "Server closed the connection")),
-            Ok(_) => Ok(()),
+            Ok(0) => Err(hung_up(stream, self.has_heard, io::ErrorKind::UnexpectedEof)),
+            Ok(_) => {
+                self.has_heard = true;
+                Ok(())
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset && !self.has_heard => {
+                Err(hung_up(stream, false, error.kind()))
+            }
             Err(error) => Err(error),
         }
     }

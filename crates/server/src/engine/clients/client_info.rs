@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use sleeve_wire::protocol_error::ProtocolError;
 
 use crate::driver::RING_BYTES;
+use crate::host::log;
 use crate::messaging::mail::Mailbox;
 
 /// What a client calls itself.
@@ -226,6 +228,14 @@ impl ClientInfo {
             client.executed.load(Ordering::Relaxed),
             client.nearness(),
         )
+    }
+
+    /// Writes to the log that this client is closed because it speaks TLS, if that is what is wrong with its bytes.
+    pub fn warn_of(&self, error: ProtocolError) {
+        if error == ProtocolError::TlsHandshake {
+            let what = "Closed a client that speaks TLS to a port without TLS; tls-port has another for it";
+            log::warning(&format!("{what} (addr={} laddr={})", self.address, self.local_address));
+        }
     }
 
     /// How it is connected where that is nearer than TCP, as fields of its line: the address at which it was offered the Unix
