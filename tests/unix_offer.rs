@@ -1,6 +1,7 @@
 //! The Unix socket that a server offers to clients on its machine: who takes it, who does not, and that nobody else notices.
 
 use std::io::{ErrorKind, Read, Write};
+use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use sleeve::{Client, Config, Endpoint, SubscriptionEvent, Tls};
 use sleeve_tests::connection::request;
 use sleeve_tests::transcript::frame::text;
 use sleeve_tests::{Connection, Kind, Server, Settings};
+use sleeve_wire::frame::Scanner;
 
 use crate::persistence::wait_until;
 use crate::tls::Authority;
@@ -141,6 +143,103 @@ fn whoever_else_listens_there_is_told_nothing() {
     assert!(is_over_tcp(&info(&client)), "{}", info(&client));
 }
 
+/// A server that greets well, and offers this as its Unix socket. Its port.
+fn offering(offer: impl Fn() -> Vec<u8> + Send + Sync + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let (mut received, mut room) = (Vec::new(), [0; 4096]);
+            while let Ok(count @ 1..) = stream.read(&mut room) {
+                received.extend_from_slice(&room[..count]);
+                while let Ok(Some(length)) = Scanner::new().scan(&received) {
+                    let request: Vec<u8> = received.drain(..length).collect();
+                    let is = |word: &str| String::from_utf8_lossy(&request).contains(&format!("\r\n{word}\r\n"));
+                    let reply = match () {
+                        () if is("UNIXSOCKET") => offer(),
+                        () if is("HELLO") => b"%1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n".to_vec(),
+                        () if is("CONFIG") => b"%1\r\n$9\r\ndatabases\r\n$2\r\n16\r\n".to_vec(),
+                        () if is("PING") => b"+PONG\r\n".to_vec(),
+                        () if is("GET") => b"$7\r\nhostile\r\n".to_vec(),
+                        () => b"+OK\r\n".to_vec(),
+                    };
+                    stream.write_all(&reply).unwrap();
+                }
+            }
+        }
+    });
+    port
+}
+
+/// What a client of this server finds there, which logs in with a password.
+fn found(port: u16) -> String {
+    let client = Client::connect(&format!("redis://ann:opensesame@127.0.0.1:{port}")).unwrap();
+    client.get("k").wait().unwrap()
+}
+
+/// The offer of a socket of this process, whoever listens there, in the name of this process.
+fn forged(path: &std::path::Path) -> Vec<u8> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let processes = std::fs::read_link("/proc/self/ns/pid").unwrap().display().to_string();
+    let text = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+    let secret = text("0123456789abcdef0123456789abcdef");
+    let fields =
+        [("path", text(path.to_str().unwrap())), ("boot", text(boot.trim_end())), ("processes", text(&processes))];
+    let more = [("process", format!(":{}\r\n", std::process::id())), ("ticket", secret.clone()), ("proof", secret)];
+    let fields: String = fields.iter().chain(&more).map(|(name, value)| text(name) + value).collect();
+    format!("%2\r\n$2\r\nid\r\n:1\r\n$11\r\nunix-socket\r\n%6\r\n{fields}").into_bytes()
+}
+
+/// The server at the TCP port is not to be trusted, and names the socket of a process that has nothing to do with it.
+#[test]
+fn a_server_that_offers_the_socket_of_another_process_gets_it_no_secret() {
+    let folder = std::env::temp_dir().join(format!("sleeve-forged-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("other.sock");
+    for answer in [
+        &b"-ERR unknown command\r\n"[..],
+        b"%1\r\n$4\r\nmode\r\n$1\r\nx\r\n",
+        b"*4\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n",
+    ] {
+        let other = UnixListener::bind(&path).unwrap();
+        let heard = std::thread::spawn(move || {
+            let (mut visitor, _) = other.accept().unwrap();
+            let mut heard = vec![0; 4096];
+            let count = visitor.read(&mut heard).unwrap();
+            visitor.write_all(answer).unwrap();
+            heard.truncate(count);
+            visitor.read_to_end(&mut heard).unwrap();
+            String::from_utf8_lossy(&heard).into_owned()
+        });
+        let named = path.clone();
+        assert_eq!(found(offering(move || forged(&named))), "hostile", "it stays where it was");
+        let heard = heard.join().unwrap();
+        assert_eq!(heard.matches("HELLO").count(), 1, "{heard}");
+        assert!(heard.contains("OFFERED") && !heard.contains("opensesame") && !heard.contains("AUTH"), "{heard}");
+        std::fs::remove_file(&path).unwrap();
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The same, but it passes on what a good server has offered to it: proof, ticket and all.
+#[test]
+fn an_offer_that_was_passed_on_is_known_by_its_addresses() {
+    let server = serve(&[]);
+    server.connect().command(&["SET", "k", "good"]).unwrap();
+    // Both connections stay open, so that the ticket counts.
+    let relay = std::sync::Mutex::new(server.connect());
+    let port = offering(move || relay.lock().unwrap().command(&["HELLO", "3", "UNIXSOCKET"]).unwrap().to_vec());
+    assert_eq!(found(port), "hostile");
+    let mut admin = server.connect();
+    let stats = text_of(&mut admin, &["INFO", "commandstats"]);
+    assert!(
+        stats.contains("cmdstat_hello:calls=2,") && !stats.contains("cmdstat_get") && !stats.contains("cmdstat_auth"),
+        "{stats}"
+    );
+    assert!(text_of(&mut admin, &["ACL", "LOG"]).starts_with("*0"), "nobody has tried to log in");
+}
+
 /// A connection, where the queue has room.
 fn connect_now(path: &std::path::Path) -> Option<rustix::fd::OwnedFd> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -204,24 +303,32 @@ fn a_ticket_counts_once_over_the_socket_and_for_its_connection() {
         let offer = String::from_utf8_lossy(&hello).into_owned();
         assert!(offer.contains(&path(&server).display().to_string()), "{offer}");
         let ticket = offer.split("\r\n").skip_while(|line| *line != "ticket").nth(2).unwrap();
-        (ticket.to_owned(), text_of(&mut tcp, &["HELLO", "2", "OFFERED", &id, ticket]))
+        let proof = offer.split("\r\n").skip_while(|line| *line != "proof").nth(2).unwrap();
+        (ticket.to_owned(), proof.to_owned(), text_of(&mut tcp, &["HELLO", "OFFERED", &id, ticket]))
     };
-    let (early, over_tcp) = offered();
+    let (early, _, over_tcp) = offered();
     assert_eq!(over_tcp, REFUSED, "it is for the socket");
-    let (ticket, _) = offered();
+    let (ticket, proof, _) = offered();
     let mut unix = UnixStream::connect(path(&server)).unwrap();
     for (giver, word) in [(id.as_str(), early.as_str()), ("99", &ticket), ("x", &ticket), (&id, "")] {
-        assert_eq!(say(&mut unix, &["HELLO", "2", "OFFERED", giver, word]), REFUSED);
+        assert_eq!(say(&mut unix, &["HELLO", "OFFERED", giver, word]), REFUSED);
     }
-    assert!(say(&mut unix, &["HELLO", "2", "OFFERED", &id, &ticket]).starts_with("*14\r\n"));
-    assert!(say(&mut unix, &["CLIENT", "LIST", "ID", &id]).contains(" addr=127.0.0.1:"));
-    assert!(say(&mut unix, &["CLIENT", "INFO"]).contains(" tcp-addr=127.0.0.1:"));
+    // Nobody need be logged in for it, and nobody is by it.
+    say(&mut unix, &["CONFIG", "SET", "requirepass", "secret"]);
+    let mut fresh = UnixStream::connect(path(&server)).unwrap();
+    let shown = say(&mut fresh, &["HELLO", "OFFERED", &id, &ticket]);
+    assert!(shown.starts_with(&format!("*4\r\n$32\r\n{proof}\r\n")) && shown.contains("\r\n127.0.0.1:"), "{shown}");
+    assert!(say(&mut fresh, &["CLIENT", "INFO"]).starts_with("-NOAUTH"));
+    assert_eq!(say(&mut fresh, &["AUTH", "secret"]), "+OK\r\n");
+    say(&mut fresh, &["CONFIG", "SET", "requirepass", ""]);
+    assert!(say(&mut fresh, &["CLIENT", "LIST", "ID", &id]).contains(" addr=127.0.0.1:"));
+    assert!(say(&mut fresh, &["CLIENT", "INFO"]).contains(" tcp-addr=127.0.0.1:"));
     let mut again = UnixStream::connect(path(&server)).unwrap();
-    assert_eq!(say(&mut again, &["HELLO", "2", "OFFERED", &id, &ticket]), REFUSED, "it counts once");
+    assert_eq!(say(&mut again, &["HELLO", "OFFERED", &id, &ticket]), REFUSED, "it counts once");
     // Over the socket there is nothing to be offered.
     assert!(!say(&mut again, &["HELLO", "2", "UNIXSOCKET"]).contains("unix-socket"));
-    let (ticket, _) = offered();
+    let (ticket, ..) = offered();
     drop(tcp);
     while text(say(&mut again, &["CLIENT", "LIST", "ID", &id]).as_bytes()).is_some_and(|line| !line.is_empty()) {}
-    assert_eq!(say(&mut again, &["HELLO", "2", "OFFERED", &id, &ticket]), REFUSED, "it has gone with its connection");
+    assert_eq!(say(&mut again, &["HELLO", "OFFERED", &id, &ticket]), REFUSED, "it has gone with its connection");
 }

@@ -51,6 +51,11 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "secret_bytes",
         "ACL GENPASS: a password that a seed foretells is none",
     ),
+    (
+        "crates/server/src/commands/connection/unix_offer.rs",
+        "secret_bytes",
+        "by these a client knows its server: one that another client foretells is none",
+    ),
     ("crates/server/src/engine/clients/blocking.rs", "the order of queues", "counted, or put into the order of names"),
     ("crates/server/src/engine/clients/blocking.rs", "the order of clients", "counted"),
     ("crates/server/src/engine/clients/watch.rs", "the order of flags", "flags are raised, all of them"),

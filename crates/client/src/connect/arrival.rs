@@ -29,13 +29,13 @@ pub(crate) async fn arrive(
 ) -> Result<(Socket, Greeting), Refusal> {
     let credentials = login::credentials(config, context, attempt).await?;
     let asks_for_offer = config.moves_to_unix_socket && socket.is_plain_and_local();
-    let introduction = Introduction { config, credentials: credentials.as_ref(), asks_for_offer, ticket: None };
+    let introduction = Introduction { config, credentials: credentials.as_ref(), asks_for_offer };
     let (greeting, offer) = greet(&socket, &introduction, context, attempt).await?;
     if let Some(offer) = offer {
         let time = MOVE_TIME_MAX.min(attempt.left() / 2);
         let mut tick = || attempt.tick();
         let mut part = Attempt::new(time, &mut tick);
-        if let Ok(moved) = follow(&offer, &introduction, context, &mut part).await {
+        if let Ok(moved) = follow(&offer, &socket, &introduction, context, &mut part).await {
             return Ok(moved);
         }
         return Ok((socket, greeting));
@@ -44,15 +44,16 @@ pub(crate) async fn arrive(
     Ok((if shares { share_memory(socket, context, attempt).await? } else { socket }, greeting))
 }
 
-/// Connects to the Unix socket and greets the server there.
+/// Connects to the Unix socket, and greets the server there when it has shown that it is the one at the other end of `tcp`.
 async fn follow(
     offer: &Offer,
+    tcp: &Socket,
     introduction: &Introduction<'_>,
     context: &TaskContext,
     attempt: &mut Attempt<'_>,
 ) -> Result<(Socket, Greeting), Refusal> {
-    let socket = offer.dial(context, attempt).await?;
-    let introduction = Introduction { asks_for_offer: false, ticket: Some(&offer.ticket), ..*introduction };
+    let socket = offer.dial(tcp, context, attempt).await?;
+    let introduction = Introduction { asks_for_offer: false, ..*introduction };
     let (greeting, _) = greet(&socket, &introduction, context, attempt).await?;
     let shares = introduction.config.shares_memory;
     Ok((if shares { share_memory(socket, context, attempt).await? } else { socket }, greeting))

@@ -14,7 +14,7 @@ use super::attempt::Attempt;
 use super::conversation::Conversation;
 use super::refusal::Refusal;
 use super::socket::Socket;
-use super::unix_offer::{Offer, Ticket};
+use super::unix_offer::Offer;
 use crate::config::credentials::Credentials;
 use crate::config::{Config, Endpoint, Protocol};
 use crate::reactor::task_context::TaskContext;
@@ -40,8 +40,6 @@ pub(crate) struct Introduction<'a> {
     pub(crate) credentials: Option<&'a Credentials>,
     /// Whether the server is asked for its Unix socket.
     pub(crate) asks_for_offer: bool,
-    /// Over a Unix socket that was offered: what shows that it was.
-    pub(crate) ticket: Option<&'a Ticket>,
 }
 
 /// Greets the server; what it offers comes with its greeting.
@@ -133,7 +131,6 @@ fn hello<'a>(introduction: &Introduction<'a>) -> Vec<&'a str> {
     if let Some(name) = &introduction.config.name {
         words.extend(["SETNAME", name]);
     }
-    words.extend(introduction.ticket.iter().flat_map(|ticket| ticket.words()));
     words
 }
 
@@ -145,9 +142,6 @@ async fn log_in(conversation: &mut Conversation<'_, '_>, introduction: &Introduc
     }
     if let Some(name) = &introduction.config.name {
         replies.push(conversation.ask(&["CLIENT", "SETNAME", name]).await?);
-    }
-    if let Some(ticket) = introduction.ticket {
-        replies.push(conversation.ask(&[["HELLO", "2"].as_slice(), &ticket.words()].concat()).await?);
     }
     // Any command that needs no key shows whether a password is missing.
     replies.push(conversation.ask(&["PING"]).await?);

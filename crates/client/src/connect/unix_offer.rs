@@ -1,20 +1,28 @@
-//! A server's offer to come over its Unix socket: read, and looked into before anything is said there.
+//! A server's offer to come over its Unix socket: read, and looked into before any secret is shown there.
 //!
 //! Whoever listens at the path that a server names need not be that server: the path may lead elsewhere here than there, in
-//! another container for one, and anybody may listen at a path of his own. So the server also names the running kernel, the
-//! namespace of its process's number, and the number, and the kernel is asked who listens at the other end. Only where all of
-//! that is one and the same are credentials shown there. The ticket, which the server takes back over the socket, shows to
-//! both that it is the same server, too. On the reactor's thread, as whatever connects.
+//! another container for one, and anybody may listen at a path of his own. And a server that is not to be trusted may name the
+//! socket of another process, so that the client shows that one its password, or works on its data. So two are asked first:
+//!
+//! - **The kernel**: is the process that listens at the path the one that the offer names, in the same running kernel and the
+//!   same namespace of processes? If not, not a byte is sent.
+//! - **The process itself**: the client shows the ticket of the offer and nothing else. An answer counts that has the proof of
+//!   the offer, which nobody else can know, and the addresses of both ends of the very connection over which the offer came. Who
+//!   only passes on what another server has offered has a connection of his own to that, with other addresses.
+//!
+//! Only then the client logs in there. On the reactor's thread, as whatever connects.
 
 use std::ffi::OsStr;
-use std::io;
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use sleeve_wire::frame::{Frame, Items, decode};
 
 use super::attempt::Attempt;
+use super::conversation::Conversation;
 use super::dial::unix;
+use super::refusal::Refusal;
 use super::socket::Socket;
 use crate::reactor::task_context::TaskContext;
 use crate::sys;
@@ -27,23 +35,21 @@ pub(crate) struct Offer {
     boot: String,
     processes: String,
     process: u32,
-    pub(crate) ticket: Ticket,
+    ticket: Ticket,
+    /// What the server shows over the socket.
+    proof: String,
 }
 
 /// What shows over the Unix socket that it was offered.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Ticket {
+struct Ticket {
     /// The client to which it was given, as the server counts them.
     client: String,
     text: String,
 }
 
-impl Ticket {
-    /// As HELLO shows it.
-    pub(crate) fn words(&self) -> [&str; 3] {
-        ["OFFERED", &self.client, &self.text]
-    }
-}
+/// Digits of a ticket, and of a proof.
+const SECRET_LENGTH: usize = 32;
 
 impl Offer {
     /// Reads the reply of HELLO; none where nothing is offered.
@@ -58,24 +64,54 @@ impl Offer {
             boot: text(offer, b"boot")?,
             processes: text(offer, b"processes")?,
             process: process.try_into().ok()?,
-            ticket: Ticket { client: client.to_string(), text: text(offer, b"ticket")? },
+            ticket: Ticket { client: client.to_string(), text: secret(offer, b"ticket")? },
+            proof: secret(offer, b"proof")?,
         })
     }
 
-    /// Connects to the socket, and looks who is there.
+    /// Connects to the socket, and makes sure that it is the server at the other end of `tcp` who is there.
     ///
     /// # Errors
     /// It is on another machine or in another container, it is not to be reached from here, or somebody else listens there.
-    pub(crate) async fn dial(&self, context: &TaskContext, attempt: &mut Attempt<'_>) -> io::Result<Socket> {
+    pub(crate) async fn dial(
+        &self,
+        tcp: &Socket,
+        context: &TaskContext,
+        attempt: &mut Attempt<'_>,
+    ) -> Result<Socket, Refusal> {
+        let elsewhere = |what: &str| Refusal::temporary(what.to_owned());
+        let (Some(ends), Some(network)) = (tcp.addresses(), sys::network()) else { return Err(elsewhere("no TCP")) };
         if sys::whereabouts() != Some((self.boot.clone(), self.processes.clone())) || !self.path.is_absolute() {
-            return Err(io::Error::other("the server is elsewhere"));
+            return Err(elsewhere("the server is elsewhere"));
         }
         let stream = unix(&self.path, context, attempt).await?;
         if sys::peer_process(&stream) != Some(self.process) {
-            return Err(io::Error::other("somebody else listens there"));
+            return Err(elsewhere("somebody else listens there"));
         }
-        Ok(Socket::new(stream, None))
+        let socket = Socket::new(stream, None);
+        let question = ["HELLO", "OFFERED", &self.ticket.client, &self.ticket.text];
+        let answer = Conversation::new(&socket, context, attempt)?.ask(&question).await?;
+        if self.is_proven_by(&answer, ends, &network) { Ok(socket) } else { Err(elsewhere("another server is there")) }
     }
+
+    /// Whether this answer comes from the server at the other end of a connection with these addresses, its own first.
+    fn is_proven_by(&self, answer: &[u8], (own, peer): (SocketAddr, SocketAddr), network: &str) -> bool {
+        let Ok((Frame::Array(words), _)) = decode(answer) else { return false };
+        let words: Option<Vec<&str>> = words.take(5).map(|word| word.ok().and_then(as_text)).collect();
+        let Some([proof, client, server, place]) = words.as_deref() else { return false };
+        let is = |text: &str, address| text.parse().is_ok_and(|said| canonical(said) == canonical(address));
+        *proof == self.proof && is(client, own) && is(server, peer) && *place == network
+    }
+}
+
+/// The address without the form that one of IPv4 has on a socket of IPv6.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    (address.ip().to_canonical(), address.port()).into()
+}
+
+fn as_text(frame: Frame<'_>) -> Option<&str> {
+    let Frame::Bulk(bytes) = frame else { return None };
+    std::str::from_utf8(bytes).ok()
 }
 
 /// The value behind this name.
@@ -90,8 +126,13 @@ fn field<'a>(items: Items<'a>, name: &[u8]) -> Option<Frame<'a>> {
 }
 
 fn text(items: Items<'_>, name: &[u8]) -> Option<String> {
-    let Frame::Bulk(bytes) = field(items, name)? else { return None };
-    Some(std::str::from_utf8(bytes).ok()?.to_owned())
+    as_text(field(items, name)?).map(str::to_owned)
+}
+
+/// A secret of digits alone: it is sent to whom the server has named, and must be nothing that anybody could obey.
+fn secret(items: Items<'_>, name: &[u8]) -> Option<String> {
+    let is_one = |text: &String| text.len() == SECRET_LENGTH && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    text(items, name).filter(is_one)
 }
 
 #[cfg(test)]
@@ -99,7 +140,8 @@ mod tests {
     use super::*;
 
     const OFFER: &str = "$4\r\npath\r\n$7\r\n/run/\u{e4}\r\n$4\r\nboot\r\n$1\r\nb\r\n$9\r\nprocesses\r\n$1\r\np\r\n\
-                         $7\r\nprocess\r\n:7\r\n$6\r\nticket\r\n$2\r\n0f\r\n";
+                         $7\r\nprocess\r\n:7\r\n$6\r\nticket\r\n$32\r\n0123456789abcdef0123456789abcdef\r\n\
+                         $5\r\nproof\r\n$32\r\nfedcba9876543210fedcba9876543210\r\n";
 
     fn hello(offer: &str) -> String {
         format!("%3\r\n$2\r\nid\r\n:12\r\n$4\r\nmode\r\n$1\r\nx\r\n$11\r\nunix-socket\r\n{offer}")
@@ -107,24 +149,55 @@ mod tests {
 
     #[test]
     fn an_offer_is_read_in_either_protocol_and_nothing_else_is_one() {
-        let resp3 = hello(&format!("%5\r\n{OFFER}"));
+        let resp3 = hello(&format!("%6\r\n{OFFER}"));
         let offer = Offer::read(resp3.as_bytes()).expect("an offer");
         assert_eq!(offer.path, std::path::Path::new("/run/\u{e4}"));
         assert_eq!((offer.boot.as_str(), offer.processes.as_str(), offer.process), ("b", "p", 7));
-        assert_eq!(offer.ticket.words(), ["OFFERED", "12", "0f"]);
-        let resp2 = resp3.replacen("%3", "*6", 1).replacen("%5", "*10", 1);
+        assert_eq!((offer.ticket.client.as_str(), &offer.ticket.text[..4], &offer.proof[..4]), ("12", "0123", "fedc"));
+        let resp2 = resp3.replacen("%3", "*6", 1).replacen("%6", "*12", 1);
         assert_eq!(Offer::read(resp2.as_bytes()), Some(offer));
         for (what, hello) in [
             ("an error", "-ERR Syntax error in HELLO option 'UNIXSOCKET'\r\n".to_owned()),
             ("no offer", "%1\r\n$2\r\nid\r\n:12\r\n".to_owned()),
             ("a null", hello("_\r\n")),
             ("a field is missing", hello("%1\r\n$4\r\npath\r\n$2\r\n/x\r\n")),
+            ("no proof", resp3.replace("%6", "%5").replace("$5\r\nproof", "$5\r\nother")),
             ("no process", resp3.replace(":7", ":-7")),
             ("no number", resp3.replace(":12", "+12")),
+            (
+                "a ticket that says something",
+                resp3.replace("0123456789abcdef0123456789abcdef", "0\r\nflush_all\r\n0123456789abcdef01"),
+            ),
             ("a name alone", "*1\r\n$11\r\nunix-socket\r\n".to_owned()),
             ("more is claimed than there is", hello("%9\r\n$4\r\npath\r\n$2\r\n/x\r\n")),
         ] {
             assert_eq!(Offer::read(hello.as_bytes()), None, "{what}");
         }
+    }
+
+    #[test]
+    fn only_the_server_of_this_very_connection_proves_an_offer() {
+        let offer = Offer::read(hello(&format!("%6\r\n{OFFER}")).as_bytes()).expect("an offer");
+        let ends = ("127.0.0.1:50000".parse().expect("one"), "127.0.0.1:6379".parse().expect("one"));
+        let is_proven = |words: &[&str]| {
+            let words: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+            let count = words.matches('$').count();
+            offer.is_proven_by(format!("*{count}\r\n{words}").as_bytes(), ends, "net:[1]")
+        };
+        let [proof, other] = [offer.proof.as_str(), "0123456789abcdef0123456789abcdef"];
+        assert!(is_proven(&[proof, "127.0.0.1:50000", "127.0.0.1:6379", "net:[1]"]));
+        assert!(is_proven(&[proof, "[::ffff:127.0.0.1]:50000", "[::ffff:127.0.0.1]:6379", "net:[1]"]));
+        for words in [
+            &[other, "127.0.0.1:50000", "127.0.0.1:6379", "net:[1]"][..],
+            &[proof, "127.0.0.1:50001", "127.0.0.1:6379", "net:[1]"],
+            &[proof, "127.0.0.1:50000", "127.0.0.1:6380", "net:[1]"],
+            &[proof, "127.0.0.1:50000", "127.0.0.1:6379", "net:[2]"],
+            &[proof, "127.0.0.1:50000", "127.0.0.1:6379"],
+            &[proof, "127.0.0.1:50000", "127.0.0.1:6379", "net:[1]", "more"],
+            &[],
+        ] {
+            assert!(!is_proven(words), "{words:?}");
+        }
+        assert!(!offer.is_proven_by(b"+OK\r\n", ends, "net:[1]"));
     }
 }

@@ -55,6 +55,11 @@ pub(crate) fn whereabouts() -> Option<(String, String)> {
     Some((boot, std::fs::read_link("/proc/self/ns/pid").ok()?.to_str()?.to_owned()))
 }
 
+/// The namespace in which this process has addresses and ports.
+pub(crate) fn network() -> Option<String> {
+    Some(std::fs::read_link("/proc/self/ns/net").ok()?.to_str()?.to_owned())
+}
+
 /// The process that listens, or listened, at the Unix socket to which this stream leads; none where it has no number here.
 pub(crate) fn peer_process(stream: impl AsFd) -> Option<u32> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };

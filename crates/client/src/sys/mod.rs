@@ -27,7 +27,7 @@ use linux as machine;
 #[cfg(not(all(target_os = "linux", not(sleeve_portable))))]
 use portable as machine;
 
-pub(crate) use machine::{CLOCK_TICK_MS, Event, SEND_FLAGS, peer_process, stream, timespec, whereabouts};
+pub(crate) use machine::{CLOCK_TICK_MS, Event, SEND_FLAGS, network, peer_process, stream, timespec, whereabouts};
 
 /// The machine, where no simulation can be.
 #[cfg(not(test))]

@@ -45,6 +45,7 @@ macro_rules! twin {
         let (near, _far) = UnixStream::pair().expect("a pair of sockets");
         let peer = twin::peer_process(&near);
         assert!(peer.is_none_or(|peer| peer == std::process::id()));
+        assert_eq!(twin::network().is_some(), twin::whereabouts().is_some());
         assert_eq!(peer.is_some(), twin::whereabouts().is_some_and(|(boot, processes)| boot != processes));
 
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");

@@ -84,6 +84,11 @@ pub fn whereabouts() -> Option<Whereabouts> {
     Some(Whereabouts { boot, processes, process: std::process::id() })
 }
 
+/// The namespace in which this process has addresses and ports; nothing where the kernel does not say.
+pub fn network() -> Option<String> {
+    Some(fs::read_link("/proc/self/ns/net").ok()?.to_str()?.to_owned())
+}
+
 /// Descriptors that are no client's: listening sockets, files, the workers' own.
 const DESCRIPTORS_RESERVED: u64 = 32;
 

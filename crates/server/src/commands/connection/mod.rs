@@ -88,10 +88,16 @@ fn authenticate(cx: &mut Cx<'_>, (user, password): (&[u8], &[u8]), command: &[u8
     Ok(())
 }
 
-/// HELLO \[protover \[AUTH username password\] \[SETNAME clientname\] \[UNIXSOCKET\] \[OFFERED client-id ticket\]\]
+/// HELLO \[protover \[AUTH username password\] \[SETNAME clientname\] \[UNIXSOCKET\]\]
 ///
-/// The last two are Sleeve's own.
+/// HELLO OFFERED client-id ticket
+///
+/// UNIXSOCKET and OFFERED are Sleeve's own.
 pub fn hello(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    // Nobody is let in by this, so nobody need be in: a client shows no password before it knows who asks for it.
+    if request.len() == 4 && request.arg(1).eq_ignore_ascii_case(b"offered") {
+        return unix_offer::redeem(cx, request.arg(2), request.arg(3));
+    }
     let protocol = match request.args.get(1) {
         None => None,
         Some(version) => Some(match number::parse_i64(version) {
@@ -110,9 +116,6 @@ pub fn hello(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> \
              <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
         ));
-    }
-    if let Some((giver, ticket)) = options.offered {
-        unix_offer::redeem(cx, giver, ticket)?;
     }
     if let Some(name) = options.name {
         client::set_name(cx, name)?;
@@ -135,8 +138,6 @@ struct HelloOptions<'a> {
     name: Option<&'a [u8]>,
     /// UNIXSOCKET: whether the client would move there.
     asks_for_unix_socket: bool,
-    /// OFFERED: the client that was offered the socket, and its ticket.
-    offered: Option<(&'a [u8], &'a [u8])>,
 }
 
 fn hello_options(request: Request<'_>) -> Result<HelloOptions<'_>, Error> {
@@ -152,9 +153,6 @@ fn hello_options(request: Request<'_>) -> Result<HelloOptions<'_>, Error> {
         } else if option.eq_ignore_ascii_case(b"unixsocket") {
             options.asks_for_unix_socket = true;
             at += 1;
-        } else if option.eq_ignore_ascii_case(b"offered") && left >= 2 {
-            options.offered = Some((request.arg(at + 1), request.arg(at + 2)));
-            at += 3;
         } else {
             return Err(Error::naming("ERR Syntax error in HELLO option '{}'", &[option]));
         }

@@ -2,9 +2,11 @@
 //!
 //! Over TCP it asks for the offer, which is in the reply of HELLO: the socket's path; what running kernel, namespace of
 //! processes and process this server is, by which the client can tell who listens at that path before it says anything there;
-//! and a ticket. Over the socket it shows the ticket, once. A ticket proves to both that the two connections lead to the same
-//! server, and gives no rights: whoever comes with it logs in as anybody else does. It is kept with the connection that it
-//! was given to, and goes with it.
+//! a ticket and a proof. Over the socket the client shows the ticket, once, before anything else. The server answers with the
+//! proof, and with the two addresses of the connection that it gave the ticket to. So the client knows that it has the same
+//! server before it, also where the offer came from a server that has passed on the offer of another: the addresses are not
+//! those of its own connection then. Neither gives any rights: whoever comes with a ticket logs in as anybody else does. Both are
+//! kept with the connection that they were given to, and go with it.
 
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -15,6 +17,7 @@ use sleeve_wire::number;
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::engine::clients::client_info::UnixRoute;
+use crate::host::dice::secret_bytes;
 use crate::host::facts::{self, Whereabouts};
 use crate::request::error::{Error, Outcome};
 
@@ -23,6 +26,7 @@ pub struct Offer {
     path: PathBuf,
     whereabouts: Whereabouts,
     ticket: String,
+    proof: String,
 }
 
 /// An offer for this client, if there is a socket, the operator lets it be offered, and both ends of its connection have the
@@ -34,9 +38,16 @@ pub fn make(cx: &Cx<'_>) -> Option<Offer> {
     }
     let path = cx.engine.listeners.unix_path()?;
     let whereabouts = facts::whereabouts()?;
-    let ticket = format!("{:016x}{:016x}", cx.dice.number(), cx.dice.number());
-    *client.unix_route.lock() = Some(Box::new(UnixRoute::Offered(ticket.clone())));
-    Some(Offer { path, whereabouts, ticket })
+    let (ticket, proof) = (secret(), secret());
+    *client.unix_route.lock() = Some(Box::new(UnixRoute::Offered { ticket: ticket.clone(), proof: proof.clone() }));
+    Some(Offer { path, whereabouts, ticket, proof })
+}
+
+/// 32 digits that nobody can foretell.
+fn secret() -> String {
+    let mut bytes = [0; 16];
+    secret_bytes(&mut bytes);
+    format!("{:032x}", u128::from_ne_bytes(bytes))
 }
 
 fn is_same_host(peer: &str, local: &str) -> bool {
@@ -48,7 +59,7 @@ impl Offer {
     /// Writes it as the value of a field of HELLO's reply.
     pub fn write(&self, cx: &mut Cx<'_>) {
         let mut reply = cx.reply();
-        reply.map(5);
+        reply.map(6);
         reply.bulk(b"path");
         reply.bulk(self.path.as_os_str().as_bytes());
         reply.bulk(b"boot");
@@ -59,10 +70,14 @@ impl Offer {
         reply.integer(i64::from(self.whereabouts.process));
         reply.bulk(b"ticket");
         reply.bulk(self.ticket.as_bytes());
+        reply.bulk(b"proof");
+        reply.bulk(self.proof.as_bytes());
     }
 }
 
-/// Takes the ticket that was given to another connection, and remembers of this one where it came from.
+/// Takes the ticket that was given to another connection, remembers of this one where it came from, and answers with what shows
+/// that this is the server which gave it: the proof, the two addresses of that connection, the client's first, and the namespace
+/// in which they are addresses.
 ///
 /// # Errors
 /// This is no Unix socket, or nobody here has this ticket, or not any more.
@@ -71,11 +86,18 @@ pub fn redeem(cx: &mut Cx<'_>, giver: &[u8], ticket: &[u8]) -> Outcome {
     let giver = number::parse_i64(giver).and_then(|id| cx.engine.clients.find(id as u64));
     let giver = giver.filter(|_| cx.state.client.is_over_unix()).ok_or_else(|| refusal.clone())?;
     let mut route = giver.unix_route.lock();
-    match route.as_deref() {
-        Some(UnixRoute::Offered(offered)) if offered.as_bytes() == ticket => *route = None,
+    let proof = match route.as_deref() {
+        Some(UnixRoute::Offered { ticket: offered, proof }) if offered.as_bytes() == ticket => proof.clone(),
         _ => return Err(refusal),
-    }
+    };
+    *route = None;
     drop(route);
     *cx.state.client.unix_route.lock() = Some(Box::new(UnixRoute::CameFrom(giver.address.clone())));
+    let network = facts::network().unwrap_or_default();
+    let mut reply = cx.reply();
+    reply.array(4);
+    for word in [&proof, &giver.address, &giver.local_address, &network] {
+        reply.bulk(word.as_bytes());
+    }
     Ok(())
 }

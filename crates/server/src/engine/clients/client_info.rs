@@ -124,8 +124,13 @@ pub struct ClientInfo {
 /// A client and the offer of the Unix socket.
 #[derive(Debug)]
 pub enum UnixRoute {
-    /// Over TCP: it was given this ticket.
-    Offered(String),
+    /// Over TCP: it was given this ticket, and the proof with which the server answers whoever shows that.
+    Offered {
+        /// What the client shows over the socket.
+        ticket: String,
+        /// What the server shows then.
+        proof: String,
+    },
     /// Over the socket: it was offered that at this address.
     CameFrom(String),
 }
