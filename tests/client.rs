@@ -253,13 +253,23 @@ fn errors_are_clear(client: &Client) -> Result<(), Error> {
     assert_eq!(error.message(), "ERR value is not an integer or out of range");
     let error = client.get::<i64>("text").wait().unwrap_err();
     assert_eq!((error.kind(), error.message()), (ErrorKind::Conversion, "expected an integer, got the string \"abc\""));
-    for name in ["SELECT", "subscribe", "MULTI", "WAIT", "CLIENT REPLY", "quit"] {
-        let error = client.cmd(name).arg("x").send::<()>().wait().unwrap_err();
+    for (name, words) in
+        [("SELECT", "1"), ("subscribe", "x"), ("MULTI", "x"), ("WAIT", "x"), ("CLIENT", "REPLY"), ("quit", "x")]
+    {
+        let error = client.cmd(name).arg((words, "x")).send::<()>().wait().unwrap_err();
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Usage, Effect::None), "{name}");
     }
+    // A name is one word, so that nothing in it becomes an argument, or a command more.
+    for name in ["GET k", "set key value", "", " ", "GET\tk", "PING\r\nFLUSHALL", "AUTH opensesame"] {
+        let error = client.cmd(name).arg("x").send::<()>().wait().unwrap_err();
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Usage, Effect::None), "{name}");
+        assert!(error.message().contains(").arg(..)") && !error.message().contains("opensesame"), "{error}");
+    }
+    client.cmd("SET").arg(("user x y", "a b")).send::<()>().wait()?;
+    assert_eq!(client.cmd("GET").arg("user x y").send::<String>().wait()?, "a b");
     assert_eq!(client.set("x", f64::NAN).wait().unwrap_err().kind(), ErrorKind::Usage);
     assert_eq!(client.cmd("NOSUCH").send::<()>().wait().unwrap_err().code(), Some("ERR"));
-    assert_eq!(client.cmd("OBJECT ENCODING").arg("text").send::<String>().wait()?, "embstr");
+    assert_eq!(client.cmd("OBJECT").arg(("ENCODING", "text")).send::<String>().wait()?, "embstr");
     Ok(())
 }
 

@@ -22,7 +22,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 fn whoami(client: &Client) -> String {
-    client.cmd("ACL WHOAMI").send::<String>().wait().unwrap()
+    client.cmd("ACL").arg("WHOAMI").send::<String>().wait().unwrap()
 }
 
 /// How often somebody has logged in by AUTH.

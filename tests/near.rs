@@ -288,7 +288,8 @@ fn a_server_that_cannot_say_what_changes_is_named() {
     // A user who may not ask.
     let admin = Client::connect(&server.url()).expect("a connection");
     admin
-        .cmd("ACL SETUSER")
+        .cmd("ACL")
+        .arg("SETUSER")
         .arg(("ann", "on", ">secret", "~*", "+@all", "-client|tracking"))
         .send::<()>()
         .wait()
@@ -316,7 +317,7 @@ fn one_client_has_one_cache() {
     let overlapping = CacheOptions::new().broadcast(["a", "ab"]);
     let error = Client::embedded().cached_with(overlapping).expect_err("the server would refuse");
     assert!(error.message().contains("overlap"), "{error}");
-    let error = client.cmd("CLIENT TRACKING").arg("OFF").send::<()>().wait().expect_err("it is everybody's");
+    let error = client.cmd("CLIENT").arg(("TRACKING", "OFF")).send::<()>().wait().expect_err("it is everybody's");
     assert!(error.message().contains("client.cached()"), "{error}");
 }
 

@@ -183,7 +183,7 @@ fn changes_hold_over_reconnects() {
             let client = Client::connect(&format!("redis://{}{options}", server.address())).expect("a connection");
             let subscription = client.subscribe(["a", "b"]).expect("subscribed");
             let lose = || {
-                assert_eq!(client.cmd("CLIENT KILL TYPE pubsub").send().wait(), Ok(1));
+                assert_eq!(client.cmd("CLIENT").arg(("KILL", "TYPE", "pubsub")).send().wait(), Ok(1));
                 let event = subscription.recv().wait_for(PATIENCE).expect("the subscription lives");
                 assert_eq!(event, Some(SubscriptionEvent::Resumed));
             };
@@ -192,7 +192,7 @@ fn changes_hold_over_reconnects() {
             lose();
             while channels(&client) != ["b", "c"] {}
             // A change that is asked for while there is no connection is made by the next one.
-            assert_eq!(client.cmd("CLIENT KILL TYPE pubsub").send().wait(), Ok(1));
+            assert_eq!(client.cmd("CLIENT").arg(("KILL", "TYPE", "pubsub")).send().wait(), Ok(1));
             subscription.subscribe("d").expect("added");
             subscription.unsubscribe(["b", "c"]).expect("taken away");
             assert_eq!(subscription.recv().wait_for(PATIENCE), Ok(Some(SubscriptionEvent::Resumed)));
@@ -200,12 +200,12 @@ fn changes_hold_over_reconnects() {
             subscription.unsubscribe("d").expect("the last one is taken away");
             // Redis kills a client of RESP2 without channels as a normal one, so it is told by its number of channels.
             let listening = || {
-                let list: String = client.cmd("CLIENT LIST").send().wait().expect("an answer");
+                let list: String = client.cmd("CLIENT").arg("LIST").send().wait().expect("an answer");
                 let line = list.lines().find(|line| line.contains("cmd=unsubscribe"));
                 line.and_then(|line| line.split(' ').next()?.strip_prefix("id=")?.parse::<i64>().ok())
             };
             let id = listening().expect("it is still connected");
-            assert_eq!(client.cmd("CLIENT KILL ID").arg(id).send().wait(), Ok(1));
+            assert_eq!(client.cmd("CLIENT").arg(("KILL", "ID", id)).send().wait(), Ok(1));
             assert_eq!(subscription.recv().wait_for(PATIENCE), Ok(Some(SubscriptionEvent::Resumed)));
             subscription.subscribe("e").expect("added");
             client.publish("e", 5).forget();
@@ -219,7 +219,10 @@ fn what_is_refused_is_not_wanted_and_disturbs_nobody() {
     for kind in [Kind::Sleeve, Kind::Redis] {
         let server = Server::start(kind);
         let admin = Client::connect(&format!("redis://{}", server.address())).expect("a connection");
-        let rule = admin.cmd("ACL SETUSER ann on >secret +@all ~* resetchannels &a &c").send::<()>();
+        let rule = admin
+            .cmd("ACL")
+            .arg(("SETUSER", "ann", "on", ">secret", "+@all", "~*", "resetchannels", "&a", "&c"))
+            .send::<()>();
         rule.wait().expect("a user");
         let client = Client::connect(&format!("redis://ann:secret@{}", server.address())).expect("a connection");
         let subscription = client.subscribe("a").expect("subscribed");
@@ -227,7 +230,7 @@ fn what_is_refused_is_not_wanted_and_disturbs_nobody() {
         assert_eq!(error.code(), Some("NOPERM"));
         assert_eq!(channels(&admin), ["a"]);
         subscription.subscribe("c").expect("added");
-        assert_eq!(admin.cmd("CLIENT KILL TYPE pubsub").send().wait(), Ok(1));
+        assert_eq!(admin.cmd("CLIENT").arg(("KILL", "TYPE", "pubsub")).send().wait(), Ok(1));
         assert_eq!(subscription.recv().wait_for(PATIENCE), Ok(Some(SubscriptionEvent::Resumed)));
         while channels(&admin) != ["a", "c"] {}
         admin.publish("c", 1).forget();

@@ -188,7 +188,7 @@ fn the_command_timeout_counts_on_top() {
     assert_eq!(endless.wait(), Ok(Some(("jobs".into(), "sweep".into()))));
     // A server that does not answer in time is not waited for, even so. (CLIENT PAUSE holds BLPOP's own time up.)
     let lease = client.lease().unwrap();
-    lease.cmd("CLIENT PAUSE").arg((4_000, "ALL")).send::<()>().wait().unwrap();
+    lease.cmd("CLIENT").arg(("PAUSE", 4_000, "ALL")).send::<()>().wait().unwrap();
     let late = client.blpop::<Popped>("no", Duration::from_millis(50)).wait().unwrap_err();
     assert_eq!((late.kind(), late.effect()), (ErrorKind::Timeout, Effect::Unknown));
 }
@@ -201,7 +201,7 @@ fn a_lost_connection_is_said_and_replaced() {
         let list = client.client_list().wait().unwrap();
         let line = list.lines().find(|line| line.contains("cmd=blpop")).expect("who waits");
         let id: u64 = line.split(' ').find_map(|word| word.strip_prefix("id=")).unwrap().parse().unwrap();
-        client.cmd("CLIENT KILL").arg(("ID", id)).send::<i64>().wait().unwrap();
+        client.cmd("CLIENT").arg(("KILL", "ID", id)).send::<i64>().wait().unwrap();
         // Who was killed takes nothing any more, from the moment on that it was killed.
         client.rpush("jobs", "sweep").wait().unwrap();
         assert_eq!(lost.wait().unwrap_err().effect(), Effect::Unknown);

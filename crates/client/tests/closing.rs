@@ -74,7 +74,7 @@ fn nobody_writes_in_a_folder_any_more_when_the_last_handle_has_gone() {
     for (begins, file) in [("BGREWRITEAOF", "temp-rewriteaof-bg-"), ("BGSAVE", "temp-")] {
         let folder = Folder::new(begins);
         let client = folder.open("?rdb-key-save-delay=100000000");
-        client.cmd("MSET a 1 b 2").send::<()>().wait().unwrap();
+        client.cmd("MSET").arg(("a", 1, "b", 2)).send::<()>().wait().unwrap();
         client.cmd(begins).send::<String>().wait().unwrap();
         while !folder.unfinished().iter().any(|name| name.starts_with(file)) {
             std::thread::yield_now();

@@ -92,7 +92,7 @@ fn it_is_a_stream_in_tasks_that_stops_gracefully() {
     let all = Arc::clone(&sum);
     runtime.block_on(async move {
         let mut consumer = consumer;
-        while let Some(entry) = consumer.next().await {
+        while let Some(entry) = StreamExt::next(&mut consumer).await {
             let (entry, handle) = (entry.unwrap(), handle.clone());
             let (sum, done) = (Arc::clone(&all), Arc::clone(&done));
             tokio::spawn(async move {
@@ -109,6 +109,28 @@ fn it_is_a_stream_in_tasks_that_stops_gracefully() {
     });
     let sum = sum.load(Ordering::Relaxed);
     assert_eq!((sum, pending(&client)), (4950, 0));
+}
+
+#[tokio::test]
+async fn entries_messages_and_keys_are_awaited_without_another_crate() {
+    let engine = Engine::new();
+    let client = engine.client();
+    add(&client, 0..3);
+    let mut consumer = client.group("events", "g", "c");
+    let (one, two) = (consumer.next().await.unwrap().unwrap(), consumer.recv().await.unwrap().unwrap());
+    assert_eq!((number(&one), number(&two)), (0, 1));
+    consumer.handle().stop();
+    // What came with the others still comes, and then the end.
+    assert_eq!(number(&consumer.next().await.unwrap().unwrap()), 2);
+    assert!(consumer.next().await.is_none() && consumer.recv().await.is_none());
+    let subscription = client.subscribe_async("news").await.unwrap();
+    client.publish("news", "here").await.unwrap();
+    let message = subscription.next().await.unwrap().unwrap().into_message().unwrap();
+    assert_eq!(message.payload, b"here");
+    let mut keys = client.scan_all::<String>();
+    assert_eq!(keys.next().await, Some(Ok("events".to_owned())));
+    assert_eq!(keys.next().await, None);
+    assert_eq!(client.sscan_all::<String>("events").next().await.unwrap().unwrap_err().code(), Some("WRONGTYPE"));
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn while_it_waits_for_a_connection() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let client = Client::open_with(config(port)).unwrap();
     let (at, since) = soon(&client);
-    let (first, second) = (at.incr("n"), at.db(2).cmd("INCR n").send::<i64>());
+    let (first, second) = (at.incr("n"), at.db(2).cmd("INCR").arg("n").send::<i64>());
     let parts = ["INCR was", "waited for a connection", "never sent"];
     told(&first.wait().unwrap_err(), since, Effect::None, &parts);
     told(&second.wait().unwrap_err(), since, Effect::None, &parts);
@@ -189,7 +189,7 @@ fn in_an_engine_of_this_process() {
     assert_eq!(at.incr("n").wait(), Ok(1));
     let error = at.blpop::<(String, String)>("jobs", Duration::ZERO).wait().unwrap_err();
     told(&error, since, Effect::Unknown, &["BLPOP was"]);
-    client.cmd("CLIENT PAUSE").arg(60_000).send::<()>().wait().unwrap();
+    client.cmd("CLIENT").arg(("PAUSE", 60_000)).send::<()>().wait().unwrap();
     let (at, since) = soon(&client);
     told(&at.incr("n").wait().unwrap_err(), since, Effect::Unknown, &["INCR was"]);
     // SELECT is answered, and the command behind it is not.
@@ -198,7 +198,7 @@ fn in_an_engine_of_this_process() {
     let error = at.db(3).blpop::<(String, String)>("jobs", Duration::ZERO).wait_for(LIMIT * 40).unwrap_err();
     told(&error, since, Effect::Unknown, &["BLPOP was"]);
     let client = Client::embedded();
-    client.cmd("CLIENT PAUSE").arg(60_000).arg("WRITE").send::<()>().wait().unwrap();
+    client.cmd("CLIENT").arg(("PAUSE", 60_000, "WRITE")).send::<()>().wait().unwrap();
     let (at, since) = soon(&client);
     told(&at.db(3).incr("n").wait_for(LIMIT * 40).unwrap_err(), since, Effect::Unknown, &["INCR was"]);
 }
@@ -212,7 +212,7 @@ fn whoever_closes_waits_for_nobody_who_was_told() {
     ];
     for client in clients {
         // The engine inside holds it up, which a silent server does anyway.
-        let pause = client.cmd("CLIENT PAUSE").arg(60_000).arg("ALL").send::<()>();
+        let pause = client.cmd("CLIENT").arg(("PAUSE", 60_000, "ALL")).send::<()>();
         drop(pause.wait());
         let (at, _) = soon(&client);
         assert_eq!(at.get::<String>("k").wait().unwrap_err().kind(), ErrorKind::Timeout);

@@ -7,7 +7,8 @@ use sleeve::{Client, Config, Effect, Endpoint, ErrorKind};
 #[test]
 fn an_engine_is_made_with_the_settings_of_its_url() {
     let client = Client::connect("embedded://?maxmemory=10mb&databases=64&maxmemory-policy=noeviction").unwrap();
-    let shown: Vec<(String, String)> = client.cmd("CONFIG GET maxmemory databases").send().wait().unwrap();
+    let shown: Vec<(String, String)> =
+        client.cmd("CONFIG").arg(("GET", "maxmemory", "databases")).send().wait().unwrap();
     assert!(shown.contains(&("maxmemory".to_owned(), "10485760".to_owned())), "{shown:?}");
     client.db(63).set("a", 1).wait().unwrap();
     let refused =

@@ -264,7 +264,7 @@ fn what_may_mean_something_else_is_told_at_once() {
     assert_eq!(told(LOADING, Resend::Nothing, &incr), ("LOADING".to_owned(), Effect::Refused));
     assert_eq!(told("-BUSYKEY Target key name already exists.\r\n", Resend::Reads, &incr).0, "BUSYKEY");
     assert_eq!(told("-READONLY You can't write against a read only replica.\r\n", Resend::Reads, &incr).0, "READONLY");
-    let script = |client: &Client| client.cmd("EVAL x 0").send::<i64>().wait();
+    let script = |client: &Client| client.cmd("EVAL").arg(("x", 0)).send::<i64>().wait();
     assert_eq!(told(LOADING, Resend::Reads, &script).0, "LOADING");
     let leased = |client: &Client| client.lease().unwrap().incr("n").wait();
     assert_eq!(told(LOADING, Resend::Reads, &leased).0, "LOADING");

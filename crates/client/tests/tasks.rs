@@ -56,7 +56,7 @@ fn a_watched_attempt_awaits_in_a_task() {
 fn a_subscription_is_read_by_the_combinators_of_streams() {
     let client = Client::embedded();
     let payloads = run(async move {
-        let mut subscription = client.subscribe("news").unwrap();
+        let subscription = client.subscribe("news").unwrap();
         client.publish("news", 1).await.unwrap();
         client.publish("news", 2).await.unwrap();
         let first = subscription.next().await.unwrap().unwrap();
@@ -89,7 +89,7 @@ fn scans_bring_all_there_is_to_threads_and_tasks() {
         assert_eq!(fields.as_ref(), Ok(&wanted));
         let mut scan = client.zscan_all_with::<(String, f64)>("sorted", MembersScan::new().pattern("k:1*").count(5));
         let mut count = 0;
-        while let Some(pair) = scan.next().await {
+        while let Some(pair) = StreamExt::next(&mut scan).await {
             assert!(wanted.contains(&pair.unwrap().0));
             count += 1;
         }
@@ -120,7 +120,7 @@ fn everywhere() -> [Client; 2] {
 #[test]
 fn connecting_subscribing_and_closing_let_the_runtime_go_on() {
     let [remote, engine] = everywhere();
-    let info: String = remote.cmd("CLIENT INFO").send().wait().unwrap();
+    let info: String = remote.cmd("CLIENT").arg("INFO").send().wait().unwrap();
     let address = info.split("laddr=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().to_owned();
     // One thread, so that whatever blocked it would block the task beside it too.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -137,7 +137,7 @@ fn connecting_subscribing_and_closing_let_the_runtime_go_on() {
         let closing = async { client.close_async(Duration::MAX).await };
         let pushing = async {
             // It has left before the connection is closed, or it would not be answered.
-            while engine.cmd("INFO clients").send::<String>().await.unwrap().contains("blocked_clients:0") {}
+            while engine.cmd("INFO").arg("clients").send::<String>().await.unwrap().contains("blocked_clients:0") {}
             tokio::task::yield_now().await;
             engine.rpush("jobs", "sweep").await
         };

@@ -87,7 +87,7 @@ fn a_seed_gives_the_same_replies() {
             said.push(client.xadd("log", ("a", 1)).wait().unwrap());
             said.push(client.spop::<String>("numbers").wait().unwrap());
         }
-        let (_, keys): (u64, Vec<String>) = client.cmd("SSCAN numbers 0").send().wait().unwrap();
+        let (_, keys): (u64, Vec<String>) = client.cmd("SSCAN").arg(("numbers", 0)).send().wait().unwrap();
         said.extend(keys);
         assert_eq!(engine.seed(), seed);
         said

@@ -171,7 +171,7 @@ fn commands_that_wait_share_a_thread_and_cost_a_descriptor_each() {
     let (before, before_sockets) = descriptors();
     let jobs: Vec<_> = (0..WAITING).map(|_| client.blpop::<(String, usize)>("jobs", Duration::ZERO)).collect();
     let blocked = format!("blocked_clients:{WAITING}\r\n");
-    until("all of them wait", || engine.cmd("INFO clients").send::<String>().wait().unwrap().contains(&blocked));
+    until("all of them wait", || engine.cmd("INFO").arg("clients").send::<String>().wait().unwrap().contains(&blocked));
     assert!(threads() <= 2, "{} threads", threads());
     // Both ends of each connection are in this process.
     let (after, after_sockets) = descriptors();

@@ -34,7 +34,7 @@ fn what_was_sent_waited_for_its_reply() {
     };
     fails(client.get("secret"), "GET was");
     fails(client.config_get("secret"), "CONFIG GET was");
-    fails(client.cmd("config set requirepass").arg("secret").send(), "CONFIG SET was");
+    fails(client.cmd("config").arg(("set", "requirepass", "secret")).send(), "CONFIG SET was");
     fails(client.cmd("MY.SECRET").arg("secret").send(), "a command that is not in the table was");
     let batch = client.batch();
     let reply = batch.lpush("secret", 1);

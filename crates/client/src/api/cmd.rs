@@ -4,6 +4,7 @@
 //! it waits. Any thread.
 
 use crate::commands::ask::Ask;
+use crate::error::Error;
 use crate::reply::Reply;
 use crate::request::name::Name;
 use crate::request::{Request, ToArgs};
@@ -16,12 +17,17 @@ use crate::values::decode::FromReply;
 /// use sleeve::{Client, prelude::*};
 ///
 /// let client = Client::connect("embedded://")?;
-/// client.cmd("SET user:1").arg("Ann").send::<()>().wait()?;
+/// client.cmd("SET").arg(("user:1", "Ann")).send::<()>().wait()?;
 /// let keys: Vec<String> = client.cmd("KEYS").arg("user:*").send().wait()?;
-/// let encoding: String = client.cmd("OBJECT ENCODING").arg("user:1").send().wait()?;
+/// // A subcommand is the first argument.
+/// let encoding: String = client.cmd("OBJECT").arg(("ENCODING", "user:1")).send().wait()?;
 /// # }
 /// # Ok::<(), sleeve::Error>(())
 /// ```
+///
+/// What is given to `cmd` is one name, and each argument travels as one, whatever it holds: nothing that a user has typed becomes
+/// a command or an argument more. A name with a space or a line end in it is refused with
+/// [`ErrorKind::Usage`](crate::ErrorKind::Usage), and nothing is sent.
 pub struct Cmd<'a, A> {
     asker: &'a A,
     request: Request,
@@ -30,9 +36,9 @@ pub struct Cmd<'a, A> {
 impl<'a, A: Ask> Cmd<'a, A> {
     pub(crate) fn new(asker: &'a A, name: &str) -> Self {
         let mut request = Request::empty();
-        // A subcommand may stand in the name: no command's name holds a space.
-        for word in name.split(' ').filter(|word| !word.is_empty()) {
-            request.word(word);
+        request.word(name);
+        if name.is_empty() || name.contains(|c: char| c.is_ascii_whitespace()) {
+            request.refuse(no_name(name));
         }
         Self { asker, request }
     }
@@ -57,4 +63,17 @@ impl<'a, A: Ask> Cmd<'a, A> {
             self.asker.ask(move |out| *out = request)
         }
     }
+}
+
+/// What is said of a name that is more than one word. What stands behind the first may be a secret, and is not repeated.
+#[cold]
+fn no_name(name: &str) -> Error {
+    let first = name.split_ascii_whitespace().next().unwrap_or_default();
+    let is_plain = first.len() <= 40
+        && first.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'));
+    let shown = if is_plain && !first.is_empty() { first } else { "NAME" };
+    Error::usage(format!(
+        "a command's name is one word without a space: its subcommand and its arguments are added by arg(..), as in \
+         cmd(\"{shown}\").arg(..)"
+    ))
 }

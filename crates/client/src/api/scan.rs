@@ -8,6 +8,7 @@
 pub(crate) mod commands;
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::vec::IntoIter;
@@ -113,6 +114,13 @@ impl<'a, A: Ask, T: FromReply> Scan<'a, A, T> {
                 return Some(Err(error));
             }
         }
+    }
+}
+
+impl<A: Ask, T: FromReply> Scan<'_, A, T> {
+    /// Returns the next once it is there, and `None` behind the last: as a stream's `next`, without a crate for that.
+    pub async fn next(&mut self) -> Option<Result<T, Error>> {
+        poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 }
 

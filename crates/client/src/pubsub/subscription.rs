@@ -67,8 +67,9 @@ use crate::sys::now;
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 ///
-/// In async code `subscription.recv().await` is the same, in any runtime. It is a [`Stream`] too, which `StreamExt::next` and
-/// its kin read, and a `for` loop over it waits for each; both end after an error.
+/// In async code `subscription.recv().await` is the same, in any runtime and without another crate; in a `while let`,
+/// `subscription.next().await`. It is a [`Stream`] too, for `StreamExt` and its kin, and a `for` loop over it waits for each; all
+/// of these end after an error.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
@@ -262,6 +263,22 @@ impl Subscription {
     /// What comes next; to be awaited, or waited for.
     pub fn recv(&self) -> Recv<'_> {
         Recv { subscription: self }
+    }
+
+    /// Returns what comes next once it is there, and `None` behind the error that has ended it: as a stream's `next`, without a
+    /// crate for that.
+    ///
+    /// ```no_run
+    /// # async fn read(subscription: sleeve::Subscription) -> Result<(), sleeve::Error> {
+    /// while let Some(event) = subscription.next().await {
+    ///     println!("{:?}", event?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn next(&self) -> Option<Result<SubscriptionEvent, Error>> {
+        let event = self.recv().await;
+        self.until_error(event)
     }
 
     /// All that comes, one after the other; this thread waits for each. The last is why nothing more comes.

@@ -41,7 +41,7 @@ use crate::error::Error;
 /// }
 ///
 /// client.hset("user:1", [("name", "Ann"), ("age", "36")]).wait()?;
-/// let user: User = client.cmd("HMGET user:1 name age").send().wait()?;
+/// let user: User = client.cmd("HMGET").arg(("user:1", "name", "age")).send().wait()?;
 /// assert_eq!((user.name.as_str(), user.age), ("Ann", 36));
 /// let wrong = client.hget::<i64>("user:1", "name").wait().unwrap_err();
 /// assert_eq!(wrong.kind(), sleeve::ErrorKind::Conversion);

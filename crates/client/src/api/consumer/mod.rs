@@ -13,6 +13,7 @@ mod held;
 mod page;
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -38,8 +39,8 @@ const FIRST: &str = "0-0";
 /// The shortest wait for entries: no time at all would be for ever.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
-/// A consumer of a group: what [`Client::group`] returns. In async code it is a [`Stream`]; a `for` loop over `&mut consumer`
-/// waits for each entry.
+/// A consumer of a group: what [`Client::group`] returns. In async code `consumer.next().await` gives the next entry, in any
+/// runtime and without another crate, and it is a [`Stream`]; a `for` loop over `&mut consumer` waits for each entry.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
@@ -167,6 +168,34 @@ impl Consumer {
     /// What ends it, and acknowledges entries together: from any thread, while this is being read.
     pub fn handle(&self) -> ConsumerHandle {
         ConsumerHandle::of(Arc::clone(&self.held))
+    }
+
+    /// Returns the next entry once it is there, and `None` when it was stopped or an error has ended it. Dropped before that, it
+    /// takes nothing away from who asks next.
+    ///
+    /// ```no_run
+    /// # async fn work(mut orders: sleeve::Consumer) -> Result<(), sleeve::Error> {
+    /// while let Some(entry) = orders.next().await {
+    ///     let entry = entry?;
+    ///     println!("{}", entry.id());
+    ///     entry.ack().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Consumer`].
+    pub async fn next(&mut self) -> Option<Result<Entry, Error>> {
+        poll_fn(|context| self.poll(context)).await
+    }
+
+    /// As [`next`](Consumer::next), under the name that it has at a [`Subscription`](crate::Subscription).
+    ///
+    /// # Errors
+    /// As for [`Consumer`].
+    pub async fn recv(&mut self) -> Option<Result<Entry, Error>> {
+        self.next().await
     }
 
     /// The entries, as an iterator that waits for each.

@@ -32,8 +32,8 @@ use crate::values::decode::FromReply;
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 ///
-/// In async code it is a stream: with `StreamExt` of `futures-util` or `tokio-stream` in scope,
-/// `while let Some(key) = scan.next().await`.
+/// In async code `while let Some(key) = scan.next().await`, in any runtime and without another crate; it is a stream too, for
+/// `StreamExt` and its kin.
 pub trait ScanCommands: Ask + Sized {
     /// All keys of the database.
     fn scan_all<T: FromReply>(&self) -> Scan<'_, Self, T> {
