@@ -25,7 +25,8 @@ pub enum ErrorKind {
     Aborted,
     /// No connection could be made, or the server refused the greeting (password, database).
     Connect,
-    /// The server sent bytes that are not a reply.
+    /// The server sent bytes that are not a reply, or a reply that is longer than
+    /// [`Config::reply_bytes_max`](crate::Config::reply_bytes_max).
     Protocol,
     /// The reply is of another type than was asked for.
     Conversion,

@@ -13,6 +13,7 @@ mod embedded_settings;
 mod endless;
 mod events;
 mod forks;
+mod hostile;
 mod lanes;
 mod logins;
 mod near;

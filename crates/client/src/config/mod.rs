@@ -176,6 +176,7 @@ pub struct Config {
     pub(crate) silence_max: Option<Duration>,
     pub(crate) queue_bytes_max: usize,
     pub(crate) queue_full: QueueFull,
+    pub(crate) reply_bytes_max: usize,
     pub(crate) backoff_min: Duration,
     pub(crate) backoff_max: Duration,
     pub(crate) resend: Resend,
@@ -214,6 +215,7 @@ impl Config {
             silence_max: Some(Duration::from_secs(5)),
             queue_bytes_max: 64 * 1024 * 1024,
             queue_full: QueueFull::default(),
+            reply_bytes_max: 1024 * 1024 * 1024,
             backoff_min: Duration::from_millis(5),
             backoff_max: Duration::from_secs(2),
             resend: Resend::default(),
@@ -359,6 +361,18 @@ impl Config {
         self
     }
 
+    /// How long one reply, or one message of a subscription, may be as it travels, in bytes; 1 GiB without this, which leaves
+    /// room for the longest string of a server (512 MiB). Less than 64 KiB counts as that.
+    ///
+    /// It bounds what a server can have the client keep, whatever it sends and whatever lengths it claims: so many bytes a
+    /// connection. A reply that turns out to be longer, or says that it will be, ends its connection. The call that it answers
+    /// fails with [`ErrorKind::Protocol`](crate::ErrorKind::Protocol) and is not sent again; what was on its way behind it is
+    /// treated as on any lost connection. Decoded values take their own memory: a list of short strings several times as much.
+    pub fn reply_bytes_max(mut self, bytes: usize) -> Self {
+        self.reply_bytes_max = bytes;
+        self
+    }
+
     /// How long to wait before reconnecting: `min` after the first failure, twice as long after each further one, never
     /// more than `max`, each shortened at random by up to a half. 5 ms and 2 s without this.
     pub fn backoff(mut self, min: Duration, max: Duration) -> Self {
@@ -393,9 +407,9 @@ impl Config {
     /// server offers that; it does without this.
     ///
     /// Sleeve offers it where it has one (`unixsocket`) and is not told otherwise (`unixsocket-offer`). The client logs in there
-    /// as over TCP, and only where the kernel says that the very process listens that has made the offer. Where the move does
-    /// not succeed the connection stays what it is, without a word; with TLS it always does. CLIENT LIST says over what a client
-    /// has come. On Linux alone.
+    /// as over TCP, and only where the process at that socket has proved to be the one at the other end of the connection over
+    /// TCP. Where the move does not succeed the connection stays what it is, without a word; with TLS it always does. CLIENT LIST
+    /// says over what a client has come. On Linux alone.
     pub fn unix_socket(mut self, moves: bool) -> Self {
         self.moves_to_unix_socket = moves;
         self

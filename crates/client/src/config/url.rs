@@ -43,14 +43,13 @@ impl Config {
     ///
     /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`), `connect_timeout`, `command_timeout`,
     /// `silence_max`, `backoff_min` and `backoff_max` (such as `250ms` or `5s`; the second and the third may be
-    /// `none`), `queue` (bytes, such as `16mb`), `queue_full` (`wait` or `fail`), `resend` (`reads`, `overwrites` or
-    /// `nothing`), `unix_socket` and `shared_memory` (`yes` or `no`, see [`Config::unix_socket`] and
-    /// [`Config::shared_memory`]); for a cluster and for Sentinels also
-    /// `read_from` (`primary`, `replica`, `any` or `zone:NAME`, see [`Config::read_from`]); with TLS also `ca` and `ca_folder`
-    /// (whom to believe instead of the system's authorities), `cert` and `key` (what to show a server that asks),
-    /// `server_name`, and `insecure=yes`. With `embedded://` every other option is one of the engine
-    /// ([`Config::engine`]): `embedded://?maxmemory=10mb&databases=64`. A user, a password, a path or a value may be
-    /// percent-encoded.
+    /// `none`), `queue` and `reply_bytes_max` (bytes, such as `16mb`), `queue_full` (`wait` or `fail`), `resend` (`reads`,
+    /// `overwrites` or `nothing`), `unix_socket` and `shared_memory` (`yes` or `no`, see [`Config::unix_socket`] and
+    /// [`Config::shared_memory`]); for a cluster and for Sentinels also `read_from` (`primary`, `replica`, `any` or `zone:NAME`,
+    /// see [`Config::read_from`]); with TLS also `ca` and `ca_folder` (whom to believe instead of the system's authorities),
+    /// `cert` and `key` (what to show a server that asks), `server_name`, and `insecure=yes`. With `embedded://` every other
+    /// option is one of the engine ([`Config::engine`]): `embedded://?maxmemory=10mb&databases=64`. A user, a password, a path or
+    /// a value may be percent-encoded.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration), with a sentence that names the part that cannot be
@@ -217,6 +216,7 @@ fn option(config: &mut Config, name: &str, value: &str) -> Result<(), Error> {
         "backoff_min" => config.backoff_min = duration(name, value)?,
         "backoff_max" => config.backoff_max = duration(name, value)?,
         "queue" => config.queue_bytes_max = bytes(name, value)?,
+        "reply_bytes_max" => config.reply_bytes_max = bytes(name, value)?,
         "queue_full" => {
             config.queue_full = match value {
                 "wait" => QueueFull::Wait,
@@ -232,20 +232,8 @@ fn option(config: &mut Config, name: &str, value: &str) -> Result<(), Error> {
                 _ => return Err(bad("the option \"resend\" is unknown: reads, overwrites or nothing")),
             }
         }
-        "unix_socket" => {
-            config.moves_to_unix_socket = match value {
-                "yes" => true,
-                "no" => false,
-                _ => return Err(bad("the option \"unix_socket\" is unknown: yes or no")),
-            }
-        }
-        "shared_memory" => {
-            config.shares_memory = match value {
-                "yes" => true,
-                "no" => false,
-                _ => return Err(bad("the option \"shared_memory\" is unknown: yes or no")),
-            }
-        }
+        "unix_socket" => config.moves_to_unix_socket = yes_or_no(name, value)?,
+        "shared_memory" => config.shares_memory = yes_or_no(name, value)?,
         "read_from" if config.endpoint.has_replicas() => config.read_from = ReadFrom::read(value)?,
         "read_from" => return Err(bad(NO_REPLICAS)),
         _ if matches!(config.endpoint, Endpoint::Embedded(_)) => {
@@ -254,6 +242,14 @@ fn option(config: &mut Config, name: &str, value: &str) -> Result<(), Error> {
         _ => return Err(bad(format!("{} is unknown", named(name)))),
     }
     Ok(())
+}
+
+fn yes_or_no(name: &str, value: &str) -> Result<bool, Error> {
+    match value {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err(bad(format!("the option \"{name}\" is unknown: yes or no"))),
+    }
 }
 
 fn number(text: &str, what: &str) -> Result<u32, Error> {
@@ -320,6 +316,10 @@ mod tests {
         assert_eq!((config.database, config.name.as_deref()), (3, Some("x")));
         assert_eq!(config.command_timeout, Some(Duration::from_millis(250)));
         assert_eq!((config.queue_bytes_max, config.queue_full), (16 << 20, QueueFull::Fail));
+        assert_eq!(
+            (config.reply_bytes_max, read("redis://?reply_bytes_max=4gb").unwrap().reply_bytes_max),
+            (1 << 30, 4 << 30)
+        );
         let config = read("redis://").unwrap();
         assert_eq!(config.endpoint, Endpoint::Tcp { host: "localhost".to_owned(), port: 6379 });
         let config = read("redis://:secret@host?db=2&command_timeout=none&protocol=2").unwrap();

@@ -364,7 +364,9 @@ fn cut(link: &Link, cause: &Cause) -> bool {
     }
     // What ends with its connection is not sent again.
     let resend = if link.is_lasting() && shared.is_wanted() { link.config.resend } else { Resend::Nothing };
-    let lost = shared.pipe.cut(reply_reader.cut(), resend);
+    let taken = reply_reader.cut();
+    let blamed = usize::from(shared.pipe.blames_oldest() && taken.is_empty());
+    let mut lost = shared.pipe.cut(taken, resend);
     shared.refusal = None;
     let mut unsynced = link.cut_syncs(&shared, &mut reply_reader.synced, why);
     shared.disconnected(format!("the last one was lost: {why}"));
@@ -377,7 +379,9 @@ fn cut(link: &Link, cause: &Cause) -> bool {
         link.tell(|endpoint| Event::Lost { endpoint, why: why.to_owned(), unanswered });
     }
     link.finish(&mut unsynced);
-    fail(link, lost, &Error::disconnected(why));
+    let others = lost.split_off(blamed.min(lost.len()));
+    fail(link, lost, &Error::protocol(why));
+    fail(link, others, &Error::disconnected(why));
     true
 }
 

@@ -113,7 +113,7 @@ impl Link {
             lasting: AtomicBool::new(lasting),
             is_common: AtomicBool::new(false),
             process: Process::this(),
-            reply_reader: Mutex::new(ReplyReader::new(health.error_observer(link))),
+            reply_reader: Mutex::new(ReplyReader::new(health.error_observer(link), config.reply_bytes_max)),
             health,
             pings: AtomicBool::new(false),
             is_blocking: AtomicBool::new(false),

@@ -100,7 +100,15 @@ pub(crate) fn read(
             Err(error) => return Err(error.into()),
         };
         let broken = |error: Error| Cause::Broken(error.to_string());
-        let replies = reply_reader.filled(count).map_err(broken)?;
+        let replies = match reply_reader.filled(count) {
+            Ok(replies) => replies,
+            Err(error) => {
+                if reply_reader.is_exceeded() {
+                    link.shared.lock().pipe.blame_oldest();
+                }
+                return Err(broken(error));
+            }
+        };
         let habit = if let By::Task(habit) = &mut by { Some(&mut **habit) } else { None };
         if !take(link, &mut reply_reader, count, replies, habit) {
             reply_reader.distrust();

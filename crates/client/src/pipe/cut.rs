@@ -79,12 +79,24 @@ impl Pipe {
         lost
     }
 
+    /// The reply to the oldest request cannot be taken, on which the connection ends: it is the first of those that [`Pipe::cut`]
+    /// returns then, and is not sent again.
+    pub(crate) fn blame_oldest(&mut self) {
+        self.blames_oldest = true;
+    }
+
+    /// Whether it is so with the oldest request on its way.
+    pub(crate) fn blames_oldest(&self) -> bool {
+        self.blames_oldest
+    }
+
     /// Nothing is on its way any more, and the next connection begins. So much was answered on the last.
     fn start_anew(&mut self, answered: u64) {
         self.write_state = WriteState::Closed;
         (self.wire_database, self.unwatches, self.is_elsewhere) = (self.home, false, false);
         (self.sent, self.answered, self.expired) = (0, 0, 0);
         (self.pause.until_ms, self.probe_end, self.retried_until) = (None, 0, 0);
+        self.blames_oldest = false;
         (self.last_written, self.replay_buffer) = (Vec::new(), ReplayBuffer::default());
         self.retry_budget.refill(answered);
         // A number is used again after four thousand million connections.
@@ -182,7 +194,7 @@ impl Pipe {
     /// Puts a request that had left, and stands here in what has, among those that are to be sent again; or gives it back.
     fn send_again(&mut self, mut entry: Entry, position: u64, resend: Resend, again: &mut Segment) -> Option<Entry> {
         // Where nothing at all was answered the oldest may be the one that breaks connections.
-        let is_suspect = position == 0 && self.retried_until > 0;
+        let is_suspect = (position == 0 && self.retried_until > 0) || (self.blames_oldest && position == self.answered);
         let length = entry.length as u64;
         if is_suspect || !self.retry_budget.allows(length) || entry.was_told() || resend == Resend::Nothing {
             return Some(entry);

@@ -82,6 +82,8 @@ pub(crate) struct Pipe {
     retry_budget: RetryBudget,
     /// The reads that were sent again on this connection, because another broke, stand before this place of it.
     retried_until: u64,
+    /// The oldest request on its way is not sent again: nobody can take its reply.
+    blames_oldest: bool,
     /// Of the requests in `writing`.
     writing_precedence: Precedence,
     write_state: WriteState,
@@ -130,6 +132,7 @@ impl Pipe {
             replay_buffer: ReplayBuffer::default(),
             retry_budget: RetryBudget::new(),
             retried_until: 0,
+            blames_oldest: false,
             writing_precedence: Precedence::Normal,
             write_state: WriteState::Closed,
             in_flight: VecDeque::new(),

@@ -12,7 +12,7 @@ use std::mem;
 use std::sync::{Arc, Weak};
 
 use sleeve_wire::attribute::behind_attributes;
-use sleeve_wire::frame::{Scanner, short_bulk};
+use sleeve_wire::frame::{FrameError, Scanner, short_bulk};
 
 use super::in_flight::{Asker, Entry, Time};
 use super::near::Cache;
@@ -37,6 +37,14 @@ const NO_REPLY: u8 = b'?';
 
 /// A buffer that grew beyond this shrinks again when it is empty.
 const KEPT_LENGTH_MAX: usize = 256 * 1024;
+
+/// What is said of a reply that is longer than may be kept.
+pub(crate) fn too_long(length: u64, max: usize) -> Error {
+    Error::protocol(format_args!(
+        "a reply of {length} bytes or more is longer than reply_bytes_max, {max} bytes: if the server is to be trusted, ask for \
+         less at once (GETRANGE, LRANGE, a SCAN) or raise it (Config::reply_bytes_max, or reply_bytes_max=4gb in the URL)"
+    ))
+}
 
 /// What remains to be sent because of a reply: the second phase of a transaction, or the release of its keys.
 pub(crate) struct Resumption {
@@ -153,6 +161,10 @@ pub(crate) struct ReplyReader {
     pub(crate) refusal: Option<Error>,
     /// What was said to the last SELECT, if it was turned away: until the next the connection is in another database.
     select_refusal: Option<Box<[u8]>>,
+    /// Bytes that may be kept of replies that no entry can be given yet; none where the other end is trusted.
+    reply_bytes_max: Option<usize>,
+    /// A reply is longer than that: so many bytes at least.
+    excess: Option<u64>,
 }
 
 impl ReplyReader {
@@ -162,9 +174,14 @@ impl ReplyReader {
         !self.refusals.is_empty()
     }
 
-    /// One with somebody who is to know of errors.
-    pub(crate) fn new(error_observer: Option<Weak<dyn ErrorObserver>>) -> Self {
-        Self { error_observer, ..Self::default() }
+    /// One with somebody who is to know of errors, that keeps so many bytes of a reply at most.
+    pub(crate) fn new(error_observer: Option<Weak<dyn ErrorObserver>>, reply_bytes_max: usize) -> Self {
+        Self { error_observer, reply_bytes_max: Some(reply_bytes_max), ..Self::default() }
+    }
+
+    /// Whether a reply was longer than may be kept, on which the connection ends.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.excess.is_some()
     }
 
     /// Room to read into: never empty, and never so much that filling it takes long.
@@ -177,19 +194,57 @@ impl ReplyReader {
             }
         }
         if self.buffer.len() - self.end < BUFFER_LENGTH / 4 {
-            // What is long is moved once: it stands at the front from then on.
-            if kept > 0 {
-                self.buffer.copy_within(kept..self.end, 0);
-                (self.start, self.end) = (self.start - kept, self.end - kept);
-                self.replies.iter_mut().for_each(|whole| whole.move_by(kept));
+            match self.excess_of(kept) {
+                Some(length) => self.refuse(length),
+                None => self.make_room(kept),
             }
-            // What is left behind a reply that was handed over may be a single byte.
-            if self.buffer.len() < BUFFER_LENGTH || self.buffer.len() - self.end < self.buffer.len() / 2 {
-                self.buffer.resize(self.buffer.len() + BUFFER_LENGTH, 0);
-            }
-            self.buffer.truncate(self.end + BUFFER_LENGTH);
         }
         self.buffer.get_mut(self.end..).unwrap_or_default()
+    }
+
+    /// Makes room behind what is kept, which begins here.
+    fn make_room(&mut self, kept: usize) {
+        // What is long is moved once: it stands at the front from then on.
+        if kept > 0 {
+            self.buffer.copy_within(kept..self.end, 0);
+            (self.start, self.end) = (self.start - kept, self.end - kept);
+            self.replies.iter_mut().for_each(|whole| whole.move_by(kept));
+        }
+        // What is left behind a reply that was handed over may be a single byte.
+        if self.buffer.len() < BUFFER_LENGTH || self.buffer.len() - self.end < self.buffer.len() / 2 {
+            let (length, capacity) = (self.buffer.len() + BUFFER_LENGTH, self.buffer.capacity());
+            if length > capacity {
+                // Twice as much, so that little is copied, and never more than could be filled.
+                let useful = self.reply_bytes_max.map_or(usize::MAX, |max| max.saturating_add(2 * BUFFER_LENGTH));
+                self.buffer.reserve_exact(length.max(useful.min(2 * capacity)) - self.buffer.len());
+            }
+            self.buffer.resize(length, 0);
+        }
+        self.buffer.truncate(self.end + BUFFER_LENGTH);
+    }
+
+    /// How long that is at least of which the beginning is here, by what has come and by what it claims, where it is longer than
+    /// may be kept.
+    fn excess_of(&self, kept: usize) -> Option<u64> {
+        let rest = self.buffer.get(self.start..self.end).unwrap_or_default();
+        let length = self.scanner.length_min(rest).saturating_add((self.start - kept) as u64);
+        self.reply_bytes_max.is_some_and(|max| length > max as u64).then_some(length)
+    }
+
+    /// Forgets a reply that is too long, at once, and the memory that it has taken. Whoever reads next is told.
+    fn refuse(&mut self, length: u64) {
+        self.excess = Some(length);
+        self.buffer = vec![0; BUFFER_LENGTH];
+        self.distrust();
+    }
+
+    /// Why what has come cannot be read on.
+    #[cold]
+    fn fault(&self, error: FrameError) -> Error {
+        match (self.excess, self.reply_bytes_max) {
+            (Some(length), Some(max)) => too_long(length, max),
+            _ => Error::protocol(error),
+        }
     }
 
     /// `count` bytes were read into the room. Returns how many whole replies are here that no entry was taken for yet.
@@ -221,7 +276,7 @@ impl ReplyReader {
                     self.start += length;
                 }
                 Ok(None) => return Ok(self.replies.len()),
-                Err(error) => return Err(Error::protocol(error)),
+                Err(error) => return Err(self.fault(error)),
             }
         }
     }
@@ -376,6 +431,7 @@ impl ReplyReader {
         self.refusals.clear();
         self.select_refusal = None;
         self.messages.clear();
+        self.excess = None;
         mem::take(&mut self.pending)
     }
 }

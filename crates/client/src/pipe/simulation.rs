@@ -148,7 +148,7 @@ impl World {
         Self {
             dice: Dice::new(seed),
             pipe: Pipe::new(0, source()),
-            reply_reader: ReplyReader::new(None),
+            reply_reader: ReplyReader::default(),
             source: source(),
             driver: driver.clone(),
             server: Server::default(),

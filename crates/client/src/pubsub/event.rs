@@ -88,7 +88,8 @@ pub(crate) fn read(frame: &[u8]) -> PubSubFrame {
         Ok((Frame::Error(text), _)) => return PubSubFrame::Refused(Error::server(text)),
         _ => return PubSubFrame::Other,
     };
-    let words: Vec<Frame<'_>> = items.filter_map(Result::ok).collect();
+    // No message has more words, whatever else it claims.
+    let words: Vec<Frame<'_>> = items.filter_map(Result::ok).take(5).collect();
     match words.as_slice() {
         [Frame::Bulk(b"message" | b"smessage"), Frame::Bulk(channel), Frame::Bulk(payload)] => {
             PubSubFrame::Message(Message { channel: channel.to_vec(), pattern: None, payload: payload.to_vec() })

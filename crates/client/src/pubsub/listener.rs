@@ -24,6 +24,7 @@ use crate::connect::socket::Socket;
 use crate::connection::probe::ServerHealth;
 use crate::connection::silence::{Advice, InFlight, SilenceWatch};
 use crate::error::{Error, ErrorKind};
+use crate::pipe::reply_reader::too_long;
 use crate::process::fork::Process;
 use crate::reactor;
 use crate::reactor::TaskWaker;
@@ -286,6 +287,7 @@ impl Reader<'_> {
                 self.take(frame, has_begun)?;
             }
             received.drain(..start);
+            check_length(&scanner, &mut received, listener.config.reply_bytes_max)?;
             // What comes without a pause leaves the others their turns, and lets what is to be sent be sent.
             self.prepare()?;
             self.context.yield_now().await;
@@ -398,6 +400,20 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// Bytes of room that are kept however few are needed.
+const KEPT_LEN: usize = 1024 * 1024;
+
+/// Fails where the message of which the beginning is here is longer than may be kept. The room of a long one that is over is
+/// given back.
+fn check_length(scanner: &Scanner, received: &mut Vec<u8>, bytes_max: usize) -> Result<(), Cause> {
+    if received.len() < BUFFER_LEN {
+        received.shrink_to(KEPT_LEN);
+        return Ok(());
+    }
+    let length = scanner.length_min(received);
+    if length > bytes_max as u64 { Err(Cause::Lost(too_long(length, bytes_max))) } else { Ok(()) }
 }
 
 fn broken(error: sleeve_wire::frame::FrameError) -> Cause {

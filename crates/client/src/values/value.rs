@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use sleeve_wire::frame::{DEPTH_MAX, Frame, Items};
+use sleeve_wire::frame::{DEPTH_MAX, Frame, FrameError, Walk};
 
 use crate::error::Error;
 
@@ -17,7 +17,7 @@ use crate::error::Error;
 ///
 /// let client = Client::embedded();
 /// client.rpush("list", ["a", "b"]).wait()?;
-/// let value: Value = client.cmd("LRANGE list 0 -1").send().wait()?;
+/// let value: Value = client.cmd("LRANGE").arg(("list", 0, -1)).send().wait()?;
 /// assert_eq!(value, Value::Array(vec![Value::Bytes(b"a".to_vec()), Value::Bytes(b"b".to_vec())]));
 /// # }
 /// # Ok::<(), sleeve::Error>(())
@@ -59,41 +59,61 @@ pub enum Value {
 impl Value {
     /// Copies a frame and everything below it.
     pub(crate) fn from_frame(frame: Frame<'_>) -> Result<Self, Error> {
-        Self::at_depth(frame, 0)
+        let walk = match frame {
+            Frame::Array(items) | Frame::Push(items) | Frame::Set(items) | Frame::Map(items) => items.walk(),
+            _ => Walk::default(),
+        };
+        Reader { walk }.read(frame, 0)
     }
+}
 
-    fn at_depth(frame: Frame<'_>, depth: usize) -> Result<Self, Error> {
+/// Reads values in the order of their bytes, each once: nobody looks for the end of what is to be read anyway.
+struct Reader<'a> {
+    walk: Walk<'a>,
+}
+
+impl<'a> Reader<'a> {
+    /// The value of a frame that was met, and of what follows it as far as that lies below it.
+    fn read(&mut self, frame: Frame<'a>, depth: usize) -> Result<Value, Error> {
         if depth > DEPTH_MAX {
             return Err(Error::protocol(format_args!("a reply is nested more than {DEPTH_MAX} deep")));
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let all = |items: Items<'_>| items.map(|item| below(item, depth)).collect::<Result<Vec<_>, _>>();
         Ok(match frame {
-            Frame::Null => Self::Nil,
-            Frame::Simple(line) => Self::Status(text(line)),
-            Frame::Error(line) => Self::Error(text(line)),
-            Frame::Integer(value) => Self::Integer(value),
-            Frame::Bulk(bytes) => Self::Bytes(bytes.to_vec()),
-            Frame::Boolean(value) => Self::Boolean(value),
-            Frame::Double(line) => Self::Double(sleeve_wire::frame::parse_double(line).unwrap_or(f64::NAN)),
-            Frame::BigNumber(line) => Self::BigNumber(text(line)),
-            Frame::Verbatim { format, text: body } => Self::Verbatim { format: text(format), text: text(body) },
-            Frame::Array(items) | Frame::Push(items) => Self::Array(all(items)?),
-            Frame::Set(items) => Self::Set(all(items)?),
-            Frame::Map(mut items) => {
-                let mut pairs = Vec::with_capacity(items.size_hint().0 / 2);
-                while let (Some(key), Some(value)) = (items.next(), items.next()) {
-                    pairs.push((below(key, depth)?, below(value, depth)?));
-                }
-                Self::Map(pairs)
+            Frame::Null => Value::Nil,
+            Frame::Simple(line) => Value::Status(text(line)),
+            Frame::Error(line) => Value::Error(text(line)),
+            Frame::Integer(value) => Value::Integer(value),
+            Frame::Bulk(bytes) => Value::Bytes(bytes.to_vec()),
+            Frame::Boolean(value) => Value::Boolean(value),
+            Frame::Double(line) => Value::Double(sleeve_wire::frame::parse_double(line).unwrap_or(f64::NAN)),
+            Frame::BigNumber(line) => Value::BigNumber(text(line)),
+            Frame::Verbatim { format, text: body } => Value::Verbatim { format: text(format), text: text(body) },
+            Frame::Array(items) | Frame::Push(items) => {
+                Value::Array(self.all(items.len(), |reader| reader.next(depth))?)
+            }
+            Frame::Set(items) => Value::Set(self.all(items.len(), |reader| reader.next(depth))?),
+            Frame::Map(items) => {
+                Value::Map(self.all(items.len() / 2, |reader| Ok((reader.next(depth)?, reader.next(depth)?)))?)
             }
             _ => return Err(Error::protocol("a reply is of a type that no value stands for")),
         })
     }
-}
 
-fn below(item: Result<Frame<'_>, sleeve_wire::frame::FrameError>, depth: usize) -> Result<Value, Error> {
-    Value::at_depth(item.map_err(Error::protocol)?, depth + 1)
+    /// So many, each read by `one`.
+    fn all<T>(&mut self, count: usize, one: impl Fn(&mut Self) -> Result<T, Error>) -> Result<Vec<T>, Error> {
+        let mut values = Vec::with_capacity(count.min(self.walk.size_hint().1.unwrap_or(0)));
+        for _ in 0..count {
+            values.push(one(self)?);
+        }
+        Ok(values)
+    }
+
+    /// The next value, which lies so deep.
+    fn next(&mut self, depth: usize) -> Result<Value, Error> {
+        let frame = self.walk.next().unwrap_or(Err(FrameError::Truncated)).map_err(Error::protocol)?;
+        self.read(frame, depth + 1)
+    }
 }
 
 impl fmt::Display for Value {

@@ -20,6 +20,9 @@ use crate::shell::connection::{Connection, Target, error_of};
 
 /// Commands of a sample at most.
 const HEARD_MAX: usize = 2_000;
+
+/// Bytes of lines that are taken; what is heard is kept.
+const BYTES_MAX: u64 = 64 << 20;
 /// How long it is listened.
 const TIME: Duration = Duration::from_secs(1);
 /// The same where few commands come.
@@ -92,7 +95,7 @@ impl Take {
         let begun = Instant::now();
         loop {
             let time = if self.heard.len() < FEW { TIME_MAX } else { TIME };
-            if self.heard.len() >= HEARD_MAX || begun.elapsed() >= time {
+            if self.heard.len() >= HEARD_MAX || self.bytes >= BYTES_MAX || begun.elapsed() >= time {
                 return Ok(());
             }
             match connection.receive() {

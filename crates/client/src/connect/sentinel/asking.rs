@@ -105,10 +105,14 @@ fn read_primary(reply: &[u8]) -> Result<Option<Address>, Refusal> {
     }
 }
 
+/// Addresses that one answer may name: more than any service has of Sentinels or of replicas, to each of which there may be a
+/// connection.
+const ADDRESSES_MAX: usize = 256;
+
 /// Addresses in a list of lists of fields; what is none is passed over.
 fn read_others(reply: &[u8]) -> Vec<Address> {
     let Ok((Frame::Array(rows), _)) = decode(reply) else { return Vec::new() };
-    rows.map_while(Result::ok).filter_map(read_row).collect()
+    rows.map_while(Result::ok).filter_map(read_row).take(ADDRESSES_MAX).collect()
 }
 
 fn read_row(row: Frame<'_>) -> Option<Address> {

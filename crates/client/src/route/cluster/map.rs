@@ -168,6 +168,9 @@ pub(super) struct Range {
     pub(super) nodes: Vec<Address>,
 }
 
+/// Nodes that one range may name: its owner and the copies of that.
+const RANGE_NODES_MAX: usize = 256;
+
 /// Reads the answer to CLUSTER SLOTS of a node that was asked under this name.
 pub(super) fn ranges(answer: Frame<'_>, asked: &str) -> Result<Vec<Range>, Error> {
     let odd = || Error::protocol("CLUSTER SLOTS was answered with something else than slots and nodes");
@@ -176,6 +179,10 @@ pub(super) fn ranges(answer: Frame<'_>, asked: &str) -> Result<Vec<Range>, Error
         Ok(Frame::Array(range)) => read_range(range, asked).ok_or_else(odd),
         _ => Err(odd()),
     };
+    // More than there are slots, or nodes in any cluster, is no map of one; it is read with the map's lock held.
+    if items.len() > usize::from(SLOTS) {
+        return Err(odd());
+    }
     items.map(read).collect()
 }
 
@@ -185,6 +192,9 @@ fn read_range(mut items: Items<'_>, asked: &str) -> Option<Range> {
         _ => None,
     };
     let (first, last) = (slot()?, slot()?);
+    if items.len() > RANGE_NODES_MAX {
+        return None;
+    }
     let nodes: Option<Vec<Address>> = items.map(|node| read_node(node.ok()?, asked)).collect();
     Some(Range { first, last, nodes: nodes.filter(|nodes| !nodes.is_empty())? })
         .filter(|range| range.first <= range.last)
