@@ -1,6 +1,6 @@
 //! Options as Redis and Valkey have them: what their configuration files become here.
 
-use sleeve_server::config::{Config, arguments, load};
+use sleeve_server::config::{Config, arguments, load, table};
 use sleeve_tests::transcript::frame::leaves;
 use sleeve_tests::{Kind, Server, Settings};
 
@@ -111,4 +111,44 @@ fn log_lines_name_keys_unless_user_data_are_hidden() {
         assert_eq!(refused.contains("the key \"secret\""), is_named, "{refused}");
         assert_eq!(refused.contains("the key \"*redacted*\""), !is_named, "{refused}");
     }
+}
+
+/// What a server says to CONFIG SET of one option.
+fn set(server: &Server, name: &str, value: &str) -> String {
+    let reply = server.connect().command(&["CONFIG", "SET", name, value]).expect("a reply");
+    String::from_utf8_lossy(&reply).into_owned()
+}
+
+#[test]
+fn options_that_name_what_is_written_are_refused_as_by_redis() {
+    let (sleeve, redis) = (Server::start(Kind::Sleeve), Server::start(Kind::Redis));
+    let reply = redis.connect().command(&["CONFIG", "GET", "*"]).expect("a reply");
+    let words: Vec<String> = leaves(&reply).iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    let known: Vec<(&str, &str)> = words.chunks_exact(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
+    let mut written = 0;
+    for (row, name) in table::names().filter(|(row, _)| row.kind.path() == table::Path::Written) {
+        let refused = set(&sleeve, name, "elsewhere");
+        assert!(
+            refused.contains("can't set immutable config") || refused.contains("can't set protected config"),
+            "{refused}"
+        );
+        if known.iter().any(|(known, _)| *known == row.name) {
+            assert_eq!(refused, set(&redis, name, "elsewhere"));
+        }
+        written += 1;
+    }
+    assert!(written >= 9);
+    // Whatever Redis keeps from a client of its default configuration is kept from it here too.
+    for (name, value) in known.iter().filter(|(name, _)| table::find(name.as_bytes()).is_some()) {
+        let refused = set(&redis, name, value);
+        if refused.contains("can't set protected config") {
+            assert_eq!(set(&sleeve, name, value), refused);
+        }
+    }
+    assert_eq!(set(&sleeve, "repl-spill-dir", ""), "+OK\r\n", "tools write all values back");
+    let open = Server::start_with(Kind::Sleeve, &["--enable-protected-configs", "yes"]);
+    for (name, value) in [("dir", "."), ("dbfilename", "other.rdb"), ("repl-spill-dir", "spilled")] {
+        assert_eq!(set(&open, name, value), "+OK\r\n", "{name}");
+    }
+    assert!(set(&open, "pidfile", "other.pid").contains("can't set immutable config"));
 }

@@ -9,8 +9,9 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 use clap_complete::Shell;
+use sleeve_disk::own;
 use sleeve_server::config::size;
-use sleeve_server::config::table::{Change, Kind, ROWS, Row};
+use sleeve_server::config::table::{Change, Kind, Path as Names, ROWS, Row};
 
 use crate::output;
 
@@ -75,7 +76,21 @@ pub fn run<C: CommandFactory>(options: &Options) -> ExitCode {
 /// Writes `sleeve.1` and a page for each sub-command.
 fn man(command: clap::Command, folder: &Path) -> std::io::Result<()> {
     fs::create_dir_all(folder)?;
-    clap_mangen::generate_to(command, folder)
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    write_pages(&command, folder)
+}
+
+/// Writes the page of a command, and before it those of its sub-commands.
+fn write_pages(command: &clap::Command, folder: &Path) -> std::io::Result<()> {
+    for part in command.get_subcommands().filter(|part| !part.is_hide_set()) {
+        write_pages(part, folder)?;
+    }
+    let page = clap_mangen::Man::new(command.clone());
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    let file = folder.join(page.get_filename());
+    own::replace(&file, &text, 0o644).map_err(|error| own::named(&file, error))
 }
 
 /// The table of options as Markdown.
@@ -121,7 +136,8 @@ fn accepted(row: &Row) -> String {
         Kind::Octal { max } => format!("octal, up to {max:o}"),
         Kind::Choice(choices) | Kind::Fixed(choices) => words(&mut choices.iter().copied()),
         Kind::Named(names) => words(&mut names.iter().map(|(name, _)| *name)),
-        Kind::Text => "text".to_owned(),
+        Kind::Text(Names::None) => "text".to_owned(),
+        Kind::Text(_) => "a path".to_owned(),
         Kind::Words { max, .. } => format!("up to {max} words"),
         Kind::Percentiles => "numbers from 0 to 100".to_owned(),
         Kind::FileName { .. } => "a file's name without a path".to_owned(),
@@ -150,7 +166,7 @@ fn change(change: Change) -> &'static str {
         Change::Startup | Change::Own => "at start",
         Change::Live => "live",
         Change::Hidden => "live, for tests",
-        Change::Protected => "protected",
+        Change::Protected | Change::OwnProtected => "protected",
     }
 }
 

@@ -392,7 +392,9 @@ fn prompt(server: &Server) -> Running {
     // A shell that stays in between reports its own end by Ctrl-C, as dash does, instead of the prompt's exit code.
     let line = format!("exec {SLEEVE} cli -p {}", server.port());
     let mut command = Command::new("script");
-    command.args(["-q", "-e", "-c", &line, "/dev/null"]).env("TERM", "dumb").env("REDISCLI_HISTFILE", "/dev/null");
+    // Both files are in the server's folder and go with it: a fault of ours must not reach a device of the machine.
+    let [typescript, history] = ["typescript", "history"].map(|name| server.folder().join(name));
+    command.args(["-q", "-e", "-c", &line]).arg(typescript).env("TERM", "dumb").env("REDISCLI_HISTFILE", history);
     Running::spawn(command.stdin(Stdio::piped()))
 }
 

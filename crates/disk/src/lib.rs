@@ -10,6 +10,7 @@
 //! | `replay` | A log read back: whole pieces, in order, and what is wrong with the first that is wrong. |
 //! | `format` | The bytes of a log's files: the manifest, the lines between requests, the sum. |
 //! | `disk` | The calls to a file system: the machine's own, in memory, and one that forgets what a power cut may take. |
+//! | `own` | Which paths are this program's own to change, and what is said of others. |
 //!
 //! # A start
 //!
@@ -73,6 +74,7 @@
 pub mod disk;
 pub mod format;
 pub mod log;
+pub mod own;
 pub mod replay;
 
 /// The field of an RDB file's head in which a base says which offset of the journal it stands for, in decimal. Other servers

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use sleeve_disk::own;
 use sleeve_server::REDIS_VERSION;
 use sleeve_store::HashKey;
 use sleeve_store::rdb::file::{Error, Event, KeyRecord, Reader};
@@ -136,7 +137,7 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 fn open(path: &Path) -> Result<File, String> {
-    let file = File::open(path).map_err(|error| format!("cannot open {}: {error}", path.display()))?;
+    let file = own::open_input(path).map_err(|error| format!("cannot open {}: {error}", path.display()))?;
     let is_folder = file.metadata().is_ok_and(|metadata| metadata.is_dir());
     if is_folder { Err(format!("{} is a folder; name the file in it", path.display())) } else { Ok(file) }
 }

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ArgMatches;
+use sleeve_disk::own;
 use sleeve_server::{Config, Engine};
 
 use crate::endpoint::{Login, without_number};
@@ -41,6 +42,9 @@ use session::{Manner, Outcome, Session};
 
 /// The time between two lines of `--stat`, unless `-i` says.
 const TIME_OF_STAT: Duration = Duration::from_secs(1);
+
+/// The longest script: no server takes a longer argument.
+const SCRIPT_BYTES_MAX: u64 = 512 << 20;
 
 /// Does what the options ask for; the exit code is redis-cli's. `typed` says which of them were on the command line.
 pub fn run(options: &Options, typed: &ArgMatches) -> ExitCode {
@@ -223,7 +227,7 @@ fn words(options: &Options) -> Result<Option<Vec<Vec<u8>>>, String> {
 
 /// EVAL of a file's script; of the words those before a lone comma are keys, the others arguments.
 fn script(file: &Path, words: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, String> {
-    let script = std::fs::read(file)
+    let script = own::read_input(file, SCRIPT_BYTES_MAX)
         .map_err(|error| format!("Can't open file '{}': {}", file.display(), without_number(&error)))?;
     let comma = words.iter().position(|word| word == b",");
     let count = comma.unwrap_or(words.len()).to_string().into_bytes();

@@ -20,7 +20,7 @@ pub mod real;
 
 use std::fmt::Debug;
 use std::io::{self, IoSlice};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a file is opened for.
@@ -36,10 +36,10 @@ pub enum Open {
 
 /// A file system.
 pub trait Disk: Debug + Send + Sync {
-    /// Opens a file.
+    /// Opens a file. One that may be made is not reached through a link.
     ///
     /// # Errors
-    /// What the system says; `NotFound` where a file had to be there.
+    /// That it is no regular file, or what the system says; `NotFound` where a file had to be there.
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>>;
 
     /// The size of a file in bytes.
@@ -48,17 +48,23 @@ pub trait Disk: Debug + Send + Sync {
     /// `NotFound`, or what else the system says.
     fn size(&self, path: &Path) -> io::Result<u64>;
 
-    /// Gives a file another name, in place of what had that name.
+    /// Gives a file another name, in place of the file that had that name.
     ///
     /// # Errors
-    /// What the system says.
+    /// That one of them is no regular file, or what the system says.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
     ///
     /// # Errors
-    /// What the system says.
+    /// That it is no regular file, or what the system says.
     fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// The path of the file that is meant by this one: the links at its end are followed, so that they stay where the file is
+    /// replaced. There need be nothing there.
+    fn resolve(&self, path: &Path) -> PathBuf {
+        path.to_owned()
+    }
 
     /// The names in a folder, in no order.
     ///

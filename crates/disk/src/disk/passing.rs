@@ -97,6 +97,10 @@ impl<B: Between> Disk for PassingDisk<B> {
         self.between.rename(&*self.disk, from, to)
     }
 
+    fn resolve(&self, path: &Path) -> PathBuf {
+        self.disk.resolve(path)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.disk.remove(path)
     }

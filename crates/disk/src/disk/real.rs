@@ -1,15 +1,19 @@
 //! The file system of the machine: each call is passed on.
 //!
 //! The log is written against [`Disk`]; tests give it a disk in memory, or one that crashes, in the place of this. Errors are
-//! the system's own.
+//! the system's own, and those of [`own`], which keeps the calls from what is no regular file.
 
 use std::fs::{self, OpenOptions, TryLockError};
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, Read, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Disk, File, Lock, Open};
+use crate::own;
+
+/// More bytes than the number of a process has.
+const HOLDER_BYTES_MAX: u64 = 20;
 
 /// The machine's own file system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,16 +23,18 @@ impl Disk for RealDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
         let mut options = OpenOptions::new();
         options.read(true);
-        match how {
-            Open::Read => &mut options,
-            Open::Append => options.append(true),
+        let file = match how {
+            Open::Read => own::open(path, &mut options)?,
+            Open::Append => own::open(path, options.append(true))?,
             Open::Create => {
+                let file = own::open_or_create(path, options.append(true).create(true));
+                let file = file.map_err(|error| own::named(path, error))?;
                 // Appending and truncating exclude each other in one call.
-                OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
-                options.append(true)
+                file.set_len(0)?;
+                file
             }
         };
-        Ok(Arc::new(RealFile(options.open(path)?)))
+        Ok(Arc::new(RealFile(file)))
     }
 
     fn size(&self, path: &Path) -> io::Result<u64> {
@@ -36,11 +42,16 @@ impl Disk for RealDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
+        own::rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+        own::remove(path)
+    }
+
+    fn resolve(&self, path: &Path) -> PathBuf {
+        // Links in a circle are named by whoever opens the path.
+        own::follow(path).unwrap_or_else(|_| path.to_owned())
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
@@ -61,18 +72,26 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path, holder: u32) -> io::Result<Box<dyn Lock>> {
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut options = OpenOptions::new();
+        let file = own::open_or_create(path, options.read(true).write(true).create(true).truncate(false));
+        let mut file = file.map_err(|error| own::named(path, error))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
                 // What cannot be read is a process that has not yet said who it is.
-                let _ = (&file).take(20).read_to_string(&mut text);
+                let _ = (&file).take(HOLDER_BYTES_MAX).read_to_string(&mut text);
                 return Err(super::memory::held_by(path, text.trim()));
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }
+        let mut text = Vec::new();
+        (&file).take(HOLDER_BYTES_MAX).read_to_end(&mut text)?;
+        if !text.trim_ascii().iter().all(u8::is_ascii_digit) {
+            return Err(io::Error::other(format!("{} holds something else than a process's number", path.display())));
+        }
         file.set_len(0)?;
+        file.rewind()?;
         file.write_all(format!("{holder}\n").as_bytes())?;
         Ok(Box::new(RealLock { file, path: path.to_owned() }))
     }

@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::{Disk, Open, read_small};
+use crate::disk::{Disk, Open, read_full, read_small};
 use crate::format::annotation::{self, Salt};
 use crate::format::manifest::{self, Entry, Manifest, ManifestError};
 use crate::replay::{self, Cut, Outcome, Replay};
@@ -91,7 +91,7 @@ impl Folder {
         let lock = take_lock(disk.as_ref(), &options, process)?;
         let (mut manifest, told) = read_manifest(disk.as_ref(), &manifest_path(&options.folder, &options.name))?;
         let has_taken_over = take_over_old_file(disk.as_ref(), &options, &mut manifest)
-            .map_err(|error| failed("move the log of an older server into", &options.folder, error))?;
+            .map_err(|error| failed("take over the log of an older server,", &options.old_file(), error))?;
         Ok(Folder { disk, options, manifest, known_end: None, told, has_taken_over, lock })
     }
 
@@ -418,6 +418,9 @@ fn take_over_old_file(disk: &dyn Disk, options: &Options, manifest: &mut Manifes
     if !is_empty && !is_unfinished {
         return Ok(false);
     }
+    if !is_unfinished {
+        expect_log(disk, &old)?;
+    }
     manifest.base = Some(Entry { name: name.to_vec(), number: 1, length: None });
     manifest.base_number = 1;
     write_manifest(disk, options, manifest)?;
@@ -425,6 +428,14 @@ fn take_over_old_file(disk: &dyn Disk, options: &Options, manifest: &mut Manifes
     disk.sync_folder(&options.folder)?;
     disk.sync_folder(&parent(&old))?;
     Ok(true)
+}
+
+/// Looks whether a file begins as a log does, or is empty, before it gets another name.
+fn expect_log(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    let mut front = [b'*'];
+    read_full(disk.open(path, Open::Read)?.as_ref(), 0, &mut front)?;
+    // A request, a snapshot of Redis or Valkey, or the time.
+    if b"*RV#".contains(&front[0]) { Ok(()) } else { Err(io::Error::other("it is no log, and stays where it is")) }
 }
 
 fn parent(path: &Path) -> PathBuf {

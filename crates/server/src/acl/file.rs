@@ -6,10 +6,11 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
+
+use sleeve_disk::own;
 
 use super::rule::{Defaults, RuleError, merge_selectors};
 use super::selector::has_space;
@@ -29,7 +30,7 @@ impl fmt::Display for FileError {
 
 /// The text of a file, which is called `shown` in what is said about it.
 pub(super) fn read(path: &Path, shown: &str) -> Result<Vec<u8>, FileError> {
-    fs::read(path).map_err(|error| {
+    own::read(path).map_err(|error| {
         let reason = error.to_string();
         let reason = reason.split(" (os error").next().unwrap_or_default();
         FileError(format!("Error loading ACLs, opening file '{shown}': {reason}"))
@@ -98,28 +99,12 @@ pub fn text_of(users: &[Arc<User>]) -> Vec<u8> {
     users.iter().flat_map(|user| [user.describe().as_slice(), b"\n"].concat()).collect()
 }
 
-/// Writes users into a file, in place of the old one at once.
+/// Writes users into a file, in place of the old one at once and with its permissions.
 ///
 /// # Errors
 /// What the disk says; the old file is untouched.
 pub fn save(users: &[Arc<User>], path: &Path) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.tmp", std::process::id()));
-    let beside = Path::new(&beside);
-    let written = write_synced(beside, &text_of(users)).and_then(|()| fs::rename(beside, path));
-    if written.is_err() {
-        // The first error is the one to report; a file that was never made cannot be removed either.
-        _ = fs::remove_file(beside);
-    }
-    written?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
-}
-
-fn write_synced(path: &Path, text: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(text)?;
-    file.sync_all()
+    own::replace(path, &text_of(users), 0o644)
 }
 
 #[cfg(test)]

@@ -4,11 +4,9 @@
 //! could miss: no socket, no file of ours. So it may be asked beside the server whose configuration it is. It cannot see
 //! whether an address is taken.
 
-use std::fs::OpenOptions;
 use std::io;
-use std::path::Path;
 
-use super::load_users;
+use super::{load_users, pid_file};
 use crate::config::load::LoadError;
 use crate::config::{Config, Opt, arguments, load, value};
 use crate::driver::listeners;
@@ -72,34 +70,17 @@ fn check_log(config: &Config) -> Result<(), String> {
         return Ok(());
     }
     let path = config.resolve(&name);
-    writable(&path).map_err(|error| format!("Can't open the log file '{}': {}", path.display(), value::reason(&error)))
+    pid_file::writable(&path)
+        .map_err(|error| format!("Can't open the log file '{}': {}", path.display(), value::reason(&error)))
 }
 
 /// What would be warned of at the start.
 fn check_files(config: &Config, lines: &mut Vec<String>) {
-    let pid_file = config.text(Opt::Pidfile);
-    if !pid_file.is_empty() {
-        let path = config.resolve(&pid_file);
-        if let Err(error) = writable(&path) {
-            let reason = value::reason(&error);
-            lines.push(format!("warning: the pid file '{}' could not be written: {reason}", path.display()));
-        }
-    }
+    lines.extend(pid_file::obstacle(config).map(|obstacle| format!("warning: {obstacle}")));
     let wanted = config.number(Opt::Maxclients) as u64;
     let possible = facts::clients_possible(wanted);
     if possible < wanted {
         lines.push(format!("warning: the limit of open files allows {possible} clients, not {wanted}"));
-    }
-}
-
-/// Whether a file could be written, as far as can be told without making one.
-fn writable(path: &Path) -> io::Result<()> {
-    match OpenOptions::new().append(true).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            Ok(rustix::fs::access(folder, rustix::fs::Access::WRITE_OK)?)
-        }
-        opened => opened.map(|_| ()),
     }
 }
 

@@ -7,18 +7,21 @@ pub mod check;
 mod crew;
 mod following;
 mod loading;
+mod pid_file;
 pub(crate) mod signals;
 pub(crate) mod systemd;
 mod watchdog;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
+use sleeve_disk::own::Claim;
+
 use crate::config::load::LoadError;
-use crate::config::{Config, Opt, arguments, load, value};
+use crate::config::{Config, Opt, arguments, load};
 use crate::driver::listeners::ListenError;
 use crate::driver::tls;
 use crate::driver::{Listener, bind_tcp};
@@ -227,14 +230,14 @@ pub fn serve(
     process_title::show(&engine.config);
     // The log says why if it cannot be, and the server is as good without.
     _ = oom_score::apply(&engine.config);
-    let pid_file = write_pid_file(&engine.config);
-    pid_file.iter().for_each(|path| panics::take_along(path.clone()));
+    let pid_file = pid_file::write(&engine.config);
+    pid_file.iter().cloned().for_each(panics::take_along);
     engine.follow_configured();
     // Who comes before the data is there is told to come again.
     engine.readiness.set(Hindrance::Loading, true);
     let server = start_threads(&engine).inspect_err(|error| {
         log::warning(&error.to_string());
-        pid_file.iter().for_each(|path| _ = std::fs::remove_file(path));
+        pid_file.iter().for_each(Claim::release);
     })?;
     let processors = engine.config.number(Opt::Workers);
     log::notice(&format!("Running mode=standalone, port={}, workers={processors}.", engine.port()));
@@ -242,12 +245,12 @@ pub fn serve(
     let loaded = engine.load();
     if engine.durability.loading.is_given_up() {
         server.wait();
-        pid_file.iter().for_each(|path| _ = std::fs::remove_file(path));
+        pid_file.iter().for_each(Claim::release);
         return Ok(());
     }
     if let Err(why) = loaded {
         log::warning(&why);
-        pid_file.iter().for_each(|path| _ = std::fs::remove_file(path));
+        pid_file.iter().for_each(Claim::release);
         return Err(StartError::Data(why));
     }
     let is_local = server.addresses().is_empty();
@@ -256,9 +259,7 @@ pub fn serve(
     server.wait();
     systemd::tell(&engine.config, systemd::STOPPING);
     end_rest(&engine);
-    if let Some(path) = pid_file {
-        _ = std::fs::remove_file(path);
-    }
+    pid_file.iter().for_each(Claim::release);
     if let Some(reason) = engine.failure() {
         return Err(StartError::Failed(reason.to_owned()));
     }
@@ -303,22 +304,6 @@ fn open_log(config: &Config) -> Result<(), StartError> {
     let path = if name.is_empty() { Path::new("").to_owned() } else { config.resolve(&name) };
     log::open(&path, config.log_level())
         .map_err(|error| system(format!("Can't open the log file '{}'", path.display()), error))
-}
-
-/// Writes the number of this process where the configuration says. Where it cannot, the server is as good without.
-fn write_pid_file(config: &Config) -> Option<PathBuf> {
-    let name = config.text(Opt::Pidfile);
-    if name.is_empty() {
-        return None;
-    }
-    let path = config.resolve(&name);
-    match std::fs::write(&path, format!("{}\n", std::process::id())) {
-        Ok(()) => Some(path),
-        Err(error) => {
-            log::warning(&format!("Failed to write the pid file '{}': {}", path.display(), value::reason(&error)));
-            None
-        }
-    }
 }
 
 #[cfg(test)]

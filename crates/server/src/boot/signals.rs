@@ -38,7 +38,7 @@ pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
         for signal in signals.forever() {
             if ending_since == Some(stopping.pause.ends_given_up()) {
                 // What is half written is of no use to anybody.
-                _ = std::fs::remove_file(stopping.unfinished_snapshot_path());
+                _ = stopping.disk.remove(&stopping.unfinished_snapshot_path());
                 std::process::exit(1);
             }
             let (name, option) = match signal {

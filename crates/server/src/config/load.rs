@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use std::os::unix::ffi::OsStrExt;
 
+use sleeve_disk::own;
+
 use super::arguments::Arguments;
 use super::file;
 use super::file::{BadLine, Directive};
@@ -21,6 +23,9 @@ use super::value::reason;
 
 /// How deep files may include files; more is taken for a circle.
 const INCLUDE_DEPTH_MAX: usize = 16;
+
+/// Far more than any configuration has.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// A directive of Redis that is no option and that this server does not have yet.
 const UNBUILT: &[u8] = b"loadmodule";
@@ -259,7 +264,7 @@ fn nearest(name: &[u8]) -> Option<&'static str> {
 const NAME_BYTES_MAX: usize = 64;
 
 fn read_file(path: &Path) -> Result<Vec<u8>, LoadError> {
-    std::fs::read(path).map_err(|error| LoadError::File(path.into(), reason(&error)))
+    own::read_input(path, FILE_BYTES_MAX).map_err(|error| LoadError::File(path.into(), reason(&error)))
 }
 
 /// The files that an `include` names: the path itself, or whatever a pattern matches, in order, be it nothing.

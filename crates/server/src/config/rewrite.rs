@@ -6,13 +6,12 @@
 //! touched: it would come first when read again, so the differing value is added here.
 //!
 //! The text is made by a pure function ([`merge`]); [`rewrite`] puts it in place so that a crash leaves the old file or
-//! the new one: written beside it, synced, renamed over it, the folder synced. Any thread, one at a time.
+//! the new one, with the permissions that it had. Any thread, one at a time.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 
+use sleeve_disk::own;
 use sleeve_wire::inline;
 
 use super::file::{trim, words};
@@ -40,11 +39,11 @@ pub enum Added {
 /// # Errors
 /// What the disk says; the old file is untouched.
 pub fn rewrite(config: &Config, users: &[Vec<u8>], path: &Path, added: Added) -> io::Result<()> {
-    let old = match std::fs::read(path) {
+    let old = match own::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         read => read?,
     };
-    replace(path, &merge_with(config, users, &old, added))
+    own::replace(path, &merge_with(config, users, &old, added), 0o644)
 }
 
 /// The text of the file after the rewrite.
@@ -153,8 +152,8 @@ fn lines_of(config: &Config, row: &Row) -> Vec<Vec<u8>> {
         (Kind::Master, Value::Text(text)) if text.is_empty() => return Vec::new(),
         // They depend on which classes the file names.
         (_, Value::Limits(_)) => return Vec::new(),
-        (Kind::Text, Value::Text(text)) if text.is_empty() && row.default.is_empty() => return Vec::new(),
-        (Kind::Text | Kind::Folder | Kind::FileName { .. } | Kind::Template, _) => quoted(&show(row.kind, &value)),
+        (Kind::Text(_), Value::Text(text)) if text.is_empty() && row.default.is_empty() => return Vec::new(),
+        (Kind::Text(_) | Kind::Folder | Kind::FileName { .. } | Kind::Template, _) => quoted(&show(row.kind, &value)),
         (Kind::MemoryOrPercent, Value::Number(bytes)) if *bytes >= 0 => size::show(*bytes as u64).into_bytes(),
         (Kind::Memory { .. }, Value::Number(bytes)) => size::show(*bytes as u64).into_bytes(),
         _ => show(row.kind, &value),
@@ -224,25 +223,4 @@ fn squeeze(lines: &[Vec<u8>]) -> Vec<u8> {
         text.push(b'\n');
     }
     text
-}
-
-/// Puts `text` in the place of `path` at once.
-fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.tmp", std::process::id()));
-    let beside = Path::new(&beside);
-    let written = write_synced(beside, text).and_then(|()| std::fs::rename(beside, path));
-    if written.is_err() {
-        // The first error is the one to report; a file that was never made cannot be removed either.
-        let _ = std::fs::remove_file(beside);
-    }
-    written?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
-}
-
-fn write_synced(path: &Path, text: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(path)?;
-    file.write_all(text)?;
-    file.sync_all()
 }

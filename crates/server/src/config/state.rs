@@ -268,7 +268,7 @@ impl Config {
             Kind::OutputLimits => Value::Limits(
                 [ClientClass::Normal, ClientClass::Replica, ClientClass::Pubsub].map(|class| self.output_limit(class)),
             ),
-            Kind::Text
+            Kind::Text(_)
             | Kind::Words { .. }
             | Kind::Percentiles
             | Kind::Folder
@@ -293,7 +293,7 @@ impl Config {
         };
         match row.kind {
             // Where "here" is shall be asked when somebody wants to know, not by every engine that is made.
-            Kind::Folder | Kind::FileName { .. } | Kind::Text | Kind::Template => Value::Text(row.default.into()),
+            Kind::Folder | Kind::FileName { .. } | Kind::Text(_) | Kind::Template => Value::Text(row.default.into()),
             Kind::Words { .. }
             | Kind::Percentiles
             | Kind::OomValues
@@ -396,12 +396,20 @@ impl Config {
         let mut wanted: Vec<Wanted<'a>> = Vec::with_capacity(pairs.len());
         for &(written, text) in pairs {
             let (row, name) = find(written).ok_or_else(|| unknown(written))?;
-            let has_it = || value::parse(row.kind, &words_of(row.kind, text), &self.value(row.option));
-            if row.change == Change::Startup || (row.change == Change::Own && has_it() != Ok(self.value(row.option))) {
-                return Err(failed(written, "can't set immutable config"));
-            }
-            if row.change == Change::Protected && !self.access(Opt::EnableProtectedConfigs).allows(local) {
-                return Err(failed(written, "can't set protected config"));
+            let has_it = || {
+                let present = self.value(row.option);
+                value::parse(row.kind, &words_of(row.kind, text), &present).as_ref() == Ok(&present)
+            };
+            let is_admin = || self.access(Opt::EnableProtectedConfigs).allows(local);
+            let refusal = match row.change {
+                Change::Startup => Some("can't set immutable config"),
+                Change::Own if !has_it() => Some("can't set immutable config"),
+                Change::Protected if !is_admin() => Some("can't set protected config"),
+                Change::OwnProtected if !is_admin() && !has_it() => Some("can't set protected config"),
+                Change::Own | Change::Live | Change::Hidden | Change::Protected | Change::OwnProtected => None,
+            };
+            if let Some(refusal) = refusal {
+                return Err(failed(written, refusal));
             }
             // As in Redis an alias is another name: of two names of one option the last counts.
             if wanted.iter().any(|known| known.name == name) {

@@ -46,8 +46,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// One of the words, several of which may mean the same number; the first of them is shown.
     Named(&'static [(&'static str, i64)]),
-    /// Any bytes.
-    Text,
+    /// Any bytes, and whether they are the path of something.
+    Text(Path),
     /// Up to so many words.
     Words {
         /// Most words.
@@ -84,6 +84,47 @@ pub enum Kind {
     Fixed(&'static [&'static str]),
 }
 
+/// What the value of an option is to the file system. [`Kind::Text`] says it for each option, so that a new one cannot do
+/// without an answer; of the other kinds [`Kind::path`] knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Path {
+    /// No path: a password, an address, a word.
+    None,
+    /// The path of a file or a folder that is only read.
+    Read,
+    /// The path or the name of a file, folder or socket that the server may make, write, replace or remove. Whoever may set it
+    /// writes to a place of their choice, so it is never [`Change::Live`].
+    Written,
+}
+
+impl Kind {
+    /// What a value of this kind is to the file system.
+    pub fn path(self) -> Path {
+        match self {
+            Self::Text(path) => path,
+            Self::FileName { .. } | Self::Folder => Path::Written,
+            Self::Flag
+            | Self::Number { .. }
+            | Self::PowerOfTwo { .. }
+            | Self::Memory { .. }
+            | Self::MemoryOrPercent
+            | Self::Octal { .. }
+            | Self::Choice(_)
+            | Self::Named(_)
+            | Self::Words { .. }
+            | Self::Percentiles
+            | Self::Events
+            | Self::OutputLimits
+            | Self::Template
+            | Self::OomValues
+            | Self::SavePoints
+            | Self::Shutdown
+            | Self::Master
+            | Self::Fixed(_) => Path::None,
+        }
+    }
+}
+
 /// When an option may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
@@ -98,6 +139,8 @@ pub enum Change {
     Hidden,
     /// By CONFIG SET if `enable-protected-configs` allows it.
     Protected,
+    /// The same, for options that Redis does not have: the value that they have is taken from everybody, as with `Own`.
+    OwnProtected,
 }
 
 /// One option.
@@ -156,6 +199,9 @@ const fn number(min: i64, max: i64) -> Kind {
     Kind::Number { min, max, clamp: None }
 }
 
+const TEXT: Kind = Kind::Text(Path::None);
+const PATH_READ: Kind = Kind::Text(Path::Read);
+const PATH_WRITTEN: Kind = Kind::Text(Path::Written);
 const NO: Kind = Kind::Fixed(&["no"]);
 const ACCESS: Kind = Kind::Choice(&["no", "yes", "local"]);
 const OOM_SCORES: Kind = Kind::Named(&[("no", 0), ("yes", 1), ("relative", 1), ("absolute", 2)]);
@@ -205,7 +251,7 @@ options! {
         "TCP port to listen on; 0 listens on none.";
     TcpBacklog "tcp-backlog" number(0, INT_MAX), "511", Startup,
         "Connections that the kernel may hold before they are accepted.";
-    UnixSocket "unixsocket" Kind::Text, "", Startup,
+    UnixSocket "unixsocket" PATH_WRITTEN, "", Startup,
         "Path of a Unix socket to listen on as well.";
     UnixSocketPerm "unixsocketperm" Kind::Octal { max: 0o777 }, "0", Startup,
         "Permissions of the Unix socket, in octal; 0 leaves them to the process's mask.";
@@ -215,23 +261,23 @@ options! {
         "Whether clients of the Unix socket are given memory to share if they ask by CLIENT RINGS: two rings of 64 KiB for each.";
     TlsPort "tls-port" number(0, 65_535), "0", Live,
         "TCP port to listen on with TLS; 0 listens on none.";
-    TlsCertFile "tls-cert-file" Kind::Text, "", Live,
+    TlsCertFile "tls-cert-file" PATH_READ, "", Live,
         "PEM file with the server's certificate and those that lead from it to one that clients trust.";
-    TlsKeyFile "tls-key-file" Kind::Text, "", Live,
+    TlsKeyFile "tls-key-file" PATH_READ, "", Live,
         "PEM file with the key of the certificate, without a pass phrase.";
     TlsKeyFilePass "tls-key-file-pass" Kind::Fixed(&[""]), "", Live,
         "Pass phrase of the key file: none, as keys under a pass phrase cannot be read; write the key without one.";
-    TlsCaCertFile "tls-ca-cert-file" Kind::Text, "", Live,
+    TlsCaCertFile "tls-ca-cert-file" PATH_READ, "", Live,
         "PEM file with the certificates that clients' certificates must lead to.";
-    TlsCaCertDir "tls-ca-cert-dir" Kind::Text, "", Live,
+    TlsCaCertDir "tls-ca-cert-dir" PATH_READ, "", Live,
         "Folder of such files.";
     TlsAuthClients "tls-auth-clients" Kind::Choice(&["no", "yes", "optional"]), "yes", Live,
         "Whether clients must show a certificate, may, or are not asked for one.";
-    TlsProtocols "tls-protocols" Kind::Text, "", Live,
+    TlsProtocols "tls-protocols" TEXT, "", Live,
         "Versions of TLS that are spoken: TLSv1.2, TLSv1.3, or both; empty is both.";
-    TlsCiphers "tls-ciphers" Kind::Text, "", Live,
+    TlsCiphers "tls-ciphers" TEXT, "", Live,
         "Cipher suites of TLS 1.2 in OpenSSL's names, separated by colons; empty is all that are safe.";
-    TlsCiphersuites "tls-ciphersuites" Kind::Text, "", Live,
+    TlsCiphersuites "tls-ciphersuites" TEXT, "", Live,
         "Cipher suites of TLS 1.3, separated by colons; empty is all.";
     TlsPreferServerCiphers "tls-prefer-server-ciphers" Kind::Flag, "no", Live,
         "Whether the server's order of cipher suites counts instead of the client's.";
@@ -249,13 +295,13 @@ options! {
         "Most clients connected at a time.";
     ProtectedMode "protected-mode" Kind::Flag, "yes", Live,
         "Whether only clients of this machine are served while there is no password.";
-    Aclfile "aclfile" Kind::Text, "", Startup,
+    Aclfile "aclfile" PATH_WRITTEN, "", Startup,
         "File of users, which ACL LOAD reads and ACL SAVE writes; empty keeps them in the configuration file.";
     AcllogMaxLen "acllog-max-len" number(0, i64::MAX), "128", Live,
         "Most refusals that ACL LOG remembers.";
     AclPubsubDefault "acl-pubsub-default" Kind::Choice(&["allchannels", "resetchannels"]), "resetchannels", Live,
         "Whether new users may use all channels or none.";
-    Requirepass "requirepass" Kind::Text, "", Live,
+    Requirepass "requirepass" TEXT, "", Live,
         "Password that clients must give; empty asks for none.";
 
     // Finding out what is slow.
@@ -370,7 +416,7 @@ options! {
         "How bytes are carried: async has tasks of tokio do it; hybrid waits with epoll and receives and sends by itself; completion has io_uring do it.";
     IoLook "io-look" Kind::Flag, "yes", Live,
         "Whether a worker looks for what comes for some microseconds before it sleeps, where that was of use: no saves its processor, and replies take longer.";
-    Http "http" Kind::Text, "", Own,
+    Http "http" TEXT, "", Own,
         "Port of this machine, or address and port, at which metrics and a page are served over HTTP; empty: nowhere.";
     HttpHosts "http-hosts" Kind::Words { max: 64, too_many: "Too many names for 'http-hosts'; at most 64 are taken." }, "", Own,
         "Names under which the option 'http' is asked, besides IP addresses, localhost and the name in 'http' itself; * allows any name, and so DNS rebinding.";
@@ -384,11 +430,11 @@ options! {
         "Whether a fault of the server's own ends it by exit with status 1 instead of an abort; for tests.";
     Loglevel "loglevel" LOG_LEVELS, "notice", Live,
         "The least important lines that are still logged.";
-    Logfile "logfile" Kind::Text, "", Startup,
+    Logfile "logfile" PATH_WRITTEN, "", Startup,
         "File to append log lines to; empty is the standard output.";
     CrashLogEnabled "crash-log-enabled" Kind::Flag, "yes", Live,
         "Whether a fatal signal leaves a report with a stack trace in the log.";
-    Pidfile "pidfile" Kind::Text, "", Startup,
+    Pidfile "pidfile" PATH_WRITTEN, "", Startup,
         "File to write the process id to; it is removed at a clean stop.";
     ShutdownOnSigint "shutdown-on-sigint" Kind::Shutdown, "default", Live,
         "What SIGINT asks for: default, or save or nosave, now and force in any combination.";
@@ -479,7 +525,7 @@ options! {
         "So many replicas are not made to wait for more; 0 for any number.";
     ReplBacklogSize "repl-backlog-size" Kind::Memory { min: 1, max: LONG_MAX }, "1mb", Live,
         "How much of the stream is kept in memory for replicas whose connection was cut.";
-    ReplSpillDir "repl-spill-dir" Kind::Text, "", Live,
+    ReplSpillDir "repl-spill-dir" PATH_WRITTEN, "", OwnProtected,
         "Folder, from dir on, of the files with what slow replicas have still to be sent beyond that.";
     ReplSpillMax "repl-spill-max" Kind::Memory { min: 0, max: LONG_MAX }, "4gb", Live,
         "Bytes of such files, of all replicas; beyond that, and with 0, it stays in memory.";
@@ -499,9 +545,9 @@ options! {
     // A replica.
     Replicaof "replicaof" = "slaveof" Kind::Master, "", Startup,
         "The primary whose replica this server is: host and port.";
-    Masterauth "masterauth" = "primaryauth" Kind::Text, "", Live,
+    Masterauth "masterauth" = "primaryauth" TEXT, "", Live,
         "Password for the primary.";
-    Masteruser "masteruser" = "primaryuser" Kind::Text, "", Live,
+    Masteruser "masteruser" = "primaryuser" TEXT, "", Live,
         "User for the primary; empty: the default one.";
     TlsReplication "tls-replication" Kind::Flag, "no", Live,
         "Whether the primary is spoken to under TLS.";
@@ -517,7 +563,7 @@ options! {
         "Which replica Sentinel prefers as the next primary: the lowest; 0: never this one.";
     ReplicaAnnounced "replica-announced" Kind::Flag, "yes", Live,
         "Whether Sentinel tells clients of this replica.";
-    ReplicaAnnounceIp "replica-announce-ip" = "slave-announce-ip" Kind::Text, "", Live,
+    ReplicaAnnounceIp "replica-announce-ip" = "slave-announce-ip" TEXT, "", Live,
         "The address at which the primary is to find this replica, where it would see another.";
     ReplicaAnnouncePort "replica-announce-port" = "slave-announce-port" number(0, 65_535), "0", Live,
         "The port at which it is to find it; 0: that which is listened on.";
@@ -593,6 +639,17 @@ mod tests {
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn no_option_that_names_what_is_written_is_for_everybody_to_set() {
+        let written = ROWS.iter().filter(|row| row.kind.path() == Path::Written);
+        let open = written.clone().filter(|row| matches!(row.change, Change::Live | Change::Hidden));
+        assert_eq!(open.map(|row| row.name).collect::<Vec<_>>(), Vec::<&str>::new());
+        // The other way round: an option is protected because of what it names.
+        let protected = ROWS.iter().filter(|row| matches!(row.change, Change::Protected | Change::OwnProtected));
+        assert!(protected.clone().all(|row| row.kind.path() == Path::Written), "{protected:?}");
+        assert!(written.count() >= 9);
     }
 
     #[test]

@@ -79,7 +79,7 @@ fn parse_one(kind: Kind, word: &[u8]) -> Result<Value, String> {
         Kind::Folder => parse_folder(word),
         Kind::FileName { path, empty } => parse_file_name(word, path, empty),
         Kind::Events => events::parse(word).map(|bits| Value::Number(i64::from(bits))),
-        Kind::Text
+        Kind::Text(_)
         | Kind::Words { .. }
         | Kind::Percentiles
         | Kind::OutputLimits

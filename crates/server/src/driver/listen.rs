@@ -6,6 +6,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use sleeve_disk::own::{self, Claim};
 
 use crate::messaging::mail::Accepted;
 
@@ -28,7 +30,7 @@ pub struct Listener {
 #[derive(Debug)]
 enum BoundTo {
     Tcp(SocketAddr),
-    Unix(PathBuf),
+    Unix { path: PathBuf, claim: Claim },
 }
 
 /// The longest silence after which the kernel can be told to probe; it refuses the socket option beyond, and a connection must
@@ -55,20 +57,47 @@ pub fn bind_tcp(address: SocketAddr, backlog: i32, keepalive_s: u64) -> io::Resu
     Ok(Listener { socket, bound_to: BoundTo::Tcp(bound), keepalive_s: keepalive_s.into(), is_tls: false })
 }
 
-/// Binds a Unix socket, replacing what a dead process left at its path. `mode` 0 leaves the permissions to the umask.
+/// Binds a Unix socket, replacing the one that a dead process left at its path. Links that lead there stay. `mode` 0 leaves the
+/// permissions to the umask.
 ///
 /// # Errors
-/// What the kernel says of the path.
+/// That another server listens there or that something else is there, or what the kernel says of the path.
 pub fn bind_unix(path: &Path, backlog: i32, mode: u32) -> io::Result<Listener> {
-    _ = std::fs::remove_file(path);
+    let place = own::follow(path)?;
+    free(&place)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    net::bind(&socket, &SocketAddrUnix::new(&place)?)?;
+    let claim = Claim::of(place.clone())?;
     if mode != 0 {
-        rustix::fs::chmod(path, Mode::from_raw_mode(mode))?;
+        rustix::fs::chmod(&place, Mode::from_raw_mode(mode))?;
     }
     net::listen(&socket, backlog)?;
-    Ok(Listener { socket, bound_to: BoundTo::Unix(path.to_owned()), keepalive_s: 0.into(), is_tls: false })
+    Ok(Listener {
+        socket,
+        bound_to: BoundTo::Unix { path: path.to_owned(), claim },
+        keepalive_s: 0.into(),
+        is_tls: false,
+    })
+}
+
+/// Takes the socket away that a process has left at a path and that nobody listens at any more.
+fn free(path: &Path) -> io::Result<()> {
+    let found = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?.file_type(),
+    };
+    if !found.is_socket() {
+        return Err(own::refusal(found, "a socket"));
+    }
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let probe = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match net::connect(&probe, &SocketAddrUnix::new(path)?) {
+        Err(Errno::CONNREFUSED) => std::fs::remove_file(path),
+        // Its queue is full, or it takes the connection: a process is there.
+        Ok(()) | Err(Errno::AGAIN) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there")),
+        Err(error) => Err(error.into()),
+    }
 }
 
 impl Listener {
@@ -87,7 +116,7 @@ impl Listener {
     pub fn address(&self) -> Option<SocketAddr> {
         match self.bound_to {
             BoundTo::Tcp(address) => Some(address),
-            BoundTo::Unix(_) => None,
+            BoundTo::Unix { .. } => None,
         }
     }
 
@@ -95,7 +124,7 @@ impl Listener {
     pub fn path(&self) -> Option<&Path> {
         match &self.bound_to {
             BoundTo::Tcp(_) => None,
-            BoundTo::Unix(path) => Some(path),
+            BoundTo::Unix { path, .. } => Some(path),
         }
     }
 
@@ -145,7 +174,7 @@ impl Listener {
 
     fn receive(&self, socket: OwnedFd) -> io::Result<Accepted> {
         let (address, local_address) = match &self.bound_to {
-            BoundTo::Unix(path) => (format!("{}:0", path.display()), format!("{}:0", path.display())),
+            BoundTo::Unix { path, .. } => (format!("{}:0", path.display()), format!("{}:0", path.display())),
             BoundTo::Tcp(_) => {
                 self.tune(&socket)?;
                 (text_of(net::getpeername(&socket)), text_of(net::getsockname(&socket).map(Some)))
@@ -175,8 +204,8 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let BoundTo::Unix(path) = &self.bound_to {
-            _ = std::fs::remove_file(path);
+        if let BoundTo::Unix { claim, .. } = &self.bound_to {
+            claim.release();
         }
     }
 }

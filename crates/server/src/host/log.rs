@@ -6,7 +6,6 @@
 //! same. Embedded engines do not log.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
@@ -16,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
+use sleeve_disk::own;
 
 use super::time_zone;
 use crate::config::LogLevel;
@@ -47,16 +47,12 @@ pub fn open(path: &Path, level: LogLevel) -> io::Result<()> {
     let file = match path.as_os_str().is_empty() {
         true => None,
         false => {
-            let open = OwnedFd::from(open_file(path)?);
+            let open = OwnedFd::from(own::open_log(path)?);
             Some(Named { path: path.to_owned(), descriptor: open.as_raw_fd(), open: Mutex::new(open) })
         }
     };
     _ = LOG.set(Log { file, level: Mutex::new(level) });
     Ok(())
-}
-
-fn open_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
 }
 
 /// Where lines go, for who may take no lock; none while there is no log.
@@ -69,7 +65,7 @@ impl Named {
         let mut open = self.open.lock();
         if !self.is_there(&open) {
             // Where no new one can be made, the old file is better than none.
-            _ = open_file(&self.path).map(|file| rustix::io::dup3(&file, &mut open, rustix::io::DupFlags::CLOEXEC));
+            _ = own::open_log(&self.path).map(|file| rustix::io::dup3(&file, &mut open, rustix::io::DupFlags::CLOEXEC));
         }
         let mut left = line;
         while !left.is_empty() {

@@ -6,13 +6,13 @@
 
 use std::any::Any;
 use std::backtrace::Backtrace;
-use std::fs;
 use std::panic;
-use std::path::PathBuf;
 use std::process;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+
+use sleeve_disk::own::Claim;
 
 use super::crash;
 use super::log;
@@ -31,8 +31,8 @@ pub fn end_process_on_panic() {
             Backtrace::force_capture(),
         ));
         print(panic);
-        if let Some(path) = PID_FILE.get() {
-            _ = fs::remove_file(path);
+        if let Some(pid_file) = PID_FILE.get() {
+            pid_file.release();
         }
         crash::has_been_told();
         if EXITS.load(Ordering::Relaxed) {
@@ -51,10 +51,10 @@ pub fn exit_on_panic(exits: bool) {
 }
 
 /// The file with this process's number.
-static PID_FILE: OnceLock<PathBuf> = OnceLock::new();
+static PID_FILE: OnceLock<Claim> = OnceLock::new();
 
 /// Has a panic take this file away with the process. The first one that is named counts.
-pub fn take_along(pid_file: PathBuf) {
+pub fn take_along(pid_file: Claim) {
     _ = PID_FILE.set(pid_file);
 }
 

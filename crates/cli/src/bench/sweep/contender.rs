@@ -109,7 +109,8 @@ fn launch(name: &str, what: &str, cpus: Option<&str>) -> Result<(Process, u16), 
     // It is free again when the server takes it.
     let port = TcpListener::bind("127.0.0.1:0").and_then(|taken| taken.local_addr()).map_err(cannot)?.port();
     let folder = std::env::temp_dir().join(format!("sleeve-sweep-{}-{port}", std::process::id()));
-    fs::create_dir_all(&folder).map_err(cannot)?;
+    // Not one that is there: whatever is in it goes with the process.
+    fs::create_dir(&folder).map_err(cannot)?;
     let line = if what.contains(PORT) {
         what.replace(PORT, &port.to_string())
     } else {

@@ -24,6 +24,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use sleeve_disk::own;
 
 use contender::Contender;
 use options::Options;
@@ -43,6 +44,9 @@ use crate::output;
 
 /// Connections where the length of the pipeline varies.
 const PIPELINED_CLIENTS: u32 = 50;
+
+/// Permissions of the files that are written, less the process's mask.
+const FILE_MODE: u32 = 0o666;
 
 /// The longest that system calls are counted at a point.
 const COUNTING_MAX: Duration = Duration::from_millis(200);
@@ -279,7 +283,7 @@ fn write(folder: &Path, record: &Record) -> Result<(), String> {
     ];
     for (name, text) in files {
         let path = folder.join(name);
-        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        own::replace(&path, text.as_bytes(), FILE_MODE).map_err(|error| format!("{}: {error}", path.display()))?;
         output::line(format_args!("written: {}", path.display()));
     }
     Ok(())

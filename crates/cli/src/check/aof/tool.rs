@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use sleeve_disk::format::manifest::Manifest;
+use sleeve_disk::own;
 
 use super::findings::is_manifest;
 use crate::check::rdb;
@@ -68,7 +69,8 @@ fn end<T>(text: std::fmt::Arguments<'_>) -> Result<T, Ended> {
 /// The beginning of a file.
 fn front(path: &Path, shown: &str) -> Result<Vec<u8>, Ended> {
     let mut front = Vec::new();
-    match File::open(path).and_then(|file| file.take(4096).read_to_end(&mut front)) {
+    let opened = own::open(path, OpenOptions::new().read(true));
+    match opened.and_then(|file| file.take(4096).read_to_end(&mut front)) {
         Ok(_) => Ok(front),
         Err(error) => end(format_args!("Cannot open file {shown}: {}", reason(&error))),
     }

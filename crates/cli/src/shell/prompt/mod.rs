@@ -1,17 +1,17 @@
 //! Commands read line by line: with editing and a prompt on a terminal, plainly from a file or a pipe.
 
 mod editor;
+mod history;
 pub mod input;
 
 use std::io::{self, BufRead};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustyline::config::{BellStyle, CompletionType, Configurer};
 use rustyline::error::ReadlineError;
-use rustyline::history::FileHistory;
+use rustyline::history::MemHistory;
 use rustyline::{Config, Editor};
 use sleeve_wire::request::OwnedArgs;
 
@@ -20,6 +20,7 @@ use super::session::{Outcome, Session};
 use crate::interrupt::Interrupt;
 use crate::output;
 use editor::LineHelper;
+use history::History;
 
 /// A command that took longer says so.
 const NOTABLE: Duration = Duration::from_millis(500);
@@ -58,13 +59,16 @@ pub fn run_interactive(session: &mut Session) -> rustyline::Result<()> {
     let interrupt = Arc::new(Interrupt::watch()?);
     session.heed(Arc::clone(&interrupt));
     let config = Config::builder().completion_type(CompletionType::Circular).auto_add_history(false).build();
-    let mut editor: Editor<LineHelper, FileHistory> = Editor::with_config(config)?;
+    let remembered = MemHistory::with_config(&config);
+    let mut editor: Editor<LineHelper, MemHistory> = Editor::with_history(config, remembered)?;
     editor.set_bell_style(BellStyle::None);
     editor.set_helper(Some(LineHelper { hints: true }));
-    let history = history_file();
-    if let Some(path) = &history {
-        // There is no history on the first day.
-        let _ = editor.load_history(path);
+    let (history, lines, why_none) = History::open();
+    if let Some(reason) = why_none {
+        eprintln!("{reason}");
+    }
+    for line in lines {
+        editor.add_history_entry(line)?;
     }
     loop {
         let line = match editor.readline(&session.prompt()) {
@@ -73,7 +77,7 @@ pub fn run_interactive(session: &mut Session) -> rustyline::Result<()> {
             Err(error) => return Err(error),
         };
         if is_worth_remembering(&line) && editor.add_history_entry(line.as_str())? {
-            remember(&mut editor, history.as_ref());
+            history.keep(&line);
         }
         let after = run_line(session, line.as_bytes());
         if interrupt.clear() {
@@ -85,21 +89,6 @@ pub fn run_interactive(session: &mut Session) -> rustyline::Result<()> {
             After::Leave => return Ok(()),
             After::Hints(on) => editor.set_helper(Some(LineHelper { hints: on })),
         }
-    }
-}
-
-/// A home that cannot be written to costs the history and nothing else.
-fn remember(editor: &mut Editor<LineHelper, FileHistory>, path: Option<&PathBuf>) {
-    if let Some(path) = path {
-        let _ = editor.save_history(path);
-    }
-}
-
-/// `$REDISCLI_HISTFILE`, or a file in the home directory.
-fn history_file() -> Option<PathBuf> {
-    match std::env::var_os("REDISCLI_HISTFILE") {
-        Some(path) => Some(path.into()),
-        None => Some(PathBuf::from(std::env::var_os("HOME")?).join(".sleeve_history")),
     }
 }
 

@@ -13,9 +13,13 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
+use sleeve_disk::own;
 
 use super::sessions::Sessions;
 use crate::config::{ClientCertificates, Config, Opt};
+
+/// Far more than a file of all certificates that a system trusts has.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Makes what connections begin with, as the options say now.
 ///
@@ -56,7 +60,7 @@ pub(super) fn own_certificate(
     if chain.is_empty() {
         return Err(format!("Failed to load certificate: {}: there is none in it", file.display()));
     }
-    let key = PrivateKeyDer::from_pem_file(&key_file).map_err(|error| {
+    let key = read(&key_file).and_then(|text| PrivateKeyDer::from_pem_slice(&text)).map_err(|error| {
         format!("Failed to load private key: {}: {}", key_file.display(), key_fault(&key_file, &error))
     })?;
     Ok((chain, key))
@@ -66,7 +70,7 @@ pub(super) fn own_certificate(
 /// heads.
 fn key_fault(file: &Path, error: &pem::Error) -> String {
     const MARK: &[u8] = b"ENCRYPTED";
-    let text = std::fs::read(file).unwrap_or_default();
+    let text = read(file).unwrap_or_default();
     if !text.windows(MARK.len()).any(|word| word == MARK) {
         return error.to_string();
     }
@@ -116,7 +120,12 @@ fn wrong_ca(path: &Path, error: &dyn std::fmt::Display) -> String {
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let failed = |error| format!("Failed to load certificate: {}: {error}", file.display());
-    CertificateDer::pem_file_iter(file).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)
+    CertificateDer::pem_slice_iter(&read(file).map_err(failed)?).collect::<Result<_, _>>().map_err(failed)
+}
+
+/// Reads a file of certificates or with a key, be it a device: setting an option must not take a worker for ever.
+fn read(file: &Path) -> Result<Vec<u8>, pem::Error> {
+    own::read_input(file, FILE_BYTES_MAX).map_err(pem::Error::Io)
 }
 
 fn path(config: &Config, option: Opt) -> Option<PathBuf> {

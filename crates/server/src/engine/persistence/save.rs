@@ -237,7 +237,7 @@ impl Engine {
 
     /// The file that `dbfilename` names.
     pub fn snapshot_path(&self) -> PathBuf {
-        self.config.resolve(&self.config.text(Opt::Dbfilename))
+        self.disk.resolve(&self.config.resolve(&self.config.text(Opt::Dbfilename)))
     }
 
     /// What it is called while it is written.

@@ -1,0 +1,81 @@
+//! The file with the number of the server's process (`pidfile`).
+//!
+//! Written once when the server starts, and removed when it ends, unless another process has put its own there by then. Whatever
+//! is no file with a process's number is left as it is: the option may name anything. Links that lead to it stay.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use sleeve_disk::own::{self, Claim};
+
+use crate::config::{Config, Opt, value};
+use crate::host::log;
+
+/// The most bytes that are taken for a process's number.
+const BYTES_MAX: u64 = 32;
+
+/// Writes the number of this process where the configuration says. Where it cannot, the server is as good without, and the log
+/// says why.
+pub(super) fn write(config: &Config) -> Option<Claim> {
+    let path = path_of(config)?;
+    let written = write_to(&path);
+    let warn = |error: &io::Error| {
+        log::warning(&format!("Failed to write the pid file '{}': {}", path.display(), value::reason(error)));
+    };
+    written.inspect_err(warn).ok()
+}
+
+/// What would keep a server from writing its file.
+pub(super) fn obstacle(config: &Config) -> Option<String> {
+    let path = path_of(config)?;
+    let found = own::follow(&path).and_then(|file| has_number_or_none(&file).and_then(|()| writable(&file)));
+    let refused = |error| format!("the pid file '{}' could not be written: {}", path.display(), value::reason(&error));
+    found.err().map(refused)
+}
+
+fn path_of(config: &Config) -> Option<PathBuf> {
+    let name = config.text(Opt::Pidfile);
+    (!name.is_empty()).then(|| config.resolve(&name))
+}
+
+fn write_to(path: &Path) -> io::Result<Claim> {
+    let path = own::follow(path)?;
+    has_number_or_none(&path)?;
+    let mut options = OpenOptions::new();
+    let mut file = own::open_or_create(&path, options.write(true).create(true).truncate(false))?;
+    file.set_len(0)?;
+    file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
+    Claim::of(path)
+}
+
+/// Whether a file may be taken for one that a server has left: it is short and holds a number, or nothing.
+fn has_number_or_none(path: &Path) -> io::Result<()> {
+    let found = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    let foreign = || io::Error::other("it is a file with something else than a process's number in it");
+    if found.is_file() && found.len() > BYTES_MAX {
+        return Err(foreign());
+    }
+    let text = own::read(path)?;
+    let is_number = text.trim_ascii().iter().all(u8::is_ascii_digit);
+    if is_number { Ok(()) } else { Err(foreign()) }
+}
+
+/// Whether a file could be written, as far as can be told without making or opening one.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn writable(path: &Path) -> io::Result<()> {
+    let access = |path: &Path| Ok(rustix::fs::access(path, rustix::fs::Access::WRITE_OK)?);
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err(own::refusal(found.file_type(), "a regular file")),
+        Ok(_) => access(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            access(path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+        }
+        Err(error) => Err(error),
+    }
+}
