@@ -36,7 +36,10 @@ pub fn build() -> Result<PathBuf, String> {
 }
 
 /// Writes a stripped copy of a binary and its debug information into a folder; returns their paths in this order.
-fn split(binary: &Path, folder: &Path) -> Result<[PathBuf; 2], String> {
+///
+/// # Errors
+/// When `objcopy` is missing or fails.
+pub fn split(binary: &Path, folder: &Path) -> Result<[PathBuf; 2], String> {
     if !is_installed("objcopy") {
         return Err("objcopy is missing, on Debian: apt-get install binutils".to_owned());
     }

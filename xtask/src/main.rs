@@ -8,6 +8,7 @@ mod clients;
 mod counts;
 mod dist;
 mod fuzz;
+mod machine;
 mod miri;
 mod package;
 mod peers;
@@ -69,7 +70,7 @@ enum Chore {
     /// Build the binary as it is handed on: stripped, with its debug information beside it, in target/dist
     Dist,
     /// Build a package of Debian with the binary, a unit, man pages and completions, in target/package
-    Package,
+    Package(package::Options),
     /// Build the documentation of every crate; a broken link is an error
     Doc,
     /// Install what the tests compare with: redis-server, Valkey and the client libraries
@@ -91,7 +92,7 @@ fn main() -> ExitCode {
         Chore::Walk(options) => walk::run(&options),
         Chore::Counts(options) => counts::run(&options),
         Chore::Dist => dist::run(),
-        Chore::Package => package::run(),
+        Chore::Package(options) => package::run_chore(&options),
         Chore::Doc => verify::doc(),
         Chore::Peers => peers::set_up().map(|_| ()),
         Chore::Clients(options) => clients::run(&options),

@@ -1,6 +1,7 @@
-//! `package`: the binary as a package of Debian, with its unit, configuration, man pages and completions.
+//! `package`: the binary as a package of Debian, with its unit, configuration, documents, man pages and completions.
 //!
-//! The files that are not generated lie in `packaging/`. The package goes into `target/package`.
+//! The files that are not generated lie in `packaging/`. The package goes into `target/package`. A trial installs, removes and
+//! purges it on a copy of this machine's files (`packaging/debian/trial.sh`), and has lintian look at it where that is there.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +9,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::dist;
-use crate::steps::{is_installed, output_of, target_folder};
+use crate::steps::{Count, cargo, is_installed, output_of, run, target_folder};
+
+/// What is packed, and what is done with the package.
+#[derive(Debug, Default, clap::Args)]
+pub struct Options {
+    /// Pack this binary instead of a release that is built now; debug information is left out
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+    /// Install, remove and purge it on a copy of this machine's files in memory, as root, and have lintian look at it
+    #[arg(long)]
+    trial: bool,
+    /// Spend little time on making the package small
+    #[arg(long)]
+    fast: bool,
+}
 
 /// Where completions of a shell go, and the name of the shell.
 const COMPLETIONS: [(&str, &str); 3] = [
@@ -18,13 +33,18 @@ const COMPLETIONS: [(&str, &str); 3] = [
 ];
 
 /// Files of the repository, and where they go.
-const FILES: [(&str, &str); 5] = [
-    ("packaging/sleeve.service", "usr/lib/systemd/system/sleeve.service"),
+const FILES: [(&str, &str); 7] = [
+    ("packaging/sleeve.service", "lib/systemd/system/sleeve.service"),
     ("packaging/sleeve.conf", "etc/sleeve/sleeve.conf"),
     ("packaging/sleeve.logrotate", "etc/logrotate.d/sleeve"),
-    ("LICENSE", "usr/share/doc/sleeve/copyright"),
+    ("packaging/debian/copyright", "usr/share/doc/sleeve/copyright"),
+    ("packaging/debian/lintian-overrides", "usr/share/lintian/overrides/sleeve"),
+    ("README.md", "usr/share/doc/sleeve/README.md"),
     ("CHANGELOG.md", "usr/share/doc/sleeve/changelog"),
 ];
+
+/// Where documents go.
+const DOCUMENTS: &str = "usr/share/doc/sleeve";
 
 /// Scripts that run when it is installed and removed.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
@@ -33,26 +53,68 @@ const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 ///
 /// # Errors
 /// When it does not compile, or a program that packs is missing or fails.
-pub fn run() -> Result<(), String> {
+pub fn run_chore(options: &Options) -> Result<(), String> {
     if !is_installed("dpkg-deb") {
         return Err("dpkg-deb is missing: packages are made on Debian and its kin".to_owned());
     }
-    let binary = dist::build()?;
     let folder = target_folder()?.join("package");
+    let binary = match &options.binary {
+        None => dist::build()?,
+        Some(binary) => dist::split(binary, &folder)?[0].clone(),
+    };
     let root = folder.join("root");
     // What an earlier run has left would be packed too.
     if root.exists() {
         fs::remove_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))?;
     }
-    let package = assemble(&binary, &root, &folder)?;
+    let package = assemble(&binary, &root, &folder, options.fast)?;
     println!("{}", output_of(Command::new("dpkg-deb").arg("--info").arg(&package))?);
     println!("{}", package.display());
-    Ok(())
+    if !options.trial {
+        return Ok(());
+    }
+    run(Command::new(repository().join("packaging/debian/trial.sh")).arg(&package))?;
+    if options.fast {
+        return Ok(());
+    }
+    match is_installed("lintian") {
+        true => {
+            run(Command::new("lintian").args(["--fail-on", "error,warning", "--tag-display-limit", "0"]).arg(&package))
+        }
+        false => {
+            println!("lintian is not there; `apt-get install lintian` installs it");
+            Ok(())
+        }
+    }
+}
+
+/// Packs a binary that is built already and tries the package, where this machine lets us.
+///
+/// # Errors
+/// What is wrong with the package.
+pub fn check(binary: &Path) -> Result<Count, String> {
+    let overlays = fs::read_to_string("/proc/filesystems").is_ok_and(|names| names.contains("\toverlay"));
+    let may = is_installed("unshare")
+        && Command::new("unshare")
+            .args(["--mount", "--net", "--pid", "--fork", "true"])
+            .status()
+            .is_ok_and(|done| done.success());
+    let programs = ["dpkg-deb", "objcopy", "adduser", "deb-systemd-helper"];
+    if !overlays || !may || !programs.iter().all(|program| is_installed(program)) {
+        println!("skipped: a package is tried as root, on Debian, where the kernel has overlays and namespaces");
+        return Ok(Count { skipped: 1, ..Count::default() });
+    }
+    run_chore(&Options { binary: Some(binary.to_owned()), trial: true, fast: true })?;
+    Ok(Count { passed: 1, ..Count::default() })
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// Lays the package's files out below `root` and packs them.
-fn assemble(binary: &Path, root: &Path, folder: &Path) -> Result<PathBuf, String> {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+fn assemble(binary: &Path, root: &Path, folder: &Path, is_fast: bool) -> Result<PathBuf, String> {
+    let repository = repository();
     put(&read(binary)?, &root.join("usr/bin/sleeve"), 0o755)?;
     for (from, to) in FILES {
         put(&read(&repository.join(from))?, &root.join(to), 0o644)?;
@@ -64,13 +126,13 @@ fn assemble(binary: &Path, root: &Path, folder: &Path) -> Result<PathBuf, String
     let pages = root.join("usr/share/man/man1");
     output_of(sleeve().args(["reference", "man"]).arg(&pages))?;
     output_of(Command::new("gzip").args(["-9n", "-r"]).arg(&pages))?;
-    output_of(Command::new("gzip").arg("-9n").arg(root.join("usr/share/doc/sleeve/changelog")))?;
+    let version = env!("CARGO_PKG_VERSION");
+    documents(root, version)?;
     let architecture = output_of(Command::new("dpkg").arg("--print-architecture"))?.trim().to_owned();
     let kibibytes = output_of(Command::new("du").arg("-sk").arg(root))?;
     let kibibytes = kibibytes.split_whitespace().next().unwrap_or("0");
-    let version = env!("CARGO_PKG_VERSION");
     let control = String::from_utf8_lossy(&read(&repository.join("packaging/debian/control"))?)
-        .replace("{version}", version)
+        .replace("{version}", &format!("{version}-1"))
         .replace("{architecture}", &architecture)
         .replace("{kibibytes}", kibibytes);
     put(control.as_bytes(), &root.join("DEBIAN/control"), 0o644)?;
@@ -79,9 +141,40 @@ fn assemble(binary: &Path, root: &Path, folder: &Path) -> Result<PathBuf, String
         let text = read(&repository.join("packaging/debian").join(script))?;
         put(&text, &root.join("DEBIAN").join(script), 0o755)?;
     }
-    let package = folder.join(format!("sleeve_{version}_{architecture}.deb"));
-    output_of(Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).args([root, &package]))?;
+    let package = folder.join(format!("sleeve_{version}-1_{architecture}.deb"));
+    let compression: &[&str] = if is_fast { &["-Zgzip", "-z1"] } else { &[] };
+    output_of(
+        Command::new("dpkg-deb").args(compression).args(["--root-owner-group", "--build"]).args([root, &package]),
+    )?;
     Ok(package)
+}
+
+/// The documents that are more than files of the repository.
+fn documents(root: &Path, version: &str) -> Result<(), String> {
+    let repository = repository();
+    let folder = root.join(DOCUMENTS);
+    let entries = fs::read_dir(repository.join("docs")).map_err(|error| format!("docs: {error}"))?;
+    for entry in entries {
+        let entry = entry.map_err(|error| format!("docs: {error}"))?;
+        put(&read(&entry.path())?, &folder.join("docs").join(entry.file_name()), 0o644)?;
+    }
+    let libraries =
+        ["tree", "--package", "sleeve-cli", "--edges", "normal", "--prefix", "none", "--format", "{p}: {l}"];
+    let libraries = output_of(cargo().args(libraries))?;
+    // Those of this repository would name its folder.
+    let mut libraries: Vec<&str> = libraries.lines().filter(|line| !line.starts_with("sleeve")).collect();
+    libraries.sort_unstable();
+    libraries.dedup();
+    let head = "Libraries that are linked into the binary, with their versions and licences. Their texts are in their sources,\n\
+                at https://crates.io.\n\n";
+    put(format!("{head}{}\n", libraries.join("\n")).as_bytes(), &folder.join("third-party.txt"), 0o644)?;
+    let date = output_of(Command::new("git").args(["log", "-1", "--format=%cD"]).current_dir(&repository))?;
+    let changes = String::from_utf8_lossy(&read(&repository.join("packaging/debian/changelog"))?)
+        .replace("{version}", version)
+        .replace("{date}", date.trim());
+    put(changes.as_bytes(), &folder.join("changelog.Debian"), 0o644)?;
+    output_of(Command::new("gzip").arg("-9n").args(["changelog", "changelog.Debian"].map(|name| folder.join(name))))?;
+    Ok(())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {

@@ -8,7 +8,9 @@ use std::process::Command;
 
 use crate::clients;
 use crate::counts;
+use crate::machine::Machine;
 use crate::miri;
+use crate::package;
 use crate::peers;
 use crate::steps::{Count, Steps, build_sleeve, cargo, run, run_tests, target_folder};
 use sleeve_tests::Kind;
@@ -43,12 +45,18 @@ pub fn test() -> Result<(), String> {
     let mut sleeve = None;
     steps.check("build", || build().map(|path| sleeve = Some(path)));
     let Some(sleeve) = sleeve else { return steps.close() };
+    let mut machine = None;
+    steps.check("the machine before the tests", || Machine::look().map(|looked| machine = Some(looked)));
     steps.step("tests", || {
         let mut tests = tests(&["--workspace", "--no-fail-fast"]);
         // Most of a test's time is waiting for servers.
         let at_once = std::thread::available_parallelism().map_or(2, usize::from) * 2;
-        run_tests(tests.env("SLEEVE_BIN", &sleeve).env("RUST_TEST_THREADS", at_once.to_string()))
+        tests.env("SLEEVE_BIN", &sleeve).env("RUST_TEST_THREADS", at_once.to_string());
+        machine.iter().for_each(|machine| _ = machine.confine(&mut tests));
+        run_tests(&mut tests)
     });
+    steps.check("the machine as it was", || machine.map_or(Ok(()), Machine::compare));
+    steps.step("package", || package::check(&sleeve));
     steps.step("instruction counts", counts::check);
     miri::check(&mut steps);
     clients::check(&mut steps, &peers, Kind::Sleeve, &sleeve, "");

@@ -1,0 +1,95 @@
+#!/bin/sh
+# Installs, removes and purges the package: trial.sh PACKAGE
+#
+# All of it happens on a copy of this machine's files, kept in memory, that ends with this script: an overlay in a mount
+# namespace, with a network of its own. Needs root and a kernel that allows both; `cargo xtask package --trial` runs it.
+set -eu
+
+if [ "${2:-}" != inside ]; then
+    place=$(mktemp -d)
+    status=0
+    unshare --mount --net --pid --fork --kill-child "$0" "$1" inside "$place" || status=$?
+    rmdir "$place"
+    exit "$status"
+fi
+
+place=$3
+package=$(realpath "$1")
+mount -t tmpfs trial "$place"
+# The copy has what is on this disk, not what is mounted on it.
+mkdir "$place/upper" "$place/work" "$place/root"
+mount -t overlay -o "lowerdir=/,upperdir=$place/upper,workdir=$place/work" trial "$place/root"
+root=$place/root
+mkdir -p "$root/proc" "$root/dev"
+mount -t proc proc "$root/proc"
+mkdir -p "$root/run" "$root/tmp"
+mount -t tmpfs run "$root/run"
+mount -t tmpfs tmp "$root/tmp"
+for device in "null c 1 3" "urandom c 1 9"; do
+    set -- $device
+    [ -e "$root/dev/$1" ] || mknod "$root/dev/$1" "$2" "$3" "$4"
+done
+cp "$package" "$root/tmp/sleeve.deb"
+in_copy() { chroot "$root" env DEBIAN_FRONTEND=noninteractive PATH="${faked:-}/usr/sbin:/usr/bin:/sbin:/bin" "$@"; }
+fail() { echo "trial: $*" >&2; exit 1; }
+link=$root/etc/systemd/system/multi-user.target.wants/sleeve.service
+dangling() { find "$root/etc" "$root/usr/share/doc" "$root/var/lib/systemd" -xdev -type l -printf '%p %l\n' | grep -i sleeve || true; }
+gone() {
+    for path in etc/sleeve var/lib/sleeve var/log/sleeve etc/logrotate.d/sleeve usr/share/doc/sleeve usr/bin/sleeve \
+        var/lib/systemd/deb-systemd-helper-enabled/sleeve.service.dsh-also; do
+        [ ! -e "$root/$path" ] || fail "$path is left after the purge"
+    done
+    [ -z "$(dangling)" ] || fail "links are left: $(dangling)"
+}
+in_copy dpkg --purge sleeve >/dev/null 2>&1 || true
+
+echo "trial: where the port is free"
+in_copy dpkg --no-triggers -i /tmp/sleeve.deb >/dev/null
+[ -L "$link" ] || fail "the unit is not enabled"
+[ "$(in_copy stat -c '%U %a' /etc/sleeve/sleeve.conf)" = "sleeve 640" ] || fail "sleeve.conf is not the server's own"
+in_copy sleeve serve --check /etc/sleeve/sleeve.conf >/dev/null || fail "a server would not start"
+in_copy dpkg -r sleeve >/dev/null
+[ -z "$(dangling)" ] || fail "links are left after the removal: $(dangling)"
+[ -e "$root/etc/sleeve/sleeve.conf" ] || fail "the configuration went with the removal"
+in_copy dpkg --no-triggers -i /tmp/sleeve.deb >/dev/null
+[ -L "$link" ] || fail "the unit is not enabled after it was removed and installed again"
+rm "$link"
+in_copy dpkg -r sleeve >/dev/null
+in_copy dpkg --no-triggers -i /tmp/sleeve.deb >/dev/null
+[ ! -L "$link" ] || fail "the unit is enabled although the administrator had disabled it"
+in_copy dpkg -P sleeve >/dev/null
+gone
+
+echo "trial: where another server has the port"
+dpkg-deb --fsys-tarfile "$root/tmp/sleeve.deb" | tar -x -O ./usr/bin/sleeve >"$root/tmp/other"
+chmod 755 "$root/tmp/other"
+in_copy /tmp/other serve --port 6379 --bind 0.0.0.0 --save '' --dir /tmp >"$root/tmp/other.log" &
+tries=0
+until grep -q 'eady to accept' "$root/tmp/other.log"; do
+    tries=$((tries + 1))
+    [ "$tries" -lt 600 ] || fail "the other server does not start: $(cat "$root/tmp/other.log")"
+    sleep 0.1
+done
+# What a machine with systemd has, whose systemctl would fail.
+mkdir -p "$root/run/systemd/system" "$root/tmp/faked"
+printf '#!/bin/sh\nexit 1\n' >"$root/tmp/faked/systemctl"
+cp "$root/tmp/faked/systemctl" "$root/tmp/faked/deb-systemd-invoke"
+chmod 755 "$root/tmp/faked/systemctl" "$root/tmp/faked/deb-systemd-invoke"
+faked=/tmp/faked:
+said=$(in_copy dpkg --no-triggers -i /tmp/sleeve.deb 2>&1) || fail "the installation fails: $said"
+echo "$said" | grep -q 'another server listens on port 6379' || fail "the taken port is not named: $said"
+[ ! -L "$link" ] || fail "the unit is enabled although its port is taken"
+said=$(in_copy dpkg --no-triggers -i /tmp/sleeve.deb 2>&1) || fail "the upgrade fails: $said"
+[ ! -L "$link" ] || fail "an upgrade enables the unit"
+in_copy dpkg -P sleeve >/dev/null 2>&1 || fail "the purge fails"
+gone
+
+echo "trial: where the unit cannot be started"
+# A configuration that the administrator has brought, with a port that is free.
+mkdir "$root/etc/sleeve"
+printf 'port 6380\n' >"$root/etc/sleeve/sleeve.conf"
+said=$(in_copy dpkg --no-triggers --force-confold -i /tmp/sleeve.deb 2>&1) || fail "the installation fails: $said"
+echo "$said" | grep -q 'could not be started' || fail "the unit's failure is not named: $said"
+in_copy dpkg -P sleeve >/dev/null 2>&1 || fail "the purge fails"
+gone
+echo "trial: well"
