@@ -189,6 +189,7 @@ const CASES: &[Case] = &[
     tool("--cert", "xthing", &["cli", "-p", "1", "--tls", "--cert", "xthing", "--key", "xthing", "PING"]),
     tool("--key", "xthing", &["cli", "-p", "1", "--tls", "--cert", "no", "--key", "xthing", "PING"]),
     tool("-o", "xthing", &["bench", "sweep", "-o", "xthing", "--server", "none=redis://127.0.0.1:1"]),
+    tool("--redraw", "xthing", &["bench", "sweep", "--redraw", "xthing", "-o", "redrawn"]),
     Case { files: Files::Replaced, ..tool("--out", "out/sweep.csv", SWEEP) },
     tool(":file", "xthing", &["check", "rdb", "xthing"]),
     tool(":file", "xthing", &["check", "aof", "xthing"]),

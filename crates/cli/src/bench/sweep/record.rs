@@ -4,11 +4,15 @@
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
+use sleeve_disk::own;
 
 use super::calls::Cost;
 use super::memory::{Memory, VALUE_BYTES};
 use super::samples::{Axis, FIGURES, Figures, Point, Sample};
 use crate::bench::cases;
+
+/// Far more than any record has.
+const BYTES_MAX: u64 = 256 << 20;
 
 /// A run.
 #[derive(Clone, Debug, Default)]
@@ -64,7 +68,8 @@ impl Record {
     /// A sentence for the user.
     pub fn read(path: &Path) -> Result<Self, String> {
         let named = |error: String| format!("{}: {error}", path.display());
-        let text = std::fs::read_to_string(path).map_err(|error| named(error.to_string()))?;
+        let text = own::read_input(path, BYTES_MAX).map_err(|error| named(error.to_string()))?;
+        let text = String::from_utf8(text).map_err(|error| named(error.to_string()))?;
         let value: Value = serde_json::from_str(&text).map_err(|error| named(error.to_string()))?;
         Self::of(&value).ok_or_else(|| named("this is not the sweep.json of a sweep".to_owned()))
     }
