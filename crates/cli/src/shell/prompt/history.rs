@@ -100,9 +100,9 @@ mod tests {
     #[test]
     fn the_null_device_and_no_home_mean_no_history() {
         let named = |name: &str, home: Option<&str>| file(Some(name.into()), home.map(Into::into));
-        assert_eq!(named("/dev/null", Some("/home/me")), None);
-        assert_eq!(named("mine", Some("/home/me")), Some("mine".into()));
-        assert_eq!(named("", Some("/home/me")), Some("/home/me/.sleeve_history".into()));
+        assert_eq!(named("/dev/null", Some("/me")), None);
+        assert_eq!(named("mine", Some("/me")), Some("mine".into()));
+        assert_eq!(named("", Some("/me")), Some("/me/.sleeve_history".into()));
         assert_eq!(named("", None), None);
     }
 
