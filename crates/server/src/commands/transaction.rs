@@ -80,8 +80,11 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
     cx.reply().array(transaction.queue.len());
     for ((row, args), places) in transaction.queue.iter().zip(&transaction.places) {
         let (mark, has_ended) = (cx.out.mark(), cx.state.closing);
-        match permission::check_queued(cx, row, args).and_then(|()| check_role(cx, row)) {
-            Ok(()) => (cx.call)(cx, Parts { row, args, key_places: &transaction.keys[places.clone()] }.request()),
+        match permission::check_queued(cx, row, args) {
+            Ok(()) => {
+                note_write_behind_role(cx, row);
+                (cx.call)(cx, Parts { row, args, key_places: &transaction.keys[places.clone()] }.request());
+            }
             Err(error) => cx.refuse(&error),
         }
         if has_ended {
@@ -98,10 +101,12 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Refuses to write where a REPLICAOF of the same transaction has made this server a replica: no stream would have it.
-fn check_role(cx: &Cx<'_>, row: &Row) -> Outcome {
-    let is_refused = row.flags.contains(Flags::WRITE) && cx.engine.readiness.has(Hindrance::ReadOnly);
-    if is_refused { Err(Error::READ_ONLY) } else { Ok(()) }
+/// Has this server ask its new primary for all data where a REPLICAOF of the same transaction stands before a write: the write is
+/// done, as in Redis, but it is in no stream, so that this server must not go on from its own offset.
+fn note_write_behind_role(cx: &Cx<'_>, row: &Row) {
+    if row.flags.contains(Flags::WRITE) && cx.engine.readiness.has(Hindrance::ReadOnly) {
+        cx.engine.replication.role.begin_anew();
+    }
 }
 
 /// Takes the locks that EXEC needs: of all that its queue and its watches name, or all shards where a command of the queue

@@ -88,7 +88,8 @@ pub struct Task {
     pub primary: Address,
     /// Which task this is.
     pub number: u64,
-    /// How often this server has become a primary before: what was copied from another before that is no copy any more.
+    /// How often this server had become a primary, or had changed data by itself: what was copied from another before that is no
+    /// copy any more.
     pub leads: u64,
     /// Whether this server's own journal, of the time when it was a primary, may be continued.
     pub may_continue: bool,
@@ -209,6 +210,20 @@ impl Role {
     /// What there is may not be what the stream says: the link is to ask for all data.
     pub fn forbid_continuing(&self) {
         self.inner.lock().may_continue = false;
+    }
+
+    /// Has the link begin once more and ask for all data, because this server has changed data that the stream does not have.
+    /// All shards are locked: a link that was about to go on finds its task replaced.
+    pub fn begin_anew(&self) {
+        let mut inner = self.inner.lock();
+        if !std::mem::replace(&mut inner.may_continue, false) {
+            return;
+        }
+        let primary = inner.primary.take();
+        inner.replace(primary);
+        self.number.store(inner.number, Ordering::Release);
+        self.leads.fetch_add(1, Ordering::AcqRel);
+        self.changed.notify_all();
     }
 
     /// Sees to it that there is a thread for the link, if there is to be one. No lock is held.
