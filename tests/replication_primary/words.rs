@@ -48,6 +48,28 @@ fn the_first_words_are_answered_as_redis_answers_them() {
 }
 
 #[test]
+fn an_empty_filter_leaves_keys_and_functions_out_of_a_snapshot() {
+    for (filter, has_functions, has_keys) in [("", false, false), ("functions", true, false)] {
+        for kind in [Kind::Sleeve, Kind::Redis] {
+            let server = Server::start_with(kind, &["--repl-diskless-sync-delay", "0"]);
+            let mut ours = server.connect();
+            ask(&mut ours, &["SET", "the-key", "1"]);
+            let code = "#!lua name=lib\nredis.register_function('the_function', function() return 1 end)";
+            ask(&mut ours, &["FUNCTION", "LOAD", code]);
+            let mut stream = TcpStream::connect(server.address()).expect("it is served");
+            say(&mut stream, &format!("REPLCONF rdb-only 1 rdb-filter-only \"{filter}\"\r\n"), "\r\n");
+            stream.write_all(b"SYNC\r\n").expect("it takes it");
+            let mut dump = Vec::new();
+            stream.read_to_end(&mut dump).expect("it ends with the snapshot");
+            let has = |word: &[u8]| dump.windows(word.len()).any(|part| part == word);
+            assert!(has(b"REDIS00"), "{}", dump.escape_ascii());
+            let told = (has(b"the_function"), has(b"the-key"));
+            assert_eq!(told, (has_functions, has_keys), "{filter:?} {}", kind.name());
+        }
+    }
+}
+
+#[test]
 fn a_snapshot_between_marks_and_the_stream_behind_it_are_told_at_their_offsets() {
     let primary = primary(&[]);
     let mut ours = primary.connect();

@@ -214,6 +214,8 @@ impl Url {
     /// Reads a `redis://`, `rediss://` or `unix://` URL.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (scheme, rest) = text.split_once("://").ok_or_else(|| format!("Invalid URI scheme in '{text}'"))?;
+        // RFC 3986: a scheme has no case.
+        let scheme = &*scheme.to_ascii_lowercase();
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (credentials, place) = rest.rsplit_once('@').unwrap_or(("", rest));
         let (user, password) = match credentials.split_once(':') {
@@ -292,7 +294,8 @@ mod tests {
         assert_eq!(url.database, Some(3));
         assert_eq!(Url::parse("redis://secret@[::1]").unwrap().place, tcp("::1", None));
         assert_eq!(Url::parse("redis://secret@[::1]").unwrap().password.as_deref(), Some("secret"));
-        assert!(Url::parse("rediss://h").unwrap().is_secure);
+        assert!(Url::parse("rediss://h").unwrap().is_secure && Url::parse("REDISS://h").unwrap().is_secure);
+        assert_eq!(Url::parse("Redis://[::1]").unwrap().place, tcp("::1", None));
         let unix = Url::parse("unix:///run/s.sock?db=2").unwrap();
         assert_eq!((unix.place, unix.database), (Place::Unix("/run/s.sock".into()), Some(2)));
     }

@@ -69,7 +69,8 @@ fn read(text: &str) -> Result<Config, Error> {
         Some((credentials, place)) => (Some(credentials), place),
         None => (None, rest),
     };
-    let mut config = match scheme {
+    // RFC 3986: a scheme has no case.
+    let mut config = match scheme.to_ascii_lowercase().as_str() {
         "redis" | "valkey" => tcp(place)?,
         "rediss" | "valkeys" => secure(tcp(place)?)?,
         "redis+cluster" | "valkey+cluster" => cluster(place)?,
@@ -405,6 +406,15 @@ mod tests {
         let config = read("embedded://x?maxmemory=10mb&name=me").unwrap();
         assert_eq!(config.settings, [("maxmemory".to_owned(), "10mb".to_owned())]);
         assert_eq!(read("redis://ann@h").unwrap().password.as_deref(), Some(""), "a user is never left unsaid");
+    }
+
+    #[test]
+    fn a_scheme_has_no_case() {
+        for (url, same) in
+            [("REDIS://h:1/2", "redis://h:1/2"), ("Rediss://h", "rediss://h"), ("UNIX:///A", "unix:///A")]
+        {
+            assert_eq!(format!("{:?}", read(url).unwrap()), format!("{:?}", read(same).unwrap()));
+        }
     }
 
     #[test]

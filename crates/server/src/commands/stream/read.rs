@@ -323,7 +323,10 @@ fn deliver(
 /// Takes the group one entry on.
 fn go_on(group: &mut StreamGroup, stream: &Stream, id: StreamId) {
     group.entries_read = match group.entries_read {
-        Some(read) if !stream.has_tombstones_from(id) => Some(StreamCounters::count(read, 1)),
+        // Where entries were trimmed unread, as Redis 8 and Valkey 9 do it, they are counted once it goes on.
+        Some(read) if group.last_id >= stream.first_id() && !stream.has_tombstones_from(id) => {
+            Some(StreamCounters::count(read, 1))
+        }
         _ => stream.entries_up_to(id),
     };
     group.last_id = id;

@@ -13,7 +13,7 @@ use super::requests::Requests;
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::keyspace::key_clock;
-use crate::engine::replication::{Place, ReplicaForm};
+use crate::engine::replication::{Filter, Place, ReplicaForm};
 use crate::host::clock::Instant;
 
 /// What a snapshot is written as.
@@ -37,6 +37,8 @@ pub enum SnapshotOutput {
     Rdb(Box<Writer>, SnapshotWriter, Box<dyn Fn(u32) -> Access + Send>),
     /// The same without keys.
     Functions(Box<Writer>),
+    /// The same without functions.
+    Nothing(Box<Writer>),
     /// In requests.
     Requests(Box<Requests>),
 }
@@ -53,9 +55,9 @@ impl Engine {
     ) -> Result<SnapshotOutput, String> {
         let now_s = now.wall_ms() / 1_000;
         let is_log_base = matches!(form, SnapshotForm::Base);
-        let (version, functions_only) = match form {
-            SnapshotForm::File | SnapshotForm::Base => (self.snapshot_version(snapshot), false),
-            SnapshotForm::Replicas(form) => (version_for(form, snapshot)?, form.functions_only),
+        let (version, filter) = match form {
+            SnapshotForm::File | SnapshotForm::Base => (self.snapshot_version(snapshot), Filter::All),
+            SnapshotForm::Replicas(form) => (version_for(form, snapshot)?, form.filter),
             SnapshotForm::Requests(options) => {
                 return Ok(SnapshotOutput::Requests(Box::new(Requests::begin(&options, offset, now_s))));
             }
@@ -73,8 +75,10 @@ impl Engine {
         if let Some(place) = place {
             place.write(&mut writer);
         }
-        if functions_only {
-            return Ok(SnapshotOutput::Functions(Box::new(writer)));
+        match filter {
+            Filter::All => {}
+            Filter::Functions => return Ok(SnapshotOutput::Functions(Box::new(writer))),
+            Filter::Nothing => return Ok(SnapshotOutput::Nothing(Box::new(writer))),
         }
         let snapshot_writer = SnapshotWriter::new(snapshot.sizes());
         Ok(SnapshotOutput::Rdb(Box::new(writer), snapshot_writer, self.access_shown(now)))
@@ -131,6 +135,7 @@ impl SnapshotOutput {
     pub fn function(&mut self, code: &[u8]) {
         match self {
             Self::Rdb(writer, ..) | Self::Functions(writer) => writer.function(code),
+            Self::Nothing(_) => {}
             Self::Requests(requests) => requests.function(code),
         }
     }
@@ -139,7 +144,7 @@ impl SnapshotOutput {
     pub fn write(&mut self, record: Record<'_>) {
         match self {
             Self::Rdb(writer, snapshot_writer, access) => snapshot_writer.write(writer, record, &*access),
-            Self::Functions(_) => {}
+            Self::Functions(_) | Self::Nothing(_) => {}
             Self::Requests(requests) => requests.write(record),
         }
     }
@@ -148,7 +153,7 @@ impl SnapshotOutput {
     pub fn keys_len(&self) -> u64 {
         match self {
             Self::Rdb(_, snapshot_writer, _) => snapshot_writer.keys_len(),
-            Self::Functions(_) => 0,
+            Self::Functions(_) | Self::Nothing(_) => 0,
             Self::Requests(requests) => requests.keys_len(),
         }
     }
@@ -156,7 +161,7 @@ impl SnapshotOutput {
     /// Bytes that wait to be taken out.
     pub fn pending_len(&self) -> usize {
         match self {
-            Self::Rdb(writer, ..) | Self::Functions(writer) => writer.pending_len(),
+            Self::Rdb(writer, ..) | Self::Functions(writer) | Self::Nothing(writer) => writer.pending_len(),
             Self::Requests(requests) => requests.pending_len(),
         }
     }
@@ -166,7 +171,7 @@ impl SnapshotOutput {
     pub fn held_len(&self) -> usize {
         match self {
             Self::Rdb(_, snapshot_writer, _) => snapshot_writer.held_len(),
-            Self::Functions(_) => 0,
+            Self::Functions(_) | Self::Nothing(_) => 0,
             Self::Requests(requests) => requests.held_len(),
         }
     }
@@ -174,7 +179,7 @@ impl SnapshotOutput {
     /// Gives out what was written since the last time.
     pub fn drain<R>(&mut self, take: impl FnOnce(&[u8]) -> R) -> R {
         match self {
-            Self::Rdb(writer, ..) | Self::Functions(writer) => writer.drain(take),
+            Self::Rdb(writer, ..) | Self::Functions(writer) | Self::Nothing(writer) => writer.drain(take),
             Self::Requests(requests) => requests.drain(take),
         }
     }
@@ -185,7 +190,7 @@ impl SnapshotOutput {
     /// The format has no word for something that was written.
     pub fn end<R>(self, take: impl FnOnce(&[u8]) -> R) -> Result<R, String> {
         match self {
-            Self::Rdb(mut writer, ..) | Self::Functions(mut writer) => {
+            Self::Rdb(mut writer, ..) | Self::Functions(mut writer) | Self::Nothing(mut writer) => {
                 writer.end().map_err(|outdated| outdated.to_string())?;
                 Ok(writer.drain(take))
             }

@@ -44,7 +44,7 @@ pub use replica::{Next, Replica, ReplicaState, Told};
 pub use replicas::{AckedByCount, Replicas};
 pub use resuming::PlaceRead;
 pub use role::Role;
-pub use transfer::{ReplicaForm, Transfer};
+pub use transfer::{Filter, ReplicaForm, Transfer};
 pub use waiting::Wanted;
 
 /// What one engine knows of replication. Any thread.

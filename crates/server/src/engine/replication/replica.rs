@@ -15,7 +15,7 @@ use sleeve_disk::disk::File;
 
 use super::role::Address;
 use super::spill::Spill;
-use super::transfer::{Piece, ReplicaForm, Transfer};
+use super::transfer::{Filter, Piece, ReplicaForm, Transfer};
 use crate::engine::clients::client_info::ClientInfo;
 use crate::engine::journal::Follower;
 use crate::host::planted::{self, Fault};
@@ -40,15 +40,15 @@ pub struct Told {
     pub loads_newest: bool,
     /// It wants a snapshot and nothing behind it.
     pub snapshot_only: bool,
-    /// It wants the libraries of functions and no keys.
-    pub functions_only: bool,
+    /// What of the data it wants.
+    pub filter: Filter,
 }
 
 impl Told {
     /// What it can load, and wants.
     pub fn form(&self) -> ReplicaForm {
         let valkey = self.valkey.filter(|_| !self.loads_newest);
-        ReplicaForm { valkey: valkey.map(|version| version >> 16), functions_only: self.functions_only }
+        ReplicaForm { valkey: valkey.map(|version| version >> 16), filter: self.filter }
     }
 }
 

@@ -26,8 +26,20 @@ const READ_BYTES: usize = 256 << 10;
 pub struct ReplicaForm {
     /// The first number of their version, where they are Valkeys that load what Valkeys do.
     pub valkey: Option<u32>,
-    /// They want the libraries of functions and no keys.
-    pub functions_only: bool,
+    /// What of the data they want.
+    pub filter: Filter,
+}
+
+/// What of the data replicas want (`REPLCONF rdb-filter-only`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Filter {
+    /// All of it.
+    #[default]
+    All,
+    /// The libraries of functions and no keys.
+    Functions,
+    /// Neither keys nor functions.
+    Nothing,
 }
 
 /// A snapshot that replicas are sent.

@@ -191,8 +191,12 @@ impl Stream {
 
     /// How many entries a group has not read yet, if that can be told.
     pub fn lag(&self, group: &StreamGroup) -> Option<i64> {
-        if self.entries_added == 0 {
+        if self.entries_added == 0 || self.len == 0 {
             return Some(0);
+        }
+        if group.last_id < self.first_id && self.max_deleted_id < self.first_id {
+            // Whatever is there was not read, and nothing behind its beginning was deleted.
+            return i64::try_from(self.len).ok();
         }
         let read = match group.entries_read {
             Some(read) if !self.has_tombstones_from(group.last_id) => Some(read),

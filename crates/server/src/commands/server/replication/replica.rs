@@ -11,7 +11,7 @@ use sleeve_wire::number;
 use super::note_primary;
 use crate::context::Cx;
 use crate::context::session_state::Replies;
-use crate::engine::replication::{Beginning, Id, Replica, Told};
+use crate::engine::replication::{Beginning, Filter, Id, Replica, Told};
 use crate::host::log;
 use crate::messaging::mail::Letter;
 use crate::request::Request;
@@ -82,12 +82,12 @@ fn tell(told: &mut Told, option: &[u8], value: &[u8]) -> Outcome {
         b"rdb-only" => told.snapshot_only = is_yes()?,
         b"rdb-filter-only" => {
             let mut words = value.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
-            told.functions_only = false;
+            told.filter = Filter::Nothing;
             words.try_for_each(|word| {
                 if !word.eq_ignore_ascii_case(b"functions") {
                     return Err(Error::naming("ERR Unsupported rdb-filter-only option: {}", &[word]));
                 }
-                told.functions_only = true;
+                told.filter = Filter::Functions;
                 Ok(())
             })?;
         }
