@@ -177,3 +177,42 @@ fn a_worker_goes_to_another_thread_and_back_with_all_its_connections() {
         }
     }
 }
+
+/// A connection's own words never overtake what was published before they came.
+#[test]
+fn a_message_published_before_its_listener_unsubscribes_reaches_it_first() {
+    for driver in DRIVERS {
+        let server = start(driver, &["--workers", "1"]);
+        let (mut listener, mut publisher) = (server.connect(), server.connect());
+        let signal = |name: &str| {
+            let id = server.process_id().to_string();
+            let sent = std::process::Command::new("kill").args([name, &id]).status().expect("there is kill");
+            assert!(sent.success());
+        };
+        ask(&mut publisher, "PING");
+        for leave in [&["UNSUBSCRIBE", "a"][..], &["UNSUBSCRIBE"], &["RESET"]] {
+            ask(&mut listener, "SUBSCRIBE a");
+            // It finds both when it goes on, in the order in which they came.
+            signal("-STOP");
+            publisher.send(&request(&["PUBLISH", "a", "m"])).unwrap();
+            listener.send(&request(leave)).unwrap();
+            signal("-CONT");
+            assert_eq!(publisher.reply().unwrap(), b":1\r\n", "{driver} {leave:?}");
+            let message = b"*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nm\r\n";
+            assert_eq!(listener.reply().unwrap(), message, "{driver} {leave:?}");
+            listener.reply().unwrap();
+        }
+        // And the other way round: who listens first hears it, and who has left does not.
+        for (words, count) in [(["SUBSCRIBE", "b"], b":1\r\n"), (["UNSUBSCRIBE", "b"], b":0\r\n")] {
+            signal("-STOP");
+            listener.send(&request(&words)).unwrap();
+            publisher.send(&request(&["PUBLISH", "b", "m"])).unwrap();
+            signal("-CONT");
+            assert_eq!(publisher.reply().unwrap(), count, "{driver} {words:?}");
+            listener.reply().unwrap();
+            if count == b":1\r\n" {
+                listener.reply().unwrap();
+            }
+        }
+    }
+}

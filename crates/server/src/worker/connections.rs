@@ -26,6 +26,11 @@ impl Worker {
         }
     }
 
+    /// When the first of its clients stops waiting for a key.
+    pub(super) fn first_deadline_ms(&self) -> u64 {
+        self.deadlines.first().map_or(u64::MAX, |(deadline_ms, _)| *deadline_ms)
+    }
+
     /// Takes over a connection that was counted as this worker's.
     pub(super) fn adopt(&mut self, accepted: Accepted, scratch: &Scratch) {
         let engine = Arc::clone(&self.engine);

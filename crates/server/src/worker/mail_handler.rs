@@ -11,6 +11,7 @@ use sleeve_rings::memory::Fresh;
 use super::Worker;
 use super::connections::forget_deadline;
 use crate::context::others::Others;
+use crate::context::session_state::State;
 use crate::context::tracking_delivery;
 use crate::context::tracking_delivery::Delivery;
 use crate::driver::{Listener, Sending, Token};
@@ -35,23 +36,48 @@ impl Worker {
         Some(self)
     }
 
+    /// Gives a client that listens or tracks, and has just said something, what was published or changed before that: it reaches the
+    /// client though it is about to unsubscribe.
+    #[inline]
+    pub(super) fn hear_news_before(&mut self, token: Token, scratch: &mut Scratch) {
+        let is_told = |state: &State| state.subscriptions.is_some() || state.tracking.is_some();
+        if self.sessions[token].as_ref().is_some_and(|session| is_told(&session.state))
+            && self.home.mailbox.has_letters.load(Ordering::Relaxed)
+        {
+            self.hear_news(scratch);
+        }
+    }
+
+    /// Gives clients what mail has brought that answers no request: messages, and which keys have changed. Other letters wait for
+    /// [`Worker::read_mail`]: they may run sessions, and what was received for one is not to be forgotten for that.
+    #[cold]
+    fn hear_news(&mut self, scratch: &mut Scratch) {
+        self.depart(scratch);
+        let letters = self.home.mailbox.collect();
+        for letter in std::mem::take(&mut self.letters).into_iter().chain(letters) {
+            let is_news = matches!(
+                letter,
+                Letter::Message(_) | Letter::Push { .. } | Letter::Invalidate { .. } | Letter::Redirected { .. }
+            );
+            match if is_news { self.keep_for_away(letter) } else { Some(letter) } {
+                Some(Letter::Message(message)) => self.hear(&message, None, scratch),
+                Some(Letter::Push { id, bytes }) => self.push(id, &bytes),
+                Some(Letter::Invalidate { id, keys }) => self.invalidate(id, keys),
+                Some(Letter::Redirected { id, keys }) => self.redirect(id, &keys),
+                Some(letter) => self.letters.push_back(letter),
+                None => {}
+            }
+        }
+        self.send_queued(scratch);
+    }
+
     /// Does what a letter says.
     pub(super) fn open(mut self: Box<Self>, letter: Letter, scratch: &mut Scratch) -> Option<Box<Self>> {
         match letter {
             Letter::Message(message) => self.hear(&message, None, scratch),
             Letter::Invalidate { id, keys } => self.invalidate(id, keys),
-            Letter::Redirected { id, keys } => {
-                if let Some((token, session)) = self.session_of(id)
-                    && let Some(bytes) = tracking_delivery::forwarded(&session.state, &keys)
-                {
-                    self.queue(token, &Arc::new(bytes));
-                }
-            }
-            Letter::Push { id, bytes } => {
-                if let Some(&token) = self.tokens.get(&id) {
-                    self.queue(token, &bytes);
-                }
-            }
+            Letter::Redirected { id, keys } => self.redirect(id, &keys),
+            Letter::Push { id, bytes } => self.push(id, &bytes),
             Letter::Adopt(accepted) => self.adopt(accepted, scratch),
             Letter::Close(id) => {
                 if let Some(&token) = self.tokens.get(&id) {
@@ -144,6 +170,22 @@ impl Worker {
             Delivery::Nothing => {}
             Delivery::Push(bytes) => self.queue(token, &Arc::new(bytes)),
             Delivery::Forward(client, keys) => client.mailbox.post(Letter::Redirected { id: client.id, keys }),
+        }
+    }
+
+    /// Tells a client of keys that another has read.
+    fn redirect(&mut self, id: u64, keys: &[u8]) {
+        if let Some((token, session)) = self.session_of(id)
+            && let Some(bytes) = tracking_delivery::forwarded(&session.state, keys)
+        {
+            self.queue(token, &Arc::new(bytes));
+        }
+    }
+
+    /// Gives a client bytes that answer no request.
+    fn push(&mut self, id: u64, bytes: &Arc<Vec<u8>>) {
+        if let Some(&token) = self.tokens.get(&id) {
+            self.queue(token, bytes);
         }
     }
 

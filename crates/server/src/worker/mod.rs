@@ -221,11 +221,6 @@ impl Worker {
         self.round_within(timeout_ms, scratch, buffer)
     }
 
-    /// When the first of its clients stops waiting for a key.
-    fn first_deadline_ms(&self) -> u64 {
-        self.deadlines.first().map_or(u64::MAX, |(deadline_ms, _)| *deadline_ms)
-    }
-
     /// Waits for so long at most, and serves what has come.
     fn round_within(
         mut self: Box<Self>,
@@ -270,7 +265,7 @@ impl Worker {
         }
         // What this thread has posted to itself has woken nobody. What comes while it reads waits until it has looked
         // after its connections: others may post without end.
-        self.is_mail_left = self.home.mailbox.has_letters.load(Ordering::Relaxed);
+        self.is_mail_left = self.home.mailbox.has_letters.load(Ordering::Relaxed) || !self.letters.is_empty();
         if self.is_mail_left {
             self = self.read_mail(scratch)?;
             self.is_mail_left = self.home.mailbox.has_letters.load(Ordering::Relaxed);
@@ -290,6 +285,9 @@ impl Worker {
         scratch: &mut Scratch,
         buffer: &[u8],
     ) -> Option<Box<Self>> {
+        if let Event::Received(token, _) | Event::Receivable(token) = event {
+            self.hear_news_before(token, scratch);
+        }
         match event {
             Event::Received(token, count) if self.is_sealed(token) => {
                 return self.receive_sealed(token, &buffer[..count], scratch);
