@@ -248,3 +248,44 @@ fn a_primary_that_empties_all_keeps_no_replica_from_its_last_snapshot() {
     replica.restart().expect("it loads its snapshot");
     assert_eq!(ask(&mut replica.connect(), &["DBSIZE"]), ":30\r\n");
 }
+
+/// Whoever writes to a replica's primary is not seen at the replica before its pause is over.
+#[test]
+fn a_pause_on_a_replica_holds_the_stream_offsets_included() {
+    for kind in [Kind::Redis, Kind::Sleeve] {
+        let replica = Server::start_with(kind, &DEBUG);
+        let primary = primary(Kind::Sleeve);
+        // No ping moves the offset.
+        ask(&mut primary.connect(), &["CONFIG", "SET", "repl-ping-replica-period", "3600"]);
+        follow(&replica, &primary);
+        let offset = caught_up(&replica, &primary).to_string();
+        let (mut ours, mut theirs) = (primary.connect(), replica.connect());
+        let pause = |connection: &mut Connection, time_ms: &str, scope: &str| {
+            assert_eq!(ask(connection, &["CLIENT", "PAUSE", time_ms, scope]), "+OK\r\n");
+        };
+        pause(&mut theirs, "1000000", "WRITE");
+        ask(&mut ours, &["EVAL", "redis.call('SET', 'a', 1) redis.call('SET', 'b', 2)", "0"]);
+        ask(&mut ours, &["SET", "large", &"x".repeat(1 << 20)]);
+        let sent = info(&primary, "master_repl_offset");
+        wait_until("all has come", || info(&replica, "slave_read_repl_offset") == sent);
+        assert_eq!(ask(&mut ours, &["WAIT", "1", "50"]), ":0\r\n", "{}", kind.name());
+        assert_eq!(info(&replica, "slave_repl_offset"), offset, "{}", kind.name());
+        assert_eq!(ask(&mut theirs, &["EXISTS", "a", "b", "large"]), ":0\r\n");
+        ask(&mut theirs, &["CLIENT", "UNPAUSE"]);
+        caught_up(&replica, &primary);
+        assert_eq!(ask(&mut theirs, &["EXISTS", "a", "b", "large"]), ":3\r\n");
+        // A question that nothing answers while all is held.
+        pause(&mut theirs, "2000", "ALL");
+        ask(&mut ours, &["SET", "c", "3"]);
+        assert_eq!(ask(&mut ours, &["WAIT", "1", "50"]), ":0\r\n", "{}", kind.name());
+        caught_up(&replica, &primary);
+        // What is held when the replica follows nobody any more is never applied.
+        pause(&mut theirs, "1000000", "WRITE");
+        ask(&mut ours, &["SET", "d", "4"]);
+        let sent = info(&primary, "master_repl_offset");
+        wait_until("all has come", || info(&replica, "slave_read_repl_offset") == sent);
+        ask(&mut theirs, &["REPLICAOF", "NO", "ONE"]);
+        ask(&mut theirs, &["CLIENT", "UNPAUSE"]);
+        assert_eq!(ask(&mut theirs, &["EXISTS", "c", "d"]), ":1\r\n", "{}", kind.name());
+    }
+}

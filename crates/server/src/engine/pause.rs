@@ -112,6 +112,13 @@ impl Pause {
         if word & KEPT == 0 { word >> BITS } else { u64::MAX >> BITS }
     }
 
+    /// Whom CLIENT PAUSE holds now, whatever else holds clients.
+    pub fn asked_for(&self, now_ms: u64) -> Option<PauseScope> {
+        let word = self.word.load(Ordering::Relaxed);
+        let scope = if word & ALL == 0 { PauseScope::Writes } else { PauseScope::All };
+        (word >> BITS > now_ms).then_some(scope)
+    }
+
     /// Whom the pause holds now. Ends a pause whose time is over, but none that another thread begins meanwhile.
     pub fn held(&self, now_ms: u64) -> Option<PauseScope> {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -172,7 +179,9 @@ mod tests {
         let pause = Pause::default();
         pause.hold_writes(Hold::Failover, true);
         assert_eq!((pause.held(99), pause.until_ms()), (Some(PauseScope::Writes), u64::MAX >> BITS));
+        assert_eq!(pause.asked_for(99), None);
         pause.begin(PauseScope::All, 100);
+        assert_eq!((pause.asked_for(99), pause.asked_for(100)), (Some(PauseScope::All), None));
         pause.hold_writes(Hold::Shutdown, true);
         assert_eq!((pause.held(99), pause.held(100)), (Some(PauseScope::All), Some(PauseScope::Writes)));
         pause.end();

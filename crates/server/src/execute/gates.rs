@@ -296,6 +296,32 @@ fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
         None => false,
         // The end of the server holds all, and waits for a script: who may end that is heard.
         Some(PauseScope::All) => !(cx.engine.scripts.running.is_any() && may_run_beside(request)),
-        Some(PauseScope::Writes) => Asked::of(cx, request).any.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE)),
+        Some(PauseScope::Writes) => is_held_as_write(cx, request),
     }
+}
+
+/// Whether CLIENT PAUSE on a replica holds what its primary has sent, as in Redis: the replica stays where it is.
+#[inline]
+pub fn is_stream_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
+    cx.engine.pause.is_begun() && is_stream_held_now(cx, request)
+}
+
+#[cold]
+fn is_stream_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
+    let is_queued_write = || {
+        let mut queue = cx.state.transaction.iter().flat_map(|transaction| transaction.queue.iter());
+        request.row.id == Command::Exec && queue.any(|(row, _)| row.flags.intersects(CHANGING))
+    };
+    match cx.engine.pause.asked_for(cx.now.monotonic_ms()) {
+        None => false,
+        Some(PauseScope::All) => true,
+        Some(PauseScope::Writes) => is_held_as_write(cx, request) || is_queued_write(),
+    }
+}
+
+/// What a pause of writes holds.
+const CHANGING: Flags = Flags::WRITE.or(Flags::MAY_REPLICATE);
+
+fn is_held_as_write(cx: &Cx<'_>, request: &Request<'_>) -> bool {
+    Asked::of(cx, request).any.intersects(CHANGING)
 }

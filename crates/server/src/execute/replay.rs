@@ -20,6 +20,7 @@ use std::time::Duration;
 use sleeve_wire::commands::{Command, Row};
 use sleeve_wire::request::{Args, Batch, Limits, Parser};
 
+use super::gates;
 use super::serve_blocked;
 use super::{call, lock, unknown_command, unknown_subcommand};
 use crate::commands as families;
@@ -72,6 +73,8 @@ pub struct Replay {
     task: u64,
     /// The primary has asked how far this server is.
     is_asked: bool,
+    /// A pause holds what comes next.
+    is_held: bool,
 }
 
 #[derive(Debug)]
@@ -119,6 +122,7 @@ impl Replay {
             is_copying,
             task: engine.replication.role.number(),
             is_asked: false,
+            is_held: false,
         }
     }
 
@@ -143,6 +147,11 @@ impl Replay {
         std::mem::take(&mut self.is_asked)
     }
 
+    /// Whether CLIENT PAUSE held what came next when this was last told to apply something.
+    pub fn is_held(&self) -> bool {
+        self.is_held
+    }
+
     /// Forgets what has come and was not applied, because it will come again: what stands behind the end of the journal.
     pub fn rewind(&mut self) {
         self.parser = Parser::new();
@@ -151,12 +160,13 @@ impl Replay {
     }
 
     /// Applies the requests that are whole in `bytes`, and returns how many bytes they take. The next call is given the
-    /// bytes from there on.
+    /// bytes from there on. A replica stops before the first request that a pause holds.
     ///
     /// # Errors
     /// The first request that is none or that is refused; nothing behind it was applied. There is no going on.
     pub fn apply(&mut self, bytes: &[u8], now: Instant) -> Result<usize, Refused> {
         let mut used = 0;
+        self.is_held = false;
         while used < bytes.len() {
             let rest = &bytes[used..];
             let mut batch = std::mem::take(&mut self.batch);
@@ -171,7 +181,12 @@ impl Replay {
             });
             let applied = self.apply_batch(&batch, rest.get(..whole).unwrap_or_default(), now);
             self.batch = batch;
-            applied?;
+            if let Applied::HeldAt(at) = applied? {
+                // What was cut behind it is cut again.
+                (self.parser, self.is_held) = (Parser::new(), true);
+                self.offset += at as u64;
+                return Ok(used + at);
+            }
             self.offset += whole as u64;
             match parsed {
                 Ok(0) if count == 0 => break,
@@ -185,7 +200,7 @@ impl Replay {
         Ok(used)
     }
 
-    fn apply_batch(&mut self, batch: &Batch, bytes: &[u8], now: Instant) -> Result<(), Refused> {
+    fn apply_batch(&mut self, batch: &Batch, bytes: &[u8], now: Instant) -> Result<Applied, Refused> {
         let Self { engine, state, lookahead, output, counters, dice, batch_buffer, offset, open, is_copying, .. } =
             self;
         let thread_context = ThreadContext { engine, counters, dice, now, clock: Clock::Machine, batch_buffer };
@@ -193,34 +208,37 @@ impl Replay {
         let mut cx = Cx::new(thread_context, state, output, &mut pending, call);
         cx.recorder().mute();
         let mut applying = Applying { open, is_copying: *is_copying, task: self.task, is_asked: &mut self.is_asked };
-        let (mut next, mut copied) = (0, 0);
-        while next < batch.len() {
-            let end = lookahead.fill((batch, bytes), next, &mut cx);
-            for ((found, keys), index) in lookahead.group().zip(next..end) {
+        let (mut next, mut copied, mut end) = (0, 0, Applied::Whole);
+        'groups: while next < batch.len() {
+            let group_end = lookahead.fill((batch, bytes), next, &mut cx);
+            for ((found, keys), index) in lookahead.group().zip(next..group_end) {
                 let (args, start) = (batch.get(index, bytes), batch.start(index));
                 let at = *offset + start as u64;
-                let ends = batch.end(index).unwrap_or(start);
+                let request_end = batch.end(index).unwrap_or(start);
                 // What stands between requests would be in no journal, and whatever follows at other offsets than the primary's.
                 let is_one = bytes.get(start) == Some(&b'*') && (start == copied || !applying.is_copying);
-                let applied = match bytes.get(copied..ends) {
+                let applied = match bytes.get(copied..request_end) {
                     Some(bytes) if is_one => applying.request(&mut cx, (found, args, keys), Piece { bytes, at }),
                     _ => Err(no_request(*offset + copied as u64, args)),
                 };
-                copied = ends;
                 cx.out.clear();
-                applied?;
+                if applied? == Applied::HeldAt(0) {
+                    end = Applied::HeldAt(copied);
+                    break 'groups;
+                }
+                copied = request_end;
             }
-            next = end;
+            next = group_end;
         }
         cx.settle_time();
         cx.post_letters(None);
         if *is_copying {
             cx.state.publish(Input::default(), now.wall_ms());
-            if copied != bytes.len() {
+            if copied != bytes.len() && end == Applied::Whole {
                 return Err(no_request(*offset + copied as u64, Args::new(bytes, &[])));
             }
         }
-        Ok(())
+        Ok(end)
     }
 }
 
@@ -236,6 +254,15 @@ impl Drop for Replay {
 
 fn no_request(at: u64, args: Args<'_>) -> Refused {
     Refused::of(at, args, &Error::fixed("ERR this is no request: one begins with '*'"))
+}
+
+/// How far what came was applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Applied {
+    /// All of it.
+    Whole,
+    /// Up to this byte, at which a request begins that a pause holds.
+    HeldAt(usize),
 }
 
 /// A request as it came, and where it stands.
@@ -254,39 +281,45 @@ struct Applying<'r> {
 }
 
 impl Applying<'_> {
-    /// Applies or queues a request.
+    /// Applies or queues a request, unless a pause holds it: that is asked with its locks held, as for those of clients.
     fn request(
         &mut self,
         cx: &mut Cx<'_>,
         (found, args, keys): (Found, Args<'_>, &[KeyAt]),
         piece: Piece<'_>,
-    ) -> Result<(), Refused> {
+    ) -> Result<Applied, Refused> {
         let refused = |error: Error| Refused::of(piece.at, args, &error);
         let row = match self.command(found, args) {
             Ok(row) => row,
-            Err(error) => return self.pass_over_unrun(cx, args, error, piece),
+            Err(error) => return self.pass_over_unrun(cx, args, error, piece).map(|()| Applied::Whole),
         };
+        let parts = Parts { row, args, key_places: keys };
+        let request = parts.request();
         match (row.id, self.open.as_mut()) {
+            (Command::Multi | Command::Ping | Command::ReplConf, None) if stays(cx, &request, self.is_copying) => {
+                return Ok(Applied::HeldAt(0));
+            }
             (Command::Multi, None) => {
                 let bytes = if self.is_copying { piece.bytes.to_vec() } else { Vec::new() };
                 *self.open = Some(Open { multi_at: piece.at, queued_at: Vec::new(), bytes });
                 cx.state.transaction = Some(Transaction::default());
                 self.count(cx, row);
-                show(cx, &Parts { row, args, key_places: keys }.request());
-                Ok(())
+                show(cx, &request);
             }
             (Command::Exec, Some(_)) => {
                 self.patiently(cx, transaction::lock).map_err(refused)?;
-                let Some(mut open) = self.open.take() else { return Ok(()) };
+                if stays(cx, &request, self.is_copying) {
+                    return Ok(Applied::HeldAt(0));
+                }
+                let Some(mut open) = self.open.take() else { return Ok(Applied::Whole) };
                 open.bytes.extend_from_slice(piece.bytes);
                 self.execute(cx, &open.queued_at)?;
                 self.count(cx, row);
-                show(cx, &Parts { row, args, key_places: keys }.request());
+                show(cx, &request);
                 self.end(cx, &open.bytes, false);
-                Ok(())
             }
             (Command::Multi | Command::Exec, _) => {
-                Err(refused(Error::fixed("ERR MULTI and EXEC do not stand in pairs here")))
+                return Err(refused(Error::fixed("ERR MULTI and EXEC do not stand in pairs here")));
             }
             (_, Some(open)) => {
                 open.queued_at.push(piece.at);
@@ -296,30 +329,29 @@ impl Applying<'_> {
                 if let Some(transaction) = &mut cx.state.transaction {
                     transaction.queue.push(row, args);
                 }
-                Ok(())
             }
             (Command::Ping | Command::ReplConf, None) if self.is_copying => {
                 if !self.is_wanted(cx) {
                     return Err(refused(REPLACED));
                 }
                 self.count(cx, row);
-                show(cx, &Parts { row, args, key_places: keys }.request());
+                show(cx, &request);
                 *self.is_asked |= args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"getack"));
                 let database = cx.state.database;
                 cx.recorder().foreign(database, piece.bytes, true);
-                Ok(())
             }
             (_, None) => {
-                let parts = Parts { row, args, key_places: keys };
-                let request = parts.request();
                 self.patiently(cx, |cx| lock(cx, &request)).map_err(refused)?;
+                if stays(cx, &request, self.is_copying) {
+                    return Ok(Applied::HeldAt(0));
+                }
                 let is_passed_over = self.run(cx, request).map_err(refused)?;
                 // What did nothing is in no log: whoever loads that need not pass it over once more.
                 let did_nothing = is_passed_over && !row.runs_script();
                 self.end(cx, piece.bytes, did_nothing || matches!(row.id, Command::Publish | Command::SPublish));
-                Ok(())
             }
         }
+        Ok(Applied::Whole)
     }
 
     /// The row of a command that may stand here.
@@ -424,6 +456,15 @@ impl Applying<'_> {
         }
         cx.end_command();
     }
+}
+
+/// Whether a pause holds a request, if a primary has sent it; gives its locks back then.
+fn stays(cx: &mut Cx<'_>, request: &Request<'_>, is_from_primary: bool) -> bool {
+    let is_held = is_from_primary && gates::is_stream_held(cx, request);
+    if is_held {
+        cx.unlock();
+    }
+    is_held
 }
 
 /// Runs a command under its locks. What a primary sends is counted and measured by command, as what clients send.

@@ -1,6 +1,10 @@
 //! What happens to the simulation's servers: deaths, cuts of the power, ends, changes of roles; and how all is well again.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use super::world::{Inherited, Lost, Stage, World};
+use crate::engine::Engine;
 use crate::host::log;
 
 /// What may happen.
@@ -22,6 +26,8 @@ pub enum Failure {
     FollowsAnother,
     /// A snapshot is written, or the log anew.
     Writes,
+    /// A replica is told to apply nothing for a while.
+    PausesReplica,
 }
 
 /// All of it.
@@ -34,6 +40,7 @@ pub const ANY: &[Failure] = &[
     Failure::HandsOver,
     Failure::FollowsAnother,
     Failure::Writes,
+    Failure::PausesReplica,
 ];
 
 /// What ends the time of a primary that is the primary again.
@@ -78,7 +85,12 @@ impl World {
                 self.ask(number, &[what]);
                 Ok(())
             }
-            Failure::LosesReplica | Failure::FollowsAnother => Ok(()),
+            Failure::PausesReplica if number != self.primary => {
+                let time_ms = ["20", "400", "1500"][self.dice.below(3)];
+                self.ask(number, &["CLIENT", "PAUSE", time_ms, "WRITE"]);
+                Ok(())
+            }
+            Failure::LosesReplica | Failure::FollowsAnother | Failure::PausesReplica => Ok(()),
         }
     }
 
@@ -201,6 +213,43 @@ impl World {
             return Err(format!("n{old} has handed its role over to n{next}, which is a replica"));
         }
         Ok(())
+    }
+
+    /// Has each server be the primary in its turn while all have everything, as an operator does it: the new one first, the
+    /// others when some time has passed. How often a server was given all data for that.
+    ///
+    /// # Errors
+    /// What is not as it has to be.
+    pub fn take_turns(&mut self) -> Result<u64, String> {
+        self.calm_down()?;
+        let before = self.full_syncs();
+        for _ in 0..self.nodes.len() {
+            let (old, next) = (self.primary, (self.primary + 1) % self.nodes.len());
+            // Whoever hears a sign of life from the old primary amid the change would be ahead of the new one.
+            self.ask(old, &["CONFIG", "SET", "repl-ping-replica-period", "3600"]);
+            self.calm_down()?;
+            self.ask(next, &["REPLICAOF", "NO", "ONE"]);
+            self.nodes[next].follows = None;
+            self.primary = next;
+            self.inherit();
+            (0..150).try_for_each(|_| self.round(10_000))?;
+            (0..self.nodes.len()).filter(|&number| number != next).for_each(|number| self.follow(number, next));
+            self.ask(next, &["CONFIG", "SET", "repl-ping-replica-period", "1"]);
+            self.calm_down()?;
+            // Nothing that expires: the old primary would say so amid the next change.
+            for _ in 0..20 {
+                self.ask(next, &["INCR", "turns"]);
+                self.round(5_000)?;
+            }
+            self.calm_down()?;
+        }
+        Ok(self.full_syncs() - before)
+    }
+
+    /// How often servers were given all data.
+    fn full_syncs(&self) -> u64 {
+        let full = |engine: &Arc<Engine>| engine.replication.replicas.syncs.full.load(Ordering::Relaxed);
+        self.nodes.iter().filter_map(|node| node.engine().map(full)).sum()
     }
 
     /// Who is down starts.

@@ -174,3 +174,13 @@ fn a_connection_may_be_cut_at_every_byte() {
 fn a_role_is_handed_over_wherever_the_connection_is_cut() {
     at_every_byte(World::hand_over_once, 3);
 }
+
+#[test]
+fn a_role_change_among_servers_that_have_everything_needs_no_full_sync() {
+    for seed in 0..8 {
+        let manner = Manner { servers: 4, steps: 0, cuts: false, policy: None, failures: &[] };
+        let mut world = World::new(seed, manner);
+        assert_eq!(world.take_turns(), Ok(0), "seed {seed}");
+        world.end().expect("it ends");
+    }
+}

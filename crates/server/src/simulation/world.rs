@@ -231,7 +231,7 @@ impl World {
     }
 
     /// All do something, and so much time passes.
-    fn round(&mut self, time_us: u64) -> Result<(), String> {
+    pub(super) fn round(&mut self, time_us: u64) -> Result<(), String> {
         (0..self.nodes.len()).for_each(|number| self.step_worker(number));
         (0..self.tasks.len()).rev().for_each(|index| self.resume_unless_slow(index));
         self.network.borrow_mut().carry_all();
@@ -440,7 +440,7 @@ impl World {
     }
 
     /// Everybody is left alone until all have the same.
-    fn calm_down(&mut self) -> Result<(), String> {
+    pub(super) fn calm_down(&mut self) -> Result<(), String> {
         self.network.borrow_mut().cuts.clear();
         self.slow = None;
         let mut wrong = String::new();

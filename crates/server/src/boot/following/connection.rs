@@ -1,7 +1,7 @@
 //! A replica's connection to its primary, and what may end it: the other side, too long a silence, another task.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +17,16 @@ use crate::engine::replication::link::Broken;
 use crate::engine::replication::role::{LinkState, Task, Transfer};
 use crate::host::clock;
 use crate::host::clock::Instant;
+use crate::host::waiting;
 
 /// What is read at once.
 const READ_BYTES: usize = 256 << 10;
 /// For how long bytes are waited for before something else is looked at.
 const WAIT: Duration = Duration::from_millis(100);
+/// What is taken in of a stream that a pause holds. Beyond that the primary keeps it, which has files for that.
+const HELD_BYTES_MAX: usize = 16 << 20;
+/// How often it is looked whether the pause is over.
+const HELD_WAIT: Duration = Duration::from_millis(10);
 /// How often a primary hears that this server is still there while it loads.
 pub(super) const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(1);
 
@@ -99,12 +104,16 @@ impl<'t> Connection<'t> {
     /// # Errors
     /// The connection has ended, is silent for too long, or the task has been replaced.
     pub(super) fn read(&mut self, into: &mut Vec<u8>) -> Result<(), End> {
+        self.read_within(into, WAIT)
+    }
+
+    fn read_within(&mut self, into: &mut Vec<u8>, wait: Duration) -> Result<(), End> {
         self.engine.sleep_out(clock::monotonic_ms());
         let role = &self.engine.replication.role;
         if !role.is_current(self.task) {
             return Err(End::Replaced);
         }
-        let read = self.outgoing.read(&mut self.buffer, WAIT);
+        let read = self.outgoing.read(&mut self.buffer, wait);
         let count = read.map_err(|error| Broken::closed(error.to_string()))?;
         if count != 0 {
             self.heard = Instant::now();
@@ -121,6 +130,23 @@ impl<'t> Connection<'t> {
             return Err(Broken::passing(format!("{waited_for}: {silence}")).into());
         }
         Ok(())
+    }
+
+    /// Appends what has come by now of the stream. While a pause holds what has come before (CLIENT PAUSE), at most
+    /// [`HELD_BYTES_MAX`] are taken in: the rest waits at the primary.
+    ///
+    /// # Errors
+    /// As [`Connection::read`]; the silence of a primary whose bytes are left where they are does not count.
+    pub(super) fn read_on(&mut self, into: &mut Vec<u8>, is_held: bool) -> Result<(), End> {
+        if !is_held {
+            return self.read(into);
+        }
+        waiting::sleep(HELD_WAIT);
+        if into.len() < HELD_BYTES_MAX {
+            return self.read_within(into, Duration::ZERO);
+        }
+        self.heard = Instant::now();
+        if self.engine.replication.role.is_current(self.task) { Ok(()) } else { Err(End::Replaced) }
     }
 
     /// Sends these bytes.
@@ -162,6 +188,13 @@ impl<'t> Connection<'t> {
             local_address: text(socket.local_addr()),
             descriptor: socket.as_raw_fd(),
         }
+    }
+
+    /// What ends what is waited for here, from any thread.
+    pub(super) fn shutter(&self) -> impl Fn() + Send + Sync + use<> {
+        // Where there can be no second handle, whoever reads finds a moment later that it is to end.
+        let socket = self.outgoing.socket().try_clone().ok();
+        move || socket.iter().for_each(|socket| _ = socket.shutdown(Shutdown::Both))
     }
 
     /// For whom it was made.

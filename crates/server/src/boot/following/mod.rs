@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::config::Opt;
 use crate::engine::Engine;
-use crate::engine::clients::client_info::{ClientInfo, NewClient};
+use crate::engine::clients::client_info::ClientInfo;
 use crate::engine::journal::BatchBuffer;
 use crate::engine::replication::Id;
 use crate::engine::replication::link::{Broken, Event, Introduction, Link};
@@ -271,7 +271,7 @@ impl Follower {
         connection.set_state(LinkState::Connected)?;
         self.streams_since = Some(Instant::now());
         engine.note_role();
-        let listed = Listed::enter(&engine, connection.ends());
+        let listed = Listed::enter(&engine, connection);
         self.copying
             .iter_mut()
             .for_each(|copying| copying.go_on_for(connection.task().number, Arc::clone(&listed.client)));
@@ -306,10 +306,11 @@ impl Follower {
                 acked = Some(Instant::now());
                 unsynced = unsynced.filter(|_| !is_synced);
             }
-            connection.read(&mut bytes)?;
+            let read = connection.read_on(&mut bytes, copying.is_held());
             if listed.is_killed() {
                 return Err(Broken::closed("a client has ended it (CLIENT KILL)").into());
             }
+            read?;
         }
         Err(Broken::foreign("the stream goes on where nothing was").into())
     }
@@ -322,9 +323,10 @@ struct Listed<'e> {
 }
 
 impl<'e> Listed<'e> {
-    fn enter(engine: &'e Engine, ends: NewClient) -> Self {
-        // Its owner looks often.
-        let client = engine.clients.enter(ends, Arc::new(Mailbox::new(|| ())), Instant::now().wall_ms());
+    fn enter(engine: &'e Engine, connection: &Connection<'_>) -> Self {
+        // A letter can only say that the link is to end, which is so at once, as in Redis.
+        let mailbox = Arc::new(Mailbox::new(connection.shutter()));
+        let client = engine.clients.enter(connection.ends(), mailbox, Instant::now().wall_ms());
         client.is_primary.store(true, Ordering::Relaxed);
         client.names.lock().user = b"(superuser)".as_slice().into();
         Self { engine, client }

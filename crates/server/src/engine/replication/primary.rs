@@ -6,7 +6,7 @@
 //! stream. Any thread, with no shard locked.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sleeve_disk::disk::Open;
@@ -71,7 +71,7 @@ impl Engine {
             }
         };
         if replicas.is_empty() {
-            replicas.ping_due_ms.store(now_ms + self.ping_every_ms(), Ordering::Relaxed);
+            replicas.pinged_ms.store(now_ms, Ordering::Relaxed);
         }
         replicas.enter(replica);
         // It may come and go between two looks at who is there.
@@ -127,17 +127,18 @@ impl Engine {
             }
             return;
         }
-        let is_due = |due_ms: &std::sync::atomic::AtomicU64, every_ms: u64| {
-            let due = due_ms.load(Ordering::Relaxed);
+        // Counted from the last time, so that another period holds at once.
+        let is_due = |done_ms: &AtomicU64, every_ms: u64| {
+            let last_ms = done_ms.load(Ordering::Relaxed);
             // One of the workers does it.
-            now_ms >= due
-                && due_ms.compare_exchange(due, now_ms + every_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            now_ms >= last_ms.saturating_add(every_ms)
+                && done_ms.compare_exchange(last_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         };
         // What is appended while replicas are waited for is what they are waited for.
-        if !self.pause.is_leaving() && is_due(&replicas.ping_due_ms, self.ping_every_ms()) {
+        if !self.pause.is_leaving() && is_due(&replicas.pinged_ms, self.ping_every_ms()) {
             self.journal.append_for_replicas(PING);
         }
-        if is_due(&replicas.sign_due_ms, SIGN_MS) {
+        if is_due(&replicas.signed_ms, SIGN_MS) {
             for replica in replicas.all().iter().filter(|replica| replica.needs_signs()) {
                 let client = &replica.client;
                 client.mailbox.post(Letter::SignOfLife(client.id));
@@ -387,6 +388,28 @@ mod tests {
         assert_eq!(engine.replication.ids.id(), id);
         engine.forget_old_backlog(now.monotonic_ms() + 3_600_001);
         assert_ne!(engine.replication.ids.id(), id);
+    }
+
+    #[test]
+    fn another_period_of_pings_holds_at_once() {
+        let engine = Engine::new(Config::default());
+        let at = |monotonic_ms: u64| Instant { wall_us: 0, monotonic_us: monotonic_ms * 1_000 };
+        engine.journal.keep_backlog(1 << 20);
+        engine.admit_replica(&Arc::new(Replica::new(&client(&engine))), None, at(0));
+        let pings_by = |now_ms: u64| {
+            let before = engine.journal.end();
+            engine.tend_replicas(at(now_ms));
+            (engine.journal.end() - before) / PING.len() as u64
+        };
+        let set = |seconds: &str| {
+            engine.config.assign(Opt::ReplPingReplicaPeriod, &[seconds.as_bytes()]).expect("a period");
+        };
+        set("3600");
+        assert_eq!(pings_by(100_000), 0);
+        set("1");
+        assert_eq!([100_100, 100_900, 101_100, 101_200].map(pings_by), [1, 0, 1, 0]);
+        set("3600");
+        assert_eq!([103_000, 3_701_000, 3_701_100].map(pings_by), [0, 0, 1]);
     }
 
     #[test]

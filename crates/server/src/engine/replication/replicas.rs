@@ -62,10 +62,10 @@ pub struct Replicas {
     pub is_spill_failing: AtomicBool,
     /// Owners of connections that hear how far they are; each is told once.
     ack_owners: Mutex<Vec<Arc<Mailbox>>>,
-    /// When the stream is next shown to be alive, monotonic milliseconds.
-    pub ping_due_ms: AtomicU64,
-    /// When those that wait for a snapshot are next shown that they are not forgotten.
-    pub sign_due_ms: AtomicU64,
+    /// When the stream was last shown to be alive, monotonic milliseconds.
+    pub pinged_ms: AtomicU64,
+    /// When those that wait for a snapshot were last shown that they are not forgotten.
+    pub signed_ms: AtomicU64,
     /// When there was one last, monotonic milliseconds.
     pub seen_ms: AtomicU64,
 }
