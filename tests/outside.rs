@@ -24,6 +24,7 @@ mod hostile_scripts;
 mod hot_keys;
 mod limits;
 mod linearizable;
+mod memory_figures;
 mod migrate;
 mod migration;
 mod multiplex;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sleeve_tests::connection::request;
 use sleeve_tests::generator::Scope;
 use sleeve_tests::random::seed;
 use sleeve_tests::{Connection, Kind, Relay, Server, Stops, soak};
@@ -199,6 +200,37 @@ fn a_replica_that_is_behind_by_little_touches_no_disk() {
     assert_eq!(info(&mut ours, "repl_spilled_bytes"), "0");
     signal(&replica, "-CONT");
     assert_same(&primary, &replica);
+}
+
+#[test]
+fn what_a_stopped_replica_and_the_log_have_still_to_take_evicts_nothing() {
+    for options in [&[][..], &["--repl-spill-max", "0"], &["--appendonly", "yes", "--appendfsync", "no"]] {
+        let primary = primary(&[&["--repl-backlog-size", "16384"], options].concat());
+        let mut ours = primary.connect();
+        (0..100).for_each(|key| _ = ask(&mut ours, &["SETRANGE", &format!("key{key}"), "100000", "x"]));
+        let replica = replica(Kind::Redis, &primary, &[]);
+        assert_same(&primary, &replica);
+        signal(&replica, "-STOP");
+        let number = |ours: &mut Connection, name: &str| info(ours, name).parse::<u64>().expect("a number");
+        // What the backlog takes counts, and is full from here on.
+        (0..400).for_each(|_| _ = ask(&mut ours, &["SETRANGE", "key0", "0", &"x".repeat(100)]));
+        let counted = |ours: &mut Connection| number(ours, "used_memory") - number(ours, "mem_not_counted_for_evict");
+        let limit = counted(&mut ours) + (32 << 10);
+        ask(&mut ours, &["CONFIG", "SET", "maxmemory-policy", "allkeys-random", "maxmemory", &limit.to_string()]);
+        let change = request(&["SETRANGE", "key0", "0", &"y".repeat(100)]).repeat(50);
+        for _ in 0..2_000 {
+            ours.send(&change).expect("it takes them");
+            (0..50).for_each(|_| assert_eq!(ours.reply().expect("it answers"), b":100001\r\n"));
+        }
+        assert_eq!(ask(&mut ours, &["DBSIZE"]), ":100\r\n", "{options:?}");
+        assert_eq!(info(&mut ours, "evicted_keys"), "0", "{options:?}");
+        let [kept, slow, buffers] = ["mem_replication_backlog", "mem_clients_slaves", "mem_total_replication_buffers"]
+            .map(|name| number(&mut ours, name));
+        assert!(kept == 16_384 && slow > 1 << 20 && buffers > kept + (1 << 20), "{kept} {slow} {buffers}");
+        ask(&mut ours, &["CLIENT", "KILL", "TYPE", "replica"]);
+        wait_until("nothing for replicas", || number(&mut ours, "mem_clients_slaves") == 0);
+        signal(&replica, "-CONT");
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The allocator of the program: mimalloc, with large blocks off the beginning of a page; and what the server may ask it: the
-//! bytes that it holds, MEMORY PURGE, MEMORY MALLOC-STATS.
+//! The allocator of the program: mimalloc, with large blocks off the beginning of a page; and what the server may ask it: MEMORY
+//! PURGE, MEMORY MALLOC-STATS.
 //!
 //! A library cannot know which allocator its program has, so `main` enters this one at the start.
 
@@ -105,16 +105,7 @@ fn behind(memory: *mut u8) -> *mut u8 {
 
 /// Tells the server which allocator this program has.
 pub fn enter() {
-    allocator::enter(Allocator { name: "mimalloc", held_bytes, purge, describe });
-}
-
-/// What mimalloc has committed and not purged since.
-fn held_bytes() -> u64 {
-    let mut committed_bytes = 0;
-    let null = ptr::null_mut();
-    // SAFETY: the function writes to what it is given a place for, and passes over the places that are null.
-    unsafe { libmimalloc_sys::mi_process_info(null, null, null, null, null, &raw mut committed_bytes, null, null) };
-    committed_bytes as u64
+    allocator::enter(Allocator { name: "mimalloc", purge, describe });
 }
 
 /// Gives back the pages that nothing lies in any more: those of this thread's heap and those that no thread owns.

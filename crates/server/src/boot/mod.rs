@@ -239,6 +239,7 @@ pub fn serve(
         log::warning(&error.to_string());
         pid_file.iter().for_each(Claim::release);
     })?;
+    engine.estimate.note_startup(facts::resident().1);
     let processors = engine.config.number(Opt::Workers);
     log::notice(&format!("Running mode=standalone, port={}, workers={processors}.", engine.port()));
     log::warning("Server initialized");

@@ -350,7 +350,7 @@ impl Engine {
         self.rates.sample(now_ms, self.stats.traffic(), self.estimate.shards() + self.weigh_overhead().overhead());
     }
 
-    /// About how many bytes everything takes, while `maxmemory` is set. Costs a few loads.
+    /// About how many bytes everything takes that is compared with `maxmemory`, while that is set. Costs a few loads.
     #[inline]
     pub fn estimated_bytes(&self) -> u64 {
         self.estimate.total() + self.client_memory.sum()
@@ -359,11 +359,11 @@ impl Engine {
     /// Brings the estimate up to date as to what is in no shard; all of that.
     fn weigh_overhead(&self) -> MemoryUse {
         let memory_use = self.memory_use(0);
-        self.estimate.note_overhead(memory_use.overhead() - memory_use.clients);
+        self.estimate.note_overhead(memory_use.overhead() - memory_use.uncounted() - memory_use.clients);
         memory_use
     }
 
-    /// The bytes of everything, as `maxmemory` counts. Locks each shard once, so the caller holds none.
+    /// The bytes of everything. Locks each shard once, so the caller holds none.
     pub fn used_bytes(&self) -> u64 {
         for index in 0..self.store.shards() {
             self.estimate.note(index, self.store.lock(index).memory());
@@ -374,14 +374,15 @@ impl Engine {
     /// Where memory goes, the shards taking `data_bytes`. No shard is locked for it.
     pub fn memory_use(&self, data_bytes: u64) -> MemoryUse {
         let (scripts, libraries) = (&self.scripts, self.scripts.libraries());
-        let running = |bytes: &std::sync::atomic::AtomicUsize| bytes.load(Ordering::Relaxed) as u64;
+        let (clients, replicas) = self.clients.bytes();
         MemoryUse {
             data: data_bytes,
-            fixed: self.store.fixed_memory() as u64,
-            journal: (self.journal.memory_bytes() as u64).saturating_sub(self.journal.lagging_bytes()),
-            clients: self.clients.bytes() as u64,
-            scripts: running(&scripts.script_bytes) + scripts.size().1 as u64,
-            functions: running(&scripts.library_bytes) + libraries.bytes() as u64,
+            fixed: self.estimate.startup().max(self.store.fixed_memory() as u64),
+            journal: self.journal.memory(),
+            clients: clients as u64,
+            replicas: replicas as u64,
+            scripts: scripts.size().1 as u64,
+            functions: libraries.bytes() as u64,
             tracking: self.tracking.bytes() as u64,
         }
     }

@@ -10,8 +10,6 @@ use std::sync::OnceLock;
 pub struct Allocator {
     /// Its name, with its version.
     pub name: &'static str,
-    /// Bytes that it has from the system and has not given back.
-    pub held_bytes: fn() -> u64,
     /// Gives memory that is free back to the system.
     pub purge: fn(),
     /// What it knows of its own work, for people.

@@ -42,11 +42,13 @@ fn cpu_times_in(path: &str) -> CpuTimes {
     }
 }
 
-/// Bytes of physical memory that the process occupies.
-pub fn resident_bytes() -> u64 {
+/// Bytes of physical memory that the process occupies, and how many of them are no pages of files: its data, its heaps and the
+/// stacks of its threads.
+pub fn resident() -> (u64, u64) {
     let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 = statm.split_whitespace().nth(1).and_then(|text| text.parse().ok()).unwrap_or(0);
-    pages * rustix::param::page_size() as u64
+    let mut fields = statm.split_whitespace().skip(1).map(|text| text.parse::<u64>().unwrap_or(0));
+    let [resident, shared] = [(); 2].map(|()| fields.next().unwrap_or(0) * rustix::param::page_size() as u64);
+    (resident, resident.saturating_sub(shared))
 }
 
 /// Bytes of physical memory that the machine has.
@@ -120,8 +122,9 @@ mod tests {
 
     #[test]
     fn the_kernel_knows_this_process() {
-        assert!(resident_bytes() > 0);
-        assert!(machine_bytes() > resident_bytes());
+        let (resident_bytes, own_bytes) = resident();
+        assert!(own_bytes > 0 && own_bytes < resident_bytes);
+        assert!(machine_bytes() > resident_bytes);
         assert!(system_name().starts_with("Linux "));
         assert!(executable().starts_with('/'));
         let times = cpu_times();

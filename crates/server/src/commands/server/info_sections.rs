@@ -90,7 +90,7 @@ pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     let engine = cx.engine;
     let memory_use = cx.memory_use();
     let (used_bytes, fixed_bytes) = (memory_use.total(), memory_use.fixed);
-    let resident_bytes = facts::resident_bytes();
+    let (resident_bytes, own_bytes) = facts::resident();
     let peak_bytes = engine.rates.peak_bytes(used_bytes);
     let maxmemory = engine.config.memory(Opt::Maxmemory);
     let percent = |part: u64, whole: u64| format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64);
@@ -102,38 +102,38 @@ pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("used_memory_startup", fixed_bytes);
     lines.add("used_memory_dataset", memory_use.data);
     lines.add("used_memory_dataset_perc", percent(memory_use.data, used_bytes - fixed_bytes));
-    allocated(lines, resident_bytes);
+    lines.add("allocator_allocated", used_bytes);
+    lines.add("allocator_active", own_bytes);
+    lines.add("allocator_resident", own_bytes);
     lines.size("total_system_memory", facts::machine_bytes());
     scripts(engine, lines);
     lines.size("maxmemory", maxmemory);
     lines.add("maxmemory_policy", engine.config.choice(Opt::MaxmemoryPolicy));
-    lines.add("mem_fragmentation_ratio", format!("{:.2}", resident_bytes as f64 / used_bytes.max(1) as f64));
-    lines.add("mem_fragmentation_bytes", resident_bytes as i64 - used_bytes as i64);
-    let (lagging, backlog) = (engine.journal.lagging_bytes(), engine.journal.backlog().map_or(0, |kept| kept.len));
-    lines.add("mem_not_counted_for_evict", lagging);
-    lines.add("mem_replication_backlog", backlog);
-    lines.zeros(&["mem_clients_slaves"]);
+    ratio(lines, ["allocator_frag_ratio", "allocator_frag_bytes"], own_bytes, used_bytes);
+    ratio(lines, ["allocator_rss_ratio", "allocator_rss_bytes"], own_bytes, own_bytes);
+    ratio(lines, ["rss_overhead_ratio", "rss_overhead_bytes"], resident_bytes, own_bytes);
+    ratio(lines, ["mem_fragmentation_ratio", "mem_fragmentation_bytes"], resident_bytes, used_bytes);
+    let journal = memory_use.journal;
+    lines.add("mem_not_counted_for_evict", memory_use.uncounted());
+    lines.add("mem_replication_backlog", journal.backlog);
+    lines.add("mem_total_replication_buffers", journal.backlog + journal.for_replicas);
+    lines.add("mem_clients_slaves", memory_use.for_replicas());
     lines.add("mem_clients_normal", memory_use.clients);
-    lines.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
-    lines.add("mem_journal", memory_use.journal);
+    lines.zeros(&["mem_cluster_links"]);
+    lines.add("mem_aof_buffer", journal.for_log);
+    lines.add("mem_journal", journal.held);
     lines.add("mem_tracking", memory_use.tracking);
     lines.add("mem_allocator", allocator::chosen().map_or("unknown", |allocator| allocator.name));
-    lines.add("mem_total_replication_buffers", backlog + lagging);
     lines.zeros(&["mem_overhead_db_hashtable_rehashing", "active_defrag_running"]);
     lines.add("lazyfree_pending_objects", engine.lazy_free.pending());
     lines.add("lazyfreed_objects", engine.lazy_free.done());
 }
 
-/// What the allocator has, where the program has said which it is. How much of that it has handed out mimalloc does not
-/// count, and what lies in the store's own pages is not in it.
-fn allocated(lines: &mut Lines, resident_bytes: u64) {
-    let Some(allocator) = allocator::chosen() else { return };
-    let held_bytes = (allocator.held_bytes)();
-    let ratio = |all: u64, part: u64| format!("{:.2}", all as f64 / part.max(1) as f64);
-    lines.add("allocator_active", held_bytes);
-    lines.add("allocator_resident", held_bytes);
-    lines.add("rss_overhead_ratio", ratio(resident_bytes, held_bytes));
-    lines.add("rss_overhead_bytes", resident_bytes as i64 - held_bytes as i64);
+/// By how much one amount is more than another. Resident memory is the kernel's figure: pages that are no file's are the
+/// allocator's, whichever it is, and the store's own.
+fn ratio(lines: &mut Lines, [name, difference]: [&'static str; 2], all: u64, part: u64) {
+    lines.add(name, format!("{:.2}", all as f64 / part.max(1) as f64));
+    lines.add(difference, all as i64 - part as i64);
 }
 
 /// What scripts and functions take, in the Lua states of all threads and beside them.

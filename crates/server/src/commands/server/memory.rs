@@ -1,7 +1,7 @@
 //! MEMORY: what a key takes, and where all memory goes.
 //!
-//! Each figure is one that is counted here (keys, tables, clients, scripts, the journal); Redis's figures of jemalloc are
-//! left out, because an embedding program chooses its allocator (`host/allocator`).
+//! Each figure is one that is counted here (keys, tables, clients, scripts, the journal), or the kernel's of what is resident: an
+//! embedding program chooses its allocator (`host/allocator`), which is not asked.
 
 use sleeve_wire::number;
 
@@ -64,20 +64,22 @@ pub fn stats(cx: &mut Cx<'_>) -> Outcome {
     let weighed = Weighed::now(cx);
     let (memory_use, used_bytes) = (&weighed.memory_use, weighed.used_bytes);
     let overhead_bytes = memory_use.overhead();
+    let (journal, own_bytes) = (memory_use.journal, weighed.own_bytes);
     let net_bytes = used_bytes.saturating_sub(memory_use.fixed).max(1);
+    let ratio = |all: u64, part: u64| Ratio(all as f64 / part.max(1) as f64);
     let percent = |part: u64, whole: u64| Ratio(part as f64 * 100.0 / whole.max(1) as f64);
     let figures = [
         ("peak.allocated", Count(weighed.peak_bytes)),
         ("total.allocated", Count(used_bytes)),
         ("startup.allocated", Count(memory_use.fixed)),
-        ("replication.backlog", Count(0)),
-        ("clients.slaves", Count(0)),
+        ("replication.backlog", Count(journal.backlog)),
+        ("clients.slaves", Count(memory_use.for_replicas())),
         ("clients.normal", Count(memory_use.clients)),
         ("cluster.links", Count(0)),
-        ("aof.buffer", Count(0)),
+        ("aof.buffer", Count(journal.for_log)),
         ("lua.caches", Count(memory_use.scripts)),
         ("functions.caches", Count(memory_use.functions)),
-        ("journal", Count(memory_use.journal)),
+        ("journal", Count(journal.held)),
         ("tracking", Count(memory_use.tracking)),
         ("overhead.total", Count(overhead_bytes)),
         ("keys.count", Count(weighed.keys)),
@@ -85,7 +87,14 @@ pub fn stats(cx: &mut Cx<'_>) -> Outcome {
         ("dataset.bytes", Count(memory_use.data)),
         ("dataset.percentage", percent(memory_use.data, net_bytes)),
         ("peak.percentage", percent(used_bytes, weighed.peak_bytes)),
-        ("fragmentation", Ratio(weighed.resident_bytes as f64 / used_bytes.max(1) as f64)),
+        ("allocator.allocated", Count(used_bytes)),
+        ("allocator.active", Count(own_bytes)),
+        ("allocator.resident", Count(own_bytes)),
+        ("allocator-fragmentation.ratio", ratio(own_bytes, used_bytes)),
+        ("allocator-fragmentation.bytes", Difference(own_bytes as i64 - used_bytes as i64)),
+        ("rss-overhead.ratio", ratio(weighed.resident_bytes, own_bytes)),
+        ("rss-overhead.bytes", Difference(weighed.resident_bytes as i64 - own_bytes as i64)),
+        ("fragmentation", ratio(weighed.resident_bytes, used_bytes)),
         ("fragmentation.bytes", Difference(weighed.resident_bytes as i64 - used_bytes as i64)),
     ];
     let mut reply = cx.reply();
@@ -107,6 +116,8 @@ struct Weighed {
     used_bytes: u64,
     peak_bytes: u64,
     resident_bytes: u64,
+    /// Those that are no file's.
+    own_bytes: u64,
     keys: u64,
 }
 
@@ -120,7 +131,8 @@ impl Weighed {
         });
         let used_bytes = memory_use.total();
         let peak_bytes = cx.engine.rates.peak_bytes(used_bytes);
-        Self { memory_use, used_bytes, peak_bytes, resident_bytes: facts::resident_bytes(), keys }
+        let (resident_bytes, own_bytes) = facts::resident();
+        Self { memory_use, used_bytes, peak_bytes, resident_bytes, own_bytes, keys }
     }
 }
 

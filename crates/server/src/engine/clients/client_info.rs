@@ -384,9 +384,14 @@ impl Clients {
         self.rows.lock().values().cloned().collect()
     }
 
-    /// The bytes that all clients take.
-    pub fn bytes(&self) -> usize {
-        self.rows.lock().values().map(|client| client.bytes()).sum()
+    /// The bytes that all clients take other than replicas, and those that replicas take.
+    pub fn bytes(&self) -> (usize, usize) {
+        let (mut clients, mut replicas) = (0, 0);
+        for client in self.rows.lock().values() {
+            let sum = if client.is_replica.load(Ordering::Relaxed) { &mut replicas } else { &mut clients };
+            *sum += client.bytes();
+        }
+        (clients, replicas)
     }
 
     /// How many clients there are.

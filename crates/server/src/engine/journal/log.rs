@@ -80,6 +80,19 @@ pub struct BacklogSize {
     pub len: u64,
 }
 
+/// Where the journal's memory goes, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JournalMemory {
+    /// All of it, the room in its chunks that nothing fills included.
+    pub held: u64,
+    /// What is kept for replicas to come back to, which `repl-backlog-size` bounds.
+    pub backlog: u64,
+    /// What the log's file, or who else reads, has still to take of what was before that.
+    pub for_log: u64,
+    /// What slow replicas have still to be sent of what was before all that.
+    pub for_replicas: u64,
+}
+
 impl Kept {
     fn reader_mut(&mut self, reader: u64) -> Option<&mut ReaderOffset> {
         self.readers.iter_mut().find(|known| known.reader == reader)
@@ -248,9 +261,16 @@ impl Journal {
         self.synced.fetch_max(offset, Ordering::AcqRel);
     }
 
-    /// Bytes of memory that the journal holds for its readers.
-    pub fn memory_bytes(&self) -> usize {
-        self.kept.lock().chunks.memory_bytes()
+    /// The memory that the journal holds for its readers, and for whom.
+    pub fn memory(&self) -> JournalMemory {
+        let kept = self.kept.lock();
+        let (held, end) = (kept.chunks.memory_bytes() as u64, kept.chunks.end());
+        let backlog_start = kept.backlog_start().unwrap_or(end);
+        let needed_start = kept.oldest_awaited().min(backlog_start);
+        let backlog = (end - backlog_start).min(held);
+        let for_log = (backlog_start - needed_start).min(held - backlog);
+        let for_replicas = (needed_start - kept.oldest()).min(held - backlog - for_log);
+        JournalMemory { held, backlog, for_log, for_replicas }
     }
 
     /// Has the next piece begin with a SELECT, as one must with which a new file begins, and returns the offset at which it
@@ -356,13 +376,6 @@ impl Journal {
         let kept = self.kept.lock();
         let start = kept.backlog_start()?;
         Some(BacklogSize { start, len: kept.chunks.end() - start })
-    }
-
-    /// Bytes that are kept for slow replicas alone, beyond what is kept for any.
-    pub fn lagging_bytes(&self) -> u64 {
-        let kept = self.kept.lock();
-        let needed = kept.oldest_awaited().min(kept.backlog_start().unwrap_or(u64::MAX));
-        needed - kept.oldest()
     }
 
     /// Whether the journal is kept for replicas: only then it is told what no log needs.

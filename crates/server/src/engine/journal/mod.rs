@@ -17,7 +17,7 @@ mod reader;
 mod recorder;
 
 pub use batch::{Batch, write_select};
-pub use log::{BacklogSize, Journal};
+pub use log::{BacklogSize, Journal, JournalMemory};
 pub use offsets::ShardOffsets;
 pub use reader::{Follower, Reader, Slices};
 pub use recorder::{BatchBuffer, Recorder};

@@ -254,7 +254,7 @@ mod tests {
             append(&journal, 0, &["SET", "key", "value"]);
             text(&mut fast);
         }
-        assert!(journal.is_full() && journal.memory_bytes() as u64 >= journal.end());
+        assert!(journal.is_full() && journal.memory().held >= journal.end());
         journal.set_bytes_max(1 << 20);
         assert!(!journal.is_full());
         journal.set_bytes_max(256);
@@ -263,11 +263,11 @@ mod tests {
         while slow.offset() < journal.end() {
             slow.advance(slow.take(10_000).len());
         }
-        assert_eq!((journal.is_full(), journal.memory_bytes()), (false, 0));
+        assert_eq!((journal.is_full(), journal.memory().held), (false, 0));
         assert!(taken.iter().next().expect("it stays").starts_with(b"*2\r\n$6\r\nSELECT"));
         append(&journal, 0, &["SET", "key", "value"]);
         drop((fast, slow));
-        assert_eq!((journal.is_read(), journal.memory_bytes()), (false, 0));
+        assert_eq!((journal.is_read(), journal.memory().held), (false, 0));
     }
 
     #[test]

@@ -4,38 +4,56 @@
 //! while `maxmemory` is set: whoever has changed a shard says what it weighs now, as it still holds its lock, and the
 //! question is a few loads. Clients are weighed by themselves (`client_memory`); what else is not in shards is in the
 //! estimate as of a tenth of a second ago. Any thread.
+//!
+//! What replicas and the log's file have still to take is in use, but is not compared with `maxmemory`, as in Redis: keys that
+//! went for it would be effects that make them slower still. It has bounds of its own (`client-output-buffer-limit replica`,
+//! `repl-spill-max`, `journal-max-bytes`).
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use crate::engine::journal::JournalMemory;
 
 /// Bytes by what they are for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Keys and tables.
     pub data: u64,
-    /// What an empty engine takes.
+    /// What an empty engine takes, and the process that it serves.
     pub fixed: u64,
-    /// The journal, which is kept for those who read it; what slow replicas alone need does not count, as in Redis, or what is
-    /// evicted for it would make them slower.
-    pub journal: u64,
-    /// Clients: requests and replies on their way, and what is known of them.
+    /// The journal, which is kept for those who read it.
+    pub journal: JournalMemory,
+    /// Clients other than replicas: requests and replies on their way, and what is known of them.
     pub clients: u64,
-    /// The texts of scripts and the Lua states in which they run.
+    /// The same of replicas.
+    pub replicas: u64,
+    /// The texts of scripts. The Lua states in which they run are told by themselves, as in Redis.
     pub scripts: u64,
-    /// The texts of libraries and the Lua states in which they run.
+    /// The texts of libraries.
     pub functions: u64,
     /// Who must hear of which keys.
     pub tracking: u64,
 }
 
 impl MemoryUse {
-    /// Everything: what `maxmemory` is compared with.
+    /// Everything.
     pub fn total(&self) -> u64 {
         self.data + self.overhead()
     }
 
     /// Everything but keys and tables.
     pub fn overhead(&self) -> u64 {
-        self.fixed + self.journal + self.clients + self.scripts + self.functions + self.tracking
+        let clients = self.clients + self.replicas;
+        self.fixed + self.journal.held + clients + self.scripts + self.functions + self.tracking
+    }
+
+    /// What of that is not compared with `maxmemory`: what replicas and the log's file have still to take.
+    pub fn uncounted(&self) -> u64 {
+        self.journal.held - self.journal.backlog + self.replicas
+    }
+
+    /// What is in use for replicas beyond the backlog.
+    pub fn for_replicas(&self) -> u64 {
+        self.journal.for_replicas + self.replicas
     }
 }
 
@@ -45,6 +63,8 @@ pub struct Estimate {
     shards: Box<[AtomicU64]>,
     sum: AtomicI64,
     overhead: AtomicU64,
+    /// What the process took when it was empty; 0 where it is not this engine's alone.
+    startup: AtomicU64,
     excess: Excess,
 }
 
@@ -61,7 +81,8 @@ impl Estimate {
     /// Of so many shards, all empty.
     pub fn new(shards: usize) -> Self {
         let shards = (0..shards).map(|_| AtomicU64::new(0)).collect();
-        Self { shards, sum: AtomicI64::new(0), overhead: AtomicU64::new(0), excess: Excess::default() }
+        let [overhead, startup] = [(); 2].map(|()| AtomicU64::new(0));
+        Self { shards, sum: AtomicI64::new(0), overhead, startup, excess: Excess::default() }
     }
 
     /// A shard weighs so much now. The caller holds its lock.
@@ -73,7 +94,17 @@ impl Estimate {
         }
     }
 
-    /// What is in no shard and no client weighs so much now.
+    /// The process, which serves nothing but this engine, takes so much while it is empty.
+    pub fn note_startup(&self, bytes: u64) {
+        self.startup.store(bytes, Ordering::Relaxed);
+    }
+
+    /// What the process took when it was empty; 0 where that is not known.
+    pub fn startup(&self) -> u64 {
+        self.startup.load(Ordering::Relaxed)
+    }
+
+    /// What is in no shard and no client, and is compared with `maxmemory`, weighs so much now.
     pub fn note_overhead(&self, bytes: u64) {
         self.overhead.store(bytes, Ordering::Relaxed);
     }
@@ -108,7 +139,7 @@ impl Estimate {
         self.sum.load(Ordering::Relaxed).max(0) as u64
     }
 
-    /// About what the total of [`MemoryUse`] would be, without the clients.
+    /// About what of [`MemoryUse`] is compared with `maxmemory`, without the clients.
     #[inline]
     pub fn total(&self) -> u64 {
         self.shards() + self.overhead.load(Ordering::Relaxed)
