@@ -57,7 +57,7 @@ fn an_empty_filter_leaves_keys_and_functions_out_of_a_snapshot() {
             let code = "#!lua name=lib\nredis.register_function('the_function', function() return 1 end)";
             ask(&mut ours, &["FUNCTION", "LOAD", code]);
             let mut stream = TcpStream::connect(server.address()).expect("it is served");
-            say(&mut stream, &format!("REPLCONF rdb-only 1 rdb-filter-only \"{filter}\"\r\n"), "\r\n");
+            say(&mut stream, &format!("REPLCONF capa eof rdb-only 1 rdb-filter-only \"{filter}\"\r\n"), "\r\n");
             stream.write_all(b"SYNC\r\n").expect("it takes it");
             let mut dump = Vec::new();
             stream.read_to_end(&mut dump).expect("it ends with the snapshot");

@@ -258,8 +258,11 @@ fn a_pause_on_a_replica_holds_the_stream_offsets_included() {
         // No ping moves the offset.
         ask(&mut primary.connect(), &["CONFIG", "SET", "repl-ping-replica-period", "3600"]);
         follow(&replica, &primary);
-        let offset = caught_up(&replica, &primary).to_string();
         let (mut ours, mut theirs) = (primary.connect(), replica.connect());
+        caught_up(&replica, &primary);
+        // A database is selected with the first write, which is no write by itself.
+        ask(&mut ours, &["SET", "first", "1"]);
+        let offset = caught_up(&replica, &primary).to_string();
         let pause = |connection: &mut Connection, time_ms: &str, scope: &str| {
             assert_eq!(ask(connection, &["CLIENT", "PAUSE", time_ms, scope]), "+OK\r\n");
         };

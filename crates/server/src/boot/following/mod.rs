@@ -293,7 +293,9 @@ impl Follower {
                 }
             };
             bytes.drain(..used);
-            engine.replication.role.note_ahead(bytes.len() as u64);
+            // What stands behind a MULTI whose EXEC has not come, or is held, is not applied either.
+            let queued = copying.offset().saturating_sub(engine.journal.end());
+            engine.replication.role.note_ahead(queued + bytes.len() as u64);
             if copying.take_asked() {
                 unsynced = engine.known_synced_offset().map(|_| engine.journal.end());
                 acked = None;
