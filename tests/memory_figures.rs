@@ -1,4 +1,5 @@
-//! The figures of INFO memory and MEMORY STATS: what they say of each other, on an empty server, a full one and one that was emptied.
+//! The figures of INFO memory: what they say of each other, on an empty server, a full one and one that was emptied; and how far
+//! a group of a stream is told to lag behind.
 
 use std::collections::HashMap;
 

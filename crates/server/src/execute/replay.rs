@@ -337,8 +337,7 @@ impl Applying<'_> {
                 self.count(cx, row);
                 show(cx, &request);
                 *self.is_asked |= args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"getack"));
-                let database = cx.state.database;
-                cx.recorder().foreign(database, piece.bytes, true);
+                put_into_journal(cx, piece.bytes, true);
             }
             (_, None) => {
                 self.patiently(cx, |cx| lock(cx, &request)).map_err(refused)?;
@@ -383,8 +382,7 @@ impl Applying<'_> {
                 if !self.is_wanted(cx) {
                     return Err(refused(REPLACED));
                 }
-                let database = cx.state.database;
-                cx.recorder().foreign(database, piece.bytes, true);
+                put_into_journal(cx, piece.bytes, true);
             }
             _ => {}
         }
@@ -448,14 +446,19 @@ impl Applying<'_> {
     /// Ends what was one step for everybody else.
     fn end(&self, cx: &mut Cx<'_>, bytes: &[u8], is_for_replicas: bool) {
         if self.is_copying {
-            let database = cx.state.database;
-            cx.recorder().foreign(database, bytes, is_for_replicas);
+            put_into_journal(cx, bytes, is_for_replicas);
         }
         if !cx.pending.marked.is_empty() {
             serve_blocked::marked(cx);
         }
         cx.end_command();
     }
+}
+
+/// Puts what a primary has sent into this server's journal, as it came.
+fn put_into_journal(cx: &mut Cx<'_>, bytes: &[u8], is_for_replicas: bool) {
+    let database = cx.state.database;
+    cx.recorder().foreign(database, bytes, is_for_replicas);
 }
 
 /// Whether a pause holds a request, if a primary has sent it; gives its locks back then.

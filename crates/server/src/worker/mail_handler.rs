@@ -36,8 +36,8 @@ impl Worker {
         Some(self)
     }
 
-    /// Gives a client that listens or tracks, and has just said something, what was published or changed before that: it reaches the
-    /// client though it is about to unsubscribe.
+    /// Gives a client that listens or tracks, and has just said something, what was published or changed before that: it reaches
+    /// the client though it is about to unsubscribe.
     #[inline]
     pub(super) fn hear_news_before(&mut self, token: Token, scratch: &mut Scratch) {
         let is_told = |state: &State| state.subscriptions.is_some() || state.tracking.is_some();

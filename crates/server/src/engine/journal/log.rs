@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::batch::{Batch, write_select};
 use super::chunks::{Chunk, Chunks};
+use super::memory::JournalMemory;
 use crate::host::planted::{self, Fault};
 use crate::host::waiting::Condvar;
 use crate::messaging::mail::{Letter, Mailbox};
@@ -78,19 +79,6 @@ pub struct BacklogSize {
     pub start: u64,
     /// How many bytes.
     pub len: u64,
-}
-
-/// Where the journal's memory goes, in bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct JournalMemory {
-    /// All of it, the room in its chunks that nothing fills included.
-    pub held: u64,
-    /// What is kept for replicas to come back to, which `repl-backlog-size` bounds.
-    pub backlog: u64,
-    /// What the log's file, or who else reads, has still to take of what was before that.
-    pub for_log: u64,
-    /// What slow replicas have still to be sent of what was before all that.
-    pub for_replicas: u64,
 }
 
 impl Kept {

@@ -12,12 +12,14 @@
 mod batch;
 mod chunks;
 mod log;
+mod memory;
 mod offsets;
 mod reader;
 mod recorder;
 
 pub use batch::{Batch, write_select};
-pub use log::{BacklogSize, Journal, JournalMemory};
+pub use log::{BacklogSize, Journal};
+pub use memory::JournalMemory;
 pub use offsets::ShardOffsets;
 pub use reader::{Follower, Reader, Slices};
 pub use recorder::{BatchBuffer, Recorder};
