@@ -317,27 +317,89 @@ fn who_connects_elsewhere_at_the_prompt_keeps_tls_and_the_host_as_typed() {
     assert!(complaint.contains("Could not connect to Redis at No.Such Host:1: "), "{complaint}");
 }
 
+/// A file of those that OpenSSL has made for `sleeve-certificates`.
+fn pem(name: &str) -> String {
+    format!("{}/../crates/certificates/tests/pems/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A server with that certificate and key, which trusts one file, at the port that is returned.
+fn serve_with([certificate, key, ca]: [&str; 3], more: &[&str]) -> (Server, u16) {
+    let (port, files) = (free_port(), [certificate, key, ca].map(pem));
+    let tls_port = port.to_string();
+    let words = ["--tls-port", &tls_port, "--tls-cert-file", &files[0], "--tls-key-file", &files[1]];
+    (Server::start_with(Kind::Sleeve, &[&words[..], &["--tls-ca-cert-file", &files[2]], more].concat()), port)
+}
+
 #[test]
-fn a_key_under_a_pass_phrase_is_named_as_such() {
-    let authority = Authority::new("phrase");
-    let body = "MIIBvTBXBgkqhkiG9w0BBQ0wSjApBgkqhkiG9w0BBQwwHAQIAAAAAAAAAAACAggA";
-    let forms = [
-        format!("-----BEGIN ENCRYPTED PRIVATE KEY-----\n{body}\n-----END ENCRYPTED PRIVATE KEY-----\n"),
-        format!(
-            "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\n{body}\n\
-             -----END RSA PRIVATE KEY-----\n"
-        ),
-    ];
-    for form in forms {
-        authority.write("server.key", &form);
-        let files = [authority.file("server.crt"), authority.file("server.key"), authority.file("ca.crt")];
+fn one_certificate_of_its_own_authority_serves_clients_and_replicas() {
+    for name in ["alone", "alone-old", "p521"] {
+        let (certificate, key) = (format!("{name}.crt"), format!("{name}.key"));
+        let files = [certificate.as_str(), &key, &certificate];
+        let (primary, port) = serve_with(files, &["--repl-diskless-sync-delay", "0"]);
+        let client = connect(port, Tls::new().ca_file(pem(&certificate)).certificate(pem(&certificate), pem(&key)));
+        client.unwrap().set("k", name).wait().unwrap();
+        let refused =
+            connect(port, Tls::new().ca_file(pem(&certificate)).certificate(pem("named.crt"), pem("named.key")));
+        assert_eq!(refused.map(drop).unwrap_err().kind(), ErrorKind::Connect);
+        let own = [pem(&certificate), pem(&key)];
+        let words = ["--tls-replication", "yes", "--replicaof", "localhost", &port.to_string()].map(str::to_owned);
+        let shown = ["--tls-client-cert-file", &own[0], "--tls-client-key-file", &own[1]];
+        let words: Vec<&str> = words.iter().map(String::as_str).chain(shown).collect();
+        // What it shows clients is no certificate that its primary takes.
+        let (replica, _) = serve_with(["named.crt", "named.key", &certificate], &words);
+        let mut plain = primary.connect();
+        while plain.command(&["WAIT", "1", "1000"]).unwrap() != b":1\r\n" {}
+        let kept = replica.connect().command(&["GET", "k"]).unwrap();
+        assert!(String::from_utf8_lossy(&kept).ends_with(&format!("\r\n{name}\r\n")), "{name}");
+    }
+}
+
+#[test]
+fn files_as_openssl_makes_them_when_it_is_told_little_are_taken() {
+    let words = ["--tls-key-file-pass", "secret", "--tls-ciphers", "DEFAULT:!MEDIUM", "--tls-auth-clients", "optional"];
+    let (server, port) = serve_with(["old.crt", "old.aes256.key", "authority.crt"], &words);
+    let believing = Tls::new().ca_file(pem("authority.crt"));
+    let showing = believing.clone().certificate(pem("old.crt"), pem("old.scrypt.key"));
+    connect(port, showing.clone().pass_phrase("secret")).unwrap();
+    for (tls, why) in [
+        (showing.clone(), "it is encrypted with a pass phrase, and none is given"),
+        (showing.pass_phrase("wrong"), "the pass phrase is wrong"),
+        (believing.clone().server_name("elsewhere"), "subjectAltName=DNS:elsewhere"),
+        (Tls::new().ca_file(pem("alone.crt")), "UnknownIssuer"),
+    ] {
+        let error = connect(port, tls).map(drop).unwrap_err();
+        assert!(error.message().contains(why) && !error.message().contains("wrong\""), "{error}");
+    }
+    let mut plain = server.connect();
+    for (name, value, is_taken) in [
+        ("tls-ciphers", "ECDHE+AESGCM:!aNULL", true),
+        ("tls-ciphers", "DHE:RC4", false),
+        ("tls-key-file-pass", "another", false),
+    ] {
+        let answer = plain.command(&["CONFIG", "SET", name, value]).unwrap();
+        assert_eq!(answer == b"+OK\r\n", is_taken, "{}", String::from_utf8_lossy(&answer));
+    }
+    let said = Command::new(Kind::Sleeve.binary().expect("our binary"))
+        .args(["cli", "-h", "127.0.0.1", "-p", &port.to_string(), "--tls", "--insecure", "PING"])
+        .output()
+        .expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "PONG\n", "{}", String::from_utf8_lossy(&said.stderr));
+}
+
+#[test]
+fn a_key_that_cannot_be_read_is_named_with_what_helps() {
+    for (key, why) in [
+        ("old.aes256.key", "it is encrypted with a pass phrase, and 'tls-key-file-pass' says none"),
+        ("old.traditional.key", "openssl pkcs8 -topk8"),
+        ("alone.key", "the certificate and the key do not belong together"),
+    ] {
+        let [certificate, key, ca] = ["old.crt", key, "authority.crt"].map(pem);
         let port = free_port().to_string();
-        let words = ["--tls-port", &port, "--tls-cert-file", &files[0], "--tls-key-file", &files[1]];
-        let arguments = words.into_iter().chain(["--tls-ca-cert-file", &files[2]]).map(str::to_owned).collect();
+        let words = ["--tls-port", &port, "--tls-cert-file", &certificate, "--tls-key-file", &key];
+        let arguments = words.into_iter().chain(["--tls-ca-cert-file", &ca]).map(str::to_owned).collect();
         let settings = sleeve_tests::Settings { arguments, password: None };
         let refused = Server::try_start(Kind::Sleeve, settings).expect_err("no such key can be used");
-        assert!(refused.contains("server.key: it is encrypted with a pass phrase"), "{refused}");
-        assert!(refused.contains(&format!("openssl pkey -in {}", files[1])), "{refused}");
+        assert!(refused.contains(&key) && refused.contains(why), "{refused}");
     }
 }
 

@@ -57,11 +57,12 @@ const BANNED_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", 
 const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("crates/wire", &[]),
     ("crates/rings", &[]),
+    ("crates/certificates", &[]),
     ("crates/store", &[]),
     ("crates/disk", &["sleeve-wire"]),
-    ("crates/server", &["sleeve-wire", "sleeve-rings", "sleeve-store", "sleeve-disk"]),
+    ("crates/server", &["sleeve-wire", "sleeve-rings", "sleeve-certificates", "sleeve-store", "sleeve-disk"]),
     ("crates/derive", &[]),
-    ("crates/client", &["sleeve-wire", "sleeve-rings", "sleeve-server", "sleeve-derive"]),
+    ("crates/client", &["sleeve-wire", "sleeve-rings", "sleeve-certificates", "sleeve-server", "sleeve-derive"]),
     ("crates/cli", &["sleeve", "sleeve-server", "sleeve-store", "sleeve-wire", "sleeve-disk"]),
 ];
 

@@ -5,7 +5,7 @@ use std::fs;
 use crate::source::workspace_root;
 
 /// The packages that are published.
-const PUBLISHED: [&str; 8] = ["wire", "rings", "store", "disk", "server", "derive", "client", "cli"];
+const PUBLISHED: [&str; 9] = ["wire", "rings", "certificates", "store", "disk", "server", "derive", "client", "cli"];
 
 /// What each of their manifests says, or has the workspace say.
 const FIELDS: [&str; 8] =

@@ -142,15 +142,13 @@ fn load_text(config: &Config, text: &str) -> Result<(), String> {
 #[test]
 fn what_only_tunes_what_is_not_here_is_warned_of_at_the_start() {
     let config = Config::default();
-    let text = "port 7\nsave 900 1\nsave 300 10\nAppendFsync always\nslave-lazy-flush yes\nhz 20\ntls-client-key-file-pass hush\n";
+    let text = "port 7\nsave 900 1\nsave 300 10\nAppendFsync always\nslave-lazy-flush yes\nhz 20\n";
     let warnings = load::load(&config, &arguments::parse(&[b"-".to_vec()]), text.as_bytes()).expect("it starts");
     assert_eq!(
         warnings,
         [
             "'slave-lazy-flush yes', line 5 of the configuration, has no effect: what a replica had before is freed without \
              holding up anybody",
-            "'tls-client-key-file-pass', line 7 of the configuration, has no effect: primaries are shown the certificate that \
-             clients are shown",
         ]
     );
     assert_eq!(
@@ -172,9 +170,6 @@ fn what_has_nothing_to_tune_is_refused_with_the_reason() {
     ] {
         assert_eq!(set(&config, &[(name, value)]), failed(name, reason));
     }
-    // A secret that is of no use is not repeated.
-    let refused = set(&config, &[("tls-key-file-pass", "hush")]).expect_err("it is of no use");
-    assert!(refused.contains(" - Pass") && !refused.contains("hush"), "{refused}");
     assert!(set(&config, &[("tls-session-cache-timeout", "5"), ("crash-log-enabled", "no")]).is_ok());
     let shown = ["tls-session-cache-timeout", "5", "crash-log-enabled", "no"];
     assert_eq!(get(&config, &["tls-session-cache-timeout", "crash-log-enabled"]), shown);

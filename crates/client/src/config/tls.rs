@@ -3,15 +3,16 @@
 //! Plain data, made into rustls's own form when a connection is made, so that files are read anew each time. Reading
 //! them blocks, so no connection's task does it. Any thread.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fmt, io};
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::ClientConfig;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use sleeve_certificates::{AnyServer, Identity, Names, Servers, Trusted, provider, read_key};
 
 use crate::error::{Error, ErrorKind};
 
@@ -30,9 +31,24 @@ pub struct Tls {
     pub(crate) ca_folder: Option<PathBuf>,
     pub(crate) certificate: Option<Pem>,
     pub(crate) key: Option<Pem>,
+    pub(crate) pass_phrase: Option<PassPhrase>,
     pub(crate) server_name: Option<String>,
     pub(crate) insecure: bool,
 }
+
+/// What a key lies under.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct PassPhrase(Arc<[u8]>);
+
+impl fmt::Debug for PassPhrase {
+    /// Nothing of it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a pass phrase")
+    }
+}
+
+/// No key is larger, be the file a device without end.
+const KEY_BYTES_MAX: u64 = 1 << 20;
 
 /// Where PEM comes from.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -57,10 +73,16 @@ impl Pem {
         }
     }
 
-    fn key(&self) -> io::Result<PrivateKeyDer<'static>> {
+    fn key(&self, pass_phrase: Option<&PassPhrase>) -> io::Result<PrivateKeyDer<'static>> {
+        let pass_phrase = pass_phrase.map_or(&[][..], |pass_phrase| &pass_phrase.0);
         let key = match self {
-            Self::File(file) => PrivateKeyDer::from_pem_file(file),
-            Self::Bytes(bytes) => PrivateKeyDer::from_pem_slice(bytes),
+            Self::File(file) => {
+                let mut text = Vec::new();
+                let read = File::open(file).and_then(|file| file.take(KEY_BYTES_MAX).read_to_end(&mut text));
+                read.map_err(|error| wrong(format!("{self}: {error}")))?;
+                read_key(&text, pass_phrase)
+            }
+            Self::Bytes(bytes) => read_key(bytes, pass_phrase),
         };
         key.map_err(|error| wrong(format!("{self}: {error}")))
     }
@@ -128,6 +150,12 @@ impl Tls {
         self
     }
 
+    /// The pass phrase of the key, where it lies under one: in the form PKCS#8, as `openssl pkcs8 -topk8` writes it.
+    pub fn pass_phrase(mut self, pass_phrase: impl AsRef<[u8]>) -> Self {
+        self.pass_phrase = Some(PassPhrase(pass_phrase.as_ref().into()));
+        self
+    }
+
     /// The name that the server's certificate must be for, and that the server is told; the host's without this.
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
@@ -152,6 +180,7 @@ impl Tls {
             "ca_folder" => self.ca_folder = Some(value.into()),
             "cert" => self.certificate = Some(Pem::File(value.into())),
             "key" => self.key = Some(Pem::File(value.into())),
+            "key_pass" => self.pass_phrase = Some(PassPhrase(value.as_bytes().into())),
             "server_name" => self.server_name = Some(value.to_owned()),
             "insecure" => {
                 self.insecure = match value {
@@ -176,27 +205,32 @@ impl Tls {
 
     /// rustls's form of it.
     pub(crate) fn client_config(&self) -> io::Result<Arc<ClientConfig>> {
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .map_err(|error| wrong(error.to_string()))?;
+            .map_err(|error| wrong(error.to_string()))?
+            .dangerous();
         let builder = if self.insecure {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody { provider }))
+            builder.with_custom_certificate_verifier(Arc::new(AnyServer::new(&provider)))
         } else {
-            builder.with_root_certificates(self.roots()?)
+            let servers = Servers::new(self.trusted()?, Arc::clone(&provider), Names::Own);
+            builder.with_custom_certificate_verifier(Arc::new(servers))
         };
         let config = match (&self.certificate, &self.key) {
-            (Some(certificate), Some(key)) => builder
-                .with_client_auth_cert(certificate.certificates()?, key.key()?)
-                .map_err(|error| wrong(error.to_string()))?,
+            (Some(certificate), Some(key)) => {
+                let chain = certificate.certificates()?;
+                let identity = Identity::new(chain, key.key(self.pass_phrase.as_ref())?, &provider);
+                let identity = identity.map_err(|why| wrong(format!("{certificate}: {why}")))?;
+                builder.with_client_cert_resolver(identity.resolver())
+            }
             (None, None) => builder.with_no_client_auth(),
             _ => return Err(wrong("a certificate and its key go together".to_owned())),
         };
         Ok(Arc::new(config))
     }
 
-    fn roots(&self) -> io::Result<RootCertStore> {
-        let mut roots = RootCertStore::empty();
+    fn trusted(&self) -> io::Result<Trusted> {
+        let mut trusted = Trusted::new();
         let mut all: Vec<Pem> = self.ca.iter().cloned().collect();
         if let Some(folder) = &self.ca_folder {
             let entries = std::fs::read_dir(folder).map_err(|error| wrong(format!("{}: {error}", folder.display())))?;
@@ -205,58 +239,17 @@ impl Tls {
         }
         for pem in &all {
             for certificate in pem.certificates()? {
-                roots.add(certificate).map_err(|error| wrong(format!("{pem}: {error}")))?;
+                trusted.add(certificate).map_err(|error| wrong(format!("{pem}: {error}")))?;
             }
         }
         if self.ca.is_none() && self.ca_folder.is_none() {
             // What the system keeps and nobody can read is of no use to anybody else either.
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            trusted.add_of_system(rustls_native_certs::load_native_certs().certs);
         }
-        Ok(roots)
+        Ok(trusted)
     }
 }
 
 fn wrong(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
-}
-
-/// Believes any certificate, as long as the peer has its key.
-#[derive(Debug)]
-struct Anybody {
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -47,9 +47,9 @@ impl Config {
     /// `overwrites` or `nothing`), `unix_socket` and `shared_memory` (`yes` or `no`, see [`Config::unix_socket`] and
     /// [`Config::shared_memory`]); for a cluster and for Sentinels also `read_from` (`primary`, `replica`, `any` or `zone:NAME`,
     /// see [`Config::read_from`]); with TLS also `ca` and `ca_folder` (whom to believe instead of the system's authorities),
-    /// `cert` and `key` (what to show a server that asks), `server_name`, and `insecure=yes`. With `embedded://` every other
-    /// option is one of the engine ([`Config::engine`]): `embedded://?maxmemory=10mb&databases=64`. A user, a password, a path or
-    /// a value may be percent-encoded.
+    /// `cert`, `key` and `key_pass` (what to show a server that asks, and the pass phrase of the key), `server_name`, and
+    /// `insecure=yes`. With `embedded://` every other option is one of the engine ([`Config::engine`]):
+    /// `embedded://?maxmemory=10mb&databases=64`. A user, a password, a path or a value may be percent-encoded.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration), with a sentence that names the part that cannot be

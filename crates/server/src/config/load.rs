@@ -190,7 +190,7 @@ impl Reading<'_> {
             if unsupported::is_true_anyway(&directive.words) {
                 return Ok(());
             }
-            let shown = String::from_utf8_lossy(if unsupported::is_secret(name) { name } else { text });
+            let shown = String::from_utf8_lossy(text);
             let line = directive.line;
             self.warnings.push(format!("'{shown}', line {line} of the configuration, has no effect: {why}"));
             return Ok(());

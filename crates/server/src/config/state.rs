@@ -466,13 +466,9 @@ fn words_of(kind: Kind, text: &[u8]) -> Vec<&[u8]> {
     }
 }
 
-/// The value that these words are for an option; where the option has fixed ones, an error says what to write instead. A
-/// secret that is of no use here is not repeated to the reader of the error.
+/// The value that these words are for an option; where the option has fixed ones, an error says what to write instead.
 fn parsed(row: &Row, words: &[&[u8]], old: &Value) -> Result<Value, String> {
     value::parse(row.kind, words, old).map_err(|reason| {
-        if row.option == Opt::TlsKeyFilePass {
-            return row.doc.to_owned();
-        }
         match unsupported::instead(row.option, &String::from_utf8_lossy(&words.join(&b' '))) {
             Some(instead) => format!("{reason}: {instead}"),
             None => reason,

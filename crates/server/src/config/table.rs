@@ -264,9 +264,15 @@ options! {
     TlsCertFile "tls-cert-file" PATH_READ, "", Live,
         "PEM file with the server's certificate and those that lead from it to one that clients trust.";
     TlsKeyFile "tls-key-file" PATH_READ, "", Live,
-        "PEM file with the key of the certificate, without a pass phrase.";
-    TlsKeyFilePass "tls-key-file-pass" Kind::Fixed(&[""]), "", Live,
-        "Pass phrase of the key file: none, as keys under a pass phrase cannot be read; write the key without one.";
+        "PEM file with the key of the certificate.";
+    TlsKeyFilePass "tls-key-file-pass" TEXT, "", Live,
+        "Pass phrase of the key, which is of the form PKCS#8 then (openssl pkcs8 -topk8).";
+    TlsClientCertFile "tls-client-cert-file" PATH_READ, "", Live,
+        "PEM file with the certificate that primaries are shown; empty: that of the server.";
+    TlsClientKeyFile "tls-client-key-file" PATH_READ, "", Live,
+        "PEM file with the key of that certificate.";
+    TlsClientKeyFilePass "tls-client-key-file-pass" TEXT, "", Live,
+        "Pass phrase of that key.";
     TlsCaCertFile "tls-ca-cert-file" PATH_READ, "", Live,
         "PEM file with the certificates that clients' certificates must lead to.";
     TlsCaCertDir "tls-ca-cert-dir" PATH_READ, "", Live,
@@ -276,7 +282,7 @@ options! {
     TlsProtocols "tls-protocols" TEXT, "", Live,
         "Versions of TLS that are spoken: TLSv1.2, TLSv1.3, or both; empty is both.";
     TlsCiphers "tls-ciphers" TEXT, "", Live,
-        "Cipher suites of TLS 1.2 in OpenSSL's names, separated by colons; empty is all that are safe.";
+        "Cipher suites of TLS 1.2 as a list of OpenSSL's, such as DEFAULT:!AES128; empty is all that are safe.";
     TlsCiphersuites "tls-ciphersuites" TEXT, "", Live,
         "Cipher suites of TLS 1.3, separated by colons; empty is all.";
     TlsPreferServerCiphers "tls-prefer-server-ciphers" Kind::Flag, "no", Live,

@@ -16,7 +16,6 @@ use super::table::Opt;
 const FREEING: &str = "what a replica had before is freed without holding up anybody";
 const DISK: &str = "a replica goes on with what its primary sends while its disk fails, and replies that show it wait";
 const OUTGOING: &str = "the system chooses the address of connections to other servers";
-const CERTIFICATE: &str = "primaries are shown the certificate that clients are shown";
 const SNAPSHOT_FILES: &str = "snapshots for replicas are files of their own, which are always removed";
 const AT_ONCE: &str = "what a replica is sent leaves at once";
 const ONE_CHANNEL: &str = "a full synchronization goes over the one connection of the replica";
@@ -52,9 +51,6 @@ const ABSENT: &[(&str, &str)] = &[
     ("repl-rdb-channel", ONE_CHANNEL),
     ("replica-full-sync-buffer-limit", SYNC_BUFFER),
     ("bind-source-addr", OUTGOING),
-    ("tls-client-cert-file", CERTIFICATE),
-    ("tls-client-key-file", CERTIFICATE),
-    ("tls-client-key-file-pass", CERTIFICATE),
     ("tls-cluster", CLUSTER),
     ("cluster-allow-pubsubshard-when-down", CLUSTER),
     ("cluster-allow-reads-when-down", CLUSTER),
@@ -163,7 +159,6 @@ const TRUE_ANYWAY: &[(&str, &str)] = &[
 
 /// What to write instead of a value that an option of kind `Fixed` does not take; `{}` stands for that value.
 const INSTEAD: &[(Opt, &str)] = &[
-    (Opt::TlsKeyFilePass, "write the key without one: openssl pkey -in KEY -out PLAIN"),
     (
         Opt::ClusterEnabled,
         "write 'cluster-enabled no', and let replicas ('replicaof') and Sentinel stand in for a server that fails",
@@ -214,11 +209,6 @@ const INSTEAD: &[(Opt, &str)] = &[
         "write 'lua-enable-deprecated-api no', and leave getfenv, setfenv and print out of scripts",
     ),
 ];
-
-/// Whether the value of such an option is not for the log.
-pub fn is_secret(name: &[u8]) -> bool {
-    name.eq_ignore_ascii_case(b"tls-client-key-file-pass")
-}
 
 /// Why a line about this option has no effect, if that is known of it.
 pub fn reason(name: &[u8]) -> Option<&'static str> {

@@ -157,6 +157,7 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
         }
         Opt::TlsCertFile
         | Opt::TlsKeyFile
+        | Opt::TlsKeyFilePass
         | Opt::TlsCaCertFile
         | Opt::TlsCaCertDir
         | Opt::TlsAuthClients

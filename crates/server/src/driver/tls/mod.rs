@@ -5,6 +5,7 @@
 //! reply. [`Tls`] keeps what new connections begin with, which CONFIG SET replaces while it runs: connections that stand go
 //! on with what they began with. A channel belongs to one thread, [`Tls`] to any.
 
+mod ciphers;
 mod outgoing;
 mod sessions;
 mod settings;

@@ -6,15 +6,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::NoServerSessionStorage;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::version::{TLS12, TLS13};
-use rustls::{RootCertStore, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
+use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
+use sleeve_certificates::{Clients, Identity, Trusted, provider, read_key};
 use sleeve_disk::own;
 
+use super::ciphers;
 use super::sessions::Sessions;
 use crate::config::{ClientCertificates, Config, Opt};
 
@@ -26,8 +28,8 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// # Errors
 /// The first file that cannot be used, or the first word that names nothing.
 pub fn load(config: &Config) -> Result<Arc<ServerConfig>, String> {
-    let (chain, key) = own_certificate(config)?;
-    let mut provider = ring::default_provider();
+    let mut provider = provider();
+    let identity = identity(config, OF_SERVER, &provider)?;
     restrict_suites(config, &mut provider)?;
     let provider = Arc::new(provider);
     let versions = versions(config)?;
@@ -36,10 +38,9 @@ pub fn load(config: &Config) -> Result<Arc<ServerConfig>, String> {
         .with_protocol_versions(&versions)
         .map_err(|error| format!("the ciphers do not fit the protocols: {error}"))?;
     let mut made = match verifier {
-        None => builder.with_no_client_auth().with_single_cert(chain, key),
-        Some(verifier) => builder.with_client_cert_verifier(verifier).with_single_cert(chain, key),
-    }
-    .map_err(|error| format!("the certificate and the key do not belong together: {error}"))?;
+        None => builder.with_no_client_auth().with_cert_resolver(identity.resolver()),
+        Some(verifier) => builder.with_client_cert_verifier(verifier).with_cert_resolver(identity.resolver()),
+    };
     made.ignore_client_order = config.flag(Opt::TlsPreferServerCiphers);
     if config.flag(Opt::TlsSessionCaching) {
         let size = usize::try_from(config.number(Opt::TlsSessionCacheSize)).unwrap_or(usize::MAX);
@@ -51,34 +52,27 @@ pub fn load(config: &Config) -> Result<Arc<ServerConfig>, String> {
     Ok(Arc::new(made))
 }
 
-pub(super) fn own_certificate(
-    config: &Config,
-) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
-    let file = path(config, Opt::TlsCertFile).ok_or("No tls-cert-file configured!")?;
-    let key_file = path(config, Opt::TlsKeyFile).ok_or("No tls-key-file configured!")?;
+/// The options that name a certificate, its key, and the pass phrase of that.
+pub(super) type Own = [Opt; 3];
+
+/// What clients are shown.
+pub(super) const OF_SERVER: Own = [Opt::TlsCertFile, Opt::TlsKeyFile, Opt::TlsKeyFilePass];
+
+/// A certificate of this server with its key.
+pub(super) fn identity(config: &Config, options: Own, provider: &CryptoProvider) -> Result<Identity, String> {
+    let [certificate, key, pass_phrase] = options;
+    let missing = |option: Opt| format!("No {} configured!", option.name());
+    let file = path(config, certificate).ok_or_else(|| missing(certificate))?;
+    let key_file = path(config, key).ok_or_else(|| missing(key))?;
     let chain = certificates(&file)?;
     if chain.is_empty() {
         return Err(format!("Failed to load certificate: {}: there is none in it", file.display()));
     }
-    let key = read(&key_file).and_then(|text| PrivateKeyDer::from_pem_slice(&text)).map_err(|error| {
-        format!("Failed to load private key: {}: {}", key_file.display(), key_fault(&key_file, &error))
-    })?;
-    Ok((chain, key))
-}
-
-/// What is wrong with a key that cannot be read. Both forms in which keys lie under a pass phrase have this word in their
-/// heads.
-fn key_fault(file: &Path, error: &pem::Error) -> String {
-    const MARK: &[u8] = b"ENCRYPTED";
-    let text = read(file).unwrap_or_default();
-    if !text.windows(MARK.len()).any(|word| word == MARK) {
-        return error.to_string();
-    }
-    format!(
-        "it is encrypted with a pass phrase, and such keys cannot be read. 'openssl pkey -in {} -out FILE' writes it \
-         without one, for 'tls-key-file'",
-        file.display()
-    )
+    let failed = |why: &str| format!("Failed to load private key: {}: {why}", key_file.display());
+    let pem = read(&key_file).map_err(|error| failed(&error.to_string()))?;
+    let key = read_key(&pem, &config.text(pass_phrase))
+        .map_err(|why| failed(&why.replace("and none is given", &format!("and '{}' says none", pass_phrase.name()))))?;
+    Identity::new(chain, key, provider).map_err(|why| format!("{}, {}: {why}", file.display(), key_file.display()))
 }
 
 /// Who looks at the certificates of clients; none where they are not asked for.
@@ -87,13 +81,12 @@ fn verifier(config: &Config, provider: &Arc<CryptoProvider>) -> Result<Option<Ar
     if wanted == ClientCertificates::NotAsked {
         return Ok(None);
     }
-    let roots = trusted(config)?;
-    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
-    let builder = if wanted == ClientCertificates::Optional { builder.allow_unauthenticated() } else { builder };
-    builder.build().map(Some).map_err(|error| format!("Failed to configure CA certificate(s): {error}"))
+    let clients = Clients::new(trusted(config)?, Arc::clone(provider), wanted == ClientCertificates::Optional);
+    let clients = clients.map_err(|error| format!("Failed to configure CA certificate(s): {error}"))?;
+    Ok(Some(Arc::new(clients)))
 }
 
-pub(super) fn trusted(config: &Config) -> Result<RootCertStore, String> {
+pub(super) fn trusted(config: &Config) -> Result<Trusted, String> {
     let (file, folder) = (path(config, Opt::TlsCaCertFile), path(config, Opt::TlsCaCertDir));
     let mut files: Vec<PathBuf> = file.into_iter().collect();
     if let Some(folder) = folder {
@@ -105,13 +98,16 @@ pub(super) fn trusted(config: &Config) -> Result<RootCertStore, String> {
             "Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-auth-clients is enabled!".to_owned()
         );
     }
-    let mut roots = RootCertStore::empty();
+    let mut trusted = Trusted::new();
     for file in &files {
         for certificate in certificates(file)? {
-            roots.add(certificate).map_err(|error| wrong_ca(file, &error))?;
+            trusted.add(certificate).map_err(|error| wrong_ca(file, &error))?;
         }
     }
-    Ok(roots)
+    match trusted.is_empty() {
+        true => Err("Failed to configure CA certificate(s): there is none in the files".to_owned()),
+        false => Ok(trusted),
+    }
 }
 
 fn wrong_ca(path: &Path, error: &dyn std::fmt::Display) -> String {
@@ -148,39 +144,15 @@ pub(super) fn versions(config: &Config) -> Result<Vec<&'static SupportedProtocol
     Ok(if versions.is_empty() { vec![&TLS13, &TLS12] } else { versions })
 }
 
-/// `tls-ciphersuites` (TLS 1.3) and `tls-ciphers` (TLS 1.2), in the names of RFC 8446 and of OpenSSL; empty is all.
+/// `tls-ciphersuites` (TLS 1.3) and `tls-ciphers` (TLS 1.2); empty is all.
 pub(super) fn restrict_suites(config: &Config, provider: &mut CryptoProvider) -> Result<(), String> {
-    let mut wanted = Vec::new();
-    for (option, is_new) in [(Opt::TlsCiphersuites, true), (Opt::TlsCiphers, false)] {
-        let text = config.text(option);
-        let text = String::from_utf8_lossy(&text);
-        let of_version =
-            provider.cipher_suites.iter().filter(|suite| matches!(suite, SupportedCipherSuite::Tls13(_)) == is_new);
-        if text.is_empty() {
-            wanted.extend(of_version.copied());
-            continue;
-        }
-        for name in text.split(':') {
-            let suite = of_version.clone().find(|suite| has_name(suite, name));
-            wanted.push(*suite.ok_or_else(|| format!("Failed to configure ciphers: {}: '{name}'", option.name()))?);
-        }
-    }
-    provider.cipher_suites = wanted;
+    let suites = &provider.cipher_suites;
+    let (new, old): (Vec<_>, Vec<_>) =
+        suites.iter().copied().partition(|suite| matches!(suite, SupportedCipherSuite::Tls13(_)));
+    let text = |option| String::from_utf8_lossy(&config.text(option)).into_owned();
+    let failed = |option: Opt, why: String| format!("Failed to configure ciphers: {}: {why}", option.name());
+    let new = ciphers::of_tls13(&text(Opt::TlsCiphersuites), new).map_err(|why| failed(Opt::TlsCiphersuites, why))?;
+    let old = ciphers::of_tls12(&text(Opt::TlsCiphers), old).map_err(|why| failed(Opt::TlsCiphers, why))?;
+    provider.cipher_suites = new.into_iter().chain(old).collect();
     Ok(())
-}
-
-/// OpenSSL's names of the suites of TLS 1.2, after the standard's.
-const OPENSSL_NAMES: [(&str, &str); 6] = [
-    ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES256-GCM-SHA384"),
-    ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"),
-    ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"),
-    ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "ECDHE-RSA-AES256-GCM-SHA384"),
-    ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
-    ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305"),
-];
-
-fn has_name(suite: &SupportedCipherSuite, name: &str) -> bool {
-    let own = format!("{:?}", suite.suite()).replace("TLS13_", "TLS_");
-    let of_openssl = OPENSSL_NAMES.iter().find(|(standard, _)| *standard == own).map(|(_, openssl)| *openssl);
-    name == own || of_openssl == Some(name)
 }
