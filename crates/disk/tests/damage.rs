@@ -14,12 +14,12 @@ use std::sync::Arc;
 use crate::base::{create, write_base};
 use crate::exchange::{append, request as words};
 
-fn options() -> Options {
+pub fn options() -> Options {
     let (folder, name) = ("logs".into(), "a.aof".to_owned());
     Options { folder, name, checksums: true, timestamps: true, salt: 7 }
 }
 
-fn put(disk: &MemoryDisk, path: &Path, bytes: &[u8]) {
+pub fn put(disk: &MemoryDisk, path: &Path, bytes: &[u8]) {
     let file = disk.open(path, Open::Create).expect("a file");
     file.append(&[IoSlice::new(bytes)]).expect("it is written");
 }
@@ -40,7 +40,7 @@ fn begin() -> (MemoryDisk, Log) {
 }
 
 /// A base and two increments of two blocks each; the first increment was synced when the second was written.
-fn write() -> MemoryDisk {
+pub fn write() -> MemoryDisk {
     let (disk, mut log) = begin();
     append(&mut log, &[&["SET", "k", "1"]], 1_700_000_000);
     append(&mut log, &[&["MULTI"], &["SET", "k", "2"], &["SET", "l", "2"], &["EXEC"]], 1_700_000_001);
@@ -52,17 +52,17 @@ fn write() -> MemoryDisk {
     disk
 }
 
-const FILES: [&str; 4] =
+pub const FILES: [&str; 4] =
     ["logs/a.aof.1.base.aof", "logs/a.aof.1.incr.aof", "logs/a.aof.2.incr.aof", "logs/a.aof.manifest"];
 
 /// What a log holds and what was said about it.
 #[derive(Debug, PartialEq)]
-struct Read {
-    keys: Vec<String>,
-    is_told: bool,
+pub struct Read {
+    pub keys: Vec<String>,
+    pub is_told: bool,
 }
 
-fn read(disk: &MemoryDisk, load_truncated: bool) -> Result<Read, String> {
+pub fn read(disk: &MemoryDisk, load_truncated: bool) -> Result<Read, String> {
     let folder = Folder::open(Arc::new(disk.clone()), options(), 1).map_err(|error| error.to_string())?;
     let mut replay = folder.replay(replay::Options { load_truncated, read_until: None });
     let (mut bytes, mut keys) = (Vec::new(), Vec::new());
@@ -97,6 +97,10 @@ fn every_bit_that_is_turned_is_refused_or_told() {
                 let Ok(read) = read(&disk, load_truncated) else { continue };
                 let place = format!("{} byte {} bit {}", path.display(), bit / 8, bit % 8);
                 assert!(read.is_told && whole.keys.starts_with(&read.keys), "{place}: {read:?}");
+                // Whole as it is, the log was cut off by no crash; of a manifest a line can become one that tells of it.
+                let is_manifest = path.extension().is_some_and(|end| end == "manifest");
+                let is_salt = bytes[..bit / 8].iter().all(|&byte| byte != b'\n');
+                assert!(is_manifest || is_salt, "{place} is cut off: {read:?}");
             }
         }
         put(&disk, path, &bytes);
@@ -188,6 +192,7 @@ fn blocks_that_users_imitate_are_words_like_others() {
     let bytes = read_small(&disk, Path::new(FILES[1]), 1 << 20).expect("it is there");
     let mut damaged = bytes.clone();
     damaged[imitation.len() + 9] ^= 1;
+    damaged[imitation.len() + 11] ^= 1;
     put(&disk, Path::new(FILES[1]), &damaged);
     let cut = read(&disk, true).expect("an end that was never synced");
     assert_eq!((cut.keys.as_slice(), cut.is_told), (["SET base 0".to_owned(), "SET k 1".to_owned()].as_slice(), true));

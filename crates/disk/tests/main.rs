@@ -7,6 +7,7 @@ mod damage;
 mod exchange;
 mod interrupted;
 mod left_over;
+mod missing;
 mod simulation;
 mod states;
 mod tampering;

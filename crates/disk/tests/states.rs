@@ -189,7 +189,7 @@ fn healings_that_fail_leave_no_heap_of_files_behind() {
 #[test]
 fn a_cut_that_failed_is_remembered_over_the_next_healing() {
     let (disk, mut log) = begin();
-    for (key, skipped) in [("first", Some(6)), ("second", None)] {
+    for (key, skipped) in [("first", Some(3)), ("second", None)] {
         let bytes = words(&["SET", key, "1"]);
         let end = log.end() + bytes.len() as u64;
         log.append(end, &[IoSlice::new(&bytes)], 0).expect("it is appended");
@@ -199,7 +199,7 @@ fn a_cut_that_failed_is_remembered_over_the_next_healing() {
         let mut healing = log.healing().expect("it is hurt");
         healing.append(end, &[IoSlice::new(&bytes)]).expect("it is appended");
         if let Some(skipped) = skipped {
-            // Behind the sync of the new file, and the five calls that put a manifest in its place, the old file is cut.
+            // Behind the sync of the new file, and the two calls that put the manifest in its place, the old file is cut.
             fail(&disk, skipped, &[Fault::Broken]);
         }
         log.healed(healing.run().expect("what cannot be cut now is later"));

@@ -43,6 +43,38 @@ fn by_tables(sum: u32, bytes: &[u8]) -> u32 {
     !sum
 }
 
+/// Whether this sum of bytes becomes that one when one bit of the last `length` bytes is turned, or, where these are few, one
+/// byte is another; or whether one digit of the second sum is.
+pub fn is_off_by_one_byte(sum: u32, other: u32, length: u64) -> bool {
+    /// Among more bytes than that one that is any other explains too many sums.
+    const FEW_BYTES: u64 = 1 << 16;
+    let difference = sum ^ other;
+    let is_one_digit = (0..8).any(|digit| difference & !(0xf << (4 * digit)) == 0);
+    // What a change has made of the sum is followed back byte by byte: no two entries of the table have the same highest byte.
+    let mut before = difference;
+    let mut is_one_byte = false;
+    for _ in 0..length {
+        let changed = usize::from(CHANGED_BY[(before >> 24) as usize]);
+        if TABLES[0][changed] == before && changed != 0 && (length <= FEW_BYTES || changed.is_power_of_two()) {
+            is_one_byte = true;
+            break;
+        }
+        before = (before ^ TABLES[0][changed]) << 8 | changed as u32;
+    }
+    difference != 0 && (is_one_digit || is_one_byte)
+}
+
+/// For each highest byte which entry of the first table has it.
+static CHANGED_BY: [u8; 256] = {
+    let mut entries = [0; 256];
+    let mut index = 0;
+    while index < 256 {
+        entries[(TABLES[0][index] >> 24) as usize] = index as u8;
+        index += 1;
+    }
+    entries
+};
+
 /// `TABLES[n]` has the effect of each byte that stands `n` bytes before the end of what is summed.
 static TABLES: [[u32; 256]; 8] = tables();
 
@@ -100,5 +132,26 @@ mod tests {
             assert_eq!(update(update(0, front), back), update(0, &bytes));
             assert_eq!(by_tables(by_tables(0, front), back), update(0, &bytes));
         }
+    }
+
+    #[test]
+    fn one_byte_that_is_another_is_found_by_the_sums() {
+        let bytes: Vec<u8> = (0..300_u32).map(|number| (number * 7) as u8).collect();
+        let sum = update(9, &bytes);
+        for at in [0, 1, 100, 299] {
+            for change in [1, 0x80, 0x5a] {
+                let mut changed = bytes.clone();
+                changed[at] ^= change;
+                assert!(is_off_by_one_byte(update(9, &changed), sum, 300), "byte {at}");
+            }
+            let (mut zeros, mut two) = (bytes.clone(), bytes.clone());
+            zeros[at / 2..at / 2 + 100].fill(0);
+            two[at] ^= 1;
+            two[(at + 20) % 300] ^= 4;
+            assert!(!is_off_by_one_byte(update(9, &zeros), sum, 300), "zeros at {at}");
+            assert!(!is_off_by_one_byte(update(9, &two), sum, 300), "two changes from {at} on");
+        }
+        assert!(!is_off_by_one_byte(sum, sum, 300));
+        assert!(is_off_by_one_byte(sum, sum ^ 0x70, 300), "a digit of the sum");
     }
 }

@@ -13,8 +13,9 @@ use crate::format::annotation::{self, Salt};
 use crate::format::manifest::{self, Entry, Manifest, ManifestError};
 use crate::replay::{self, Cut, Outcome, Replay};
 
-use super::place::{Options, manifest_path, write_manifest};
+use super::place::{Options, manifest_path, put_manifest, stage_manifest, write_manifest};
 use super::rewrite::{NewBase, make_increment};
+use super::unnamed::{Unnamed, pass_over_numbers, unnamed};
 use super::writer::{Beginning, FolderLock, Increment, Log};
 
 /// Why a log cannot be opened.
@@ -28,6 +29,8 @@ pub enum OpenError {
     Manifest(PathBuf, ManifestError),
     /// The manifest names a file that is not there.
     Missing(PathBuf),
+    /// The manifest is not there, and files of a log are.
+    NoManifest(PathBuf, Unnamed),
 }
 
 impl fmt::Display for OpenError {
@@ -49,6 +52,14 @@ impl fmt::Display for OpenError {
                 "{} is named in the manifest and is not there (No such file or directory). Bring it back from a backup, or take \
                  its line out of the manifest: what it held is lost then",
                 path.display()
+            ),
+            OpenError::NoManifest(path, unnamed) => write!(
+                f,
+                "the manifest {} is not there, or names nothing, and files of the log are there. No log was begun beside them. Bring \
+                 the manifest back from a backup; or make one of these lines, without what is older than the base, and look at \
+                 it with sleeve check aof; or move the files away, and the log begins empty:\n{}",
+                path.display(),
+                unnamed.lines().trim_end()
             ),
         }
     }
@@ -77,6 +88,8 @@ pub struct Folder {
     /// Where the journal ends that has written what is here, if it is the one of this process.
     pub(super) known_end: Option<u64>,
     told: Vec<String>,
+    /// Files that the manifest does not name.
+    unnamed: Unnamed,
     has_taken_over: bool,
     lock: FolderLock,
 }
@@ -90,9 +103,10 @@ impl Folder {
         make_folder(disk.as_ref(), &options.folder)?;
         let lock = take_lock(disk.as_ref(), &options, process)?;
         let (mut manifest, told) = read_manifest(disk.as_ref(), &manifest_path(&options.folder, &options.name))?;
+        let unnamed = look_for_unnamed(disk.as_ref(), &options, &mut manifest)?;
         let has_taken_over = take_over_old_file(disk.as_ref(), &options, &mut manifest)
             .map_err(|error| failed("take over the log of an older server,", &options.old_file(), error))?;
-        Ok(Folder { disk, options, manifest, known_end: None, told, has_taken_over, lock })
+        Ok(Folder { disk, options, manifest, known_end: None, told, unnamed, has_taken_over, lock })
     }
 
     /// Whether there is no log yet.
@@ -134,7 +148,8 @@ impl Folder {
 
     /// Reads it back.
     pub fn replay(&self, options: replay::Options) -> Replay {
-        Replay::new(self.disk.clone(), &self.options.folder, self.manifest.clone(), options)
+        let replay = Replay::new(self.disk.clone(), &self.options.folder, self.manifest.clone(), options);
+        replay.beside(self.unnamed.bases.clone(), self.unnamed.increments.clone())
     }
 
     /// Goes on with the log that was read to its end: cuts off what the reading has found unfinished, has everything durable
@@ -143,6 +158,7 @@ impl Folder {
     /// # Errors
     /// What the system says.
     pub fn resume(mut self, outcome: Outcome) -> io::Result<Log> {
+        self.remove_unfinished()?;
         if let Some(cut) = &outcome.cut {
             self.cut(cut)?;
         }
@@ -218,8 +234,14 @@ impl Folder {
         self.disk.remove(&path)
     }
 
-    /// Cuts off what came last: first the files that came later lose their names, then the file its end.
+    /// Cuts off what came last: first the files that came later lose what is in them, from the last on, and then their
+    /// names; then the file loses its end. So a start finds none without a name in which there is something.
     fn cut(&mut self, cut: &Cut) -> io::Result<()> {
+        for entry in cut.later.iter().rev() {
+            let file = self.disk.open(&self.options.path(entry.path()), Open::Append)?;
+            file.truncate(0)?;
+            file.sync()?;
+        }
         let is_later = |entry: &Entry| cut.later.contains(entry);
         if self.manifest.increments.iter().any(is_later) {
             self.manifest.increments.retain(|entry| !is_later(entry));
@@ -262,9 +284,11 @@ impl Folder {
         let entry = self.manifest.replace_base(&self.options.name, base.format);
         self.manifest.retire_increments_before(i64::MAX);
         let (disk, path) = (self.disk.as_ref(), self.options.path(entry.path()));
+        stage_manifest(disk, &self.options, &self.manifest)?;
+        disk.sync_folder(&self.options.folder)?;
         disk.rename(&base.file, &path)?;
         disk.sync_folder(&self.options.folder)?;
-        write_manifest(disk, &self.options, &self.manifest).map_err(|unwritten| {
+        put_manifest(disk, &self.options).map_err(|unwritten| {
             if !unwritten.is_unsure {
                 // Nothing names it.
                 let _ = disk.remove(&path);
@@ -280,6 +304,7 @@ impl Folder {
                 _ => {}
             }
         }
+        disk.sync_folder(&self.options.folder)?;
         Ok(write_manifest(disk, &self.options, &self.manifest)?)
     }
 
@@ -316,6 +341,7 @@ impl Folder {
     }
 
     fn make_waiting(&mut self) -> io::Result<Begun> {
+        self.remove_unfinished()?;
         let (path, salt) = (self.options.waiting_increment(), self.salt());
         let increment = make_increment(self.disk.as_ref(), path, 0, salt)?;
         Ok((increment, salt.map(|salt| (salt, 0))))
@@ -384,7 +410,8 @@ impl Log {
     /// Gives the log up and keeps its folder, where it is to be begun again.
     pub fn into_folder(self) -> Folder {
         let Log { disk, options, manifest, lock, end, .. } = self;
-        Folder { disk, options, manifest, known_end: Some(end), told: Vec::new(), has_taken_over: false, lock }
+        let (told, unnamed) = (Vec::new(), Unnamed::default());
+        Folder { disk, options, manifest, known_end: Some(end), told, unnamed, has_taken_over: false, lock }
     }
 }
 
@@ -399,6 +426,21 @@ fn read_manifest(disk: &dyn Disk, path: &Path) -> Result<(Manifest, Vec<String>)
         Err(error) => return Err(OpenError::Disk(format!("read the manifest {}", path.display()), error)),
     };
     Manifest::parse(&bytes).map_err(|error| OpenError::Manifest(path.to_owned(), error))
+}
+
+/// The files that the manifest does not name. No log is begun beside such files where there is no manifest, nor is any written
+/// over.
+fn look_for_unnamed(disk: &dyn Disk, options: &Options, manifest: &mut Manifest) -> Result<Unnamed, OpenError> {
+    let looked = unnamed(disk, options, manifest).and_then(|unnamed| {
+        pass_over_numbers(disk, options, manifest)?;
+        Ok(unnamed)
+    });
+    let unnamed = looked.map_err(|error| failed("look into", &options.folder, error))?;
+    let is_without = manifest.base.is_none() && manifest.increments.is_empty() && manifest.history.is_empty();
+    match is_without && !unnamed.is_empty() {
+        true => Err(OpenError::NoManifest(manifest_path(&options.folder, &options.name), unnamed)),
+        false => Ok(unnamed),
+    }
 }
 
 /// Takes over the single file that servers before Redis 7 wrote: it becomes the base, under its old name. The manifest is

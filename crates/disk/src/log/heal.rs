@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use crate::disk::Disk;
 use crate::format::annotation::{self, Block, Salt};
-use crate::format::manifest::Manifest;
+use crate::format::manifest::{Entry, Manifest};
 use crate::replay::part::{Got, Part, Place};
 
-use super::place::{Options, write_manifest};
+use super::place::{Options, put_manifest, stage_manifest, write_manifest};
 use super::rewrite::make_increment;
 use super::writer::{FolderLock, Health, Increment, LeftOver, Log, Selected};
 
@@ -123,8 +123,16 @@ impl Log {
         self.selected = healing.selected;
         self.left_over = healing.left_over.take().or_else(|| {
             let left = LeftOver { path: healing.path(), is_named: healing.is_unsure };
-            (left.is_named || remove(healing.disk.as_ref(), &left.path).is_err()).then_some(left)
+            let is_there = left.is_named || remove(healing.disk.as_ref(), &healing.options, &left.path).is_err();
+            is_there.then_some(left)
         });
+        if let Some(left) = &self.left_over {
+            // Until it is gone each manifest has a line for it, which says that nothing of it counts.
+            let name = left.path.file_name().unwrap_or_default().as_encoded_bytes().to_vec();
+            let is_listed = self.manifest.history.iter().any(|entry| entry.name == name);
+            let entry = Entry { name, number: healing.number, length: Some(0) };
+            self.manifest.history.extend((!is_listed).then_some(entry));
+        }
     }
 }
 
@@ -162,6 +170,7 @@ impl Healing {
     fn increment(&mut self) -> io::Result<&mut Increment> {
         if self.new.is_none() {
             self.clear_away()?;
+            stage_manifest(self.disk.as_ref(), &self.options, &self.manifest)?;
             self.new = Some(make_increment(self.disk.as_ref(), self.path(), self.number, self.salt)?);
         }
         self.new.as_mut().ok_or_else(|| io::Error::other("there is no increment"))
@@ -173,7 +182,7 @@ impl Healing {
         if left.is_named {
             write_manifest(self.disk.as_ref(), &self.options, &self.before)?;
         }
-        remove(self.disk.as_ref(), &left.path)?;
+        remove(self.disk.as_ref(), &self.options, &left.path)?;
         self.left_over = None;
         Ok(())
     }
@@ -235,7 +244,7 @@ impl Healing {
         let mut increment = self.increment()?.clone();
         increment.file.sync()?;
         increment.synced_length = increment.length;
-        write_manifest(self.disk.as_ref(), &self.options, &self.manifest).map_err(|unwritten| {
+        put_manifest(self.disk.as_ref(), &self.options).map_err(|unwritten| {
             self.is_unsure = unwritten.is_unsure;
             unwritten.error
         })?;
@@ -285,10 +294,10 @@ fn read_part(
     }
 }
 
-/// Removes a file that may be there.
-fn remove(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+/// Removes a file that may be there, durably: the manifest beside its place, which names it, is the next attempt's from then on.
+fn remove(disk: &dyn Disk, options: &Options, path: &Path) -> io::Result<()> {
     match disk.remove(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+        _ => disk.sync_folder(&options.folder),
     }
 }

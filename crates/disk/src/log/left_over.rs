@@ -6,14 +6,9 @@
 
 use std::io;
 
-use crate::disk::read_small;
-use crate::format::annotation::{self, Line};
-use crate::format::manifest::Entry;
-
 use super::folder::Folder;
-
-/// Bytes of an increment that can be empty: its first line has fewer.
-const EMPTY_BYTES_MAX: u64 = 64;
+use super::unnamed;
+use super::unnamed::Kind;
 
 impl Folder {
     /// Removes what is left of bases and manifests that were never finished, and of increments that nothing came to, and says
@@ -22,7 +17,7 @@ impl Folder {
     /// # Errors
     /// What the system says; what is left is tried again at the next start.
     pub fn remove_left_over(&self) -> io::Result<Vec<String>> {
-        let mut removed = Vec::new();
+        let mut removed = self.remove_unfinished()?;
         for name in self.disk.list(&self.options.folder)? {
             if self.options.is_unfinished(&name) || self.is_empty_increment(&name) {
                 self.disk.remove(&self.options.path(&name))?;
@@ -33,21 +28,39 @@ impl Folder {
         Ok(removed)
     }
 
+    /// Removes the base and the increment that alone the manifest names which was being put in its place. The increment of a
+    /// log that was being switched on gets the name back that it had: what was answered is in it. Called before another
+    /// manifest is written.
+    pub(super) fn remove_unfinished(&self) -> io::Result<Vec<String>> {
+        let (disk, mut removed) = (self.disk.as_ref(), Vec::new());
+        let Some(staged) = unnamed::unfinished(disk, &self.options) else { return Ok(removed) };
+        for name in disk.list(&self.options.folder)? {
+            let kind = unnamed::kind_of(&self.options.name, &name).map(|(kind, _)| kind);
+            if unnamed::names(&self.manifest, &name) || !unnamed::names(&staged, &name) {
+                continue;
+            }
+            let path = self.options.path(&name);
+            match kind {
+                Some(Kind::Increment) if Folder::is_empty(self) => {
+                    disk.rename(&path, &self.options.waiting_increment())?;
+                }
+                Some(_) => {
+                    disk.remove(&path)?;
+                    removed.push(name);
+                }
+                None => {}
+            }
+        }
+        disk.sync_folder(&self.options.folder)?;
+        Ok(removed)
+    }
+
     /// Whether it is an increment of this log that is not named, and has nothing in it.
     fn is_empty_increment(&self, name: &str) -> bool {
-        let rest = name.strip_prefix(&self.options.name).and_then(|rest| rest.strip_prefix('.'));
-        let number = rest.and_then(|rest| rest.strip_suffix(".incr.aof"));
-        let is_own =
-            number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()));
-        let is_it = |entry: &Entry| entry.name == name.as_bytes();
-        let mut named = self.manifest.base.iter().chain(&self.manifest.increments).chain(&self.manifest.history);
-        if !is_own || Folder::is_empty(self) || named.any(is_it) {
-            return false;
-        }
-        let bytes = read_small(self.disk.as_ref(), &self.options.path(name), EMPTY_BYTES_MAX);
-        bytes.is_ok_and(|bytes| {
-            let is_line = memchr::memchr(b'\n', &bytes).is_some_and(|end| end + 1 == bytes.len());
-            bytes.is_empty() || is_line && matches!(annotation::parse(&bytes, None), Line::Salt(_))
-        })
+        let is_own = unnamed::kind_of(&self.options.name, name).is_some_and(|(kind, _)| kind == Kind::Increment);
+        is_own
+            && !Folder::is_empty(self)
+            && !unnamed::names(&self.manifest, name)
+            && unnamed::is_empty_increment(self.disk.as_ref(), &self.options.path(name))
     }
 }

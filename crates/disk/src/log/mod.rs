@@ -16,6 +16,8 @@
 //!
 //! **What is durable when.** A manifest is written beside its place, synced, renamed and its folder synced, and what it
 //! names is durable before that. An increment is named before anything is appended to it. A base is named when it is whole.
+//! Where a file has its name before that manifest is in its place, the manifest is on the disk beside its place before that:
+//! so a start tells what was never finished from what a manifest has lost.
 //! Nothing is removed before the manifest that does without it is durable.
 //!
 //! **A failing disk.** After an append that failed, the file is cut back and the same bytes can be appended again. After a
@@ -33,6 +35,7 @@ mod rewrite;
 mod rewrite_limit;
 mod sync;
 mod tampering;
+mod unnamed;
 mod writer;
 
 pub use base::BaseWriter;
@@ -44,4 +47,5 @@ pub use rewrite::{History, NewBase, Rewrite, Rewritten, Rotated, Rotation};
 pub use rewrite_limit::RewriteLimit;
 pub use sync::SyncJob;
 pub use tampering::Tampering;
+pub use unnamed::{Unnamed, unnamed};
 pub use writer::{Health, Log};

@@ -109,17 +109,36 @@ impl From<Unwritten> for io::Error {
     }
 }
 
+/// The path of a manifest that is not in its place yet.
+pub(super) fn unfinished_manifest(options: &Options) -> PathBuf {
+    options.unfinished_manifest()
+}
+
+/// Writes a manifest beside its place. Its name is durable with the next sync of the folder.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn stage_manifest(disk: &dyn Disk, options: &Options, manifest: &Manifest) -> io::Result<()> {
+    let file = disk.open(&options.unfinished_manifest(), Open::Create)?;
+    file.append(&[IoSlice::new(&manifest.to_bytes())])?;
+    file.sync()
+}
+
 /// Puts a manifest in its place, durably.
 ///
 /// # Errors
 /// What the system says, and whether the manifest on the disk may be this one.
 pub(super) fn write_manifest(disk: &dyn Disk, options: &Options, manifest: &Manifest) -> Result<(), Unwritten> {
-    let temporary = options.unfinished_manifest();
-    let renamed = disk.open(&temporary, Open::Create).and_then(|file| {
-        file.append(&[IoSlice::new(&manifest.to_bytes())])?;
-        file.sync()?;
-        disk.rename(&temporary, &manifest_path(&options.folder, &options.name))
-    });
+    stage_manifest(disk, options, manifest).map_err(|error| Unwritten { error, is_unsure: false })?;
+    put_manifest(disk, options)
+}
+
+/// Puts the manifest in its place that was written beside it, durably.
+///
+/// # Errors
+/// As [`write_manifest`].
+pub(super) fn put_manifest(disk: &dyn Disk, options: &Options) -> Result<(), Unwritten> {
+    let renamed = disk.rename(&options.unfinished_manifest(), &manifest_path(&options.folder, &options.name));
     renamed.map_err(|error| Unwritten { error, is_unsure: false })?;
     disk.sync_folder(&options.folder).map_err(|error| Unwritten { error, is_unsure: true })
 }

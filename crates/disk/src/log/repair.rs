@@ -12,6 +12,7 @@ use crate::format::manifest::Manifest;
 use crate::replay::Cut;
 
 use super::place::{Options, manifest_path, write_manifest};
+use super::unnamed::unnamed;
 
 /// Bytes that are copied at once.
 const COPY_BYTES: usize = 256 * 1024;
@@ -39,6 +40,16 @@ pub fn repair(
         disk.sync_folder(folder)?;
         write_manifest(disk, options, &shorter)?;
         for path in later {
+            let name = free_name(disk, &path)?;
+            disk.rename(&path, &name)?;
+            kept.push(name);
+        }
+    }
+    if let Some(options) = options {
+        // Where this was interrupted they have no line any more.
+        let later = unnamed(disk, options, manifest)?.increments;
+        for entry in later.iter().filter(|entry| entry.number > cut.file.number) {
+            let path = folder.join(entry.path());
             let name = free_name(disk, &path)?;
             disk.rename(&path, &name)?;
             kept.push(name);

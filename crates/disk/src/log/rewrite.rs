@@ -12,7 +12,7 @@ use crate::disk::{Disk, Open};
 use crate::format::annotation::{self, Salt};
 use crate::format::manifest::{Entry, Format, Manifest};
 
-use super::place::{Options, Unwritten, write_manifest};
+use super::place::{Options, Unwritten, put_manifest, stage_manifest, unfinished_manifest, write_manifest};
 use super::writer::{FolderLock, Health, Increment, Log};
 
 /// A new increment that is to be made.
@@ -243,6 +243,9 @@ impl Rewrite {
                 // nothing, and the log that was to begin with it is begun again.
                 let _ = disk.remove(&base);
                 self.waiting.iter().for_each(|path| _ = disk.remove(path));
+                let _ = disk
+                    .sync_folder(&self.options.folder)
+                    .and_then(|()| disk.remove(&unfinished_manifest(&self.options)));
             }
             unwritten.error
         })?;
@@ -255,12 +258,14 @@ impl Rewrite {
 
     fn put_in_place(&self, base: &Path) -> Result<(), Unwritten> {
         let disk = self.disk.as_ref();
-        let renamed = disk.rename(&self.base.file, base).and_then(|()| {
+        let renamed = stage_manifest(disk, &self.options, &self.manifest).and_then(|()| {
+            disk.sync_folder(&self.options.folder)?;
+            disk.rename(&self.base.file, base)?;
             self.waiting.as_ref().map_or(Ok(()), |path| disk.rename(&self.options.waiting_increment(), path))?;
             disk.sync_folder(&self.options.folder)
         });
         renamed.map_err(|error| Unwritten { error, is_unsure: false })?;
-        write_manifest(disk, &self.options, &self.manifest)
+        put_manifest(disk, &self.options)
     }
 }
 
@@ -290,6 +295,8 @@ impl History {
                 _ => {}
             }
         }
+        // A file that were there again without its line would be taken for one that the manifest has lost.
+        self.disk.sync_folder(&self.options.folder)?;
         Ok(write_manifest(self.disk.as_ref(), &self.options, &self.manifest)?)
     }
 }

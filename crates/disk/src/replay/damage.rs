@@ -40,19 +40,23 @@ pub enum What {
         /// Where it goes on.
         found: u64,
     },
+    /// The manifest does not name it, and it has what is nowhere else.
+    NotNamed,
     /// The manifest calls it history, and it has what is nowhere else.
     NotHistory,
     /// The file is cut off or damaged, and there are files behind it.
     NotTheLast(Box<What>),
     /// It was on the disk whole once, because what came later says so.
     AfterSync(Box<What>),
+    /// It is right but for one byte: it was whole, and the disk or somebody has changed it.
+    Changed(Box<What>),
 }
 
 impl What {
     /// What it is, wherever it is.
     pub fn innermost(&self) -> &What {
         match self {
-            What::NotTheLast(what) | What::AfterSync(what) => what.innermost(),
+            What::NotTheLast(what) | What::AfterSync(what) | What::Changed(what) => what.innermost(),
             what => what,
         }
     }
@@ -75,9 +79,16 @@ impl fmt::Display for What {
             What::Repeated { expected, found } => {
                 write!(f, "something is there twice: the journal goes on at {found}, not at {expected}")
             }
+            What::NotNamed => f.write_str("the manifest does not name it, and it holds what no file of the log has"),
             What::NotHistory => f.write_str("the manifest calls it history, and it holds what is nowhere else"),
             What::NotTheLast(what) => write!(f, "{what}; and it is not the last file of the log"),
             What::AfterSync(what) => write!(f, "{what}; what was written later says that it was whole on the disk"),
+            What::Changed(what) => {
+                write!(
+                    f,
+                    "{what}; it is right but for one byte, so it was whole and has changed since, and no crash cut it off"
+                )
+            }
         }
     }
 }
@@ -108,6 +119,10 @@ impl Damage {
             What::Manifest(_) => "Mend the line by hand, or bring the manifest back from a backup",
             What::NotThere => {
                 "Bring it back from a backup, or take its line out of the manifest: what it held is lost then"
+            }
+            What::NotNamed => {
+                "Bring the manifest back from a backup, or add the file's line to it (file NAME seq NUMBER type i, or type b for a \
+                 base); or move the file away: what it holds is lost then"
             }
             What::NotHistory => "In the manifest, give it the type i instead of h",
             _ if self.is_unfinished_end => {

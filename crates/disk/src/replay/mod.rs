@@ -7,11 +7,13 @@
 //! **The end of a log** may be in any state after the power went: what was not synced is there, torn, or not, in any order.
 //! So damage is an *unfinished end* when nothing behind it says that the journal was synced up to there: each block says
 //! how far that was when it was written. Then, under `aof-load-truncated yes`, the reading ends in front of it, and
-//! [`Outcome::cut`] says what the log has to be rid of before anything is appended. Without blocks the rule is Redis's: only
+//! [`Outcome::cut`] says what the log has to be rid of before anything is appended. A block that is right but for one byte is
+//! no such end, whatever stands behind it: no crash leaves one. Without blocks the rule is Redis's: only
 //! the last file may end in the middle of a piece.
 //!
 //! Memory is bounded by the largest piece. One thread reads; what it gives may go to others.
 
+mod changed;
 pub mod damage;
 pub mod part;
 pub mod request;
@@ -124,6 +126,8 @@ pub struct Replay {
     rdb: Option<Arc<dyn File>>,
     place: Place,
     base_offset: Option<u64>,
+    /// Files beside those that are read, whose numbers these are.
+    unnamed: Vec<Entry>,
     bytes_passed: u64,
     outcome: Outcome,
     is_over: bool,
@@ -142,10 +146,21 @@ impl Replay {
             rdb: None,
             place: Place::default(),
             base_offset: None,
+            unnamed: Vec::new(),
             bytes_passed: 0,
             outcome: Outcome::default(),
             is_over: false,
         }
+    }
+
+    /// The same, beside files that the manifest does not name: that these hold what no file of the log has is damage.
+    #[must_use]
+    pub fn beside(mut self, bases: Vec<Entry>, increments: Vec<Entry>) -> Replay {
+        self.unnamed = increments;
+        if self.manifest.base.is_none() {
+            self.unnamed.extend(bases);
+        }
+        self
     }
 
     /// The file that is being read, or was last.
@@ -316,7 +331,8 @@ impl Replay {
         let index = self.next_file.checked_sub(1)?;
         let entry = self.entry(index)?;
         let is_elsewhere = entry.to_string() != damage.file;
-        let is_no_matter_of_bytes = matches!(damage.what, What::Unreadable(_) | What::NotThere | What::NotHistory);
+        let is_no_matter_of_bytes =
+            matches!(damage.what, What::Unreadable(_) | What::NotThere | What::NotHistory | What::NotNamed);
         let is_base = self.is_base(index) && (self.entry(index + 1).is_some() || self.base_offset.is_some());
         if is_elsewhere || is_no_matter_of_bytes || is_base || damage.at == 0 && self.is_base(index) {
             return None;
@@ -348,6 +364,10 @@ impl Replay {
             }
             Some(Refusal::AfterSync) => {
                 damage.what = What::AfterSync(Box::new(damage.what));
+                return Err(damage);
+            }
+            Some(Refusal::Changed) => {
+                damage.what = What::Changed(Box::new(damage.what));
                 return Err(damage);
             }
             None => damage.is_unfinished_end = true,
@@ -398,6 +418,12 @@ impl Replay {
                 return Ok(Some(Refusal::AfterSync));
             }
         }
+        if let Some(entry) = self.file().filter(|_| is_sealed) {
+            let file = self.disk.open(&self.folder.join(entry.path()), Open::Read)?;
+            if changed::is_changed_block(&file, part.good_until(), part.salt, part.next_number)? {
+                return Ok(Some(Refusal::Changed));
+            }
+        }
         Ok(None)
     }
 
@@ -417,7 +443,8 @@ impl Replay {
 
     /// Looks whether what is called history is history, and puts together what was seen.
     fn finish(&mut self) -> Result<(), Damage> {
-        for entry in &self.manifest.history {
+        // Of what an attempt to heal the log has left nothing counts.
+        for entry in self.manifest.history.iter().filter(|entry| entry.length != Some(0)) {
             let Ok(file) = self.disk.open(&self.folder.join(entry.path()), Open::Read) else { continue };
             let held = claims(file, 0, None).map_err(|error| Damage::new(entry, 0, What::Unreadable(error)))?;
             let is_known = self.manifest.base.is_none() || self.base_offset.is_some();
@@ -425,8 +452,34 @@ impl Replay {
                 return Err(Damage::new(entry, 0, What::NotHistory));
             }
         }
+        self.check_unnamed()?;
         (self.outcome.end, self.outcome.is_exact) = (self.place.offset, self.place.is_exact);
         self.is_over = true;
+        Ok(())
+    }
+
+    /// Looks whether what the manifest does not name holds what no file of the log has. An older increment may be left over, and
+    /// what its blocks say then is said in the log as well; one without blocks is taken for that if others of the log came
+    /// later. A base is none where the log has another.
+    fn check_unnamed(&mut self) -> Result<(), Damage> {
+        let [first, last] = [self.manifest.increments.first(), self.manifest.increments.last()]
+            .map(|entry| entry.map_or(0, |entry| entry.number));
+        for entry in &self.unnamed {
+            let path = self.folder.join(entry.path());
+            let held = self.disk.open(&path, Open::Read).and_then(|file| claims(file, 0, None));
+            let held = held.map_err(|error| Damage::new(entry, 0, What::Unreadable(error)))?;
+            let is_increment = entry.name.ends_with(b".incr.aof");
+            let is_lost = match held.blocks > 0 && is_increment {
+                true => held.to > self.place.offset,
+                false if is_increment => entry.number > last,
+                // What stands before the first increment of all has the first base, if any.
+                false => entry.number == 1 || first != 1,
+            };
+            if is_lost {
+                return Err(Damage::new(entry, 0, What::NotNamed));
+            }
+            self.outcome.told.push(format!("{entry} is not named in the manifest, and nobody reads it"));
+        }
         Ok(())
     }
 }
@@ -437,4 +490,6 @@ enum Refusal {
     Plain,
     NotTheLast,
     AfterSync,
+    /// It was whole once, and a byte of it has changed.
+    Changed,
 }

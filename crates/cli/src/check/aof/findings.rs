@@ -79,6 +79,11 @@ pub fn read(path: &Path, read_until: Option<i64>) -> Result<Findings, String> {
     let (place, told) = locate(path)?;
     let options = Options { load_truncated: true, read_until };
     let mut replay = Replay::new(Arc::new(RealDisk), &place.folder, place.manifest.clone(), options);
+    if let Some(options) = &place.options {
+        let unnamed = log::unnamed(&RealDisk, options, &place.manifest);
+        let unnamed = unnamed.map_err(|error| format!("cannot read {}: {error}", place.folder.display()))?;
+        replay = replay.beside(unnamed.bases, unnamed.increments);
+    }
     let mut findings = Findings { place, files: Vec::new(), told, trouble: None };
     let mut bytes = Vec::new();
     findings.trouble = loop {

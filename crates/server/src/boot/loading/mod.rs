@@ -44,6 +44,9 @@ impl Engine {
             true => (self.load_log().map(|()| true), "append only file"),
             false => (self.load_snapshot().map(|end| self.resume_from(end)), "disk"),
         };
+        if loaded.is_err() && source == "disk" {
+            log::warning("Terminating server after rdb file reading failure.");
+        }
         self.durability.loading.end();
         if loaded? {
             let took_s = (clock::monotonic_ms() - begun_ms) as f64 / 1_000.0;
@@ -118,6 +121,7 @@ impl Engine {
         let (outcome, base) = self.replay_log(folder.replay(options))?;
         outcome.told.iter().for_each(|odd| log::warning(odd));
         if let Some(cut) = &outcome.cut {
+            self.refuse_cut_of_closed_log(&outcome, cut)?;
             log::warning(&format!(
                 "The append-only file {} ends unfinished: {} bytes from byte {} on are cut off{}",
                 cut.file,
@@ -138,6 +142,22 @@ impl Engine {
         }
         let resumed = folder.resume(outcome).map_err(|error| cannot("go on with the append-only file", &error))?;
         self.open_log(resumed).map_err(|error| cannot("start the log's threads", &error))
+    }
+
+    /// Refuses to cut off what stood in the log when it was closed: all of it was on the disk then, so no crash tore it.
+    fn refuse_cut_of_closed_log(&self, outcome: &replay::Outcome, cut: &replay::Cut) -> Result<(), String> {
+        let is_before = |place: &Place| outcome.is_exact && outcome.end < place.offset;
+        let Some(place) = self.closing_place().filter(is_before) else { return Ok(()) };
+        let (file, at, path) = (&cut.file, cut.at, self.closing_place_path());
+        let why = cut.damage.as_ref().map_or(String::new(), |damage| format!("{}; ", damage.what));
+        Err(format!(
+            "Bad file format reading the append only file {file}, byte {at}: {why}the log goes to offset {} and went to {} when it \
+             was closed, so no crash cut it off. Bring the file back from a backup; or, to go on without what is missing, remove {} and \
+             start again",
+            outcome.end,
+            place.offset,
+            path.display()
+        ))
     }
 
     /// So many bytes more were read; once in a while the log hears of it.

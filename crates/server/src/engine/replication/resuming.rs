@@ -118,7 +118,7 @@ impl Engine {
     }
 
     /// The file beside the log.
-    fn closing_place_path(&self) -> PathBuf {
+    pub fn closing_place_path(&self) -> PathBuf {
         let name = String::from_utf8_lossy(&self.config.text(Opt::Appendfilename)).into_owned();
         self.log_folder().join(format!("{name}.stream"))
     }
@@ -138,6 +138,12 @@ impl Engine {
         if let Err(error) = kept {
             log::warning(&format!("Replicas will need all data after the next start: {}", reason(&error)));
         }
+    }
+
+    /// Where the log ended when it was closed, if that stands beside it.
+    pub fn closing_place(&self) -> Option<Place> {
+        let line = read_small(&*self.disk, &self.closing_place_path(), FILE_BYTES_MAX);
+        line.ok().and_then(|line| Place::of_line(&line))
     }
 
     /// Takes away what stands beside the log, which is about to be written again: where it ends, if it was closed.

@@ -1,0 +1,138 @@
+//! Files of a log that its manifest does not name: what a process that died has left, or what somebody's manifest has lost.
+//!
+//! A base, or an increment with something in it, has its name only when a manifest that names it is on the disk, in its place or
+//! beside it, where manifests lie until they are put there (`place`). So what neither manifest names was named once, or
+//! somebody has put it there. Numbers that are on the disk are not used again: nothing is written over such a file. Whether it
+//! holds what no file of the log has is asked when the log has been read (`replay`). Plain functions, for whoever has the folder.
+
+use std::io;
+use std::path::Path;
+
+use crate::disk::{Disk, read_small};
+use crate::format::annotation::{self, Line};
+use crate::format::manifest::{self, Entry, Manifest};
+
+use super::place::{Options, unfinished_manifest};
+
+/// Bytes of an increment that can be empty: its first line has fewer.
+const EMPTY_BYTES_MAX: u64 = 64;
+
+/// Bytes of the line with the salt.
+const SALT_LINE_BYTES: usize = 34;
+
+/// The largest number of a file that is counted on from: no log gets as far.
+const NUMBER_MAX: i64 = i64::MAX / 2;
+
+/// What a file of a log is by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Base,
+    Increment,
+}
+
+/// Files that are not named.
+#[derive(Clone, Debug, Default)]
+pub struct Unnamed {
+    /// Bases.
+    pub bases: Vec<Entry>,
+    /// Increments in which there is something.
+    pub increments: Vec<Entry>,
+}
+
+impl Unnamed {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.bases.is_empty() && self.increments.is_empty()
+    }
+
+    /// The lines of a manifest that names the newest of the bases, and all increments.
+    pub fn lines(&self) -> String {
+        let increments = self.increments.clone();
+        let named = Manifest { base: self.bases.last().cloned(), increments, ..Manifest::default() };
+        String::from_utf8_lossy(&named.to_bytes()).into_owned()
+    }
+}
+
+/// Which file of the log with this name it is, by its own name.
+pub(super) fn kind_of(log: &str, name: &str) -> Option<(Kind, i64)> {
+    let rest = name.strip_prefix(log)?.strip_prefix('.')?;
+    let base = rest.strip_suffix(".base.rdb").or_else(|| rest.strip_suffix(".base.aof"));
+    let (kind, number) = match base {
+        Some(number) => (Kind::Base, number),
+        None => (Kind::Increment, rest.strip_suffix(".incr.aof")?),
+    };
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let number = number.parse().ok().filter(|&number| is_number && number <= NUMBER_MAX);
+    number.map(|number| (kind, number))
+}
+
+/// Whether nothing is in an increment but the line with its salt.
+pub(super) fn is_empty_increment(disk: &dyn Disk, path: &Path) -> bool {
+    let bytes = read_small(disk, path, EMPTY_BYTES_MAX);
+    bytes.is_ok_and(|bytes| {
+        let is_line = memchr::memchr(b'\n', &bytes).is_some_and(|end| end + 1 == bytes.len());
+        bytes.is_empty() || is_line && matches!(annotation::parse(&bytes, None), Line::Salt(_))
+    })
+}
+
+/// Whether no request is in an increment: it is empty, or what a crash has left of the line with its salt.
+fn is_without_requests(disk: &dyn Disk, path: &Path) -> bool {
+    let bytes = read_small(disk, path, EMPTY_BYTES_MAX);
+    bytes.is_ok_and(|bytes| bytes.len() <= SALT_LINE_BYTES && bytes.first() != Some(&b'*'))
+}
+
+/// The manifest that was being put in its place, if it is there and whole.
+pub(super) fn unfinished(disk: &dyn Disk, options: &Options) -> Option<Manifest> {
+    let path = unfinished_manifest(options);
+    let is_there = disk.list(&options.folder).is_ok_and(|names| names.iter().any(|name| options.path(name) == path));
+    let bytes = is_there.then(|| read_small(disk, &path, manifest::BYTES_MAX).ok()).flatten()?;
+    Manifest::parse(&bytes).ok().map(|(manifest, _)| manifest)
+}
+
+pub(super) fn names(manifest: &Manifest, name: &str) -> bool {
+    let mut entries = manifest.base.iter().chain(&manifest.increments).chain(&manifest.history);
+    entries.any(|entry| entry.name == name.as_bytes())
+}
+
+/// The files with something in them that neither this manifest names nor the one that was being put in its place.
+///
+/// # Errors
+/// What the system says.
+pub fn unnamed(disk: &dyn Disk, options: &Options, manifest: &Manifest) -> io::Result<Unnamed> {
+    let mut unnamed = Unnamed::default();
+    let staged = unfinished(disk, options);
+    for name in disk.list(&options.folder)? {
+        let Some((kind, number)) = kind_of(&options.name, &name) else { continue };
+        if names(manifest, &name) || staged.as_ref().is_some_and(|staged| names(staged, &name)) {
+            continue;
+        }
+        let path = options.path(&name);
+        let entry = Entry { name: name.into_bytes(), number, length: None };
+        match kind {
+            Kind::Base if disk.size(&path)? > 0 => unnamed.bases.push(entry),
+            Kind::Increment if !is_without_requests(disk, &path) => unnamed.increments.push(entry),
+            _ => {}
+        }
+    }
+    unnamed.bases.sort_by_key(|entry| entry.number);
+    unnamed.increments.sort_by_key(|entry| entry.number);
+    Ok(unnamed)
+}
+
+/// Has the numbers of all files that are there passed over: none of them is written over.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn pass_over_numbers(disk: &dyn Disk, options: &Options, manifest: &mut Manifest) -> io::Result<()> {
+    for name in disk.list(&options.folder)? {
+        match kind_of(&options.name, &name) {
+            Some((Kind::Base, number)) => manifest.base_number = manifest.base_number.max(number),
+            // An empty one is removed, or made again.
+            Some((Kind::Increment, number)) if !is_without_requests(disk, &options.path(&name)) => {
+                manifest.increment_number = manifest.increment_number.max(number);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
