@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sleeve_disk::disk::gated::Gate;
 use sleeve_disk::disk::read_small;
@@ -156,4 +156,116 @@ fn who_waits_for_a_log_that_ends_before_its_base_is_there_hears_that_nothing_is_
     logged.engine.when_synced(move |is_synced| tell.send(is_synced).expect("somebody listens"));
     assert_eq!(admin.ask("CONFIG SET appendonly no"), "+OK\r\n");
     assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(false), "no manifest names that increment");
+}
+
+/// A generator of numbers, from a seed.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    fn switch(&mut self) -> bool {
+        self.below(2) == 0
+    }
+}
+
+fn word(is_on: bool) -> &'static str {
+    if is_on { "yes" } else { "no" }
+}
+
+/// Waits until the log is as it was asked to be, with nothing under way.
+fn settle(logged: &Logged, is_on: bool, sequence: &[String]) {
+    let (file, deadline) = (&logged.engine.durability.log, Instant::now() + Duration::from_secs(60));
+    let is_settled = || {
+        let is_right = if is_on { file.is_open() && !file.lacks_base() } else { !file.is_open() };
+        is_right && !file.has_starting() && !file.end.is_begun() && !logged.engine.durability.snapshots.is_running()
+    };
+    while !is_settled() {
+        assert!(Instant::now() < deadline, "it does not become {}: {sequence:#?}", word(is_on));
+        thread::yield_now();
+    }
+}
+
+/// Switches the log on and off in a random order, alone and several times in a transaction, with rewrites, snapshots and writes
+/// in between. `fails` has syncs fail now and then.
+fn switch_at_random(seed: u64, fails: bool) {
+    let logged = Logged::new(&[(Opt::Workers, "2")]);
+    let (mut client, mut other) = (logged.open(), logged.open());
+    let (mut chance, mut is_on, mut sequence) = (Chance(seed), true, vec![format!("seed {seed}")]);
+    for number in 0..12 {
+        let (asked, say) = match chance.below(if fails { 8 } else { 7 }) {
+            0 | 1 => (Some(vec![chance.switch()]), String::new()),
+            2 | 3 => {
+                let switches: Vec<_> = (0..1 + chance.below(4)).map(|_| chance.switch()).collect();
+                (Some(switches), "MULTI".to_owned())
+            }
+            4 => (None, "BGREWRITEAOF".to_owned()),
+            5 => (None, "BGSAVE SCHEDULE".to_owned()),
+            6 => (None, format!("SET key {number}")),
+            _ => {
+                let gate = [Gate::Failing, Gate::Open][chance.below(2) as usize];
+                logged.gate.set(gate);
+                sequence.push(format!("{gate:?}"));
+                continue;
+            }
+        };
+        let Some(switches) = asked else {
+            let reply = other.ask(&say);
+            sequence.push(format!("{say}: {reply}"));
+            continue;
+        };
+        let commands = switches.iter().map(|&on| format!("CONFIG SET appendonly {}", word(on)));
+        let replies: Vec<String> = if say.is_empty() {
+            commands.map(|command| client.ask(&command)).collect()
+        } else {
+            assert_eq!(client.ask("MULTI"), "+OK\r\n");
+            commands.for_each(|command| assert_eq!(client.ask(&command), "+QUEUED\r\n"));
+            client.ask("EXEC").split_inclusive("\r\n").skip(1).map(str::to_owned).collect()
+        };
+        sequence.push(format!("{say} {switches:?}: {replies:?}"));
+        for (&switch, reply) in switches.iter().zip(&replies) {
+            assert!(fails || reply == "+OK\r\n", "{sequence:#?}");
+            is_on = if reply == "+OK\r\n" { switch } else { is_on };
+        }
+    }
+    logged.gate.set(Gate::Open);
+    settle(&logged, is_on, &sequence);
+    if is_on {
+        while other.ask("SET key last") != "+OK\r\n" {
+            thread::yield_now();
+        }
+        logged.engine.end_log();
+    }
+    let folder = logged.folder().unwrap_or_else(|error| panic!("{error}: {sequence:#?}"));
+    assert!(!is_on || is_there(&folder, "last"), "{sequence:#?}");
+}
+
+#[test]
+fn every_sequence_of_switching_ends_as_was_asked_for_last() {
+    (1..=40).for_each(|seed| switch_at_random(seed * 0x9e37_79b9, false));
+}
+
+#[test]
+fn so_it_does_where_syncs_fail_now_and_then() {
+    (1..=20).for_each(|seed| switch_at_random(seed * 0x85eb_ca6b, true));
+}
+
+#[test]
+fn on_and_off_in_one_transaction_and_then_on_again_is_on() {
+    let logged = Logged::new(&[(Opt::Workers, "1")]);
+    let mut client = logged.open();
+    for _ in 0..20 {
+        assert_eq!(client.ask("CONFIG SET appendonly no"), "+OK\r\n");
+        for say in ["MULTI", "CONFIG SET appendonly yes", "CONFIG SET appendonly no"] {
+            client.ask(say);
+        }
+        assert_eq!(client.ask("EXEC"), "*2\r\n+OK\r\n+OK\r\n");
+        assert_eq!(client.ask("CONFIG SET appendonly yes"), "+OK\r\n");
+        settle(&logged, true, &[]);
+    }
 }

@@ -12,50 +12,50 @@ use crate::host::waiting::Condvar;
 /// What is called when it is over.
 pub type WhenOver = Box<dyn FnOnce() + Send>;
 
-/// The closing of the log of one engine, if one is closing.
+/// The logs of one engine that are closing.
 #[derive(Default)]
 pub struct Closing {
     state: Mutex<State>,
     closed: Condvar,
 }
 
+/// Several may be under way: a log can be switched on and off again while what was given up for the first time is cleared away.
 #[derive(Default)]
 struct State {
-    stage: Stage,
+    /// How many have begun and whose files may not be whole yet.
+    unclosed: u32,
+    /// How many have begun and are not over.
+    unfinished: u32,
     when_over: Vec<WhenOver>,
-}
-
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    #[default]
-    Over,
-    Begun,
-    Closed,
 }
 
 impl fmt::Debug for Closing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Closing").field("stage", &self.state.lock().stage).finish_non_exhaustive()
+        f.debug_struct("Closing").field("unfinished", &self.state.lock().unfinished).finish_non_exhaustive()
     }
 }
 
 impl Closing {
     /// A log begins to be closed.
     pub fn begin(&self) {
-        self.state.lock().stage = Stage::Begun;
+        let mut state = self.state.lock();
+        state.unclosed += 1;
+        state.unfinished += 1;
     }
 
-    /// Its files are whole.
+    /// The files of one that has begun are whole.
     pub fn note_closed(&self) {
-        self.state.lock().stage = Stage::Closed;
+        let mut state = self.state.lock();
+        state.unclosed = state.unclosed.saturating_sub(1);
+        drop(state);
         self.closed.notify_all();
     }
 
-    /// It is over.
+    /// One is over whose files are whole.
     pub fn end(&self) {
         let mut state = self.state.lock();
-        state.stage = Stage::Over;
-        let told = std::mem::take(&mut state.when_over);
+        state.unfinished = state.unfinished.saturating_sub(1);
+        let told = if state.unfinished == 0 { std::mem::take(&mut state.when_over) } else { Vec::new() };
         drop(state);
         self.closed.notify_all();
         told.into_iter().for_each(|tell| tell());
@@ -63,13 +63,13 @@ impl Closing {
 
     /// Whether one is closing or being cleared away.
     pub fn is_begun(&self) -> bool {
-        self.state.lock().stage != Stage::Over
+        self.state.lock().unfinished > 0
     }
 
     /// Waits until the files of the log that is closing are whole.
     pub fn wait_until_closed(&self) {
         let mut state = self.state.lock();
-        while state.stage == Stage::Begun {
+        while state.unclosed > 0 {
             self.closed.wait(&mut state);
         }
     }
@@ -77,7 +77,7 @@ impl Closing {
     /// Calls back when it is over, from any thread; at once if it is.
     pub fn when_over(&self, tell: WhenOver) {
         let mut state = self.state.lock();
-        if state.stage != Stage::Over {
+        if state.unfinished > 0 {
             return state.when_over.push(tell);
         }
         drop(state);

@@ -22,11 +22,23 @@ use crate::host::log;
 use crate::host::waiting::Pending;
 
 /// Whoever waits for the end of a log goes on, also where its thread has panicked.
-struct End<'a>(&'a LogFile);
+struct End<'a> {
+    file: &'a LogFile,
+    is_closed: bool,
+}
+
+impl End<'_> {
+    fn note_closed(&mut self) {
+        if !std::mem::replace(&mut self.is_closed, true) {
+            self.file.end.note_closed();
+        }
+    }
+}
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
-        self.0.end.end();
+        self.note_closed();
+        self.file.end.end();
     }
 }
 
@@ -117,6 +129,11 @@ impl Engine {
         if file.is_open() || file.has_starting() {
             return Ok(());
         }
+        if self.may_have_folder() {
+            // That thread may need locks that the caller has, so nobody waits for it: the base that follows it opens the folder.
+            self.write_next(Purpose::Base);
+            return Ok(());
+        }
         let folder = self.open_log_folder()?;
         let waiting = folder.wait(self.journal.end()).map_err(|error| reason(&error))?;
         file.set_starting(waiting);
@@ -124,6 +141,13 @@ impl Engine {
             self.write_next(Purpose::Base);
         }
         Ok(())
+    }
+
+    /// Whether a thread of this engine may have the folder of the log although no log is open: it writes a base, perhaps one
+    /// that is given up.
+    fn may_have_folder(&self) -> bool {
+        let running = self.durability.snapshots.status().running;
+        self.durability.log.end.is_begun() || running.is_some_and(|(purpose, _)| purpose == Purpose::Base)
     }
 
     /// Begins a log with the data that there is, while nobody is served.
@@ -253,16 +277,16 @@ impl Engine {
         let engine = Arc::clone(self);
         let started = self.detach_thread("log-close", move || {
             let file = &engine.durability.log;
-            let _end = End(file);
+            let mut end = End { file, is_closed: false };
             if file.is_open() {
                 _ = engine.close_log_and_tell();
             }
-            file.end.note_closed();
+            end.note_closed();
             given_up.wait();
             Ok(())
         });
         started.map_err(|error| {
-            file.end.end();
+            drop(End { file, is_closed: false });
             // It stays switched on.
             snapshots.schedule(Purpose::Base);
             reason(&error)
