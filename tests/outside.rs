@@ -31,6 +31,7 @@ mod multiplex;
 mod names;
 mod near;
 mod near_cluster;
+mod odd_values;
 mod options;
 mod permissions;
 mod persistence;

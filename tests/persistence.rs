@@ -1,6 +1,7 @@
 //! What outlives the process: the log under `kill -9` and failing disks, snapshots, both exchanged with other servers.
 
 pub mod failing;
+mod inapplicable;
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -393,28 +394,4 @@ fn a_snapshot_that_is_damaged_stops_the_start_with_the_byte_and_stays_as_it_is()
     std::fs::write(&path, &whole).expect("a file");
     server.restart().expect("it starts with the file as it was");
     assert_eq!(digest(&server), before);
-}
-
-#[test]
-fn a_request_of_a_log_that_cannot_be_applied_is_placed_in_its_file_and_something_can_be_done() {
-    let mut server = start(&["--appendonly", "yes"]);
-    let mut connection = server.connect();
-    assert_eq!(ask(&mut connection, &["SET", "text", "x"]), "+OK\r\n");
-    server.kill();
-    let path = server.folder().join("appendonlydir/appendonly.aof.1.incr.aof");
-    // As another server writes it: without sums.
-    let good = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$4\r\ntext\r\n$1\r\ny\r\n";
-    for (bad, reason) in [
-        (&b"*3\r\n$5\r\nLPUSH\r\n$4\r\ntext\r\n$1\r\nz\r\n"[..], "\"LPUSH\" cannot be applied: WRONGTYPE"),
-        (b"*2\r\n$6\r\nNOSUCH\r\n$4\r\ntext\r\n", "Unknown command 'NOSUCH'"),
-    ] {
-        std::fs::write(&path, [&good[..], bad].concat()).expect("a file");
-        let told = server.restart().expect_err("it does not start");
-        let place = format!("appendonly.aof.1.incr.aof, byte {}: ", good.len());
-        assert!(told.contains(reason) && told.contains(place.as_str()), "{reason} and {place} are not both in {told}");
-    }
-    // What the message says can be done.
-    std::fs::write(&path, good).expect("a file");
-    server.restart().expect("it starts");
-    assert_eq!(ask(&mut server.connect(), &["GET", "text"]), "$1\r\ny\r\n");
 }

@@ -449,7 +449,12 @@ fn a_log_that_is_none_is_refused_with_the_offset_of_what_is_wrong() {
         (&[multi, multi], multi.len(), "MULTI"),
     ];
     for (parts, at, command) in cases {
-        let refused = Replay::begin(&written.engine, 0).apply(&parts.concat(), written.now).expect_err("it is no log");
+        let bytes = parts.concat();
+        let refused = Replay::begin(&written.engine, 0).apply_strictly(&bytes, written.now).expect_err("it is no log");
         assert_eq!((refused.offset, refused.command.as_str()), (*at as u64, *command), "{refused}");
+        // A command that is known and answers an error is passed over, and the rest is applied.
+        let applied = Replay::begin(&written.engine, 0).apply(&[&bytes, set].concat(), written.now);
+        let is_passed_over = parts.contains(&incr);
+        assert_eq!(applied.is_ok(), is_passed_over, "{applied:?}");
     }
 }

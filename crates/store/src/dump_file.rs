@@ -14,7 +14,7 @@ use crate::keyspace::shard::Shard;
 use crate::memory::prefetch::PrefetchStep;
 use crate::rdb::file::batch::{Content, Decoded, Made};
 use crate::rdb::file::fault::REDACTED;
-use crate::rdb::file::{Access, Batch, Error, KeyRecord};
+use crate::rdb::file::{Access, Batch, Error, KeyRecord, Odd, Oddity};
 use crate::rdb::{Destination, Limits, Loaded};
 use crate::table::entry::body::{Body, INLINE_MAX};
 use crate::value::Value;
@@ -45,12 +45,14 @@ struct Record {
 }
 
 /// What became of a batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inserted {
     /// Keys that are in the store now.
     pub keys: u64,
     /// Keys whose time was over, and hashes all of whose fields were: they are not.
     pub expired: u64,
+    /// Records that were left out because their collections are empty, and those in which something was put right.
+    pub odd: Vec<Oddity>,
 }
 
 impl Inserter {
@@ -90,6 +92,7 @@ impl Inserter {
             }
         }
         inserted.keys = self.records.len() as u64;
+        inserted.odd = std::mem::take(&mut self.made.odd);
         self.records.clear();
         self.made.clear();
         batch.clear();
@@ -120,15 +123,21 @@ impl Inserter {
         record: KeyRecord,
         clock: &dyn Fn(Access) -> u32,
     ) -> Result<Inserted, LoadError> {
-        let KeyRecord { database, key, deadline, access, value, offset } = record;
+        let KeyRecord { database, key, deadline, access, value, correction, offset } = record;
         if deadline.is_some_and(|deadline| self.now_ms > deadline) || value.is_over() {
-            return Ok(Inserted { keys: 0, expired: 1 });
+            return Ok(Inserted { expired: 1, ..Inserted::default() });
         }
+        let odd = correction.map(|correction| Oddity {
+            offset,
+            database,
+            key: key.clone(),
+            what: Odd::Corrected(correction),
+        });
         let named = store.key(&key);
         let mut shard = store.lock_of(named.hash);
         let clock = clock(access);
         match value.put(UnderKey { shard: &mut shard, database, key: named, deadline, clock }) {
-            true => Ok(Inserted { keys: 1, expired: 0 }),
+            true => Ok(Inserted { keys: 1, expired: 0, odd: odd.into_iter().collect() }),
             false => Err(LoadError::Twice { offset, database, key }),
         }
     }

@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sleeve_disk::own;
 use sleeve_server::REDIS_VERSION;
 use sleeve_store::HashKey;
-use sleeve_store::rdb::file::{Error, Event, KeyRecord, Reader};
+use sleeve_store::rdb::file::{Error, Event, KeyRecord, Odd, Oddity, Reader};
 use sleeve_store::rdb::{Limits, Origin};
 
 use crate::output;
@@ -49,11 +49,18 @@ struct FileStatistics {
     version: Option<(Origin, u16)>,
     about: Vec<(Vec<u8>, Vec<u8>)>,
     functions: u64,
+    /// Records that a server leaves out or puts right.
+    odd: Vec<Oddity>,
+    /// How many there are, of which no more than some are kept.
+    odd_count: u64,
     databases: BTreeMap<usize, Database>,
     /// Keys by the name of their type.
     types: BTreeMap<&'static str, u64>,
     bytes: u64,
 }
+
+/// So many odd records are told one by one.
+const ODD_TOLD_MAX: usize = 10;
 
 /// Why a file is not whole.
 enum Damage {
@@ -68,7 +75,18 @@ impl FileStatistics {
         self.databases.values().map(count).sum()
     }
 
+    fn note_odd(&mut self, odd: Oddity) {
+        self.odd_count += 1;
+        if self.odd.len() < ODD_TOLD_MAX {
+            self.odd.push(odd);
+        }
+    }
+
     fn count(&mut self, record: &KeyRecord, now_ms: i64) {
+        if let Some(correction) = record.correction {
+            let KeyRecord { offset, database, .. } = *record;
+            self.note_odd(Oddity { offset, database, key: record.key.clone(), what: Odd::Corrected(correction) });
+        }
         let database = self.databases.entry(record.database).or_default();
         database.keys += 1;
         database.volatile += u64::from(record.deadline.is_some());
@@ -104,6 +122,7 @@ fn examine(file: File, mut see: impl FnMut(u64, &Event)) -> (FileStatistics, Opt
                 break Some(Damage::Twice(record));
             }
             Event::Key(record) => census.count(&record, now_ms),
+            Event::Empty(odd) => census.note_odd(odd),
             Event::End => break None,
         }
     };
@@ -123,6 +142,10 @@ pub fn run(options: &Options) -> ExitCode {
     };
     let (census, damage) = examine(file, |_, _| {});
     print(&census);
+    census.odd.iter().for_each(|odd| output::line(format_args!("a server loads it {odd}")));
+    if census.odd_count > ODD_TOLD_MAX as u64 {
+        output::line(format_args!("and so with {} in all", plural(census.odd_count, "key", "keys")));
+    }
     match damage {
         None => {
             output::line(format_args!("{name} is whole: {} bytes", census.bytes));

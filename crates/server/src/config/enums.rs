@@ -116,8 +116,13 @@ impl PropagationErrors {
         }
     }
 
-    /// Whether a command of a log is passed over.
+    /// Whether a command of a log that answers an error is passed over.
     pub fn passes_over_in_log(self) -> bool {
+        self != Self::Panic
+    }
+
+    /// Whether a command of a log that is not known is passed over.
+    pub fn passes_over_unknown_in_log(self) -> bool {
         matches!(self, Self::Ignore | Self::PanicOnReplicas)
     }
 

@@ -11,6 +11,7 @@
 //!
 //! Whoever loads a log, or follows another server, calls this from one thread at a time.
 
+mod one;
 mod refused;
 
 use std::sync::Arc;
@@ -20,10 +21,8 @@ use std::time::Duration;
 use sleeve_wire::commands::{Command, Row};
 use sleeve_wire::request::{Args, Batch, Limits, Parser};
 
-use super::gates;
 use super::serve_blocked;
 use super::{call, lock, unknown_command, unknown_subcommand};
-use crate::commands as families;
 use crate::commands::transaction;
 use crate::context::key_change::Pending;
 use crate::context::lookahead::{Found, Lookahead};
@@ -41,8 +40,9 @@ use crate::observe::stats::Counters;
 use crate::request::error::Error;
 use crate::request::output::Output;
 use crate::request::{KeyAt, Parts, Request};
+use one::{put_into_journal, run, show, stays};
 pub use refused::Refused;
-use refused::{REPLACED, may_be_sent, pass_over};
+use refused::{REPLACED, Source, may_be_sent, pass_over, pass_over_unrun};
 
 /// Requests that are cut before they are applied.
 const REQUESTS_MAX: usize = 512;
@@ -75,6 +75,8 @@ pub struct Replay {
     is_asked: bool,
     /// A pause holds what comes next.
     is_held: bool,
+    /// Nothing is passed over, whatever the options say.
+    is_strict: bool,
 }
 
 #[derive(Debug)]
@@ -123,6 +125,7 @@ impl Replay {
             task: engine.replication.role.number(),
             is_asked: false,
             is_held: false,
+            is_strict: false,
         }
     }
 
@@ -163,7 +166,8 @@ impl Replay {
     /// bytes from there on. A replica stops before the first request that a pause holds.
     ///
     /// # Errors
-    /// The first request that is none or that is refused; nothing behind it was applied. There is no going on.
+    /// The first request that is none, or that is refused and not passed over; nothing behind it was applied. There is no going
+    /// on.
     pub fn apply(&mut self, bytes: &[u8], now: Instant) -> Result<usize, Refused> {
         let mut used = 0;
         self.is_held = false;
@@ -200,6 +204,17 @@ impl Replay {
         Ok(used)
     }
 
+    /// As [`Replay::apply`], but nothing is passed over that is refused.
+    ///
+    /// # Errors
+    /// As [`Replay::apply`].
+    pub fn apply_strictly(&mut self, bytes: &[u8], now: Instant) -> Result<usize, Refused> {
+        self.is_strict = true;
+        let applied = self.apply(bytes, now);
+        self.is_strict = false;
+        applied
+    }
+
     fn apply_batch(&mut self, batch: &Batch, bytes: &[u8], now: Instant) -> Result<Applied, Refused> {
         let Self { engine, state, lookahead, output, counters, dice, batch_buffer, offset, open, is_copying, .. } =
             self;
@@ -207,7 +222,13 @@ impl Replay {
         let mut pending = Pending::default();
         let mut cx = Cx::new(thread_context, state, output, &mut pending, call);
         cx.recorder().mute();
-        let mut applying = Applying { open, is_copying: *is_copying, task: self.task, is_asked: &mut self.is_asked };
+        let source = match (*is_copying, self.is_strict) {
+            (_, true) => Source::Strict,
+            (true, false) => Source::Primary,
+            (false, false) => Source::Log,
+        };
+        let mut applying =
+            Applying { open, is_copying: *is_copying, source, task: self.task, is_asked: &mut self.is_asked };
         let (mut next, mut copied, mut end) = (0, 0, Applied::Whole);
         'groups: while next < batch.len() {
             let group_end = lookahead.fill((batch, bytes), next, &mut cx);
@@ -276,6 +297,7 @@ struct Piece<'b> {
 struct Applying<'r> {
     open: &'r mut Option<Open>,
     is_copying: bool,
+    source: Source,
     task: u64,
     is_asked: &'r mut bool,
 }
@@ -375,7 +397,7 @@ impl Applying<'_> {
         piece: Piece<'_>,
     ) -> Result<(), Refused> {
         let refused = |error: Error| Refused::of(piece.at, args, &error);
-        pass_over(cx, self.is_copying, "<unknown>", error).map_err(refused)?;
+        pass_over_unrun(cx, self.source, error).map_err(refused)?;
         match self.open.as_mut() {
             Some(open) if self.is_copying => open.bytes.extend_from_slice(piece.bytes),
             None if self.is_copying => {
@@ -393,7 +415,7 @@ impl Applying<'_> {
     fn run(&self, cx: &mut Cx<'_>, request: Request<'_>) -> Result<bool, Error> {
         match run(cx, request, self.is_copying) {
             Ok(()) => Ok(false),
-            Err(error) => pass_over(cx, self.is_copying, request.row.full_name, error).map(|()| true),
+            Err(error) => pass_over(cx, self.source, request.row.full_name, error).map(|()| true),
         }
     }
 
@@ -452,45 +474,6 @@ impl Applying<'_> {
             serve_blocked::marked(cx);
         }
         cx.end_command();
-    }
-}
-
-/// Puts what a primary has sent into this server's journal, as it came.
-fn put_into_journal(cx: &mut Cx<'_>, bytes: &[u8], is_for_replicas: bool) {
-    let database = cx.state.database;
-    cx.recorder().foreign(database, bytes, is_for_replicas);
-}
-
-/// Whether a pause holds a request, if a primary has sent it; gives its locks back then.
-fn stays(cx: &mut Cx<'_>, request: &Request<'_>, is_from_primary: bool) -> bool {
-    let is_held = is_from_primary && gates::is_stream_held(cx, request);
-    if is_held {
-        cx.unlock();
-    }
-    is_held
-}
-
-/// Runs a command under its locks. What a primary sends is counted and measured by command, as what clients send.
-fn run(cx: &mut Cx<'_>, request: Request<'_>, is_counted: bool) -> Result<(), Error> {
-    let mut began_ticks = None;
-    if is_counted {
-        began_ticks = cx.begin(&request);
-        cx.counters.commands[request.row.id as usize].calls.add(1);
-    } else {
-        cx.begin_unmeasured();
-    }
-    cx.state.row = Some(request.row);
-    let outcome = families::run(cx, request);
-    show(cx, &request);
-    cx.end(&request, began_ticks);
-    cx.counters.executed.add(1);
-    outcome
-}
-
-/// Shows what a primary has sent to those who monitor. Nobody does while a log is loaded.
-fn show(cx: &mut Cx<'_>, request: &Request<'_>) {
-    if cx.engine.pubsub.monitors.load(Ordering::Relaxed) != 0 {
-        cx.show_to_monitors(request);
     }
 }
 

@@ -17,10 +17,16 @@ pub enum Bad {
     Compressed,
     /// A run of packed elements contradicts itself.
     Packed,
+    /// The same of the packed elements of a value of this type.
+    PackedOf(u8),
+    /// An element stands twice among the packed elements of a value of this type.
+    TwiceIn(u8),
     /// A collection has no elements.
     Empty,
     /// An element stands in a collection twice.
     Twice,
+    /// A consumer stands in a group of a stream twice.
+    Consumer,
     /// A score is no number.
     Score,
     /// A deadline is no time.
@@ -35,14 +41,52 @@ pub enum Bad {
     Kind(u8),
 }
 
+impl Bad {
+    /// The same, of a value that stands under this number: packed elements are called as that type calls them.
+    pub(super) fn of_type(self, number: u8) -> Self {
+        match self {
+            Self::Packed if pack_name(number).is_some() => Self::PackedOf(number),
+            Self::Twice if pack_name(number).is_some_and(|name| !name.starts_with("Stream")) => Self::TwiceIn(number),
+            bad => bad,
+        }
+    }
+}
+
+/// The name, in Redis's words, of the packed elements that a value of this type is made of; none where it is made of no such.
+fn pack_name(number: u8) -> Option<&'static str> {
+    Some(match number {
+        9 => "Zipmap",
+        10 => "List ziplist",
+        11 => "Intset",
+        12 => "Zset ziplist",
+        13 => "Hash ziplist",
+        14 => "Ziplist",
+        15 | 19 | 21 | 26 => "Stream listpack",
+        16 | 23 | 25 => "Hash listpack",
+        17 => "Zset listpack",
+        18 => "Listpack",
+        20 => "Set listpack",
+        _ => return None,
+    })
+}
+
 impl fmt::Display for Bad {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
+        formatter.write_str(match *self {
             Self::End => "the bytes end in the middle of it",
             Self::Unreadable => "the bytes cannot be read",
             Self::Length => "a length has none of the forms that lengths have",
             Self::Compressed => "a compressed string does not become as long as it says",
             Self::Packed => "packed elements (listpack, ziplist, intset or zipmap) contradict themselves",
+            Self::PackedOf(number) => {
+                let name = pack_name(number).unwrap_or("Listpack");
+                return write!(formatter, "{name} integrity check failed: packed elements contradict themselves");
+            }
+            Self::TwiceIn(number) => {
+                let name = pack_name(number).unwrap_or("Listpack");
+                return write!(formatter, "{name} integrity check failed: the same element stands in it twice");
+            }
+            Self::Consumer => "Duplicate stream consumer detected",
             Self::Empty => "a collection has no elements",
             Self::Twice => "the same element stands in a collection twice",
             Self::Score => "a score is no number",

@@ -36,7 +36,7 @@ pub use encoder::{Encoder, Version, push_len};
 pub use limits::Limits;
 pub use rdb_type::{Destination, Origin};
 pub use record::Record;
-pub use scan::{Input, Source};
+pub use scan::{Correction, Input, Source};
 pub use types::{Loaded, read, write};
 
 /// The newest version of Redis's format that is read.

@@ -9,20 +9,41 @@ use super::bad::Bad;
 use super::scan::{Input, Source};
 use crate::value::Digits;
 
-/// The elements of a ziplist.
+/// The count of a ziplist that means "too many to say".
+const COUNT_UNKNOWN: u16 = u16::MAX;
+
+/// The count of a zipmap that means the same; it is this or more.
+const ZIPMAP_COUNT_UNKNOWN: u8 = 254;
+
+/// The elements of a ziplist. What it says of itself has to be so: its length, the place of its last element, how many there
+/// are, and in front of each the length of the one before.
 pub fn ziplist(bytes: &[u8]) -> Result<Vec<Cow<'_, [u8]>>, Bad> {
     let mut input = Input::new(bytes);
-    input.take(10)?;
+    let total = u32::from_le_bytes(input.array()?) as usize;
+    let last_at = u32::from_le_bytes(input.array()?) as usize;
+    let stated = u16::from_le_bytes(input.array()?);
+    if total != bytes.len() || last_at >= total {
+        return Err(Bad::Packed);
+    }
     let mut elements = Vec::new();
+    // Where the element before begins; none in front of the first.
+    let mut before = None;
     loop {
-        match input.byte()? {
-            255 if input.is_empty() => return Ok(elements),
+        let begin = total - input.left();
+        let before_len = match input.byte()? {
+            255 if input.is_empty() => break,
             255 => return Err(Bad::Packed),
-            254 => _ = input.take(4)?,
-            _ => {}
+            254 => u32::from_le_bytes(input.array()?) as usize,
+            length => usize::from(length),
+        };
+        if before_len != before.map_or(0, |before| begin - before) {
+            return Err(Bad::Packed);
         }
         elements.push(element(&mut input)?);
+        before = Some(begin);
     }
+    let is_counted = stated == COUNT_UNKNOWN || usize::from(stated) == elements.len();
+    if is_counted && before.is_none_or(|before| before == last_at) { Ok(elements) } else { Err(Bad::Packed) }
 }
 
 fn element<'a>(input: &mut Input<'a>) -> Result<Cow<'a, [u8]>, Bad> {
@@ -55,15 +76,15 @@ fn little_endian(bytes: &[u8]) -> i64 {
 }
 
 /// The fields and values of a zipmap in turn: a count, then lengths in one byte or, after a 254, in four; behind the length
-/// of a value stands how many bytes behind the value are unused.
+/// of a value stands how many bytes behind the value are unused. The count has to be right, and no server wrote an empty one.
 pub fn zipmap(bytes: &[u8]) -> Result<Vec<Cow<'_, [u8]>>, Bad> {
     let mut input = Input::new(bytes);
-    input.byte()?;
+    let stated = input.byte()?;
     let mut elements = Vec::new();
     loop {
         let is_value = elements.len() % 2 == 1;
         let length = match input.byte()? {
-            255 if !is_value && input.is_empty() => return Ok(elements),
+            255 if !is_value && input.is_empty() => break,
             255 => return Err(Bad::Packed),
             254 => input.take(4)?.iter().rev().fold(0, |length, &byte| length << 8 | usize::from(byte)),
             length => usize::from(length),
@@ -72,4 +93,6 @@ pub fn zipmap(bytes: &[u8]) -> Result<Vec<Cow<'_, [u8]>>, Bad> {
         elements.push(Cow::Borrowed(input.take(length)?));
         input.take(unused)?;
     }
+    let is_counted = stated >= ZIPMAP_COUNT_UNKNOWN || usize::from(stated) == elements.len() / 2;
+    if is_counted && !elements.is_empty() { Ok(elements) } else { Err(Bad::Packed) }
 }

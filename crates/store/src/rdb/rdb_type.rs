@@ -38,8 +38,8 @@ pub(super) trait RdbType: Sized {
     /// Whether its values stand under this number.
     fn has_number(number: u8, origin: Origin) -> bool;
 
-    /// Reads a value that stands under this number. A collection without elements is [`Bad`], except for a stream, and except
-    /// for a hash whose fields are all over.
+    /// Reads a value that stands under this number. A collection without elements is [`Bad::Empty`], except for a stream, and
+    /// except for a hash whose fields are all over.
     fn read(input: &mut impl Source, number: u8, origin: Origin, limits: &Limits) -> Result<Self, Bad>;
 
     /// Passes over a value that stands under this number. It ends where reading ends, unless that fails before.

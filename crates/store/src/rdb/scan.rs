@@ -3,6 +3,8 @@
 //! [`Source`] is where bytes come from: a slice that has them all ([`Input`]), or a file that is read as it goes
 //! (`file::feed`). What a length claims is never reserved; what is long grows with what has arrived.
 
+use std::fmt;
+
 use super::bad::Bad;
 use crate::types::list::lzf;
 use crate::value::Digits;
@@ -16,8 +18,42 @@ enum Length {
     Encoded(u8),
 }
 
+/// What was put right in a value that was read, the least first. Other servers load such values as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Correction {
+    /// A stream said that it had another number of entries.
+    Length,
+    /// A stream said that its last entry was one in front of that.
+    LastId,
+    /// What blocks of a stream say of their entries was not so.
+    Blocks,
+    /// Pending entries of a stream belonged to no consumer, and are left out, or to several, and belong to the last.
+    Pending,
+}
+
+impl Correction {
+    /// Whether a dump with this fault is taken by RESTORE, as other servers take it where they check dumps in depth.
+    pub fn is_taken(self) -> bool {
+        matches!(self, Self::Length | Self::LastId)
+    }
+}
+
+impl fmt::Display for Correction {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Length => "the stream's length was not the number of its entries",
+            Self::LastId => "the stream's last id was below that of its last entry",
+            Self::Blocks => "Stream listpack integrity check failed: the counts in it were not those of its entries",
+            Self::Pending => "pending entries of the stream belonged to no consumer, or to several",
+        })
+    }
+}
+
 /// Where the bytes of values come from, one after the other.
 pub trait Source {
+    /// Notes that something was put right in the value that is being read.
+    fn correct(&mut self, correction: Correction);
+
     /// The next `count` bytes, which are 64 KiB at most, until the next call.
     ///
     /// # Errors
@@ -176,7 +212,10 @@ fn compressed(source: &mut (impl Source + ?Sized), out: &mut Vec<u8>) -> Result<
 
 /// A slice that has not been read to its end.
 #[derive(Clone, Copy, Debug)]
-pub struct Input<'a>(&'a [u8]);
+pub struct Input<'a> {
+    bytes: &'a [u8],
+    corrected: Option<Correction>,
+}
 
 /// A string as it stands in the bytes.
 #[derive(Clone, Copy, Debug)]
@@ -190,17 +229,22 @@ pub(crate) enum Stored<'a> {
 impl<'a> Input<'a> {
     /// All of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
+        Self { bytes, corrected: None }
     }
 
     /// Whether everything has been read.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.bytes.is_empty()
+    }
+
+    /// The worst of what was put right in what has been read.
+    pub fn corrected(&self) -> Option<Correction> {
+        self.corrected
     }
 
     /// How many bytes have not been read.
     pub(crate) fn left(&self) -> usize {
-        self.0.len()
+        self.bytes.len()
     }
 
     /// The next `count` bytes.
@@ -209,8 +253,8 @@ impl<'a> Input<'a> {
     /// [`Bad::End`] when there are not so many.
     #[inline]
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], Bad> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(Bad::End)?;
-        self.0 = rest;
+        let (taken, rest) = self.bytes.split_at_checked(count).ok_or(Bad::End)?;
+        self.bytes = rest;
         Ok(taken)
     }
 
@@ -256,6 +300,10 @@ impl Stored<'_> {
 }
 
 impl Source for Input<'_> {
+    fn correct(&mut self, correction: Correction) {
+        self.corrected = self.corrected.max(Some(correction));
+    }
+
     #[inline]
     fn few(&mut self, count: usize) -> Result<&[u8], Bad> {
         self.take(count)

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use sleeve_disk::BASE_OFFSET_FIELD;
 use sleeve_store::Store;
 use sleeve_store::dump_file::{Inserted, Inserter, LoadError};
-use sleeve_store::rdb::file::{Access, Batch, Event, Reader};
+use sleeve_store::rdb::file::{Access, Batch, Event, Odd, Oddity, Reader};
 use sleeve_wire::number;
 
 use crate::config::Opt;
@@ -86,6 +86,8 @@ impl Engine {
             is_over: false,
             said: Said::default(),
             failed: None,
+            empty: 0,
+            corrected: 0,
         };
         let file = Mutex::new(file);
         let keep = || self.keep(store, &file, now);
@@ -95,11 +97,12 @@ impl Engine {
             (1..count).for_each(|_| _ = threads::start_within(scope, "loading", keep));
             keep();
         });
-        let File { reader, said, failed, .. } = file.into_inner();
-        if failed.is_none() {
-            let (loaded, expired) = self.durability.loading.keys();
-            log::notice(&format!("Done loading RDB, keys loaded: {loaded}, keys expired: {expired}."));
+        let file = file.into_inner();
+        match &file.failed {
+            None => file.tell_done(self.durability.loading.keys()),
+            Some((_, why)) => log::warning(&format!("Internal error in RDB reading: {why}")),
         }
+        let File { reader, said, failed, .. } = file;
         let Said { stands_for, stream } = said;
         let (stream_database, place) = (stream.database, stream.place());
         failed.map_or(Ok(End { bytes: reader.offset(), stands_for, stream_database, place }), |(_, why)| Err(why))
@@ -120,7 +123,13 @@ impl Engine {
                 Inserter::new(self.limits(now_ms), now_ms)
             });
             match inserter.insert(store, &mut batch, &clock) {
-                Ok(Inserted { keys, expired }) => self.durability.loading.add_keys(keys, expired),
+                Ok(Inserted { keys, expired, odd }) => {
+                    self.durability.loading.add_keys(keys, expired);
+                    if !odd.is_empty() {
+                        let mut file = file.lock();
+                        odd.into_iter().for_each(|odd| file.tell_odd(odd));
+                    }
+                }
                 Err(error) => file.lock().fail(error),
             }
         }
@@ -150,7 +159,13 @@ struct File<'a, R> {
     said: Said,
     /// The byte at which what is wrong begins, and what it is.
     failed: Option<(u64, String)>,
+    /// How many records were left out because their collections are empty, and in how many something was put right.
+    empty: u64,
+    corrected: u64,
 }
+
+/// So many odd records of each kind are told one by one.
+const ODD_TOLD_MAX: u64 = 10;
 
 impl<R: Read> File<'_, R> {
     /// Reads the next records; false where there are no more.
@@ -204,9 +219,34 @@ impl<R: Read> File<'_, R> {
                 }
             }
             Event::End => self.is_over = true,
+            Event::Empty(odd) => self.tell_odd(odd),
             Event::Aux { name, value } => self.tell_about(engine, &name, &value),
             Event::Select(_) | Event::Sizes { .. } | Event::Key(_) => {}
         }
+    }
+
+    /// Tells of a record that was left out or put right, and counts it.
+    fn tell_odd(&mut self, mut odd: Oddity) {
+        let count = if odd.what == Odd::Empty { &mut self.empty } else { &mut self.corrected };
+        *count += 1;
+        if *count <= ODD_TOLD_MAX {
+            if log::hides_user_data() {
+                odd.hide_key();
+            }
+            log::warning(&format!("Loading RDB: {odd}"));
+        }
+    }
+
+    /// Tells how many keys were loaded, and what became of the others.
+    fn tell_done(&self, (loaded, expired): (u64, u64)) {
+        let mut line = format!("Done loading RDB, keys loaded: {loaded}, keys expired: {expired}");
+        if self.empty > 0 {
+            line += &format!(", empty keys skipped: {}", self.empty);
+        }
+        if self.corrected > 0 {
+            line += &format!(", keys corrected: {}", self.corrected);
+        }
+        log::notice(&format!("{line}."));
     }
 
     /// Tells what a snapshot says of itself.
@@ -232,7 +272,7 @@ impl<R: Read> File<'_, R> {
     fn load_library(&mut self, code: &[u8]) -> Result<(), String> {
         let length = format!("*4\r\n$8\r\nFUNCTION\r\n$4\r\nLOAD\r\n$7\r\nREPLACE\r\n${}\r\n", code.len());
         let request = [length.as_bytes(), code, b"\r\n"].concat();
-        let loaded = self.replay.apply(&request, self.now);
+        let loaded = self.replay.apply_strictly(&request, self.now);
         loaded
             .map(|_| ())
             .map_err(|refused| format!("a library of functions cannot be loaded: {}", log::user_data(&refused.error)))

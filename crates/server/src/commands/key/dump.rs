@@ -1,6 +1,7 @@
 //! DUMP and RESTORE: a value as bytes, in Redis's form: the value as in its snapshot files, the version of that format
 //! in 16 bits, and a CRC-64 of all that stands before.
 
+use std::fmt;
 use std::sync::atomic::Ordering;
 
 use sleeve_store::rdb::{self, Destination, Input, Origin, Version};
@@ -13,6 +14,7 @@ use crate::context::Cx;
 use crate::context::key_change::Cause;
 use crate::context::notifications::EventClass;
 use crate::engine::keyspace::key_clock;
+use crate::host::log;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -127,8 +129,14 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let mut input = Input::new(checked(request.arg(3), skips_sum(cx))?);
     cx.counters.payloads_checked.add(1);
     let origin = rdb::origin_of(version_of(request.arg(3))).unwrap_or(Origin::Redis);
-    let loaded = rdb::read(&mut input, origin, &cx.engine.limits(cx.due_ms)).ok().filter(|_| input.is_empty());
-    let loaded = loaded.ok_or(Error::fixed("ERR Bad data format"))?;
+    let loaded = rdb::read(&mut input, origin, &cx.engine.limits(cx.due_ms));
+    let loaded = loaded.map_err(|bad| refusal(&bad))?;
+    if let Some(correction) = input.corrected().filter(|correction| !correction.is_taken()) {
+        return Err(refusal(&correction));
+    }
+    if !input.is_empty() {
+        return Err(refusal(&"bytes stand behind the value"));
+    }
     let at_ms = match (ttl_ms, options.absolute) {
         (0, _) => None,
         (_, true) => Some(ttl_ms),
@@ -151,6 +159,12 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     record_restored(cx, key, (request.arg(3), options.replace), at_ms);
     cx.reply().ok();
     Ok(())
+}
+
+/// Tells in the log why a payload is not restored, and what its client is answered.
+fn refusal(why: &dyn fmt::Display) -> Error {
+    log::warning(&format!("RESTORE refuses a payload: {why}"));
+    Error::fixed("ERR Bad data format")
 }
 
 /// Records what was restored: a payload in a form that is newer than Redis 7.0 in the oldest that has the type. Fields that

@@ -1,6 +1,8 @@
 //! What is not applied of a log or of a primary's stream: why, and what becomes of it (`propagation-error-behavior`).
 //!
-//! By default that is an error, and whoever applies it does not go on. Passed over it is only where the operator has said so.
+//! Of a primary's stream that is an error by default, and the replica asks for all data; it is passed over where the operator has
+//! said so. Of a log a command that answers an error is passed over by default, as all servers do: the log may have been written
+//! by another server, and the rest of it is worth more. One that is not even known is passed over where the operator has said so.
 
 use sleeve_wire::commands::{Command, Flags, Row};
 use sleeve_wire::request::Args;
@@ -43,29 +45,53 @@ impl Refused {
     }
 }
 
-/// Passes over a command that cannot be applied, with a line in the log, if the options have it so.
+/// Where a command comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A primary's stream.
+    Primary,
+    /// A log.
+    Log,
+    /// A caller for whom nothing may be passed over.
+    Strict,
+}
+
+/// Passes over a command that answers an error, with a line in the log, if the options have it so.
 ///
 /// # Errors
 /// They have it not so.
-pub(super) fn pass_over(cx: &Cx<'_>, is_from_primary: bool, name: &str, error: Error) -> Result<(), Error> {
+pub(super) fn pass_over(cx: &Cx<'_>, source: Source, name: &str, error: Error) -> Result<(), Error> {
     let config = &cx.engine.config;
     let behavior = config.propagation_errors();
-    let passes_over = match is_from_primary {
-        true => behavior.passes_over_in_stream(config.flag(Opt::ReplicaReadOnly)),
-        false => behavior.passes_over_in_log(),
+    let passes_over = match source {
+        Source::Primary => behavior.passes_over_in_stream(config.flag(Opt::ReplicaReadOnly)),
+        Source::Log => behavior.passes_over_in_log(),
+        Source::Strict => false,
     };
     if !passes_over {
         return Err(error);
     }
     let text = String::from_utf8_lossy(error.text());
     let text = log::user_data(text.strip_prefix("ERR ").unwrap_or(&text));
-    let whence = if is_from_primary { "its master" } else { "its log" };
+    let whence = if source == Source::Primary { "its master" } else { "its log" };
     log::warning(&format!(
         "== CRITICAL == This server passes over a command of {whence} and may have other data now: '{text}' after processing \
          the command '{name}'"
     ));
     cx.counters.passed_over.add(1);
     Ok(())
+}
+
+/// Passes over a command that cannot even be run, likewise. A log with one was written by a newer server, or is damaged: it is
+/// passed over only where the operator has said so.
+///
+/// # Errors
+/// The options have it not so.
+pub(super) fn pass_over_unrun(cx: &Cx<'_>, source: Source, error: Error) -> Result<(), Error> {
+    match source {
+        Source::Log if !cx.engine.config.propagation_errors().passes_over_unknown_in_log() => Err(error),
+        source => pass_over(cx, source, "<unknown>", error),
+    }
 }
 
 /// Whether a primary may send a command: one that changes data or is passed on though it does not, or that changes nothing

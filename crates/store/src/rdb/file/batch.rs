@@ -5,11 +5,12 @@
 //! A record that is too large for that is read as it comes, and goes by itself.
 
 use super::fault::{Error, Fault};
+use super::oddity::{Odd, Oddity};
 use super::{Access, opcode};
 use crate::rdb::bad::Bad;
 use crate::rdb::limits::Limits;
 use crate::rdb::rdb_type::Origin;
-use crate::rdb::scan::{Input, Source, Stored};
+use crate::rdb::scan::{Correction, Input, Source, Stored};
 use crate::rdb::types::{Loaded, STRING, read_value};
 use crate::table::entry::body::INLINE_MAX;
 
@@ -26,6 +27,8 @@ pub struct KeyRecord {
     pub access: Access,
     /// The value; a hash may have no fields, if the time of all of them was over.
     pub value: Loaded,
+    /// What was put right in the value.
+    pub correction: Option<Correction>,
     /// The byte at which the record begins.
     pub offset: u64,
 }
@@ -116,6 +119,8 @@ pub(crate) struct Made {
     texts: Vec<u8>,
     /// Values; nothing where one was taken out. A hash may have no fields, if the time of all of them was over.
     pub loaded: Vec<Option<Loaded>>,
+    /// Records that were left out or put right.
+    pub odd: Vec<Oddity>,
 }
 
 /// So much room for texts is kept.
@@ -127,6 +132,7 @@ impl Made {
         self.texts.clear();
         self.texts.shrink_to(ROOM_KEPT);
         self.loaded.clear();
+        self.odd.clear();
     }
 }
 
@@ -180,7 +186,7 @@ impl Batch {
         if begin < length { &self.bytes[begin..end] } else { &made.texts[begin - length..end - length] }
     }
 
-    /// Reads the records, and shows each with its key.
+    /// Reads the records, and shows each with its key. An empty collection is not shown, and told among what is odd.
     ///
     /// # Errors
     /// [`Error`] at the first that is damaged; those in front of it were shown.
@@ -198,6 +204,14 @@ impl Batch {
                 STRING => input.stored().and_then(|stored| self.content_of(item, &input, stored, made)),
                 number => read_value(&mut input, number, self.origin, limits).map(|value| put(made, value)),
             };
+            if let (Err(Bad::Empty), _) | (_, Some(_)) = (&content, input.corrected()) {
+                let what = input.corrected().filter(|_| content.is_ok()).map_or(Odd::Empty, Odd::Corrected);
+                let (offset, key) = (self.begins_at + u64::from(item.begin), self.text(made, key).to_vec());
+                made.odd.push(Oddity { offset, database: self.database, key, what });
+                if what == Odd::Empty {
+                    continue;
+                }
+            }
             let content = content.map_err(|bad| self.error(item, &input, Some(self.text(made, key)), bad))?;
             debug_assert!(input.is_empty(), "what was measured is what was read");
             show(self.text(made, key), Decoded { key, content, at: at as u32 });

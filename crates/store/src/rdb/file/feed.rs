@@ -6,7 +6,7 @@ use std::io::{self, Read};
 
 use super::super::bad::Bad;
 use super::super::crc64::crc64_of_more;
-use super::super::scan::{FEW_MAX, Source};
+use super::super::scan::{Correction, FEW_MAX, Source};
 
 /// The bytes of the window: at least as many as must be shown in one piece.
 const WINDOW: usize = 4 * FEW_MAX;
@@ -28,13 +28,15 @@ pub(super) struct Feed<R> {
     size: Option<u64>,
     /// Why the source could not be read.
     failed: Option<io::Error>,
+    /// The worst of what was put right since it was asked for.
+    corrected: Option<Correction>,
 }
 
 impl<R: Read> Feed<R> {
     pub fn new(source: R) -> Self {
         let window = vec![0; WINDOW];
-        let (sum, is_summing, size, failed) = (0, true, None, None);
-        Self { source, window, at: 0, end: 0, before: 0, sum, summed: 0, is_summing, size, failed }
+        let (sum, is_summing, size, failed, corrected) = (0, true, None, None, None);
+        Self { source, window, at: 0, end: 0, before: 0, sum, summed: 0, is_summing, size, failed, corrected }
     }
 
     /// Takes it that the file has so many bytes.
@@ -115,6 +117,11 @@ impl<R: Read> Feed<R> {
         }
     }
 
+    /// The worst of what was put right since this was called last.
+    pub fn take_corrected(&mut self) -> Option<Correction> {
+        self.corrected.take()
+    }
+
     /// Why the source could not be read, if that is so.
     pub fn take_failure(&mut self) -> Option<io::Error> {
         self.failed.take()
@@ -146,6 +153,10 @@ impl<R: Read> Feed<R> {
 }
 
 impl<R: Read> Source for Feed<R> {
+    fn correct(&mut self, correction: Correction) {
+        self.corrected = self.corrected.max(Some(correction));
+    }
+
     #[inline]
     fn few(&mut self, count: usize) -> Result<&[u8], Bad> {
         if self.end - self.at < count {

@@ -37,11 +37,13 @@
 pub mod batch;
 pub mod fault;
 pub mod feed;
+pub mod oddity;
 pub mod reader;
 pub mod writer;
 
 pub use batch::{Batch, KeyRecord};
 pub use fault::{Error, Fault};
+pub use oddity::{Odd, Oddity};
 pub use reader::{Event, Reader};
 pub use writer::{About, Format, Head, Outdated, Writer};
 

@@ -15,6 +15,7 @@ use super::super::types::{pass_value, read_value};
 use super::batch::{Batch, Item, KeyRecord, Prefix};
 use super::fault::{Error, Fault, VALKEY_VERSION};
 use super::feed::Feed;
+use super::oddity::{Odd, Oddity};
 use super::opcode;
 
 /// The version of the format from which on a sum stands at the end.
@@ -45,6 +46,8 @@ pub enum Event {
     },
     /// A key with its value.
     Key(KeyRecord),
+    /// A key whose collection is empty, which is left out.
+    Empty(Oddity),
     /// The file is whole; nothing follows.
     End,
 }
@@ -123,7 +126,10 @@ impl<R: Read> Reader<R> {
     pub fn next_event(&mut self) -> Result<Event, Error> {
         let event = match self.step() {
             Ok(Step::Event(event)) => Ok(event),
-            Ok(Step::Record(head)) => self.read_record(head).map(Event::Key),
+            Ok(Step::Record(head)) => match self.read_record(head) {
+                Err(Fault::Bad(Bad::Empty)) => Ok(Event::Empty(self.left_out())),
+                read => read.map(Event::Key),
+            },
             Err(fault) => Err(fault),
         };
         event.map_err(|fault| self.error(fault))
@@ -157,6 +163,12 @@ impl<R: Read> Reader<R> {
             event => return Ok(Some(event)),
         }
         Ok(None)
+    }
+
+    /// Tells of the record that was read last, whose collection is empty.
+    fn left_out(&mut self) -> Oddity {
+        let key = self.key.take().unwrap_or_default();
+        Oddity { offset: self.begins_at, database: self.database, key, what: Odd::Empty }
     }
 
     fn error(&mut self, fault: Fault) -> Error {
@@ -236,9 +248,10 @@ impl<R: Read> Reader<R> {
         let key = self.feed.owned()?;
         self.key = Some(key);
         let value = read_value(&mut self.feed, number, origin, &self.limits)?;
+        let correction = self.feed.take_corrected();
         let Prefix { deadline, access } = prefix;
         let (key, offset) = (self.key.take().unwrap_or_default(), self.begins_at);
-        Ok(KeyRecord { database: self.database, key, deadline, access, value, offset })
+        Ok(KeyRecord { database: self.database, key, deadline, access, value, correction, offset })
     }
 
     /// Skips the data of a module if there is none: a name, when it was written, and the end.

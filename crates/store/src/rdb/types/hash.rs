@@ -196,11 +196,16 @@ fn whole(pack: Pack<Forwards>, limits: &Limits) -> Result<Map, Pack<Forwards>> {
     if is_one { Ok(Map::from_packed(limits.hash_key, Form::PackedHash, pack.into_run())) } else { Err(pack) }
 }
 
+/// The number of fields, which is none that a hash has if it is 0: one whose fields are all over has had some.
+fn some(fields: u64) -> Result<u64, Bad> {
+    if fields == 0 { Err(Bad::Empty) } else { Ok(fields) }
+}
+
 /// Deadlines count from the earliest, plus one; 0 is none. Before Redis 7.4 was finished they stood there as they are.
 fn read_timed(input: &mut impl Source, number: u8, limits: &Limits) -> Result<Map, Bad> {
     let from_ms = if number == HASH_TIMED { input.number()? } else { 1 };
     let (mut map, mut field, mut scratch) = (Map::new(limits.hash_key), Vec::new(), Vec::new());
-    for _ in 0..input.length()? {
+    for _ in 0..some(input.length()?)? {
         let from_first = i64::try_from(input.length()?).map_err(|_| Bad::Deadline)?;
         let at_ms = match from_first {
             0 => 0,
@@ -217,18 +222,19 @@ fn read_timed_packed(input: &mut impl Source, number: u8, limits: &Limits) -> Re
         // The earliest deadline, which the elements say again.
         input.number()?;
     }
-    let mut map = Map::new(limits.hash_key);
+    let (mut map, mut fields) = (Map::new(limits.hash_key), 0);
     for_each_group(input, Packing::Listpack, |[field, value, at_ms]: [&[u8]; 3]| {
+        fields += 1;
         let at_ms = ValueRef::Bytes(at_ms).integer().filter(|&at_ms| at_ms >= 0).ok_or(Bad::Deadline)?;
         set_field(&mut map, field, value, at_ms, limits)
     })?;
-    Ok(map)
+    some(fields).map(|_| map)
 }
 
 /// Deadlines stand behind the values as they are; -1 is none.
 fn read_valkey(input: &mut impl Source, limits: &Limits) -> Result<Map, Bad> {
     let (mut map, mut field, mut value) = (Map::new(limits.hash_key), Vec::new(), Vec::new());
-    for _ in 0..input.length()? {
+    for _ in 0..some(input.length()?)? {
         input.string_into(&mut field)?;
         input.string_into(&mut value)?;
         let at_ms = match input.number()? {

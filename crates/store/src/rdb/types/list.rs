@@ -117,14 +117,20 @@ fn read_list(input: &mut impl Source, number: u8, limits: &Limits) -> Result<Lis
 
 /// The nodes of a quicklist: packs, and elements that are too large for one.
 fn read_packs(input: &mut impl Source) -> Result<Vec<Pack>, Bad> {
-    let (mut packs, mut scratch) = (Vec::new(), Vec::new());
+    let (mut packs, mut scratch): (Vec<Pack>, _) = (Vec::new(), Vec::new());
     for _ in 0..input.length()? {
         packs.push(match input.length()? {
             PACKED => packed(input)?,
-            PLAIN => [input.string(&mut scratch)?].into_iter().collect(),
+            PLAIN => match input.string(&mut scratch)? {
+                // An empty element has a place in a pack.
+                [] => return Err(Bad::Packed),
+                element => [element].into_iter().collect(),
+            },
             _ => return Err(Bad::Packed),
         });
     }
+    // One without elements is passed over, as other servers do.
+    packs.retain(|pack| !pack.is_empty());
     Ok(packs)
 }
 

@@ -69,7 +69,8 @@ macro_rules! types {
             limits: &Limits,
         ) -> Result<Loaded, Bad> {
             $(if <$value>::has_number(number, origin) {
-                return <$value>::read(input, number, origin, limits).map(Loaded::$name);
+                let read = <$value>::read(input, number, origin, limits);
+                return read.map(Loaded::$name).map_err(|bad| bad.of_type(number));
             })+
             Err(if let MODULE | MODULE_2 = number { Bad::Module } else { Bad::Kind(number) })
         }

@@ -98,7 +98,9 @@ fn read_set(input: &mut impl Source, number: u8, limits: &Limits) -> Result<Set,
             }
         }
         SET_INTSET => {
-            let integers = IntegerSet::from_redis(input.string(&mut scratch)?).ok_or(Bad::Packed)?;
+            let integers = IntegerSet::from_redis(input.string(&mut scratch)?);
+            // No server wrote an empty one.
+            let integers = integers.filter(|set| !set.as_integers().is_empty()).ok_or(Bad::Packed)?;
             match whole_of_integers(integers, limits) {
                 Ok(whole) => set = whole,
                 Err(integers) => integers.as_integers().iter().try_for_each(|number| add(&mut set, number, limits))?,

@@ -10,7 +10,7 @@ use super::super::packed::packed;
 use super::super::pass;
 use super::super::rdb_type::{Destination, Origin, RdbType};
 use super::super::record::{Record, collection_of};
-use super::super::scan::{Input, Source};
+use super::super::scan::{Correction, Input, Source};
 use crate::packed::listpack::Packed;
 use crate::table::entry::handle::EntryRef;
 use crate::types::stream::block::id_at;
@@ -248,23 +248,32 @@ fn read_raw_id(input: &mut impl Source) -> Result<StreamId, Bad> {
 /// Reads a stream of this type.
 fn read_stream(input: &mut impl Source, number: u8) -> Result<Stream, Bad> {
     let (mut stream, mut name) = (Stream::default(), Vec::new());
-    for _ in 0..input.length()? {
+    let blocks = input.length()?;
+    for _ in 0..blocks {
         input.string_into(&mut name)?;
         let first = read_raw_id(&mut Input::new(&name))?;
         if let Err(block) = stream.adopt(first, packed(input)?) {
-            stream.adopt_live(first, block.as_packed()).ok_or(Bad::Stream)?;
+            let is_as_it_says = stream.adopt_live(first, block.as_packed()).ok_or(Bad::Packed)?;
+            if !is_as_it_says {
+                input.correct(Correction::Blocks);
+            }
         }
     }
-    let length = input.length()?;
-    let last_id = read_id(input)?;
+    let stated = input.length()?;
+    let (length, stated_last) = (stream.len(), read_id(input)?);
+    let last_id = stated_last.max(stream.last_id());
     let mut counters = StreamCounters { last_id, entries_added: length, max_deleted_id: StreamId::MIN };
     if number != STREAM {
         read_id(input)?;
         counters.max_deleted_id = read_id(input)?;
         counters.entries_added = input.length()?.min(StreamCounters::COUNT_MAX);
     }
-    if length != stream.len() || last_id < stream.last_id() {
-        return Err(Bad::Stream);
+    if stated != length {
+        // Where there is not even a block something is missing; else some servers have counted wrongly.
+        (blocks > 0).then(|| input.correct(Correction::Length)).ok_or(Bad::Stream)?;
+    }
+    if last_id != stated_last {
+        input.correct(Correction::LastId);
     }
     stream.set_counters(counters);
     for _ in 0..input.length()? {
@@ -328,23 +337,35 @@ fn read_group(input: &mut impl Source, number: u8, stream: &Stream) -> Result<St
     let (mut pending, mut name) = (BTreeMap::new(), Vec::new());
     for _ in 0..input.length()? {
         let id = read_raw_id(input)?;
-        pending.insert(id, (input.number()?, input.length()?.min(Pending::DELIVERIES_MAX)));
+        let delivered = (input.number()?, input.length()?.min(Pending::DELIVERIES_MAX));
+        if pending.insert(id, (delivered, false)).is_some() {
+            return Err(Bad::Twice);
+        }
     }
     for _ in 0..input.length()? {
         input.string_into(&mut name)?;
         let seen_ms = input.number()?;
         if group.find(&name).is_some() {
-            return Err(Bad::Twice);
+            return Err(Bad::Consumer);
         }
         let consumer = group.add(&name, seen_ms);
         let active_ms = if number >= STREAM_3 { input.number()? } else { seen_ms };
         group.consumer_mut(consumer).active_ms = (active_ms != -1).then_some(active_ms);
         for _ in 0..input.length()? {
             let id = read_raw_id(input)?;
-            let (delivered_ms, deliveries) = pending.remove(&id).ok_or(Bad::Stream)?;
-            group.set_pending(id, Pending { consumer, delivered_ms, deliveries });
+            let ((delivered_ms, deliveries), is_owned) = pending.get_mut(&id).ok_or(Bad::Stream)?;
+            if std::mem::replace(is_owned, true) {
+                if group.pending(id).is_some_and(|before| before.consumer == consumer) {
+                    return Err(Bad::Twice);
+                }
+                input.correct(Correction::Pending);
+            }
+            let pending = Pending { consumer, delivered_ms: *delivered_ms, deliveries: *deliveries };
+            group.set_pending(id, pending);
         }
     }
-    // Every pending entry is somebody's.
-    if pending.is_empty() { Ok(group) } else { Err(Bad::Stream) }
+    if pending.values().any(|(_, is_owned)| !is_owned) {
+        input.correct(Correction::Pending);
+    }
+    Ok(group)
 }

@@ -34,13 +34,13 @@ impl Stream {
     }
 
     /// Adds the live entries of a block that stands under the id `first`, as one block; none if they are no entries behind all
-    /// others.
-    pub(crate) fn adopt_live(&mut self, first: StreamId, packed: Packed<'_>) -> Option<()> {
-        let (pack, contents) = live(packed, first, self.last_id)?;
+    /// others. Whether the block is what it says of itself.
+    pub(crate) fn adopt_live(&mut self, first: StreamId, packed: Packed<'_>) -> Option<bool> {
+        let (pack, contents, is_as_it_says) = live(packed, first, self.last_id)?;
         if contents.entries > 0 {
             self.add_block(contents.first_id, pack, &contents);
         }
-        Some(())
+        Some(is_as_it_says)
     }
 
     fn add_block(&mut self, first: StreamId, pack: Pack, contents: &Contents) {
@@ -59,6 +59,10 @@ fn integer(elements: &mut Elements<'_>) -> Option<i64> {
         ValueRef::Integer(number) => Some(number),
         ValueRef::Bytes(_) => None,
     }
+}
+
+fn is_integer(element: ValueRef<'_>, wanted: i64) -> bool {
+    matches!(element, ValueRef::Integer(number) if number == wanted)
 }
 
 /// Copies so many elements.
@@ -108,15 +112,15 @@ fn contents(packed: Packed<'_>, first: StreamId) -> Option<Contents> {
 }
 
 /// The live entries of a block under the id `first`, as a block under that of the first of them; none if they are not entries
-/// behind `last_id`, in order. What the block says of itself apart from that is not looked at.
-fn live(packed: Packed<'_>, first: StreamId, mut last_id: StreamId) -> Option<(Pack, Contents)> {
+/// behind `last_id`, in order. The last says whether all else is so that the block says of itself.
+fn live(packed: Packed<'_>, first: StreamId, mut last_id: StreamId) -> Option<(Pack, Contents, bool)> {
     let mut elements = packed.iter();
     let [live, deleted, names] = [integer(&mut elements)?, integer(&mut elements)?, integer(&mut elements)?];
     let entries = u64::try_from(live).ok()?.checked_add(u64::try_from(deleted).ok()?)?;
     let mut pack = Pack::new();
     [0, 0, names].into_iter().for_each(|number| pack.push_back(number));
     copy(&mut elements, names, &mut pack)?;
-    elements.next()?;
+    let mut is_as_it_says = is_integer(elements.next()?, 0);
     pack.push_back(0_i64);
     let (mut first_id, mut count) = (None, 0_i64);
     for _ in 0..entries {
@@ -127,7 +131,7 @@ fn live(packed: Packed<'_>, first: StreamId, mut last_id: StreamId) -> Option<(P
         let (values, head) = if is_same { (fields, ENTRY_HEAD) } else { (fields.checked_mul(2)?, ENTRY_HEAD + 1) };
         if flags & DELETED != 0 {
             pass(&mut elements, values)?;
-            elements.next()?;
+            is_as_it_says &= is_integer(elements.next()?, head.checked_add(values)?);
             continue;
         }
         if id <= last_id || fields < 1 {
@@ -141,11 +145,12 @@ fn live(packed: Packed<'_>, first: StreamId, mut last_id: StreamId) -> Option<(P
             pack.push_back(fields);
         }
         copy(&mut elements, values, &mut pack)?;
-        elements.next()?;
+        is_as_it_says &= is_integer(elements.next()?, head.checked_add(values)?);
         pack.push_back(head.checked_add(values)?);
         (last_id, count) = (id, count + 1);
     }
     let at = pack.as_packed().iter().offset();
     pack.replace_at(at, count);
-    Some((pack, Contents { entries: count as u64, first_id: first_id.unwrap_or_default(), last_id }))
+    is_as_it_says &= elements.next().is_none();
+    Some((pack, Contents { entries: count as u64, first_id: first_id.unwrap_or_default(), last_id }, is_as_it_says))
 }

@@ -1,0 +1,50 @@
+//! One request of a log or of a primary's stream: run, held by a pause, shown to those who monitor, and put into the journal.
+//!
+//! Called by a replay with the locks of the request held.
+
+use std::sync::atomic::Ordering;
+
+use crate::commands as families;
+use crate::context::Cx;
+use crate::execute::gates;
+use crate::request::Request;
+use crate::request::error::Error;
+
+/// Puts what a primary has sent into this server's journal, as it came.
+pub(super) fn put_into_journal(cx: &mut Cx<'_>, bytes: &[u8], is_for_replicas: bool) {
+    let database = cx.state.database;
+    cx.recorder().foreign(database, bytes, is_for_replicas);
+}
+
+/// Whether a pause holds a request, if a primary has sent it; gives its locks back then.
+pub(super) fn stays(cx: &mut Cx<'_>, request: &Request<'_>, is_from_primary: bool) -> bool {
+    let is_held = is_from_primary && gates::is_stream_held(cx, request);
+    if is_held {
+        cx.unlock();
+    }
+    is_held
+}
+
+/// Runs a command under its locks. What a primary sends is counted and measured by command, as what clients send.
+pub(super) fn run(cx: &mut Cx<'_>, request: Request<'_>, is_counted: bool) -> Result<(), Error> {
+    let mut began_ticks = None;
+    if is_counted {
+        began_ticks = cx.begin(&request);
+        cx.counters.commands[request.row.id as usize].calls.add(1);
+    } else {
+        cx.begin_unmeasured();
+    }
+    cx.state.row = Some(request.row);
+    let outcome = families::run(cx, request);
+    show(cx, &request);
+    cx.end(&request, began_ticks);
+    cx.counters.executed.add(1);
+    outcome
+}
+
+/// Shows what a primary has sent to those who monitor. Nobody does while a log is loaded.
+pub(super) fn show(cx: &mut Cx<'_>, request: &Request<'_>) {
+    if cx.engine.pubsub.monitors.load(Ordering::Relaxed) != 0 {
+        cx.show_to_monitors(request);
+    }
+}

@@ -1,0 +1,50 @@
+//! A record that is odd and no reason to refuse its file, because other servers load the file as well: the key of an empty
+//! collection is left out, and what a stream says of itself is put right.
+//!
+//! The reader and those who decode batches make it; whoever loads the file tells of it.
+
+use std::fmt;
+
+use super::super::scan::Correction;
+use super::fault::REDACTED;
+
+/// A record that was left out or put right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Oddity {
+    /// The byte of the file at which the record begins.
+    pub offset: u64,
+    /// Its database.
+    pub database: usize,
+    /// Its key.
+    pub key: Vec<u8>,
+    /// What was done.
+    pub what: Odd,
+}
+
+/// What was done with an odd record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Odd {
+    /// It is a collection without elements, and was left out.
+    Empty,
+    /// Something was put right.
+    Corrected(Correction),
+}
+
+impl Oddity {
+    /// Leaves out the key's name, which is a user's.
+    pub fn hide_key(&mut self) {
+        self.key = REDACTED.to_vec();
+    }
+}
+
+impl fmt::Display for Oddity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, database, offset) = (self.key.escape_ascii(), self.database, self.offset);
+        match self.what {
+            Odd::Empty => write!(f, "skipping empty key: {key} (database {database}, at byte {offset})"),
+            Odd::Corrected(correction) => {
+                write!(f, "correcting key: {key} (database {database}, at byte {offset}): {correction}")
+            }
+        }
+    }
+}
