@@ -83,6 +83,12 @@ fn with(mut bytes: Vec<u8>, at: usize, byte: u8) -> Vec<u8> {
     bytes
 }
 
+/// Writes a score.
+type ScoreForm = fn(f64) -> Vec<u8>;
+
+/// Makes a value of packed elements.
+type Whole = fn(&[u8]) -> Vec<u8>;
+
 /// Gathers the cases.
 struct Cases(Vec<Case>);
 
@@ -102,7 +108,7 @@ impl Cases {
             self.add(of, &name("long"), counted(1, &["a", "b"]));
             self.add(of, &name("huge"), counted(1 << 60, &["a"]));
         }
-        let forms: [(u8, &str, fn(f64) -> Vec<u8>); 2] = [(3, "zset-text", score_text), (5, "zset", score_bytes)];
+        let forms: [(u8, &str, ScoreForm); 2] = [(3, "zset-text", score_text), (5, "zset", score_bytes)];
         for (number, kind, form) in forms {
             let (of, name) = (("REDIS0010", number), |odd: &str| format!("{kind}-{odd}"));
             self.add(of, &name("good"), scored(2, &[("b", 1.5), ("a", -2.0)], form));
@@ -123,7 +129,7 @@ impl Cases {
     /// What was packed before version 7.
     fn add_ziplists(&mut self) {
         let pairs = ["a", "1", "b", "2"];
-        let kinds: [(u8, &str, fn(&[u8]) -> Vec<u8>); 4] = [
+        let kinds: [(u8, &str, Whole); 4] = [
             (10, "list-ziplist", string),
             (12, "zset-ziplist", string),
             (13, "hash-ziplist", string),
@@ -174,7 +180,7 @@ impl Cases {
     /// What is packed today.
     fn add_listpacks(&mut self) {
         let pairs = ["a", "1", "b", "2"];
-        let kinds: [(&str, u8, &str, fn(&[u8]) -> Vec<u8>); 4] = [
+        let kinds: [(&str, u8, &str, Whole); 4] = [
             ("REDIS0010", 16, "hash-listpack", string),
             ("REDIS0010", 17, "zset-listpack", string),
             ("REDIS0010", 18, "quicklist2", |node| [length(1), length(2), string(node)].concat()),
