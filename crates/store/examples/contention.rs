@@ -1,8 +1,8 @@
-//! What threads that work on one store cost each other: nanoseconds of a GET under its shard's lock, for one thread and for two,
-//! on keys that are spread and on one that both want. `cargo run --release -p sleeve-store --example contention`
+//! The cost that threads on one store cause each other: nanoseconds of a GET under its shard's lock, for one thread and for
+//! two, on keys that are spread and on one that both want. `cargo run --release -p sleeve-store --example contention`
 //!
-//! Time is taken in short slices, and of each figure the lower quartile of those slices counts in which all threads were at work:
-//! that is what a busy machine leaves of a quiet one. `cargo xtask scaling` is fed with what it prints.
+//! Time is taken in short slices. For each figure, only slices in which all threads were at work count, and of these the
+//! lower quartile: on a busy machine, it is nearest to the figure of a quiet one.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -17,7 +17,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const MOMENT: Moment = Moment { now_ms: 1_000, clock: 1 };
 
-/// Keys that are there, when they are spread: their entries stay in the nearest caches, for what is asked is what locks cost.
+/// The number of keys, when they are spread: their entries stay in the nearest caches, for the example measures the cost of
+/// locks.
 const KEYS: usize = 4_096;
 
 /// Shards, as two workers have them.
@@ -27,7 +28,8 @@ const SHARDS: usize = 16;
 const SLICE: usize = 512;
 const SLICES: usize = 40_000;
 
-/// Into so many blocks others divide a slice: who has done half of them meanwhile did not stand still.
+/// The number of blocks into which the other threads divide a slice: a thread that has done half of them during a slice did
+/// not stand still.
 const BLOCKS: usize = 8;
 
 fn main() {
@@ -58,8 +60,8 @@ fn get(store: &Store, name: &str) {
     }
 }
 
-/// The lower quartile of a slice's nanoseconds an operation, of those slices of the first thread in which the others did not
-/// stand still.
+/// Returns the lower quartile of a slice's nanoseconds an operation, of those slices of the first thread in which the others
+/// did not stand still.
 fn slices(store: &Store, names: &[String], threads: usize, act: &(impl Fn(&Store, &str) + Sync)) -> f64 {
     let (ends, barrier) = (AtomicBool::new(false), Barrier::new(threads));
     let progress: Vec<AtomicUsize> = (1..threads).map(|_| AtomicUsize::new(0)).collect();

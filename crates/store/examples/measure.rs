@@ -32,7 +32,7 @@ fn key(number: u64) -> [u8; 16] {
     key
 }
 
-/// The processor time of this thread in nanoseconds, so that a busy machine disturbs less.
+/// Returns the processor time of this thread in nanoseconds, so that a busy machine disturbs less.
 fn spent_ns() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
@@ -114,7 +114,7 @@ fn increment(store: &Store, key: Key<'_>) {
     }
 }
 
-/// Prints what one dependent read from 64 MiB in random order costs: the yardstick for the figures below.
+/// Prints the cost of one dependent read from 64 MiB in random order: the yardstick for the figures below.
 fn print_yardstick() {
     let places = 1u32 << 24;
     let next: Vec<u32> =

@@ -15,10 +15,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const MOMENT: Moment = Moment { now_ms: 1_000, clock: 1 };
 
-/// What a server asks of one step.
+/// The budget that a server gives one step.
 const BUDGET: Budget = Budget { bytes: 256 << 10, pieces: 1_000 };
 
-/// The processor time of this thread in microseconds.
+/// Returns the processor time of this thread in microseconds.
 fn spent_us() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
@@ -30,7 +30,7 @@ fn timed<R>(work: impl FnOnce() -> R) -> (R, f64) {
     (result, spent_us() - begun)
 }
 
-/// Takes a snapshot of the store, after `touch` has changed one key of it, and prints what took how long.
+/// Takes a snapshot of the store, after `touch` has changed one key of it, and prints how long each part took.
 fn measure(name: &str, store: &Store, touch: impl FnOnce(&Store)) {
     let mut all = store.lock_all();
     let (begun, begin_us) = timed(|| Snapshot::begin(store, &mut all, Arc::default()));

@@ -1,9 +1,9 @@
-//! Putting what a batch of records holds into a store.
+//! Puts the records of a batch into a store.
 //!
-//! First all records are read and their keys hashed, with no lock; then they are put under their keys, shard by shard, with the
-//! places of those that follow asked for ahead. A shard that another thread has just now is left for later, so that
-//! threads with a batch each do not wait for one another as long as there is something else to do. A thread has an [`Inserter`]
-//! of its own; the store is shared.
+//! First the inserter reads all records and hashes their keys, with no lock. Then it puts them under their keys, shard by
+//! shard, and prefetches the places of the records that follow. A shard that another thread holds is left for later, so that
+//! threads with a batch each do not wait for one another as long as there is something else to do. A thread has an
+//! [`Inserter`] of its own; the store is shared.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::value::key_hash::{Hash, Key};
 /// So many keys ahead the segment of a key is asked for, and the bucket at half of them. The entry is not: it is not there.
 const AHEAD: usize = 16;
 
-/// What puts batches into a store. What it has gathered it keeps to use it again.
+/// Puts batches into a store. It keeps its buffers to use them again.
 pub struct Inserter {
     limits: Limits,
     now_ms: i64,
@@ -44,29 +44,29 @@ struct Record {
     decoded: Decoded,
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inserted {
     /// Keys that are in the store now.
     pub keys: u64,
-    /// Keys whose time was over, and hashes all of whose fields were: they are not.
+    /// Expired keys, and hashes with expired fields alone: they are not in the store.
     pub expired: u64,
     /// Records that were left out because their collections are empty, and those in which something was put right.
     pub odd: Vec<Oddity>,
 }
 
 impl Inserter {
-    /// Of values as `limits` say; keys whose time is over at `now_ms` are left out.
+    /// Returns an inserter that keeps values as `limits` say, and leaves out keys that are expired at `now_ms`.
     pub fn new(limits: Limits, now_ms: i64) -> Self {
         let (records, made, order, ends, shards) = Default::default();
         Self { limits, now_ms, records, made, order, ends, shards }
     }
 
-    /// Empties a batch into a store. `clock` says what a key's access clock is. This thread has no shard locked.
+    /// Empties a batch into a store. `clock` returns a key's access clock. This thread has no shard locked.
     ///
     /// # Errors
-    /// [`LoadError`], the first in the order of the file. What stands in front of it, and some of what stands behind, is in
-    /// the store.
+    /// [`LoadError`], the first in the order of the file. The records in front of it, and some of those behind, are in the
+    /// store.
     pub fn insert(
         &mut self,
         store: &Store,
@@ -163,7 +163,7 @@ impl Inserter {
         }
     }
 
-    /// One of the shards that are left: one that is free, if there is any.
+    /// Returns one of the shards that are left: one that is free, if there is any.
     fn next_shard<'s>(&mut self, store: &'s Store) -> Option<(usize, ShardGuard<'s>)> {
         let free = (0..self.shards.len()).rev().find_map(|at| Some((at, store.try_lock(self.shards[at])?)));
         match free {
@@ -267,7 +267,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// The byte at which what is wrong begins.
+    /// Returns the byte at which the damage begins.
     pub fn offset(&self) -> u64 {
         match self {
             Self::File(error) => error.begins_at,
@@ -277,7 +277,7 @@ impl LoadError {
 }
 
 impl LoadError {
-    /// Leaves the name of the key out of the text, for a log that users' data must not be in.
+    /// Leaves the name of the key out of the text, for a server log that must not contain users' data.
     pub fn hide_key(&mut self) {
         match self {
             Self::File(error) => error.hide_key(),
@@ -319,7 +319,7 @@ mod tests {
     use crate::types::sorted_set::SortedSet;
     use crate::value::Deadline;
 
-    /// What puts a value under its key.
+    /// A function that puts a value under its key.
     type Put<'a> = &'a mut dyn FnMut(&mut Shard, Key<'_>);
 
     /// Small values of every form that lies in an entry.

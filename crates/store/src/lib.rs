@@ -1,4 +1,4 @@
-//! What is kept: databases, shards and locks, the hash table, values, expiry. No sockets, no commands, no clock.
+//! The data: databases, shards and locks, the hash table, values, expiry. No sockets, no commands, no clock.
 //!
 //! [`Store`] is the whole; [`Shard`] is the part that one lock guards, where commands do their work; [`EntryRef`],
 //! [`EntryMut`] and [`OwnedEntry`] are the ways to hold one key with its value.
@@ -7,20 +7,20 @@
 //!
 //! A room uses only rooms below it.
 //!
-//! | room | what is in it |
+//! | room | contents |
 //! | --- | --- |
 //! | `snapshot` | The whole store as it was at one instant, while it goes on changing. |
-//! | `dump_file` | What was read of a file put into a store. |
+//! | `dump_file` | Putting the records of a file into a store. |
 //! | `keyspace` | All databases: shards behind locks, and the deadlines of fields. |
 //! | `rdb` | Redis's snapshot format: values as bytes, and whole files. |
-//! | `types` | The types of values, one file or folder each: what a large collection is made of. |
+//! | `types` | The types of values, one file or folder each: the structures of large collections. |
 //! | `table` | The hash table of one database in one shard: segments, buckets, walks; below them `entry`, one key with its value. |
 //! | `packed` | Small collections as one run of bytes. |
-//! | `value` | What a key can hold as seen from outside, how collections are found in an entry, the keyed hash of keys, and what is handed over to a snapshot. |
+//! | `value` | Values as seen from outside, collections of any type in an entry, the keyed hash of keys, and the capture of before-images for a snapshot. |
 //! | `memory` | Pages, cells, prefetches. |
 //!
-//! The store returns what happened (what expired, what was replaced, what remains to be freed) and never decides what
-//! that means.
+//! The store returns events (expired keys, replaced values, garbage that remains to be freed) and never decides their
+//! meaning.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(

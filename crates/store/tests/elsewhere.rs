@@ -2,8 +2,8 @@
 
 use sleeve_store::{Find, Previous, ShardSet, Store};
 
-/// Takes the value of a key, or copies it, and puts it under another; what was there before, or None where there is nothing
-/// to be put.
+/// Takes the value of a key, or copies it, and puts it under another; returns the value that was there before, or None where
+/// there is no value to put.
 pub fn put_elsewhere(
     store: &Store,
     (db, name): (usize, &[u8]),

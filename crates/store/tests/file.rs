@@ -10,7 +10,7 @@ use sleeve_store::rdb::file::{Access, Batch, Event, Format, Outdated, Reader, Wr
 use sleeve_store::snapshot::{Budget, Progress, Snapshot, SnapshotWriter};
 use sleeve_store::{Moment, Store};
 
-/// The file of a store; `begin` writes what stands in front of the keys.
+/// Returns the file of a store; `begin` writes the part in front of the keys.
 pub fn save(store: &Store, format: Format, begin: impl FnOnce(&mut Writer)) -> Result<Vec<u8>, Outdated> {
     let begun = Snapshot::begin(store, &mut store.lock_all(), Arc::default());
     let mut snapshot = begun.expect("no other is unfinished");
@@ -24,7 +24,7 @@ pub fn save(store: &Store, format: Format, begin: impl FnOnce(&mut Writer)) -> R
     Ok(writer.drain(<[u8]>::to_vec))
 }
 
-/// Puts what is in a file into a store.
+/// Puts the contents of a file into a store.
 pub fn load(store: &Store, source: impl Read, limits: Limits, moment: Moment) -> Result<(), LoadError> {
     let (mut reader, mut batch) = (Reader::new(source, limits), Batch::default());
     let mut inserter = Inserter::new(limits, moment.now_ms);

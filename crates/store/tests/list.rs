@@ -53,7 +53,7 @@ fn same(list: &List, twin: &[Vec<u8>], at: usize) {
     assert_eq!(packs.len(), count);
     assert_eq!(packs.iter().map(|pack| pack.len()).sum::<usize>(), twin.len());
     let bytes: usize = packs.iter().map(|pack| pack.bytes_len()).sum();
-    // What is compressed is smaller, a hundred times at best.
+    // A compressed list is smaller, a hundred times at best.
     assert!(list.memory() >= bytes / 100 && list.memory() <= 3 * bytes + 16_384, "{} for {bytes}", list.memory());
 }
 

@@ -25,7 +25,7 @@ impl Random {
         (self.next() % limit as u64) as usize
     }
 
-    /// An integer of any width, a text that nearly is one, or bytes whose length is near a step of the encoding.
+    /// Returns an integer of any width, a text that nearly is one, or bytes with a length near a step of the encoding.
     fn value(&mut self) -> Vec<u8> {
         match self.below(8) {
             0..=2 => {
@@ -186,7 +186,7 @@ fn elements_are_found_where_they_are() {
 
 #[test]
 fn the_bytes_are_those_of_redis() {
-    // Cut out of what `DUMP` of Redis 7.0 answers for a list of these elements.
+    // Cut out of the reply to `DUMP` of Redis 7.0 for a list of these elements.
     let elements = ["1", "-1", "127", "128", "4095", "-4096", "4096", "-40000", "8388607", "-8388609", "a", ""];
     let pack: Pack = elements.iter().map(|element| element.as_bytes()).collect();
     let redis = [

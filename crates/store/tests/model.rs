@@ -188,7 +188,7 @@ impl Model {
         }
     }
 
-    /// A look that removes what is over.
+    /// Looks a key up and removes it if it is expired.
     fn lookup(&mut self, db: usize, key: &[u8]) {
         let named = self.store.key(key);
         let may_vanish = self.random.below(2) == 0;
@@ -231,7 +231,7 @@ impl Model {
                 self.twin[db].retain(|other, _| !may_vanish || other != key);
             }
         }
-        // A value that left as a shared reference is not changed by what is written later.
+        // A value that left as a shared reference is not changed by later writes.
         assert_eq!(held.map(|buffer| buffer.to_vec()), held_bytes);
     }
 
@@ -293,7 +293,7 @@ impl Model {
         self.find(db, key);
     }
 
-    /// A removal to which a key that is over is not there, whether or not it may vanish.
+    /// Removes a key; an expired key counts as absent, whether or not it may vanish.
     fn remove_live(&mut self, db: usize, key: &[u8]) {
         let (named, may_vanish) = (self.store.key(key), self.random.below(2) == 0);
         let previous = self.previous(db, key);

@@ -25,7 +25,7 @@ impl Random {
         (self.next() % limit as u64) as usize
     }
 
-    /// An integer of one of the widths, or a text that is long once in a while.
+    /// Returns an integer of one of the widths, or a text that is long once in a while.
     fn member(&mut self, kinds: usize) -> Vec<u8> {
         match self.below(kinds) {
             0 | 1 => (self.below(400) as i64 - 200).to_string().into_bytes(),
@@ -56,7 +56,7 @@ fn same(set: &Set, twin: &BTreeSet<Vec<u8>>) {
     assert_eq!(&members(set.as_ref()), twin);
 }
 
-/// What a member does to the encoding, as Redis 7.2 has it.
+/// Returns the encoding after a member is added, as in Redis 7.2.
 fn expected(before: Encoding, twin: &BTreeSet<Vec<u8>>, added: &[u8], limits: &SetLimits) -> Encoding {
     let is_integer =
         std::str::from_utf8(added).is_ok_and(|text| text.parse::<i64>().is_ok_and(|n| n.to_string() == text));
@@ -70,7 +70,7 @@ fn expected(before: Encoding, twin: &BTreeSet<Vec<u8>>, added: &[u8], limits: &S
     }
 }
 
-/// A set goes into an entry and comes out of it as its packed bytes.
+/// Puts a set into an entry and takes it out again as its packed bytes.
 fn through_an_entry(set: Set, hash_key: HashKey) -> Set {
     match set.packed() {
         Some((form, bytes)) => Set::from_packed(hash_key, form, bytes.to_vec()),
@@ -169,7 +169,7 @@ fn draws_from_a_table_are_even() {
     }
 }
 
-/// An intset as Redis has it: a header with the width and the number of integers, then the integers.
+/// Returns an intset as Redis has it: a header with the width and the number of integers, then the integers.
 fn redis_intset(width: usize, numbers: &BTreeSet<i64>) -> Vec<u8> {
     let header = [(width as u32).to_le_bytes(), (numbers.len() as u32).to_le_bytes()].concat();
     numbers.iter().fold(header, |intset, number| [&intset, &number.to_le_bytes()[..width]].concat())

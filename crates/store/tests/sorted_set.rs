@@ -75,8 +75,8 @@ fn compare(set: SortedSetRef<'_>, twin: &Twin, random: &mut Random) {
     assert_eq!(walked, sorted);
 }
 
-/// How many names Redis finds between two in a packed set, whatever the scores: it walks from one end to the first within the
-/// range's nearer bound, and on to the first beyond the other.
+/// Returns how many names Redis finds between two in a packed set, at any scores: it walks from one end to the first within
+/// the range's nearer bound, and on to the first beyond the other.
 fn walk_names(sorted: &[(Vec<u8>, f64)], least: &[u8], most: &[u8], is_reverse: bool) -> usize {
     let (first, last) = (&sorted[0].0[..], &sorted[sorted.len() - 1].0[..]);
     if least >= most || last < least || first >= most {
@@ -116,7 +116,7 @@ fn run(seed: u64, names: usize, limits: SortedSetLimits, score: impl Fn(&mut Ran
         if round % 20 == 0 {
             compare(set.as_ref(), &twin, &mut random);
         }
-        // What is packed goes out and comes back, as it does in a key's entry.
+        // A packed set goes out and comes back, as it does in a key's entry.
         if let Some((form, packed)) = set.packed() {
             set = SortedSet::from_packed(HashKey::new(KEY), form, packed.to_vec());
         }

@@ -1,4 +1,4 @@
-//! What SCAN, RANDOMKEY and active expiry promise while the table changes under them, and locking from many threads.
+//! The promises of SCAN, RANDOMKEY and active expiry while the table changes under them, and locking from many threads.
 
 use sleeve_store::{Deadline, Moment, Options, Shard, ShardSet, Store, Value};
 use std::collections::HashMap;

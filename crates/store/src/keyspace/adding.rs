@@ -1,6 +1,6 @@
-//! Keys that are not there yet: those that come in great numbers as a file is loaded, and those that a change makes.
+//! Keys that are added: in great numbers as a file is loaded, and one by one by a change.
 //!
-//! Under the shard's lock. No time is known here: a key whose time is over is there.
+//! Under the shard's lock. No time is known here: an expired key counts as present.
 
 use super::shard::{Shard, due_ms, with_body};
 use crate::table::entry::body::Body;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::value::key_hash::Hash;
 
-/// What one hash takes here besides its key: two nodes' shares.
+/// The memory of one hash here besides its key, in bytes: two nodes' shares.
 const BYTES_EACH: usize = 80;
 
 /// The hashes of one database in one shard with fields that expire, by the time of the next.
@@ -59,7 +59,7 @@ impl DueKeys {
         }
     }
 
-    /// Takes out a hash whose time has come.
+    /// Takes out a hash that is due.
     pub fn pop(&mut self, now_ms: i64) -> Option<(Hash, Box<[u8]>)> {
         let (&(due_ms, hash), _) = self.by_time.first_key_value()?;
         if now_ms <= due_ms {

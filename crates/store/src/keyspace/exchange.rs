@@ -1,7 +1,7 @@
-//! One content of a store in place of another, all at once: the data is loaded anew, and what was there comes back if that
-//! fails.
+//! Replaces the contents of a store, all at once: the data is loaded anew, and the old contents come back if that fails.
 //!
-//! A [`Store::sibling`] hashes as its store does, so that whole shards can change places. It belongs to whoever made it.
+//! A [`Store::sibling`] hashes as its store does, so that whole shards can change places. It belongs to the code that made
+//! it.
 
 use crate::keyspace::Store;
 use crate::keyspace::locks::Locked;
@@ -25,8 +25,8 @@ impl Store {
         Self::placed(placement, self.shards(), self.databases())
     }
 
-    /// Exchanges the contents of this store, all of whose shards the caller has locked, and of its sibling. It takes the same
-    /// time however many keys there are.
+    /// Exchanges the contents of this store and of its sibling, in a time that does not depend on the number of keys. The
+    /// caller has locked all shards of this store.
     ///
     /// # Panics
     /// If `other` is no sibling, or not all shards are locked.

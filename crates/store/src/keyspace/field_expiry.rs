@@ -1,8 +1,8 @@
-//! The fields of hashes whose time has come, as the shard removes them.
+//! Expired fields of hashes, and their removal by the shard.
 //!
-//! The shard keeps the hashes with such fields in the order in which they are due (`due`), and brings that up to date
-//! wherever the value of a key changes. Here is what whoever has the time does about it: ask whether something is due,
-//! take one hash after the other, and have a bounded part of it removed. Under the shard's lock.
+//! The shard keeps the hashes with such fields in the order in which they are due (`due`), and updates that order whenever
+//! the value of a key changes. A caller that knows the time asks whether a hash is due, takes one hash after the other, and
+//! removes a bounded part of its fields. Under the shard's lock.
 
 use super::shard::Shard;
 use crate::table::Lookup;
@@ -19,24 +19,23 @@ pub struct ExpiredFields {
 }
 
 impl Shard {
-    /// Whether some hash of a database has fields whose time may have come.
+    /// Returns whether some hash of a database may have expired fields.
     #[inline]
     pub fn has_due_fields(&self, db: usize, now_ms: i64) -> bool {
         self.due.get(db).is_some_and(|due| due.has_due(now_ms))
     }
 
-    /// Whether the hash under this key has fields whose time may have come.
+    /// Returns whether the hash under this key may have expired fields.
     pub fn is_due(&self, db: usize, hash: Hash, now_ms: i64) -> bool {
         self.due.get(db).is_some_and(|due| due.is_due(hash, now_ms))
     }
 
-    /// The key of a hash that has fields whose time may have come, with its hash.
+    /// Takes the key of a hash that may have expired fields, with its hash value.
     pub fn pop_due(&mut self, db: usize, now_ms: i64) -> Option<(Hash, Box<[u8]>)> {
         self.due.get_mut(db)?.pop(now_ms)
     }
 
-    /// Removes fields of a hash whose time has come, looking at some `budget` of them: all of a small one. None if there
-    /// are none.
+    /// Removes expired fields of a hash, looking at some `budget` of them: all of a small one. None if there are none.
     pub fn expire_fields(&mut self, db: usize, key: Key<'_>, now_ms: i64, budget: usize) -> Option<ExpiredFields> {
         let mut fields = Vec::new();
         let expire = |map: &mut Map| map.expire(now_ms, budget, |field| fields.push(field.into()));

@@ -1,14 +1,14 @@
-//! All databases: shards behind locks, and what spans more than one shard.
+//! All databases: shards behind locks, and operations that span more than one shard.
 //!
 //! The highest bits of a key's hash choose its shard. A caller that knows its keys locks their shards, one with
-//! [`Store::lock`] or several with [`Store::lock_set`], and works on [`Shard`]s. What is here besides goes through the
-//! shards one after the other and holds one lock at a time. Any thread may call any of it.
+//! [`Store::lock`] or several with [`Store::lock_set`], and works on [`Shard`]s. The other functions here go through the
+//! shards one after the other and hold one lock at a time. Any thread may call any of them.
 
 pub mod adding;
+pub mod capture;
 pub mod due;
 pub mod exchange;
 pub mod field_expiry;
-pub mod hand_over;
 pub mod locks;
 pub mod shard;
 pub mod updating;
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::table::Placement;
 use crate::table::entry::handle::EntryRef;
-use crate::value::handover::queue::SnapshotQueue;
+use crate::value::capture::queue::SnapshotQueue;
 use crate::value::key_hash::{Hash, HashKey, Key};
 use locks::{Locked, SHARDS_MAX, ShardCell, ShardGuard, ShardSet};
 use parking_lot::Mutex;
@@ -52,12 +52,12 @@ pub struct Store {
     /// 64 less the bits that choose the shard.
     shard_shift: u32,
     databases: usize,
-    /// Where the snapshot is handed over that has not come to its end, if there is one.
+    /// The queue of the snapshot that has not come to its end, if there is one.
     pub(crate) queue: Mutex<Option<Arc<SnapshotQueue>>>,
 }
 
-/// Who can show any shard of a store, one at a time: the store itself, which locks it for the look, or a caller that
-/// may hold locks already.
+/// Access to any shard of a store, one at a time: through the store itself, which locks it for the call, or through a caller
+/// that may hold locks already.
 pub trait Shards {
     /// Shows the shard of this index.
     fn look<R>(&mut self, shard: usize, look: impl FnOnce(&Shard) -> R) -> R;
@@ -194,10 +194,10 @@ impl Store {
         size_of_val(&*self.shards)
     }
 
-    /// One step of a walk over the keys of a database: shows about `count` entries from `cursor` on, expired ones
-    /// included, and returns the next cursor, below 2^48. The walk begins with cursor 0 and has ended when 0 is
-    /// returned. A key that is there from the first step to the last is shown exactly once, whatever else happens in
-    /// between. Any cursor is valid. One shard is locked at a time.
+    /// Walks one step over the keys of a database: shows about `count` entries from `cursor` on, expired ones included, and
+    /// returns the next cursor, below 2^48. The walk begins with cursor 0 and has ended when 0 is returned. A key that is
+    /// there from the first step to the last is shown exactly once, even if other keys change in between. Any cursor is
+    /// valid. One shard is locked at a time.
     pub fn scan(&self, db: usize, cursor: u64, count: usize, show: impl FnMut(EntryRef<'_>)) -> u64 {
         self.scan_in(&mut &*self, db, cursor, count, show)
     }

@@ -1,10 +1,9 @@
 //! One lock's worth of the keyspace: a table for each database.
 //!
-//! All that commands do with keys passes through here. The shard knows deadlines: a key whose deadline is before the
-//! `now_ms` that the caller gives has expired but is still there, and the caller decides whether to remove it or to
-//! hide it. Time and access clocks are arguments; nothing here reads a clock. Callers hold the shard's lock and name a
-//! [`Key`], which [`Store::key`](crate::Store::key) has hashed once; one of another shard is the caller's mistake and is not
-//! found.
+//! Commands do everything with keys through this file. The shard knows deadlines: a key with a deadline before the `now_ms`
+//! that the caller passes has expired but is still there, and the caller decides whether to remove it or to hide it. Time and
+//! access clocks are arguments; nothing here reads a clock. Callers hold the shard's lock and name a [`Key`], which
+//! [`Store::key`](crate::Store::key) has hashed once; a key of another shard is the caller's mistake and is not found.
 
 use super::due::DueKeys;
 use crate::memory::prefetch::PrefetchStep;
@@ -19,11 +18,11 @@ use crate::value::{Deadline, Value, is_expired};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-/// The keys of all databases whose hashes begin with the same bits.
+/// The keys of all databases with hashes that begin with the same bits.
 pub struct Shard {
     /// Grows to the highest database that was ever written.
     pub(super) tables: Vec<Table>,
-    /// As many: the hashes in each whose fields expire.
+    /// The hashes with expiring fields, for each database.
     pub(crate) due: Vec<DueKeys>,
     /// Whether there may be a value for which only the newest version of the snapshot format has words.
     pub(crate) needs_newest_format: bool,
@@ -34,10 +33,10 @@ pub struct Shard {
     one_thread: PhantomData<Cell<()>>,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Copy)]
 pub enum Find<'a> {
-    /// No such key.
+    /// There is no such key.
     Missing,
     /// The key is there, but its deadline has passed.
     Expired(EntryRef<'a>),
@@ -48,24 +47,24 @@ pub enum Find<'a> {
 /// When something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// Milliseconds since the epoch: what deadlines are compared with.
+    /// The time that deadlines are compared with, in milliseconds since the epoch.
     pub now_ms: i64,
-    /// The access clock of what is written now (24 bits).
+    /// The access clock of keys written now (24 bits).
     pub clock: u32,
 }
 
-/// What was under a key before it was set.
+/// The former value of a key that was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Previous {
-    /// Nothing.
+    /// There was no such key.
     Missing,
-    /// A value whose deadline had passed.
+    /// The key had expired.
     Expired,
     /// A value.
     Live,
 }
 
-/// What a flush took out: all keys of one database in one shard. Dropping it frees them, on any thread.
+/// The keys that a flush took out: all of one database in one shard. Dropping it frees them, on any thread.
 #[must_use = "dropping this may take long; choose where"]
 pub struct Flushed(Table);
 
@@ -151,7 +150,7 @@ impl Shard {
         found
     }
 
-    /// As [`Shard::lookup`], to change what is there.
+    /// Looks a key up as [`Shard::lookup`] does, to change its value.
     #[inline(always)]
     pub fn lookup_mut(
         &mut self,
@@ -169,8 +168,8 @@ impl Shard {
         }
     }
 
-    /// The entry of a key, to be changed; a key that is missing or has expired is first set to `value`. Of one that has expired
-    /// what it leaves to be freed is returned too.
+    /// Returns the entry of a key, to be changed; a key that is missing or has expired is first set to `value`. The memory of
+    /// an expired one is returned too, to be freed.
     #[inline]
     pub fn entry_or_insert(
         &mut self,
@@ -190,7 +189,7 @@ impl Shard {
         (entry, expired)
     }
 
-    /// Sets a key to a value, whatever was there. Where the sizes allow it, the entry is overwritten in place.
+    /// Sets a key to a value, whether or not it exists. If the sizes allow it, the entry is overwritten in place.
     #[inline]
     pub fn set(
         &mut self,
@@ -248,7 +247,7 @@ impl Shard {
         (previous, entry.assign(body, deadline, clock))
     }
 
-    /// Puts a collection under a key, whatever was there.
+    /// Puts a collection under a key, whether or not it exists.
     pub fn set_collection<C: Collection>(
         &mut self,
         db: usize,
@@ -318,7 +317,7 @@ impl Shard {
         table.take(position, key.name)
     }
 
-    /// Puts a value with its deadline and clock under a key, whatever was there.
+    /// Puts a value with its deadline and clock under a key, whether or not it exists.
     pub fn put(&mut self, db: usize, key: Key<'_>, mut entry: OwnedEntry, now_ms: i64) -> (Previous, Garbage) {
         let deadline = entry.deadline.map_or(Deadline::Clear, Deadline::At);
         let moment = Moment { now_ms, clock: entry.clock };
@@ -339,7 +338,7 @@ impl Shard {
         self.table(db).map_or(0, Table::volatile_len)
     }
 
-    /// No database from this one on has ever had a key in this shard.
+    /// Returns the number of the first database that, like all behind it, has never had a key in this shard.
     pub fn databases(&self) -> usize {
         self.tables.len()
     }
@@ -359,7 +358,7 @@ impl Shard {
         (flushed.len() > 0).then_some(Flushed(flushed))
     }
 
-    /// Gives back what the tables of empty databases take.
+    /// Gives back the memory of the tables of empty databases.
     pub fn trim(&mut self) {
         let empty = self.tables.iter_mut().filter(|table| table.len() == 0);
         empty.for_each(|table| *table = Table::new(self.placement));
@@ -397,9 +396,9 @@ impl Shard {
         self.table(db)?.random_volatile(random)
     }
 
-    /// Looks at up to `budget_buckets` buckets of a database, from where the last step ended, and removes the keys
-    /// that have expired. `on_expired` is given each of them and what it leaves to be freed. A database without
-    /// volatile keys costs nothing.
+    /// Looks at up to `budget_buckets` buckets of a database, from where the last step ended, and removes the keys that have
+    /// expired. `on_expired` receives each of them and its memory to be freed. A database without volatile keys costs
+    /// nothing.
     pub fn expire_step(
         &mut self,
         db: usize,
@@ -460,7 +459,7 @@ impl Shard {
     }
 }
 
-/// A key whose time had come has no fields any more that are due, if it is gone.
+/// Removes the key from the hashes with due fields, if it has expired and is gone.
 #[cold]
 pub(super) fn forget_if_gone(due: &mut DueKeys, hash: Hash, garbage: Option<Garbage>) -> Option<Garbage> {
     if garbage.is_some() {
@@ -469,7 +468,7 @@ pub(super) fn forget_if_gone(due: &mut DueKeys, hash: Hash, garbage: Option<Garb
     garbage
 }
 
-/// Lends what an entry of this collection is made of.
+/// Lends the body that an entry of this collection consists of.
 #[inline]
 pub(super) fn with_body<C: Collection, R>(collection: C, put: impl FnOnce(Body<'_>) -> R) -> R {
     match Body::inline(&collection) {

@@ -9,12 +9,12 @@ use crate::value::Deadline;
 use crate::value::collection::Collection;
 use crate::value::key_hash::{Hash, Key};
 
-/// What came of changing a collection.
+/// The result of changing a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Updated<R> {
-    /// What the change returned.
+    /// The result that the change returned.
     pub result: R,
-    /// Nothing was left, so the key has been removed.
+    /// The collection became empty, so the key was removed.
     pub emptied: bool,
     /// The key was not there before.
     pub created: bool,
@@ -25,8 +25,8 @@ pub struct Updated<R> {
 pub struct OtherKind;
 
 impl Shard {
-    /// Changes the collection under a key, which is made first if there is none; see [`Shard::update_present`]. Of a key whose
-    /// time had come, if it could vanish, what it leaves to be freed is returned too.
+    /// Changes the collection under a key, which is made first if there is none; see [`Shard::update_present`]. The memory of
+    /// an expired key that could vanish is returned too, to be freed.
     ///
     /// # Errors
     /// [`OtherKind`] when the key holds a value of another type; nothing is changed then.
@@ -78,8 +78,8 @@ impl Shard {
         }
     }
 
-    /// Changes the collection under a key. One that is empty then is removed. `renew` sees the entry before the change, whatever
-    /// its type. A key that has expired is not changed, and is removed if `may_vanish` says so.
+    /// Changes the collection under a key, and removes the key if the collection is empty then. `renew` sees the entry before
+    /// the change, for every type. A key that has expired is not changed, and is removed if `may_vanish` says so.
     ///
     /// # Errors
     /// [`OtherKind`] when the key holds a value of another type; nothing is changed then.

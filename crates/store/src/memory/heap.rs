@@ -1,15 +1,15 @@
-//! Where entries live: cells of equal size in slabs of one page, one heap for each table.
+//! The memory of entries: cells of equal size in slabs of one page, one heap for each table.
 //!
-//! General allocators round a small block up to 16 bytes; with one block for each key that is a tenth of the memory of
-//! a store of small values. Here cells come in steps of 8 bytes up to 256, and beyond, up to a quarter of a slab, in the
-//! sizes of which 15, 14 and so on to four fill one: packed collections are of that size. A heap belongs to one table and
-//! is used under its shard's lock, so that neither side of an allocation costs an atomic operation, and emptying a table
-//! frees whole slabs. Larger blocks go to the global allocator, and so do the first few KiB of each heap: a slab for each
-//! size would be too much for a small table, of which there may be very many. The heap counts the bytes in use, and is told
-//! about memory that entries own elsewhere. It does not know what is in a cell.
+//! General allocators round a small block up to 16 bytes; with one block for each key that is a tenth of the memory of a
+//! store of small values. Here cells come in steps of 8 bytes up to 256, and beyond, up to a quarter of a slab, in the sizes
+//! of which 15, 14 and so on to four fill one: packed collections are of that size. A heap belongs to one table and is used
+//! under its shard's lock, so that neither side of an allocation costs an atomic operation, and emptying a table frees whole
+//! slabs. Larger blocks go to the global allocator, and so do the first few KiB of each heap: a slab for each size would be
+//! too much for a small table, of which there may be very many. The heap counts the bytes in use, and is told about memory
+//! that entries own elsewhere. It does not know the contents of a cell.
 //!
-//! A slab is aligned to its size, so a cell's address leads to its slab. Each size has two lists of slabs: those with
-//! a free cell and those without. A slab that becomes empty is given back unless it is the last one with room.
+//! A slab is aligned to its size, so a cell's address leads to its slab. Each size has two lists of slabs: those with a free
+//! cell and those without. A slab that becomes empty is given back unless it is the last one with room.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::any::Any;
@@ -62,11 +62,12 @@ pub(crate) struct Heap {
     bytes: usize,
     /// The bytes of blocks that could be cells and are not.
     small_bytes: usize,
-    /// Who wants to know what happens to the buffers of entries; one word, because every table has it and hardly any uses it.
+    /// The watch of the entries' buffers, if there is one; one word, because every table has the field and hardly any uses
+    /// it.
     watch: Option<Box<Box<dyn Watch>>>,
 }
 
-/// Who wants to know what happens to the buffers that entries own outside of the heap.
+/// A watch that is told of changes to the buffers that entries own outside of the heap.
 pub(crate) trait Watch: Send {
     /// These bytes of a buffer are about to change, or to be added.
     fn change(&mut self, buffer: &Arc<Vec<u8>>, touched: Range<usize>);
@@ -74,11 +75,11 @@ pub(crate) trait Watch: Send {
     /// An entry lets go of a buffer.
     fn let_go(&mut self, buffer: &Arc<Vec<u8>>);
 
-    /// Itself, to be used as what it is.
+    /// Returns itself as `Any`, to be downcast.
     fn as_any(&mut self) -> &mut dyn Any;
 }
 
-/// A block, and whether it is a cell; what is not comes from the global allocator.
+/// A block, and whether it is a cell; other blocks come from the global allocator.
 pub(crate) struct Block {
     pub start: NonNull<u8>,
     pub is_cell: bool,
@@ -124,12 +125,12 @@ impl Heap {
         Self { classes, bytes: 0, small_bytes: 0, watch: None }
     }
 
-    /// The bytes in use: cells, larger blocks, and what was added by [`Heap::own`].
+    /// Returns the bytes in use: cells, larger blocks, and memory added by [`Heap::own`].
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Who wants to know what happens to the buffers of entries, if anybody does.
+    /// Returns the watch of the entries' buffers, if there is one.
     #[inline]
     pub fn watch(&mut self) -> &mut Option<Box<Box<dyn Watch>>> {
         &mut self.watch
@@ -140,7 +141,7 @@ impl Heap {
         self.bytes += bytes;
     }
 
-    /// Stops counting what [`Heap::own`] counted.
+    /// Stops counting memory that [`Heap::own`] counted.
     pub fn disown(&mut self, bytes: usize) {
         self.bytes -= bytes;
     }
@@ -157,8 +158,8 @@ impl Heap {
             self.add_slab(class);
         }
         let slab = self.classes[class].partial;
-        // SAFETY: a slab in a `partial` list is alive and has a free cell: one in its list of freed cells, whose first
-        // two bytes are the offset of the next, or the one at `fresh`. Offsets stay inside the slab.
+        // SAFETY: a slab in a `partial` list is alive and has a free cell: one in its list of freed cells, which store the
+        // offset of the next one in their first two bytes, or the one at `fresh`. Offsets stay inside the slab.
         unsafe {
             let offset = if (*slab).free != 0 {
                 let offset = (*slab).free;
@@ -242,7 +243,7 @@ impl Heap {
 }
 
 impl Drop for Heap {
-    /// Frees the slabs with whatever is in them.
+    /// Frees the slabs with their contents.
     fn drop(&mut self) {
         for first in self.classes.iter().flat_map(|class| [class.partial, class.full]) {
             let mut slab = first;

@@ -1,14 +1,14 @@
-//! Where slabs and arrays of buckets come from: pages and chunks of 2 MiB regions, for all stores of the process.
+//! The source of slabs and arrays of buckets: pages and chunks of 2 MiB regions, for all stores of the process.
 //!
 //! A table of millions of keys touches memory at random, so its memory should lie in huge pages; but the kernel takes
-//! milliseconds to zero one, and whoever touches it first waits for that. So a region is made ready by a thread of its
-//! own before it is needed: whenever less than a quarter of a region is free, that thread maps the next one and touches it. A
+//! milliseconds to zero one, and the thread that touches it first waits for that. So a region is made ready by a thread of
+//! its own before it is needed: when less than a quarter of a region is free, that thread maps the next one and touches it. A
 //! process with little data keeps to ordinary pages and never starts the thread, and one that grows faster than the thread
-//! takes an ordinary region instead of waiting. What was made ready and is not needed within a second is given back: who has
-//! stopped growing should not keep it.
+//! takes an ordinary region instead of waiting. A region that was made ready and is not needed within a second is given back:
+//! a process that has stopped growing should not keep it.
 //!
-//! A region is 64 chunks of 8 pages of 4 KiB. The lowest region that has room is used, so that the others can become
-//! empty and be given back. Any thread may call; the lock is held for a search in 64 bytes and two small trees.
+//! A region is 64 chunks of 8 pages of 4 KiB. The lowest region that has room is used, so that the others can become empty
+//! and be given back. Any thread may call; the lock is held for a search in 64 bytes and two small trees.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
@@ -30,7 +30,7 @@ const REGION_PAGES: usize = CHUNKS * CHUNK_PAGES;
 /// The next region is made ready when fewer pages than these are free.
 const READY_BELOW_PAGES: usize = REGION_PAGES / 4;
 
-/// How long a region is kept that nobody needs.
+/// The time after which an unused region is given back.
 const SPARE_KEPT: Duration = Duration::from_secs(1);
 
 /// One region: a bit for each page that is in use, a byte for each chunk.
@@ -193,7 +193,7 @@ impl Pool {
         }
     }
 
-    /// Has the next region made ready when little of this one is left.
+    /// Asks the thread for the next region when little of this one is left.
     #[inline]
     fn ask_if_short(&mut self) {
         if self.free_pages < READY_BELOW_PAGES && self.spare.is_none() && self.preparer != Preparer::Asked {
@@ -245,7 +245,7 @@ mod mapped {
 
     /// A region of ordinary pages, which take memory when they are touched.
     pub fn map_region() -> usize {
-        // Twice the size has an aligned region in it, and what lies before and behind it is given back.
+        // Twice the size contains an aligned region; the memory before and behind it is given back.
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: an anonymous mapping at an address that the kernel chooses.
         let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), 2 * REGION_BYTES, access, flags) };
@@ -262,7 +262,7 @@ mod mapped {
     pub fn map_huge_region() -> usize {
         let start = map_region();
         let address = std::ptr::with_exposed_provenance_mut::<u8>(start);
-        // SAFETY: the region was mapped a moment ago, and nobody else knows it.
+        // SAFETY: the region was mapped a moment ago, and there is no reference to it.
         unsafe {
             if madvise(address.cast(), REGION_BYTES, Advice::LinuxHugepage).is_ok() {
                 address.write_volatile(0);

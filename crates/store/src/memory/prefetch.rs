@@ -1,6 +1,7 @@
 //! A hint to the processor: this line will be read soon. A wrong address is harmless. Callable from anywhere.
 
-/// A step towards an entry. Each asks for what the next one reads, so each is taken for many entries before the next is.
+/// A step towards an entry. Each prefetches the memory that the next one reads, so each is taken for many entries before the
+/// next is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrefetchStep {
     /// Where the bucket is.

@@ -1,10 +1,10 @@
-//! One element of a packed collection: its bytes, and where a run is walked both ways its length behind it.
+//! One element of a packed collection: its bytes, and, if a run is walked both ways, its length behind it.
 //!
-//! The encoding is exactly that of the listpack of Redis (<https://github.com/antirez/listpack>): integers of 7, 13, 16,
-//! 24, 32 and 64 bits, strings with a length of 6, 12 and 32 bits, then the length of all that in one to five bytes that
-//! are read backwards; what is walked forwards alone leaves these out (see `ways`). What reads as a 64-bit integer becomes
-//! one, always in the shortest form, so two elements are equal exactly when their bytes are. Only `listpack` and `pack` speak
-//! to it; [`checked_element`] is the one that reads foreign bytes, the others trust theirs. Plain functions, usable from any
+//! The encoding is exactly that of the listpack of Redis (<https://github.com/antirez/listpack>): integers of 7, 13, 16, 24,
+//! 32 and 64 bits, strings with a length of 6, 12 and 32 bits, then the length of all that in one to five bytes that are read
+//! backwards; runs that are walked forwards alone leave these out (see `ways`). Text that reads as a 64-bit integer becomes
+//! one, always in the shortest form, so two elements are equal exactly when their bytes are. Only `listpack` and `pack` use
+//! it; [`checked_element`] is the one that reads foreign bytes, the others trust theirs. Plain functions, usable from any
 //! thread.
 
 use super::ways::{BothWays, Ways};
@@ -68,7 +68,7 @@ fn decode_long<W: Ways>(bytes: &[u8], at: usize) -> (ValueRef<'_>, usize) {
     (value, end + behind::<W>(length))
 }
 
-/// The length of the element at `at` with what stands behind it.
+/// Returns the length of the element at `at` with the length field behind it.
 #[inline]
 pub(crate) fn size_at<W: Ways>(bytes: &[u8], at: usize) -> usize {
     let first = bytes[at];
@@ -76,7 +76,7 @@ pub(crate) fn size_at<W: Ways>(bytes: &[u8], at: usize) -> usize {
     length + behind::<W>(length)
 }
 
-/// The length of the element at `at` without what stands behind it.
+/// Returns the length of the element at `at` without the length field behind it.
 #[inline]
 fn length_at(bytes: &[u8], at: usize) -> usize {
     let first = bytes[at];
@@ -112,8 +112,8 @@ pub(crate) fn previous(bytes: &[u8], offset: usize) -> usize {
     }
 }
 
-/// How many bytes the length behind an element takes. The limits are one short of what seven bits each could say, as
-/// they are in Redis, whose readers count on it.
+/// Returns the size of the length field behind an element, in bytes. The limits are one short of the range of seven bits
+/// each, as they are in Redis, because its readers count on it.
 #[inline]
 fn back_len(length: usize) -> usize {
     match length {

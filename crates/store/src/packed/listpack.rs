@@ -1,14 +1,14 @@
 //! A small collection as one run of bytes: elements one after another.
 //!
-//! Every type keeps its small values like this, and a long list is a chain of such runs. The elements are encoded as in
-//! the listpack of Redis (see `element`), with the length behind each only where a run is walked both ways (see `ways`);
-//! around them there is less than in Redis: `[count: u16][elements]`, where a count of 65535 means "count them". What Redis
-//! has beyond that, the total length and the terminator for one, comes back in [`Packed::to_redis`].
+//! Every type keeps its small values like this, and a long list is a chain of such runs. The elements are encoded as in the
+//! listpack of Redis (see `element`), with the length behind each only where a run is walked both ways (see `ways`); around
+//! them there is less than in Redis: `[count: u16][elements]`, where a count of 65535 means "count them". The other parts of
+//! Redis's form, the total length and the terminator, come back in [`Packed::to_redis`].
 //!
 //! [`Packed`] reads and never changes; `Pack` owns and changes. Both trust their bytes: foreign ones come in through
 //! `Pack::from_redis`, which checks all of them. A place is an *offset* in bytes from the beginning of the run, as
-//! [`Packed::offset_of`], [`Packed::find`] and [`Elements::offset`] give it, and is void after any change. Plain data,
-//! usable from any thread.
+//! [`Packed::offset_of`], [`Packed::find`] and [`Elements::offset`] give it, and is void after any change. Plain data, usable
+//! from any thread.
 
 use std::marker::PhantomData;
 
@@ -22,13 +22,14 @@ pub(crate) const START: usize = 2;
 /// The count that means "too many to say".
 pub(crate) const COUNT_UNKNOWN: u16 = u16::MAX;
 
-/// What Redis has around the elements and we have not: a total length of 32 bits, and one byte behind the last.
+/// The bytes that Redis has around the elements and this form has not: a total length of 32 bits, and one byte behind the
+/// last.
 const REDIS_EXTRA_BYTES: usize = 5;
 
 /// The byte that ends the listpack of Redis; no element begins with it.
 pub(crate) const REDIS_END: u8 = 0xFF;
 
-/// A run of elements, borrowed from whoever keeps it.
+/// A run of elements, borrowed from its owner.
 #[derive(Clone, Copy, Debug)]
 pub struct Packed<'a, W = BothWays> {
     bytes: &'a [u8],
@@ -171,8 +172,8 @@ impl<'a, W: Ways> Packed<'a, W> {
         offset < self.bytes.len() && Encoded::new::<W>(value.into()).is_at(self.bytes, offset)
     }
 
-    /// Whether the first of every `stride` elements are distinct. Hashes of them are compared and not each with each;
-    /// where nobody can foresee them, nobody can choose elements that take long.
+    /// Returns whether the first of every `stride` elements are distinct. Compares keyed hashes instead of each with each: a
+    /// client that cannot foresee them cannot choose elements that take long.
     pub(crate) fn are_distinct(self, stride: usize, hash: impl Fn(&[u8]) -> u64) -> bool {
         let hash_at = |at: usize| (hash(&self.bytes[at..self.after(at)]), at);
         let mut hashes: Vec<(u64, usize)> = self.walk().step_by(stride).map(hash_at).collect();
@@ -222,7 +223,7 @@ impl<'a, W: Ways> Packed<'a, W> {
 }
 
 impl<'a> Packed<'a, BothWays> {
-    /// The length that the same elements have in Redis, in bytes: what Redis's limits of size speak of.
+    /// Returns the length that the same elements have in Redis, in bytes: Redis's limits of size refer to it.
     #[inline]
     pub fn redis_bytes(self) -> usize {
         self.bytes.len() + REDIS_EXTRA_BYTES

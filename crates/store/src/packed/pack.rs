@@ -1,9 +1,9 @@
 //! A packed collection that is owned and changed.
 //!
-//! The run of `listpack` lies in one buffer, with free room in front of it as well as behind: what is pushed or popped at
-//! the front moves the count, two bytes, and not the elements. It grows by a quarter of itself at the end that needs it, or
-//! exactly to what [`Pack::with_room_behind`] and [`Pack::with_room_in_front`] set aside. It knows no limits of size:
-//! whoever keeps it asks [`Packed::redis_bytes`] and [`Packed::len`]. Plain data, usable from any thread.
+//! The run of `listpack` lies in one buffer, with free room in front of it as well as behind: a push or pop at the front
+//! moves the count, two bytes, and not the elements. It grows by a quarter of itself at the end that needs it, or exactly by
+//! the room that [`Pack::with_room_behind`] and [`Pack::with_room_in_front`] reserve. It knows no limits of size: its owner
+//! asks [`Packed::redis_bytes`] and [`Packed::len`]. Plain data, usable from any thread.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use crate::value::ValueRef;
 /// Up to so many bytes are rather moved each time than given room in front.
 const SMALL_BYTES: usize = 1024;
 
-/// Where an element is replaced or removed, more room than so many times what is left is given back.
+/// The ratio of room to used bytes beyond which a replacement or removal gives room back.
 const SPARE_TIMES_MAX: usize = 4;
 
 /// A run of elements that can be changed. Offsets are those of its [`Packed`], and void after any change.
@@ -56,7 +56,7 @@ impl<W: Ways> Pack<W> {
         Self { buffer, start: 0, ways: PhantomData }
     }
 
-    /// The buffer, to be used again; what is in it is undefined.
+    /// Returns the buffer, to be used again; its contents are undefined.
     pub fn into_buffer(self) -> Vec<u8> {
         self.buffer
     }
@@ -274,7 +274,7 @@ impl<W: Ways> Pack<W> {
         self.count_down(count);
     }
 
-    /// Makes the `old` bytes at `offset` into `new` bytes, moving what is behind them.
+    /// Makes the `old` bytes at `offset` into `new` bytes, moving the bytes behind them.
     fn resize_gap(&mut self, offset: usize, old: usize, new: usize) {
         self.room_behind(new.saturating_sub(old));
         let (at, length) = (self.start + offset, self.buffer.len());
@@ -307,8 +307,8 @@ impl<W: Ways> Pack<W> {
         }
     }
 
-    /// Sees to `more` bytes of room in front of the run: by moving what is small, otherwise from the allocator, with room
-    /// for a quarter of what is used beyond.
+    /// Ensures `more` bytes of room in front of the run: by moving a small run, otherwise from the allocator, with room for a
+    /// quarter of the used bytes beyond.
     #[cold]
     fn room_in_front(&mut self, more: usize) {
         let used = self.buffer.len() - self.start;
@@ -336,7 +336,7 @@ impl<W: Ways> Pack<W> {
 
     #[inline]
     fn count_down(&mut self, less: usize) {
-        // What is too many to say stays so, or each removal would count them all.
+        // A count that is too large to store stays so, or each removal would count all elements.
         let count = match self.as_packed().count() {
             COUNT_UNKNOWN if !self.is_empty() => return,
             COUNT_UNKNOWN => 0,

@@ -1,8 +1,8 @@
-//! Which ways a run of packed elements can be walked, which decides what stands in it.
+//! The directions in which a run of packed elements can be walked, which decides its form.
 //!
 //! A list is reached from both ends, so each of its elements has its length behind it too, as in Redis. The other types are
-//! looked through from the front, and do without: a byte an element, which is a tenth of what a small collection takes.
-//! The two are told apart by the type of a run alone, and what walks backwards does not compile for the other.
+//! searched from the front, and do without: a byte an element, which is a tenth of a small collection. The two are told apart
+//! by the type of a run alone, and a backward walk does not compile for the other.
 
 use std::fmt::Debug;
 

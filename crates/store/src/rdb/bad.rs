@@ -1,15 +1,16 @@
-//! What can be wrong with foreign bytes that should be a value, in sentences for an operator.
+//! The faults of foreign bytes that should be a value, in sentences for an operator.
 //!
-//! Whoever reads a value returns it; `file/fault` adds at which byte of a file, and in whose record, it was found.
+//! Each function that reads a value returns them; `file/fault` adds at which byte of a file, and in which record, the fault
+//! was found.
 
 use std::fmt;
 
-/// The bytes are not what they should be.
+/// A fault: the bytes are not a value of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
     /// They end too soon.
     End,
-    /// Whoever gives them out has failed; it knows why.
+    /// The source of the bytes has failed; it knows why.
     Unreadable,
     /// A length, or the form of a string, is none that there is.
     Length,
@@ -17,7 +18,7 @@ pub enum Bad {
     Compressed,
     /// A run of packed elements contradicts itself.
     Packed,
-    /// The same of the packed elements of a value of this type.
+    /// A run of packed elements of a value of this type contradicts itself.
     PackedOf(u8),
     /// An element stands twice among the packed elements of a value of this type.
     TwiceIn(u8),
@@ -33,16 +34,17 @@ pub enum Bad {
     Deadline,
     /// The counters, ids or groups of a stream contradict its entries.
     Stream,
-    /// What a stream knows of producers that number their messages contradicts itself.
+    /// A stream's state of producers that number their messages contradicts itself.
     Producers,
     /// A value of a module.
     Module,
-    /// No value has this type.
+    /// A number that is not the number of a type.
     Kind(u8),
 }
 
 impl Bad {
-    /// The same, of a value that stands under this number: packed elements are called as that type calls them.
+    /// Returns the fault as one of a value that stands under this number: packed elements get the name that the type gives
+    /// them.
     pub(super) fn of_type(self, number: u8) -> Self {
         match self {
             Self::Packed if pack_name(number).is_some() => Self::PackedOf(number),

@@ -1,11 +1,11 @@
 //! The check sum of Redis's formats: CRC-64 with Jones's polynomial, reflected, beginning with 0.
 //!
-//! Sixteen bytes are taken at a time: a table for each of their places says what the byte there does to the sum once all
-//! sixteen have passed, and what sixteen bytes do is the sum of what each of them does ("slicing", Kounavis and Berry, "A
-//! systematic approach to building high performance software-based CRC generators"). The tables are made by the compiler.
+//! Sixteen bytes are taken at a time. A table for each of their places says how the byte there changes the sum once all
+//! sixteen have passed. The change by sixteen bytes is the sum of the changes by each of them ("slicing", Kounavis and Berry,
+//! "A systematic approach to building high performance software-based CRC generators"). The tables are made by the compiler.
 //!
-//! Where the processor multiplies polynomials, long runs of bytes are folded first: sixteen bytes are replaced by what they
-//! come to some way behind, which is a product with a constant (Gopal and others, "Fast CRC computation for generic
+//! Where the processor multiplies polynomials, long runs of bytes are folded first: sixteen bytes are replaced by an
+//! equivalent block some way behind, which is a product with a constant (Gopal and others, "Fast CRC computation for generic
 //! polynomials using PCLMULQDQ"). The last sixteen go through the tables.
 
 const POLYNOMIAL: u64 = 0x95ac_9329_ac4b_c9b5;
@@ -13,7 +13,7 @@ const POLYNOMIAL: u64 = 0x95ac_9329_ac4b_c9b5;
 /// Bytes taken at a time.
 const WIDTH: usize = 16;
 
-/// What a byte does to the sum when so many bytes have passed behind it.
+/// The change of the sum by each byte value, one table for each number of bytes that have passed behind it.
 static TABLES: [[u64; 256]; WIDTH] = {
     let (mut tables, mut byte) = ([[0; 256]; WIDTH], 0);
     while byte < 256 {
@@ -38,12 +38,12 @@ static TABLES: [[u64; 256]; WIDTH] = {
     tables
 };
 
-/// The sum of `bytes`.
+/// Returns the sum of `bytes`.
 pub fn crc64(bytes: &[u8]) -> u64 {
     crc64_of_more(0, bytes)
 }
 
-/// The sum of what `sum` is that of, and `bytes` behind it.
+/// Returns the sum of the bytes with the sum `sum` and of `bytes` behind them.
 pub fn crc64_of_more(sum: u64, bytes: &[u8]) -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if bytes.len() >= fold::BYTES_MIN && std::arch::is_x86_feature_detected!("pclmulqdq") {
@@ -81,7 +81,7 @@ mod fold {
     /// So many blocks are folded side by side, because one product does not wait for another.
     const LANES: usize = 4;
 
-    /// x to this power, less what the polynomial divides, with the bits in the order of the sum.
+    /// Returns x to this power, modulo the polynomial, with the bits in the order of the sum.
     const fn power(exponent: u32) -> i64 {
         let (mut product, mut done) = (1_u64 << 63, 0);
         while done < exponent {
@@ -91,8 +91,8 @@ mod fold {
         product as i64
     }
 
-    /// What takes the two halves of a block over `bits` bits: the first is the further away. A product of two numbers with
-    /// their bits in this order is one bit short.
+    /// Returns the factors that move the two halves of a block over `bits` bits: the first is the further away. A product of
+    /// two numbers with their bits in this order is one bit short.
     const fn over(bits: u32) -> [i64; 2] {
         [power(bits + 64 - 1), power(bits - 1)]
     }
@@ -113,8 +113,8 @@ mod fold {
         _mm_xor_si128(_mm_xor_si128(low, high), next)
     }
 
-    /// Sixteen bytes that come to the same as `sum` and all blocks of `bytes`, and what is left behind them. There are
-    /// at least [`LANES`] blocks.
+    /// Returns sixteen bytes that are equivalent to `sum` and all blocks of `bytes`, and the bytes that are left behind them.
+    /// There are at least [`LANES`] blocks.
     #[target_feature(enable = "pclmulqdq")]
     pub fn fold(sum: u64, bytes: &[u8]) -> ([u8; 16], &[u8]) {
         let (blocks, rest) = bytes.as_chunks::<16>();
@@ -138,7 +138,7 @@ mod fold {
 mod tests {
     use super::*;
 
-    /// The plain twin: bit by bit.
+    /// Computes the sum as the plain twin: bit by bit.
     fn plain(bytes: &[u8]) -> u64 {
         bytes.iter().fold(0, |sum, &byte| {
             (0..8).fold(sum ^ u64::from(byte), |sum, _| sum >> 1 ^ if sum & 1 == 1 { POLYNOMIAL } else { 0 })

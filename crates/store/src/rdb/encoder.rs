@@ -1,8 +1,8 @@
-//! What all values are made of, written: lengths, strings, numbers. [`Encoder`] gathers bytes, and knows which version of the
+//! Writing the parts of all values: lengths, strings, numbers. [`Encoder`] gathers bytes, and knows which version of the
 //! format they are for.
 //!
-//! Strings are compressed by LZF where that is shorter, with one table for all strings of an encoder; so whoever writes many
-//! values keeps one encoder.
+//! Strings are compressed by LZF where that is shorter, with one table for all strings of an encoder; so a caller that writes
+//! many values keeps one encoder.
 
 use crate::packed::listpack::Packed;
 use crate::packed::ways::Ways;
@@ -30,7 +30,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// The number that stands in files and dumps.
+    /// Returns the number that stands in files and dumps.
     pub fn number(self) -> u16 {
         match self {
             Self::Ten => 10,
@@ -43,7 +43,7 @@ impl Version {
 
 /// Bytes of the format on their way out.
 pub struct Encoder {
-    /// What was written and not yet taken.
+    /// The bytes that are written and not yet taken.
     pub(super) out: Vec<u8>,
     pub(super) version: Version,
     is_compressing: bool,
@@ -52,7 +52,7 @@ pub struct Encoder {
     listpack: Vec<u8>,
     /// The oldest version that knows all words that were written.
     pub(super) needed: u16,
-    /// What belongs to each field of the hash that is being written.
+    /// The parts of each field of the hash that is being written.
     pub(super) fields: Fields,
 }
 
@@ -68,7 +68,7 @@ pub(super) enum Fields {
 }
 
 impl Encoder {
-    /// An encoder for this version; `is_compressing` says whether strings may be compressed.
+    /// Returns an encoder for this version; `is_compressing` says whether strings may be compressed.
     pub fn new(version: Version, is_compressing: bool) -> Self {
         Self {
             out: Vec::new(),
@@ -82,12 +82,12 @@ impl Encoder {
         }
     }
 
-    /// What was written.
+    /// Returns the bytes that are written.
     pub fn bytes(&self) -> &[u8] {
         &self.out
     }
 
-    /// The oldest version that knows all words that were written.
+    /// Returns the oldest version that knows all words that were written.
     pub fn needed(&self) -> u16 {
         self.needed
     }
@@ -167,7 +167,7 @@ impl Encoder {
     }
 }
 
-/// An id of sixteen bytes, highest first.
+/// Returns an id of sixteen bytes, highest first.
 pub(super) fn raw_id(id: StreamId) -> [u8; 16] {
     (u128::from(id.ms) << 64 | u128::from(id.seq)).to_be_bytes()
 }

@@ -1,7 +1,7 @@
-//! What decides how a value that is read is kept: packed or large, and which of its fields not at all.
+//! The limits that decide how a value that is read is kept: packed or large, and which of its fields are left out.
 //!
-//! A file says how its writer kept a value. That is passed over: the reader builds what these limits say, as if commands had
-//! made the value here. Plain data, the same for all threads that read one file.
+//! A file says how its writer kept a value. The reader ignores that: it builds the value that these limits ask for, as if
+//! commands had made it here. Plain data, the same for all threads that read one file.
 
 use crate::types::hash::MapLimits;
 use crate::types::list::limit::ListLimit;
@@ -9,7 +9,7 @@ use crate::types::set::SetLimits;
 use crate::types::sorted_set::SortedSetLimits;
 use crate::value::key_hash::HashKey;
 
-/// What decides how values are kept.
+/// The limits that decide how values are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The secret of tables.
@@ -22,12 +22,12 @@ pub struct Limits {
     pub hash: MapLimits,
     /// Sorted sets.
     pub sorted_set: SortedSetLimits,
-    /// The time, milliseconds since the epoch: fields whose time is over are not kept.
+    /// The time, in milliseconds since the epoch: fields that are expired by then are not kept.
     pub now_ms: i64,
 }
 
 impl Limits {
-    /// The limits that Redis has unless it is told otherwise; nothing is over.
+    /// Returns the default limits of Redis, with a time at which no field is expired.
     pub fn usual(hash_key: HashKey) -> Self {
         Self {
             hash_key,

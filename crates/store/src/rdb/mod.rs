@@ -1,21 +1,22 @@
 //! Redis's snapshot format (RDB), in both directions: single values, as DUMP has them, and whole files.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! | --- | --- |
 //! | `file` | Whole files: a [`Writer`](file::Writer) and a [`Reader`](file::Reader), neither of which opens anything. |
 //! | `types` | A value of each type, written (whole, or a large one part by part), read, and passed over; and the table of them. |
-//! | `rdb_type` | What the format has to know of a type. |
+//! | `rdb_type` | The trait of a type in the format. |
 //! | `record` | One value that is about to be written. |
-//! | `limits` | What decides how a value that is read is kept. |
+//! | `limits` | The limits that decide how a value that is read is kept. |
 //! | `packed` | Packed collections, read. |
 //! | `encoder`, `scan`, `pass` | Lengths, strings and numbers, written, read, and passed over. |
 //! | `old` | The packed forms of Redis before version 7, which are read and never written. |
-//! | `bad` | What can be wrong with foreign bytes. |
+//! | `bad` | The faults of foreign bytes. |
 //! | `crc64` | The sum that stands behind files and dumps. |
 //!
-//! What is read is foreign: nothing is reserved for what a length claims, and what is packed is unpacked and packed again
-//! under our own limits. The format is described in Redis's `rdb.h`; versions up to 13 (Redis 8.6) and Valkey's 80 are read.
-//! A dump is written in the oldest version that has its type, a file in the [`Version`] that its writer was given.
+//! All bytes that are read are foreign: the reader reserves no memory for a length that they claim, and it unpacks packed
+//! values and packs them again under our own limits. The format is described in Redis's `rdb.h`; versions up to 13 (Redis
+//! 8.6) and Valkey's 80 are read. A dump is written in the oldest version that has its type, a file in the [`Version`] that
+//! its writer was given.
 
 pub mod bad;
 pub mod crc64;
@@ -45,7 +46,7 @@ pub const VERSION_MAX: u16 = 13;
 /// The version of Valkey's own format that is read.
 pub const VERSION_VALKEY: u16 = 80;
 
-/// Whose format a dump of this version is in; none if it is not known.
+/// Returns the project with the format of a dump of this version; none if the version is not known.
 pub fn origin_of(version: u16) -> Option<Origin> {
     match version {
         0..=VERSION_MAX => Some(Origin::Redis),

@@ -15,8 +15,8 @@ const COUNT_UNKNOWN: u16 = u16::MAX;
 /// The count of a zipmap that means the same; it is this or more.
 const ZIPMAP_COUNT_UNKNOWN: u8 = 254;
 
-/// The elements of a ziplist. What it says of itself has to be so: its length, the place of its last element, how many there
-/// are, and in front of each the length of the one before.
+/// Returns the elements of a ziplist. Its statements about itself have to be true: its length, the place of its last element,
+/// the number of elements, and in front of each element the length of the one before.
 pub fn ziplist(bytes: &[u8]) -> Result<Vec<Cow<'_, [u8]>>, Bad> {
     let mut input = Input::new(bytes);
     let total = u32::from_le_bytes(input.array()?) as usize;
@@ -68,7 +68,7 @@ fn element<'a>(input: &mut Input<'a>) -> Result<Cow<'a, [u8]>, Bad> {
     input.take(length).map(Cow::Borrowed)
 }
 
-/// A signed number of up to eight bytes, lowest first.
+/// Returns a signed number of up to eight bytes, lowest first.
 fn little_endian(bytes: &[u8]) -> i64 {
     let unused_bits = 64 - 8 * bytes.len() as u32;
     let number = bytes.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));

@@ -1,9 +1,9 @@
-//! Reading packed collections: the listpacks of today, and what came before them.
+//! Reading packed collections: the listpacks of today, and their predecessors.
 //!
 //! Where a packed collection would look the same had it been written here, it is taken over as it stands in the file. Its
-//! bytes have been checked already, as elements; whether they are the elements of a collection its type asks: whether none
-//! stands there twice, scores are in order, the limits allow it. Where one of these is not so the pack is taken apart and
-//! put together element by element, which also finds out what is wrong.
+//! bytes have been checked already, as elements. Its type checks whether they are the elements of a collection: whether each
+//! stands there once, scores are in order, the limits allow it. Where one of these is not so, the reader takes the pack apart
+//! and puts it together element by element, which also finds the fault.
 
 use super::bad::Bad;
 use super::old;
@@ -26,12 +26,12 @@ pub(super) enum Packing {
     Zipmap,
 }
 
-/// A collection that must not be empty.
+/// Returns the collection, which must not be empty.
 pub(super) fn filled<C: Collection>(collection: C) -> Result<C, Bad> {
     if collection.is_empty() { Err(Bad::Empty) } else { Ok(collection) }
 }
 
-/// A listpack, every byte of which is right.
+/// Reads a listpack and checks every byte of it.
 pub(super) fn packed<W: Ways>(input: &mut impl Source) -> Result<Pack<W>, Bad> {
     Pack::from_redis(input.string(&mut Vec::new())?).ok_or(Bad::Packed)
 }
@@ -84,12 +84,12 @@ pub(super) fn for_each_group_of<const N: usize>(
     Ok(())
 }
 
-/// Whether there are no more elements than that, none of them longer.
+/// Returns whether there are at most `elements_max` elements, none of them longer than `longest`.
 pub(super) fn is_small(packed: Packed<'_, Forwards>, elements_max: usize, longest: usize) -> bool {
     packed.len() <= elements_max && packed.iter().all(|element| element.len() <= longest)
 }
 
-/// Whether of each `stride` elements the first is another than those of all others.
+/// Returns whether of each `stride` elements the first is another than those of all others.
 pub(super) fn are_distinct(packed: Packed<'_, Forwards>, stride: usize, key: HashKey) -> bool {
     packed.are_distinct(stride, |element| key.hash(element).0)
 }

@@ -1,8 +1,7 @@
-//! Passing over the parts that all values are made of, without reading what is in them: the lengths that stand there lead from
-//! part to part.
+//! Passing over the parts of all values without reading their contents: the lengths that stand there lead from part to part.
 //!
-//! A file is cut into records by one thread at a time and read by several. What cannot be measured so is no error here: the
-//! bytes may end too soon, or be none of a type that there is, and whoever reads them properly says what is wrong. Plain
+//! One thread at a time cuts a file into records, and several read them. A value that cannot be measured so is no error here:
+//! the bytes may end too soon, or be of an unknown type, and the code that reads them properly reports the fault. Plain
 //! functions, any thread.
 
 use super::bad::Bad;

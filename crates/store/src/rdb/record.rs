@@ -1,11 +1,12 @@
 //! The record of one value, written: its type, its key where it stands in a file, its bytes.
 //!
-//! A [`Record`] is begun by whoever knows the key (`file::Writer::record`) and is one of these, each in the file of its type:
+//! A caller that knows the key begins a [`Record`] (`file::Writer::record`). A record is one of these, each in the file of
+//! its type:
 //!
 //! - a whole value: [`Record::entry`] from an entry under its lock, [`Record::raw`] from the form and the bytes that were
 //!   copied out of one, [`Record::string`] from a string;
 //! - a large value in parts: an `open_...` that says how many parts there are, and then exactly so many calls on the
-//!   [`Encoder`]. What is announced must come, or the file is broken.
+//!   [`Encoder`]. If fewer or more parts come than were announced, the file is broken.
 //!
 //! | opened by | parts |
 //! | --- | --- |
@@ -23,7 +24,7 @@ use crate::table::entry::handle::EntryRef;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
 
-/// Why a value can be looked at as what it is.
+/// The reason why a value can be looked at as a collection of its kind.
 const KNOWN: &str = "type and form say which collection it is";
 
 /// The record of one value, about to be written.
@@ -49,12 +50,12 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The collection in an entry that holds one of this type.
+/// Returns the collection in an entry that holds one of this type.
 pub(super) fn collection_of<'a, C: Collection>(entry: &EntryRef<'a>) -> C::Ref<'a> {
     entry.collection::<C>().expect(KNOWN)
 }
 
-/// The collection that bytes of one of this type's forms are.
+/// Returns the collection that bytes of one of this type's forms are.
 pub(super) fn collection_of_bytes<C: Collection>(form: Form, bytes: &[u8]) -> C::Ref<'_> {
     C::view(form, bytes).expect(KNOWN)
 }

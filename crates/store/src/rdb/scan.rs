@@ -1,7 +1,8 @@
-//! Reading the parts that all values are made of: lengths, strings, numbers.
+//! Reading the parts of all values: lengths, strings, numbers.
 //!
 //! [`Source`] is where bytes come from: a slice that has them all ([`Input`]), or a file that is read as it goes
-//! (`file::feed`). What a length claims is never reserved; what is long grows with what has arrived.
+//! (`file::feed`). The reader reserves no memory for a length that the bytes claim; the buffer of a long string grows with
+//! the bytes that have arrived.
 
 use std::fmt;
 
@@ -18,14 +19,14 @@ enum Length {
     Encoded(u8),
 }
 
-/// What was put right in a value that was read, the least first. Other servers load such values as they are.
+/// The correction of a value that was read, the least first. Other servers load such values as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Correction {
     /// A stream said that it had another number of entries.
     Length,
     /// A stream said that its last entry was one in front of that.
     LastId,
-    /// What blocks of a stream say of their entries was not so.
+    /// Blocks of a stream made false statements about their entries.
     Blocks,
     /// Pending entries of a stream belonged to no consumer, and are left out, or to several, and belong to the last.
     Pending,
@@ -60,21 +61,21 @@ pub trait Source {
     /// [`Bad::End`] when there are not so many, [`Bad::Unreadable`] when they cannot be had.
     fn few(&mut self, count: usize) -> Result<&[u8], Bad>;
 
-    /// Appends the next `count` bytes to `out`, whose room grows with what there is and not with `count`.
+    /// Appends the next `count` bytes to `out`. Its room grows with the bytes that arrive, not with `count`.
     ///
     /// # Errors
     /// As [`Source::few`].
     fn many(&mut self, count: u64, out: &mut Vec<u8>) -> Result<(), Bad>;
 
-    /// The next byte.
+    /// Reads the next byte.
     ///
     /// # Errors
-    /// As [`Source::few`], and so for all that follow; what has the wrong form is another [`Bad`].
+    /// As [`Source::few`], and so for all that follow; bytes of the wrong form are another [`Bad`].
     fn byte(&mut self) -> Result<u8, Bad> {
         Ok(self.few(1)?[0])
     }
 
-    /// The next `N` bytes.
+    /// Reads the next `N` bytes.
     ///
     /// # Errors
     /// As [`Source::byte`].
@@ -82,7 +83,7 @@ pub trait Source {
         Ok(*self.few(N)?.first_chunk().ok_or(Bad::End)?)
     }
 
-    /// Milliseconds, or any number of eight bytes, lowest first.
+    /// Reads milliseconds, or any number of eight bytes, lowest first.
     ///
     /// # Errors
     /// As [`Source::byte`].
@@ -90,7 +91,7 @@ pub trait Source {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
-    /// A number of eight bytes, highest first.
+    /// Reads a number of eight bytes, highest first.
     ///
     /// # Errors
     /// As [`Source::byte`].
@@ -98,7 +99,7 @@ pub trait Source {
         Ok(u64::from_be_bytes(self.array()?))
     }
 
-    /// A double as such.
+    /// Reads a double as such.
     ///
     /// # Errors
     /// As [`Source::byte`].
@@ -106,7 +107,7 @@ pub trait Source {
         Ok(f64::from_le_bytes(self.array()?))
     }
 
-    /// A double as text, as old versions have it.
+    /// Reads a double as text, as old versions have it.
     ///
     /// # Errors
     /// As [`Source::byte`].
@@ -122,7 +123,7 @@ pub trait Source {
         }
     }
 
-    /// A length or count, which is only a claim.
+    /// Reads a length or count, which is only a claim.
     ///
     /// # Errors
     /// As [`Source::byte`].
@@ -133,7 +134,7 @@ pub trait Source {
         }
     }
 
-    /// A string: plain, an integer, or compressed. It lies here or in `scratch`, whichever costs less.
+    /// Reads a string: plain, an integer, or compressed. It lies here or in `scratch`, whichever costs less.
     ///
     /// # Errors
     /// As [`Source::byte`].
@@ -148,7 +149,7 @@ pub trait Source {
         }
     }
 
-    /// A string in a buffer of its own.
+    /// Reads a string into a buffer of its own.
     ///
     /// # Errors
     /// As [`Source::byte`].
@@ -159,7 +160,7 @@ pub trait Source {
         Ok(string)
     }
 
-    /// Puts a string into `out` in place of what is there.
+    /// Reads a string into `out` in place of its contents.
     ///
     /// # Errors
     /// As [`Source::byte`].
@@ -227,27 +228,27 @@ pub(crate) enum Stored<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// All of `bytes`.
+    /// Returns an input of all of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, corrected: None }
     }
 
-    /// Whether everything has been read.
+    /// Returns whether everything has been read.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The worst of what was put right in what has been read.
+    /// Returns the worst correction of the values that have been read.
     pub fn corrected(&self) -> Option<Correction> {
         self.corrected
     }
 
-    /// How many bytes have not been read.
+    /// Returns how many bytes have not been read.
     pub(crate) fn left(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The next `count` bytes.
+    /// Takes the next `count` bytes.
     ///
     /// # Errors
     /// [`Bad::End`] when there are not so many.
@@ -258,7 +259,7 @@ impl<'a> Input<'a> {
         Ok(taken)
     }
 
-    /// The next string, as it stands there.
+    /// Reads the next string, as it stands there.
     ///
     /// # Errors
     /// As [`Source::byte`].

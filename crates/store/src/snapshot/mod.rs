@@ -1,16 +1,15 @@
-//! The whole store as it was at one instant, while it goes on changing: what a dump, and the base of a log, are made of.
+//! The whole store as it was at one instant, while it goes on changing: the source of an RDB file and of an AOF's base.
 //!
-//! A snapshot is a version, not a fork. It begins with all shards locked, and that costs the same however many keys there
-//! are: each table flips its epoch, and from then on every entry whose own bit differs is owed (see `table/owed`). Whoever
-//! is about to change such an entry hands a raw copy of it over first; [`Snapshot::step`] walks over the rest, a little
-//! at a time, each time under the lock of one shard. What comes of it goes to the caller as [`Record`]s, outside of all
-//! locks, in an order in which they can be written to a file: a large value, whose parts come one by one, is not
-//! interrupted by other keys.
+//! A snapshot is a version, not a fork. It begins with all shards locked, in a time that does not depend on the number of
+//! keys: each table flips its epoch, and from then on every entry with the other bit is pending (see `table/before_images`).
+//! A writer that is about to change such an entry captures its before-image first; [`Snapshot::step`] walks over the rest, a
+//! little at a time, each time under the lock of one shard. The caller receives [`Record`]s, outside of all locks, in an
+//! order in which they can be written to a file: a large value arrives part by part, without other keys in between.
 //!
-//! What writers have handed over waits in memory until a step takes it. The counter in [`Snapshot::begin`]'s argument says
-//! how much that is; holding writers back is the caller's business. One thread uses a snapshot. A snapshot that is dropped
-//! before its end is aborted: nothing is copied for it any longer, and before another can begin its marks are brought to
-//! an end, as [`Unfinished`] says.
+//! Captured before-images wait in memory until a step takes them. The counter in [`Snapshot::begin`]'s argument holds their
+//! size; holding writers back is the caller's business. One thread uses a snapshot. A snapshot that is dropped before its end
+//! is aborted: nothing is copied for it any longer, and before another can begin its marks are brought to an end, as
+//! [`Unfinished`] says.
 
 pub mod record;
 pub mod writer;
@@ -20,11 +19,11 @@ use std::sync::Arc;
 
 use crate::keyspace::Store;
 use crate::keyspace::locks::Locked;
-use crate::value::handover::backlog::Backlog;
-pub use crate::value::handover::backlog::Waiting;
-use crate::value::handover::open_value::{Delivery, OpenValue};
-pub use crate::value::handover::owing::Budget;
-use crate::value::handover::queue::SnapshotQueue;
+use crate::value::capture::backlog::Backlog;
+pub use crate::value::capture::backlog::Waiting;
+use crate::value::capture::open_value::{Delivery, OpenValue};
+use crate::value::capture::queue::SnapshotQueue;
+pub use crate::value::capture::source::Budget;
 pub use record::{Bytes, Keys, Large, Members, Pendings, Record};
 pub use writer::SnapshotWriter;
 
@@ -33,7 +32,7 @@ pub use writer::SnapshotWriter;
 pub struct Size {
     /// All keys, expired ones that were not removed yet included.
     pub keys: usize,
-    /// Those of them that have a deadline.
+    /// The keys among them with a deadline.
     pub volatile: usize,
 }
 
@@ -48,7 +47,8 @@ pub enum Progress {
     Done,
 }
 
-/// A snapshot is not what the store was: some of what it was owed did not come. It is of no use, and this is our own fault.
+/// The snapshot differs from the store at its instant, because before-images are missing. It is useless, and the fault is
+/// ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn;
 
@@ -61,7 +61,7 @@ impl fmt::Display for Torn {
 impl std::error::Error for Torn {}
 
 /// A snapshot cannot begin because the one before has not ended. If it was aborted, [`Store::unfinished_snapshot`] gives it
-/// back to be stepped to its end, which hands over nothing.
+/// back to be stepped to its end, which captures nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfinished;
 
@@ -86,7 +86,7 @@ pub struct Snapshot {
     sizes: Vec<Size>,
     has_timed_fields: bool,
     needs_newest_format: bool,
-    /// No shard before this one owes anything.
+    /// The first shard that may have pending entries.
     shard: usize,
     current: Option<Current>,
     is_over: bool,
@@ -117,7 +117,7 @@ impl Snapshot {
         }
     }
 
-    /// Begins a snapshot of this instant. `all` are all shards of the store. The bytes that are handed over and not taken
+    /// Begins a snapshot of this instant. `all` are all shards of the store. The bytes that are captured and not taken
     /// are added to `waiting`.
     ///
     /// # Errors
@@ -143,7 +143,7 @@ impl Snapshot {
             }
             snapshot.has_timed_fields |= shard.has_timed_fields();
             snapshot.needs_newest_format |= shard.needs_newest_format;
-            shard.owe(&queue);
+            shard.begin_capture(&queue);
         }
         *place = Some(queue);
         Ok(snapshot)
@@ -165,7 +165,7 @@ impl Snapshot {
         self.needs_newest_format
     }
 
-    /// Measures with this clock, whatever it counts in, how long a step holds a shard.
+    /// Sets the clock, in any unit, that measures how long a step holds a shard.
     pub fn measure_by(&mut self, clock: fn() -> u64) {
         self.clock = clock;
     }
@@ -175,16 +175,16 @@ impl Snapshot {
         self.longest_hold
     }
 
-    /// Gives to `sink` what has been handed over, then hands over some more: about as much as `budget` says, under the lock
-    /// of one shard of the store in which this snapshot began.
+    /// Gives captured data to `sink`, then captures about as much more as `budget` says, under the lock of one shard of the
+    /// store in which this snapshot began.
     ///
     /// # Errors
-    /// [`Torn`] when something is missing. The snapshot is of no use then, and is dropped.
+    /// [`Torn`] when something is missing. The snapshot is then useless, and is dropped.
     pub fn step(&mut self, store: &Store, budget: Budget, sink: &mut dyn FnMut(Record<'_>)) -> Result<Progress, Torn> {
         self.deliver(sink)?;
         let has_moved = self.hold(store, budget);
         self.deliver(sink)?;
-        // What nobody wants may be torn: it has to come to its end all the same, or no other could begin.
+        // An aborted snapshot may be torn: it has to come to its end all the same, or no other could begin.
         if self.queue.is_torn() && !self.queue.backlog().is_aborted() {
             return Err(Torn);
         }
@@ -196,27 +196,27 @@ impl Snapshot {
         Ok(if has_moved { Progress::More } else { Progress::Waiting })
     }
 
-    /// Hands over some more; false if nothing was found that owes.
+    /// Captures some more; returns false if no pending entry was found.
     fn hold(&mut self, store: &Store, mut budget: Budget) -> bool {
         if let Some(Current { open_value, .. }) = &self.current {
-            if open_value.hand_over_ended(&mut budget) {
+            if open_value.capture_released(&mut budget) {
                 return true;
             }
             let name = open_value.key_now();
             let key = store.key(&name);
             let (mut shard, began) = (store.lock_of(key.hash), (self.clock)());
-            let has_moved = shard.hand_over_opened(key, open_value, &mut budget);
+            let has_moved = shard.capture_opened(key, open_value, &mut budget);
             drop(shard);
             self.note_hold(began);
-            // What is not there is in a table that the store has let go of, or on its way to another key.
-            return has_moved || self.queue.hand_over_ended(&mut budget);
+            // A value that is not found is in a table that the store has released, or on its way to another key.
+            return has_moved || self.queue.capture_released(&mut budget);
         }
-        if self.queue.hand_over_ended(&mut budget) {
+        if self.queue.capture_released(&mut budget) {
             return true;
         }
         while self.shard < store.shards() {
             let (mut shard, began) = (store.lock(self.shard), (self.clock)());
-            let has_moved = shard.hand_over(&mut budget);
+            let has_moved = shard.capture_more(&mut budget);
             drop(shard);
             self.note_hold(began);
             if has_moved {
@@ -232,7 +232,7 @@ impl Snapshot {
         self.longest_hold = self.longest_hold.max((self.clock)().wrapping_sub(began));
     }
 
-    /// Gives out what has arrived: small keys, then one large value after the other as far as they have come.
+    /// Passes on the captured data: small keys, then one large value after the other as far as they have arrived.
     fn deliver(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<(), Torn> {
         let backlog = Arc::clone(self.queue.backlog());
         loop {

@@ -1,6 +1,6 @@
-//! What a snapshot gives out: small keys, each whole, and large values part by part.
+//! The records of a snapshot: small keys, each whole, and large values part by part.
 //!
-//! All of it is raw, as it lay in the store. Parts of one large value come between its opening and its close, with nothing
+//! All data is raw, as it lay in the store. Parts of one large value come between its opening and its close, with nothing
 //! else between them, in an order in which a file may have them. Plain data; borrowed for one call.
 
 use std::borrow::Cow;
@@ -12,14 +12,14 @@ use crate::table::entry::handle::EntryRef;
 use crate::types::list::lzf;
 use crate::types::stream::Stream;
 use crate::types::stream::block::{self, Block, Cursor, StreamEntry};
+use crate::types::stream::capture::StreamRest;
 use crate::types::stream::group::PendingCopy;
-use crate::types::stream::hand_over::StreamRest;
 use crate::types::stream::id::StreamId;
 use crate::value::Kind;
+use crate::value::capture::entry_batch::EntryBatch;
+use crate::value::capture::open_value::{OpenValue, Part};
 use crate::value::collection::Collection;
 use crate::value::form::Form;
-use crate::value::handover::entry_batch::EntryBatch;
-use crate::value::handover::open_value::{OpenValue, Part};
 
 /// Something to be written.
 pub enum Record<'a> {
@@ -75,7 +75,7 @@ impl<'a> Members<'a> {
 
 fn show_entries(batch: &mut EntryBatch, mut show: impl FnMut(EntryRef<'_>)) {
     for block in batch.blocks() {
-        // SAFETY: the block is a copy of a living entry's; what it refers to is kept by the batch, which is borrowed.
+        // SAFETY: the block is a copy of a living entry's; the batch, which is borrowed, keeps the buffers that it refers to.
         show(unsafe { EntryRef::new(Entry::at(block.expose_provenance().get())) });
     }
 }
@@ -101,10 +101,10 @@ impl<'a> Bytes<'a> {
         block::id_at(self.at)
     }
 
-    /// The bytes as they are used.
+    /// Returns the bytes, unpacked.
     ///
     /// # Panics
-    /// If what was compressed here cannot be unpacked.
+    /// If bytes that were compressed here cannot be unpacked.
     pub fn bytes(&self) -> Cow<'a, [u8]> {
         match self.part.unpacked_len {
             0 => Cow::Borrowed(&self.part.bytes),
@@ -146,7 +146,7 @@ impl<'a> Pendings<'a> {
     }
 }
 
-/// A large value: where it stood, and what it was.
+/// A large value: its key, database, type and deadline.
 pub struct Large(Arc<OpenValue>);
 
 impl Large {
@@ -179,7 +179,7 @@ impl Large {
         self.0.metadata().kind
     }
 
-    /// What was captured of it.
+    /// Returns the facts that were captured of it.
     pub(super) fn open_value(&self) -> &OpenValue {
         &self.0
     }
@@ -204,7 +204,7 @@ impl Large {
         self.0.extra().map_or(self.parts_len(), |StreamRest { blocks, .. }| *blocks)
     }
 
-    /// All of a stream but its blocks and what is pending.
+    /// Returns a stream without its blocks and pending entries.
     pub fn stream(&self) -> Option<&Stream> {
         self.0.extra().map(|StreamRest { rest, .. }| rest)
     }

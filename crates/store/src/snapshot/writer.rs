@@ -1,6 +1,7 @@
-//! Writing what a snapshot gives out into a file, one record after the other.
+//! Writes the records of a snapshot into a file, one after the other.
 //!
-//! It knows no clock: what has expired at the instant is written as it was. One thread uses it, outside of all locks.
+//! It knows no clock: keys that had expired at the instant are written as they were. One thread uses it, outside of all
+//! locks.
 
 use super::Size;
 use super::record::{Bytes, Keys, Large, Members, Record};
@@ -12,7 +13,7 @@ use crate::value::Kind;
 /// Bytes that a pending entry becomes at most: its id, twice, when it was delivered, and how often.
 const PENDING_BYTES: usize = 2 * size_of::<StreamId>() + 8 + 9;
 
-/// Fields whose time is over are written too: they were there.
+/// Expired fields are written too: they were there.
 const NO_TIME: i64 = i64::MIN;
 
 /// Writes records into one file.
@@ -23,7 +24,7 @@ pub struct SnapshotWriter {
     /// How many keys each database has, until the file says so.
     sizes: Vec<Size>,
     keys: u64,
-    /// What is pending in the stream that is being written: a file has it behind the blocks, group by group.
+    /// The pending entries of the stream that is being written: a file has them behind the blocks, group by group.
     pending: Vec<PendingCopy>,
 }
 
@@ -38,13 +39,13 @@ impl SnapshotWriter {
         self.keys
     }
 
-    /// Bytes of memory for what has come and stands in the file behind what is still to come: those that it takes, and those that
-    /// it will be in the file. It is written at once when all is there.
+    /// Returns the memory of data that has arrived and stands in the file behind data that has not: its bytes here, and its
+    /// bytes in the file. It is written at once when all is there.
     pub fn held_len(&self) -> usize {
         self.pending.capacity() * size_of::<PendingCopy>() + self.pending.len() * PENDING_BYTES
     }
 
-    /// Writes a record. `access` says what the file shall tell of an access clock.
+    /// Writes a record. `access` turns an access clock into the form that the file has.
     pub fn write(&mut self, writer: &mut Writer, record: Record<'_>, access: impl Fn(u32) -> Access) {
         match record {
             Record::Keys(keys) => self.keys(writer, keys, access),
@@ -91,7 +92,7 @@ fn head<'a>(large: &'a Large, access: &impl Fn(u32) -> Access) -> Head<'a> {
 }
 
 fn open(writer: &mut Writer, large: &Large, access: &impl Fn(u32) -> Access) {
-    // What is packed has one part, which is the whole record.
+    // A packed value has one part, which is the whole record.
     if !large.is_packed() {
         writer.record(&head(large, access)).open(large.open_value());
     }

@@ -117,8 +117,9 @@ impl Arena {
         found
     }
 
-    /// A pool whose arrays should be moved together before one of this length is asked for, and the first free unit in it:
-    /// there is room then, and now there is in no pool. A few pools are looked at, for that in which most is free.
+    /// Returns a pool to be tidied before an array of this length is requested, and the first free unit in it: its arrays can
+    /// be moved together to make room, and no pool has room now. Looks at a few pools and takes the one with the most free
+    /// units.
     pub fn untidy(&mut self, length: usize) -> Option<(usize, u32)> {
         if !self.is_pooled(length) || self.find_run(units(length)).is_some() {
             return None;
@@ -230,7 +231,7 @@ impl Pool {
 }
 
 impl Drop for Arena {
-    /// Frees the pools with whatever is in them; other arrays must have been released.
+    /// Frees the pools with their contents; other arrays must have been released.
     fn drop(&mut self) {
         self.pools.iter().for_each(Pool::free);
     }
@@ -254,7 +255,7 @@ mod tests {
         }
     }
 
-    /// A third of many arrays goes, and what is left is moved until there is room for longer ones: each keeps what is in it.
+    /// Releases a third of many arrays, and moves the others until there is room for longer ones: each keeps its contents.
     #[test]
     fn arrays_that_are_moved_together_stay_what_they_are() {
         let mut arena = Arena::new();

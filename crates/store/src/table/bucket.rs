@@ -1,9 +1,9 @@
 //! One cache line of the table: eight slots, and the search for a tag in all of them at once.
 //!
-//! A slot is one word: 16 bits of the key's hash (the tag), the address of the key's entry, and three flags in the
-//! address bits that alignment leaves free. Zero is an empty slot. The filled slots of a bucket always come first, so
-//! the last slot alone tells whether the bucket is full. This file knows nothing of probing, growth or of what an
-//! entry is. Only the table calls it, under the shard's lock.
+//! A slot is one word: 16 bits of the key's hash (the tag), the address of the key's entry, and three flags in the address
+//! bits that alignment leaves free. Zero is an empty slot. The filled slots of a bucket always come first, so the last slot
+//! alone tells whether the bucket is full. This file knows nothing of probing, of growth or of entries. Only the table calls
+//! it, under the shard's lock.
 
 /// Slots in a bucket.
 pub(crate) const SLOTS: usize = 8;
@@ -62,7 +62,7 @@ impl Slot {
         self.0 & flag != 0
     }
 
-    /// The same entry under another tag.
+    /// Returns the same entry under another tag.
     #[inline]
     pub fn with_tag(self, tag: u16) -> Self {
         Self(u64::from(tag) << TAG_SHIFT | self.0 & (ADDRESS | FLAGS))
@@ -101,7 +101,7 @@ impl Bucket {
         self.slots[last] = Slot::EMPTY;
     }
 
-    /// One bit for each slot whose tag is `tag`. For tag 0 the empty slots are among them.
+    /// Returns one bit for each slot with this tag. For tag 0 the empty slots are among them.
     #[inline]
     pub fn matches(&self, tag: u16) -> Matches {
         #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,7 @@
-//! How the table grows and shrinks: a segment at a time, and the directory with them; see `table`. Changes no entry.
+//! Growth and shrinking of the table: a segment at a time, and the directory with them; see `table`. Changes no entry.
 //!
-//! Whoever asks for an array may find that others have been moved: the arena's pools are tidied here, because the directory
-//! leads to the arrays, and an entry of an array says where in the directory.
+//! A request for an array may move other arrays: the arena's pools are tidied here, because the directory leads to the
+//! arrays, and an entry of an array says where in the directory.
 
 use super::arena::units;
 use super::bucket::{Bucket, Slot};
@@ -14,7 +14,7 @@ use crate::memory::prefetch::prefetch;
 const MERGED_MAX: usize = 3 * LENGTH_MAX;
 
 impl Table {
-    /// Makes room in the segment whose first index is given, which is crowded.
+    /// Makes room in the crowded segment with this first index.
     pub(super) fn grow(&mut self, first: usize) {
         let segment = self.directory[first];
         // The quarters of the table split at different sizes: hashes fill all segments alike, and if all of them split
@@ -51,7 +51,7 @@ impl Table {
         let mut resized = self.new_segment(length, self.directory[first].depth);
         let segment = self.directory[first];
         for slot in slots(&segment) {
-            // SAFETY: the segment is new, and nobody else has it.
+            // SAFETY: the segment is new, and there is no other reference to it.
             unsafe { resized.place(slot) };
         }
         self.replace(&[segment], &[resized], first);
@@ -65,7 +65,7 @@ impl Table {
         slots(&segment).for_each(|slot| counts[upper(slot)] += 1);
         let mut halves = counts.map(|count| self.new_segment(length_for(count), depth));
         let segment = self.directory[first];
-        // SAFETY: the segments are new, and nobody else has them.
+        // SAFETY: the segments are new, and there is no other reference to them.
         self.rehome(&segment, depth, |old, new| _ = unsafe { halves[upper(old)].place(new) });
         let mut first = first;
         if depth > self.bits {
@@ -88,7 +88,7 @@ impl Table {
         let mut merged = self.new_segment(length_for(count), depth);
         let parts = [first, first ^ self.spread(first)].map(|index| self.directory[index]);
         for part in parts {
-            // SAFETY: the segment is new, and nobody else has it.
+            // SAFETY: the segment is new, and there is no other reference to it.
             self.rehome(&part, depth, |_, new| _ = unsafe { merged.place(new) });
         }
         self.deepest -= if segment.depth == self.bits { 2 } else { 0 };
@@ -137,7 +137,7 @@ impl Table {
         self.arena.offer(pool);
     }
 
-    /// The first index of the segment whose array these buckets begin with; none if it has no entry that could tell.
+    /// Returns the first index of the segment with these buckets; none if it has no entry that could tell.
     fn owner_of(&self, buckets: &[Bucket]) -> Option<usize> {
         let slot = buckets.iter().flat_map(|bucket| bucket.slots).find(|slot| !slot.is_empty())?;
         // SAFETY: the entry of a filled slot lives.

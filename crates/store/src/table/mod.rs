@@ -1,22 +1,21 @@
 //! The hash table of one database in one shard: extendible hashing over segments.
 //!
-//! A directory, indexed by the highest bits of a key's position, leads to the segment; see `segment` for what happens
-//! inside. A segment that is crowded gets a larger array or, at 40 to 64 buckets, is split in two; a sparse one gets a
-//! smaller array or is merged with its sibling. So one operation rebuilds at most one segment of some 450 slots, for
-//! which it may move the arrays of two pools of 32 KiB, and once in a while copies the directory, which has 16 bytes for
-//! each such segment.
+//! A directory, indexed by the highest bits of a key's position, leads to the segment; `segment` explains its inside. A
+//! segment that is crowded gets a larger array or, at 40 to 64 buckets, is split in two; a sparse one gets a smaller array or
+//! is merged with its sibling. So one operation rebuilds at most one segment of some 450 slots, for which it may move the
+//! arrays of two pools of 32 KiB, and once in a while copies the directory, which has 16 bytes for each such segment.
 //!
 //! The table owns the entries and their heap. It does not know the time: where it matters whether an entry has expired, its
-//! caller says what time it is. Only the shard calls it, under the shard's lock; a key that was found to be changed is in
-//! `occupied`, the longer walks over the table are in `walk`, and what makes it larger or smaller in `growth`.
+//! caller passes the time. Only the shard calls it, under the shard's lock. `occupied` has a key that was found to be
+//! changed, `walk` the longer walks over the table, and `growth` makes it larger or smaller.
 
 pub mod arena;
+pub mod before_images;
 pub mod bucket;
+pub mod capture;
 pub mod entry;
 mod growth;
-pub mod hand_over;
 pub mod occupied;
-pub mod owed;
 pub mod segment;
 pub mod walk;
 
@@ -25,11 +24,11 @@ use crate::memory::prefetch::{PrefetchStep, prefetch};
 use crate::value::is_expired;
 use crate::value::key_hash::{Hash, HashKey};
 use arena::Arena;
+use before_images::BeforeImages;
 use bucket::{Bucket, OUTSIDE, SPANS, Slot, VOLATILE};
 use entry::Entry;
 use entry::body::Body;
 use entry::handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
-use owed::Owed;
 use segment::{Segment, tag_of};
 
 /// Buckets in which an entry is looked for ahead of need.
@@ -60,11 +59,11 @@ pub(crate) struct Table {
     directory: Vec<Segment>,
     /// The directory has two to the power of this many places, or none while the table was never used.
     bits: u8,
-    /// The epoch of all entries but those that a snapshot is still owed.
+    /// The epoch of all entries but those that a snapshot still lacks.
     epoch: u8,
-    /// What is owed to a snapshot, while anything is.
-    owed: Option<Box<Owed>>,
-    /// The segments whose depth is `bits`: when there are none, the directory can be halved.
+    /// The before-images that a snapshot still lacks, while it does.
+    before_images: Option<Box<BeforeImages>>,
+    /// The number of segments with a depth of `bits`: when there are none, the directory can be halved.
     deepest: usize,
     len: usize,
     volatile: usize,
@@ -79,12 +78,12 @@ pub(crate) struct Table {
 // SAFETY: the table owns everything that its addresses refer to, and shares none of it.
 unsafe impl Send for Table {}
 
-/// What came of looking for a key that may be over.
+/// The result of looking up a key that may have expired.
 #[derive(Debug)]
 pub enum Lookup<E> {
-    /// No such key.
+    /// There is no such key.
     Missing,
-    /// Its deadline has passed. If it could vanish it is gone, and this is what it leaves to be freed.
+    /// Its deadline has passed. If it could vanish it is gone, and this is its memory to be freed.
     Expired(Option<Garbage>),
     /// The key is there.
     Live(E),
@@ -103,7 +102,7 @@ impl Table {
             directory: Vec::new(),
             bits: 0,
             epoch: 0,
-            owed: None,
+            before_images: None,
             deepest: 0,
             len: 0,
             volatile: 0,
@@ -188,8 +187,8 @@ impl Table {
 
     #[inline]
     fn entry_mut(&mut self, place: SlotIndex) -> EntryMut<'_> {
-        // SAFETY: while the table is borrowed nobody else has buckets of it. `place` is that of a filled slot, and heap and
-        // count belong to the same table.
+        // SAFETY: while the table is borrowed there is no other reference to its buckets. `place` is that of a filled slot,
+        // and heap and count belong to the same table.
         unsafe {
             let slot = self.directory[place.segment].slot_mut(place.slot);
             EntryMut::new(slot, &mut self.heap, &mut self.volatile)
@@ -218,14 +217,14 @@ impl Table {
         }
         let segment = &mut self.directory[first];
         let slot = Slot::new(tag_of(position, segment.depth), entry.address(), entry.slot_flags());
-        // SAFETY: while the table is borrowed nobody else has buckets of it.
+        // SAFETY: while the table is borrowed there is no other reference to its buckets.
         let slot = unsafe { segment.place(slot) };
         self.len += 1;
         self.volatile += usize::from(deadline.is_some());
         self.entry_mut(SlotIndex { segment: first, slot })
     }
 
-    /// Takes a key out; what it leaves to be freed, or None if it is not there.
+    /// Takes a key out, and returns its memory to be freed, or None if it is not there.
     pub fn remove(&mut self, position: u64, key: &[u8]) -> Option<Garbage> {
         self.occupied(position, key).map(|found| found.remove())
     }
@@ -235,8 +234,8 @@ impl Table {
         let (place, _) = self.locate(position, key)?;
         let entry = self.take_found(place);
         let (deadline, clock) = (entry.deadline(), entry.clock());
-        // SAFETY: the entry is of this heap, it is in no slot any more, and what was lent is gone while `self` is borrowed. Its
-        // block ends when the value has been copied.
+        // SAFETY: the entry is of this heap, it is in no slot any more, and references that were lent are gone while `self`
+        // is borrowed. Its block ends when the value has been copied.
         unsafe {
             let owned = OwnedEntry::new(entry.take_body(&mut self.heap), deadline, clock);
             entry.destroy_taken(&mut self.heap);
@@ -262,10 +261,10 @@ impl Table {
         self.placement.hash_key
     }
 
-    /// Whether some entries are owed to a snapshot.
+    /// Returns whether a snapshot still lacks entries.
     #[inline]
-    pub fn owes(&self) -> bool {
-        self.owed.is_some()
+    pub fn is_captured_from(&self) -> bool {
+        self.before_images.is_some()
     }
 
     /// The position of a key that has not been hashed yet.
@@ -274,15 +273,15 @@ impl Table {
         self.placement.position(self.placement.hash_key.hash(key))
     }
 
-    /// Takes the entry at `place` out, whose segment is given by its first index. The table stays as large as it is, and the
-    /// entry is the caller's to destroy, in this table's heap.
+    /// Takes out the entry at `place`, which names its segment by the first index. The table stays as large as it is, and the
+    /// caller destroys the entry in this table's heap.
     fn remove_at(&mut self, place: SlotIndex) -> Entry {
-        if self.owed.is_some() {
-            self.take_down(place);
+        if self.before_images.is_some() {
+            self.capture(place);
         }
         let segment = &mut self.directory[place.segment];
         let slot = segment.slot(place.slot);
-        // SAFETY: while the table is borrowed nobody else has buckets of it.
+        // SAFETY: while the table is borrowed there is no other reference to its buckets.
         unsafe { segment.remove(place.slot) };
         self.len -= 1;
         self.volatile -= usize::from(slot.has(VOLATILE));
@@ -330,7 +329,7 @@ impl Table {
             if !bucket.is_full() {
                 return;
             }
-            // What came when its home was full lies behind it.
+            // An entry that came when its home bucket was full lies behind it.
             at = segment.next(at);
         }
     }
@@ -349,18 +348,18 @@ impl Clone for Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        if self.owed.is_some() && self.give_away() {
+        if self.before_images.is_some() && self.give_away() {
             return;
         }
         let mut index = 0;
         while index < self.directory.len() {
             let (segment, spread) = (self.directory[index], self.spread(index));
             for slot in slots(&segment).filter(|slot| slot.has(OUTSIDE)) {
-                // SAFETY: the entry of a filled slot lives, and is of this heap; nobody looks at a table that ends. Cells are
-                // freed with the heap, what lies outside of them must be freed here.
+                // SAFETY: the entry of a filled slot lives, and is of this heap; a table that ends has no readers. Cells are
+                // freed with the heap, memory outside of them must be freed here.
                 drop(unsafe { Entry::at(slot.address()).destroy(&mut self.heap) });
             }
-            // SAFETY: the array came from this arena, and nobody uses a directory that ends.
+            // SAFETY: the array came from this arena, and a directory that ends has no readers.
             unsafe { segment.free(&mut self.arena) };
             index += spread;
         }

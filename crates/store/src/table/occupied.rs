@@ -1,6 +1,6 @@
-//! A key that was found in a table to be changed, taken out, or first the one and then the other: it is looked for once.
+//! A key that was found in a table to be changed, taken out, or both in turn: it is looked up once.
 //!
-//! Under the shard's lock. Nobody else uses the table meanwhile, so the place at which the key was found stays its own.
+//! Under the shard's lock. The table is borrowed for as long, so the place of the key stays its own.
 
 use super::entry::body::Body;
 use super::entry::handle::{EntryMut, Garbage};
@@ -26,7 +26,7 @@ impl<'t> Occupied<'t> {
         self.table.entry_at(self.place)
     }
 
-    /// Takes it out; what it leaves to be freed.
+    /// Takes it out, and returns its memory to be freed.
     #[inline]
     pub fn remove(self) -> Garbage {
         self.table.remove_found(self.place)
@@ -63,8 +63,8 @@ impl Table {
         Lookup::Live(Occupied { table: self, place })
     }
 
-    /// The entry of a key, to be changed; where there is none it is added, and one whose deadline is before `now_ms` gives way
-    /// to it: then what that leaves to be freed is returned too.
+    /// Returns the entry of a key, to be changed. A missing key is added. A key with a deadline before `now_ms` is replaced,
+    /// and its memory is returned to be freed.
     #[inline]
     pub fn entry_or_insert(
         &mut self,
@@ -84,15 +84,16 @@ impl Table {
     /// The entry at a place where a key was found, to be changed.
     #[inline]
     fn entry_at(&mut self, place: SlotIndex) -> EntryMut<'_> {
-        if self.owed.is_some() {
-            self.take_down(place);
+        if self.before_images.is_some() {
+            self.capture(place);
         }
         self.entry_mut(place)
     }
 
     fn remove_found(&mut self, place: SlotIndex) -> Garbage {
         let entry = self.take_found(place);
-        // SAFETY: the entry is of this heap, it is in no slot any more, and what was lent is gone while `self` is borrowed.
+        // SAFETY: the entry is of this heap, it is in no slot any more, and references that were lent are gone while `self`
+        // is borrowed.
         Garbage::new(unsafe { entry.destroy(&mut self.heap) })
     }
 }

@@ -1,18 +1,18 @@
 //! An array of buckets for one interval of hashes: the part of the table that is rebuilt as a whole.
 //!
-//! The position of a key is its hash without the bits that chose the shard. A segment of depth `d` holds the positions
-//! that begin with the same `d` bits, and an entry's home bucket is proportional to the rest of its position. So the
-//! whole table is in the order of positions, whatever its segments' sizes: growing, splitting and merging never change
-//! the order, which is what SCAN's cursor rests on.
+//! The position of a key is its hash without the bits that chose the shard. A segment of depth `d` holds the positions that
+//! begin with the same `d` bits, and an entry's home bucket is proportional to the rest of its position. So the whole table
+//! is in the order of positions, for any sizes of its segments: growing, splitting and merging never change the order, on
+//! which SCAN's cursor rests.
 //!
-//! A slot's tag is the 16 bits of the position that start at bit `d & !3`: enough to find the home bucket in any
-//! segment of depth `d & !3` to `d | 3`. Rebuilding therefore reads no entry, except when a split or merge steps from
-//! one multiple of four to the next. A full bucket overflows into the next one, cyclically. A removal pulls entries
-//! back, so that a search ends at the first bucket with a free slot.
+//! A slot's tag is the 16 bits of the position that start at bit `d & !3`: enough to find the home bucket in any segment of
+//! depth `d & !3` to `d | 3`. Rebuilding therefore reads no entry, except when a split or merge steps from one multiple of
+//! four to the next. A full bucket overflows into the next one, cyclically. A removal pulls entries back, so that a search
+//! ends at the first bucket with a free slot.
 //!
-//! A [`Segment`] is a plain address with its sizes, because the table's directory holds copies of it. So what changes the
-//! array or frees it is unsafe: the compiler does not see what other copies lend. Only the table calls, under its shard's
-//! lock.
+//! A [`Segment`] is a plain address with its sizes, because the table's directory holds copies of it. So a function that
+//! changes the array or frees it is unsafe: the compiler does not see the references that other copies lend. Only the table
+//! calls, under its shard's lock.
 
 use std::ptr::NonNull;
 
@@ -20,8 +20,8 @@ use super::arena::Arena;
 use super::bucket::{Bucket, SLOTS, Slot};
 use super::entry::Entry;
 
-/// Numbers of buckets. Below 20, where arrays come from the global allocator, the lengths are such that size classes
-/// fit even if the allocator needs 63 bytes more to align a block; from there on they are what an arena has.
+/// Numbers of buckets. Below 20, where arrays come from the global allocator, the lengths are such that size classes fit even
+/// if the allocator needs 63 bytes more to align a block; from there on they are the lengths that an arena offers.
 const LENGTHS: [usize; 19] = [1, 2, 4, 5, 6, 8, 9, 11, 13, 16, 20, 24, 28, 32, 36, 40, 48, 56, LENGTH_MAX];
 
 /// The buckets of the largest segment, unless it cannot be split.
@@ -113,14 +113,14 @@ impl Segment {
     /// # Safety
     /// The array is in a pool of `arena`. Neither the segment nor a copy of it is used afterwards.
     pub(super) unsafe fn moved_down(self, arena: &mut Arena) -> Self {
-        // SAFETY: the array came from this arena with the same length, and nobody uses it at its old place.
+        // SAFETY: the array came from this arena with the same length, and has no readers at its old place.
         Self { buckets: unsafe { arena.move_down(self.buckets, self.length()) }, ..self }
     }
 
     #[inline]
     pub fn buckets(&self) -> &[Bucket] {
-        // SAFETY: the array has this length. It lives as long as a segment is used, and is not changed while it is lent: that
-        // is what whoever frees it or changes it promises.
+        // SAFETY: the array has this length. It lives as long as a segment is used, and is not changed while it is lent:
+        // callers of the functions that free or change it promise that.
         unsafe { std::slice::from_raw_parts(self.buckets.as_ptr(), self.length()) }
     }
 

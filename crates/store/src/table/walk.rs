@@ -1,9 +1,9 @@
 //! The walks over a table: SCAN, active expiry, a random key, everything.
 //!
 //! All of them go in the order of positions (see `segment`). A walk stops between two home buckets and remembers that
-//! boundary as a position, not as a place; so the table may grow, split, merge and shrink between two steps, and the
-//! walk still meets every key that stays exactly once. Entries that overflowed lie behind their home bucket, so a step
-//! looks on until a bucket is not full, and leaves out what does not belong to its interval.
+//! boundary as a position, not as a place; so the table may grow, split, merge and shrink between two steps, and the walk
+//! still meets every key that stays exactly once. Entries that overflowed lie behind their home bucket, so a step looks on
+//! until a bucket is not full, and skips entries of other intervals.
 //!
 //! Each step is bounded by the number of buckets that it may visit. Used by the shard, under its lock.
 
@@ -17,7 +17,7 @@ use super::{SlotIndex, Table};
 use crate::memory::prefetch;
 use crate::memory::prefetch::prefetch;
 
-/// What one step of a walk did.
+/// The result of one step of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WalkStep {
     /// Where the next step begins; nothing when the table has been walked to its end.
@@ -28,7 +28,7 @@ pub(crate) struct WalkStep {
     pub buckets: usize,
 }
 
-/// What a step of active expiry did.
+/// The result of a step of active expiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpireReport {
     /// Buckets that were looked at.
@@ -44,7 +44,7 @@ pub struct ExpireReport {
 }
 
 impl ExpireReport {
-    /// Adds what another step did.
+    /// Adds the result of another step.
     pub fn add(&mut self, other: Self) {
         self.buckets += other.buckets;
         self.sampled += other.sampled;
@@ -182,8 +182,8 @@ impl Table {
         found
     }
 
-    /// Looks at up to `budget_buckets` buckets, from where the last step ended, and removes the keys whose deadline is
-    /// before `now_ms`. `on_expired` is given each such key and what is left to be freed.
+    /// Looks at up to `budget_buckets` buckets, from where the last step ended, and removes the keys with a deadline before
+    /// `now_ms`. `on_expired` receives each such key and its memory to be freed.
     pub fn expire_step(
         &mut self,
         now_ms: i64,
@@ -252,7 +252,8 @@ impl Table {
             index -= 1;
             report.expired += 1;
             let entry = self.remove_at(SlotIndex { segment, slot: bucket * SLOTS + index });
-            // SAFETY: the entry is of this heap, it is in no slot any more, and what was lent is gone while `self` is borrowed.
+            // SAFETY: the entry is of this heap, it is in no slot any more, and references that were lent are gone while
+            // `self` is borrowed.
             unsafe { entry.destroy_with(&mut self.heap, |key, outside| on_expired(key, Garbage::new(outside))) };
         }
     }
@@ -276,7 +277,7 @@ fn scramble(number: u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// The smallest fraction whose home is the bucket `end`, or one behind it.
+/// Returns the smallest fraction with its home in the bucket `end`, or behind it.
 fn boundary(segment: &Segment, end: usize) -> usize {
     (end << 16).div_ceil(segment.length())
 }

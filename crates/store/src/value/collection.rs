@@ -1,10 +1,10 @@
-//! Collections as the store sees them, whatever their type: how one is found in an entry, changed, and put back.
+//! Collections as the store sees them, for every type: how one is found in an entry, changed, and put back.
 //!
 //! A small collection is packed and lies in its key's entry; a larger one is an [`Object`] of its own, to which the entry
-//! points. A type has an owned form, which is changed, and a borrowed form, which is read; both hide where the bytes
-//! lie. What the types are and do is in their own files, and nothing here knows of keys, deadlines or commands.
+//! points. A type has an owned form, which is changed, and a borrowed form, which is read; both hide where the bytes lie. The
+//! types themselves are in their own files, and nothing here knows of keys, deadlines or commands.
 //!
-//! An object is one address, eight bytes in an entry. Where it points, what the collection's type can do stands before the
+//! An object is one address, eight bytes in an entry. At that address the functions of the collection's type stand before the
 //! collection itself: the store needs to know of no type, and the types may be built of the store's own tables.
 
 use std::any::TypeId;
@@ -13,9 +13,9 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::capture::open_value::{OpenValue, Outline};
+use super::capture::source::Budget;
 use super::form::{Form, PACKED_INLINE_MAX};
-use super::handover::open_value::{Capture, OpenValue};
-use super::handover::owing::Budget;
 use super::key_hash::HashKey;
 use super::{Encoding, Kind};
 use crate::memory::prefetch::PrefetchStep;
@@ -25,7 +25,7 @@ pub trait Collection: Clone + Send + 'static {
     /// Its name for commands.
     const KIND: Kind;
 
-    /// The borrowed form: what reads need, wherever the bytes lie.
+    /// The borrowed form, for reading, wherever the bytes lie.
     type Ref<'a>: Copy;
 
     /// An empty collection. Tables inside it hash with `hash_key`.
@@ -55,7 +55,7 @@ pub trait Collection: Clone + Send + 'static {
     /// The bytes that it owns.
     fn memory(&self) -> usize;
 
-    /// Where a member or field should be, to be prefetched; what is no table does not need that.
+    /// Returns the place of a member or field, to be prefetched; none if the collection is no table.
     fn place_of(&self, _member: &[u8]) -> Option<MemberPlace> {
         None
     }
@@ -73,17 +73,17 @@ pub trait Collection: Clone + Send + 'static {
         false
     }
 
-    /// What a snapshot captures when it opens this collection, which is not packed.
-    fn capture(&self) -> Capture;
+    /// Returns the outline that a snapshot captures when it opens this collection, which is not packed.
+    fn outline(&self) -> Outline;
 
-    /// From now on every part is handed over before it changes.
+    /// Begins the capture: from now on every part is captured before it changes.
     fn open(&mut self, open_value: &Arc<OpenValue>);
 
-    /// What was opened, while parts are owed.
+    /// Returns the opened value, while parts are pending.
     fn open_value(&self) -> Option<&Arc<OpenValue>>;
 
-    /// Hands over more of the parts that are owed, in order.
-    fn hand_over(&mut self, budget: &mut Budget);
+    /// Captures more of the pending parts, in order.
+    fn capture_more(&mut self, budget: &mut Budget);
 }
 
 /// Which member or field of a large collection is meant, to be prefetched.
@@ -95,7 +95,7 @@ pub enum MemberPlace {
     Random(u64),
 }
 
-/// What an object points to. The layout is that of C so that `abilities` is first, whatever `C` is.
+/// The target of an object's address. The layout is that of C so that `abilities` is first for every `C`.
 #[repr(C)]
 struct Boxed<C> {
     abilities: &'static Abilities,
@@ -105,7 +105,7 @@ struct Boxed<C> {
 /// The form of packed bytes, and the bytes.
 type Packed<'a> = (Form, &'a [u8]);
 
-/// What is done with an object whose type is not known. The functions are for objects of the type only.
+/// The functions of an object of unknown type. They are for objects of their type only.
 struct Abilities {
     type_id: TypeId,
     kind: Kind,
@@ -117,10 +117,10 @@ struct Abilities {
     place_of: fn(ObjectRef<'_>, &[u8]) -> Option<MemberPlace>,
     prefetch: fn(ObjectRef<'_>, MemberPlace, PrefetchStep),
     copy: fn(ObjectRef<'_>) -> Object,
-    capture: fn(ObjectRef<'_>) -> Capture,
+    outline: fn(ObjectRef<'_>) -> Outline,
     open: fn(&mut Object, &Arc<OpenValue>),
     open_value: for<'a> fn(ObjectRef<'a>) -> Option<&'a Arc<OpenValue>>,
-    hand_over: fn(&mut Object, &mut Budget),
+    capture_more: fn(&mut Object, &mut Budget),
     /// # Safety
     /// The object is used no more, nor dropped once more.
     drop: unsafe fn(&mut Object),
@@ -140,10 +140,10 @@ impl Abilities {
                 place_of: |object, member| object.known::<C>().place_of(member),
                 prefetch: |object, place, step| object.known::<C>().prefetch(place, step),
                 copy: |object| Object::new(object.known::<C>().clone()),
-                capture: |object| object.known::<C>().capture(),
+                outline: |object| object.known::<C>().outline(),
                 open: |object, open_value| object.get_mut::<C>().expect("it is of this type").open(open_value),
                 open_value: |object| object.known::<C>().open_value(),
-                hand_over: |object, budget| object.get_mut::<C>().expect("it is of this type").hand_over(budget),
+                capture_more: |object, budget| object.get_mut::<C>().expect("it is of this type").capture_more(budget),
                 drop: |object| {
                     // SAFETY: `Object::new` made the address of such a box, and the object ends here.
                     drop(unsafe { Box::from_raw(object.0.cast::<Boxed<C>>().as_ptr()) });
@@ -153,7 +153,7 @@ impl Abilities {
     }
 }
 
-/// A collection that does not lie in an entry, whatever its type.
+/// A collection that does not lie in an entry, of any type.
 pub(crate) struct Object(NonNull<&'static Abilities>);
 
 // SAFETY: an object owns its collection alone, and collections may go to another thread.
@@ -194,13 +194,13 @@ impl Object {
     }
 
     /// See [`Collection::hand_over`].
-    pub fn hand_over(&mut self, budget: &mut Budget) {
-        (self.view().abilities().hand_over)(self, budget);
+    pub fn capture_more(&mut self, budget: &mut Budget) {
+        (self.view().abilities().capture_more)(self, budget);
     }
 
     /// The collection, to be changed, if it is of this type.
     pub fn get_mut<C: Collection>(&mut self) -> Option<&mut C> {
-        // SAFETY: the box is of this type, and nobody else has it while `self` is borrowed.
+        // SAFETY: the box is of this type, and there is no other reference to it while `self` is borrowed.
         self.view().is::<C>().then(|| unsafe { &mut self.0.cast::<Boxed<C>>().as_mut().collection })
     }
 }
@@ -220,7 +220,7 @@ impl Clone for Object {
 }
 
 impl fmt::Debug for Object {
-    /// Says what it is; what is in it may be millions of elements.
+    /// Prints the type only; there may be millions of elements.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Object({})", self.view().kind().name())
     }
@@ -235,7 +235,7 @@ pub(crate) struct ObjectRef<'a> {
 
 impl<'a> ObjectRef<'a> {
     /// # Safety
-    /// `address` is from [`Object::into_address`], and nobody changes the object or drops it during `'a`.
+    /// `address` is from [`Object::into_address`], and the object is neither changed nor dropped during `'a`.
     #[inline]
     pub unsafe fn at(address: usize) -> Self {
         // SAFETY: it is the address of a box.
@@ -310,8 +310,8 @@ impl<'a> ObjectRef<'a> {
     }
 
     /// See [`Collection::capture`].
-    pub fn capture(self) -> Capture {
-        (self.abilities().capture)(self)
+    pub fn outline(self) -> Outline {
+        (self.abilities().outline)(self)
     }
 
     /// See [`Collection::open_value`].

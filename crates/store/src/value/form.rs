@@ -1,12 +1,12 @@
-//! The forms that the tail of an entry has: what its bytes are. Plain data; `entry` reads and writes them.
+//! The forms of an entry's tail: the meaning of its bytes. Plain data; `entry` reads and writes them.
 
 use super::Kind;
 
-/// The longest packed collection, in bytes, that is kept in the entry itself. Each change of one copies it, so it is
-/// smaller than what strings may have.
+/// The length of the longest packed collection that is kept in the entry itself, in bytes. Each change of one copies it, so
+/// the limit is lower than that of strings.
 pub(crate) const PACKED_INLINE_MAX: usize = 1024;
 
-/// What the tail of an entry is.
+/// The form of an entry's tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Form {
@@ -30,20 +30,20 @@ pub enum Form {
     PackedSortedSet = 8,
     /// Fields and values of a hash in turn, packed likewise.
     PackedHash = 9,
-    /// The same of a hash that has outgrown the limits for packing.
+    /// A hash as in `Hash` that has outgrown the limits for packing.
     WideHash = 10,
     /// Fields, values and deadlines of a hash in turn, likewise.
     TimedHash = 11,
-    /// The same of a hash that has outgrown the limits for packing.
+    /// A hash as in `TimedHash` that has outgrown the limits for packing.
     WideTimedHash = 12,
-    /// Nothing: the key is all there is, behind a header of two bytes.
+    /// An empty tail: the entry is only a key, behind a header of two bytes.
     Member = 13,
     /// Eight bytes, behind a header of two.
     Scored = 14,
 }
 
 impl Form {
-    /// The type of a value of this form; none of an object, which itself says what it is.
+    /// Returns the type of a value of this form; none for an object, which itself knows its type.
     #[inline]
     pub fn kind(self) -> Option<Kind> {
         Some(match self {

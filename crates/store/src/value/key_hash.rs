@@ -1,9 +1,9 @@
 //! The keyed hash: SipHash-1-3 over the bytes of a key, in one call.
 //!
-//! Whoever chooses keys must not be able to choose where they land, so the hash has a secret of 128 bits that the
-//! caller draws at random. It is not a general `Hasher`: there is no streaming, because a key is always whole.
-//! Anyone may call it from any thread. Algorithm: Aumasson and Bernstein, "SipHash: a fast short-input PRF", with one
-//! compression round a word and three at the end.
+//! A client that chooses keys must not be able to choose where they land, so the hash has a secret of 128 bits that the
+//! caller draws at random. It is not a general `Hasher`: there is no streaming, because a key is always whole. Any thread may
+//! call it. Algorithm: Aumasson and Bernstein, "SipHash: a fast short-input PRF", with one compression round a word and three
+//! at the end.
 
 /// The hash of one key. Its highest bits choose the shard, the next ones the place in the shard's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,12 +1,12 @@
-//! What a key can hold, as seen from outside: values on their way in, values on their way out, and their names.
+//! The value of a key, as seen from outside: values on their way in, values on their way out, and their names.
 //!
-//! Nothing here touches memory layout; that is `entry`'s business. The encodings are the ones that Redis 7 reports,
-//! and a value is stored by the same rules: a decimal integer of 64 bits as a number, what was written whole and has
-//! at most 44 bytes as `embstr`, everything else as `raw`. Plain data, usable from any thread.
+//! Nothing here touches memory layout; that is `entry`'s business. The encodings are the ones that Redis 7 reports, and a
+//! value is stored by the same rules: a decimal integer of 64 bits as a number, a string that was written whole and has at
+//! most 44 bytes as `embstr`, everything else as `raw`. Plain data, usable from any thread.
 
+pub mod capture;
 pub mod collection;
 pub mod form;
-pub mod handover;
 pub mod key_hash;
 
 use std::sync::Arc;
@@ -88,12 +88,12 @@ impl Encoding {
 /// The longest string, in bytes, that is reported as `embstr`.
 pub const EMBEDDED_MAX: usize = 44;
 
-/// What is done with a deadline where a value is set.
+/// The effect of a write on the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
     /// There will be none.
     Clear,
-    /// It stays as it is; what has expired counts as missing.
+    /// The deadline stays; an expired key counts as missing.
     Keep,
     /// Milliseconds since the epoch.
     At(i64),
@@ -108,13 +108,13 @@ pub(crate) fn is_expired(deadline: Option<i64>, now_ms: i64) -> bool {
 /// A value to be stored.
 #[derive(Clone, Debug)]
 pub enum Value<'a> {
-    /// Bytes that become an integer if they read as one: what SET and most commands store.
+    /// Bytes that become an integer if they read as one, as SET and most commands store them.
     Plain(&'a [u8]),
     /// An integer.
     Integer(i64),
-    /// Bytes that stay bytes: what INCRBYFLOAT stores.
+    /// Bytes that stay bytes, as INCRBYFLOAT stores them.
     Bytes(&'a [u8]),
-    /// Bytes that are reported as `raw` whatever their length: what BITOP and SETRANGE store.
+    /// Bytes that are reported as `raw` at any length, as BITOP and SETRANGE store them.
     Raw(&'a [u8]),
     /// So many zero bytes, reported as `raw`: where SETBIT and SETRANGE begin.
     Zeros(usize),

@@ -1,4 +1,4 @@
-//! Files put together by hand, and what comes of them: mostly an error with its reason.
+//! Files put together by hand, and the outcome of reading them: mostly an error with its reason.
 
 use sleeve_store::rdb::{self, Input, Loaded, Origin};
 use sleeve_store::{Collection, Pack, Stream, StreamId};
@@ -50,12 +50,12 @@ fn what_cannot_be_loaded_says_why() {
     );
 }
 
-/// A file with one value of this type, whose bytes these are.
+/// Returns a file with one value of this type and these bytes.
 fn file_of(kind: u8, value: &[u8]) -> Vec<u8> {
     [b"REDIS0012\xfe\x00", &[kind][..], b"\x01k", value, b"\xff", &[0; 8]].concat()
 }
 
-/// The elements as a listpack of Redis, as a string of fewer than 64 bytes.
+/// Returns the elements as a listpack of Redis, as a string of fewer than 64 bytes.
 fn listpack(elements: &[&str]) -> Vec<u8> {
     let pack: Pack = elements.iter().map(|element| element.as_bytes()).collect();
     let bytes = pack.as_packed().to_redis();
@@ -82,7 +82,7 @@ fn packs_are_taken_over_only_where_they_are_collections() {
     }
     let error = loaded(&file_of(4, b"\x02\x01a\x011\x01a\x012")).err().expect("it is refused").to_string();
     assert!(error.contains("twice"), "{error}");
-    // What would look otherwise here does.
+    // Values that would look otherwise had they been written here are put together anew.
     let same: [(u8, &[&str], &[&str]); 4] = [
         (SORTED_SET, &["b", "2", "a", "1.5"], &["a", "1.5", "b", "2"]),
         (SORTED_SET, &["a", "0.10000000000000001"], &["a", "0.1"]),
@@ -97,8 +97,8 @@ fn packs_are_taken_over_only_where_they_are_collections() {
     assert_eq!(integers.values().next().map(|value| value.1), Some("intset"));
 }
 
-/// A stream with one entry, of which a group's consumer has not said that it has done it, as Redis 8.6.2 wrote it; behind it
-/// comes what is kept of producers.
+/// A stream with one entry that a group's consumer has not acknowledged, as Redis 8.6.2 wrote it; behind it comes the state
+/// of producers.
 const STREAM_OF_8_6: &[u8] = b"\x01\x10\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\x1d\x1d\0\0\0\x0a\0\x01\x01\0\x01\x01\x01\x81a\x02\
     \0\x01\x02\x01\0\x01\0\x01\x81b\x02\x04\x01\xff\x01\x01\x01\x01\x01\0\0\x01\x01\x01g\x01\x01\x01\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\
     \x3a\xe9\x6e\x03\xa2\x01\0\0\x01\x01\x01c\x3a\xe9\x6e\x03\xa2\x01\0\0\x3a\xe9\x6e\x03\xa2\x01\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\
@@ -137,8 +137,8 @@ fn a_stream_of_redis_8_6_is_read_with_what_it_knows_of_producers() {
     assert!(loaded(&valkey).err().expect("no type of Valkey's").to_string().contains("type 26"));
 }
 
-/// The bytes of a stream whose one block has a long name and entries of one small value each; `flags` says what those of an
-/// entry are, and each says that it has `elements` of them.
+/// Returns the bytes of a stream of one block, with a long name and entries of one small value each; `flags` returns the
+/// flags of an entry, and each entry says that it has `elements` elements.
 fn stream_of_one_block(name: &str, live: u64, deleted: u64, flags: impl Fn(u64) -> i64, elements: i64) -> Vec<u8> {
     let mut pack = <Pack>::new();
     [live as i64, deleted as i64, 1].into_iter().for_each(|number| pack.push_back(number));
@@ -155,8 +155,8 @@ fn stream_of_one_block(name: &str, live: u64, deleted: u64, flags: impl Fn(u64) 
     front.into_iter().chain(behind).collect()
 }
 
-/// A block whose entries must be put together anew has its names once, as in the file, however many blocks the limits would make
-/// of it.
+/// A block with entries that must be put together anew has its names once, as in the file, at any number of blocks that the
+/// limits would make of it.
 #[test]
 fn a_stream_is_no_larger_than_what_it_was_read_from() {
     const SAME_NAMES: i64 = 2;

@@ -1,6 +1,7 @@
 //! Whole files: stores of random values are written and read again, in every version, and damaged files are refused.
 //!
-//! What a store holds is written out plainly ([`contents`]) and compared as that. All randomness comes from a seed.
+//! The contents of a store are written out plainly ([`contents`]) and compared in that form. All randomness comes from a
+//! seed.
 
 mod by_hand;
 mod values;
@@ -321,7 +322,7 @@ fn deadlines_that_are_nearer_than_the_next_sweep_are_written() {
     assert_eq!(again.as_ref().len(), 4_900);
 }
 
-/// A file with one small value of each encoding, and what it holds.
+/// Returns a file with one small value of each encoding, and its contents.
 fn small_file(version: Version) -> (Vec<u8>, Plain) {
     let store = store();
     fill(&store, 150, 11, version != Version::Ten);
@@ -382,7 +383,7 @@ fn a_file_that_is_cut_off_is_an_error_that_says_where() {
     }
 }
 
-/// A source that counts what is read of it.
+/// A source that counts the bytes that are read of it.
 struct Counted<'a> {
     source: std::io::Chain<&'a [u8], std::io::Take<std::io::Repeat>>,
     read: u64,
@@ -401,7 +402,7 @@ impl std::io::Read for Counted<'_> {
 fn a_string_that_claims_more_than_the_file_has_is_not_read() {
     use std::io::Read;
     const REST: u64 = 32 << 20;
-    // A string under the key "k", a string that is compressed, a key, and what an auxiliary field says.
+    // A string under the key "k", a string that is compressed, a key, and the value of an auxiliary field.
     let fronts: [&[u8]; 4] = [b"\x00\x01k", b"\x00\x01k\xc3", b"\x00", b"\xfa\x01k"];
     for front in fronts {
         for claimed in [REST + 2, 1 << 40, u64::MAX] {

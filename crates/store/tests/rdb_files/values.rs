@@ -1,4 +1,4 @@
-//! Random values of every type and encoding, and what a store holds, written out plainly.
+//! Random values of every type and encoding, and the contents of a store, written out plainly.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ impl Random {
         ((mixed ^ (mixed >> 31)) >> 8) % limit
     }
 
-    /// A number of up to `bits` bits, each length as likely as the others.
+    /// Returns a number of up to `bits` bits, each length as likely as the others.
     pub fn scale(&mut self, bits: u64) -> u64 {
         let limit = 2 << self.below(bits);
         self.below(limit)
@@ -49,7 +49,7 @@ pub fn limits(store: &Store) -> Limits {
     Limits { now_ms: i64::MIN, ..Limits::usual(store.hash_key()) }
 }
 
-/// How many elements: few, or so many that the collection is a large one.
+/// Returns a number of elements: few, or so many that the collection is a large one.
 fn size(random: &mut Random) -> u64 {
     match random.below(3) {
         0 => 1 + random.below(5),
@@ -116,7 +116,7 @@ fn random_stream(random: &mut Random, limits: &Limits) -> Stream {
         let mut group = StreamGroup::new(id, (number == 0).then_some(3));
         for consumer in 0..random.below(3) {
             let consumer = group.add(format!("consumer-{consumer}").as_bytes(), 77);
-            // Version 10 takes it that whoever was seen was active.
+            // Version 10 assumes that a consumer that was seen was active.
             group.consumer_mut(consumer).active_ms = Some(77);
             for entry in stream.range(StreamId::MIN, StreamId::MAX).skip(random.below(4) as usize).step_by(3) {
                 group.set_pending(entry.id, Pending { consumer, delivered_ms: 99, deliveries: 1 + number });
@@ -153,7 +153,7 @@ fn text(value: ValueRef<'_>) -> String {
     value.bytes(&mut Digits::default()).escape_ascii().to_string()
 }
 
-/// A value written out plainly; what has no order is sorted.
+/// Returns a value written out plainly; elements without an order are sorted.
 fn plainly(entry: &EntryRef<'_>) -> Vec<String> {
     let mut lines = match entry.kind() {
         Kind::String => return vec![text(entry.value())],
@@ -203,7 +203,7 @@ fn stream_plainly(stream: &Stream) -> Vec<String> {
 
 pub type Plain = BTreeMap<(usize, Vec<u8>), (Option<i64>, &'static str, Vec<String>)>;
 
-/// All that a store holds.
+/// Returns all that a store holds.
 pub fn contents(store: &Store) -> Plain {
     let (locked, mut all) = (store.lock_all(), BTreeMap::new());
     for shard in locked.set().iter() {

@@ -1,5 +1,5 @@
-//! Snapshots against plain copies: a store is changed at random while a snapshot is walked, and what comes of it must be
-//! what there was at the instant.
+//! Snapshots against plain copies: a store is changed at random while a snapshot is walked, and the records of the snapshot
+//! must equal the contents of the store at the instant.
 
 mod seen;
 mod world;
@@ -16,14 +16,14 @@ use world::{DATABASES, Mix, Random, World};
 
 use crate::file::load;
 
-/// How many random runs there are: `short`, unless a soak asks for another number.
+/// Returns how many random runs there are: `short`, unless a soak asks for another number.
 fn seeds(short: u64) -> u64 {
     let asked = std::env::var("SLEEVE_SOAK_COUNT").ok();
     let seeds = asked.map_or(short, |count| count.parse().expect("a number"));
     if cfg!(miri) { 1 } else { seeds }
 }
 
-/// How many snapshots are taken of one world; an interpreter takes fewer.
+/// Returns how many snapshots are taken of one world; an interpreter takes fewer.
 fn rounds(usual: u64) -> u64 {
     if cfg!(miri) { 2 } else { usual }
 }
@@ -40,7 +40,7 @@ impl Run {
         Self { world: World::new(seed, shards, keys, mix), waiting: Arc::default() }
     }
 
-    /// Only what was flushed and not freed can hold the rest back.
+    /// Frees the flushed databases: only they can hold the rest back.
     fn wait(&mut self) {
         assert!(!self.world.flushed.is_empty(), "the rest is nowhere");
         self.world.flushed.clear();
@@ -132,7 +132,7 @@ impl Run {
     }
 }
 
-/// What is in a file.
+/// Returns the contents of a file.
 fn loaded(mut writer: Writer) -> Whole {
     writer.end().unwrap();
     let file = writer.drain(<[u8]>::to_vec);
@@ -257,8 +257,8 @@ fn for_any_thread<T: Send>(value: T) -> T {
     value
 }
 
-/// Threads that move units from one key to another under the locks of both, while snapshots are taken: the sum is always
-/// the same, whatever the threads do between two steps.
+/// Threads move units from one key to another under the locks of both, while snapshots are taken: the sum is always the same,
+/// at any interleaving of the threads between two steps.
 #[test]
 fn a_snapshot_beside_threads_is_of_one_instant() {
     const KEYS: u64 = if cfg!(miri) { 20 } else { 300 };

@@ -1,4 +1,4 @@
-//! What a store holds, in a form in which two instants can be compared, and the same from a snapshot's records.
+//! The contents of a store, in a form in which two instants can be compared, and the same from a snapshot's records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ fn beside_blocks(stream: &Stream) -> String {
     let groups: Vec<String> = stream
         .groups()
         .map(|(name, group)| {
-            // Numbers of consumers are nobody's business.
+            // The numbers of consumers are internal, so they are not compared.
             let holder =
                 |pending: &Pending| String::from_utf8_lossy(&group.consumer(pending.consumer).name).into_owned();
             let pending: Vec<_> = group
@@ -80,7 +80,7 @@ pub fn seen(entry: &EntryRef<'_>) -> Seen {
     }
 }
 
-/// The same as [`seen`], with the entries of a stream instead of its blocks, which a file does not keep as they are.
+/// Returns the same as [`seen`], with the entries of a stream instead of its blocks, which a file does not keep as they are.
 pub fn seen_in_file(entry: &EntryRef<'_>) -> Seen {
     let Some(stream) = entry.collection::<Stream>() else { return seen(entry) };
     let fields = |entry: StreamEntry<'_>| entry.fields().flat_map(|(name, value)| [text(name), text(value)]).collect();
@@ -88,7 +88,7 @@ pub fn seen_in_file(entry: &EntryRef<'_>) -> Seen {
     Seen::Stream(entries, beside_blocks(stream))
 }
 
-/// All that is in a store, copied the plain way.
+/// Returns all that is in a store, copied the plain way.
 pub fn copy(store: &Store, seen: fn(&EntryRef<'_>) -> Seen) -> Whole {
     let all = store.lock_all();
     let mut whole = Whole::new();
@@ -102,7 +102,7 @@ pub fn copy(store: &Store, seen: fn(&EntryRef<'_>) -> Seen) -> Whole {
     whole
 }
 
-/// What the records of a snapshot add up to.
+/// The sum of the records of a snapshot.
 #[derive(Default)]
 pub struct Gathered {
     pub whole: Whole,
@@ -170,7 +170,7 @@ fn empty(large: &Large) -> Seen {
     }
 }
 
-/// The same stream with these pending entries, which stand under the numbers of their groups.
+/// Returns the same stream with these pending entries, which stand under the numbers of their groups.
 fn with_pending(stream: &Stream, pending: &BTreeMap<(u32, StreamId), Pending>) -> Stream {
     let mut stream = stream.clone();
     let names: Vec<Vec<u8>> = stream.groups().map(|(name, _)| name.to_vec()).collect();

@@ -56,7 +56,7 @@ pub struct World {
     pub mix: Mix,
     keys: u64,
     now_ms: i64,
-    /// What was flushed and not freed yet.
+    /// The flushed databases that are not freed yet.
     pub flushed: Vec<Flushed>,
     /// A long value that is on its way out, as in a reply.
     replied: Option<Arc<Vec<u8>>>,

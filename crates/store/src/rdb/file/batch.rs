@@ -1,8 +1,8 @@
-//! Many records on their way from whoever reads a file to whoever keeps what stands in it.
+//! Many records on their way from the reader of a file to the store.
 //!
 //! A batch is a stretch of the file as it stands there, and where in it each record begins and ends. So cutting a file up
-//! costs next to nothing, and reading the records is the work of whoever takes the batch: several threads can have one each.
-//! A record that is too large for that is read as it comes, and goes by itself.
+//! costs next to nothing, and the thread that takes the batch reads the records: several threads can have a batch each. A
+//! record that is too large for that is read as it comes, and goes by itself.
 
 use super::fault::{Error, Fault};
 use super::oddity::{Odd, Oddity};
@@ -25,15 +25,15 @@ pub struct KeyRecord {
     pub deadline: Option<i64>,
     /// How it was used.
     pub access: Access,
-    /// The value; a hash may have no fields, if the time of all of them was over.
+    /// The value; a hash has no fields if all of them are expired.
     pub value: Loaded,
-    /// What was put right in the value.
+    /// The correction of the value.
     pub correction: Option<Correction>,
     /// The byte at which the record begins.
     pub offset: u64,
 }
 
-/// What is known of a key before its type.
+/// The part of a record in front of the type: deadline and access.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Prefix {
     pub deadline: Option<i64>,
@@ -41,7 +41,7 @@ pub(crate) struct Prefix {
 }
 
 impl Prefix {
-    /// Reads what stands behind this opcode if it belongs in front of a type; whether it does.
+    /// Reads the bytes behind this opcode if it belongs in front of a type; returns whether it does.
     #[inline]
     pub(super) fn read(&mut self, opcode: u8, source: &mut impl Source) -> Result<bool, Bad> {
         match opcode {
@@ -49,7 +49,7 @@ impl Prefix {
             opcode::DEADLINE_S => self.deadline = Some(i64::from(i32::from_le_bytes(source.array()?)) * 1000),
             opcode::IDLE => self.access = Access::Idle(source.length()?),
             opcode::FREQUENCY => self.access = Access::Frequency(source.byte()?),
-            // How the keys of a cluster's slot are spread: nobody needs it.
+            // The distribution of keys in a cluster's slot is not used.
             opcode::SLOT_INFO => _ = (source.length()?, source.length()?, source.length()?),
             _ => return Ok(false),
         }
@@ -65,7 +65,7 @@ pub struct Batch {
     /// Where in the file it begins.
     pub(super) begins_at: u64,
     pub(super) items: Vec<Item>,
-    /// What stands in front of those few types where anything does.
+    /// The prefixes of the few records that have bytes in front of their type.
     pub(super) prefixes: Vec<Prefix>,
     pub(super) database: usize,
     pub(super) origin: Origin,
@@ -86,7 +86,7 @@ pub(super) struct Item {
     pub number: u8,
 }
 
-/// A string of a batch: a part of its bytes or, beyond them, of what was made of them.
+/// A string of a batch: a part of its bytes or, beyond them, of the texts that were made of them.
 #[derive(Clone, Copy)]
 pub(crate) struct Text {
     begin: u32,
@@ -100,7 +100,7 @@ pub(crate) enum Content {
     Short(Text),
     /// A string that is an integer.
     Integer(i64),
-    /// Any other: its place among what was loaded.
+    /// Any other: its place among the loaded values.
     Loaded(u32),
 }
 
@@ -113,11 +113,11 @@ pub(crate) struct Decoded {
     pub at: u32,
 }
 
-/// What was made of the records of a batch that does not lie in it as it is wanted.
+/// The texts and values that decoding the records of a batch made, where the batch does not have them in the form needed.
 #[derive(Default)]
 pub(crate) struct Made {
     texts: Vec<u8>,
-    /// Values; nothing where one was taken out. A hash may have no fields, if the time of all of them was over.
+    /// Values; nothing where one was taken out. A hash has no fields if all of them are expired.
     pub loaded: Vec<Option<Loaded>>,
     /// Records that were left out or put right.
     pub odd: Vec<Oddity>,
@@ -137,17 +137,17 @@ impl Made {
 }
 
 impl Batch {
-    /// How many records are in it.
+    /// Returns how many records are in it.
     pub fn len(&self) -> usize {
         self.items.len() + usize::from(self.large.is_some())
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The database whose keys they are.
+    /// Returns the database of the keys.
     pub fn database(&self) -> usize {
         self.database
     }
@@ -164,12 +164,12 @@ impl Batch {
         self.large.take()
     }
 
-    /// The byte of the file at which the record at this place begins.
+    /// Returns the byte of the file at which the record at this place begins.
     pub(crate) fn offset(&self, at: u32) -> u64 {
         self.items.get(at as usize).map_or(self.begins_at, |item| self.begins_at + u64::from(item.begin))
     }
 
-    /// What stands in front of the type of the record at this place.
+    /// Returns the bytes in front of the type of the record at this place.
     #[inline]
     pub(crate) fn prefix(&self, at: u32) -> Prefix {
         if self.prefixes.is_empty() {
@@ -179,14 +179,14 @@ impl Batch {
         prefix.copied().unwrap_or_default()
     }
 
-    /// The bytes of a text of this batch.
+    /// Returns the bytes of a text of this batch.
     #[inline]
     pub(crate) fn text<'a>(&'a self, made: &'a Made, text: Text) -> &'a [u8] {
         let (begin, end, length) = (text.begin as usize, text.end as usize, self.bytes.len());
         if begin < length { &self.bytes[begin..end] } else { &made.texts[begin - length..end - length] }
     }
 
-    /// Reads the records, and shows each with its key. An empty collection is not shown, and told among what is odd.
+    /// Reads the records, and shows each with its key. An empty collection is not shown, but noted among the odd records.
     ///
     /// # Errors
     /// [`Error`] at the first that is damaged; those in front of it were shown.
@@ -219,7 +219,7 @@ impl Batch {
         Ok(())
     }
 
-    /// A string behind which `input` stands.
+    /// Returns the text of a string; `input` stands behind the string.
     #[inline]
     fn text_of(&self, item: &Item, input: &Input<'_>, stored: Stored<'_>, made: &mut Made) -> Result<Text, Bad> {
         if let Stored::Plain(bytes) = stored {
@@ -232,7 +232,7 @@ impl Batch {
         Ok(Text { begin, end: place(&made.texts)? })
     }
 
-    /// A string as a value.
+    /// Returns a string as a value.
     #[inline]
     fn content_of(&self, item: &Item, input: &Input<'_>, stored: Stored<'_>, made: &mut Made) -> Result<Content, Bad> {
         let length = match stored {

@@ -1,6 +1,6 @@
-//! Why a file is not read further: what is wrong, at which byte, and in whose record.
+//! The error that ends the reading of a file: the fault, its byte, and its record.
 //!
-//! The reader makes it. A server that starts ends with it, and `sleeve check rdb` says by it what the damage costs.
+//! The reader makes it. A server that starts ends with it, and `sleeve check rdb` says by it how much the damage costs.
 
 use std::fmt;
 use std::io;
@@ -20,24 +20,24 @@ pub struct Error {
     pub offset: u64,
     /// The database that was selected.
     pub database: usize,
-    /// The key whose record it is, if it has one.
+    /// The key of the record, if it has one.
     pub key: Option<Vec<u8>>,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// What is wrong with a file.
+/// A fault of a file.
 #[derive(Debug)]
 pub enum Fault {
     /// It does not begin as such files do.
     Magic,
     /// Its version is not known; its magic word.
     Version(String),
-    /// A part of it is not what it should be.
+    /// A part of it is damaged.
     Bad(Bad),
     /// The source cannot be read.
     Read(io::Error),
-    /// It has data of a module, whose name this is.
+    /// It has data of the module with this name.
     Module(String),
     /// It has functions in the form of a release candidate of Redis 7.0.
     EarlyFunction,
@@ -84,7 +84,7 @@ impl fmt::Display for Fault {
 }
 
 impl Error {
-    /// Leaves the name of the key out of the text, for a log that users' data must not be in.
+    /// Leaves the name of the key out of the text, for a server log that must not contain users' data.
     pub fn hide_key(&mut self) {
         if let Some(key) = &mut self.key {
             *key = REDACTED.to_vec();
@@ -92,7 +92,7 @@ impl Error {
     }
 }
 
-/// What stands in the place of a key's name that is left out, as in Redis.
+/// The text in place of a key's name that is left out, as in Redis.
 pub const REDACTED: &[u8] = b"*redacted*";
 
 impl fmt::Display for Error {

@@ -1,6 +1,7 @@
-//! A window on the bytes of a file that is read from beginning to end, with the sum of what has been read.
+//! A window on the bytes of a file that is read from beginning to end, with the sum of the bytes read so far.
 //!
-//! The window is a few hundred KiB. What does not fit into it goes by it, into a buffer that grows with what arrives.
+//! The window is a few hundred KiB. A string that does not fit into it goes by it, into a buffer that grows with the bytes
+//! that arrive.
 
 use std::io::{self, Read};
 
@@ -15,10 +16,10 @@ const WINDOW: usize = 4 * FEW_MAX;
 pub(super) struct Feed<R> {
     source: R,
     window: Vec<u8>,
-    /// What of the window is next, and where what was read into it ends.
+    /// The next byte of the window, and the end of the bytes that were read into it.
     at: usize,
     end: usize,
-    /// What stands before the window in the file.
+    /// The number of bytes before the window in the file.
     before: u64,
     /// The sum of all bytes up to this place in the window.
     sum: u64,
@@ -28,7 +29,7 @@ pub(super) struct Feed<R> {
     size: Option<u64>,
     /// Why the source could not be read.
     failed: Option<io::Error>,
-    /// The worst of what was put right since it was asked for.
+    /// The worst correction since it was asked for.
     corrected: Option<Correction>,
 }
 
@@ -49,17 +50,17 @@ impl<R: Read> Feed<R> {
         self.is_summing = false;
     }
 
-    /// Whether there is a sum.
+    /// Returns whether there is a sum.
     pub fn is_summing(&self) -> bool {
         self.is_summing
     }
 
-    /// How many bytes have been taken.
+    /// Returns how many bytes have been taken.
     pub fn offset(&self) -> u64 {
         self.before + self.at as u64
     }
 
-    /// The sum of all bytes that have been taken.
+    /// Returns the sum of all bytes that have been taken.
     pub fn sum(&mut self) -> u64 {
         if self.is_summing {
             self.sum = crc64_of_more(self.sum, &self.window[self.summed..self.at]);
@@ -68,7 +69,7 @@ impl<R: Read> Feed<R> {
         self.sum
     }
 
-    /// What is in the window and was not taken.
+    /// Returns the bytes that are in the window and were not taken.
     pub fn ahead(&self) -> &[u8] {
         &self.window[self.at..self.end]
     }
@@ -117,7 +118,7 @@ impl<R: Read> Feed<R> {
         }
     }
 
-    /// The worst of what was put right since this was called last.
+    /// Returns the worst correction since the last call.
     pub fn take_corrected(&mut self) -> Option<Correction> {
         self.corrected.take()
     }
@@ -127,7 +128,7 @@ impl<R: Read> Feed<R> {
         self.failed.take()
     }
 
-    /// What is left: bytes that are in the window, and the source.
+    /// Returns the rest: bytes that are in the window, and the source.
     pub fn into_rest(self) -> (Vec<u8>, R) {
         (self.ahead().to_vec(), self.source)
     }

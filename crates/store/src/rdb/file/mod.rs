@@ -10,9 +10,9 @@
 //! 255, CRC-64 of all that stands before
 //! ```
 //!
-//! [`Writer`] gathers bytes, which whoever has it takes out as they come; [`Reader`] draws bytes from anything that can be
-//! read and gives out one [`Event`] after the other, or fills a [`Batch`] with records that others decode. Neither opens a
-//! file, and neither holds more than one record.
+//! [`Writer`] gathers bytes, which its owner takes out as they come; [`Reader`] draws bytes from anything that can be read
+//! and gives out one [`Event`] after the other, or fills a [`Batch`] with records that others decode. Neither opens a file,
+//! and neither holds more than one record.
 //!
 //! # How a file is written
 //!
@@ -32,7 +32,7 @@
 //! writer.drain(|bytes| file.write_all(bytes))?;
 //! ```
 //!
-//! What a value can be, and in which parts large ones come, stands in [`record`](super::record).
+//! The forms of a value, and the parts in which large ones come, are described in [`record`](super::record).
 
 pub mod batch;
 pub mod fault;
@@ -50,7 +50,7 @@ pub use writer::{About, Format, Head, Outdated, Writer};
 /// How recently or how often a key was used, where a file says so: it does if the server evicts by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing is said.
+    /// The file does not say it.
     #[default]
     Unknown,
     /// Not for so many seconds.
@@ -61,7 +61,7 @@ pub enum Access {
 
 /// The bytes that stand where a type could.
 mod opcode {
-    /// No type has this number or a higher one.
+    /// The lowest number that is not the number of a type; higher ones are not either.
     pub const FIRST: u8 = 243;
     pub const SLOT_IMPORT: u8 = 243;
     pub const SLOT_INFO: u8 = 244;

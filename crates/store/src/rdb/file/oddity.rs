@@ -1,7 +1,7 @@
 //! A record that is odd and no reason to refuse its file, because other servers load the file as well: the key of an empty
-//! collection is left out, and what a stream says of itself is put right.
+//! collection is left out, and false statements of a stream about itself are put right.
 //!
-//! The reader and those who decode batches make it; whoever loads the file tells of it.
+//! The reader and the decoders of batches make it; the loader of the file reports it.
 
 use std::fmt;
 
@@ -17,11 +17,11 @@ pub struct Oddity {
     pub database: usize,
     /// Its key.
     pub key: Vec<u8>,
-    /// What was done.
+    /// The treatment of the record.
     pub what: Odd,
 }
 
-/// What was done with an odd record.
+/// The treatment of an odd record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Odd {
     /// It is a collection without elements, and was left out.

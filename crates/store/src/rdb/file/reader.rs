@@ -1,8 +1,8 @@
 //! Reading a file: one [`Event`] after the other, each checked before it is given out.
 //!
 //! The reader draws bytes as it needs them and holds one record at a time. Values come as they will be kept, ready to be put
-//! under their keys by another thread. Nothing is left out because its time is over: whoever loads a snapshot does that, and
-//! whoever loads the base of a log must not.
+//! under their keys by another thread. The reader does not leave out expired keys: a caller that loads a snapshot does that,
+//! and a caller that loads the base of an AOF must not.
 
 use std::io::Read;
 
@@ -24,11 +24,11 @@ const SUMMED_FROM: u16 = 5;
 /// The characters of a module's name, six bits each.
 const MODULE_LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// What a file says next.
+/// The next part of a file.
 pub enum Event {
     /// Something about the file.
     Aux {
-        /// What.
+        /// The name of the property.
         name: Vec<u8>,
         /// Its value.
         value: Vec<u8>,
@@ -41,25 +41,25 @@ pub enum Event {
     Sizes {
         /// Keys.
         keys: u64,
-        /// Those with a deadline.
+        /// Keys with a deadline.
         volatile: u64,
     },
     /// A key with its value.
     Key(KeyRecord),
-    /// A key whose collection is empty, which is left out.
+    /// A key with an empty collection, which is left out.
     Empty(Oddity),
     /// The file is whole; nothing follows.
     End,
 }
 
-/// What comes next.
+/// The next step of the reader.
 enum Step {
     Event(Event),
     /// A record, up to its key.
     Record(RecordHead),
 }
 
-/// What stands in front of the key of a record, and the number of its type.
+/// The part of a record in front of its key, and the number of its type.
 struct RecordHead {
     number: u8,
     origin: Origin,
@@ -74,14 +74,14 @@ pub struct Reader<R> {
     /// None before the header.
     header: Option<(Origin, u16)>,
     is_over: bool,
-    /// For the error, if there is one: where what is being read begins, and its key.
+    /// The place and the key of the part that is being read, for the error, if there is one.
     begins_at: u64,
     key: Option<Vec<u8>>,
 }
 
 impl<R: Read> Reader<R> {
-    /// A reader of the file whose first byte is next in `source`. Values are kept as `limits` say; `limits.now_ms` is the
-    /// time at which fields must not be over, and the least number keeps them all.
+    /// Returns a reader of the file that begins with the next byte of `source`. Values are kept as `limits` say;
+    /// `limits.now_ms` is the time at which fields must not be expired, and the least number keeps them all.
     pub fn new(source: R, limits: Limits) -> Self {
         let feed = Feed::new(source);
         let (database, begins_at) = (0, 0);
@@ -93,36 +93,37 @@ impl<R: Read> Reader<R> {
         self.feed.stop_summing();
     }
 
-    /// Takes it that the file has so many bytes: a string that claims to be longer than what is left of them is damaged, and
-    /// nothing of it is read. Called before anything is read.
+    /// Sets the size of the file in bytes: a string that claims to be longer than the rest of the file is damaged, and none
+    /// of it is read. Called before anything is read.
     pub fn expect_size(&mut self, bytes: u64) {
         self.feed.expect_size(bytes);
     }
 
-    /// From here on keeps fields whose time is over as well.
+    /// Keeps expired fields as well, from here on.
     pub fn keep_expired(&mut self) {
         self.limits.now_ms = i64::MIN;
     }
 
-    /// How many bytes have been read.
+    /// Returns how many bytes have been read.
     pub fn offset(&self) -> u64 {
         self.feed.offset()
     }
 
-    /// The version that the header names, once it was read, and whose it is.
+    /// Returns the version that the header names, and its project, once the header was read.
     pub fn version(&self) -> Option<(Origin, u16)> {
         self.header
     }
 
-    /// What stands behind the file, once its end was read: bytes that were read too many, and the source.
+    /// Returns the bytes behind the file, once its end was read: bytes that were read too many, and the source.
     pub fn into_rest(self) -> (Vec<u8>, R) {
         self.feed.into_rest()
     }
 
-    /// What the file says next.
+    /// Reads the next event of the file.
     ///
     /// # Errors
-    /// [`Error`] when the file is damaged, cannot be read, or has something that is not there. Nothing can be read behind it.
+    /// [`Error`] when the file is damaged, cannot be read, or has data that this reader does not support. The reader cannot
+    /// read on behind it.
     pub fn next_event(&mut self) -> Result<Event, Error> {
         let event = match self.step() {
             Ok(Step::Event(event)) => Ok(event),
@@ -135,8 +136,8 @@ impl<R: Read> Reader<R> {
         event.map_err(|fault| self.error(fault))
     }
 
-    /// Puts the records that follow into a batch in place of what it has: some `bytes_max` bytes of them, or as many as are
-    /// at hand, or one that is larger. Where no record follows, the batch is empty, and what follows is returned.
+    /// Puts the records that follow into a batch in place of its contents: some `bytes_max` bytes of them, or as many as are
+    /// at hand, or one that is larger. Where no record follows, the batch is empty, and the event that follows is returned.
     ///
     /// # Errors
     /// As [`Reader::next_event`]; the batch is empty then.
@@ -165,7 +166,7 @@ impl<R: Read> Reader<R> {
         Ok(None)
     }
 
-    /// Tells of the record that was read last, whose collection is empty.
+    /// Returns the oddity of the record that was read last and has an empty collection.
     fn left_out(&mut self) -> Oddity {
         let key = self.key.take().unwrap_or_default();
         Oddity { offset: self.begins_at, database: self.database, key, what: Odd::Empty }
@@ -180,7 +181,7 @@ impl<R: Read> Reader<R> {
         Error { begins_at, offset, database, key: self.key.take(), fault }
     }
 
-    /// Reads on to what is an event by itself, or to the key of a record.
+    /// Reads on to an event that is not a record, or to the key of a record.
     fn step(&mut self) -> Result<Step, Fault> {
         let (origin, version) = match self.header {
             Some(header) => header,
@@ -271,7 +272,7 @@ impl<R: Read> Reader<R> {
         }
         let actual = self.feed.sum();
         let stated = u64::from_le_bytes(self.feed.array()?);
-        // Zero is written by those who sum nothing.
+        // A writer that sums nothing writes zero.
         if stated != 0 && stated != actual && self.feed.is_summing() {
             return Err(Fault::Sum { stated, actual });
         }
@@ -286,7 +287,7 @@ enum Stop {
     Enough,
     /// The bytes end before the next one does.
     Short,
-    /// What follows is no record, or damaged.
+    /// The next part is no record, or is damaged.
     Other,
 }
 
@@ -310,8 +311,8 @@ fn cut(bytes: &[u8], origin: Origin, bytes_max: usize, batch: &mut Batch) -> (us
     (begin, Stop::Enough)
 }
 
-/// Passes over a record: what stands in front of its type, the type, and where its key begins, counted from the front of `length`
-/// bytes of which `input` is the end.
+/// Passes over a record. Returns the part in front of its type, the type, and where its key begins, counted from the front of
+/// `length` bytes of which `input` is the end.
 #[inline]
 fn pass_record(input: &mut Input<'_>, origin: Origin, length: usize) -> Result<(Prefix, u8, usize), Bad> {
     let mut prefix = Prefix::default();

@@ -13,7 +13,7 @@ use crate::value::ValueRef;
 /// How a file is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
-    /// Whose words are used.
+    /// The version of the format that is written.
     pub version: Version,
     /// Whether strings may be compressed; `rdbcompression`.
     pub is_compressing: bool,
@@ -21,7 +21,7 @@ pub struct Format {
     pub is_summing: bool,
 }
 
-/// What a file says of itself in front of everything else, as Redis does.
+/// The properties that a file states of itself in front of everything else, as in Redis.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
     /// The version of the server that writes it.
@@ -30,11 +30,11 @@ pub struct About<'a> {
     pub written_s: i64,
     /// The bytes of memory that the server takes.
     pub used_memory: u64,
-    /// Whether it is the base of a log.
+    /// Whether it is the base of an AOF.
     pub is_log_base: bool,
 }
 
-/// What stands in front of a value.
+/// The part of a record in front of its value.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
     /// The key.
@@ -114,14 +114,14 @@ impl Writer {
         self.encoder.len(database as u64);
     }
 
-    /// How many keys the database has, and how many of them with a deadline: whoever reads may make room for them.
+    /// Writes how many keys the database has, and how many of them with a deadline: a reader may make room for them.
     pub fn sizes(&mut self, keys: u64, volatile: u64) {
         self.encoder.out.push(opcode::RESIZE);
         self.encoder.len(keys);
         self.encoder.len(volatile);
     }
 
-    /// Begins the record of a key. What is returned takes the value, or opens it if it comes in parts.
+    /// Begins the record of a key. The returned record takes the value, or opens it if it comes in parts.
     pub fn record<'a>(&'a mut self, head: &Head<'a>) -> Record<'a> {
         if let Some(deadline) = head.deadline {
             self.encoder.out.push(opcode::DEADLINE_MS);
@@ -159,22 +159,22 @@ impl Writer {
         Ok(())
     }
 
-    /// The bytes that were written and not yet taken out.
+    /// Returns the bytes that were written and not yet taken out.
     pub fn pending_len(&self) -> usize {
         self.encoder.out.len()
     }
 
-    /// The bytes that were written.
+    /// Returns the bytes that were written.
     pub fn len(&self) -> u64 {
         self.drained + self.encoder.out.len() as u64
     }
 
-    /// Whether nothing was written, which is never so: there is a header.
+    /// Returns whether nothing was written, which is never so: there is a header.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Gives out what was written since the last time.
+    /// Gives out the bytes that were written since the last call.
     pub fn drain<R>(&mut self, take: impl FnOnce(&[u8]) -> R) -> R {
         let bytes = &self.encoder.out;
         self.sum = self.sum.map(|sum| crc64_of_more(sum, bytes));
@@ -187,5 +187,5 @@ impl Writer {
     }
 }
 
-/// So many bytes of room stay for what follows.
+/// The room, in bytes, that is kept for the bytes that follow.
 const ROOM_KEPT: usize = 1 << 20;

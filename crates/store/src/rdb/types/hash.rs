@@ -14,9 +14,9 @@ use crate::packed::ways::Forwards;
 use crate::table::entry::handle::EntryRef;
 use crate::types::hash::fields::AreTimed;
 use crate::types::hash::{Map, MapRef};
+use crate::value::capture::open_value::OpenValue;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
-use crate::value::handover::open_value::OpenValue;
 use crate::value::{Deadline, ValueRef};
 
 const HASH: u8 = 4;
@@ -105,8 +105,8 @@ fn write_hash(record: Record<'_>, map: MapRef<'_>, now_ms: i64) {
 }
 
 impl<'a> Record<'a> {
-    /// A hash of so many fields. `is_timed` says whether any of them has a deadline; version 10 has no word for that, and
-    /// what is written then is of version 12.
+    /// Opens a hash of `count` fields. `is_timed` says whether any of them has a deadline; version 10 has no word for that,
+    /// and the bytes that are written then are of version 12.
     pub fn open_hash(self, count: u64, is_timed: bool) {
         // The deadlines are not known yet, so they count from the beginning of time.
         self.begin_hash(count, is_timed.then_some(0));
@@ -152,7 +152,7 @@ impl Encoder {
     }
 }
 
-/// Sets a new field; at 0 it has no deadline, and one whose time is over is left out.
+/// Sets a new field; at 0 it has no deadline, and an expired field is left out.
 fn set_field(map: &mut Map, field: &[u8], value: &[u8], at_ms: i64, limits: &Limits) -> Result<(), Bad> {
     let deadline = if at_ms == 0 { Deadline::Clear } else { Deadline::At(at_ms) };
     if at_ms != 0 && at_ms <= limits.now_ms {
@@ -187,7 +187,7 @@ fn read_packed(input: &mut impl Source, number: u8, limits: &Limits) -> Result<M
     Ok(map)
 }
 
-/// The hash whose fields and values these are, in turn.
+/// Returns the hash of these fields and values, in turn, or the pack if it cannot be taken over whole.
 fn whole(pack: Pack<Forwards>, limits: &Limits) -> Result<Map, Pack<Forwards>> {
     let packed = pack.as_packed();
     let is_one = packed.len().is_multiple_of(2)
@@ -196,7 +196,7 @@ fn whole(pack: Pack<Forwards>, limits: &Limits) -> Result<Map, Pack<Forwards>> {
     if is_one { Ok(Map::from_packed(limits.hash_key, Form::PackedHash, pack.into_run())) } else { Err(pack) }
 }
 
-/// The number of fields, which is none that a hash has if it is 0: one whose fields are all over has had some.
+/// Returns the number of fields. If it is 0, the hash is empty: a hash with fields that have all expired has had some.
 fn some(fields: u64) -> Result<u64, Bad> {
     if fields == 0 { Err(Bad::Empty) } else { Ok(fields) }
 }

@@ -14,9 +14,9 @@ use crate::table::entry::handle::EntryRef;
 use crate::types::list::chain::End;
 use crate::types::list::{List, ListRef};
 use crate::value::ValueRef;
+use crate::value::capture::open_value::OpenValue;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
-use crate::value::handover::open_value::OpenValue;
 
 const LIST: u8 = 1;
 const LIST_ZIPLIST: u8 = 10;
@@ -115,7 +115,7 @@ fn read_list(input: &mut impl Source, number: u8, limits: &Limits) -> Result<Lis
     Ok(list)
 }
 
-/// The nodes of a quicklist: packs, and elements that are too large for one.
+/// Reads the nodes of a quicklist: packs, and elements that are too large for one.
 fn read_packs(input: &mut impl Source) -> Result<Vec<Pack>, Bad> {
     let (mut packs, mut scratch): (Vec<Pack>, _) = (Vec::new(), Vec::new());
     for _ in 0..input.length()? {
@@ -134,7 +134,7 @@ fn read_packs(input: &mut impl Source) -> Result<Vec<Pack>, Bad> {
     Ok(packs)
 }
 
-/// The list of these packs, where none is larger than it would be here.
+/// Returns the list of these packs, where none is larger than it would be here.
 fn whole(packs: Vec<Pack>, limits: &Limits) -> Result<List, Vec<Pack>> {
     if packs.iter().all(|pack| limits.list.allows_pack(pack.as_packed())) {
         return Ok(List::from_packs(packs, limits.list));

@@ -1,7 +1,7 @@
-//! The types of values in the format: the one table of them, and what is asked of a value whose type is not known.
+//! The types of values in the format: the one table of them, and the operations on a value of any type.
 //!
-//! A row names a type and what a value of it is once it is read. The file of the type says the rest ([`RdbType`]). What is
-//! read is put together element by element, as commands would, so that a value is kept as one that was written here.
+//! A row names a type and the value that reading it returns. The file of the type implements the rest ([`RdbType`]). The
+//! reader puts values together element by element, as commands would, so that a value is kept as one that was written here.
 
 mod hash;
 mod list;
@@ -26,8 +26,8 @@ use crate::types::sorted_set::SortedSet;
 use crate::types::stream::Stream;
 use crate::types::stream::group::PendingCopy;
 use crate::value::Kind;
+use crate::value::capture::open_value::OpenValue;
 use crate::value::form::Form;
-use crate::value::handover::open_value::OpenValue;
 
 /// Values of modules, which are not there.
 const MODULE: u8 = 6;
@@ -42,17 +42,17 @@ macro_rules! types {
         }
 
         impl Loaded {
-            /// The type.
+            /// Returns the type.
             pub fn kind(&self) -> Kind {
                 match self { $(Self::$name(_) => Kind::$name,)+ }
             }
 
-            /// Puts the value where it goes, whatever its type; what came of it.
+            /// Puts the value, of any type, into its destination; returns the destination's answer.
             pub fn put(self, destination: impl Destination) -> bool {
                 match self { $(Self::$name(value) => value.put(destination),)+ }
             }
 
-            /// Whether nothing is left of the value, because the time of all of it was over.
+            /// Returns whether the value is empty because all of it was expired.
             pub(crate) fn is_over(&self) -> bool {
                 match self { $(Self::$name(value) => value.is_over(),)+ }
             }
@@ -87,8 +87,8 @@ macro_rules! types {
         }
 
         impl Record<'_> {
-            /// The value of an entry, whatever it is. Fields whose time is over at `now_ms` are left out; where `now_ms` is
-            /// the least number, none is.
+            /// Writes the value of an entry, of any type. Fields that are expired at `now_ms` are left out; where `now_ms` is
+            /// the least number, all fields are kept.
             pub fn entry(self, entry: &EntryRef<'_>, now_ms: i64) {
                 match entry.kind() { $(Kind::$name => <$value>::write(self, entry, now_ms),)+ }
             }
@@ -115,7 +115,7 @@ macro_rules! types {
                 match kind { $(Kind::$name => <$value>::write_part(self, place, bytes),)+ }
             }
 
-            /// What stands behind the parts. What was pending of a stream came in no order.
+            /// Writes the bytes that stand behind the parts. The pending entries of a stream came in no order.
             pub(crate) fn close(&mut self, open_value: &OpenValue, pending: Vec<PendingCopy>) {
                 match open_value.metadata().kind { $(Kind::$name => <$value>::close(self, open_value, pending),)+ }
             }
@@ -138,8 +138,8 @@ types! {
     Stream(Stream),
 }
 
-/// Reads the type and the bytes of one value as this server writes them. A collection without elements is [`Bad`], except for a
-/// stream, and except for a hash whose fields are all over.
+/// Reads the type and the bytes of one value as this server writes them. A collection without elements is [`Bad`], except for
+/// a stream, and except for a hash with expired fields alone.
 ///
 /// # Errors
 /// [`Bad`] when the bytes are not a value.
@@ -148,8 +148,8 @@ pub fn read(input: &mut Input<'_>, origin: Origin, limits: &Limits) -> Result<Lo
     read_value(input, number, origin, limits)
 }
 
-/// Appends the type and the bytes of a value, as a dump has them, in words that this version knows. Fields of hashes whose time
-/// is over are left out. Returns the version of the format that reads it.
+/// Appends the type and the bytes of a value, as a dump has them, in words that this version knows. Expired fields of hashes
+/// are left out. Returns the version of the format that reads it.
 pub fn write(out: &mut Vec<u8>, entry: &EntryRef<'_>, now_ms: i64, version: Version) -> u16 {
     let mut encoder = Encoder::new(version, true);
     encoder.out = std::mem::take(out);
@@ -160,8 +160,9 @@ pub fn write(out: &mut Vec<u8>, entry: &EntryRef<'_>, now_ms: i64, version: Vers
 }
 
 impl Record<'_> {
-    /// The value whose form and bytes were copied out of an entry: a short string, an integer or a small collection. What
-    /// lies outside of entries has no bytes there, and is written by another function. `now_ms` is as in [`Record::entry`].
+    /// Writes the value of a form and bytes that were copied out of an entry: a short string, an integer or a small
+    /// collection. A value that lies outside of entries has no bytes there, and is written by another function. `now_ms` is
+    /// as in [`Record::entry`].
     ///
     /// # Panics
     /// If the bytes of this form are no value of a key.

@@ -14,9 +14,9 @@ use crate::table::entry::handle::EntryRef;
 use crate::types::set::intset::IntegerSet;
 use crate::types::set::{Set, SetRef};
 use crate::value::ValueRef;
+use crate::value::capture::open_value::OpenValue;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
-use crate::value::handover::open_value::OpenValue;
 
 const SET: u8 = 2;
 const SET_INTSET: u8 = 11;
@@ -118,7 +118,8 @@ fn add<'v>(set: &mut Set, member: impl Into<ValueRef<'v>>, limits: &Limits) -> R
     if set.add(member, &limits.set) { Ok(()) } else { Err(Bad::Twice) }
 }
 
-/// The set whose members these are. Nothing but integers would be another form of set.
+/// Returns the set of these members, or the pack if it cannot be taken over whole. A pack of integers alone would be another
+/// form of set.
 fn whole(pack: Pack<Forwards>, limits: &Limits) -> Result<Set, Pack<Forwards>> {
     let packed = pack.as_packed();
     let is_one = is_small(packed, limits.set.packed_max, limits.set.packed_value_max)
@@ -127,7 +128,7 @@ fn whole(pack: Pack<Forwards>, limits: &Limits) -> Result<Set, Pack<Forwards>> {
     if is_one { Ok(Set::from_packed(limits.hash_key, Form::PackedSet, pack.into_run())) } else { Err(pack) }
 }
 
-/// The set of these integers.
+/// Returns the set of these integers.
 fn whole_of_integers(integers: IntegerSet, limits: &Limits) -> Result<Set, IntegerSet> {
     if integers.as_integers().len() > limits.set.integers_max {
         return Err(integers);

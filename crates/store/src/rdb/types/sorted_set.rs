@@ -14,9 +14,9 @@ use crate::table::entry::handle::EntryRef;
 use crate::types::sorted_set::packed::are_in_order;
 use crate::types::sorted_set::{SortedSet, SortedSetRef};
 use crate::value::ValueRef;
+use crate::value::capture::open_value::OpenValue;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
-use crate::value::handover::open_value::OpenValue;
 
 /// The scores are text.
 const SORTED_SET_TEXT: u8 = 3;
@@ -73,7 +73,7 @@ fn write_sorted_set(record: Record<'_>, set: SortedSetRef<'_>) {
     }
     let encoder = record.begin(SORTED_SET);
     encoder.len(set.len() as u64);
-    // From the last to the first, so that whoever reads can put each before all others.
+    // From the last to the first, so that the reader can put each before all others.
     set.visit(0..set.len(), true, |name, score| encoder.scored(name, score));
 }
 
@@ -127,7 +127,7 @@ fn read_packed(input: &mut impl Source, number: u8, limits: &Limits) -> Result<S
     Ok(set)
 }
 
-/// The sorted set whose members and scores these are, in turn.
+/// Returns the sorted set of these members and scores, in turn, or the pack if it cannot be taken over whole.
 fn whole(pack: Pack<Forwards>, limits: &Limits) -> Result<SortedSet, Pack<Forwards>> {
     let packed = pack.as_packed();
     let is_one = is_small(packed, limits.sorted_set.entries_max.saturating_mul(2), limits.sorted_set.value_max)

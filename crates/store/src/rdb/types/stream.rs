@@ -1,4 +1,4 @@
-//! Streams in the format: blocks, counters, and the groups of those who read them, with what is pending.
+//! Streams in the format: blocks, counters, and the groups of consumers, with the pending entries.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -14,17 +14,17 @@ use super::super::scan::{Correction, Input, Source};
 use crate::packed::listpack::Packed;
 use crate::table::entry::handle::EntryRef;
 use crate::types::stream::block::id_at;
+use crate::types::stream::capture::StreamRest;
 use crate::types::stream::group::{Consumer, Pending, PendingCopy, StreamGroup};
-use crate::types::stream::hand_over::StreamRest;
 use crate::types::stream::id::StreamId;
 use crate::types::stream::producers::{ProducerLimits, Producers};
 use crate::types::stream::{Stream, StreamCounters};
-use crate::value::handover::open_value::OpenValue;
+use crate::value::capture::open_value::OpenValue;
 
 const STREAM: u8 = 15;
 const STREAM_2: u8 = 19;
 const STREAM_3: u8 = 21;
-/// A stream with what Redis 8.6 keeps of producers that number their messages (`XADD ... IDMP`).
+/// A stream with the state that Redis 8.6 keeps of producers that number their messages (`XADD ... IDMP`).
 const STREAM_4: u8 = 26;
 
 const ID_BYTES: usize = 16;
@@ -167,8 +167,8 @@ impl Encoder {
         self.packed(packed);
     }
 
-    /// What stands behind the blocks of a stream: the number of its entries, the id of the first of them, its counters and the
-    /// number of its groups.
+    /// Writes the part behind the blocks of a stream: the number of its entries, the id of the first of them, its counters
+    /// and the number of its groups.
     pub fn stream_counters(&mut self, entries: u64, first_id: StreamId, counters: StreamCounters, groups: u64) {
         self.len(entries);
         self.id(counters.last_id);
@@ -178,11 +178,11 @@ impl Encoder {
         self.len(groups);
     }
 
-    /// What stands in front of a group: its name, its position, and the number of its pending entries.
+    /// Writes the beginning of a group: its name, its position, and the number of its pending entries.
     pub fn group(&mut self, name: &[u8], last_id: StreamId, entries_read: Option<u64>, pending: u64) {
         self.text(name);
         self.id(last_id);
-        // What cannot be told is -1, which as a length is the largest number.
+        // An unknown number is -1, which as a length is the largest number.
         self.len(entries_read.unwrap_or(u64::MAX));
         self.len(pending);
     }
@@ -199,7 +199,7 @@ impl Encoder {
         self.len(count);
     }
 
-    /// What stands in front of the entries that a consumer has: its name, its times, and their number.
+    /// Writes the part in front of the entries that a consumer has: its name, its times, and their number.
     pub fn consumer(&mut self, name: &[u8], seen_ms: i64, active_ms: Option<i64>, pending: u64) {
         self.text(name);
         self.number(seen_ms);
@@ -215,8 +215,8 @@ impl Encoder {
         self.raw_id(id);
     }
 
-    /// What is known of producers that number their messages, behind the groups: where there is any, and the version has words
-    /// for it.
+    /// Writes the state of producers that number their messages, behind the groups: where there is any, and the version has
+    /// words for it.
     pub fn producers(&mut self, producers: Option<&Producers>) {
         let Some(producers) = producers.filter(|_| self.version == Version::Thirteen) else { return };
         let ProducerLimits { duration_s, ids_max } = producers.limits();
@@ -240,7 +240,7 @@ fn read_id(input: &mut impl Source) -> Result<StreamId, Bad> {
     Ok(StreamId { ms: input.length()?, seq: input.length()? })
 }
 
-/// An id of sixteen bytes, highest first.
+/// Reads an id of sixteen bytes, highest first.
 fn read_raw_id(input: &mut impl Source) -> Result<StreamId, Bad> {
     Ok(StreamId { ms: input.big_number()?, seq: input.big_number()? })
 }
@@ -289,8 +289,9 @@ fn read_stream(input: &mut impl Source, number: u8) -> Result<Stream, Bad> {
     Ok(stream)
 }
 
-/// Reads what Redis 8.6 keeps of producers that number their messages: for how long and how many ids of each, the producers with
-/// these ids and the entries that they have become, how many messages came with ids and how many of them were there already.
+/// Reads the state that Redis 8.6 keeps of producers that number their messages: for how long and how many ids of each, the
+/// producers with these ids and the entries that they have become, how many messages came with ids and how many of them were
+/// there already.
 fn read_producers(input: &mut impl Source, stream: &mut Stream) -> Result<(), Bad> {
     let limits = ProducerLimits { duration_s: input.length()?, ids_max: input.length()? };
     let is_within =

@@ -9,9 +9,9 @@ use super::super::record::Record;
 use super::super::scan::{Input, Source};
 use crate::table::entry::handle::EntryRef;
 use crate::value::ValueRef;
+use crate::value::capture::open_value::OpenValue;
+use crate::value::capture::pages::Length;
 use crate::value::form::Form;
-use crate::value::handover::open_value::OpenValue;
-use crate::value::handover::pages::Length;
 
 pub(crate) const STRING: u8 = 0;
 

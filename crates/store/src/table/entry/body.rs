@@ -1,7 +1,7 @@
 //! A value in the shape in which an entry keeps it: the step between [`Value`] and the bytes of a block.
 //!
-//! Here is decided what becomes an integer, what lies in the entry itself, and what gets a buffer of its own. Layout
-//! is `entry`'s business. Plain data.
+//! This file decides which strings become integers, which values lie in the entry itself, and which get a buffer of their
+//! own. The layout is `entry`'s business. Plain data.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) enum Body<'a> {
     Object(Object),
     /// A collection of at most [`PACKED_INLINE_MAX`] bytes in one of the packed forms.
     Packed(Form, &'a [u8]),
-    /// No value: the key is a member of a set.
+    /// Without a value: the key is a member of a set.
     Member,
     /// The bits of a score: the key is a member of a sorted set.
     Scored(i64),
@@ -58,7 +58,7 @@ impl<'a> Body<'a> {
         (bytes.len() <= PACKED_INLINE_MAX).then_some(Self::Packed(form, bytes))
     }
 
-    /// What the tail will be.
+    /// Returns the form of the tail.
     pub fn form(&self) -> Form {
         match self {
             Self::Integer(_) => Form::Integer,

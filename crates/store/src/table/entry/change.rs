@@ -1,12 +1,12 @@
 //! How an entry is made, changed and ended.
 //!
-//! An [`Entry`] is an address that anyone may have copied, so the compiler sees neither who else has it nor what it has lent.
-//! So every change of what can be lent, and every end, is unsafe: whoever asks for it says that nobody is left who looks. The
-//! clock and the epoch are never lent, and can be written at any time.
+//! An [`Entry`] is an address of which there may be copies, so the compiler sees neither these nor the references that they
+//! have lent. So every change of lent memory, and every end, is unsafe: the caller promises that no reader is left. The clock
+//! and the epoch are never lent, and can be written at any time.
 //!
-//! Nothing of it is seen outside of `table`, where an entry is made by [`Table::insert`](crate::table::Table::insert) alone,
-//! changed through the [`EntryMut`](super::handle::EntryMut) that a search gave, and ended by what takes it out: so whoever is
-//! owed an entry as it was hears of every change.
+//! Nothing of it is visible outside of `table`. There an entry is made by [`Table::insert`](crate::table::Table::insert)
+//! alone, changed through the [`EntryMut`](super::handle::EntryMut) that a search returned, and ended by the functions that
+//! take it out. So a snapshot that lacks the entry's before-image hears of every change.
 
 use std::mem::ManuallyDrop;
 use std::ops::Range;
@@ -83,10 +83,10 @@ impl Entry {
         }
     }
 
-    /// Gives the block back to `heap`, and returns what it owned outside.
+    /// Gives the block back to `heap`, and returns the memory that it owned outside.
     ///
     /// # Safety
-    /// The entry was made in `heap`. Neither it nor a copy of it nor what these have lent is used any more.
+    /// The entry was made in `heap`. Neither it nor a copy of it nor a reference lent by these is used any more.
     pub(in crate::table) unsafe fn destroy(self, heap: &mut Heap) -> Outside {
         let mut outside = Outside::Nothing;
         // SAFETY: as the caller promises.
@@ -94,32 +94,32 @@ impl Entry {
         outside
     }
 
-    /// Gives the block back to `heap`, after `last` has seen the key and been given what the entry owned outside.
+    /// Gives the block back to `heap`, after `last` has received the key and the memory that the entry owned outside.
     ///
     /// # Safety
     /// As for [`Entry::destroy`].
     pub(in crate::table) unsafe fn destroy_with(self, heap: &mut Heap, last: impl FnOnce(&[u8], Outside)) {
-        // SAFETY: nobody reads the value any more, as the caller promises.
+        // SAFETY: the value has no readers any more, as the caller promises.
         let outside = unsafe { self.release_outside(heap) };
         last(self.key(), outside);
         // SAFETY: the block came from this heap with this size, and the entry ends here.
         unsafe { heap.release(self.block(), self.size()) };
     }
 
-    /// Gives back the block of an entry whose value was taken out ([`Entry::take_body`]).
+    /// Gives back the block of an entry after its value was taken out ([`Entry::take_body`]).
     ///
     /// # Safety
-    /// As for [`Entry::destroy`]; what was taken out may refer to the block no more either.
+    /// As for [`Entry::destroy`]; the value that was taken out may not refer to the block any more either.
     pub(in crate::table) unsafe fn destroy_taken(self, heap: &mut Heap) {
         // SAFETY: the block came from this heap with this size, and the entry ends here.
         unsafe { heap.release(self.block(), self.size()) };
     }
 
-    /// Takes out what lies outside; then the tail is meaningless until it is written again.
+    /// Takes out the memory outside of the block; then the tail is meaningless until it is written again.
     ///
     /// # Safety
-    /// The entry was made in `heap`. Its value is not read before it is written again, and what it has lent of it is not used
-    /// any more.
+    /// The entry was made in `heap`. Its value is not read before it is written again, and references that it has lent to it
+    /// are not used any more.
     unsafe fn release_outside(self, heap: &mut Heap) -> Outside {
         if let Some(buffer) = self.shared() {
             heap.disown(shared_bytes(&buffer));
@@ -140,8 +140,8 @@ impl Entry {
     /// refer to the block.
     ///
     /// # Safety
-    /// The entry was made in `heap`. Its value is not read again, and what it has lent of it is not used any more; the block
-    /// lives for as long as the result is used.
+    /// The entry was made in `heap`. Its value is not read again, and references that it has lent to it are not used any
+    /// more; the block lives for as long as the result is used.
     pub(in crate::table) unsafe fn take_body<'a>(self, heap: &mut Heap) -> Body<'a> {
         // SAFETY: as the caller promises.
         match unsafe { self.release_outside(heap) } {
@@ -151,11 +151,12 @@ impl Entry {
         }
     }
 
-    /// Replaces value and deadline. The entry may move: the result is its new address. Returns what the old value owned.
+    /// Replaces value and deadline. The entry may move: the result is its new address. Returns the memory that the old value
+    /// owned.
     ///
     /// # Safety
-    /// The entry was made in `heap`, and `body` does not refer to it. From here on only the result is used, and nothing that
-    /// the entry or a copy of it has lent.
+    /// The entry was made in `heap`, and `body` does not refer to it. From here on only the result is used, and no reference
+    /// that the entry or a copy of it has lent.
     pub(in crate::table) unsafe fn assign(
         self,
         heap: &mut Heap,
@@ -163,7 +164,7 @@ impl Entry {
         deadline: Option<i64>,
         clock: u32,
     ) -> (Self, Outside) {
-        // SAFETY: nobody reads the old value any more, as the caller promises.
+        // SAFETY: the old value has no readers any more, as the caller promises.
         let outside = unsafe { self.release_outside(heap) };
         let (header, key) = (self.header(), self.key());
         let size = entry_bytes(body.form(), deadline.is_some(), key.len(), body.tail_len());
@@ -232,7 +233,7 @@ impl Entry {
     /// Replaces the eight bytes of a number or of a score where they lie.
     ///
     /// # Safety
-    /// The value is a number or a score. Nobody reads it meanwhile; numbers are not lent.
+    /// The value is a number or a score. It has no reader during the call; numbers are not lent.
     #[inline]
     pub(in crate::table) unsafe fn overwrite_number(self, number: i64) {
         debug_assert!(matches!(self.header().form(), Form::Integer | Form::Scored));
@@ -332,10 +333,10 @@ impl Entry {
         unsafe { self.write_tail(heap, self.tail(), Body::Shared(buffer)) };
     }
 
-    /// Changes the collection outside of the block, which there is, and tells `heap` what it takes then.
+    /// Changes the collection outside of the block, which must exist, and reports its new memory to `heap`.
     ///
     /// # Safety
-    /// The entry was made in `heap`. Nothing that the entry or a copy of it has lent of its value is used any more.
+    /// The entry was made in `heap`. No reference that the entry or a copy of it has lent to its value is used any more.
     pub(in crate::table) unsafe fn change_object<R>(
         self,
         heap: &mut Heap,

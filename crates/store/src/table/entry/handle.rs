@@ -1,8 +1,8 @@
 //! The three ways in which a caller holds an entry: borrowed, borrowed to be changed, and taken out.
 //!
-//! [`EntryRef`] reads, [`EntryMut`] changes value and deadline where the entry is, and [`OwnedEntry`] belongs to no
-//! table. The first two live no longer than the lock of their shard and stay on its thread; the third goes anywhere.
-//! What a change leaves to be freed is handed out as [`Garbage`], so that freeing much can happen without the lock.
+//! [`EntryRef`] reads, [`EntryMut`] changes value and deadline where the entry is, and [`OwnedEntry`] belongs to no table.
+//! The first two live no longer than the lock of their shard and stay on its thread; the third goes anywhere. Memory that a
+//! change releases is returned as [`Garbage`], so that much of it can be freed without the lock.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -35,13 +35,13 @@ pub struct EntryMut<'a> {
     volatile: &'a mut usize,
 }
 
-/// What came of changing a collection.
+/// The result of changing a collection.
 pub(crate) struct Change<R> {
-    /// What the change returned.
+    /// The result that the change returned.
     pub result: R,
-    /// Nothing is left: the key must go.
+    /// The collection is empty: the key must go.
     pub is_empty: bool,
-    /// When the first part of what is left is due to be removed; see [`Collection::due_ms`].
+    /// The time at which the first part of the rest is due to be removed; see [`Collection::due_ms`].
     pub due_ms: Option<i64>,
     /// See [`Collection::needs_newest_format`].
     pub needs_newest_format: bool,
@@ -58,7 +58,7 @@ impl<R> Change<R> {
     }
 }
 
-/// What a write took out and did not free. Dropping it frees it: at once, or later on another thread.
+/// Memory that a write took out and did not free. Dropping it frees it: at once, or later on another thread.
 #[derive(Debug, Default)]
 #[must_use = "dropping this may take long; choose where"]
 pub struct Garbage(Outside);
@@ -140,8 +140,8 @@ impl<'a> EntryRef<'a> {
         self.entry.value()
     }
 
-    /// The value's own buffer, if it has one (it does above [`INLINE_MAX`] bytes): a large value can leave without
-    /// being copied, and keeps its bytes whatever is written later.
+    /// Returns the value's own buffer, if it has one (it does above [`INLINE_MAX`] bytes): a large value can leave without
+    /// being copied, and keeps its bytes through later writes.
     pub fn shared(&self) -> Option<Arc<Vec<u8>>> {
         self.entry.shared().map(|buffer| Arc::clone(&buffer))
     }
@@ -152,7 +152,7 @@ impl<'a> EntryRef<'a> {
         self.entry.deadline()
     }
 
-    /// The access clock: 24 bits whose meaning is the caller's.
+    /// Returns the access clock: 24 bits that the caller interprets.
     pub fn clock(&self) -> u32 {
         self.entry.clock()
     }
@@ -194,7 +194,7 @@ enum OwnedValue {
     Whole(Box<[u8]>),
     Edited(Box<[u8]>),
     Shared(Arc<Vec<u8>>),
-    /// Nothing once it was moved out.
+    /// An object; none once it was moved out.
     Object(Option<Object>),
     Packed(Form, Box<[u8]>),
 }
@@ -346,7 +346,8 @@ impl<'a> EntryMut<'a> {
 
     /// Sets or removes the deadline (milliseconds since the epoch).
     pub fn set_deadline(&mut self, deadline: Option<i64>) {
-        // SAFETY: it is the table's heap. What was lent is gone while `self` is borrowed, and the slot gets the new address.
+        // SAFETY: it is the table's heap. References that were lent are gone while `self` is borrowed, and the slot gets the
+        // new address.
         let entry = unsafe { self.entry().set_deadline(self.heap, deadline) };
         self.moved(entry);
     }
@@ -357,7 +358,7 @@ impl<'a> EntryMut<'a> {
         let total = length + bytes.len();
         if self.make_editable(total) {
             let change = |buffer: &mut Arc<Vec<u8>>| unshared(buffer, total).extend_from_slice(bytes);
-            // SAFETY: it is the table's heap, and what was lent is gone while `self` is borrowed.
+            // SAFETY: it is the table's heap, and references that were lent are gone while `self` is borrowed.
             unsafe { self.entry().change_shared(self.heap, slice::from_ref(&(length..total)), change) };
             return total;
         }
@@ -386,7 +387,7 @@ impl<'a> EntryMut<'a> {
                 bytes.resize(total, 0);
                 result = Some(edit(bytes));
             };
-            // SAFETY: it is the table's heap, and what was lent is gone while `self` is borrowed.
+            // SAFETY: it is the table's heap, and references that were lent are gone while `self` is borrowed.
             unsafe { self.entry().change_shared(self.heap, touched, change) };
             return result.expect("change_shared calls its argument once");
         }
@@ -398,8 +399,8 @@ impl<'a> EntryMut<'a> {
 
     /// Makes an inline string longer by so many zeros; it may be elsewhere then.
     fn grow_inline(&mut self, extra: usize) -> Entry {
-        // SAFETY: the callers have made it an inline string. It is the table's heap; what was lent is gone while `self` is
-        // borrowed, and the slot gets the new address.
+        // SAFETY: the callers have made it an inline string. It is the table's heap; references that were lent are gone while
+        // `self` is borrowed, and the slot gets the new address.
         let entry = unsafe { self.entry().grow_inline(self.heap, extra) };
         self.moved(entry);
         entry
@@ -424,10 +425,11 @@ impl<'a> EntryMut<'a> {
         false
     }
 
-    /// Replaces value, deadline and clock. Always inline: what it leaves is nearly always nothing, and would go through memory.
+    /// Replaces value, deadline and clock. Always inline: the released memory is nearly always none, and would be returned
+    /// through memory.
     #[inline(always)]
     pub(crate) fn assign(&mut self, body: Body<'_>, deadline: Option<i64>, clock: u32) -> Garbage {
-        // SAFETY: what was lent is gone while `self` is borrowed, and so `body` does not refer to the entry.
+        // SAFETY: references that were lent are gone while `self` is borrowed, and so `body` does not refer to the entry.
         if unsafe { self.entry().overwrite(&body, deadline, clock) } {
             Garbage::default()
         } else {
@@ -437,14 +439,14 @@ impl<'a> EntryMut<'a> {
 
     #[cold]
     fn replace(&mut self, body: Body<'_>, deadline: Option<i64>, clock: u32) -> Garbage {
-        // SAFETY: it is the table's heap. What was lent is gone while `self` is borrowed, so `body` does not refer to the entry,
-        // and the slot gets the new address.
+        // SAFETY: it is the table's heap. References that were lent are gone while `self` is borrowed, so `body` does not
+        // refer to the entry, and the slot gets the new address.
         let (entry, buffer) = unsafe { self.entry().assign(self.heap, body, deadline, clock) };
         self.moved(entry);
         Garbage::new(buffer)
     }
 
-    /// Brings the slot and the table's count up to date with what the entry has become.
+    /// Brings the slot and the table's count up to date with the new state of the entry.
     fn moved(&mut self, entry: Entry) {
         let flags = entry.slot_flags();
         let (was, is) = (self.slot.has(VOLATILE), flags & VOLATILE != 0);
@@ -453,7 +455,7 @@ impl<'a> EntryMut<'a> {
     }
 }
 
-/// The bytes of a buffer that nobody else holds, with room for `needed` of them: its own if possible, else a copy.
+/// Returns the bytes of a buffer without other owners, with room for `needed` of them: its own if possible, else a copy.
 fn unshared(buffer: &mut Arc<Vec<u8>>, needed: usize) -> &mut Vec<u8> {
     if Arc::strong_count(buffer) > 1 {
         let mut copy = Vec::with_capacity(needed);

@@ -5,9 +5,9 @@
 //! form,flags clock  key length  tail length  [deadline, 8 bytes][key length, 8 bytes]  key bytes   tail
 //! ```
 //!
-//! The deadline is there if its flag is set, and the second key length if the key has 65,535 bytes or more. The tail
-//! is the value: the bytes of a short string or of a small packed collection, the eight bytes of an integer, or the
-//! address of a longer string's shared buffer or of a larger collection.
+//! The deadline is there if its flag is set, and the second key length if the key has 65,535 bytes or more. The tail is the
+//! value: the bytes of a short string or of a small packed collection, the eight bytes of an integer, or the address of a
+//! longer string's shared buffer or of a larger collection.
 //!
 //! ```text
 //! byte 0     1           2..
@@ -15,12 +15,12 @@
 //! form,flags key length  key bytes, score   a member of a sorted set, likewise
 //! ```
 //!
-//! A member has no clock and nothing or eight bytes beside its name, and there may be millions in one set: its header is
-//! two bytes, and the other six of the word are already the key's. A block has at least 16 bytes, so the whole word can be
-//! read all the same.
+//! A member has no clock and nothing or eight bytes beside its name, and there may be millions in one set: its header is two
+//! bytes, and the other six of the word are already the key's. A block has at least 16 bytes, so the whole word can be read
+//! all the same.
 //!
-//! An [`Entry`] is an address without a lifetime. This file says how the block is read, `change` how it is made, changed and
-//! ended; who owns it, and when, is the table's business. Only code that holds the shard's lock gets here.
+//! An [`Entry`] is an address without a lifetime. This file reads the block, `change` makes, changes and ends it; its owner
+//! and its lifetime are the table's business. Only code that holds the shard's lock gets here.
 
 pub mod body;
 pub mod change;
@@ -52,16 +52,16 @@ pub(crate) const LONG_KEY: usize = u16::MAX as usize;
 pub(crate) const MEMBER_MAX: usize = 255;
 const MEMBER_HEADER_BYTES: usize = 2;
 
-/// The address of a living entry, to be read. Who made it vouches for it: see [`Entry::at`].
+/// The address of a living entry, to be read. The code that made it vouches for it: see [`Entry::at`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry(NonNull<u8>);
 
 impl Entry {
-    /// The entry at an address that came from [`Entry::address`].
+    /// Returns the entry at an address that came from [`Entry::address`].
     ///
     /// # Safety
-    /// For as long as the result, a copy of it or what these have lent is used, the entry at `address` is alive, no other thread
-    /// changes it, and nothing of it is changed that was lent.
+    /// For as long as the result, a copy of it or a reference lent by these is used, the entry at `address` is alive, no
+    /// other thread changes it, and no lent part of it is changed.
     #[inline]
     pub unsafe fn at(address: usize) -> Self {
         // SAFETY: an entry's address is not null, as the caller promises that there is one.
@@ -73,7 +73,7 @@ impl Entry {
         self.0.as_ptr().expose_provenance()
     }
 
-    /// The shared buffer, still owned by the entry. The lifetime is bounded by whoever made the entry.
+    /// Returns the shared buffer, still owned by the entry. The code that made the entry bounds the lifetime.
     #[inline]
     pub fn shared<'a>(self) -> Option<SharedRef<'a>> {
         if self.header().form() != Form::Shared {
@@ -89,7 +89,7 @@ impl Entry {
         (self.header().form() == Form::Object).then(|| unsafe { self.tail().cast::<usize>().read_unaligned() })
     }
 
-    /// The collection outside of the block, if the value is one. The lifetime is bounded by whoever made the entry.
+    /// Returns the collection outside of the block, if the value is one. The code that made the entry bounds the lifetime.
     #[inline]
     pub fn object<'a>(self) -> Option<ObjectRef<'a>> {
         // SAFETY: the object lives as long as the entry owns it.
@@ -166,7 +166,7 @@ impl Entry {
     #[inline]
     pub fn key<'a>(self) -> &'a [u8] {
         let header = self.header();
-        // SAFETY: the key has this many bytes at this place. The lifetime is bounded by whoever made the entry.
+        // SAFETY: the key has this many bytes at this place. The code that made the entry bounds the lifetime.
         unsafe { std::slice::from_raw_parts(self.0.add(header.key_offset()).as_ptr(), self.key_len(header)) }
     }
 
@@ -205,7 +205,7 @@ impl Entry {
     #[inline]
     pub fn value<'a>(self) -> ValueRef<'a> {
         let header = self.header();
-        // SAFETY: the form says what the tail is. The buffer lives as long as the entry owns it.
+        // SAFETY: the form tells the kind of the tail. The buffer lives as long as the entry owns it.
         unsafe {
             let tail = self.tail_behind(header);
             match header.form() {
@@ -271,7 +271,7 @@ impl Entry {
         volatile | outside | spans
     }
 
-    /// The bytes that the entry takes, with what it owns outside of its block.
+    /// Returns the bytes of the entry, with the memory that it owns outside of its block.
     pub fn memory(self) -> usize {
         let outside = match (self.shared(), self.object()) {
             (Some(buffer), _) => shared_bytes(&buffer),
@@ -282,7 +282,7 @@ impl Entry {
     }
 }
 
-/// The first eight bytes, decoded: what the entry is, and where its parts are.
+/// The first eight bytes, decoded: the kind of the entry, and the places of its parts.
 #[derive(Clone, Copy)]
 pub(crate) struct Header(pub u64);
 

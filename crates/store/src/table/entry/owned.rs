@@ -1,5 +1,5 @@
-//! What an entry owns outside of its block: a long string's buffer, or a collection. Taken out of an entry, it goes to another
-//! or is freed, wherever it suits.
+//! Memory that an entry owns outside of its block: a long string's buffer, or a collection. Taken out of an entry, it goes to
+//! another or is freed, on any thread.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use crate::memory::heap::block_bytes;
 use crate::value::collection::Object;
 
-/// What a shared buffer takes besides its bytes: two counts, and the vector's three words.
+/// The bytes of a shared buffer besides its contents: two counts, and the vector's three words.
 const SHARED_BYTES: usize = 40;
 
-/// What an entry owns outside of its block.
+/// Memory that an entry owns outside of its block.
 #[derive(Debug, Default)]
 pub(crate) enum Outside {
     #[default]
@@ -26,7 +26,7 @@ pub(crate) struct SharedRef<'a>(ManuallyDrop<Arc<Vec<u8>>>, PhantomData<&'a Arc<
 
 impl SharedRef<'_> {
     /// # Safety
-    /// `address` is from [`Arc::into_raw`], and whoever owns that count keeps it for as long as the result is used.
+    /// `address` is from [`Arc::into_raw`], and the owner of that count keeps it for as long as the result is used.
     #[inline]
     pub(super) unsafe fn at(address: usize) -> Self {
         // SAFETY: as the caller promises. The count is not given back here.
@@ -37,7 +37,7 @@ impl SharedRef<'_> {
     /// Takes the count that was lent.
     ///
     /// # Safety
-    /// Whoever owned it does so no longer, and reads the address no more.
+    /// The former owner gives up the count, and reads the address no more.
     #[inline]
     pub(super) unsafe fn take(self) -> Arc<Vec<u8>> {
         ManuallyDrop::into_inner(self.0)

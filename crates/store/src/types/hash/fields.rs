@@ -1,18 +1,18 @@
 //! The fields of a large hash: a table of their own, each an entry that may have a deadline.
 //!
-//! There is no order of deadlines. `due_ms` is a time before which no field expires, and when it has come a sweep walks
-//! over the table, some entries at a time, removes what is over and finds the next such time. A sweep of many fields is not
-//! begun again at once, so that it never takes more than a small part of the time; meanwhile a field whose time is over is
-//! not found, but still counted. Used by `hash` alone, under the shard's lock.
+//! There is no order of deadlines. `due_ms` is a time before which no field expires. Once it is reached, a sweep walks over
+//! the table, some entries at a time, removes the expired fields and finds the next such time. A sweep of many fields is not
+//! begun again at once, so that it never takes more than a small part of the time. Until the sweep removes an expired field,
+//! the field is not found, but still counted. Used by `hash` alone, under the shard's lock.
 
 use super::packed::Item;
 use crate::memory::prefetch::PrefetchStep;
+use crate::table::before_images::Recipient;
 use crate::table::entry::body::Body;
 use crate::table::entry::handle::EntryRef;
-use crate::table::owed::Recipient;
 use crate::table::{Placement, Table};
-use crate::value::handover::open_value::{Capture, OpenValue};
-use crate::value::handover::owing::Budget;
+use crate::value::capture::open_value::{OpenValue, Outline};
+use crate::value::capture::source::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Deadline, Value, ValueRef, is_expired};
 use std::iter;
@@ -30,14 +30,14 @@ const CURSOR_SHIFT: u32 = 16;
 /// How many buckets a scan visits at most for each field that it was asked for.
 const SCAN_BUCKETS_PER_FIELD: usize = 10;
 
-/// What a snapshot captures of the fields besides: whether any has a deadline.
+/// The part of a hash that a snapshot captures in addition to the entries: whether any field has a deadline.
 pub struct AreTimed(pub bool);
 
 /// The fields of a large hash.
 #[derive(Clone)]
 pub(crate) struct Fields {
     table: Table,
-    /// No deadline is over before this time; none while no field has one.
+    /// The time before which no deadline is reached; none while no field has a deadline.
     due_ms: Option<i64>,
     /// Where the sweep goes on, and the earliest of the deadlines that it has left.
     sweep_position: u64,
@@ -54,13 +54,13 @@ impl Fields {
         Self { table, due_ms: None, sweep_position: 0, sweep_earliest_ms: None }
     }
 
-    /// Fields, those whose time is over included.
+    /// Returns the number of fields, expired ones included.
     #[inline]
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Where a field should be in the table.
+    /// Returns where a field should be in the table.
     pub fn position(&self, field: &[u8]) -> u64 {
         self.table.position(field)
     }
@@ -74,20 +74,20 @@ impl Fields {
         size_of::<Self>() + self.table.memory()
     }
 
-    /// The time when the next sweep is due, if any field has a deadline.
+    /// Returns the time when the next sweep is due, if any field has a deadline.
     #[inline]
     pub fn due_ms(&self) -> Option<i64> {
         if self.table.volatile_len() == 0 { None } else { self.due_ms }
     }
 
-    /// Value and deadline of a field, whether its time is over or not.
+    /// Returns value and deadline of a field, expired or not.
     #[inline]
     pub fn find(&self, field: &[u8]) -> Option<(ValueRef<'_>, Option<i64>)> {
         let entry = self.table.find(self.table.position(field), field)?;
         Some((entry.value(), entry.deadline()))
     }
 
-    /// Sets a field; whether it is new. One whose time is over counts as new and loses its deadline.
+    /// Sets a field; returns whether it is new. An expired field counts as new and loses its deadline.
     #[inline]
     pub fn set(&mut self, field: &[u8], value: ValueRef<'_>, deadline: Deadline, now_ms: i64) -> bool {
         let value = match value {
@@ -126,13 +126,13 @@ impl Fields {
         }
     }
 
-    /// Removes a field; whether it was there, its time over or not.
+    /// Removes a field; returns whether it was there, expired or not.
     pub fn remove(&mut self, field: &[u8]) -> bool {
         let position = self.table.position(field);
         self.table.discard(position, field)
     }
 
-    /// Looks at some `budget` fields if a sweep is due, removes those whose time is over, and shows each.
+    /// Looks at some `budget` fields if a sweep is due, removes the expired ones, and shows each.
     pub fn expire(&mut self, now_ms: i64, budget: usize, on_expired: &mut dyn FnMut(ValueRef<'_>)) {
         let mut left = budget;
         while left > 0 && is_expired(self.due_ms(), now_ms) {
@@ -159,28 +159,28 @@ impl Fields {
         }
     }
 
-    pub fn capture(&self) -> Capture {
-        Capture { parts: self.len(), walks: 1, extra: Some(Box::new(AreTimed(self.table.volatile_len() > 0))) }
+    pub fn outline(&self) -> Outline {
+        Outline { parts: self.len(), walks: 1, extra: Some(Box::new(AreTimed(self.table.volatile_len() > 0))) }
     }
 
     pub fn open(&mut self, open_value: &Arc<OpenValue>) {
-        self.table.owe(Recipient::Members(Arc::clone(open_value)));
+        self.table.begin_capture(Recipient::Members(Arc::clone(open_value)));
     }
 
     pub fn open_value(&self) -> Option<&Arc<OpenValue>> {
         self.table.open_value()
     }
 
-    pub fn hand_over(&mut self, budget: &mut Budget) {
-        self.table.hand_over(budget);
+    pub fn capture_more(&mut self, budget: &mut Budget) {
+        self.table.capture_more(budget);
     }
 
-    /// Shows all fields, those whose time is over included.
+    /// Shows all fields, expired ones included.
     pub fn for_each<'a>(&'a self, mut show: impl FnMut(Item<'a>)) {
         self.table.for_each(|entry| show(item(entry)));
     }
 
-    /// A step of a walk; see [`MapRef::scan`](crate::MapRef::scan).
+    /// Takes a step of a walk; see [`MapRef::scan`](crate::MapRef::scan).
     pub fn scan<'a>(&'a self, cursor: u64, count: usize, mut show: impl FnMut(Item<'a>)) -> u64 {
         let (mut position, mut wanted) = (cursor << CURSOR_SHIFT, count.max(1));
         let mut buckets_left = wanted.saturating_mul(SCAN_BUCKETS_PER_FIELD);
@@ -196,7 +196,7 @@ impl Fields {
         }
     }
 
-    /// A field that `random` chooses, its time over or not.
+    /// Returns a field that `random` chooses, expired or not.
     pub fn random(&self, random: u64) -> Option<Item<'_>> {
         self.table.random(random).map(item)
     }

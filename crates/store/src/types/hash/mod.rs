@@ -1,9 +1,9 @@
-//! A hash: fields with their values, and a deadline for those fields that have been given one.
+//! A hash: fields with their values, and a deadline for each field that has been given one.
 //!
-//! It is packed while it is small, and a table of its own beyond. What Redis calls small its options say
-//! ([`MapLimits`]), and that is what [`Map::encoding`] reports; a hash of few fields with a long value is not small by
-//! these limits, but stays packed all the same up to [`WIDE_BYTES_MAX`], because a table is worth its memory only for
-//! more. As in Redis no hash becomes small again. Time is an argument: a field whose deadline is over is never shown, is
+//! A hash is packed while it is small, and a table of its own beyond. Redis's options say which hashes are small
+//! ([`MapLimits`]), and [`Map::encoding`] reports the encoding by these limits. A hash of few fields with a long value is not
+//! small by these limits, but stays packed all the same up to [`WIDE_BYTES_MAX`], because a table is worth its memory only
+//! for more. As in Redis, a hash does not become small again. Time is an argument: an expired field is never shown, is
 //! counted until it is removed, and is removed by [`Map::expire`]. Here are no keys and no commands.
 
 pub mod fields;
@@ -13,10 +13,10 @@ use crate::memory::prefetch::PrefetchStep;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::packed::ways::Forwards;
+use crate::value::capture::open_value::{OpenValue, Outline};
+use crate::value::capture::source::Budget;
 use crate::value::collection::{Collection, MemberPlace};
 use crate::value::form::Form;
-use crate::value::handover::open_value::{Capture, OpenValue};
-use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Deadline, Digits, Encoding, Kind, ValueRef, is_expired};
 use fields::Fields;
@@ -29,7 +29,7 @@ const WIDE_BYTES_MAX: usize = 4096;
 /// Blind guesses at a random field that is not over, before one is sought.
 const RANDOM_TRIES: u64 = 100;
 
-/// What Redis calls a small hash.
+/// The limits up to which Redis calls a hash small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapLimits {
     /// The most fields; `hash-max-listpack-entries`.
@@ -139,10 +139,10 @@ impl Collection for Map {
         self.as_ref().due_ms()
     }
 
-    fn capture(&self) -> Capture {
+    fn outline(&self) -> Outline {
         match &self.inner {
-            Inner::Packed(_) => Capture { parts: 0, walks: 0, extra: None },
-            Inner::Table(fields) => fields.capture(),
+            Inner::Packed(_) => Outline { parts: 0, walks: 0, extra: None },
+            Inner::Table(fields) => fields.outline(),
         }
     }
 
@@ -159,15 +159,15 @@ impl Collection for Map {
         }
     }
 
-    fn hand_over(&mut self, budget: &mut Budget) {
+    fn capture_more(&mut self, budget: &mut Budget) {
         if let Inner::Table(fields) = &mut self.inner {
-            fields.hand_over(budget);
+            fields.capture_more(budget);
         }
     }
 }
 
 impl Map {
-    /// Sets a field, with a deadline or without; whether it is new. One whose time is over counts as new, and has no
+    /// Sets a field, with a deadline or without; returns whether it is new. An expired field counts as new, and has no
     /// deadline to keep.
     pub fn set(&mut self, field: &[u8], value: &[u8], deadline: Deadline, limits: MapLimits, now_ms: i64) -> bool {
         if let Inner::Packed(small) = &mut self.inner {
@@ -207,7 +207,7 @@ impl Map {
         self.set(field, value, Deadline::Clear, limits, i64::MIN)
     }
 
-    /// Whether no field is there twice; see [`Map::add`].
+    /// Returns whether no field is there twice; see [`Map::add`].
     pub(crate) fn is_distinct(&self) -> bool {
         match &self.inner {
             Inner::Packed(small) => {
@@ -225,7 +225,7 @@ impl Map {
         }
     }
 
-    /// Removes a field; whether it was there. One whose time is over goes and was not.
+    /// Removes a field; returns whether it was there. An expired field is removed, but counts as absent.
     pub fn remove(&mut self, field: &[u8], now_ms: i64) -> bool {
         let was_there = self.as_ref().get(field, now_ms).is_some();
         match &mut self.inner {
@@ -235,8 +235,8 @@ impl Map {
         was_there
     }
 
-    /// Looks at some `budget` fields of a large hash, or at all of a small one, removes those whose time is over, and
-    /// shows each. Done when [`Collection::due_ms`] is later than `now_ms`.
+    /// Looks at some `budget` fields of a large hash, or at all of a small one, removes the expired ones, and shows each. The
+    /// sweep is done when [`Collection::due_ms`] is later than `now_ms`.
     pub fn expire(&mut self, now_ms: i64, budget: usize, mut on_expired: impl FnMut(&[u8])) {
         let mut show = |field: ValueRef<'_>| on_expired(field.bytes(&mut Digits::default()));
         match &mut self.inner {
@@ -257,7 +257,7 @@ impl Map {
 }
 
 impl<'a> MapRef<'a> {
-    /// The number of fields, those counted whose time is over and that are not removed yet.
+    /// Returns the number of fields, expired ones that are not removed yet included.
     #[inline]
     pub fn len(self) -> usize {
         match self.0 {
@@ -266,7 +266,7 @@ impl<'a> MapRef<'a> {
         }
     }
 
-    /// Whether there is no field.
+    /// Returns whether there is no field.
     #[inline]
     pub fn is_empty(self) -> bool {
         match self.0 {
@@ -275,7 +275,7 @@ impl<'a> MapRef<'a> {
         }
     }
 
-    /// The number of fields whose time is not over. It counts them one by one if any has a deadline.
+    /// Returns the number of fields that are not expired. It counts them one by one if any has a deadline.
     pub fn live_len(self, now_ms: i64) -> usize {
         let has_deadlines = match self.0 {
             InnerRef::Packed(small) => small.shape.timed,
@@ -289,7 +289,7 @@ impl<'a> MapRef<'a> {
         live
     }
 
-    /// The pack of fields and values, if the hash is a small one in which no field ever had a deadline.
+    /// Returns the pack of fields and values, if the hash is a small one in which no field ever had a deadline.
     pub(crate) fn packed(self) -> Option<Packed<'a, Forwards>> {
         match self.0 {
             InnerRef::Packed(small) if small.shape == Shape::default() => Some(small.packed),
@@ -297,7 +297,7 @@ impl<'a> MapRef<'a> {
         }
     }
 
-    /// When [`Map::expire`] has something to do, in milliseconds since the epoch; never if no field has a deadline.
+    /// Returns when [`Map::expire`] has something to do, in milliseconds since the epoch; never if no field has a deadline.
     #[inline]
     pub fn due_ms(self) -> Option<i64> {
         match self.0 {
@@ -314,13 +314,13 @@ impl<'a> MapRef<'a> {
         }
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
     #[inline]
     pub fn get(self, field: &[u8], now_ms: i64) -> Option<ValueRef<'a>> {
         self.get_with_deadline(field, now_ms).map(|(value, _)| value)
     }
 
-    /// The value of a field and its deadline, in milliseconds since the epoch.
+    /// Returns the value of a field and its deadline, in milliseconds since the epoch.
     #[inline]
     pub fn get_with_deadline(self, field: &[u8], now_ms: i64) -> Option<(ValueRef<'a>, Option<i64>)> {
         self.find(field).filter(|&(_, deadline)| !is_expired(deadline, now_ms))
@@ -346,9 +346,9 @@ impl<'a> MapRef<'a> {
         }
     }
 
-    /// One step of a walk: shows about `count` fields from `cursor` on and returns the next cursor, below 2^48. The walk
-    /// begins with cursor 0 and has ended when 0 is returned. A field that is there from the first step to the last is
-    /// shown exactly once in a table, whatever else happens in between; a packed hash is shown whole in one step.
+    /// Takes one step of a walk: shows about `count` fields from `cursor` on and returns the next cursor, below 2^48. The
+    /// walk begins with cursor 0 and has ended when 0 is returned. In a table, a field that is there from the first step to
+    /// the last is shown exactly once, even if other fields come and go in between; a packed hash is shown whole in one step.
     pub fn scan(self, cursor: u64, count: usize, now_ms: i64, mut show: impl FnMut(ValueRef<'a>, ValueRef<'a>)) -> u64 {
         match self.0 {
             InnerRef::Packed(_) => {
@@ -363,7 +363,7 @@ impl<'a> MapRef<'a> {
         }
     }
 
-    /// A field with its value that `random` chooses; all are about equally likely. None if there are none.
+    /// Returns a field with its value that `random` chooses; all are about equally likely. None if there are none.
     pub fn random(self, random: u64, now_ms: i64) -> Option<(ValueRef<'a>, ValueRef<'a>)> {
         match self.0 {
             InnerRef::Packed(small) => {

@@ -1,9 +1,9 @@
 //! A small hash as one run of packed elements: fields and values in turn, in the order in which they came.
 //!
-//! Once a field has been given a deadline, each field has a third element: its deadline in milliseconds since the epoch, or
-//! 0 for none. Whether the elements come in twos or threes, and whether the hash has outgrown the limits under which Redis
-//! keeps one packed, is the [`Shape`]; both are for good, as in Redis. It knows the time only as an argument: a field whose
-//! deadline is over is not found, and stays until it is removed. Used by `hash` alone. Plain data, any thread.
+//! Once a field has been given a deadline, each field has a third element: its deadline in milliseconds since the epoch, or 0
+//! for none. The [`Shape`] says whether the elements come in twos or threes, and whether the hash has outgrown the limits
+//! under which Redis keeps one packed; both are for good, as in Redis. The module knows the time only as an argument: an
+//! expired field is not found, and stays until it is removed. Used by `hash` alone. Plain data, any thread.
 
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
@@ -11,7 +11,7 @@ use crate::packed::ways::Forwards;
 use crate::value::form::Form;
 use crate::value::{Deadline, Encoding, ValueRef, is_expired};
 
-/// What the packed elements of a hash mean.
+/// The meaning of the packed elements of a hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// Each field has a third element, its deadline.
@@ -55,7 +55,7 @@ impl Shape {
     }
 }
 
-/// A field with what belongs to it.
+/// A field with its value and its deadline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item<'a> {
     pub field: ValueRef<'a>,
@@ -85,13 +85,13 @@ pub(crate) struct PackedMap {
 }
 
 impl<'a> PackedMapRef<'a> {
-    /// Fields, those whose time is over included.
+    /// Returns the number of fields, expired ones included.
     #[inline]
     pub fn len(self) -> usize {
         self.packed.len() / self.shape.stride()
     }
 
-    /// All fields, those whose time is over included.
+    /// Returns all fields, expired ones included.
     #[inline]
     pub fn items(self) -> impl Iterator<Item = Item<'a>> {
         let (mut elements, timed) = (self.packed.iter(), self.shape.timed);
@@ -102,13 +102,13 @@ impl<'a> PackedMapRef<'a> {
         })
     }
 
-    /// Where a field begins.
+    /// Returns where a field begins.
     #[inline]
     fn place(self, field: &[u8]) -> Option<usize> {
         self.packed.find(field, self.shape.stride() - 1)
     }
 
-    /// Value and deadline of a field, whether its time is over or not.
+    /// Returns value and deadline of a field, expired or not.
     #[inline]
     pub fn find(self, field: &[u8]) -> Option<(ValueRef<'a>, Option<i64>)> {
         let at = self.packed.after(self.place(field)?);
@@ -118,7 +118,7 @@ impl<'a> PackedMapRef<'a> {
         Some((value, deadline))
     }
 
-    /// The earliest of all deadlines.
+    /// Returns the earliest of all deadlines.
     pub fn earliest_ms(self) -> Option<i64> {
         if !self.shape.timed {
             return None;
@@ -137,7 +137,7 @@ impl PackedMap {
         PackedMapRef { packed: self.pack.as_packed(), shape: self.shape }
     }
 
-    /// Sets a field; whether it is new. One whose time is over counts as new and loses its deadline.
+    /// Sets a field; returns whether it is new. An expired field counts as new and loses its deadline.
     #[inline]
     pub fn set(&mut self, field: &[u8], value: ValueRef<'_>, deadline: Deadline, now_ms: i64) -> bool {
         if matches!(deadline, Deadline::At(_)) {
@@ -155,7 +155,7 @@ impl PackedMap {
         self.shape.timed && self.retime(behind, deadline, now_ms)
     }
 
-    /// Changes the deadline at `place`; whether the old one was over.
+    /// Changes the deadline at `place`; returns whether the old one had passed.
     fn retime(&mut self, place: usize, deadline: Deadline, now_ms: i64) -> bool {
         let old = self.pack.as_packed().read(place).and_then(|(time, _)| deadline_of(time));
         let was_over = is_expired(old, now_ms);
@@ -182,14 +182,14 @@ impl PackedMap {
         }
     }
 
-    /// Removes a field; whether it was there, its time over or not.
+    /// Removes a field; returns whether it was there, expired or not.
     pub fn remove(&mut self, field: &[u8]) -> bool {
         let Some(place) = self.as_ref().place(field) else { return false };
         self.pack.remove_range(place, self.shape.stride());
         true
     }
 
-    /// Removes the fields whose time is over, and shows each.
+    /// Removes the expired fields, and shows each.
     pub fn expire(&mut self, now_ms: i64, on_expired: &mut dyn FnMut(ValueRef<'_>)) {
         if self.as_ref().earliest_ms().is_none_or(|earliest_ms| !is_expired(Some(earliest_ms), now_ms)) {
             return;

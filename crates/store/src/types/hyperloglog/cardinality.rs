@@ -19,7 +19,7 @@ const ALPHA: f64 = 0.721_347_520_444_481_7;
 /// How many registers have each value.
 pub(crate) type Histogram = [u32; 64];
 
-/// The estimate for a histogram.
+/// Returns the estimate for a histogram.
 pub(crate) fn estimate(histogram: &Histogram) -> u64 {
     let registers = REGISTERS as f64;
     let highest = f64::from(histogram[VALUE_BITS as usize + 1]);
@@ -32,7 +32,7 @@ pub(crate) fn estimate(histogram: &Histogram) -> u64 {
     (ALPHA * registers * registers / sum).round() as u64
 }
 
-/// What the empty registers say.
+/// Returns the contribution of the empty registers to the estimate.
 fn sigma(share: f64) -> f64 {
     if share == 1.0 {
         return f64::INFINITY;
@@ -49,7 +49,7 @@ fn sigma(share: f64) -> f64 {
     }
 }
 
-/// What the registers with the highest value say.
+/// Returns the contribution of the registers with the highest value to the estimate.
 fn tau(share: f64) -> f64 {
     if share == 0.0 || share == 1.0 {
         return 0.0;

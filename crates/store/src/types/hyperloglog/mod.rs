@@ -61,7 +61,7 @@ pub enum Run {
 }
 
 impl Run {
-    /// The run at `at`. A second byte that is missing counts as zero.
+    /// Returns the run at `at`. A second byte that is missing counts as zero.
     fn read(bytes: &[u8], at: usize) -> Option<Self> {
         let first = *bytes.get(at)?;
         let low = usize::from(first & 0x3f);
@@ -84,12 +84,12 @@ impl Run {
         }
     }
 
-    /// The bytes that it takes.
+    /// Returns the number of bytes that it takes.
     fn bytes(self) -> usize {
         if matches!(self, Self::ManyZeros(_)) { 2 } else { 1 }
     }
 
-    /// The value of its registers, and their number.
+    /// Returns the value of its registers, and their number.
     fn value(self) -> (u8, usize) {
         match self {
             Self::Zeros(count) | Self::ManyZeros(count) => (0, count),
@@ -97,7 +97,7 @@ impl Run {
         }
     }
 
-    /// The same registers, but only so many.
+    /// Returns a run of the same registers, but only of `count`.
     fn part(self, count: usize) -> Self {
         match self {
             Self::Zeros(_) | Self::ManyZeros(_) => Self::zeros(count),
@@ -121,18 +121,18 @@ impl<'a> SketchRef<'a> {
         is_one.then_some(Self { bytes })
     }
 
-    /// Whether the registers have six bits each.
+    /// Returns whether the registers have six bits each.
     pub fn is_dense(self) -> bool {
         self.bytes[ENCODING] == DENSE
     }
 
-    /// The last count, if nothing has changed since.
+    /// Returns the last count, if nothing has changed since.
     pub fn cached_count(self) -> Option<u64> {
         let cache = self.bytes[CACHE..].first_chunk::<8>()?;
         (cache[7] & STALE == 0).then(|| u64::from_le_bytes(*cache))
     }
 
-    /// Estimates how many different elements it has counted, whatever the last count was.
+    /// Estimates how many different elements it has counted, regardless of the cached count.
     ///
     /// # Errors
     /// [`Corrupt`] when the runs do not cover all registers.
@@ -142,7 +142,7 @@ impl<'a> SketchRef<'a> {
         Ok(estimate(&histogram))
     }
 
-    /// Raises each of `registers` to what it is here.
+    /// Raises each of `registers` to its value here.
     ///
     /// # Errors
     /// [`Corrupt`] when the runs do not cover all registers; some of `registers` may have been raised then.
@@ -152,7 +152,7 @@ impl<'a> SketchRef<'a> {
         })
     }
 
-    /// The runs of a sparse one.
+    /// Returns the runs of a sparse one.
     pub fn runs(self) -> impl Iterator<Item = Run> + use<'a> {
         let (bytes, mut at) = (self.bytes, HEADER_BYTES);
         std::iter::from_fn(move || {
@@ -181,7 +181,7 @@ impl<'a> SketchRef<'a> {
     }
 }
 
-/// The registers in groups of four, which are three bytes.
+/// Returns the registers in groups of four, which are three bytes.
 fn dense_registers(bytes: &[u8]) -> impl Iterator<Item = u8> {
     bytes.chunks_exact(3).flat_map(|three| {
         let four = u32::from(three[0]) | u32::from(three[1]) << 8 | u32::from(three[2]) << 16;
@@ -189,14 +189,14 @@ fn dense_registers(bytes: &[u8]) -> impl Iterator<Item = u8> {
     })
 }
 
-/// The register that an element belongs to, and the value that it asks for.
+/// Returns the register that an element belongs to, and the value that it asks for.
 fn place_of(element: &[u8]) -> (usize, u8) {
     let hash = murmur64a(element, SEED);
     let rest = hash >> INDEX_BITS | 1 << VALUE_BITS;
     (hash as usize % REGISTERS, rest.trailing_zeros() as u8 + 1)
 }
 
-/// Raises a register of a dense HyperLogLog; whether it was lower.
+/// Raises a register of a dense HyperLogLog; returns whether it was lower.
 fn raise_dense(bytes: &mut [u8], index: usize, value: u8) -> bool {
     let (at, shift) = (HEADER_BYTES + index * REGISTER_BITS / 8, index * REGISTER_BITS % 8);
     // The last register ends with the last byte, so there is none behind to read.
@@ -215,7 +215,7 @@ fn raise_dense(bytes: &mut [u8], index: usize, value: u8) -> bool {
     true
 }
 
-/// Counts elements into the bytes of a dense HyperLogLog, where they lie; whether any register has changed.
+/// Counts elements into the bytes of a dense HyperLogLog, where they lie; returns whether any register has changed.
 pub fn add_dense<'e>(bytes: &mut [u8], elements: impl Iterator<Item = &'e [u8]>) -> usize {
     let mut raised = 0;
     for element in elements {
@@ -233,7 +233,7 @@ pub fn cache_count(bytes: &mut [u8], count: u64) {
     bytes[CACHE..HEADER_BYTES].copy_from_slice(&count.to_le_bytes());
 }
 
-/// The estimate for registers that belong to no HyperLogLog.
+/// Returns the estimate for registers that belong to no HyperLogLog.
 pub fn count_registers(registers: &Registers) -> u64 {
     let mut histogram: Histogram = [0; 64];
     registers.iter().for_each(|value| histogram[usize::from(value & REGISTER_MAX)] += 1);
@@ -247,7 +247,7 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    /// One that has counted nothing, sparse.
+    /// Returns an empty HyperLogLog, sparse.
     pub fn new() -> Self {
         let mut bytes = vec![0; HEADER_BYTES];
         bytes[..MAGIC.len()].copy_from_slice(MAGIC);
@@ -256,22 +256,22 @@ impl Sketch {
         Self { bytes }
     }
 
-    /// A copy.
+    /// Returns a copy.
     pub fn from_ref(sketch: SketchRef<'_>) -> Self {
         Self { bytes: sketch.bytes.to_vec() }
     }
 
-    /// The string.
+    /// Returns the string.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The HyperLogLog, to read.
+    /// Returns the HyperLogLog, to read.
     pub fn as_ref(&self) -> SketchRef<'_> {
         SketchRef { bytes: &self.bytes }
     }
 
-    /// Counts an element; whether a register has changed. Beyond `sparse_max` bytes it becomes dense.
+    /// Counts an element; returns whether a register has changed. Beyond `sparse_max` bytes it becomes dense.
     ///
     /// # Errors
     /// [`Corrupt`] when the runs do not cover all registers.
@@ -296,7 +296,7 @@ impl Sketch {
         self.bytes[CACHE + 7] |= STALE;
     }
 
-    /// Gives each register six bits; whether they were runs.
+    /// Gives each register six bits; returns whether they were runs.
     ///
     /// # Errors
     /// As [`Sketch::add`].
@@ -354,7 +354,7 @@ impl Sketch {
         self.raise(index, value, 0)
     }
 
-    /// The run with the register at `index`.
+    /// Returns the run with the register at `index`.
     fn find(&self, index: usize) -> Result<Found, Corrupt> {
         let (mut at, mut previous, mut first) = (HEADER_BYTES, None, 0);
         while let Some(run) = Run::read(&self.bytes, at) {

@@ -1,7 +1,7 @@
 //! MurmurHash64A, little-endian on every machine: the hash that HyperLogLogs share with Redis.
 //!
-//! It has no secret and is for nothing else: whoever chooses what it hashes can choose the result. A pure function, usable
-//! from any thread. Algorithm: Austin Appleby, MurmurHash2, 64-bit version for 64-bit platforms.
+//! It has no secret and serves no other purpose: a client that chooses the input can choose the result. A pure function,
+//! usable from any thread. Algorithm: Austin Appleby, MurmurHash2, 64-bit version for 64-bit platforms.
 
 const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
 const SHIFT: u32 = 47;

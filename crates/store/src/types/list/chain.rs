@@ -15,8 +15,8 @@ use super::nodes::Nodes;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::ValueRef;
-use crate::value::handover::open_value::OpenValue;
-use crate::value::handover::owing::{Budget, Owing};
+use crate::value::capture::open_value::OpenValue;
+use crate::value::capture::source::{Budget, CaptureSource};
 
 /// One of the two ends of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Chain {
     nodes: Nodes,
     /// As the last growth was told: so many nodes at each end stay as they are, others are compressed. 0: all stay.
     depth: usize,
-    /// What readers have opened of compressed nodes.
+    /// Counts the compressed nodes that readers have unpacked.
     opened: Opened,
 }
 
@@ -72,19 +72,19 @@ impl Chain {
         self.nodes.memory()
     }
 
-    /// From now on all packs are owed to what was opened for a snapshot.
-    pub(crate) fn owe(&mut self, open_value: &Arc<OpenValue>) {
-        self.nodes.owe(open_value);
+    /// Marks all packs as pending for a snapshot's opened value.
+    pub(crate) fn begin_capture(&mut self, open_value: &Arc<OpenValue>) {
+        self.nodes.begin_capture(open_value);
     }
 
-    /// What was opened for a snapshot, while anything is owed.
+    /// Returns the opened value, while packs are pending.
     pub(crate) fn open_value(&self) -> Option<&Arc<OpenValue>> {
         self.nodes.open_value()
     }
 
-    /// Hands over what is owed, from the front on.
-    pub(crate) fn hand_over(&mut self, budget: &mut Budget) {
-        self.nodes.hand_over(budget);
+    /// Captures pending packs, from the front on.
+    pub(crate) fn capture_more(&mut self, budget: &mut Budget) {
+        self.nodes.capture_more(budget);
     }
 
     /// The packs in order, for files and for peers.
@@ -427,7 +427,7 @@ impl Chain {
         self.nodes.reform(at, |node| node.compress(&self.opened));
     }
 
-    /// Gives back what readers have opened: they mostly read near the ends.
+    /// Releases the unpacked forms that readers have made: they mostly read near the ends.
     fn close(&mut self) {
         for step in 0..self.nodes.len().div_ceil(2) {
             if self.opened.load(Ordering::Relaxed) == 0 {
@@ -437,11 +437,11 @@ impl Chain {
             self.nodes.reform(step, Node::close);
             self.nodes.reform(behind, Node::close);
         }
-        // What is left was removed with its node.
+        // The others were removed with their nodes.
         self.opened.store(0, Ordering::Relaxed);
     }
 
-    /// Keeps what has come near an end as it is.
+    /// Unpacks nodes that have come near an end for good.
     fn decompress_ends(&mut self) {
         let ends = [self.depth.checked_sub(1), self.nodes.len().checked_sub(self.depth)];
         for node in ends.into_iter().flatten() {

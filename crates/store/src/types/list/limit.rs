@@ -19,7 +19,7 @@ pub struct ListLimit {
 /// The most bytes in a pack that is limited by a count.
 const BYTES_SAFE: usize = 8192;
 
-/// What Redis takes an element to need beyond its text, in bytes, when it asks whether a pack has room for it.
+/// The bytes that Redis adds to an element's text when it checks whether a pack has room for it.
 const ELEMENT_EXTRA_BYTES: usize = 8;
 
 impl ListLimit {

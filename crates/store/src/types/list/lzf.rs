@@ -1,4 +1,4 @@
-//! LZF, the compression of strings in Redis's formats: runs of plain bytes, and references to what came before.
+//! LZF, the compression of strings in Redis's formats: runs of plain bytes, and references to earlier bytes.
 //!
 //! A control byte below 32 is followed by so many plain bytes and one more. Any other is a reference: three bits of length
 //! less two (seven: another byte of it follows) and thirteen bits of distance less one. The format is Marc Lehmann's.
@@ -14,10 +14,10 @@ const PLACES: usize = 1 << 12;
 /// After so many places in a row without a match every second place is looked at, after twice as many every third, and so on.
 const PATIENCE_SHIFT: u32 = 5;
 
-/// What compresses: the table of places, which one string after the other uses without filling it anew.
+/// A compressor: the table of places, which one string after the other uses without filling it anew.
 ///
-/// Places are counted on from string to string, so that what an earlier one has left in the table lies below the place where
-/// this one begins, and is no match. The table is made when it is first needed.
+/// Places are counted on from string to string, so that places of an earlier string lie below the place where this one
+/// begins, and are no match. The table is made when it is first needed.
 #[derive(Default)]
 pub struct Packer {
     places: Vec<u32>,
@@ -32,8 +32,8 @@ pub fn pack(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl Packer {
-    /// Puts the compressed form of `bytes` into `out`, whatever was there; false, and what is in `out` means nothing, if it
-    /// would not be at least four bytes shorter.
+    /// Writes the compressed form of `bytes` to `out`, replacing its contents. Returns false, with meaningless contents of
+    /// `out`, if it would not be at least four bytes shorter.
     pub fn pack(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
         out.clear();
         let (Some(room), Some(base)) = (bytes.len().checked_sub(4), self.begin(bytes.len())) else { return false };
@@ -41,7 +41,7 @@ impl Packer {
         let (mut plain, mut at, mut misses) = (0, 0, 0_usize);
         while let Some(triple) = triple_at(bytes, at) {
             let place = &mut places[(triple.wrapping_mul(0x9e37_79b1) >> 20) as usize];
-            // What an earlier string has left comes to a place far behind this string, and to no distance that there is.
+            // A place of an earlier string yields a distance beyond the longest one.
             let before = std::mem::replace(place, base + at as u32).wrapping_sub(base) as usize;
             let is_near = at.wrapping_sub(before) <= DISTANCE_MAX;
             if !is_near || triple_at(bytes, before) != Some(triple) {
@@ -106,8 +106,8 @@ pub fn unpack(packed: &[u8], len: usize) -> Option<Vec<u8>> {
     unpack_onto(packed, len, &mut out).then_some(out)
 }
 
-/// Appends the `len` bytes that were compressed to `packed`; false if it is not the compressed form of so many. What is
-/// made is bounded by what is given: three bytes make 264 at most.
+/// Appends the `len` bytes that were compressed to `packed`; returns false if it is not the compressed form of so many. The
+/// output is bounded by the input: three bytes make 264 at most.
 pub fn unpack_onto(mut packed: &[u8], len: usize, out: &mut Vec<u8>) -> bool {
     let begin = out.len();
     out.reserve(len.min(packed.len().saturating_mul(MATCH_MAX / 3)));
@@ -121,7 +121,7 @@ pub fn unpack_onto(mut packed: &[u8], len: usize, out: &mut Vec<u8>) -> bool {
     out.len() - begin == len
 }
 
-/// Appends what one control byte says; what is left of `packed`. None if it is nothing.
+/// Appends the bytes of one control byte, and returns the rest of `packed`; None if it is invalid.
 fn unpack_step<'a>(packed: &'a [u8], begin: usize, out: &mut Vec<u8>) -> Option<&'a [u8]> {
     let (&control, rest) = packed.split_first()?;
     let control = usize::from(control);
@@ -140,7 +140,7 @@ fn unpack_step<'a>(packed: &'a [u8], begin: usize, out: &mut Vec<u8>) -> Option<
     Some(rest)
 }
 
-/// Appends `length` bytes of those from `start` on, which may reach into what is being appended.
+/// Appends `length` bytes of those from `start` on, which may reach into the appended bytes.
 fn push_again(out: &mut Vec<u8>, start: usize, mut length: usize) {
     while length > 0 {
         let step = length.min(out.len() - start);

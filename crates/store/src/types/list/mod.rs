@@ -4,20 +4,20 @@
 //! single pack of half the limit, as in Redis 7.2. The limit is an argument of every change that can grow the list. Here
 //! are no keys and no commands; indexes count from the front, and negative ones are the caller's to translate.
 
+pub mod before_images;
 pub mod chain;
 pub mod items;
 pub mod limit;
 pub mod lzf;
 pub mod node;
 mod nodes;
-pub mod owed;
 
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
+use crate::value::capture::open_value::{OpenValue, Outline};
+use crate::value::capture::source::Budget;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
-use crate::value::handover::open_value::{Capture, OpenValue};
-use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Encoding, Kind, ValueRef};
 use chain::{Chain, ElementIndex, End};
@@ -25,7 +25,7 @@ use items::{Items, ItemsBack};
 use limit::ListLimit;
 use std::sync::Arc;
 
-/// What a new list has room for before it asks for memory again, in bytes.
+/// The room of a new list before it asks for memory again, in bytes.
 const FIRST_BYTES: usize = 126;
 
 /// The value of a key of type list.
@@ -78,7 +78,7 @@ impl List {
         }
     }
 
-    /// Puts a value at one end. What is many is announced with [`List::prepare`] first.
+    /// Pushes a value at one end. A push of many values is announced with [`List::prepare`] first.
     #[inline]
     pub fn push<'v>(&mut self, end: End, value: impl Into<ValueRef<'v>>, limit: ListLimit) {
         let value = value.into();
@@ -327,13 +327,13 @@ impl Collection for List {
         }
     }
 
-    fn capture(&self) -> Capture {
-        Capture { parts: self.chain().map_or(0, |chain| chain.packs().len()), walks: 1, extra: None }
+    fn outline(&self) -> Outline {
+        Outline { parts: self.chain().map_or(0, |chain| chain.packs().len()), walks: 1, extra: None }
     }
 
     fn open(&mut self, open_value: &Arc<OpenValue>) {
         if let Self::Chain(chain) = self {
-            chain.owe(open_value);
+            chain.begin_capture(open_value);
         }
     }
 
@@ -341,9 +341,9 @@ impl Collection for List {
         self.chain()?.open_value()
     }
 
-    fn hand_over(&mut self, budget: &mut Budget) {
+    fn capture_more(&mut self, budget: &mut Budget) {
         if let Self::Chain(chain) = self {
-            chain.hand_over(budget);
+            chain.capture_more(budget);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A part of a long list: a pack, or the same pack compressed while it lies far from both ends (`list-compress-depth`).
 //!
-//! A reader finds a pack in any case. What reading has unpacked stays so until the list changes next: a counter that all
-//! nodes of a list share says that there is something to close. Only `nodes` changes one. Plain data; nodes may be read
-//! by several threads at once.
+//! A reader finds a pack in any case. A pack that a reader has unpacked stays so until the list changes next: a counter that
+//! all nodes of a list share says that there is one to close. Only `nodes` changes one. Plain data; nodes may be read by
+//! several threads at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,7 +12,7 @@ use super::lzf;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::value::ValueRef;
-use crate::value::handover::open_value::Part;
+use crate::value::capture::open_value::Part;
 
 /// Packs below this size stay as they are, as in Redis: there is little to gain.
 const COMPRESSED_FROM_BYTES: usize = 48;
@@ -29,7 +29,7 @@ pub(crate) struct Node {
     rest: Rest,
 }
 
-/// What is known of the pack's compressed form.
+/// The state of the pack's compressed form.
 enum Rest {
     /// It was not asked for since the last change.
     Unknown,
@@ -66,7 +66,7 @@ impl Node {
         Self { pack, count, rest: Rest::Unknown }
     }
 
-    /// The same for another list, closed.
+    /// Returns a copy for another list, closed.
     pub(crate) fn copy(&self, opened: &Opened) -> Self {
         let rest = match &self.rest {
             Rest::Unknown => Rest::Unknown,
@@ -103,7 +103,7 @@ impl Node {
         }
     }
 
-    /// The bytes that it has asked for, without what readers have opened.
+    /// Returns the bytes that it has allocated, without those of unpacked forms for readers.
     #[inline]
     pub(crate) fn memory_bytes(&self) -> usize {
         let compressed = match &self.rest {
@@ -160,7 +160,7 @@ impl Node {
         };
     }
 
-    /// Gives back what a reader has opened.
+    /// Releases the unpacked form that a reader has made.
     pub(crate) fn close(&mut self) {
         if let Rest::Compressed(compressed) = &mut self.rest
             && compressed.open.take().is_some()
@@ -194,7 +194,7 @@ impl Node {
     }
 }
 
-/// Gives back what a pack that will not grow has in reserve, if it is worth a copy.
+/// Gives back the spare room of a pack that will not grow, if it is worth a copy.
 pub(crate) fn give_back_spare(pack: &mut Pack) {
     let used = pack.as_bytes().len();
     if pack.memory_bytes() - used > used / 32 {

@@ -1,6 +1,6 @@
 //! The packs of a long list, behind one door.
 //!
-//! A pack comes, changes and goes here alone: so the sums are always those of the packs, and a snapshot that is owed a pack
+//! A pack comes, changes and goes here alone: so the sums are always those of the packs, and a snapshot that lacks a pack
 //! gets it before the change. To look at them is free to all of `chain`. Under the shard's lock, or on the snapshot's thread when
 //! the store has let go of the list.
 
@@ -9,11 +9,11 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::before_images::BeforeImages;
 use super::node::Node;
-use super::owed::Owed;
 use crate::packed::pack::Pack;
-use crate::value::handover::open_value::OpenValue;
-use crate::value::handover::owing::{Budget, Owing};
+use crate::value::capture::open_value::OpenValue;
+use crate::value::capture::source::{Budget, CaptureSource};
 
 /// The packs of a long list, in order.
 #[derive(Default)]
@@ -21,10 +21,10 @@ pub(super) struct Nodes {
     nodes: VecDeque<Node>,
     /// The elements of all packs.
     elements: usize,
-    /// What the packs have asked for, in bytes.
+    /// The bytes that the packs have allocated.
     pack_bytes: usize,
-    /// What is owed to a snapshot, while anything is.
-    owed: Option<Box<Owed>>,
+    /// The packs that a snapshot still lacks, while it does.
+    before_images: Option<Box<BeforeImages>>,
 }
 
 impl Deref for Nodes {
@@ -41,7 +41,7 @@ impl FromIterator<Node> for Nodes {
         let nodes = VecDeque::from_iter(nodes);
         let elements = nodes.iter().map(Node::count).sum();
         let pack_bytes = nodes.iter().map(Node::memory_bytes).sum();
-        Self { nodes, elements, pack_bytes, owed: None }
+        Self { nodes, elements, pack_bytes, before_images: None }
     }
 }
 
@@ -60,7 +60,7 @@ impl Nodes {
     /// Changes the elements of a pack.
     #[inline]
     pub fn edit<R>(&mut self, at: usize, change: impl FnOnce(&mut Pack) -> R) -> R {
-        self.take_down(at);
+        self.capture(at);
         let node = &mut self.nodes[at];
         let (count, bytes) = (node.count(), node.memory_bytes());
         let result = node.edit(change);
@@ -69,7 +69,7 @@ impl Nodes {
         result
     }
 
-    /// Keeps the elements of a pack in another way. They stay the same, so nothing is handed over.
+    /// Keeps the elements of a pack in another way. They stay the same, so no capture is needed.
     pub fn reform(&mut self, at: usize, change: impl FnOnce(&mut Node)) {
         let node = &mut self.nodes[at];
         let bytes = node.memory_bytes();
@@ -83,17 +83,17 @@ impl Nodes {
         self.elements += node.count();
         self.pack_bytes += node.memory_bytes();
         self.nodes.insert(at, node);
-        if let Some(owed) = &mut self.owed {
-            owed.insert(at);
+        if let Some(before_images) = &mut self.before_images {
+            before_images.insert(at);
         }
     }
 
     /// Takes a pack out, which is there.
     pub fn remove(&mut self, at: usize) -> Node {
-        self.take_down(at);
+        self.capture(at);
         let node = self.nodes.remove(at).expect("the caller has just seen the node");
-        if let Some(owed) = &mut self.owed {
-            owed.remove(at);
+        if let Some(before_images) = &mut self.before_images {
+            before_images.remove(at);
         }
         self.elements -= node.count();
         self.pack_bytes -= node.memory_bytes();
@@ -103,10 +103,10 @@ impl Nodes {
         node
     }
 
-    /// Takes out the packs that have become empty: what was in them has been handed over when they were changed.
+    /// Takes out the packs that have become empty: they were captured before they were changed.
     pub fn remove_empty(&mut self) {
-        if let Some(owed) = &mut self.owed {
-            owed.retain(|node| self.nodes[node].count() != 0);
+        if let Some(before_images) = &mut self.before_images {
+            before_images.retain(|node| self.nodes[node].count() != 0);
         }
         let bytes = &mut self.pack_bytes;
         self.nodes.retain(|node| {
@@ -118,61 +118,61 @@ impl Nodes {
     }
 }
 
-/// What a snapshot is owed.
+/// Capture for a snapshot.
 impl Nodes {
-    /// From now on all packs are owed to what was opened.
-    pub fn owe(&mut self, open_value: &Arc<OpenValue>) {
-        self.owed = Some(Box::new(Owed::new(Arc::clone(open_value), self.nodes.len())));
+    /// Marks all packs as pending for the opened value.
+    pub fn begin_capture(&mut self, open_value: &Arc<OpenValue>) {
+        self.before_images = Some(Box::new(BeforeImages::new(Arc::clone(open_value), self.nodes.len())));
     }
 
-    /// What was opened, while anything is owed.
+    /// Returns the opened value, while packs are pending.
     pub fn open_value(&self) -> Option<&Arc<OpenValue>> {
-        self.owed.as_ref().map(|owed| owed.open_value())
+        self.before_images.as_ref().map(|before_images| before_images.open_value())
     }
 
-    /// Hands a pack over that is about to change or to go, if it is owed.
+    /// Captures a pack that is about to change or to go, if it is pending.
     #[inline]
-    fn take_down(&mut self, at: usize) {
-        if self.owed.is_some() {
-            self.take_owed_down(at);
+    fn capture(&mut self, at: usize) {
+        if self.before_images.is_some() {
+            self.capture_before_change(at);
         }
     }
 
     #[cold]
-    fn take_owed_down(&mut self, at: usize) {
-        if let Some(owed) = &mut self.owed {
-            owed.take(at, &self.nodes[at]);
+    fn capture_before_change(&mut self, at: usize) {
+        if let Some(before_images) = &mut self.before_images {
+            before_images.capture(at, &self.nodes[at]);
         }
-        self.settle_owed();
+        self.finish_capture();
     }
 
-    fn settle_owed(&mut self) {
-        if let Some(owed) = self.owed.take_if(|owed| owed.is_done()) {
-            owed.open_value().finish();
+    fn finish_capture(&mut self) {
+        if let Some(before_images) = self.before_images.take_if(|before_images| before_images.is_done()) {
+            before_images.open_value().finish();
         }
     }
 }
 
-impl Owing for Nodes {
-    /// Hands over what is owed, from the front on.
-    fn hand_over(&mut self, budget: &mut Budget) {
-        if let Some(owed) = &mut self.owed {
-            owed.hand_over(&self.nodes, budget);
+impl CaptureSource for Nodes {
+    /// Captures pending packs, from the front on.
+    fn capture_more(&mut self, budget: &mut Budget) {
+        if let Some(before_images) = &mut self.before_images {
+            before_images.capture_more(&self.nodes, budget);
         }
-        self.settle_owed();
+        self.finish_capture();
     }
 }
 
 impl Drop for Nodes {
     fn drop(&mut self) {
         if let Some(open_value) = self.open_value().map(Arc::clone) {
-            open_value.end_of(self, |nodes| nodes.owed.take().is_some());
+            open_value.end_of(self, |nodes| nodes.before_images.take().is_some());
         }
     }
 }
 
 impl fmt::Debug for Nodes {
-    /// Says how many there are; what is in them may be millions of elements.
+    /// Prints the number of packs only; there may be millions of elements.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Nodes({})", self.nodes.len())
     }

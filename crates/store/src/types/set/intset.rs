@@ -2,10 +2,11 @@
 //!
 //! The integers are little-endian, in ascending order, all as wide as the widest one asks for (1 to 8 bytes), and a removal
 //! never makes them narrower. In front of them stands one byte with the width; the number of integers is the length divided
-//! by it. An intset of Redis knows the widths 2, 4 and 8 alone, so these come back, with its header of eight bytes, in
-//! [`Integers::to_redis`]: each of ours has one of them, and what Redis would have widened was widened here as well.
+//! by it. An intset of Redis knows the widths 2, 4 and 8 alone, so [`Integers::to_redis`] returns these widths, with Redis's
+//! header of eight bytes. Each of our widths has one of them, and an integer that makes Redis widen a set makes this one
+//! wider as well.
 //!
-//! [`Integers`] reads, [`IntegerSet`] owns and changes. Both trust their bytes; foreign ones come in through
+//! [`Integers`] reads, [`IntegerSet`] owns and changes. Both trust their bytes; foreign bytes come in through
 //! [`IntegerSet::from_redis`], which checks all of them. Plain data, usable from any thread.
 
 /// Where the first integer begins: after the width.
@@ -14,7 +15,7 @@ const START: usize = 1;
 /// The bytes in front of the integers in Redis: the width and the number of integers, 32 bits each.
 const REDIS_HEADER_BYTES: usize = 8;
 
-/// A sorted run of integers, borrowed from whoever keeps it.
+/// A sorted run of integers, borrowed from its owner.
 #[derive(Clone, Copy, Debug)]
 pub struct Integers<'a> {
     bytes: &'a [u8],
@@ -26,14 +27,14 @@ pub struct IntegerSet {
     buffer: Vec<u8>,
 }
 
-/// The bytes that an integer needs.
+/// Returns the number of bytes that an integer needs.
 fn width_of(number: i64) -> usize {
-    // What is not like the sign, and one bit for that.
+    // The bits that differ from the sign, and one bit for the sign.
     let bits = 65 - (number ^ (number >> 63)).leading_zeros();
     bits.div_ceil(8) as usize
 }
 
-/// The bytes that the same run has for each integer in Redis.
+/// Returns the number of bytes that the same run has for each integer in Redis.
 fn redis_width(width: usize) -> usize {
     width.next_power_of_two().max(2)
 }
@@ -51,29 +52,29 @@ impl<'a> Integers<'a> {
         usize::from(self.bytes[0])
     }
 
-    /// The number of integers.
+    /// Returns the number of integers.
     #[inline]
     pub fn len(self) -> usize {
         (self.bytes.len() - START) / self.width()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no integer.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.bytes.len() == START
     }
 
-    /// The integer at `index` in ascending order.
+    /// Returns the integer at `index` in ascending order.
     #[inline]
     pub fn get(self, index: usize) -> Option<i64> {
         (index < self.len()).then(|| self.at(index, self.width()))
     }
 
-    /// The integer at `index`, which is there.
+    /// Returns the integer at `index`, which is there.
     #[inline]
     fn at(self, index: usize, width: usize) -> i64 {
         let until_end = &self.bytes[..START + (index + 1) * width];
-        // The eight bytes that end with it, whatever the width; those in front of it are shifted out.
+        // The eight bytes that end with it, at any width; the bytes in front of it are shifted out.
         let word = until_end.last_chunk().copied().unwrap_or_else(|| {
             let mut word = [0; 8];
             word[8 - until_end.len()..].copy_from_slice(until_end);
@@ -82,27 +83,27 @@ impl<'a> Integers<'a> {
         i64::from_le_bytes(word) >> (64 - 8 * width)
     }
 
-    /// The integers in ascending order.
+    /// Returns the integers in ascending order.
     #[inline]
     pub fn iter(self) -> impl DoubleEndedIterator<Item = i64> + ExactSizeIterator + use<'a> {
         let width = self.width();
         (0..self.len()).map(move |index| self.at(index, width))
     }
 
-    /// The least width that would do.
+    /// Returns the least width that would do.
     fn needed_width(self) -> usize {
         let mut numbers = self.iter();
         let ends = [numbers.next(), numbers.next_back()];
         ends.into_iter().flatten().map(width_of).max().unwrap_or(1)
     }
 
-    /// Whether `number` is there.
+    /// Returns whether `number` is there.
     #[inline]
     pub fn contains(self, number: i64) -> bool {
         self.search(number).is_ok()
     }
 
-    /// The index of `number`, or the one where it would be.
+    /// Returns the index of `number`, or the one where it would be.
     fn search(self, number: i64) -> Result<usize, usize> {
         let (mut low, mut high, width) = (0, self.len(), self.width());
         while low < high {
@@ -116,7 +117,7 @@ impl<'a> Integers<'a> {
         Err(low)
     }
 
-    /// The integers as an intset of Redis, for files and for peers.
+    /// Returns the integers as an intset of Redis, for files and for peers.
     pub fn to_redis(self) -> Vec<u8> {
         let (width, count) = (redis_width(self.width()), self.len());
         let mut out = Vec::with_capacity(REDIS_HEADER_BYTES + count * width);
@@ -129,18 +130,18 @@ impl<'a> Integers<'a> {
 }
 
 impl IntegerSet {
-    /// No integers.
+    /// Returns a set without integers.
     pub fn new() -> Self {
         Self { buffer: vec![1] }
     }
 
-    /// The run in `buffer`, as [`IntegerSet::as_bytes`] gave it.
+    /// Returns the run in `buffer`, as [`IntegerSet::as_bytes`] gave it.
     #[inline]
     pub fn from_bytes(buffer: Vec<u8>) -> Self {
         Self { buffer }
     }
 
-    /// The buffer, with the run in it.
+    /// Returns the buffer, with the run in it.
     #[inline]
     pub fn into_buffer(self) -> Vec<u8> {
         self.buffer
@@ -171,24 +172,24 @@ impl IntegerSet {
         Some(Self::with_width(narrow, numbers.iter()))
     }
 
-    /// The integers, to read.
+    /// Returns the integers, to read.
     #[inline]
     pub fn as_integers(&self) -> Integers<'_> {
         Integers::new(&self.buffer)
     }
 
-    /// The run itself, as [`Integers::new`] takes it.
+    /// Returns the run itself, as [`Integers::new`] takes it.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// The bytes of memory that it has asked for.
+    /// Returns the bytes of memory that it has asked for.
     pub fn memory_bytes(&self) -> usize {
         self.buffer.capacity()
     }
 
-    /// Adds an integer; whether it is new.
+    /// Adds an integer; returns whether it is new.
     pub fn insert(&mut self, number: i64) -> bool {
         if width_of(number) > self.as_integers().width() {
             *self = Self::with_width(width_of(number), self.as_integers().iter());
@@ -205,7 +206,7 @@ impl IntegerSet {
         true
     }
 
-    /// Removes an integer; whether it was there.
+    /// Removes an integer; returns whether it was there.
     pub fn remove(&mut self, number: i64) -> bool {
         let Ok(index) = self.as_integers().search(number) else { return false };
         let width = self.as_integers().width();
@@ -214,7 +215,7 @@ impl IntegerSet {
         true
     }
 
-    /// A run of these integers, which are in order, each with so many bytes.
+    /// Returns a run of these integers, which are in order, each with so many bytes.
     fn with_width(width: usize, numbers: impl ExactSizeIterator<Item = i64>) -> Self {
         let mut buffer = Vec::with_capacity(START + numbers.len() * width);
         buffer.push(width as u8);

@@ -1,9 +1,9 @@
 //! A set: distinct strings in no order.
 //!
-//! A set of few integers is a sorted run of them (`intset`), a set of few other members a packed run (`listpack`), and
-//! every other one a table with the members as its keys. It goes from one to the next when it outgrows the [`SetLimits`]
-//! that the caller passes in, by the rules of Redis 7.2, and never goes back by itself. It knows neither keys nor commands.
-//! Plain data; changed by whoever holds the lock of its shard.
+//! A set of few integers is a sorted run of them (`intset`), a set of few other members a packed run (`listpack`), and every
+//! other one a table with the members as its keys. It goes from one to the next when it outgrows the [`SetLimits`] that the
+//! caller passes in, by the rules of Redis 7.2, and never goes back by itself. It knows neither keys nor commands. Plain
+//! data; changed by the holder of its shard's lock.
 
 pub mod intset;
 
@@ -11,24 +11,24 @@ use crate::memory::prefetch::PrefetchStep;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::packed::ways::Forwards;
+use crate::table::before_images::Recipient;
 use crate::table::entry::body::Body;
 use crate::table::entry::handle::EntryRef;
-use crate::table::owed::Recipient;
 use crate::table::{Placement, Table};
+use crate::value::capture::open_value::{OpenValue, Outline};
+use crate::value::capture::source::Budget;
 use crate::value::collection::{Collection, MemberPlace};
 use crate::value::form::Form;
-use crate::value::handover::open_value::{Capture, OpenValue};
-use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Digits, Encoding, Kind, ValueRef};
 use intset::{IntegerSet, Integers};
 use std::iter;
 use std::sync::Arc;
 
-/// Redis keeps no listpack above this size, in bytes, whatever the limits say.
+/// The size, in bytes, above which Redis keeps no listpack, at any limits.
 const PACKED_BYTES_MAX: usize = 1 << 30;
 
-/// Redis keeps no sorted run of more integers, whatever the limits say.
+/// The number of integers above which Redis keeps no sorted run, at any limits.
 const INTEGERS_MAX: usize = 1 << 30;
 
 /// Up to which sizes a set is kept small.
@@ -158,13 +158,13 @@ impl Collection for Set {
         }
     }
 
-    fn capture(&self) -> Capture {
-        Capture { parts: self.table().map_or(0, Table::len), walks: 1, extra: None }
+    fn outline(&self) -> Outline {
+        Outline { parts: self.table().map_or(0, Table::len), walks: 1, extra: None }
     }
 
     fn open(&mut self, open_value: &Arc<OpenValue>) {
         if let Members::Table(table) = &mut self.members {
-            table.owe(Recipient::Members(Arc::clone(open_value)));
+            table.begin_capture(Recipient::Members(Arc::clone(open_value)));
         }
     }
 
@@ -172,16 +172,16 @@ impl Collection for Set {
         self.table()?.open_value()
     }
 
-    fn hand_over(&mut self, budget: &mut Budget) {
+    fn capture_more(&mut self, budget: &mut Budget) {
         if let Members::Table(table) = &mut self.members {
-            table.hand_over(budget);
+            table.capture_more(budget);
         }
     }
 }
 
 impl Set {
-    /// A set for a result that is built by adding to it. It begins as a run of integers if `integers` says so, otherwise
-    /// as a packed run.
+    /// Returns a set for a result that is built by adding to it. It begins as a run of integers if `integers` says so,
+    /// otherwise as a packed run.
     pub fn for_result(hash_key: HashKey, integers: bool) -> Self {
         let members = if integers { Members::Integers(IntegerSet::new()) } else { Members::Packed(Pack::new()) };
         Self { members, hash_key }
@@ -194,13 +194,13 @@ impl Set {
         }
     }
 
-    /// The secret with which its table hashes.
+    /// Returns the secret with which its table hashes.
     pub fn hash_key(&self) -> HashKey {
         self.hash_key
     }
 
-    /// Prepares for `count` members of which `first` is one: what must become too large for its encoding takes the last
-    /// one at once, and an empty set chooses where to begin.
+    /// Prepares for `count` members of which `first` is one. A set that must become too large for its encoding becomes a
+    /// table at once, and an empty set chooses its first encoding.
     pub fn prepare(&mut self, first: &[u8], count: usize, limits: &SetLimits) {
         match &self.members {
             Members::Table(_) => {}
@@ -221,7 +221,7 @@ impl Set {
         }
     }
 
-    /// Adds a member; whether it is new.
+    /// Adds a member; returns whether it is new.
     #[inline]
     pub fn add<'v>(&mut self, member: impl Into<ValueRef<'v>>, limits: &SetLimits) -> bool {
         let member = member.into();
@@ -275,7 +275,7 @@ impl Set {
         add_to_table(self.make_table(), member)
     }
 
-    /// Removes a member; whether it was there.
+    /// Removes a member; returns whether it was there.
     #[inline]
     pub fn remove<'v>(&mut self, member: impl Into<ValueRef<'v>>) -> bool {
         let member = member.into();
@@ -306,7 +306,7 @@ impl Set {
         }
     }
 
-    /// Gives back what room is left in a packed run.
+    /// Gives back the room that is left in a packed run.
     pub fn shrink_to_fit(&mut self) {
         if let Members::Packed(pack) = &mut self.members {
             pack.shrink_to_fit();
@@ -342,7 +342,7 @@ fn add_to_table(table: &mut Table, member: ValueRef<'_>) -> bool {
 }
 
 impl<'a> SetRef<'a> {
-    /// The number of members.
+    /// Returns the number of members.
     #[inline]
     pub fn len(self) -> usize {
         match self.0 {
@@ -352,7 +352,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Whether there is no member.
+    /// Returns whether there is no member.
     #[inline]
     pub fn is_empty(self) -> bool {
         match self.0 {
@@ -362,7 +362,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// How it is kept, as OBJECT ENCODING names it.
+    /// Returns how it is kept, as OBJECT ENCODING names it.
     pub fn encoding(self) -> Encoding {
         match self.0 {
             Shown::Integers(_) => Encoding::Intset,
@@ -371,7 +371,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Whether `member` is there.
+    /// Returns whether `member` is there.
     #[inline]
     pub fn contains<'v>(self, member: impl Into<ValueRef<'v>>) -> bool {
         let member = member.into();
@@ -394,7 +394,7 @@ impl<'a> SetRef<'a> {
         });
     }
 
-    /// As [`SetRef::for_each`], until `show` says no.
+    /// Shows members as [`SetRef::for_each`] does, until `show` returns false.
     pub fn try_for_each(self, mut show: impl FnMut(ValueRef<'a>) -> bool) {
         match self.0 {
             Shown::Integers(integers) => _ = integers.iter().all(|number| show(ValueRef::Integer(number))),
@@ -411,7 +411,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// A member that `random` chooses; all are equally likely. None if there are none.
+    /// Returns a member that `random` chooses; all are equally likely. None if there are none.
     #[inline]
     pub fn random(self, random: u64) -> Option<ValueRef<'a>> {
         let below = |count: usize| ((u128::from(random) * count as u128) >> 64) as usize;
@@ -422,8 +422,8 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// One step of a walk: shows about `count` members from `cursor` on and returns the next cursor, below 2^48; 0 when
-    /// the walk has ended. A small set is shown whole. What stays from the first step to the last is shown.
+    /// Takes one step of a walk: shows about `count` members from `cursor` on and returns the next cursor, below 2^48; 0 when
+    /// the walk has ended. A small set is shown whole. A member that stays from the first step to the last is shown.
     pub fn scan(self, cursor: u64, count: usize, mut show: impl FnMut(ValueRef<'a>)) -> u64 {
         let Shown::Table(table) = self.0 else {
             self.for_each(show);
@@ -443,7 +443,7 @@ impl<'a> SetRef<'a> {
         position.map_or(0, |position| position >> CURSOR_SHIFT)
     }
 
-    /// The members of a run of integers, in Redis's form for files and peers.
+    /// Returns the members of a run of integers, in Redis's form for files and peers.
     pub fn integers(self) -> Option<Integers<'a>> {
         match self.0 {
             Shown::Integers(integers) => Some(integers),
@@ -451,7 +451,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// The members of a packed run.
+    /// Returns the members of a packed run.
     pub fn packed(self) -> Option<Packed<'a, Forwards>> {
         match self.0 {
             Shown::Packed(packed) => Some(packed),

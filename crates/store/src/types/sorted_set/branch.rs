@@ -1,7 +1,7 @@
 //! An inner node of a sorted set's order: its children, with the least score and the first member of each.
 //!
-//! How members are added, moved and removed below a node is here; the root, and what is asked of the whole, is in `order`.
-//! The functions that change something keep account of the bytes that nodes take.
+//! This module adds, moves and removes members below a node; the root, and the queries about the whole, are in `order`. The
+//! functions that change something keep account of the bytes that nodes take.
 
 use super::leaf::{LEAF_MAX, Leaf, Member, Target};
 
@@ -40,13 +40,13 @@ impl Branch {
         Self { len: 0, scores: Vec::new(), firsts: Vec::new(), below }
     }
 
-    /// The children.
+    /// Returns the number of children.
     #[inline]
     fn width(&self) -> usize {
         self.scores.len()
     }
 
-    /// What it takes itself, without its children's own.
+    /// Returns the bytes that the branch itself takes, without those of its children.
     pub fn own_bytes(&self) -> usize {
         let below = match &self.below {
             Below::Leaves(leaves) => leaves.capacity() * size_of::<Leaf>(),
@@ -55,7 +55,7 @@ impl Branch {
         below + self.scores.capacity() * size_of::<u64>() + self.firsts.capacity() * size_of::<Member>()
     }
 
-    /// The members below one child.
+    /// Returns the number of members below one child.
     fn child_len(&self, at: usize) -> usize {
         match &self.below {
             Below::Leaves(leaves) => leaves[at].len(),
@@ -63,7 +63,7 @@ impl Branch {
         }
     }
 
-    /// The members below the children in front of one.
+    /// Returns the number of members below the children in front of one.
     pub fn len_before(&self, at: usize) -> usize {
         match &self.below {
             Below::Leaves(leaves) => leaves[..at].iter().map(Leaf::len).sum(),
@@ -71,7 +71,7 @@ impl Branch {
         }
     }
 
-    /// The last child whose first member lies before `target`, or the first child.
+    /// Returns the index of the last child with a first member before `target`, or of the first child.
     pub fn child_for(&self, target: &Target<'_>) -> usize {
         let before = |at: usize| target.is_behind(self.scores[at], self.firsts[at]);
         let (low, high) = match target.sortable() {
@@ -89,14 +89,14 @@ impl Branch {
         low.saturating_sub(1)
     }
 
-    /// The child that a member is below.
+    /// Returns the child that a member is below.
     fn child_of(&self, member: Member) -> usize {
         let at = self.child_for(&member.target());
         let is_next_first = self.firsts.get(at + 1).is_some_and(|first| first.is(member));
         at + usize::from(is_next_first)
     }
 
-    /// Adds a member below. Returns the branch that this one has been split into besides itself.
+    /// Adds a member below. If this branch is split, returns the new branch behind it.
     pub fn insert(&mut self, member: Member, edge: Edge, bytes: &mut usize) -> Option<Self> {
         *bytes -= self.own_bytes();
         self.len += 1;
@@ -297,7 +297,7 @@ impl Branch {
         }
     }
 
-    /// Whether a child and the one behind it are small enough to be one; one of them is so small that it should.
+    /// Returns whether a child and the one behind it are small enough to be one; one of them is so small that it should.
     fn may_join(&self, left: usize) -> bool {
         let (sizes, most) = match &self.below {
             Below::Leaves(leaves) => ([leaves[left].len(), leaves[left + 1].len()], LEAF_MAX),
@@ -378,7 +378,7 @@ fn make_room<T>(children: &mut Vec<T>) {
     }
 }
 
-/// `Vec::split_off` whose halves take no more memory than they need.
+/// Splits like `Vec::split_off`, but into halves that take no more memory than they need.
 fn split_off<T>(children: &mut Vec<T>, at: usize) -> Vec<T> {
     let mut upper = Vec::new();
     upper.reserve_exact((children.len() - at).next_multiple_of(8));

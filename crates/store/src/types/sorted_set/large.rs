@@ -1,19 +1,19 @@
 //! A large sorted set: a table from names to scores, and the order of its entries.
 //!
-//! The table's entry is the only copy of a member and of its score, whose bits are its value; the order refers to entries
-//! by address. An entry never moves while its score is overwritten in place, so an address is good until the member is
-//! removed. Used by `sorted_set`, under the shard's lock.
+//! The table's entry is the only copy of a member and of its score: the bits of the score are the entry's value. The order
+//! refers to entries by address. An entry never moves while its score is overwritten in place, so an address is good until
+//! the member is removed. Used by `sorted_set`, under the shard's lock.
 
 use super::leaf::{Member, Target, sortable};
 use super::order::{Order, Span};
 use crate::memory::prefetch::PrefetchStep;
+use crate::table::before_images::Recipient;
 use crate::table::entry::body::Body;
 use crate::table::entry::handle::EntryRef;
-use crate::table::owed::Recipient;
 use crate::table::{Placement, Table};
 use crate::value::ValueRef;
-use crate::value::handover::open_value::OpenValue;
-use crate::value::handover::owing::Budget;
+use crate::value::capture::open_value::OpenValue;
+use crate::value::capture::source::Budget;
 use crate::value::key_hash::HashKey;
 use std::iter;
 use std::sync::Arc;
@@ -50,12 +50,12 @@ impl Ranked {
         self.table.len()
     }
 
-    /// The bytes of entries, table and order.
+    /// Returns the bytes of entries, table and order.
     pub fn memory(&self) -> usize {
         self.table.memory() + self.order.memory()
     }
 
-    /// Where a member should be in the table.
+    /// Returns where a member should be in the table.
     pub fn position(&self, name: &[u8]) -> u64 {
         self.table.position(name)
     }
@@ -89,8 +89,8 @@ impl Ranked {
             return Some(old);
         }
         let entry = table.insert(position, name, Body::Scored(score.to_bits() as i64), None, 0);
-        // SAFETY: the entry lives until the table lets go of it, and whatever removes a member takes it out of the order
-        // first.
+        // SAFETY: the entry lives until the table lets go of it, and each function that removes a member takes it out of the
+        // order first.
         unsafe { order.insert(Member::new(entry.view().entry())) };
         None
     }
@@ -118,29 +118,29 @@ impl Ranked {
     }
 
     pub fn open(&mut self, open_value: &Arc<OpenValue>) {
-        self.table.owe(Recipient::Members(Arc::clone(open_value)));
+        self.table.begin_capture(Recipient::Members(Arc::clone(open_value)));
     }
 
     pub fn open_value(&self) -> Option<&Arc<OpenValue>> {
         self.table.open_value()
     }
 
-    pub fn hand_over(&mut self, budget: &mut Budget) {
-        self.table.hand_over(budget);
+    pub fn capture_more(&mut self, budget: &mut Budget) {
+        self.table.capture_more(budget);
     }
 
-    /// How many members lie before `target`.
+    /// Returns how many members lie before `target`.
     pub fn count_before(&self, target: &Target<'_>) -> usize {
         self.order.count_before(target)
     }
 
-    /// Rank and score of a member.
+    /// Returns rank and score of a member.
     pub fn rank(&self, name: &[u8]) -> Option<(usize, f64)> {
         let score = self.score(name)?;
         Some((self.count_before(&Target::Member { sortable: sortable(score), name }), score))
     }
 
-    /// The member at `rank`.
+    /// Returns the member at `rank`.
     pub fn get(&self, rank: usize) -> Option<(&[u8], f64)> {
         self.order.get(rank).map(|member| (member.name(), member.score()))
     }
@@ -150,8 +150,8 @@ impl Ranked {
         self.order.visit(span, &mut |member| show(member.name(), member.score()));
     }
 
-    /// One step of a walk in no particular order: shows about `wanted` members from `cursor` on, and returns the next
-    /// cursor, or 0 at the end. What stays is shown exactly once.
+    /// Takes one step of a walk in no particular order: shows about `wanted` members from `cursor` on, and returns the next
+    /// cursor, or 0 at the end. A member that stays is shown exactly once.
     pub fn walk<'a>(&'a self, cursor: u64, wanted: usize, mut show: impl FnMut(&'a [u8], f64)) -> u64 {
         let (mut position, mut wanted) = (cursor << CURSOR_SHIFT, wanted.max(1));
         let mut buckets_left = wanted.saturating_mul(WALK_BUCKETS_PER_MEMBER);
@@ -184,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    /// The plain twin: names to scores, sorted whenever somebody asks.
+    /// The plain twin: names to scores, sorted at each query.
     #[derive(Default)]
     struct Twin(BTreeMap<Vec<u8>, f64>);
 

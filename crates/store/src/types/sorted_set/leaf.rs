@@ -1,11 +1,11 @@
 //! The lowest level of a sorted set's order: up to 64 members side by side.
 //!
-//! A member is the entry of the set's table, which is the only copy of its name and of its score; the leaf has one word for
+//! A member is the entry of the set's table, which is the only copy of its name and of its score. The leaf has one word for
 //! it: the address in the lower 48 bits and, above, a *grade*, which is the score on a scale of the leaf's own, from 0 to
-//! 65,535. Grades never contradict scores, they are only coarser: what lies off the scale gets the grade at its end. So a
-//! search compares words that lie together and looks into entries, each of which may be a cache miss, only where two
-//! grades are the same. The scale is laid anew when the scores have outgrown it, or fill so little of it that grades often
-//! are the same.
+//! 65,535. Grades never contradict scores, they are only coarser: a score off the scale gets the grade at its end. So a
+//! search compares words that lie together. It looks into entries, each of which may be a cache miss, only where two grades
+//! are the same. The scale is laid anew when the scores have outgrown it, or fill so little of it that grades often are the
+//! same.
 //!
 //! Nothing here owns an entry. Only `order` calls, which has the promise that they live.
 
@@ -22,7 +22,7 @@ pub(crate) const LEAF_MAX: usize = 64;
 /// How many members ahead a visit asks for entries.
 const AHEAD: usize = 6;
 
-/// Members whose words share a cache line.
+/// The number of members with words that share a cache line.
 const LINE: usize = 8;
 
 const ADDRESS_BITS: u32 = 48;
@@ -31,7 +31,7 @@ const GRADE_MAX: u64 = 0xffff;
 /// A scale of which the scores fill less than this is laid anew.
 const GRADES_MIN: u64 = 1024;
 
-/// A member of a sorted set: an entry that lives, whose value is the bits of its score.
+/// A member of a sorted set: an entry that lives, with the bits of its score as its value.
 #[derive(Clone, Copy)]
 pub(crate) struct Member(Entry);
 
@@ -46,7 +46,7 @@ pub(crate) enum Target<'k> {
     Name { name: &'k [u8], behind: bool },
 }
 
-/// A score as an integer of the same order. Both zeros are one.
+/// Returns a score as an integer of the same order. Both zeros are one.
 #[inline]
 pub(crate) fn sortable(score: f64) -> u64 {
     let bits = (score + 0.0).to_bits();
@@ -60,7 +60,7 @@ impl Member {
         Self(entry)
     }
 
-    /// The name. The lifetime is bounded by whoever made the member.
+    /// Returns the name. Its lifetime is bounded by the code that made the member.
     #[inline]
     pub fn name<'a>(self) -> &'a [u8] {
         self.0.key()
@@ -89,14 +89,14 @@ impl Member {
         self.0 == other.0
     }
 
-    /// Where it is in the order.
+    /// Returns where it is in the order.
     pub fn target<'a>(self) -> Target<'a> {
         Target::Member { sortable: self.sortable(), name: self.name() }
     }
 }
 
 impl Target<'_> {
-    /// The score, if it matters.
+    /// Returns the score, if it matters.
     #[inline]
     pub fn sortable(&self) -> Option<u64> {
         match *self {
@@ -105,7 +105,7 @@ impl Target<'_> {
         }
     }
 
-    /// Whether a member, whose score is `own`, lies before this place.
+    /// Returns whether a member with the score `own` lies before this place.
     #[inline]
     pub fn is_behind(&self, own: u64, member: Member) -> bool {
         match *self {
@@ -166,7 +166,7 @@ impl Leaf {
         self.links.len() >= LEAF_MAX
     }
 
-    /// The bytes of its memory.
+    /// Returns the bytes of its memory.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.links.capacity() * size_of::<Link>()
@@ -182,7 +182,7 @@ impl Leaf {
         (sortable.saturating_sub(self.base) >> self.shift).min(GRADE_MAX)
     }
 
-    /// The links with the same grade as a score.
+    /// Returns the links with the same grade as a score.
     #[inline]
     fn candidates(&self, sortable: u64) -> (usize, usize) {
         self.links.chunks(LINE).for_each(|line| prefetch(line.as_ptr().cast()));
@@ -192,7 +192,7 @@ impl Leaf {
         (low, low + same)
     }
 
-    /// How many members lie before `target`.
+    /// Returns how many members lie before `target`.
     #[inline]
     pub fn count_before(&self, target: &Target<'_>) -> usize {
         let (low, high) = target.sortable().map_or((0, self.links.len()), |sortable| self.candidates(sortable));
@@ -200,7 +200,7 @@ impl Leaf {
         low + self.links[low..high].partition_point(is_before)
     }
 
-    /// The index of a member whose entry still has the score under which it stands here.
+    /// Returns the index of a member with an entry that still has the score under which it stands here.
     pub fn index_of(&self, member: Member) -> Option<usize> {
         let (low, high) = self.candidates(member.sortable());
         let same = self.links[low..high].iter().position(|link| link.member().is(member))?;

@@ -1,8 +1,9 @@
 //! A sorted set: distinct members, each with a score, in the order of scores and of names where scores are equal.
 //!
-//! One pack while it is small, a table with an order of its entries beyond (see `packed` and `large`). What is small is
-//! an argument of the changes that can make it larger. A set that has become large stays so, as in Redis; only commands that
-//! store a result ask for a fresh decision. Here are no keys and no commands. Ranks count from the least score.
+//! A sorted set is one pack while it is small, and a table with an order of its entries beyond (see `packed` and `large`).
+//! The limits of a small set are an argument of the changes that can make it larger. A set that has become large stays so, as
+//! in Redis; only commands that store a result ask for a fresh decision. Here are no keys and no commands. Ranks count from
+//! the least score.
 
 pub mod branch;
 pub mod large;
@@ -18,20 +19,20 @@ use crate::memory::prefetch::PrefetchStep;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::packed::ways::Forwards;
+use crate::value::capture::open_value::{OpenValue, Outline};
+use crate::value::capture::source::Budget;
 use crate::value::collection::{Collection, MemberPlace};
 use crate::value::form::Form;
-use crate::value::handover::open_value::{Capture, OpenValue};
-use crate::value::handover::owing::Budget;
 use crate::value::key_hash::HashKey;
 use crate::value::{Encoding, Kind, ValueRef};
 use large::Ranked;
 use leaf::{Target, sortable};
 use order::Span;
 
-/// What a new set has room for before it asks for memory again, in bytes.
+/// The room of a new set before it asks for memory again, in bytes.
 const FIRST_BYTES: usize = 126;
 
-/// Up to what size a sorted set is packed.
+/// The limits up to which a sorted set is packed.
 #[derive(Clone, Copy, Debug)]
 pub struct SortedSetLimits {
     /// The most members.
@@ -116,7 +117,7 @@ impl NameRange<'_> {
 }
 
 impl SortedSet {
-    /// An empty set that is packed if `count` members of which one has `length` bytes may be.
+    /// Returns an empty set that is packed if `count` members of which one has `length` bytes may be.
     pub fn with_room(hash_key: HashKey, count: usize, length: usize, limits: SortedSetLimits) -> Self {
         let mut set = <Self as Collection>::new(hash_key);
         if count > limits.entries_max || length > limits.value_max {
@@ -125,7 +126,7 @@ impl SortedSet {
         set
     }
 
-    /// Announces `count` members at once: what is packed is not any longer if all of them would be too many.
+    /// Announces `count` members at once: a packed set is unpacked if all of them would be too many.
     pub fn prepare(&mut self, count: usize, limits: SortedSetLimits) {
         if count > limits.entries_max {
             self.unpack();
@@ -216,7 +217,7 @@ impl Members {
     }
 }
 
-/// The name of a member of a table.
+/// Returns the name of a member of a table.
 fn name_bytes(name: ValueRef<'_>) -> &[u8] {
     match name {
         ValueRef::Bytes(bytes) => bytes,
@@ -225,7 +226,7 @@ fn name_bytes(name: ValueRef<'_>) -> &[u8] {
 }
 
 impl<'a> SortedSetRef<'a> {
-    /// The number of members.
+    /// Returns the number of members.
     #[inline]
     pub fn len(self) -> usize {
         match self.0 {
@@ -234,13 +235,13 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Whether there is no member.
+    /// Returns whether there is no member.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// The pack, if the set is packed.
+    /// Returns the pack, if the set is packed.
     pub fn packed(self) -> Option<Packed<'a, Forwards>> {
         match self.0 {
             View::Packed(packed) => Some(packed),
@@ -248,7 +249,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// The score of a member.
+    /// Returns the score of a member.
     #[inline]
     pub fn score(self, name: &[u8]) -> Option<f64> {
         match self.0 {
@@ -257,7 +258,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Rank and score of a member.
+    /// Returns rank and score of a member.
     pub fn rank(self, name: &[u8]) -> Option<(usize, f64)> {
         match self.0 {
             View::Ranked(ranked) => ranked.rank(name),
@@ -269,7 +270,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// The member with this rank, and its score.
+    /// Returns the member with this rank, and its score.
     pub fn get(self, rank: usize) -> Option<(ValueRef<'a>, f64)> {
         match self.0 {
             View::Packed(packed) => packed::pairs(packed).nth(rank),
@@ -277,7 +278,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// How many members have a lower score than this one, or the same if `or_equal`.
+    /// Returns how many members have a lower score than this one, or the same if `or_equal`.
     pub fn count_below(self, score: f64, or_equal: bool) -> usize {
         match self.0 {
             View::Packed(packed) => {
@@ -287,8 +288,8 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// The ranks of a range of names. Where scores differ it is found by walking from the first member, or from the last if
-    /// `is_reverse`, as Redis does it in what is packed.
+    /// Returns the ranks of a range of names. Where scores differ, the range is found by walking from the first member, or
+    /// from the last if `is_reverse`, as Redis does it in a packed set.
     pub fn ranks_of_names(self, range: &NameRange<'_>, is_reverse: bool) -> Range<usize> {
         if range.is_empty() {
             return 0..0;
@@ -325,8 +326,8 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// One step of a walk in no particular order: shows about `wanted` members from `cursor` on, all of them if the set is
-    /// packed, and returns the next cursor, or 0 at the end. What stays is shown exactly once.
+    /// Takes one step of a walk in no particular order: shows about `wanted` members from `cursor` on, all of them if the set
+    /// is packed, and returns the next cursor, or 0 at the end. A member that stays is shown exactly once.
     pub fn walk(self, cursor: u64, wanted: usize, mut show: impl FnMut(ValueRef<'a>, f64)) -> u64 {
         match self.0 {
             View::Ranked(ranked) => ranked.walk(cursor, wanted, |name, score| show(ValueRef::Bytes(name), score)),
@@ -354,7 +355,7 @@ fn packed_ranks(packed: Packed<'_, Forwards>, range: &NameRange<'_>, is_reverse:
     }
     let names = packed::pairs(packed).map(|(name, _)| name);
     if is_reverse {
-        // What ends with the last name before the range's end, and begins behind the last one before its beginning.
+        // The ranks that end with the last name before the range's end, and begin behind the last one before its beginning.
         let (mut start, mut ranks) = (0, 0..0);
         for (rank, name) in names.enumerate() {
             if !range.begins_before(name) {
@@ -440,12 +441,12 @@ impl Collection for SortedSet {
         }
     }
 
-    fn capture(&self) -> Capture {
+    fn outline(&self) -> Outline {
         let parts = match &self.members {
             Members::Packed(_) => 0,
             Members::Ranked(ranked) => ranked.len(),
         };
-        Capture { parts, walks: 1, extra: None }
+        Outline { parts, walks: 1, extra: None }
     }
 
     fn open(&mut self, open_value: &Arc<OpenValue>) {
@@ -461,9 +462,9 @@ impl Collection for SortedSet {
         }
     }
 
-    fn hand_over(&mut self, budget: &mut Budget) {
+    fn capture_more(&mut self, budget: &mut Budget) {
         if let Members::Ranked(ranked) = &mut self.members {
-            ranked.hand_over(budget);
+            ranked.capture_more(budget);
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The order of a sorted set: a B+ tree that also counts, so that ranks and places lead to each other.
 //!
 //! Leaves (see `leaf`) hold members; above them, a branch has for each of its children the least score, the member that has
-//! it, and the child itself. Each branch knows how many members are below it. Leaves that split at either end of the
-//! whole stay full, so scores that come in order leave no gaps; elsewhere a full leaf gives members to a neighbour, and is
-//! split in halves when both neighbours are as full. Neighbours that have become small are joined.
+//! it, and the child itself. Each branch knows how many members are below it. Leaves that split at either end of the whole
+//! stay full, so scores that come in order leave no gaps; elsewhere a full leaf gives members to a neighbour, and is split in
+//! halves when both neighbours are as full. Neighbours that have become small are joined.
 //!
-//! The tree refers to entries and owns none: whoever inserts one promises that it lives, and that its score stays as it
-//! is, until it is removed. Names are compared only where scores are equal. Used by `large`, under the shard's lock.
+//! The tree refers to entries and owns none: the caller that inserts one promises that it lives, and that its score stays as
+//! it is, until it is removed. Names are compared only where scores are equal. Used by `large`, under the shard's lock.
 
 use super::branch::{Below, Branch, Edge};
 use super::leaf::{Member, Target};
@@ -14,7 +14,7 @@ use super::leaf::{Member, Target};
 /// The entries of a sorted set by score and name, with the number of those below each branch.
 pub(crate) struct Order {
     root: Branch,
-    /// What leaves and branches take.
+    /// The bytes that leaves and branches take.
     bytes: usize,
 }
 
@@ -37,7 +37,7 @@ impl Order {
         self.root.len
     }
 
-    /// The bytes of leaves and branches.
+    /// Returns the bytes of leaves and branches.
     #[inline]
     pub fn memory(&self) -> usize {
         self.bytes
@@ -59,7 +59,7 @@ impl Order {
         }
     }
 
-    /// Takes a member out whose entry has the score with which it was inserted.
+    /// Removes a member with an entry that has the score with which it was inserted.
     pub fn remove(&mut self, member: Member) {
         let is_found = self.root.remove(member, &mut self.bytes);
         debug_assert!(is_found, "a member of the table is in the order");
@@ -86,7 +86,7 @@ impl Order {
         }
     }
 
-    /// How many members lie before `target`.
+    /// Returns how many members lie before `target`.
     pub fn count_before(&self, target: &Target<'_>) -> usize {
         let (mut branch, mut count) = (&self.root, 0);
         loop {
@@ -99,7 +99,7 @@ impl Order {
         }
     }
 
-    /// The member at `rank`.
+    /// Returns the member at `rank`.
     pub fn get(&self, rank: usize) -> Option<Member> {
         let mut found = None;
         self.visit(Span { start: rank, count: 1, is_reverse: false }, &mut |member| found = Some(member));
@@ -115,7 +115,7 @@ impl Order {
 
 #[cfg(test)]
 impl Order {
-    /// Checks what always holds: counts, first members, order, sizes and bytes.
+    /// Checks the invariants: counts, first members, order, sizes and bytes.
     pub fn check(&self) {
         let mut bytes = 0;
         self.root.check(&mut bytes, true);

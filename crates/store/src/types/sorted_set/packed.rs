@@ -1,8 +1,8 @@
 //! A small sorted set: members and their scores in turn, in one pack, in order.
 //!
-//! A score that is a whole number is packed as one; others are text with the fewest digits that read back the same, as in
-//! the listpack of Redis. Everything is found by walking from the first member on: there are a hundred or so. Functions on
-//! packs whose bytes are trusted; usable from any thread.
+//! A score that is a whole number is packed as one; others are text with the fewest digits that read back the same, as in the
+//! listpack of Redis. Each lookup walks from the first member on: there are a hundred or so. These functions take packs with
+//! trusted bytes; usable from any thread.
 
 use std::cmp::Ordering;
 
@@ -21,12 +21,12 @@ const DIGITS_MAX: usize = 17;
 #[derive(Clone, Copy)]
 pub(crate) struct Pairs<'a>(Elements<'a, Forwards>);
 
-/// The members of `packed` in order.
+/// Returns the members of `packed` in order.
 pub(crate) fn pairs(packed: Packed<'_, Forwards>) -> Pairs<'_> {
     Pairs(packed.iter())
 }
 
-/// The last member. No score but its own is read.
+/// Returns the last member. No score but its own is read.
 pub(crate) fn last(packed: Packed<'_, Forwards>) -> Option<(ValueRef<'_>, f64)> {
     let offset = packed.walk().step_by(2).last()?;
     Pairs(packed.iter_from(offset)).next()
@@ -56,7 +56,7 @@ fn score_of(value: ValueRef<'_>) -> f64 {
     }
 }
 
-/// The order of two names as bytes.
+/// Returns the order of two names as bytes.
 #[inline]
 pub(crate) fn compare_names(name: ValueRef<'_>, other: &[u8]) -> Ordering {
     match name {
@@ -65,7 +65,7 @@ pub(crate) fn compare_names(name: ValueRef<'_>, other: &[u8]) -> Ordering {
     }
 }
 
-/// Where a member is, and its score.
+/// Returns where a member is, and its score.
 pub(crate) fn find(packed: Packed<'_, Forwards>, name: &[u8]) -> Option<(usize, f64)> {
     let offset = packed.find(name, 1)?;
     let (score, _) = packed.read(packed.after(offset))?;
@@ -79,7 +79,7 @@ pub(crate) fn insert(pack: &mut Pack<Forwards>, name: &[u8], score: f64) {
     insert_score(pack, offset, score);
 }
 
-/// Where the first member begins that is not before this one.
+/// Returns where the first member begins that is not before this one.
 fn place_of(packed: Packed<'_, Forwards>, name: &[u8], score: f64) -> usize {
     // Scores often come in order: then the place is behind the last.
     if last(packed).is_none_or(|last| is_before(last, name, score)) {
@@ -95,7 +95,7 @@ fn place_of(packed: Packed<'_, Forwards>, name: &[u8], score: f64) -> usize {
     }
 }
 
-/// Whether each member stands behind the one before it, with its score as [`insert`] writes it.
+/// Returns whether each member stands behind the one before it, with its score as [`insert`] writes it.
 pub(crate) fn are_in_order(packed: Packed<'_, Forwards>) -> bool {
     let (mut elements, mut digits, mut before) = (packed.iter(), Digits::default(), None);
     while let Some(name) = elements.next() {
@@ -108,7 +108,7 @@ pub(crate) fn are_in_order(packed: Packed<'_, Forwards>) -> bool {
     true
 }
 
-/// A score from a file, if it is written as it would be here.
+/// Returns a score from a file, if it is written as it would be here.
 fn written_score(value: ValueRef<'_>) -> Option<f64> {
     let is_whole = |score: f64| score.fract() == 0.0 && score.abs() <= WHOLE_MAX;
     match value {
@@ -140,7 +140,7 @@ fn text_of(score: f64) -> String {
     if is_short { format!("{score}") } else { format!("{score:e}") }
 }
 
-/// How many members, from the first on, lie before a place that `is_before` tells.
+/// Returns how many members, from the first on, lie before a place that `is_before` tells.
 pub(crate) fn count_while(packed: Packed<'_, Forwards>, mut is_before: impl FnMut(ValueRef<'_>, f64) -> bool) -> usize {
     pairs(packed).take_while(|(name, score)| is_before(*name, *score)).count()
 }

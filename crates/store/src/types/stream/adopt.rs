@@ -1,9 +1,9 @@
 //! Blocks of a stream that are taken over from a file as they stand there.
 //!
-//! The bytes of a block have been checked as elements; here it is checked that they are entries, in order, each with what it
-//! needs to be walked over from either end, and none deleted. Of any other block the live entries are put together anew. That
-//! makes one block again, whatever the limits: each block has the names of its fields, so that a small file whose blocks have
-//! long names and many entries would become gigabytes were they divided.
+//! The bytes of a block have been checked as elements. This file checks that they are entries, in order, each with the marks
+//! that are needed to walk over it from either end, and none deleted. Of any other block the live entries are put together
+//! anew. That makes one block again, for any limits: each block has the names of its fields, so that a small file of blocks
+//! with long names and many entries would become gigabytes were they divided.
 
 use super::block::{Block, DELETED, ENTRY_HEAD, SAME_NAMES};
 use super::id::StreamId;
@@ -12,7 +12,7 @@ use crate::packed::listpack::{Elements, Packed};
 use crate::packed::pack::Pack;
 use crate::value::ValueRef;
 
-/// What a block holds.
+/// The contents of a block.
 struct Contents {
     entries: u64,
     first_id: StreamId,
@@ -20,10 +20,10 @@ struct Contents {
 }
 
 impl Stream {
-    /// Adds a block behind all others, which stands under the id `first`.
+    /// Adds a block behind all others, under the id `first`.
     ///
     /// # Errors
-    /// The block itself, where it is not what it would be had it been written here.
+    /// The block itself, if it is not as it would be had it been written here.
     pub(crate) fn adopt(&mut self, first: StreamId, pack: Pack) -> Result<(), Pack> {
         let is_behind = self.len == 0 || first > self.last_id;
         let Some(contents) = contents(pack.as_packed(), first).filter(|_| is_behind) else {
@@ -33,8 +33,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Adds the live entries of a block that stands under the id `first`, as one block; none if they are no entries behind all
-    /// others. Whether the block is what it says of itself.
+    /// Adds the live entries of a block that stands under the id `first`, as one block. Returns whether the statements of the
+    /// block about itself are true; none if its contents are no entries behind all others.
     pub(crate) fn adopt_live(&mut self, first: StreamId, packed: Packed<'_>) -> Option<bool> {
         let (pack, contents, is_as_it_says) = live(packed, first, self.last_id)?;
         if contents.entries > 0 {
@@ -67,7 +67,7 @@ fn is_integer(element: ValueRef<'_>, wanted: i64) -> bool {
 
 /// Copies so many elements.
 fn copy(elements: &mut Elements<'_>, count: i64, into: &mut Pack) -> Option<()> {
-    // What is claimed and not there ends at the first that is missing.
+    // If fewer elements are there than claimed, it ends at the first missing one.
     (0..usize::try_from(count).ok()?).try_for_each(|_| elements.next().map(|element| into.push_back(element)))
 }
 
@@ -79,7 +79,7 @@ fn pass(elements: &mut Elements<'_>, count: i64) -> Option<()> {
     }
 }
 
-/// What is in a block under the id `first`; none if it is not as a block should be.
+/// Returns the contents of a block under the id `first`; none if it is not as a block should be.
 fn contents(packed: Packed<'_>, first: StreamId) -> Option<Contents> {
     let mut elements = packed.iter();
     let (entries, deleted, names) = (integer(&mut elements)?, integer(&mut elements)?, integer(&mut elements)?);

@@ -14,17 +14,17 @@
 //! `first` is the id under which the stream keeps the block: that of the first entry ever put in. A deleted entry stays and
 //! is flagged, until the last live one goes and the block with it. Plain data, usable from any thread.
 
+use super::before_images::BeforeImage;
 use super::id::StreamId;
-use super::owed::Owes;
 use crate::packed::listpack::{Elements, Packed};
 use crate::packed::pack::Pack;
 use crate::value::ValueRef;
-use crate::value::handover::open_value::{OpenValue, Part};
+use crate::value::capture::open_value::{OpenValue, Part};
 
 pub(super) const DELETED: i64 = 1;
 pub(super) const SAME_NAMES: i64 = 2;
 
-/// Entries of a stream in one pack, with what their ids and fields have in common said once.
+/// Entries of a stream in one pack, with the common parts of their ids and fields stored once.
 #[derive(Clone, Debug)]
 pub(crate) struct Block(Pack);
 
@@ -37,7 +37,7 @@ pub struct BlockLimits {
     pub entries_max: usize,
 }
 
-/// No block becomes larger than this, whatever the limits.
+/// The largest size of a block in bytes, for any limits.
 const BYTES_MAX: usize = 1 << 30;
 
 /// Elements of a master entry before its names.
@@ -99,7 +99,7 @@ fn names_of(block: Packed<'_>) -> Elements<'_> {
 }
 
 impl Block {
-    /// A block whose entries will have these names, mostly.
+    /// Returns a block for entries that mostly have these field names.
     pub fn new<'v>(names: impl ExactSizeIterator<Item = &'v [u8]>) -> Self {
         let mut pack = Pack::new();
         pack.push_back(0_i64);
@@ -201,7 +201,7 @@ impl Block {
         while let Some(entry) = cursor.next().filter(|entry| goes(entry.id, flagged.len() as u64)) {
             flagged.push((entry.at, entry.flags));
         }
-        // A flag is an integer of one byte, whatever it says: no offset moves.
+        // A flag is an integer of one byte for every value: no offset moves.
         for &(at, flags) in &flagged {
             self.0.replace_at(at, flags | DELETED);
         }
@@ -227,10 +227,10 @@ pub(crate) fn id_at(place: u128) -> StreamId {
     StreamId { ms: (place >> 64) as u64, seq: place as u64 }
 }
 
-impl Owes for Block {
-    fn hand(&self, id: StreamId, _group: u32, open_value: &OpenValue) -> usize {
+impl BeforeImage for Block {
+    fn deliver(&self, id: StreamId, _group: u32, open_value: &OpenValue) -> usize {
         let bytes = self.0.as_bytes();
-        open_value.hand_part(place(id), Part { bytes: bytes.into(), unpacked_len: 0 });
+        open_value.deliver_part(place(id), Part { bytes: bytes.into(), unpacked_len: 0 });
         bytes.len()
     }
 }
@@ -278,7 +278,7 @@ impl<'a> BlockWalk<'a> {
         self.read(at)
     }
 
-    /// The entry whose flags stand at `at`.
+    /// Reads the entry with its flags at `at`.
     fn read(&self, at: usize) -> Option<StreamEntry<'a>> {
         let block = self.block;
         let (flags, next) = block.read(at)?;

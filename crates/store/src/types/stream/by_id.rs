@@ -1,35 +1,35 @@
-//! What stands under ids, behind one door: the blocks of a stream, and the pending entries of a group.
+//! Values under ids, behind one door: the blocks of a stream, and the pending entries of a group.
 //!
-//! A value comes, changes and goes here alone, so that a snapshot that is owed it gets it before the change. To look at them
-//! is free to all. Under the shard's lock, or on the snapshot's thread when the store has let go of the stream.
+//! A value comes, changes and goes here alone, so that a snapshot that lacks it captures it before the change. Reading needs
+//! no such care. Under the shard's lock, or on the snapshot's thread when the store has released the stream.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::before_images::{BeforeImage, BeforeImages};
 use super::id::StreamId;
-use super::owed::{Owed, Owes};
-use crate::value::handover::open_value::OpenValue;
-use crate::value::handover::owing::Budget;
+use crate::value::capture::open_value::OpenValue;
+use crate::value::capture::source::Budget;
 
 /// Values in the order of their ids.
 #[derive(Debug)]
 pub(super) struct ById<V> {
     all: BTreeMap<StreamId, V>,
-    /// What is owed to a snapshot, while anything is.
-    owed: Option<Box<Owed>>,
+    /// The values that a snapshot still lacks, while it does.
+    before_images: Option<Box<BeforeImages>>,
 }
 
 impl<V> Default for ById<V> {
     fn default() -> Self {
-        Self { all: BTreeMap::new(), owed: None }
+        Self { all: BTreeMap::new(), before_images: None }
     }
 }
 
 impl<V: Clone> Clone for ById<V> {
-    /// The copy owes nothing.
+    /// Copies the values only; no snapshot lacks any of the copy.
     fn clone(&self) -> Self {
-        Self { all: self.all.clone(), owed: None }
+        Self { all: self.all.clone(), before_images: None }
     }
 }
 
@@ -42,14 +42,14 @@ impl<V> Deref for ById<V> {
     }
 }
 
-impl<V: Owes> ById<V> {
+impl<V: BeforeImage> ById<V> {
     /// The last value, to be changed, with its id.
     #[inline]
     pub fn last_mut(&mut self) -> Option<(StreamId, &mut V)> {
-        if self.owed.is_some()
+        if self.before_images.is_some()
             && let Some((&last, _)) = self.all.last_key_value()
         {
-            self.take_down(last);
+            self.capture(last);
         }
         let last = self.all.last_entry()?;
         Some((*last.key(), last.into_mut()))
@@ -57,72 +57,73 @@ impl<V: Owes> ById<V> {
 
     /// A value, to be changed.
     pub fn get_mut(&mut self, id: StreamId) -> Option<&mut V> {
-        if self.owed.is_some() {
-            self.take_down(id);
+        if self.before_images.is_some() {
+            self.capture(id);
         }
         self.all.get_mut(&id)
     }
 
-    /// Puts a value under an id; what was there before.
+    /// Puts a value under an id, and returns the former one.
     pub fn insert(&mut self, id: StreamId, value: V) -> Option<V> {
-        if self.owed.is_some() {
-            self.take_down(id);
+        if self.before_images.is_some() {
+            self.capture(id);
         }
         self.all.insert(id, value)
     }
 
     /// Takes a value out.
     pub fn remove(&mut self, id: StreamId) -> Option<V> {
-        if self.owed.is_some() {
-            self.take_down(id);
+        if self.before_images.is_some() {
+            self.capture(id);
         }
         self.all.remove(&id)
     }
 
-    /// Hands over what is about to change or to go under an id, if it is owed. If there is nothing, something is about to come.
+    /// Captures the value under an id that is about to change or to go, if it is pending. If there is none, notes the id for
+    /// the value that is about to come.
     #[cold]
-    fn take_down(&mut self, id: StreamId) {
-        if let Some(owed) = &mut self.owed {
+    fn capture(&mut self, id: StreamId) {
+        if let Some(before_images) = &mut self.before_images {
             match self.all.get(&id) {
-                Some(value) => owed.take(id, value),
-                None => owed.insert(id),
+                Some(value) => before_images.capture(id, value),
+                None => before_images.insert(id),
             }
         }
-        self.settle_owed();
+        self.finish_capture();
     }
 }
 
-/// What a snapshot is owed.
-impl<V: Owes> ById<V> {
-    /// From now on all there is, is owed to what was opened, in which a group has this number.
-    pub fn owe(&mut self, group: u32, open_value: &Arc<OpenValue>) {
-        self.owed = Owed::of(&self.all, group, open_value);
+/// Capture for a snapshot.
+impl<V: BeforeImage> ById<V> {
+    /// Marks all values as pending for the opened value, in which a group has this number.
+    pub fn begin_capture(&mut self, group: u32, open_value: &Arc<OpenValue>) {
+        self.before_images = BeforeImages::of(&self.all, group, open_value);
     }
 
-    /// What was opened, while anything is owed.
+    /// Returns the opened value, while values are pending.
     pub fn open_value(&self) -> Option<&Arc<OpenValue>> {
-        self.owed.as_ref().map(|owed| owed.open_value())
+        self.before_images.as_ref().map(|before_images| before_images.open_value())
     }
 
-    /// Hands over what is owed, up the ids, and says with `reached` how far that went.
-    pub fn hand_over(&mut self, budget: &mut Budget, reached: impl FnOnce(&OpenValue, StreamId)) {
-        if let Some(owed) = &mut self.owed {
-            owed.hand_over(&self.all, budget);
-            if let Some(at) = owed.at() {
-                reached(owed.open_value(), at);
+    /// Captures pending values, up the ids, and reports the last id to `reached`.
+    pub fn capture_more(&mut self, budget: &mut Budget, reached: impl FnOnce(&OpenValue, StreamId)) {
+        if let Some(before_images) = &mut self.before_images {
+            before_images.capture_more(&self.all, budget);
+            if let Some(at) = before_images.at() {
+                reached(before_images.open_value(), at);
             }
         }
-        self.settle_owed();
+        self.finish_capture();
     }
 
     /// Owes nothing any longer; whether it did.
     pub fn forget(&mut self) -> bool {
-        self.owed.take().is_some()
+        self.before_images.take().is_some()
     }
 
-    fn settle_owed(&mut self) {
-        if let Some(owed) = self.owed.take_if(|owed| owed.is_done()) {
-            owed.open_value().finish();
+    fn finish_capture(&mut self) {
+        if let Some(before_images) = self.before_images.take_if(|before_images| before_images.is_done()) {
+            before_images.open_value().finish();
         }
     }
 }

@@ -1,18 +1,18 @@
-//! A consumer group of a stream: how far it has read, who reads in it, and what each of them has not acknowledged.
+//! A consumer group of a stream: how far it has read, its consumers, and the entries that each has not acknowledged.
 //!
-//! What is pending stands in two places: under the group with all that is known of it, and under its consumer with its id
-//! alone, so that both are walked in order of the ids. A consumer's number stays the same as long as it lives. The group
-//! does not know the entries themselves; an entry that was deleted stays pending until somebody notices. Plain data.
+//! A pending entry stands in two places: under the group with all its facts, and under its consumer with its id alone, so
+//! that both are walked in order of the ids. A consumer's number stays the same as long as it lives. The group does not know
+//! the entries themselves; an entry that was deleted stays pending until a command notices. Plain data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use super::before_images::BeforeImage;
 use super::by_id::ById;
 use super::id::StreamId;
-use super::owed::Owes;
-use crate::value::handover::open_value::OpenValue;
-use crate::value::handover::owing::{Budget, Owing};
+use crate::value::capture::open_value::OpenValue;
+use crate::value::capture::source::{Budget, CaptureSource};
 
 /// A consumer group: its position, its consumers, and the entries that wait to be acknowledged.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub struct StreamGroup {
 /// The number of a consumer in its group.
 pub type ConsumerId = u32;
 
-/// One who reads in a group.
+/// A consumer of a group.
 #[derive(Clone, Debug)]
 pub struct Consumer {
     /// Its name.
@@ -45,7 +45,7 @@ pub struct Consumer {
 /// An entry that was delivered and not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// Who has it.
+    /// The consumer that has it.
     pub consumer: ConsumerId,
     /// When it was delivered last, wall clock milliseconds.
     pub delivered_ms: i64,
@@ -53,7 +53,7 @@ pub struct Pending {
     pub deliveries: u64,
 }
 
-/// About what one pending entry takes in both trees, in bytes.
+/// The approximate memory of one pending entry in both trees, in bytes.
 const PENDING_BYTES: usize = 3 * size_of::<StreamId>() + size_of::<Pending>();
 
 impl Pending {
@@ -149,7 +149,7 @@ impl StreamGroup {
         Some(consumer.pending.len())
     }
 
-    /// What is known of a pending entry.
+    /// Returns the facts of a pending entry.
     pub fn pending(&self, id: StreamId) -> Option<Pending> {
         self.pending.get(&id).copied()
     }
@@ -166,7 +166,7 @@ impl StreamGroup {
         ids.into_iter().flat_map(|ids| self.pending.range(ids)).map(|(&id, &pending)| (id, pending))
     }
 
-    /// Makes an entry pending, or changes what is known of one that is.
+    /// Makes an entry pending, or replaces the facts of one that is.
     pub fn set_pending(&mut self, id: StreamId, pending: Pending) {
         let before = self.pending.insert(id, pending);
         if before.is_none_or(|before| before.consumer != pending.consumer) {
@@ -185,19 +185,19 @@ impl StreamGroup {
     }
 }
 
-/// A pending entry as it was handed over to a snapshot: whose group's it is, its id, and what is known of it.
+/// A pending entry as it was captured for a snapshot: the number of its group, its id, and its facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingCopy {
     /// The number of the group, in the order of their names.
     pub group: u32,
     /// The entry.
     pub id: StreamId,
-    /// What is known of it.
+    /// Its facts.
     pub pending: Pending,
 }
 
 impl PendingCopy {
-    /// The bytes in which one is handed over.
+    /// The number of bytes of one captured entry.
     pub(crate) const BYTES: usize = 40;
 
     fn to_bytes(self) -> [u8; Self::BYTES] {
@@ -219,16 +219,16 @@ impl PendingCopy {
     }
 }
 
-impl Owes for Pending {
-    fn hand(&self, id: StreamId, group: u32, open_value: &OpenValue) -> usize {
-        open_value.hand_loose(&PendingCopy { group, id, pending: *self }.to_bytes());
+impl BeforeImage for Pending {
+    fn deliver(&self, id: StreamId, group: u32, open_value: &OpenValue) -> usize {
+        open_value.deliver_loose(&PendingCopy { group, id, pending: *self }.to_bytes());
         PendingCopy::BYTES
     }
 }
 
-/// What a snapshot is owed.
+/// Capture for a snapshot.
 impl StreamGroup {
-    /// All of it but what is pending.
+    /// Returns a copy without the pending entries.
     pub(crate) fn without_pending(&self) -> Self {
         let bare =
             |consumer: &Consumer| Consumer { name: consumer.name.clone(), pending: BTreeSet::new(), ..*consumer };
@@ -242,20 +242,20 @@ impl StreamGroup {
         }
     }
 
-    /// From now on every pending entry is handed over before it changes.
-    pub(crate) fn owe(&mut self, number: u32, open_value: &Arc<OpenValue>) {
-        self.pending.owe(number, open_value);
+    /// Begins the capture: from now on every entry is captured before it changes.
+    pub(crate) fn begin_capture(&mut self, number: u32, open_value: &Arc<OpenValue>) {
+        self.pending.begin_capture(number, open_value);
     }
 
-    /// What was opened, while anything is owed.
+    /// Returns the opened value, while entries are pending capture.
     pub(crate) fn open_value(&self) -> Option<&Arc<OpenValue>> {
         self.pending.open_value()
     }
 }
 
-impl Owing for StreamGroup {
-    fn hand_over(&mut self, budget: &mut Budget) {
-        self.pending.hand_over(budget, |_, _| ());
+impl CaptureSource for StreamGroup {
+    fn capture_more(&mut self, budget: &mut Budget) {
+        self.pending.capture_more(budget, |_, _| ());
     }
 }
 

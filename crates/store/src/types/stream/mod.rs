@@ -1,17 +1,17 @@
-//! Streams: entries in the order of their ids, appended at the end, and the groups of those who read them.
+//! Streams: entries in the order of their ids, appended at the end, and consumer groups.
 //!
-//! Entries lie in blocks of a hundred or so ([`crate::types::stream::block`]), which are ordered by the id of their first entry.
-//! Beside them stand the counters from which Redis (7.0 and later) tells how far a group lags behind: how many entries were
-//! ever added, the first id there is, and the largest that was deleted. A stream without entries is still a stream, with its
-//! last id and its groups, so it is kept. It knows no clock. Plain data, usable from any thread.
+//! Entries lie in blocks of a hundred or so ([`crate::types::stream::block`]), which are ordered by the id of their first
+//! entry. Beside them stand the counters from which Redis (7.0 and later) tells how far a group lags behind: how many entries
+//! were ever added, the first id there is, and the largest that was deleted. A stream without entries is still a stream, with
+//! its last id and its groups, so it is kept. It knows no clock. Plain data, usable from any thread.
 
 mod adopt;
+pub mod before_images;
 pub mod block;
 mod by_id;
+pub mod capture;
 pub mod group;
-pub mod hand_over;
 pub mod id;
-pub mod owed;
 pub mod producers;
 
 use std::collections::BTreeMap;
@@ -19,10 +19,10 @@ use std::collections::btree_map::Range;
 use std::sync::Arc;
 
 use crate::packed::listpack::Packed;
+use crate::value::capture::open_value::{OpenValue, Outline};
+use crate::value::capture::source::{Budget, CaptureSource};
 use crate::value::collection::Collection;
 use crate::value::form::Form;
-use crate::value::handover::open_value::{Capture, OpenValue};
-use crate::value::handover::owing::{Budget, Owing};
 use crate::value::key_hash::HashKey;
 use crate::value::{Encoding, Kind};
 use block::{Block, BlockLimits, Cursor, StreamEntry};
@@ -45,12 +45,12 @@ pub struct Stream {
     groups: BTreeMap<Box<[u8]>, StreamGroup>,
     /// The bytes of all groups.
     groups_bytes: usize,
-    /// What is known of producers that number their messages, from the first of them on. Copies of the stream share it until one
-    /// of them changes it.
+    /// The producers that number their messages, from the first of them on. Copies of the stream share them until one of them
+    /// changes them.
     producers: Option<Arc<Producers>>,
 }
 
-/// What is kept when a stream is trimmed.
+/// The rule by which a stream is trimmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// The last so many entries.
@@ -71,7 +71,7 @@ pub struct StreamCounters {
 }
 
 impl StreamCounters {
-    /// Most entries that are counted, as added and as read by a group: what a command can be told.
+    /// The highest count of entries added, and of entries read by a group: the largest number that a command can return.
     pub const COUNT_MAX: u64 = i64::MAX as u64;
 
     /// A count of entries with so many more.
@@ -107,7 +107,7 @@ impl Stream {
         self.range_back(StreamId::MIN, StreamId::MAX).next().map(|entry| entry.id)
     }
 
-    /// What else is counted.
+    /// Returns the counters.
     pub fn counters(&self) -> StreamCounters {
         let Self { last_id, entries_added, max_deleted_id, .. } = *self;
         StreamCounters { last_id, entries_added, max_deleted_id }
@@ -118,7 +118,7 @@ impl Stream {
         self.blocks.len()
     }
 
-    /// The packed bytes of each block with the id under which it stands, for who writes them down.
+    /// Returns the packed bytes of each block with its id, for writers of files.
     pub fn blocks(&self) -> impl ExactSizeIterator<Item = (StreamId, Packed<'_>)> {
         self.blocks.iter().map(|(&first, block)| (first, block.packed()))
     }
@@ -133,7 +133,7 @@ impl Stream {
         self.entries(start, end, false)
     }
 
-    /// The same, the last one first.
+    /// Returns the entries of a range, the last one first.
     pub fn range_back(&self, start: StreamId, end: StreamId) -> Entries<'_> {
         self.entries(start, end, true)
     }
@@ -155,7 +155,7 @@ impl Stream {
         self.groups.get(name)
     }
 
-    /// What is known of producers that number their messages; none if there never was one, nor limits for them.
+    /// Returns the producers that number their messages; none if there never was one, nor limits for them.
     pub fn producers(&self) -> Option<&Producers> {
         self.producers.as_deref()
     }
@@ -195,7 +195,7 @@ impl Stream {
             return Some(0);
         }
         if group.last_id < self.first_id && self.max_deleted_id < self.first_id {
-            // Whatever is there was not read, and nothing behind its beginning was deleted.
+            // The group has read none of the present entries, and no entry behind the beginning was deleted.
             return i64::try_from(self.len).ok();
         }
         let read = match group.entries_read {
@@ -265,8 +265,8 @@ impl Stream {
         true
     }
 
-    /// Removes entries from the front, at most `removed_max` of them if there is such a bound; how many went. What goes
-    /// `in_blocks` goes by whole blocks, so that more than was asked for may stay.
+    /// Removes entries from the front, at most `removed_max` of them if there is such a bound, and returns their number. With
+    /// `in_blocks` only whole blocks go, so that more entries than requested may stay.
     pub fn trim(&mut self, keep: Keep, in_blocks: bool, removed_max: Option<u64>) -> u64 {
         let mut removed = 0;
         while let Some((&first, block)) = self.blocks.first_key_value() {
@@ -310,14 +310,14 @@ impl Stream {
         self.first_id = self.range(StreamId::MIN, StreamId::MAX).next().map_or(StreamId::MIN, |entry| entry.id);
     }
 
-    /// Sets what XSETID sets.
+    /// Sets the counters of XSETID.
     pub fn set_counters(&mut self, counters: StreamCounters) {
         self.last_id = counters.last_id;
         self.entries_added = counters.entries_added;
         self.max_deleted_id = counters.max_deleted_id;
     }
 
-    /// What is known of producers, to be changed. The first one brings these limits.
+    /// Returns the producers, to be changed. The first one sets these limits.
     pub fn producers_mut(&mut self, limits: ProducerLimits) -> &mut Producers {
         Arc::make_mut(self.producers.get_or_insert_with(|| Arc::new(Producers::new(limits))))
     }
@@ -344,7 +344,7 @@ impl Stream {
         self.groups.values().any(|group| group.last_id < id || group.pending(id).is_some())
     }
 
-    /// Strikes an entry out of what is pending in every group; `struck` hears the name of each that had it.
+    /// Removes an entry from the pending entries of every group; `struck` receives the name of each group that had it.
     pub fn acknowledge_everywhere(&mut self, id: StreamId, mut struck: impl FnMut(&[u8])) {
         for (name, group) in &mut self.groups {
             let before = group.memory();
@@ -355,7 +355,7 @@ impl Stream {
         }
     }
 
-    /// Changes a group, with a view of what it reads; None if there is none of this name.
+    /// Changes a group, with a view of its stream; None if there is none of this name.
     pub fn change_group<R>(&mut self, name: &[u8], change: impl FnOnce(&mut StreamGroup, &Self) -> R) -> Option<R> {
         let mut group = std::mem::take(self.groups.get_mut(name)?);
         let before = group_bytes(name, &group);
@@ -474,19 +474,19 @@ impl Collection for Stream {
         self.producers.is_some()
     }
 
-    fn capture(&self) -> Capture {
-        self.capture_all()
+    fn outline(&self) -> Outline {
+        self.outline_all()
     }
 
     fn open(&mut self, open_value: &Arc<OpenValue>) {
-        self.owe(open_value);
+        self.begin_capture(open_value);
     }
 
     fn open_value(&self) -> Option<&Arc<OpenValue>> {
         self.opened()
     }
 
-    fn hand_over(&mut self, budget: &mut Budget) {
-        Owing::hand_over(self, budget);
+    fn capture_more(&mut self, budget: &mut Budget) {
+        CaptureSource::capture_more(self, budget);
     }
 }

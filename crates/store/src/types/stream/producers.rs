@@ -1,10 +1,10 @@
-//! What a stream knows of producers that number their messages, so that one that is sent again is not added again: XADD with
-//! IDMP and IDMPAUTO of Redis 8.6.
+//! A stream's memory of producers that number their messages, so that a message that is sent again is not added again: XADD
+//! with IDMP and IDMPAUTO of Redis 8.6.
 //!
-//! A producer has a name and gives each message an id of its own; here stands which entry that became. An id is known for as
-//! many seconds as the stream says, reckoned from the time in the entry's id, and of each producer the newest so many are known,
-//! whether or not their entries are still there. What is over is not seen any more, and goes with the next message of any
-//! producer. It knows no clock. Plain data, usable from any thread.
+//! A producer has a name and gives each message an id of its own; this file maps that id to the entry. An id is known for a
+//! number of seconds that the stream sets, counted from the time in the entry's id, and of each producer a number of the
+//! newest ids is known, whether or not their entries are still there. An expired id is not seen any more, and is removed with
+//! the next message of any producer. It knows no clock. Plain data, usable from any thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub struct Tracked {
 
 type Name = Arc<[u8]>;
 
-/// The producers of a stream, and what is known of their messages.
+/// The producers of a stream, and their messages.
 #[derive(Clone, Debug, Default)]
 pub struct Producers {
     limits: ProducerLimits,
@@ -60,14 +60,14 @@ pub struct Producers {
     pub duplicates: u64,
 }
 
-/// What is known of a producer's messages.
+/// The messages of one producer.
 #[derive(Clone, Debug, Default)]
 struct Producer {
     entries: BTreeMap<Name, StreamId>,
     by_entry: BTreeSet<(StreamId, Name)>,
 }
 
-/// About what one message takes in all trees beside its id, in bytes.
+/// The approximate memory of one message in all trees beside its id, in bytes.
 const MESSAGE_BYTES: usize = 3 * size_of::<(StreamId, Name, Name)>();
 
 impl Producers {
@@ -76,12 +76,12 @@ impl Producers {
         Self { limits, ..Self::default() }
     }
 
-    /// What is known at most.
+    /// Returns the limits of the memory.
     pub fn limits(&self) -> ProducerLimits {
         self.limits
     }
 
-    /// Sets what is known at most; all that is known is forgotten with that. False if nothing changes.
+    /// Sets the limits, and forgets all messages. Returns false if the limits do not change.
     pub fn set_limits(&mut self, limits: ProducerLimits) -> bool {
         let is_other = limits != self.limits;
         if is_other {

@@ -1,29 +1,28 @@
-//! Long strings, which are handed over page by page while they are changed where they lie.
+//! Long strings, which are captured page by page while they are changed in place.
 //!
-//! The store never changes a buffer that somebody else refers to: it copies it first, which for hundreds of megabytes takes
-//! too long. So a snapshot refers to no long buffer that is still in the store. It notes which pages are owed, whoever is
-//! about to change bytes hands over the pages in which they lie, and the walk hands over the rest. A buffer that the store
-//! lets go of does not change any more and is kept whole. One [`Strings`] watches the buffers of one table, under the lock
-//! of its shard.
+//! The store never changes a buffer with another owner: it copies it first, which for hundreds of megabytes takes too long.
+//! So a snapshot refers to no long buffer that is still in the store. It notes which pages are pending, a writer that is
+//! about to change bytes captures their pages, and the walk captures the rest. A buffer that the store releases does not
+//! change any more and is kept whole. One [`Strings`] watches the buffers of one table, under the lock of its shard.
 
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::open_value::{Capture, OpenValue, Part};
-use super::owing::{Budget, Owing};
+use super::open_value::{OpenValue, Outline, Part};
+use super::source::{Budget, CaptureSource};
 use crate::memory::heap::Watch;
 
-/// Strings of more bytes are handed over page by page.
+/// The length in bytes beyond which a string is captured page by page.
 pub const PAGED_FROM_BYTES: usize = 1 << 20;
 
 /// The bytes of a page.
 const PAGE_BYTES: usize = 64 << 10;
 
-/// What is captured of a string of so many bytes.
-pub fn capture(length: usize) -> Capture {
-    Capture { parts: length.div_ceil(PAGE_BYTES), walks: 1, extra: Some(Box::new(Length(length))) }
+/// Returns the outline of a string of so many bytes.
+pub fn outline(length: usize) -> Outline {
+    Outline { parts: length.div_ceil(PAGE_BYTES), walks: 1, extra: Some(Box::new(Length(length))) }
 }
 
 /// The bytes that a long string had.
@@ -37,9 +36,9 @@ struct Pages {
     /// Where its buffer is.
     buffer: *const Vec<u8>,
     length: usize,
-    /// No page before this one is owed.
+    /// The first page that may be pending.
     at: usize,
-    /// Pages behind that were handed over.
+    /// Pages behind that have been captured.
     early: BTreeSet<usize>,
     left: usize,
 }
@@ -48,12 +47,12 @@ struct Pages {
 unsafe impl Send for Pages {}
 
 impl Pages {
-    fn hand(&mut self, bytes: &[u8], page: usize) -> usize {
+    fn deliver(&mut self, bytes: &[u8], page: usize) -> usize {
         self.left -= 1;
         let start = page * PAGE_BYTES;
         let bytes = &bytes[start..self.length.min(start + PAGE_BYTES)];
         if !self.open_value.is_aborted() {
-            self.open_value.hand_part(page as u128, Part { bytes: bytes.into(), unpacked_len: 0 });
+            self.open_value.deliver_part(page as u128, Part { bytes: bytes.into(), unpacked_len: 0 });
         }
         bytes.len()
     }
@@ -63,16 +62,16 @@ impl Pages {
         let end = touched.end.min(self.length).div_ceil(PAGE_BYTES);
         for page in (touched.start / PAGE_BYTES).max(self.at)..end {
             if self.early.insert(page) {
-                self.hand(bytes, page);
+                self.deliver(bytes, page);
             }
         }
     }
 
     /// Hands over pages from the first on. True when that was the last.
-    fn hand_over(&mut self, bytes: &[u8], budget: &mut Budget) -> bool {
+    fn capture_more(&mut self, bytes: &[u8], budget: &mut Budget) -> bool {
         while self.left > 0 && !budget.is_spent() {
             let page = self.at;
-            let copied = if self.early.remove(&page) { 0 } else { self.hand(bytes, page) };
+            let copied = if self.early.remove(&page) { 0 } else { self.deliver(bytes, page) };
             self.at += 1;
             self.open_value.reach(page as u128);
             budget.spend(copied);
@@ -89,7 +88,7 @@ impl Pages {
 pub struct Strings(Vec<Pages>);
 
 impl Strings {
-    /// From now on the pages of this buffer are handed over before they change.
+    /// Begins the capture: from now on the pages of this buffer are captured before they change.
     pub fn open(&mut self, buffer: &Arc<Vec<u8>>, open_value: &Arc<OpenValue>) {
         self.0.push(Pages {
             open_value: Arc::clone(open_value),
@@ -101,11 +100,11 @@ impl Strings {
         });
     }
 
-    /// Hands over more of this buffer, if it is what was opened; whether it is.
-    pub fn hand_over(&mut self, buffer: &Arc<Vec<u8>>, open_value: &Arc<OpenValue>, budget: &mut Budget) -> bool {
+    /// Captures more of this buffer, if it is the opened one, and returns whether it is.
+    pub fn capture_more(&mut self, buffer: &Arc<Vec<u8>>, open_value: &Arc<OpenValue>, budget: &mut Budget) -> bool {
         let is_it = |pages: &Pages| pages.buffer == Arc::as_ptr(buffer) && Arc::ptr_eq(&pages.open_value, open_value);
         let Some(at) = self.0.iter().position(is_it) else { return false };
-        if self.0[at].hand_over(buffer, budget) {
+        if self.0[at].capture_more(buffer, budget) {
             self.0.swap_remove(at);
         }
         true
@@ -144,13 +143,13 @@ impl Watch for Strings {
 /// A string that the store has let go of.
 #[derive(Debug)]
 struct Rest {
-    /// None when nothing is owed.
+    /// None when no page is pending.
     pages: Option<Pages>,
     buffer: Arc<Vec<u8>>,
 }
 
 impl Rest {
-    /// Gives what is owed to what was opened for it.
+    /// Gives the pending pages to the opened value.
     fn give_back(mut self) {
         if let Some(pages) = self.pages.take() {
             let open_value = Arc::clone(&pages.open_value);
@@ -162,9 +161,9 @@ impl Rest {
     }
 }
 
-impl Owing for Rest {
-    fn hand_over(&mut self, budget: &mut Budget) {
-        self.pages.take_if(|pages| pages.hand_over(&self.buffer, budget));
+impl CaptureSource for Rest {
+    fn capture_more(&mut self, budget: &mut Budget) {
+        self.pages.take_if(|pages| pages.capture_more(&self.buffer, budget));
     }
 }
 

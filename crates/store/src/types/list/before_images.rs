@@ -1,31 +1,31 @@
-//! What a long list still owes to a snapshot: which of its packs, and where each of them stood.
+//! The packs of a long list that a snapshot still lacks, and the place of each at the instant.
 //!
-//! A pack's place at the instant stands beside the packs, in a deque that is changed as theirs is; a pack that was handed
-//! over, and one that came later, has none. So a pack is handed over once, before it changes or goes, and whoever writes
-//! the list down puts them in order. Only `nodes` speaks to it, under the shard's lock.
+//! The places stand beside the packs, in a deque that is changed as theirs is; a captured pack, and a later one, has none. So
+//! a pack is captured once, before it changes or goes, and the writer of the snapshot puts the packs in order. Only `nodes`
+//! uses it, under the shard's lock.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::node::Node;
-use crate::value::handover::open_value::OpenValue;
-use crate::value::handover::owing::Budget;
+use crate::value::capture::open_value::OpenValue;
+use crate::value::capture::source::Budget;
 
-/// Instead of the place of a pack that is not owed.
-const NOT_OWED: u32 = u32::MAX;
+/// Stands in the place of a pack that is not pending.
+const CAPTURED: u32 = u32::MAX;
 
-/// What a list still owes.
-pub(crate) struct Owed {
+/// The state of the capture of one list.
+pub(crate) struct BeforeImages {
     open_value: Arc<OpenValue>,
     /// The place of each pack at the instant.
     places: VecDeque<u32>,
-    /// Where the walk stands: no pack before this one is owed.
+    /// The first pack that may be pending: the position of the walk.
     at: usize,
     left: usize,
 }
 
-impl Owed {
-    /// All of these packs are owed.
+impl BeforeImages {
+    /// Returns a state in which all of these packs are pending.
     pub fn new(open_value: Arc<OpenValue>, packs: usize) -> Self {
         let places = (0..packs).map(|place| u32::try_from(place).expect("a list has fewer packs")).collect();
         Self { open_value, places, at: 0, left: packs }
@@ -35,39 +35,39 @@ impl Owed {
         &self.open_value
     }
 
-    /// Whether nothing is owed any longer.
+    /// Returns whether every pack has been captured.
     pub fn is_done(&self) -> bool {
         self.left == 0
     }
 
-    /// Hands a pack over if it is owed. Returns its place then, and its bytes.
-    pub fn take(&mut self, node: usize, pack: &Node) -> Option<(u32, usize)> {
-        let place = std::mem::replace(&mut self.places[node], NOT_OWED);
-        if place == NOT_OWED {
+    /// Captures a pack if it is pending, and returns its place at the instant and its bytes.
+    pub fn capture(&mut self, node: usize, pack: &Node) -> Option<(u32, usize)> {
+        let place = std::mem::replace(&mut self.places[node], CAPTURED);
+        if place == CAPTURED {
             return None;
         }
         self.left -= 1;
         let part = if self.open_value.is_aborted() { None } else { Some(pack.to_part()) };
         let bytes = part.as_ref().map_or(0, |part| part.bytes.len());
         if let Some(part) = part {
-            self.open_value.hand_part(u128::from(place), part);
+            self.open_value.deliver_part(u128::from(place), part);
         }
         Some((place, bytes))
     }
 
-    /// A pack has come.
+    /// Notes a new pack, which is not pending.
     pub fn insert(&mut self, node: usize) {
-        self.places.insert(node, NOT_OWED);
+        self.places.insert(node, CAPTURED);
         self.at += usize::from(node < self.at);
     }
 
-    /// A pack has gone, which had been handed over.
+    /// Forgets a pack that was captured and has gone.
     pub fn remove(&mut self, node: usize) {
         self.places.remove(node);
         self.at -= usize::from(node < self.at);
     }
 
-    /// Only these packs have stayed; the others had been handed over.
+    /// Keeps only these packs; the others were captured before.
     pub fn retain(&mut self, stays: impl Fn(usize) -> bool) {
         let (mut node, at, mut gone) = (0, self.at, 0);
         self.places.retain(|_| {
@@ -79,11 +79,11 @@ impl Owed {
         self.at -= gone;
     }
 
-    /// Hands over what is owed of these packs, from the front on.
-    pub fn hand_over(&mut self, packs: &VecDeque<Node>, budget: &mut Budget) {
+    /// Captures pending packs, from the front on.
+    pub fn capture_more(&mut self, packs: &VecDeque<Node>, budget: &mut Budget) {
         let mut reached = None;
         while !budget.is_spent() && self.at < packs.len() {
-            if let Some((place, bytes)) = self.take(self.at, &packs[self.at]) {
+            if let Some((place, bytes)) = self.capture(self.at, &packs[self.at]) {
                 reached = Some(place);
                 budget.spend(bytes);
             }
@@ -93,7 +93,7 @@ impl Owed {
             self.open_value.reach(u128::from(place));
         }
         if self.at == packs.len() {
-            // All that stayed was met. What is missing now is missed when the parts are counted.
+            // Every pack that stayed was met. A missing one is noticed when the parts are counted.
             self.left = 0;
         }
     }

@@ -1,6 +1,6 @@
-//! Where everything arrives that is handed over to one snapshot.
+//! The queue of one snapshot, in which all captured data arrives.
 //!
-//! Tables of keys hand over batches of small keys and open values for large ones, and those that the store lets go of come
+//! Tables of keys deliver batches of small keys and open values for large ones, and those that the store lets go of come
 //! here whole. The walk itself takes them from here, on its own thread. The lock inside is held for moments, and nothing
 //! is dropped under it.
 
@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 use super::backlog::Backlog;
 use super::entry_batch::EntryBatch;
 use super::open_value::OpenValue;
-use super::owing::{Budget, Owing};
+use super::source::{Budget, CaptureSource};
 
-/// The place to which one snapshot's tables hand over.
+/// The queue to which one snapshot's tables deliver.
 pub struct SnapshotQueue {
     backlog: Arc<Backlog>,
     /// Tables that still owe something, wherever they are.
@@ -27,7 +27,7 @@ pub struct SnapshotQueue {
 struct Queued {
     batches: Vec<(usize, EntryBatch)>,
     opened: VecDeque<Arc<OpenValue>>,
-    ended: Vec<Box<dyn Owing>>,
+    ended: Vec<Box<dyn CaptureSource>>,
     is_torn: bool,
 }
 
@@ -37,17 +37,17 @@ impl SnapshotQueue {
         Self { backlog: Arc::new(backlog), tables: AtomicUsize::new(0), queued: Mutex::default() }
     }
 
-    /// What of the snapshot waits.
+    /// Returns the shared state of the snapshot.
     pub fn backlog(&self) -> &Arc<Backlog> {
         &self.backlog
     }
 
-    /// One more table owes something.
+    /// Counts one more table with pending entries.
     pub fn add_table(&self) {
         self.tables.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A table has handed over everything, or, if not `is_whole`, cannot find what it owes.
+    /// Notes that a table has delivered everything, or, if not `is_whole`, cannot find its pending entries.
     pub fn finish_table(&self, is_whole: bool) {
         if !is_whole {
             self.queued.lock().is_torn = true;
@@ -60,23 +60,23 @@ impl SnapshotQueue {
         self.tables.load(Ordering::Acquire)
     }
 
-    /// Whether nothing is owed and nothing waits. Large values that were taken from here are not counted.
+    /// Returns whether no entry is pending and none waits. Large values that were taken from here are not counted.
     pub fn is_empty(&self) -> bool {
-        // The tables first: whatever they handed over was here before they said that it was all.
+        // The tables first: every delivery of a table arrived before the table reported its end.
         let tables = self.tables();
         let queued = self.queued.lock();
         tables == 0 && queued.batches.is_empty() && queued.opened.is_empty() && queued.ended.is_empty()
     }
 
-    /// Whether some table could not find what it owes.
+    /// Returns whether some table could not find its pending entries.
     pub fn is_torn(&self) -> bool {
         self.queued.lock().is_torn
     }
 
     /// Hands over small keys of a database.
-    pub fn hand(&self, db: usize, batch: EntryBatch) {
+    pub fn deliver(&self, db: usize, batch: EntryBatch) {
         let mut queued = self.queued.lock();
-        // Asked under the lock, so that nothing comes behind what is thrown away.
+        // Checked under the lock, so that nothing arrives after the snapshot was cleared.
         if !batch.is_empty() && !self.backlog.is_aborted() {
             self.backlog.add(batch.bytes());
             queued.batches.push((db, batch));
@@ -94,11 +94,11 @@ impl SnapshotQueue {
     }
 
     /// Keeps a table that the store lets go of.
-    pub fn adopt(&self, table: Box<dyn Owing>) {
+    pub fn adopt(&self, table: Box<dyn CaptureSource>) {
         self.queued.lock().ended.push(table);
     }
 
-    /// Takes out the small keys that were handed over, each batch with its database.
+    /// Takes out the captured small keys, each batch with its database.
     pub fn take_batches(&self) -> Vec<(usize, EntryBatch)> {
         std::mem::take(&mut self.queued.lock().batches)
     }
@@ -109,15 +109,15 @@ impl SnapshotQueue {
     }
 
     /// Hands over more of a table that the store has let go of; false if there is none.
-    pub fn hand_over_ended(&self, budget: &mut Budget) -> bool {
+    pub fn capture_released(&self, budget: &mut Budget) -> bool {
         let Some(mut table) = self.queued.lock().ended.pop() else { return false };
-        table.hand_over(budget);
-        // What it still owes brings it back here.
+        table.capture_more(budget);
+        // If entries are still pending, dropping it brings it back here.
         drop(table);
         true
     }
 
-    /// Nobody wants the snapshot any longer: throws away what has arrived. What is in the store goes on being marked.
+    /// Aborts the snapshot and drops everything that has arrived. Entries of the store go on being marked as captured.
     pub fn abort(&self) {
         self.backlog.abort();
         let (batches, ended, opened) = {

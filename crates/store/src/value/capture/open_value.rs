@@ -1,9 +1,9 @@
 //! A value that is too large to be copied at once, as it was when a snapshot opened it.
 //!
-//! What was captured then never changes: under which key of which database it stood, its deadline, and how many parts it
-//! had. The parts come later, some from the snapshot's own walk and some from whoever was about to change them. Where the
-//! value is now is noted here too, because a key can be renamed while its value is open; and if the store lets go of the
-//! value, the rest of it is given to this place. The lock inside is held for moments, and no other is taken under it.
+//! The facts that were captured then never change: its key and database, its deadline, and the number of its parts. The parts
+//! come later, some from the snapshot's own walk and some from writers that were about to change them. The present key of the
+//! value is noted here too, because a key can be renamed while its value is open; and if the store releases the value, the
+//! rest of it is given to this place. The lock inside is held for moments, and no other is taken under it.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -14,17 +14,17 @@ use parking_lot::Mutex;
 
 use super::backlog::Backlog;
 use super::entry_batch::EntryBatch;
-use super::owing::{Budget, Owing};
+use super::source::{Budget, CaptureSource};
 use crate::value::Kind;
 
-/// What is captured of a value when it is opened.
+/// The facts that are captured of a value when it is opened.
 #[derive(Debug)]
-pub struct Capture {
+pub struct Outline {
     /// How many parts it has.
     pub parts: usize,
     /// How many walks there are over it, each of which says when it has finished.
     pub walks: usize,
-    /// What its type needs besides to write it.
+    /// Further facts that its type needs to write it.
     pub extra: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -37,7 +37,7 @@ pub struct Part {
     pub unpacked_len: usize,
 }
 
-/// What is known of a key beside its value, at the instant of the snapshot.
+/// The facts of a key beside its value, at the instant of the snapshot.
 #[derive(Debug)]
 pub struct KeyMetadata {
     /// The database.
@@ -56,7 +56,7 @@ pub struct KeyMetadata {
 #[derive(Debug)]
 pub struct OpenValue {
     metadata: KeyMetadata,
-    capture: Capture,
+    outline: Outline,
     backlog: Arc<Backlog>,
     state: Mutex<State>,
 }
@@ -69,21 +69,21 @@ struct State {
     parts: BTreeMap<u128, Part>,
     /// Small parts that may come in any order, one behind the other, and their number.
     loose: (Vec<u8>, usize),
-    /// No part is missing before this one, or at it.
+    /// Every part up to this place has been delivered.
     reached: Option<u128>,
     /// The rest of the value, as far as the store has let go of it.
-    ended: Vec<Box<dyn Owing>>,
+    ended: Vec<Box<dyn CaptureSource>>,
     /// Walks that have not finished.
     walks: usize,
-    /// What this place itself takes, as long as it is counted.
+    /// The memory of this place itself, as long as it is counted.
     own_bytes: usize,
 }
 
-// A panic leaves nothing half done under the lock; what is missing then is missed at the end.
+// A panic leaves nothing half done under the lock; missing parts are noticed at the end.
 impl UnwindSafe for OpenValue {}
 impl RefUnwindSafe for OpenValue {}
 
-/// What has come in since the last time: what can be written now.
+/// The parts that have arrived since the last time: they can be written now.
 #[derive(Default)]
 pub struct Delivery {
     /// Copies of entries.
@@ -92,7 +92,7 @@ pub struct Delivery {
     pub parts: Vec<(u128, Part)>,
     /// Small parts that may come in any order, one behind the other, and their number.
     pub loose: (Vec<u8>, usize),
-    /// Nothing comes any more.
+    /// All parts have arrived.
     pub is_finished: bool,
 }
 
@@ -111,8 +111,8 @@ impl Delivery {
 
 impl OpenValue {
     /// Opens a value.
-    pub fn new(metadata: KeyMetadata, capture: Capture, backlog: Arc<Backlog>) -> Self {
-        // The key stands here twice; what watches the value takes about as much as this does.
+    pub fn new(metadata: KeyMetadata, outline: Outline, backlog: Arc<Backlog>) -> Self {
+        // The key stands here twice; the watch of the value takes about as much memory as this.
         let own_bytes = 2 * (size_of::<Self>() + metadata.key.len());
         backlog.add(own_bytes);
         let state = State {
@@ -123,9 +123,9 @@ impl OpenValue {
             loose: (Vec::new(), 0),
             reached: None,
             ended: Vec::new(),
-            walks: capture.walks,
+            walks: outline.walks,
         };
-        Self { metadata, capture, backlog, state: Mutex::new(state) }
+        Self { metadata, outline, backlog, state: Mutex::new(state) }
     }
 
     /// Where the value stood.
@@ -135,12 +135,12 @@ impl OpenValue {
 
     /// How many parts it had.
     pub fn parts_len(&self) -> usize {
-        self.capture.parts
+        self.outline.parts
     }
 
-    /// What its type captured besides.
+    /// Returns the further facts that its type captured.
     pub fn extra<T: 'static>(&self) -> Option<&T> {
-        self.capture.extra.as_ref()?.downcast_ref()
+        self.outline.extra.as_ref()?.downcast_ref()
     }
 
     /// Whether nothing is to be copied any more.
@@ -149,9 +149,9 @@ impl OpenValue {
     }
 
     /// Hands over copies of entries.
-    pub fn hand(&self, batch: EntryBatch) {
+    pub fn deliver(&self, batch: EntryBatch) {
         let mut state = self.state.lock();
-        // Asked under the lock, so that nothing comes behind what is thrown away.
+        // Checked under the lock, so that nothing arrives after the snapshot was cleared.
         if !batch.is_empty() && !self.is_aborted() {
             self.backlog.add(batch.bytes());
             state.batches.push(batch);
@@ -159,7 +159,7 @@ impl OpenValue {
     }
 
     /// Hands over a part, which belongs at this place among the others.
-    pub fn hand_part(&self, at: u128, part: Part) {
+    pub fn deliver_part(&self, at: u128, part: Part) {
         let mut state = self.state.lock();
         if !self.is_aborted() {
             self.backlog.add(part.bytes.len());
@@ -168,7 +168,7 @@ impl OpenValue {
     }
 
     /// Hands over a small part, which may stand anywhere among the others of its kind.
-    pub fn hand_loose(&self, bytes: &[u8]) {
+    pub fn deliver_loose(&self, bytes: &[u8]) {
         let mut state = self.state.lock();
         if !self.is_aborted() {
             self.backlog.add(bytes.len());
@@ -177,20 +177,20 @@ impl OpenValue {
         }
     }
 
-    /// All parts up to this place have been handed over.
+    /// Notes that all parts up to this place have been delivered.
     pub fn reach(&self, at: u128) {
         self.state.lock().reached = Some(at);
     }
 
-    /// A walk has handed over all that it met.
+    /// Notes that a walk has captured every part that it met.
     pub fn finish(&self) {
         let mut state = self.state.lock();
         state.walks = state.walks.saturating_sub(1);
     }
 
-    /// What a value does that ends while it owes: the snapshot is given it, unless nothing is to be copied any more. Then
-    /// `forget` has it owe nothing, and says whether it did.
-    pub fn end_of<T: Owing + Default + 'static>(&self, value: &mut T, forget: impl FnOnce(&mut T) -> bool) {
+    /// Ends the capture of a value that is dropped: the snapshot receives the value, unless it was aborted. Then `forget`
+    /// clears the value's capture, and returns whether there was one.
+    pub fn end_of<T: CaptureSource + Default + 'static>(&self, value: &mut T, forget: impl FnOnce(&mut T) -> bool) {
         if !self.is_aborted() {
             self.adopt(Box::new(std::mem::take(value)));
         } else if forget(value) {
@@ -209,21 +209,21 @@ impl OpenValue {
     }
 
     /// Keeps the rest of a value that the store lets go of.
-    pub fn adopt(&self, rest: Box<dyn Owing>) {
+    pub fn adopt(&self, rest: Box<dyn CaptureSource>) {
         self.state.lock().ended.push(rest);
     }
 
     /// Hands over more of a value that the store has let go of; false if that is not so.
-    pub fn hand_over_ended(&self, budget: &mut Budget) -> bool {
-        // What hands over takes the lock itself.
+    pub fn capture_released(&self, budget: &mut Budget) -> bool {
+        // The capture takes the lock itself.
         let Some(mut rest) = self.state.lock().ended.pop() else { return false };
-        rest.hand_over(budget);
-        // What it still owes brings it back here.
+        rest.capture_more(budget);
+        // If parts are still pending, dropping it brings it back here.
         drop(rest);
         true
     }
 
-    /// Takes out what can be written.
+    /// Takes out the parts that can be written.
     pub fn take(&self) -> Delivery {
         let mut state = self.state.lock();
         let is_finished = state.walks == 0;
@@ -239,12 +239,12 @@ impl OpenValue {
         Delivery { batches, parts: parts.into_iter().collect(), loose, is_finished }
     }
 
-    /// Stops counting what this place itself takes, as nothing comes any more.
+    /// Stops counting the memory of this place itself, as no parts follow.
     pub fn close(&self) {
         self.backlog.release(std::mem::take(&mut self.state.lock().own_bytes));
     }
 
-    /// Throws away what was handed over, and the rest of a value that the store has let go of.
+    /// Drops the delivered parts, and the rest of a value that the store has released.
     pub fn clear(&self) {
         self.close();
         let (batches, parts, loose, ended) = {

@@ -1,16 +1,16 @@
 //! Copies of entries, one behind the other in one buffer.
 //!
-//! An entry is copied as its block lies, behind one word that says how many words it takes; a long string's buffer is
-//! counted once more instead of being copied, and kept beside. What is in a block is `entry`'s business. Plain data.
+//! An entry is copied as its block lies, behind one word that says how many words it takes; a long string's buffer is counted
+//! once more instead of being copied, and kept beside. The contents of a block are `entry`'s business. Plain data.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Copies of entries, in the order in which they were handed over.
+/// Copies of entries, in the order of their capture.
 #[derive(Debug, Default)]
 pub struct EntryBatch {
     words: Vec<u64>,
-    /// What copied entries refer to lives as long as they do.
+    /// The buffers that copied entries refer to, kept for as long as these.
     buffers: Vec<Arc<Vec<u8>>>,
     buffers_bytes: usize,
     len: usize,

@@ -1,14 +1,14 @@
-//! What owes something to a snapshot after the store has let go of it (a flushed database, say), and how much of it is handed
-//! over at a time.
+//! A table or value that the store has released (of a flushed database, say) while a snapshot still lacks parts of it, and
+//! the budget of a step.
 //!
-//! The snapshot holds it as an [`Owing`]; each step has a [`Budget`], so that none takes long.
+//! The snapshot holds it as a [`CaptureSource`]; each step has a [`Budget`], so that none takes long.
 
-/// How much may be handed over in one go, which is for as long as a lock is held.
+/// The amount that may be captured in one step, which holds a lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// Bytes to copy.
     pub bytes: usize,
-    /// Entries, members, packs and whatever else is looked at one by one.
+    /// The number of entries, members, packs and other pieces to look at.
     pub pieces: usize,
 }
 
@@ -18,7 +18,7 @@ impl Budget {
         Self { bytes: usize::MAX, pieces: usize::MAX }
     }
 
-    /// Whether nothing more may be handed over.
+    /// Returns whether the step has to end.
     #[inline]
     pub fn is_spent(&self) -> bool {
         self.bytes == 0 || self.pieces == 0
@@ -31,14 +31,14 @@ impl Budget {
         self.pieces = self.pieces.saturating_sub(1);
     }
 
-    /// Nothing more now.
+    /// Ends the step after this piece.
     pub fn exhaust(&mut self) {
         self.bytes = 0;
     }
 }
 
 /// Something that belonged to the store and was given to the snapshot when the store let go of it.
-pub trait Owing: Send + std::fmt::Debug {
-    /// Hands over more of what is owed, in order.
-    fn hand_over(&mut self, budget: &mut Budget);
+pub trait CaptureSource: Send + std::fmt::Debug {
+    /// Captures more pending parts, in order.
+    fn capture_more(&mut self, budget: &mut Budget);
 }

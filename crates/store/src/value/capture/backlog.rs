@@ -1,11 +1,11 @@
-//! What all that belongs to one snapshot has in common: the bytes that wait, and whether anybody still wants them.
+//! The state that everything of one snapshot shares: the bytes that wait, and whether the snapshot was aborted.
 //!
 //! Plain atomic values, used from any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// How many bytes have been handed over and wait, and whether they are as many as may.
+/// The number of captured bytes that wait, and whether the bound is reached.
 #[derive(Debug, Default)]
 pub struct Waiting {
     count: Count,
@@ -41,7 +41,7 @@ impl Waiting {
     pub fn bound(&self, bytes_max: usize) {
         self.count.bytes_max.store(bytes_max, Ordering::Relaxed);
         let is_too_much = self.bytes() >= bytes_max;
-        // What is handed over meanwhile is seen with what is handed over next.
+        // Bytes that are delivered at the same time are seen by the next delivery.
         if is_too_much != self.is_too_much() {
             self.is_too_much.0.store(is_too_much, Ordering::Relaxed);
         }
@@ -59,10 +59,10 @@ impl Waiting {
     }
 }
 
-/// What of one snapshot waits, as all that belong to it count it.
+/// The waiting bytes of one snapshot, as all of its parts count them.
 #[derive(Debug)]
 pub struct Backlog {
-    /// The bytes that were handed over and not written yet; whoever holds back writers reads it too.
+    /// The bytes that were delivered and not written yet; the code that holds back writers reads it too.
     waiting: Arc<Waiting>,
     is_aborted: AtomicBool,
 }
@@ -73,7 +73,7 @@ impl Backlog {
         Self { waiting, is_aborted: AtomicBool::new(false) }
     }
 
-    /// So many bytes have been handed over.
+    /// Adds delivered bytes.
     pub fn add(&self, bytes: usize) {
         self.waiting.add(bytes);
     }
@@ -83,12 +83,12 @@ impl Backlog {
         self.waiting.release(bytes);
     }
 
-    /// Whether nothing is to be copied any more; what is owed is only marked as done.
+    /// Returns whether the snapshot was aborted: nothing is copied any more, and pending entries are only marked as captured.
     pub fn is_aborted(&self) -> bool {
         self.is_aborted.load(Ordering::Acquire)
     }
 
-    /// Nobody wants the snapshot any longer.
+    /// Marks the snapshot as aborted.
     pub fn abort(&self) {
         self.is_aborted.store(true, Ordering::Release);
     }

@@ -1,8 +1,8 @@
-//! A stream that is handed over to a snapshot: its blocks in order, the pending entries of its groups in none.
+//! The capture of a stream for a snapshot: its blocks in order, the pending entries of its groups in none.
 //!
-//! Everything else about it is small and captured at once. What exactly is owed is in `owed`, and `by_id` asks for it before
-//! a change; here is how it begins and ends.
-//! Under the shard's lock, or on the snapshot's thread when the store has let go of the stream.
+//! Everything else about it is small and captured at once. `before_images` has the state of the capture, and `by_id` consults
+//! it before a change; this file begins and ends it. Under the shard's lock, or on the snapshot's thread when the store has
+//! released the stream.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use super::Stream;
 use super::block;
 use super::by_id::ById;
 use super::group::StreamGroup;
-use crate::value::handover::open_value::{Capture, OpenValue};
-use crate::value::handover::owing::{Budget, Owing};
+use crate::value::capture::open_value::{OpenValue, Outline};
+use crate::value::capture::source::{Budget, CaptureSource};
 
-/// What a snapshot captures of a stream at once.
+/// The part of a stream that a snapshot captures at once.
 pub struct StreamRest {
-    /// All of it but its blocks and what is pending.
+    /// The stream without its blocks and pending entries.
     pub rest: Stream,
     /// The number of its blocks.
     pub blocks: usize,
 }
 
 impl Stream {
-    pub(super) fn capture_all(&self) -> Capture {
+    pub(super) fn outline_all(&self) -> Outline {
         let pending = || self.groups.values().map(StreamGroup::pending_len).filter(|&pending| pending > 0);
         let blocks = self.blocks.len();
-        Capture {
+        Outline {
             parts: blocks + pending().sum::<usize>(),
             walks: usize::from(blocks > 0) + pending().count(),
             extra: Some(Box::new(StreamRest { rest: self.without_blocks(), blocks })),
@@ -37,9 +37,9 @@ impl Stream {
         Self { blocks: ById::default(), blocks_bytes: 0, groups, producers: self.producers.clone(), ..*self }
     }
 
-    pub(super) fn owe(&mut self, open_value: &Arc<OpenValue>) {
-        self.blocks.owe(0, open_value);
-        self.groups.values_mut().zip(0..).for_each(|(group, number)| group.owe(number, open_value));
+    pub(super) fn begin_capture(&mut self, open_value: &Arc<OpenValue>) {
+        self.blocks.begin_capture(0, open_value);
+        self.groups.values_mut().zip(0..).for_each(|(group, number)| group.begin_capture(number, open_value));
     }
 
     pub(super) fn opened(&self) -> Option<&Arc<OpenValue>> {
@@ -47,10 +47,10 @@ impl Stream {
     }
 }
 
-impl Owing for Stream {
-    fn hand_over(&mut self, budget: &mut Budget) {
-        self.blocks.hand_over(budget, |open_value, at| open_value.reach(block::place(at)));
-        self.groups.values_mut().for_each(|group| group.hand_over(budget));
+impl CaptureSource for Stream {
+    fn capture_more(&mut self, budget: &mut Budget) {
+        self.blocks.capture_more(budget, |open_value, at| open_value.reach(block::place(at)));
+        self.groups.values_mut().for_each(|group| group.capture_more(budget));
     }
 }
 
