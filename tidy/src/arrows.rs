@@ -1,8 +1,8 @@
-//! Which file uses which, within one crate, and where the arrows go round in a circle.
+//! The arrows between the files of one crate, and the circles in which they go round.
 //!
-//! An arrow is a private `use`, a path in code, or a path in a macro's tokens that leads to another file of the same
-//! crate. Declaring a child module or handing on its items with `pub use` is no arrow: whoever uses the item is taken
-//! to use the file that defines it. Code for tests only counts for nothing.
+//! An arrow is a private `use`, a path in code, or a path in a macro's tokens that leads to another file of the same crate.
+//! Declaring a child module or handing on its items with `pub use` is no arrow: a file that uses the item is taken to use the
+//! file that defines it. Code for tests only is not counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub struct Circle {
     pub description: String,
 }
 
-/// The circles of every crate of the tree.
+/// Returns the circles of every crate of the tree.
 pub fn circles(tree: &Tree) -> Vec<Circle> {
     tree.units.iter().flat_map(|unit| circles_of(&arrows_of(tree, unit))).collect()
 }
@@ -28,7 +28,7 @@ pub fn circles(tree: &Tree) -> Vec<Circle> {
 /// From a file to each file that it uses, with one path that shows it.
 pub type Arrows = BTreeMap<String, BTreeMap<String, String>>;
 
-/// The arrows between the files of one library or program.
+/// Returns the arrows between the files of one library or program.
 pub fn arrows_of(tree: &Tree, unit: &Unit) -> Arrows {
     let mut gathered = BTreeMap::new();
     for (module, file) in &unit.modules {
@@ -52,7 +52,7 @@ pub fn arrows_of(tree: &Tree, unit: &Unit) -> Arrows {
     arrows
 }
 
-/// What one file says: its imports, what it hands on, and the paths in its code.
+/// The parts of one file that make arrows: its imports, the items that it hands on, and the paths in its code.
 #[derive(Default)]
 struct Paths {
     /// The module of the code being read; inline modules are pushed on the way.
@@ -63,12 +63,12 @@ struct Paths {
     handed_on: Vec<(String, Vec<String>)>,
     /// Paths with the module that they are written in.
     written: Vec<(Vec<String>, Vec<String>)>,
-    /// What the file itself defines.
+    /// The items that the file itself defines.
     defined: BTreeSet<String>,
 }
 
 impl Paths {
-    /// Every path from the crate's root.
+    /// Returns every path from the crate's root.
     fn absolute(&self, unit: &Unit) -> Vec<Vec<String>> {
         self.written.iter().filter_map(|(module, path)| self.rooted(unit, module, path)).collect()
     }
@@ -152,7 +152,7 @@ impl Paths {
     }
 }
 
-/// A path that begins with `crate`, `self` or `super`, from the crate's root.
+/// Returns a path that begins with `crate`, `self` or `super`, from the crate's root.
 fn anchored(module: &[String], path: &[String]) -> Option<Vec<String>> {
     match path.first()?.as_str() {
         "crate" => Some(path[1..].to_vec()),
@@ -201,7 +201,7 @@ impl<'ast> Visit<'ast> for Paths {
     }
 
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {
-        // `pub(crate)` and `pub(in path)` widen what is seen; they use nothing.
+        // `pub(crate)` and `pub(in path)` widen the visibility of an item; they use nothing.
     }
 }
 
@@ -221,7 +221,7 @@ fn defined_name(item: &syn::Item) -> Option<String> {
     Some(name.to_string())
 }
 
-/// Finds the file that a path leads to, through whatever hands it on.
+/// Finds the file that a path leads to, through the files that hand it on.
 struct Resolver<'a> {
     unit: &'a Unit,
     gathered: &'a BTreeMap<String, Paths>,
@@ -241,7 +241,7 @@ impl Resolver<'_> {
         }
         for (name, origin) in &paths.handed_on {
             if name == item {
-                // What another crate defines ends here.
+                // A path into another crate ends here.
                 return self.file_of(origin, depth + 1).or_else(|| Some(file.clone()));
             }
             if name != "*" {
@@ -256,7 +256,7 @@ impl Resolver<'_> {
     }
 }
 
-/// The sets of files that reach each other, smallest name first.
+/// Returns the sets of files that reach each other, smallest name first.
 pub fn circles_of(arrows: &Arrows) -> Vec<Circle> {
     let mut circles = Vec::new();
     let mut told = BTreeSet::new();
@@ -301,7 +301,7 @@ mod tests {
     use super::circles;
     use crate::source::{Tree, parsed};
 
-    /// The circles of a crate of these files, the first its root.
+    /// Returns the circles of a crate of these files, the first its root.
     fn names(files: &[(&str, &str)]) -> Vec<String> {
         let sources = files.iter().map(|(path, text)| parsed(((*path).to_owned(), (*text).to_owned()))).collect();
         let tree = Tree::of(sources, vec![files[0].0.to_owned()]);

@@ -1,4 +1,4 @@
-//! Folders hold to what files hold to: their arrows point down, and a reader can take in what lies in one.
+//! Folders keep the rules of files: their arrows point down, and a reader can take in the entries of one.
 //!
 //! An entry of a folder is a file, or a folder with everything below it; `name.rs` and `name/` are one entry. Between two
 //! entries of the same folder there is an arrow when some file of the one uses some file of the other.
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::arrows::{Arrows, Circle, arrows_of, circles_of};
 use crate::source::Tree;
 
-/// The circles between the entries of every folder. A circle of files is reported as such and not once more here.
+/// Returns the circles between the entries of every folder. A circle of files is reported as such and not once more here.
 pub fn circles(tree: &Tree) -> Vec<Circle> {
     let mut circles = Vec::new();
     for unit in &tree.units {
@@ -19,8 +19,8 @@ pub fn circles(tree: &Tree) -> Vec<Circle> {
     circles
 }
 
-/// How many entries each folder of a crate's sources has, the file that is the folder's own first page (`lib.rs`, `mod.rs`)
-/// aside.
+/// Returns how many entries each folder of a crate's sources has, the file that is the folder's own first page (`lib.rs`,
+/// `mod.rs`) aside.
 pub fn pages(tree: &Tree) -> Vec<(String, usize)> {
     let mut entries: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for source in tree.sources.iter().filter(|source| source.path.contains("/src/") && !source.is_test_module()) {
@@ -53,7 +53,7 @@ pub fn lifted(arrows: &Arrows) -> BTreeMap<String, Arrows> {
     by_folder
 }
 
-/// The folder in which two files' ways part, and the entry that each way takes there.
+/// Returns the folder in which two files' ways part, and the entry that each way takes there.
 fn parting(file: &str, target: &str) -> Option<(String, String, String)> {
     let (from, to) = (levels(file), levels(target));
     let parted = from.into_iter().zip(to).find(|((_, from), (_, to))| from != to)?;
@@ -61,7 +61,7 @@ fn parting(file: &str, target: &str) -> Option<(String, String, String)> {
     Some((folder.to_owned(), from, to))
 }
 
-/// Each folder on the way to a file, with the entry that the way takes.
+/// Returns each folder on the way to a file, with the entry that the way takes.
 fn levels(file: &str) -> Vec<(&str, String)> {
     let stem = file.strip_suffix("/mod.rs").or_else(|| file.strip_suffix(".rs")).unwrap_or(file);
     let is_root = ["src/lib", "src/main"].iter().any(|root| stem.ends_with(root));

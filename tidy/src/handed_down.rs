@@ -1,8 +1,9 @@
-//! Where the session, the rooms below it and the client's pipe ask the machine for the time or for a random number.
+//! The places where the session, the rooms below it and the client's pipe ask the machine for the time or for a random
+//! number.
 //!
-//! Both are handed down with what a thread has at hand, so that a whole engine runs again from one seed. A walk through a hash
-//! table of std asks for chance too, for its order is another one in each process. Lengths of time that are only measured, and
-//! what waits for another machine, stand in a list with their reasons.
+//! A thread hands both down with its context, so that a whole engine runs again from one seed. A walk through a hash table of
+//! std asks for chance too, for its order is another one in each process. Durations that are only measured, and waits for
+//! another machine, stand in a list with their reasons.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +35,7 @@ const OF_THE_DISK: &str = "threads that wait for the disk have the machine's clo
 /// Why a file that waits for replicas may.
 const OF_REPLICAS: &str = "a thread waits for replicas, which have their own time";
 
-/// What may be asked for where, and why.
+/// The allowed calls, where they are allowed, and why.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     (
         "crates/server/src/engine/origin.rs",
@@ -102,7 +103,8 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("crates/server/src/lua/native/interrupt.rs", "monotonic_ms", "how long a script may really take to load"),
 ];
 
-/// The places that ask the machine without being allowed to, each with its line, and what is allowed to nobody.
+/// Returns the places that ask the machine without being allowed to, each with its line, and the exceptions that are not
+/// used.
 pub fn breaches(tree: &Tree) -> Vec<String> {
     let mut breaches = Vec::new();
     let mut used = BTreeSet::new();
@@ -126,7 +128,7 @@ fn is_below_session(source: &Source) -> bool {
     ROOMS.iter().any(|room| source.path.starts_with(room)) && !source.is_test_module()
 }
 
-/// What a file asks the machine for, with the lines.
+/// Returns the calls of a file that ask the machine, with their lines.
 fn places(file: &syn::File) -> Vec<(usize, String)> {
     let mut tables = HashTables::default();
     tables.visit_file(file);
@@ -135,7 +137,7 @@ fn places(file: &syn::File) -> Vec<(usize, String)> {
     finder.found
 }
 
-/// The names of the fields that are hash tables of std, whose order is drawn by chance in each process.
+/// The names of the fields that are hash tables of std, with an order that is drawn by chance in each process.
 #[derive(Default)]
 struct HashTables(BTreeSet<String>);
 
@@ -189,7 +191,7 @@ impl Finder {
     }
 }
 
-/// What this path asks the machine for.
+/// Returns the resource that this path asks the machine for.
 fn asked(path: &[String]) -> Option<&'static str> {
     let (first, last) = (path.first()?, path.last()?);
     let before = path.iter().rev().nth(1).map(String::as_str).unwrap_or_default();
@@ -211,7 +213,7 @@ fn asked(path: &[String]) -> Option<&'static str> {
 const WALKS: &[&str] =
     &["drain", "into_iter", "into_keys", "into_values", "iter", "iter_mut", "keys", "retain", "values", "values_mut"];
 
-/// The field that an expression looks into, or the variable of its name.
+/// Returns the field that an expression looks into, or the variable of its name.
 fn name_of(expression: &syn::Expr) -> Option<String> {
     match expression {
         syn::Expr::Field(field) => match &field.member {

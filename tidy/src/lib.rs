@@ -1,9 +1,9 @@
-//! The tree holds to its own rules (STYLE.md), and this crate says where it does not.
+//! The tree keeps its own rules (STYLE.md), and this crate reports where it does not.
 //!
-//! It reads sources and never runs them, and it needs nothing of the workspace, so that asking compiles little. Sources are
+//! It reads sources and never runs them, and it needs nothing of the workspace, so that a check compiles little. Sources are
 //! read and parsed once, which takes longer than all rules together; each rule is a function that collects its breaches.
-//! Lengths and circles go through a ratchet (`ratchet.txt`): what is too long today is listed there with its size and may
-//! only shrink; a line that is looser than the truth fails as well.
+//! Lengths and circles go through a ratchet (`ratchet.txt`): a thing that is too long today is listed there with its size and
+//! may only shrink; a line that is looser than the truth fails as well.
 
 mod arrows;
 mod folders;
@@ -11,7 +11,9 @@ mod handed_down;
 mod manifests;
 mod maps;
 mod panics;
+mod prose;
 mod ratchet;
+mod shape;
 mod source;
 
 use ratchet::Ratchet;
@@ -23,7 +25,7 @@ const FILE_LINES_MAX: usize = 500;
 const TABLE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// What a reader takes in at a glance.
+/// The number of entries that a reader takes in at a glance.
 const PAGE_ENTRIES_MAX: usize = 16;
 
 /// Columns of a line of a comment, which rustfmt leaves as it is. A row of a table cannot be parted, and may have more.
@@ -33,14 +35,14 @@ const COMMENT_COLUMNS_MAX: usize = 130;
 const FAMILIES: &[&str] = &[
     // The command table, one file a group of commands.
     "crates/wire/src/commands",
-    // What runs the rows of the table: a file or folder for each group, and what several of them share.
+    // The code that runs the rows of the table: a file or folder for each group, and the code that several of them share.
     "crates/server/src/commands",
 ];
 
 /// Files that are one table each: rows that a reader looks up, not code that he reads from top to bottom.
 const TABLES: &[&str] = &["crates/wire/src/commands/", "crates/server/src/config/table.rs"];
 
-/// Files whose one idea needs more than the limit: which, how many lines they may have, and why they are not parted.
+/// Files that need more than the limit for their one idea: which, how many lines they may have, and why they are not parted.
 const LONG_FILES: &[(&str, usize, &str)] = &[(
     "crates/client/src/pipe/slot.rs",
     620,
@@ -50,7 +52,7 @@ const LONG_FILES: &[(&str, usize, &str)] = &[(
 /// Functions that are one table each: a `match` with an arm for every command.
 const TABLE_FUNCTIONS: &[&str] = &["crates/server/src/commands/mod.rs#run"];
 
-/// Names that say nothing about what is inside.
+/// Names that do not describe their contents.
 const BANNED_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", "misc"];
 
 /// Which crate of the workspace may name which: the arrows of ARCHITECTURE.md.
@@ -66,7 +68,7 @@ const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("crates/cli", &["sleeve", "sleeve-server", "sleeve-store", "sleeve-wire", "sleeve-disk"]),
 ];
 
-/// What is wrong with the tree: each rule that it breaks, and a line for each place.
+/// Returns the breaches of the tree: each rule that it breaks, and a line for each place.
 pub fn breaches() -> String {
     let tree = Tree::read();
     let mut broken = String::new();
@@ -79,10 +81,16 @@ pub fn breaches() -> String {
     broken
 }
 
-/// Where enums are what programs of others match on: the client's crate, and what it passes on of the wire's.
+/// Lowers the lines of the ratchet for things that have shrunk, and returns how many it changed.
+pub fn shrink_ratchet() -> usize {
+    ratchet::shrink(&breaches())
+}
+
+/// The places of enums that other projects' programs match on: the client's crate, and the parts of the wire's that it passes
+/// on.
 const PUBLISHED: &[&str] = &["crates/client/src/", "crates/wire/src/frame.rs"];
 
-/// What is said of a tree, and the function that finds the breaches.
+/// The description of a rule, and the function that finds its breaches.
 type Rule = (&'static str, fn(&Tree) -> Vec<String>);
 
 const RULES: &[Rule] = &[
@@ -104,6 +112,14 @@ const RULES: &[Rule] = &[
     ("a line of a comment is too long", comments_fit_beside_code),
     ("left undone", nothing_is_left_undone),
     ("a path of one machine", no_machine_is_named),
+    ("a struct has too many fields", shape::wide_structs),
+    ("a type's methods lie in too many files", shape::scattered_types),
+    ("a type's methods lie in several folders", shape::types_of_several_folders),
+    ("too many types of one name in a crate", shape::namesakes),
+    ("comments use pronouns in place of nouns", prose::dialect_in_comments),
+    ("a document uses pronouns in place of nouns", prose::dialect_in_documents),
+    ("a doc comment begins with neither a verb nor the item's noun", prose::doc_comments_open_well),
+    ("the name of a test is too long", prose::test_names_are_short),
 ];
 
 fn crates_depend_downwards_only(_: &Tree) -> Vec<String> {
@@ -305,7 +321,7 @@ fn no_machine_is_named(_: &Tree) -> Vec<String> {
     lines_with(&words, |_| true)
 }
 
-/// `path:line` of each line of the tree's text files that has one of the words.
+/// Returns `path:line` of each line of the tree's text files that has one of the words.
 fn lines_with(words: &[&str], wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     for (path, text) in source::texts() {

@@ -1,4 +1,5 @@
-//! What a package registry asks of the manifests: without it nothing can be published, and nobody notices before the day.
+//! The fields that a package registry asks of the manifests: without them the crates cannot be published, and the fault would
+//! show only on the day of a release.
 
 use std::fs;
 
@@ -7,11 +8,11 @@ use crate::source::workspace_root;
 /// The packages that are published.
 const PUBLISHED: [&str; 9] = ["wire", "rings", "certificates", "store", "disk", "server", "derive", "client", "cli"];
 
-/// What each of their manifests says, or has the workspace say.
+/// The fields that each manifest sets, or takes from the workspace.
 const FIELDS: [&str; 8] =
     ["version", "edition", "rust-version", "license", "readme", "keywords", "categories", "description"];
 
-/// What is missing, a line each.
+/// Returns the missing fields, a line each.
 pub fn missing() -> Vec<String> {
     let mut breaches = Vec::new();
     for package in PUBLISHED {
@@ -24,7 +25,7 @@ pub fn missing() -> Vec<String> {
                 breaches.push(format!("{path} says nothing about {field}"));
             }
         }
-        // What only tests use is left out of what is published.
+        // Dependencies of tests alone are left out of the published package.
         for line in text.lines().filter(|line| line.contains("path = \"../") && !line.starts_with("sleeve-tests ")) {
             if !line.contains("version = ") {
                 breaches.push(format!("{path} names no version: {line}"));

@@ -1,14 +1,14 @@
 //! The map on a crate's first page names each of its rooms, in an order in which arrows point down.
 //!
-//! A map is the table in the comment at the head of `lib.rs` or `main.rs` whose rows begin with a module's name, as in
-//! "| `table` | The hash table of one database. |". It lists what lies directly below the crate, once each; a row may
-//! use the rows below it alone. So whoever reads the rows from the top reads callers before what they call.
+//! A map is a table in the comment at the head of `lib.rs` or `main.rs`. Each row begins with a module's name, as in "|
+//! `table` | The hash table of one database. |". It lists the modules that lie directly below the crate, once each; a row may
+//! use the rows below it alone. So a reader that begins at the top reads callers before the code that they call.
 
 use crate::arrows::{Arrows, arrows_of};
 use crate::folders::lifted;
 use crate::source::{Tree, Unit};
 
-/// What is wrong with the map of each crate that has a first page.
+/// Returns the faults of the map of each crate that has a first page.
 pub fn breaches(tree: &Tree) -> Vec<String> {
     let of_unit = |unit: &Unit| {
         let page = unit.modules.get(&Vec::new()).cloned().unwrap_or_default();
@@ -38,7 +38,7 @@ fn breaches_of(tree: &Tree, unit: &Unit, page: &str, folder: &str) -> Vec<String
     breaches
 }
 
-/// The arrows that point from a row to one above it.
+/// Returns the arrows that point from a row to one above it.
 fn upward(rows: &[String], folder: &str, arrows: &Arrows) -> Vec<String> {
     let mut breaches = Vec::new();
     for (at, row) in rows.iter().enumerate() {
@@ -52,7 +52,7 @@ fn upward(rows: &[String], folder: &str, arrows: &Arrows) -> Vec<String> {
     breaches
 }
 
-/// The modules directly below a crate's first page that have files of their own and are not for tests only.
+/// Returns the modules directly below a crate's first page that have files of their own and are not for tests only.
 fn rooms(tree: &Tree, unit: &Unit, page: &str) -> Vec<String> {
     let is_room = |path: &[String], file: &str| {
         path.len() == 1 && file != page && tree.source(file).is_some_and(|source| !source.is_test_module())
@@ -61,7 +61,7 @@ fn rooms(tree: &Tree, unit: &Unit, page: &str) -> Vec<String> {
     rooms.map(|(path, _)| path[0].clone()).collect()
 }
 
-/// The names that begin the rows of a page's tables.
+/// Returns the names that begin the rows of a page's tables.
 fn rows(text: &str) -> Vec<String> {
     let name = |line: &str| {
         let row = line.strip_prefix("//!").or_else(|| line.strip_prefix("//"))?.trim().strip_prefix("| `")?;

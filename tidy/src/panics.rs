@@ -34,11 +34,11 @@ const FOREIGN: &[&str] = &[
 pub struct Place {
     /// The line, from 1.
     pub line: usize,
-    /// What stands there.
+    /// The call that may panic.
     pub what: String,
 }
 
-/// The places of a file that its room does not allow.
+/// Returns the places of a file that its room does not allow.
 pub fn places(source: &Source) -> Vec<Place> {
     let path = source.path.as_str();
     let in_source = path.contains("/src/") && !path.contains("/src/bin/");

@@ -1,13 +1,22 @@
-//! What is too long today, and may only shrink.
+//! The list of things that are too long today, and may only shrink.
 //!
-//! `ratchet.txt` has lines of `rule name size`, and `#` comments. A thing beyond its limit passes only if a line
-//! lists it with exactly its size; a line whose thing is shorter, within the limit or gone must follow.
+//! `ratchet.txt` has lines of `rule name size`, and `#` comments. A thing beyond its limit passes only if a line lists it
+//! with exactly its size; if the thing gets shorter, gets within the limit or goes, its line must follow.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::sync::LazyLock;
 
-const RATCHET: &str = include_str!("ratchet.txt");
+use crate::source::workspace_root;
 
-/// The lines of one rule, and what was found against them.
+/// The list's place in the workspace.
+const PLACE: &str = "tidy/src/ratchet.txt";
+
+static RATCHET: LazyLock<String> = LazyLock::new(|| {
+    fs::read_to_string(workspace_root().join(PLACE)).unwrap_or_else(|error| panic!("{PLACE}: {error}"))
+});
+
+/// The lines of one rule, and the breaches that were found against them.
 pub struct Ratchet {
     rule: &'static str,
     allowed: BTreeMap<String, usize>,
@@ -15,7 +24,7 @@ pub struct Ratchet {
 }
 
 impl Ratchet {
-    /// The lines of this rule.
+    /// Returns the lines of this rule.
     pub fn read(rule: &'static str) -> Ratchet {
         let mut allowed = BTreeMap::new();
         for line in RATCHET.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
@@ -46,11 +55,39 @@ impl Ratchet {
         }
     }
 
-    /// Everything found, and the lines that match nothing any more.
+    /// Returns everything found, and the lines that match nothing any more.
     pub fn breaches(self) -> Vec<String> {
         let rule = self.rule;
         let gone = self.allowed.iter().map(|(name, size)| format!("gone; remove `{rule} {name} {size}`"));
         let gone: Vec<String> = gone.collect();
         self.breaches.into_iter().chain(gone).collect()
     }
+}
+
+/// Rewrites the list with the sizes that breaches ask for, and returns the number of changed lines. A line is lowered or
+/// removed, never raised or added: a growth has to be mended.
+///
+/// # Panics
+/// When the list cannot be written.
+pub fn shrink(breaches: &str) -> usize {
+    let mut lines: Vec<String> = RATCHET.lines().map(str::to_owned).collect();
+    let mut changed = 0;
+    for breach in breaches.lines() {
+        let quoted =
+            |verb: &str| breach.split_once(verb).and_then(|(_, rest)| rest.split_once('`')).map(|(line, _)| line);
+        if let Some(gone) = quoted("remove `") {
+            let before = lines.len();
+            lines.retain(|line| line != gone);
+            changed += before - lines.len();
+        } else if let Some(lower) = quoted("shrunk; write `")
+            && let Some((name, _)) = lower.rsplit_once(' ')
+            && let Some(line) = lines.iter_mut().find(|line| line.rsplit_once(' ').is_some_and(|(old, _)| old == name))
+        {
+            lower.clone_into(line);
+            changed += 1;
+        }
+    }
+    let text = lines.join("\n") + "\n";
+    fs::write(workspace_root().join(PLACE), text).unwrap_or_else(|error| panic!("{PLACE}: {error}"));
+    changed
 }

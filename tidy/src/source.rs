@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Folders that hold no source of ours.
 const SKIPPED: &[&str] = &["target", ".git", ".peers", "corpus", "artifacts", "node_modules", "seeds"];
 
-/// What the rule about paths of one machine reads.
+/// The endings of the files that the rule about paths of one machine reads.
 const TEXT_ENDINGS: &[&str] =
     &["rs", "md", "toml", "txt", "sh", "json", "py", "js", "mjs", "go", "java", "xml", "conf"];
 
@@ -27,7 +27,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Whether only a `#[cfg(test)] mod` leads here.
+    /// Returns whether only a `#[cfg(test)] mod` leads here.
     pub fn is_test_module(&self) -> bool {
         self.test_module.get().copied().unwrap_or(false)
     }
@@ -69,12 +69,12 @@ impl Tree {
         tree
     }
 
-    /// The file at this path.
+    /// Returns the file at this path.
     pub fn source(&self, path: &str) -> Option<&Source> {
         self.sources.iter().find(|source| source.path == path)
     }
 
-    /// Whether a `mod` or cargo leads to it.
+    /// Returns whether a `mod` or cargo leads to it.
     pub fn is_reached(&self, path: &str) -> bool {
         self.reached.contains(path)
     }
@@ -97,7 +97,7 @@ impl Tree {
     }
 }
 
-/// A file's path and text, parsed.
+/// Parses a file with its path and text.
 ///
 /// # Panics
 /// When it is no Rust.
@@ -137,14 +137,14 @@ fn declared_modules(items: &[syn::Item], folder: &str, module: &[String], test_o
     declared
 }
 
-/// The text of `#[path = "…"]`.
+/// Returns the text of `#[path = "…"]`.
 fn path_attribute(attribute: &syn::Attribute) -> Option<String> {
     let syn::Meta::NameValue(pair) = &attribute.meta else { return None };
     let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &pair.value else { return None };
     pair.path.is_ident("path").then(|| text.value())
 }
 
-/// Whether an item exists for tests only: `#[test]`, `#[cfg(test)]` and the like.
+/// Returns whether an item exists for tests only: `#[test]`, `#[cfg(test)]` and the like.
 pub fn is_test_only(item: &syn::Item) -> bool {
     let attributes = match item {
         syn::Item::Mod(item) => &item.attrs,
@@ -168,7 +168,7 @@ pub fn is_test_only(item: &syn::Item) -> bool {
     })
 }
 
-/// The files that cargo takes as roots: by place, or by a `path` in the manifest.
+/// Returns the files that cargo takes as roots: by place, or by a `path` in the manifest.
 fn roots(sources: &[Source]) -> Vec<String> {
     let mut roots = Vec::new();
     for manifest in files().into_iter().filter(|path| path.file_name().is_some_and(|name| name == "Cargo.toml")) {
@@ -196,7 +196,7 @@ fn roots(sources: &[Source]) -> Vec<String> {
     roots
 }
 
-/// The workspace's own crates that a crate's manifest depends on, development aside.
+/// Returns the workspace's own crates that a crate's manifest depends on, development aside.
 pub fn workspace_dependencies(folder: &str) -> Vec<String> {
     let manifest = workspace_root().join(folder).join("Cargo.toml");
     let text = fs::read_to_string(&manifest).unwrap_or_else(|error| panic!("{folder}/Cargo.toml: {error}"));
@@ -215,12 +215,12 @@ pub fn workspace_dependencies(folder: &str) -> Vec<String> {
     found
 }
 
-/// Where the tree stands.
+/// Returns where the tree stands.
 pub fn workspace_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the workspace's root")
 }
 
-/// Every text file of the tree as (path, content), by path.
+/// Returns every text file of the tree as (path, content), by path.
 pub fn texts() -> Vec<(String, String)> {
     let mut texts = Vec::new();
     for path in files() {
@@ -234,7 +234,7 @@ pub fn texts() -> Vec<(String, String)> {
     texts
 }
 
-/// Every file of the workspace outside the skipped folders.
+/// Returns every file of the workspace outside the skipped folders.
 fn files() -> Vec<PathBuf> {
     let mut folders = vec![workspace_root().to_owned()];
     let mut files = Vec::new();

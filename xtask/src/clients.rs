@@ -1,7 +1,7 @@
 //! Real clients against a server: the tools, and the libraries and frameworks of `tests/clients/`.
 //!
-//! Each library has one small program there that takes host and port, runs its scenario, prints what it did and ends
-//! with 0 only if every answer was right. Each is run against a server with one worker, and one with two.
+//! Each library has one small program there that takes host and port, runs its scenario, prints its steps and exits with 0
+//! only if every answer was right. Each is run against a server with one worker, and one with two.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +20,7 @@ pub struct Options {
     /// The server
     #[arg(long, default_value = "sleeve", value_parser = ["sleeve", "redis", "valkey"])]
     server: String,
-    /// Only the clients whose name has this part
+    /// Only the clients with this text in their name
     name: Option<String>,
 }
 
@@ -77,7 +77,7 @@ fn check_one(peers: &Peers, port: &str, part: &str) -> Count {
 fn run_library(library: &Library, port: &str) -> Result<String, String> {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", SECONDS_MAX]).args(&library.command).args(["127.0.0.1", port]);
-    // Python would leave what it compiled beside the programs.
+    // Python would leave its compiled files beside the programs.
     let said = output_of(command.env("PYTHONDONTWRITEBYTECODE", "1"))?;
     Ok(said.trim().lines().last().unwrap_or_default().to_owned())
 }

@@ -1,9 +1,9 @@
-//! `cargo xtask counts`: the instructions of the micro-benchmarks, held to what is recorded.
+//! `cargo xtask counts`: the instructions of the micro-benchmarks, compared with recorded ceilings.
 //!
 //! `bench/counts` is the program; valgrind's tool callgrind counts, so a busy machine changes nothing. A figure belongs to a
-//! compiler and an architecture, which stand in the record: with another one the figures are shown and nothing is judged.
-//! What takes more than its recorded figure and [`MARGIN`] fails, so that whoever makes a hot path longer says so by
-//! recording it; what takes less by [`SLACK`] is named, for the record can be lowered.
+//! compiler and an architecture, which stand in the record. With another compiler or architecture the figures are shown and
+//! not judged. A benchmark that takes more than its recorded figure and [`MARGIN`] fails, so that a change that makes a hot
+//! path longer has to record it. A benchmark that takes less by [`SLACK`] is named, because its record can be lowered.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ const SLACK: f64 = 0.05;
 /// The record.
 const CEILINGS: &str = "bench/counts/ceilings.txt";
 
-/// What the profile is called in which the program is built.
+/// The name of the profile in which the program is built.
 const PROFILE: &str = "counted";
 
 const EXAMPLES: &str = "\
@@ -35,7 +35,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
-    /// Write what was counted as the new record
+    /// Write the counts as the new record
     #[arg(long)]
     record: bool,
 }
@@ -43,7 +43,7 @@ pub struct Options {
 /// Instructions of one operation, by the name of the benchmark.
 type Figures = BTreeMap<String, f64>;
 
-/// What was recorded, and for which compiler and machine.
+/// The recorded figures, with their compiler and machine.
 #[derive(Debug, Default, PartialEq)]
 struct Record {
     built_by: String,
@@ -67,10 +67,10 @@ pub fn run(options: &Options) -> Result<(), String> {
     if count.failed == 0 { Ok(()) } else { Err(String::new()) }
 }
 
-/// The same as a step of all tests.
+/// Counts and compares, as a step of all tests.
 ///
 /// # Errors
-/// As [`run`], but for what is counted as failed.
+/// The errors of [`run`], except benchmarks over their ceiling: these are counted as failed.
 pub fn check() -> Result<Count, String> {
     if let Err(reason) = look_for_valgrind() {
         println!("skipped: {reason}");
@@ -83,7 +83,7 @@ fn look_for_valgrind() -> Result<(), String> {
     if is_installed("valgrind") { Ok(()) } else { peers::apt_get_install(&["valgrind"]) }
 }
 
-/// Compares with the record, and prints what is to be said.
+/// Compares with the record, and prints the findings.
 fn judge(counted: &Record) -> Result<Count, String> {
     let text = std::fs::read_to_string(workspace_root().join(CEILINGS));
     let record = Record::parse(&text.map_err(|error| format!("cannot read {CEILINGS}: {error}"))?)?;
@@ -102,7 +102,7 @@ fn judge(counted: &Record) -> Result<Count, String> {
     Ok(Count { passed: counted.figures.len().saturating_sub(failed), failed, ..Count::default() })
 }
 
-/// What is to be said of one benchmark.
+/// The result of one benchmark.
 #[derive(Debug, PartialEq)]
 struct Finding {
     fails: bool,
@@ -132,7 +132,7 @@ fn findings(recorded: &Figures, counted: &Figures) -> Vec<Finding> {
 }
 
 impl Record {
-    /// A line for the compiler, and one for each benchmark; what begins with `#` is a comment.
+    /// Reads a line for the compiler, and one for each benchmark. A line that begins with `#` is a comment.
     fn parse(text: &str) -> Result<Self, String> {
         let mut record = Self::default();
         for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
@@ -154,8 +154,8 @@ impl Record {
     }
 }
 
-/// The compiler, and what of the machine the counts depend on: valgrind shows programs a processor of at most this kind, and
-/// libraries choose their code by it.
+/// Returns the compiler and the properties of the machine on which the counts depend: valgrind shows programs a processor of
+/// at most this kind, and libraries choose their code by it.
 fn built_by() -> Result<String, String> {
     let version =
         output_of(Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())).arg("--version"))?;
@@ -164,7 +164,7 @@ fn built_by() -> Result<String, String> {
     Ok(format!("{} for {}{vectors}", version.trim(), std::env::consts::ARCH))
 }
 
-/// Builds the program, runs it under callgrind, and reads what was counted.
+/// Builds the program, runs it under callgrind, and reads the counts.
 fn count() -> Result<Figures, String> {
     steps::run(cargo().args(["build", "--quiet", "--package", "sleeve-counts", "--profile", PROFILE]))?;
     let target = target_folder()?;
@@ -186,7 +186,8 @@ fn count() -> Result<Figures, String> {
     Ok(figures)
 }
 
-/// Counts while the program is in its function `counted`, and writes down what that was when it leaves `finished`.
+/// Returns the command that counts while the program is in its function `counted`, and writes the count when it leaves
+/// `finished`.
 fn callgrind(dumps: &Path, program: &PathBuf) -> Command {
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--vgdb=no", "--quiet", "--toggle-collect=counts::counting::counted"]);

@@ -19,7 +19,7 @@ pub fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// The same; the path of the stripped binary.
+/// Builds as [`run`] does, and returns the path of the stripped binary.
 ///
 /// # Errors
 /// As [`run`].

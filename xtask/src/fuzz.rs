@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: the targets of `fuzz/`, one for each door that takes foreign bytes.
 //!
-//! A target is an ordinary program that libFuzzer drives; it needs the nightly compiler for the instrumentation, and
-//! nothing else: no cargo sub-command is installed. What a run finds new is kept in `fuzz/corpus/`, what breaks a
+//! A target is an ordinary program that libFuzzer drives. It needs the nightly compiler for the instrumentation, and nothing
+//! else: no cargo sub-command is installed. New inputs that a run finds are kept in `fuzz/corpus/`, inputs that break a
 //! target in `fuzz/artifacts/`; both are left out of the repository. Seeds that are worth keeping lie in `fuzz/seeds/`.
 
 use std::process::Command;
@@ -25,10 +25,10 @@ const TARGETS: [&str; 12] = [
     "rings",
 ];
 
-/// Bytes of one input; long enough for nesting and for claimed lengths to disagree with what follows.
+/// The length of an input in bytes: enough for nesting, and for claimed lengths that disagree with the bytes behind them.
 const INPUT_BYTES_MAX: u32 = 4096;
 
-/// The most that a target may ask for at once, in MiB: far below what a claimed length could make it ask for.
+/// The largest single allocation of a target, in MiB: far below one that a claimed length could ask for.
 const ALLOCATION_MIB_MAX: u32 = 64;
 
 /// A target's whole memory in MiB; the address sanitizer keeps much of it.

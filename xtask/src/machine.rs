@@ -1,8 +1,9 @@
-//! Whether the tests leave the machine as they found it.
+//! The check that the tests leave the machine as they found it.
 //!
-//! They run with a temporary folder and a home of their own, which must be empty when they have ended. What stands beside them
-//! is looked at before and after: the devices, and what lies in the real temporary folders and the real home under names that
-//! this project's programs give. Other programs may write there meanwhile, so nothing else is judged. It takes milliseconds.
+//! They run with a temporary folder and a home of their own, which must be empty when they have ended. Their surroundings are
+//! looked at before and after: the devices, and the entries of the real temporary folders and of the real home under names
+//! that this project's programs give. Other programs may write there in that time, so nothing else is judged. It takes
+//! milliseconds.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Folders whose entries are compared: all that are no folders, or those under our names.
+/// The folders with entries that are compared: all entries that are no folders, or those under our names.
 const LOOKED_AT: [(&str, Names); 4] =
     [("/dev", Names::All), ("/dev/shm", Names::Ours), ("/tmp", Names::Ours), ("/var/tmp", Names::Ours)];
 
@@ -59,21 +60,21 @@ impl Machine {
         command.env("TMPDIR", self.place.join("t")).env("HOME", self.place.join("h"))
     }
 
-    /// Says what is not as it was; the tests' folders are removed.
+    /// Reports all that is not as it was, and removes the tests' folders.
     ///
     /// # Errors
     /// A line for each thing that was left, changed or taken away.
     pub fn compare(self) -> Result<(), String> {
         let mut lines: Vec<String> = ["t", "h"].iter().flat_map(|name| left_in(&self.place.join(name))).collect();
         lines.extend(differences(&self.before, &facts()));
-        // What is left there is named above.
+        // The lines above name the files that are left there.
         let removed = fs::remove_dir_all(&self.place);
         lines.extend(removed.err().map(|error| format!("{}: {error}", self.place.display())));
         if lines.is_empty() { Ok(()) } else { Err(lines.join("\n")) }
     }
 }
 
-/// What the tests have left in a folder of theirs.
+/// Returns a line for each thing that the tests have left in one of their folders.
 fn left_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let kind = if folder.ends_with("h") { "the home" } else { "the temporary folder" };

@@ -1,7 +1,7 @@
 //! The project's chores: `cargo xtask NAME`.
 //!
-//! Each chore is one file, and does its own set-up on a fresh machine or says what it could not set up. It is no build
-//! system: it runs cargo, the tests and the peers, prints what it is doing, and counts. It runs on one thread.
+//! Each chore is one file. It sets itself up on a fresh machine, or names the parts that it could not set up. It is no build
+//! system: it runs cargo, the tests and the peers, prints its steps, and counts. It runs on one thread.
 
 mod bench;
 mod clients;
@@ -12,7 +12,6 @@ mod machine;
 mod miri;
 mod package;
 mod peers;
-mod scaling;
 mod soak;
 mod steps;
 mod tools;
@@ -27,6 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   cargo xtask test                          everything, on a fresh machine as well
   cargo xtask check                         the quick part: formatting, clippy, tidy
+  cargo xtask quick                         unit tests, transcripts against Sleeve, tidy
   cargo xtask golden --server redis string  the transcripts of strings against redis-server
   cargo xtask golden --record               write the reference servers' replies into the transcripts
   cargo xtask bench --quick                 every measurement, small
@@ -50,6 +50,8 @@ enum Chore {
     Test,
     /// Formatting, clippy and the tidy rules; a minute, no servers
     Check,
+    /// Unit tests, golden transcripts against Sleeve and tidy: minutes, for the time between edits
+    Quick,
     /// Measure Sleeve, redis-server and Valkey in one run and write bench/results/
     Bench(bench::Options),
     /// Play the golden transcripts against Sleeve, Redis and Valkey, or record them
@@ -63,17 +65,15 @@ enum Chore {
     Soak(soak::Options),
     /// Follow one command through the source: files in the order of entry, instructions in each
     Walk(walk::Options),
-    /// Count the instructions of the hot paths' micro-benchmarks, and hold them to what is recorded
+    /// Count the instructions of the hot paths' micro-benchmarks, and compare them with the recorded ceilings
     Counts(counts::Options),
-    /// Simulate more workers than this machine has processors, and print what limits them
-    Scaling,
     /// Build the binary as it is handed on: stripped, with its debug information beside it, in target/dist
     Dist,
     /// Build a package of Debian with the binary, a unit, man pages and completions, in target/package
     Package(package::Options),
     /// Build the documentation of every crate; a broken link is an error
     Doc,
-    /// Install what the tests compare with: redis-server, Valkey and the client libraries
+    /// Install the peers of the tests: redis-server, Valkey and the client libraries
     Peers,
     /// Talk to a server through redis-cli, redis-benchmark, client libraries and frameworks
     Clients(clients::Options),
@@ -83,11 +83,11 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().chore {
         Chore::Test => verify::test(),
         Chore::Check => verify::check(),
+        Chore::Quick => verify::quick(),
         Chore::Bench(options) => bench::run(&options),
         Chore::Golden(options) => verify::golden(&options),
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Miri => miri::run(),
-        Chore::Scaling => scaling::run(),
         Chore::Soak(options) => soak::run(&options),
         Chore::Walk(options) => walk::run(&options),
         Chore::Counts(options) => counts::run(&options),

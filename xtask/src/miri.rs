@@ -1,11 +1,10 @@
 //! `cargo xtask miri`: those tests of store, client, rings and wire that Miri can run.
 //!
-//! Miri interprets a test and stops at whatever the language leaves undefined: memory that is read before it is written
-//! or after it is freed, a reference that is used beside another one, a race of two threads. It is a hundred times slower
-//! than the compiled test, so a test whose size matters has a smaller one here (`cfg!(miri)`), and one that Miri cannot run
-//! says so where it stands (`cfg_attr(miri, ignore = "…")`). References are judged by Tree Borrows. The store keeps
-//! addresses in 48 bits and its pool of pages for ever, so an address may become a pointer again, and leaks are not looked
-//! for.
+//! Miri interprets a test and stops at undefined behaviour: memory that is read before it is written or after it is freed, a
+//! reference that is used beside another one, a race of two threads. It is a hundred times slower than the compiled test, so
+//! a test of large size has a smaller one here (`cfg!(miri)`), and one that Miri cannot run says so at its head
+//! (`cfg_attr(miri, ignore = "…")`). References are judged by Tree Borrows. The store keeps addresses in 48 bits and its pool
+//! of pages for ever, so an address may become a pointer again, and leaks are not looked for.
 
 use std::process::Command;
 
@@ -24,14 +23,14 @@ struct Run {
 }
 
 const RUNS: &[Run] = &[
-    // The short ones are about memory: who owns which piece of it, and who lets go of it.
+    // The short runs are about memory: the owner of each piece, and its release.
     Run {
         name: "store",
         words: &["--package", "sleeve-store", "--lib"],
         short: &["arena::", "bucket::", "due::", "heap::", "locked::", "pages::"],
     },
     Run { name: "store from outside", words: &["--package", "sleeve-store", "--test", "outside"], short: &[] },
-    // Without TLS, whose code is C and assembler.
+    // Without TLS, because its code is C and assembler.
     Run { name: "client", words: &["--package", "sleeve", "--no-default-features", "--lib"], short: &[] },
     Run { name: "rings", words: &["--package", "sleeve-rings", "--lib"], short: &["ring::tests::positions"] },
     Run { name: "wire", words: &["--package", "sleeve-wire", "--lib"], short: &[] },

@@ -11,7 +11,7 @@ use std::process::Command;
 use crate::dist;
 use crate::steps::{Count, cargo, is_installed, output_of, run, target_folder};
 
-/// What is packed, and what is done with the package.
+/// The binary that is packed, and the use of the package.
 #[derive(Debug, Default, clap::Args)]
 pub struct Options {
     /// Pack this binary instead of a release that is built now; debug information is left out
@@ -63,7 +63,7 @@ pub fn run_chore(options: &Options) -> Result<(), String> {
         Some(binary) => dist::split(binary, &folder)?[0].clone(),
     };
     let root = folder.join("root");
-    // What an earlier run has left would be packed too.
+    // Files of an earlier run would be packed too.
     if root.exists() {
         fs::remove_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))?;
     }
@@ -91,7 +91,7 @@ pub fn run_chore(options: &Options) -> Result<(), String> {
 /// Packs a binary that is built already and tries the package, where this machine lets us.
 ///
 /// # Errors
-/// What is wrong with the package.
+/// The faults of the package.
 pub fn check(binary: &Path) -> Result<Count, String> {
     let overlays = fs::read_to_string("/proc/filesystems").is_ok_and(|names| names.contains("\toverlay"));
     let may = is_installed("unshare")

@@ -1,8 +1,8 @@
-//! What the tests compare with, installed: redis-server with its tools, Redis 8, Valkey, and the client libraries.
+//! Installs the peers of the tests: redis-server with its tools, Redis 8, Valkey, and the client libraries.
 //!
-//! Debian's packages come by apt-get when this is root or sudo asks for no password; everything else goes into the
-//! workspace's folder `.peers`, which can be deleted at any time. What is already there costs nothing. Redis, Redis 8
-//! and Valkey are required; a client library whose language is not on this machine is named and skipped.
+//! Debian's packages come by apt-get if this is root or sudo asks for no password; everything else goes into the workspace's
+//! folder `.peers`, which can be deleted at any time. Present parts cost nothing. Redis, Redis 8 and Valkey are required; a
+//! client library is named and skipped if its language is not on this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,7 +19,7 @@ pub struct Library {
     pub command: Vec<PathBuf>,
 }
 
-/// What runs in the private Python, and where in `tests/clients/` it is.
+/// The programs that run in the private Python, and their places in `tests/clients/`.
 const PYTHON_PROGRAMS: [(&str, &str); 5] = [
     ("redis-py", "redis_py.py"),
     ("redis-py's locks", "frameworks/locks_check.py"),
@@ -28,7 +28,7 @@ const PYTHON_PROGRAMS: [(&str, &str); 5] = [
     ("django", "frameworks/django_check.py"),
 ];
 
-/// What was installed, and what could not be.
+/// The installed peers, and those that could not be installed.
 #[derive(Debug, Default)]
 pub struct Peers {
     pub libraries: Vec<Library>,
@@ -66,7 +66,7 @@ pub fn set_up_bench(name: &str) -> Result<Vec<PathBuf>, String> {
 /// Installs everything that is missing.
 ///
 /// # Errors
-/// When Redis or Valkey cannot be had, with what to install by hand.
+/// When Redis or Valkey cannot be installed, with the command to run by hand.
 pub fn set_up() -> Result<Peers, String> {
     set_up_redis()?;
     set_up_python()?;
@@ -167,12 +167,12 @@ fn set_up_ioredis() -> Result<Vec<PathBuf>, String> {
     set_up_node("ioredis", &["package.json", "package-lock.json", "check.mjs"], &["ci"])
 }
 
-/// BullMQ names its parts by exact versions itself; what it takes along for single platforms only is left out.
+/// Installs BullMQ, which pins the exact versions of its parts. Its optional parts for single platforms are left out.
 fn set_up_bullmq() -> Result<Vec<PathBuf>, String> {
     set_up_node("bullmq", &["package.json", "check.mjs"], &["install", "--no-package-lock", "--omit=optional"])
 }
 
-/// A program for node.js and what it needs from npm.
+/// Installs a program for node.js and the packages that it needs from npm.
 fn set_up_node(name: &str, files: &[&str], install: &[&str]) -> Result<Vec<PathBuf>, String> {
     need(&["node", "npm"])?;
     let folder = peers_folder().join(name);

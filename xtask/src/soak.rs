@@ -1,9 +1,8 @@
-//! `soak`: tests that take minutes or hours, for whoever changes what they look at, and before a release.
+//! `soak`: tests that take minutes or hours, for a change in their area and before a release.
 //!
 //! A soak is an ordinary test with another size. `cargo xtask test` runs its short form; here it gets the size from the
-//! environment ([`sleeve_tests::soak`]) and a seed of its own, which is printed so that a failing run can be repeated.
-//! Each is one row of [`SOAKS`]; they run one after the other, because what is looked at is often how the machine is
-//! shared.
+//! environment ([`sleeve_tests::soak`]) and a seed of its own, which is printed so that a failing run can be repeated. Each
+//! is one row of [`SOAKS`]. They run one after the other, because several are about the way in which the machine is shared.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,13 +14,13 @@ use crate::verify::{PROFILE, tests};
 /// One soak.
 struct Soak {
     name: &'static str,
-    /// What it shows when it passes.
+    /// The property that it shows when it passes.
     shows: &'static str,
     /// The words for `cargo test`, behind those for the profile: which package, which test program, which test.
     test: &'static [&'static str],
-    /// How long it is when nobody says.
+    /// Its default length.
     size: Size,
-    /// What else the test reads from its environment.
+    /// Other variables that the test reads from its environment.
     env: &'static [(&'static str, &'static str)],
 }
 
@@ -30,7 +29,7 @@ struct Soak {
 enum Size {
     /// In minutes of work, for each of the configurations that it goes through.
     Minutes(u64),
-    /// In what it does: commands, histories, dumps.
+    /// In units of its work: commands, histories, dumps.
     Count(u64),
 }
 
@@ -255,7 +254,7 @@ pub struct Options {
     /// How long those run that are measured in minutes, for each of the configurations that they go through
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     minutes: Option<u64>,
-    /// How much those do that are measured by what they do
+    /// The length of soaks that are measured by their work
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 }
@@ -270,7 +269,7 @@ Examples:
   SLEEVE_SEED=7 cargo xtask soak differential        with the seed that a run has printed
 ";
 
-/// Runs what the options name.
+/// Runs the soaks that the options name.
 ///
 /// # Errors
 /// A name or a size that fits no soak; an empty text when a test failed.

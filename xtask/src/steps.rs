@@ -16,7 +16,7 @@ pub struct Count {
     pub passed: usize,
     pub failed: usize,
     pub skipped: usize,
-    /// What tests said that failed, as far as it was heard.
+    /// The messages of failed tests, as far as they were found in the output.
     pub said: Vec<String>,
 }
 
@@ -53,10 +53,11 @@ impl Steps {
         self.step(name, || work().map(|()| Count { passed: 1, ..Count::default() }));
     }
 
-    /// Prints what failed and why, once more where the end of a long log is all that is read, and the closing line.
+    /// Prints the failures and their reasons once more, because the end of a long log may be the only part that is read, and
+    /// the closing line.
     ///
     /// # Errors
-    /// An empty text (everything is said already) when a step failed.
+    /// An empty text (everything is printed already) when a step failed.
     pub fn close(self) -> Result<(), String> {
         for words in &self.total.said {
             println!("{words}");
@@ -91,10 +92,10 @@ pub fn run(command: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{} ended with {status}", name_of(command))) }
 }
 
-/// Runs a program to its end and returns what it printed.
+/// Runs a program to its end and returns its output.
 ///
 /// # Errors
-/// As [`run`], with what it printed as errors.
+/// As [`run`], with everything that it printed as errors.
 pub fn output_of(command: &mut Command) -> Result<String, String> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("cannot run {}: {error}", name_of(command)))?;
@@ -148,7 +149,7 @@ fn counted(result: &str, word: &str) -> usize {
     place.and_then(|place| words.get(place.checked_sub(1)?)?.parse().ok()).unwrap_or(0)
 }
 
-/// Where cargo puts what it builds.
+/// Returns the folder of cargo's build output.
 ///
 /// # Errors
 /// When cargo does not say.

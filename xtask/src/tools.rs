@@ -1,14 +1,14 @@
 //! The tools of Redis against a server: redis-cli with its modes, and redis-benchmark.
 //!
-//! They run unchanged, as their users run them; what they print is compared. Modes that go on for ever are ended here once
-//! they have shown what they can.
+//! They run unchanged, as their users run them, and their output is compared. Modes that go on for ever are ended once they
+//! have shown their output.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use crate::steps::output_of;
 
-/// A check: takes the port of a server on loopback, and says what it did or what was wrong.
+/// A check: takes the port of a server on loopback, and returns a summary or the fault.
 type Check = fn(&str) -> Result<String, String>;
 
 /// All of them, with their names.
@@ -145,7 +145,8 @@ fn stat(port: &str) -> Result<String, String> {
     if lines.len() == 2 + LINES { Ok(format!("{LINES} lines")) } else { Err(format!("it ended after {lines:?}")) }
 }
 
-/// Where nobody looks it ends after a second, with the least, the greatest and the mean in milliseconds, and how many.
+/// Without a terminal it ends after a second, and prints the least, the greatest and the mean in milliseconds, and the number
+/// of samples.
 fn latency(port: &str) -> Result<String, String> {
     let said = output_of(cli(port).arg("--latency"))?;
     let numbers: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();

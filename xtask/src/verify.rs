@@ -19,16 +19,16 @@ use sleeve_tests::server::workspace_root;
 /// The profile of every test.
 pub const PROFILE: &str = "checked";
 
-/// Which transcripts, against whom.
+/// Which transcripts, against which server.
 #[derive(Debug, clap::Args)]
 pub struct Golden {
-    /// Write what Redis 7.0, or Valkey 9 where Redis lacks the option, answers and does into the transcripts
+    /// Write the replies and the effects of Redis 7.0, or of Valkey 9 where Redis lacks the option, into the transcripts
     #[arg(long, conflicts_with = "server")]
     record: bool,
     /// Only this server
     #[arg(long, value_parser = ["sleeve", "redis", "valkey"])]
     server: Option<String>,
-    /// Only the transcripts whose name has this part
+    /// Only the transcripts with this text in their name
     name: Option<String>,
 }
 
@@ -68,7 +68,22 @@ pub fn check() -> Result<(), String> {
     let mut steps = Steps::default();
     steps.check("formatting", format);
     steps.check("clippy", clippy);
-    steps.step("tidy", || run_tests(cargo().args(["test", "--quiet", "--package", "sleeve-tidy"])));
+    steps.step("tidy", tidy);
+    steps.close()
+}
+
+/// Runs the tests that need no peer: units, golden transcripts against Sleeve, tidy.
+pub fn quick() -> Result<(), String> {
+    let mut steps = Steps::default();
+    let mut sleeve = None;
+    steps.check("build", || build().map(|path| sleeve = Some(path)));
+    let Some(sleeve) = sleeve else { return steps.close() };
+    steps.step("unit tests", || run_tests(&mut tests(&["--workspace", "--lib", "--bins", "--quiet"])));
+    steps.step("golden transcripts", || {
+        let mut golden = tests(&["--package", "sleeve-tests", "--test", "outside", "--", "golden::sleeve"]);
+        run_tests(golden.env("SLEEVE_BIN", &sleeve))
+    });
+    steps.step("tidy", tidy);
     steps.close()
 }
 
@@ -106,6 +121,10 @@ fn build() -> Result<PathBuf, String> {
     Ok(target_folder()?.join(PROFILE).join("sleeve"))
 }
 
+fn tidy() -> Result<Count, String> {
+    run_tests(cargo().args(["test", "--quiet", "--package", "sleeve-tidy"]))
+}
+
 fn format() -> Result<(), String> {
     run(cargo().args(["fmt", "--all", "--check"]))
 }
@@ -130,7 +149,8 @@ fn document() -> Result<(), String> {
         .env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Whether the client builds where there is no Linux. Without TLS, whose C code wants a compiler for that system.
+/// Checks that the client builds for a system that is not Linux. Without TLS, because its C code needs a compiler for that
+/// system.
 fn client_elsewhere() -> Result<Count, String> {
     const TARGET: &str = "x86_64-apple-darwin";
     let installed = Command::new("rustup").args(["target", "list", "--installed"]).output();
@@ -165,7 +185,7 @@ fn client_of_old() -> Result<Count, String> {
     Ok(Count { passed: 1, ..Count::default() })
 }
 
-/// `cargo test` in that profile, for what these words name.
+/// Returns `cargo test` in the tests' profile, with these further arguments.
 pub fn tests(which: &[&str]) -> Command {
     let mut command = cargo();
     command.args(["test", "--profile", PROFILE]).args(which);

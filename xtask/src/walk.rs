@@ -1,10 +1,10 @@
-//! `cargo xtask walk`: the way of one command through the source, as it is executed, not as it is believed to be.
+//! `cargo xtask walk`: the source files that one command executes, in order, as traced and not as assumed.
 //!
-//! The released binary serves, the client's bench `walk` calls, both under valgrind, whose tool `lackey` writes down each
-//! instruction that a process executes ([`trace`]). What lies between two calls is one command. The debug information
-//! tells the source file of each instruction, that of an inlined function included ([`places`]). Of the last calls the
-//! one in the middle is shown, so that neither a first time nor a timer's work stands among its instructions. The counts
-//! are those that callgrind would sum up (it counts the same instructions), but callgrind does not know their order.
+//! The released binary serves and the client's bench `walk` calls, both under valgrind. Its tool `lackey` writes down each
+//! instruction that a process executes ([`trace`]). One command is everything between two calls. The debug information names
+//! the source file of each instruction, that of an inlined function included ([`places`]). Of the last calls the middle one
+//! is shown, so that neither a first call nor a timer's work stands among its instructions. The counts equal those of
+//! callgrind, which counts the same instructions but does not know their order.
 
 mod places;
 mod processes;
@@ -61,7 +61,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     show("client and embedded engine, one process", processes::embedded(&programs, &plan)?)
 }
 
-/// Prints one process: its files, what each crate comes to, and its calls of the kernel.
+/// Prints one process: its files, the sum of each crate, and its system calls.
 fn show(name: &str, traced: Traced) -> Result<(), String> {
     let window = traced.windows.get(traced.windows.len() / 2).ok_or_else(|| format!("no call was seen in {name}"))?;
     let [least, .., most] = traced.windows.as_slice() else { return Err(format!("one call alone was seen in {name}")) };
@@ -72,7 +72,7 @@ fn show(name: &str, traced: Traced) -> Result<(), String> {
     Ok(())
 }
 
-/// What one file has, and when it was first entered.
+/// The instructions of one file, and when it was first entered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
     place: Place,
@@ -108,7 +108,7 @@ fn describe(rows: &[Row], window: &Window) -> String {
             rooms.push(&row.place.room);
         }
     }
-    // What is ours comes first; the rest in the order of entry.
+    // Our own crates come first; the rest in the order of entry.
     rooms.sort_by_key(|room| !ours.iter().any(|row| row.place.room == *room));
     for room in rooms {
         let of_room = rows.iter().filter(|row| row.place.room == room);

@@ -105,10 +105,10 @@ pub fn start_on(cpus: &[usize], kind: Kind, binary: &Path, arguments: Vec<String
     bound_to(cpus, || Server::launch(kind, binary, Settings { arguments, password: None }))?
 }
 
-/// Does something with this thread bound to these CPUs: what it starts inherits them.
+/// Runs `work` with this thread bound to these CPUs. Processes that it starts inherit the binding.
 ///
 /// # Errors
-/// When the CPUs are not to be had.
+/// When the CPUs are not available.
 pub fn bound_to<R>(cpus: &[usize], work: impl FnOnce() -> R) -> Result<R, String> {
     let before = sched_getaffinity(None).map_err(|error| error.to_string())?;
     let mut set = CpuSet::new();

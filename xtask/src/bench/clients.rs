@@ -34,7 +34,7 @@ Examples:
   cargo xtask bench clients --server sleeve --rounds 5
 ";
 
-/// Which libraries do what.
+/// Which libraries run which workloads.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
@@ -113,7 +113,8 @@ fn rust_program(name: &str) -> Result<Vec<PathBuf>, String> {
 
 type Runs = Vec<(&'static str, Vec<Value>)>;
 
-/// What each program printed, round by round. Threads are a matter of Rust's runtimes: others run once, beside one thread.
+/// Returns the output of each program, round by round. Only Rust's runtimes take a number of threads: other programs run
+/// once, beside one thread.
 fn all_rounds(
     programs: &[Program],
     workload: &str,

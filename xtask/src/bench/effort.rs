@@ -1,10 +1,10 @@
 //! How much work a measurement is given.
 
-/// The same for every table of a run.
+/// The length of a run, the same for every table.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Rounds of every comparison.
     pub rounds: u32,
-    /// What numbers of requests are divided by.
+    /// The divisor of the numbers of requests.
     pub divisor: u64,
 }

@@ -71,10 +71,10 @@ impl Fleet {
         Ok(())
     }
 
-    /// Reads several figures of each contender in each round: a line for each figure, whose ratio is this one.
+    /// Reads several figures of each contender in each round: a line for each figure, with this ratio.
     ///
     /// # Errors
-    /// What `read` says.
+    /// Those of `read`.
     pub fn measure<const FIGURES: usize>(
         &self,
         figures: [(&str, Option<Bar>); FIGURES],

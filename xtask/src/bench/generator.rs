@@ -7,7 +7,7 @@ use crate::steps::output_of;
 use serde_json::Value;
 use sleeve_tests::Server;
 
-/// What is sent.
+/// The load that is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// The generator's name of the test.
@@ -23,20 +23,20 @@ pub struct Load {
     pub state: State,
 }
 
-/// What a server holds when a run begins.
+/// The data of a server when a run begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// What these tests want, written once and kept by all loads that want the same.
+    /// Data that these tests need, written once and shared by all loads that need the same.
     Kept(&'static str),
-    /// Nothing but what the test itself wants, written anew for every run: what it adds or takes away is part of the load.
+    /// Only the data that the test itself needs, written anew for every run: it adds or removes data as part of the load.
     Filled,
-    /// Nothing: the test builds what it is about.
+    /// Without data: the test builds its own.
     Empty,
-    /// What this many requests of the test itself leave behind, sent once: a set in the order in which it came about.
+    /// The data that this many requests of the test itself leave behind, sent once: a set in the order of its growth.
     Grown(u64),
 }
 
-/// What is read from a run.
+/// The figure that is read from a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
     /// CPU microseconds of the server per request.
@@ -48,7 +48,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// What follows the label where a table has both.
+    /// Returns the text behind the label where a table has both figures.
     pub fn suffix(self) -> &'static str {
         match self {
             Figure::ServerCpu => "",
@@ -71,7 +71,7 @@ impl Load {
         }
     }
 
-    /// The same with fewer requests.
+    /// Returns this load with fewer requests.
     pub fn divided(self, divisor: u64) -> Load {
         Load { requests: self.requests / divisor, ..self }
     }

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What the page says about the machine.
+/// The facts about the machine that the page states.
 #[derive(Debug)]
 pub struct Machine {
     /// `YYYY-MM-DD`, UTC.

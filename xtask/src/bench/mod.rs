@@ -1,9 +1,9 @@
 //! `cargo xtask bench`: Sleeve, redis-server, Redis 8 and Valkey in one run, measured by Sleeve's own load generator.
 //!
-//! What is compared is the server's CPU time per request, which a busy machine disturbs least; servers live on CPU 0,
-//! the generator on CPU 1. Rounds are interleaved: each round measures every server once, so that a change of the
-//! machine's mood hits all of them, and a ratio is the median of the rounds' ratios. It judges nothing but the bars of
-//! `plan`, and it never fails because of one: figures are printed and written, people read them.
+//! The compared figure is the server's CPU time per request, which a busy machine disturbs least. Servers run on CPU 0, the
+//! generator on CPU 1. Rounds are interleaved: each round measures every server once, so that a change of the machine's speed
+//! hits all of them, and a ratio is the median of the rounds' ratios. It judges nothing but the bars of `plan`, and it never
+//! fails because of one: it prints and writes figures for people to read.
 
 mod builds;
 mod clients;
@@ -41,7 +41,7 @@ Examples:
   SLEEVE_BIN=other/sleeve cargo xtask bench --only depth --no-write
 ";
 
-/// What is measured, and how thoroughly.
+/// The tables to measure, and how thoroughly.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -62,7 +62,7 @@ pub struct Options {
     no_write: bool,
 }
 
-/// What else can be measured.
+/// The other measurements.
 #[derive(Debug, clap::Subcommand)]
 enum Other {
     /// Client libraries side by side

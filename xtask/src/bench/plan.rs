@@ -1,4 +1,4 @@
-//! What is compared, under which load, and the bars that the project has set itself.
+//! The comparisons, their loads, and the project's own bars.
 
 use super::builds::Builds;
 use super::effort::Effort;
@@ -33,7 +33,7 @@ pub struct Comparison {
     loads: Vec<Judged>,
 }
 
-/// A load, what is read from it, and the bar for the ratio.
+/// A load, the figure that is read from it, and the bar for the ratio.
 #[derive(Debug)]
 struct Judged {
     load: Load,

@@ -1,4 +1,4 @@
-//! What the system says of a server's process (proc(5)).
+//! Facts about a server's process from the kernel (proc(5)).
 
 use std::fs;
 
@@ -29,7 +29,7 @@ pub fn peak_bytes(process_id: u32) -> Result<u64, String> {
     status(process_id, "VmHWM:")
 }
 
-/// Has the peak begin anew.
+/// Resets the peak of resident memory.
 ///
 /// # Errors
 /// When the system does not allow it.

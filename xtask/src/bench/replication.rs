@@ -1,5 +1,5 @@
-//! What a replica costs: a full synchronization and who feels it, what a replica that keeps up costs its primary, and what it
-//! takes to apply the stream.
+//! The cost of a replica: a full sync and its effect on clients, the primary's cost of feeding a replica that keeps up, and
+//! the replica's cost of applying the stream.
 //!
 //! Each server has a replica of its own kind, but for the last figure: there all follow the same primary.
 
@@ -24,7 +24,7 @@ pub const NAME: &str = "replication";
 /// With their values of 200 bytes they are 1 GiB.
 const KEYS: u64 = 4_970_000;
 
-/// SETs whose stream is sent or applied; a process's CPU time comes in hundredths of a second.
+/// The number of SETs in the stream that is sent or applied; a process's CPU time comes in hundredths of a second.
 const REQUESTS: u64 = 4_000_000;
 
 const OPTIONS: &[&str] = &[
@@ -46,7 +46,7 @@ const CONTENDERS: [Contender; 3] = [
 
 const BESIDE_VALKEY: Ratio = ("sleeve", &["valkey"]);
 
-/// What is read from a round, with the bar for it.
+/// The figures that are read from a round, each with its bar.
 const FIGURES: [(&str, Option<Bar>); 6] = [
     ("seconds of a full synchronization of 1 GiB", Some(Bar::Ratio(1.0))),
     ("a probe's p99.9 at the primary without it (ms)", None),
@@ -90,7 +90,7 @@ fn synchronized(contender: &Contender, builds: &Builds, primary: &Server) -> Res
     Ok([seconds, idle_ms, syncing_ms, syncing_ms - 1.5 * idle_ms])
 }
 
-/// What the primary needs more for each request with a replica than without.
+/// Returns the primary's additional time for each request with a replica.
 fn added_us(contender: &Contender, builds: &Builds, load: &Load) -> Result<f64, String> {
     let primary = Contender { cpus: &[0], ..*contender }.start(builds)?;
     load.fill(builds.generator(), &primary)?;
@@ -100,7 +100,7 @@ fn added_us(contender: &Contender, builds: &Builds, load: &Load) -> Result<f64, 
     Ok(run(builds.generator(), &primary, load, Figure::ServerCpu)? - without)
 }
 
-/// What a replica of a Valkey needs for each request of the stream.
+/// Returns the time that a replica of a Valkey needs for each request of the stream.
 fn applied_us(contender: &Contender, builds: &Builds, load: &Load) -> Result<f64, String> {
     let primary = Contender { cpus: &[1], options: OPTIONS, ..Contender::VALKEY }.start(builds)?;
     load.fill(builds.generator(), &primary)?;
@@ -112,7 +112,7 @@ fn applied_us(contender: &Contender, builds: &Builds, load: &Load) -> Result<f64
     Ok((cpu_seconds(replica.process_id())? - before) * 1e6 / load.requests as f64)
 }
 
-/// Has a server follow another, and waits until it has all that there is.
+/// Makes a server follow another, and waits until it has caught up.
 fn follow(replica: &Server, primary: &Server) -> Result<(), String> {
     ask(&mut replica.connect(), &["REPLICAOF", "127.0.0.1", &primary.port().to_string()])?;
     caught_up(replica, primary)

@@ -18,16 +18,16 @@ pub struct Table {
 #[derive(Debug)]
 pub struct Line {
     pub label: String,
-    /// A column's heading and what each round gave.
+    /// A column's heading and the figure of each round.
     pub samples: Vec<(&'static str, Vec<f64>)>,
     pub ratio: Option<Ratio>,
     pub bar: Option<Bar>,
 }
 
-/// Whose figure is divided by whose, or by the least of whose.
+/// A ratio: the contender of the numerator, and the contenders of the denominator, the least of which counts.
 pub type Ratio = (&'static str, &'static [&'static str]);
 
-/// What the project has set itself.
+/// A bar that the project has set itself.
 #[derive(Clone, Copy, Debug)]
 pub enum Bar {
     /// The ratio is at most this.

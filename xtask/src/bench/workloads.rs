@@ -17,7 +17,7 @@ const SERVER: Contender = Contender { cpus: &[0, 1], ..Contender::REDIS };
 
 const COLUMNS: (&str, &[&str]) = ("client", &["raw socket"]);
 
-/// The bars: workload, the beginning of the step's title, whether CPU is meant, and what may not be exceeded.
+/// The bars: workload, the beginning of the step's title, whether CPU is meant, and the limit.
 const BARS: [(&str, &str, bool, Bar); 5] = [
     ("booksleeve", "pipelined", false, Bar::Ratio(2.5)),
     ("booksleeve", "fire and forget", false, Bar::Absolute("client", 200.0)),

@@ -1,7 +1,7 @@
-//! Where an instruction comes from: the source file that it was compiled from, and the crate which that belongs to.
+//! The origin of an instruction: the source file from which it was compiled, and that file's crate.
 //!
-//! The process's memory map says which file an address was loaded from and where; `addr2line` reads the debug information
-//! of the program. It names the innermost function's file, so what was inlined counts for the file in which it is written.
+//! The process's memory map says which file an address was loaded from and where; `addr2line` reads the debug information of
+//! the program. It names the innermost function's file, so inlined code counts for the file in which it is written.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -12,16 +12,16 @@ use crate::steps::output_of;
 /// Where an instruction comes from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// The crate or, outside of it, what it belongs to: `std`, a package, a shared library.
+    /// The crate or, for other code, its origin: `std`, a package, a shared library.
     pub room: String,
     /// The file, below the crate's `src`, where the crate is one of this workspace.
     pub file: Option<String>,
 }
 
-/// The place of each instruction, given the program's file and the memory map of the process that ran it.
+/// Returns the place of each instruction, given the program's file and the memory map of the process that ran it.
 ///
 /// # Errors
-/// A map that does not name the program, or what addr2line reports.
+/// A map that does not name the program, or an error of addr2line.
 pub fn find(program: &Path, map: &str, instructions: &[u64]) -> Result<Vec<Place>, String> {
     let regions = regions(map);
     let name = program.to_string_lossy();

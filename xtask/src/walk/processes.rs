@@ -1,7 +1,7 @@
-//! The processes whose instructions are written down: builds the programs and runs them under valgrind.
+//! The traced processes: builds the programs and runs them under valgrind.
 //!
-//! Each runs to its end before its trace is read. The memory map of a process is read while it lives; the caller waits
-//! for that when it is done, and the server is ended by force, so that its leave-taking is no part of the trace.
+//! Each runs to its end before its trace is read. The memory map of a process is read while it lives, so the caller waits for
+//! that before it exits. The server is killed, so that its shutdown is no part of the trace.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -31,7 +31,7 @@ pub struct Programs {
     caller: PathBuf,
 }
 
-/// What was seen of a process.
+/// The trace and the memory map of a process.
 pub struct Traced {
     pub program: PathBuf,
     /// Its memory map, as `/proc/PID/maps` told it.
@@ -53,7 +53,7 @@ pub fn look_for_tools() -> Result<(), String> {
     Ok(())
 }
 
-/// Builds the server and the caller as they are released, together, so that what they share is built once.
+/// Builds the server and the caller in the release profile, together, so that shared crates are built once.
 ///
 /// # Errors
 /// When they do not compile.
@@ -77,10 +77,10 @@ pub fn build() -> Result<Programs, String> {
     Ok(Programs { server: path("sleeve")?, caller: path("walk")? })
 }
 
-/// Follows the command from a client to a server: what was seen of the server, and of the client.
+/// Follows the command from a client to a server, and returns the traces of the server and of the client.
 ///
 /// # Errors
-/// What keeps one of them from its work.
+/// A process that cannot be started or does not do its work.
 pub fn over_a_socket(programs: &Programs, plan: &Plan) -> Result<[Traced; 2], String> {
     let traces = Traces::new()?;
     let port = free_port();
@@ -107,7 +107,7 @@ pub fn over_a_socket(programs: &Programs, plan: &Plan) -> Result<[Traced; 2], St
 /// Follows the command through the embedded engine.
 ///
 /// # Errors
-/// What keeps it from its work.
+/// A process that cannot be started or does not do its work.
 pub fn embedded(programs: &Programs, plan: &Plan) -> Result<Traced, String> {
     call(programs, plan, "embedded://", &Traces::new()?)
 }
@@ -179,7 +179,7 @@ impl Traces {
 
 impl Drop for Traces {
     fn drop(&mut self) {
-        // What stays behind lies in the target folder and harms nothing.
+        // Files that cannot be removed stay in the target folder and harm nothing.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

@@ -1,4 +1,5 @@
-//! What stands before a command and behind it when nobody says: the samples, and the check of what somebody said.
+//! Samples: the default arguments of each command and the requests that prepare for it, and the check of the arguments that a
+//! user gives.
 
 use sleeve_wire::arguments::Args;
 use sleeve_wire::commands::{self, Row};
@@ -11,7 +12,7 @@ pub struct Plan {
     pub before: Vec<Vec<String>>,
 }
 
-/// The sample of one command: what is run once before it, and its arguments.
+/// The sample of one command: the requests that run once before it, and its arguments.
 struct Sample {
     name: &'static str,
     before: &'static [&'static str],
@@ -22,7 +23,7 @@ const fn sample(name: &'static str, before: &'static [&'static str], arguments: 
     Sample { name, before, arguments }
 }
 
-/// A thousand elements, so that whatever takes one away finds one at each call.
+/// A thousand elements, so that a command that removes one finds one at each call.
 const LONG_LIST: &str = r#"EVAL "for i = 1, 1000 do redis.call('RPUSH', KEYS[1], i) end" 1 list"#;
 const LARGE_SET: &str = r#"EVAL "for i = 1, 1000 do redis.call('SADD', KEYS[1], i) end" 1 set"#;
 const LARGE_RANKING: &str = r#"EVAL "for i = 1, 1000 do redis.call('ZADD', KEYS[1], i, i) end" 1 ranking"#;
@@ -67,10 +68,10 @@ const SAMPLES: &[Sample] = &[
     ),
 ];
 
-/// Makes what was said whole: a sample's arguments where there are none, and what must be there first.
+/// Completes the user's words: a sample's arguments if there are none, and the requests that prepare for it.
 ///
 /// # Errors
-/// A command that does not exist, or as many arguments as it does not take, with what it takes.
+/// An unknown command, or a wrong number of arguments, with the expected form.
 pub fn plan(said: &[String], before: &[String]) -> Result<Plan, String> {
     let mut command = said.to_vec();
     command[0].make_ascii_uppercase();

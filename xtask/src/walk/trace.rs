@@ -1,15 +1,15 @@
-//! Reads what valgrind's tool `lackey` writes down, and cuts it into calls: one window for each.
+//! Reads the trace of valgrind's tool `lackey`, and cuts it into calls: one window for each.
 //!
-//! A line `I  0401ab70,3` is one instruction, by its address and its bytes; ` L`, ` S` and ` M` are what it loads and
-//! stores, and of no interest. With `--trace-syscalls=yes` the calls of the kernel stand between them:
-//! `SYSCALL[27,1](110) sys_getppid ( )[sync] --> Success(0x1a)`, or, where others may run meanwhile, a line that ends with
-//! `--> [async] ...` and later `SYSCALL[27,1](0) ... [async] --> Success(0x5)`. Valgrind runs one thread at a time, so the
-//! lines are in the order in which things happened. The trace is read as a stream, and only the last windows are kept.
+//! A line `I  0401ab70,3` is one instruction, by its address and its bytes; ` L`, ` S` and ` M` are loads and stores, which
+//! are skipped. With `--trace-syscalls=yes` system calls stand between them: `SYSCALL[27,1](110) sys_getppid ( )[sync] -->
+//! Success(0x1a)`, or, if other threads may run during the call, a line that ends with `--> [async] ...` and later
+//! `SYSCALL[27,1](0) ... [async] --> Success(0x5)`. Valgrind runs one thread at a time, so the lines are in the order of
+//! execution. The trace is read as a stream, and only the last windows are kept.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
 
-/// What is executed in one call.
+/// The instructions and system calls of one call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     /// The address of each instruction, in order.
@@ -30,7 +30,7 @@ pub enum Cut<'a> {
 /// Reads a trace and returns its last complete windows, at most `count`, by their number of instructions.
 ///
 /// # Errors
-/// What reading reports.
+/// An error of reading.
 pub fn windows(trace: impl BufRead, cut: Cut<'_>, count: usize) -> Result<Vec<Window>, String> {
     let (current, windows, under_way) = Default::default();
     let mut cutter = Cutter { cut, count, begun: false, current, windows, under_way, woken: None };
@@ -48,7 +48,7 @@ pub fn windows(trace: impl BufRead, cut: Cut<'_>, count: usize) -> Result<Vec<Wi
 struct Cutter<'a> {
     cut: Cut<'a>,
     count: usize,
-    /// Whether `current` began at a cut; what is before the first is no call.
+    /// Whether `current` began at a cut; instructions before the first cut belong to no call.
     begun: bool,
     current: Window,
     windows: VecDeque<Window>,

@@ -1,4 +1,4 @@
-//! What it costs that data outlives the process: the log's syncs, snapshots, and the start that reads them.
+//! The cost of durability: the AOF's syncs, snapshots, and the start that reads them.
 
 pub mod restart;
 pub mod snapshot;

@@ -1,7 +1,6 @@
-//! A start with data: from the program's start until it serves, and the CPU time of it.
+//! A start with data: from the program's start until it serves, and its CPU time.
 //!
-//! Each server loads the files that it has written itself, which lie in the system's memory by then: what is measured is the
-//! server and not the disk.
+//! Each server loads the files that it has written itself, from the page cache: this measures the server and not the disk.
 
 use std::time::{Duration, Instant};
 
@@ -80,7 +79,7 @@ fn collection(number: u64, noise: &mut Noise) -> Vec<Vec<u8>> {
     words.into_iter().map(String::into_bytes).collect()
 }
 
-/// A server that has ended, and what is in its folder.
+/// A server that has ended, and the contents of its folder.
 struct Stopped {
     contender: Contender,
     server: Server,

@@ -1,6 +1,6 @@
-//! Writing a snapshot while clients write: how long it takes, what memory it wants, and what the clients feel of it.
+//! Writing a snapshot while clients write: its duration, its memory, and its effect on the clients.
 //!
-//! Servers and generator share the CPUs, because a snapshot has a thread or a process of its own everywhere.
+//! Servers and generator share the CPUs, because every server writes a snapshot in a thread or a process of its own.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +43,7 @@ const CONTENDERS: [Contender; 4] = [
 
 const BESIDE_VALKEY: Ratio = ("sleeve", &["valkey"]);
 
-/// What is read from a round, with the bar for it.
+/// The figures that are read from a round, each with its bar.
 const FIGURES: [(&str, Option<Bar>); 6] = [
     ("seconds that it takes, 20,000 SET/s", Some(Bar::Ratio(1.0))),
     ("memory more than before, of the process alone (MiB)", Some(Bar::Absolute("sleeve", 24.0))),

@@ -1,8 +1,8 @@
-//! A log that is synced before each reply: beside other servers, and beside the disk itself.
+//! An AOF that is synced before each reply: beside other servers, and beside the disk itself.
 //!
-//! No server can answer more often than the disk syncs, but each sync may serve every client that waits. The column `disk` is
-//! what a bare loop takes that appends as many bytes as one request of each client in flight makes and syncs them, for each
-//! of these requests, measured in the same folder between two runs.
+//! No server can reply more often than the disk syncs, but each sync may serve every client that waits. The column `disk` is
+//! the time of a bare loop, measured in the same folder between two runs. The loop appends the bytes of one request of each
+//! client in flight and syncs them; the time is divided by the number of these requests.
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -1,7 +1,7 @@
-//! What memory is worth after long use: values that come, go and change their sizes, and then most of them gone.
+//! Memory after long use: values that come, go and change their sizes, until most of them are deleted.
 //!
-//! After the churn a server holds what another one is given afresh, so what it takes more is what lies between its values and
-//! cannot be used. Options that move values about stay as each server has them by default.
+//! After the churn a server holds the same data as another one that receives it afresh. The difference is memory between its
+//! values that cannot be used. Options for active defragmentation stay at each server's defaults.
 
 use super::super::builds::Builds;
 use super::super::effort::Effort;

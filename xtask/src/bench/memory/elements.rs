@@ -1,4 +1,4 @@
-//! Bytes of resident memory per key or element: what a server's process grows by while they are written.
+//! Bytes of resident memory per key or element: the growth of a server's process while they are written.
 
 use super::super::builds::Builds;
 use super::super::effort::Effort;
@@ -11,7 +11,7 @@ use sleeve_tests::Server;
 /// Requests that come first, and are taken back.
 const WARM: u64 = 1_000;
 
-/// What is written.
+/// The data to write.
 struct Shape {
     label: &'static str,
     requests: u64,
@@ -177,7 +177,7 @@ pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
 
 fn growth(server: &Server, shape: &Shape) -> Result<f64, String> {
     let mut connection = server.connect();
-    // What the first requests touch of the program itself is none of the data's.
+    // The first requests touch parts of the program itself, which do not count as data.
     write(&mut connection, 0..WARM, shape.words)?;
     connection.command(&["FLUSHALL", "SYNC"]).map_err(|error| error.to_string())?;
     let before = at_rest(server)?;

@@ -1,5 +1,5 @@
-//! Bytes of a server's process for a connection that has asked once and is idle. What the kernel keeps for it is not counted:
-//! it is the same for every server.
+//! Bytes of a server's process for a connection that has sent one request and is idle. The kernel's memory for it is not
+//! counted: it is the same for every server.
 
 use super::super::builds::Builds;
 use super::super::effort::Effort;
@@ -12,7 +12,7 @@ use sleeve_tests::{Connection, Server};
 
 const CONNECTIONS: u64 = 10_000;
 
-/// Connections that come before: what the first ones touch of the program itself is none of theirs.
+/// Connections that are opened before: the first ones touch parts of the program itself, which do not count as theirs.
 const WARM: u64 = 100;
 
 /// Bytes of each.
@@ -56,7 +56,7 @@ fn greeted(server: &Server) -> Result<Connection, String> {
     Ok(connection)
 }
 
-/// Has this process, and the servers that it starts, open so many files.
+/// Raises the limit of open files of this process and of the servers that it starts.
 fn allow_descriptors(count: u64) -> Result<(), String> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|current| current >= count) {

@@ -1,7 +1,7 @@
-//! Memory: what data and connections take of a server's process, and what it gives back.
+//! Memory: the growth of a server's process by data and connections, and the part that it gives back.
 //!
-//! Resident memory is read from outside, so every server is measured alike, whatever it says of itself. A figure is what it
-//! grows by.
+//! Resident memory is read from outside, so every server is measured alike, regardless of its own figures. A figure is a
+//! growth.
 
 mod churn;
 mod elements;

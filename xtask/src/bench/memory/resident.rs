@@ -1,4 +1,4 @@
-//! Resident memory once it has come to rest, and whose is read: servers tidy up behind what they have done.
+//! Resident memory once it has come to rest: servers tidy up in the background.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -15,8 +15,8 @@ pub const NAME: &str = "memory";
 const REST: Duration = Duration::from_secs(2);
 const REST_MAX: Duration = Duration::from_secs(30);
 
-/// Whoever takes part. Sizes need no rounds, but a tenth of them would be another size, so a quick run leaves out the other
-/// servers instead.
+/// Returns the servers to measure. Sizes need no rounds, but a tenth of them would be another size, so a quick run leaves out
+/// the other servers instead.
 pub fn contenders(effort: Effort) -> Vec<Contender> {
     let all = [Contender::SLEEVE, Contender::REDIS, Contender::REDIS8, Contender::VALKEY];
     all[..if effort.divisor > 1 { 1 } else { all.len() }].to_vec()
