@@ -1,5 +1,5 @@
-//! WAIT and WAITAOF beside real servers: where nobody ever acknowledges anything they wait as any command that waits, and
-//! what this server's disk has they say as others do.
+//! WAIT and WAITAOF beside real servers: if no replica ever acknowledges, they wait as any blocking command does, and their
+//! replies about this server's own disk equal those of real servers.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn until_waiting(admin: &mut Connection, count: usize) {
     }
 }
 
-/// Has a client wait in every way in which that can end.
+/// Blocks a client in every way in which the wait can end.
 fn wait_on(server: &Server, line: &str, answer: &str) {
     let (mut admin, mut waiter) = (server.connect(), server.connect());
     let id = ask(&mut waiter, "CLIENT ID").trim_start_matches(':').trim().to_owned();
@@ -30,7 +30,7 @@ fn wait_on(server: &Server, line: &str, answer: &str) {
     };
     let reply = |waiter: &mut Connection| String::from_utf8_lossy(&waiter.reply().expect("a reply")).into_owned();
 
-    // Another client ends it; what was sent behind it runs then, and nobody else was held up.
+    // Another client ends it. The pipelined request behind it then runs, and no other client was held up.
     begin(&mut admin, &mut waiter);
     waiter.send(b"*1\r\n$4\r\nPING\r\n").expect("sent");
     assert_eq!(ask(&mut admin, "SET k v"), "+OK\r\n");
@@ -84,7 +84,7 @@ fn who_waits_for_this_disk_hears_of_it_as_from_other_servers() {
         };
         let reply = |client: &mut Connection| String::from_utf8_lossy(&client.reply().expect("a reply")).into_owned();
 
-        // Nobody syncs: it waits for its time, or for another client that ends it.
+        // The AOF is not synced: the command waits for its timeout, or for another client that ends it.
         assert_eq!(ask(&mut writer, "SET key value"), "+OK\r\n");
         assert_eq!(ask(&mut writer, "WAITAOF 1 0 10"), NEITHER, "{kind:?}");
         begin(&mut admin, &mut writer);
@@ -93,7 +93,7 @@ fn who_waits_for_this_disk_hears_of_it_as_from_other_servers() {
         begin(&mut admin, &mut writer);
         assert_eq!(ask(&mut admin, &format!("CLIENT UNBLOCK {id} ERROR")), ":1\r\n");
         assert_eq!(reply(&mut writer), "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n");
-        // Where it cannot wait it says what is so.
+        // Inside MULTI it cannot wait, and replies with the present state.
         assert_eq!(ask(&mut writer, "MULTI"), "+OK\r\n");
         assert_eq!(ask(&mut writer, "SET key other"), "+QUEUED\r\n");
         assert_eq!(ask(&mut writer, "WAITAOF 1 0 0"), "+QUEUED\r\n");
@@ -102,21 +102,21 @@ fn who_waits_for_this_disk_hears_of_it_as_from_other_servers() {
         // To Redis 8 a script is a client of its own, which has written nothing.
         let of_script = if kind == Kind::Redis8 { HERE } else { NEITHER };
         assert_eq!(String::from_utf8_lossy(&script), of_script, "{kind:?}");
-        // It is about what the client itself has written, and what was done for it.
+        // It is about the writes of the client itself, and about the writes executed for it.
         assert_eq!(ask(&mut other, "GET key"), "$5\r\nother\r\n");
         assert_eq!(ask(&mut other, "WAITAOF 1 0 0"), HERE, "{kind:?}: it has read only");
         other.send(b"*3\r\n$5\r\nBLPOP\r\n$4\r\nlist\r\n$1\r\n0\r\n").expect("sent");
         until_waiting(&mut admin, 1);
         assert_eq!(ask(&mut writer, "RPUSH list a"), ":1\r\n");
         assert_eq!(reply(&mut other), "*2\r\n$4\r\nlist\r\n$1\r\na\r\n");
-        // Elsewhere it is not asked whether what was done for it is synced.
+        // Real servers do not ask whether writes that a blocked client was served are synced.
         let waiter = if kind == Kind::Sleeve { &mut other } else { &mut writer };
         begin(&mut admin, waiter);
-        // It is answered when somebody syncs.
+        // It is answered when the AOF is synced.
         assert_eq!(ask(&mut admin, "CONFIG SET appendfsync everysec"), "+OK\r\n");
         assert_eq!(reply(waiter), HERE, "{kind:?}");
         assert_eq!(ask(&mut writer, "WAITAOF 1 0 0"), HERE, "{kind:?}");
-        // And refused when there is no log any more, whoever else it waits for.
+        // It is refused when the AOF is switched off, regardless of the number of replicas that it waits for.
         assert_eq!(ask(&mut admin, "CONFIG SET appendfsync no"), "+OK\r\n");
         assert_eq!(ask(&mut writer, "SET key third"), "+OK\r\n");
         begin(&mut admin, &mut writer);

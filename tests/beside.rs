@@ -1,7 +1,7 @@
-//! Callers on nodes of a test's own network: whoever stands on the other side of a cut is a process there.
+//! Callers on nodes of a test's own network: a caller on the other side of a cut is a process there.
 //!
-//! The test program runs itself once more, as the one test that is named, with a job in its environment ([`job`]). It writes keys
-//! one after the other and says on standard output of which it was told.
+//! The test program runs itself once more, as the one test that is named, with a job in its environment ([`job`]). It writes
+//! keys one after the other and prints on standard output those that were acknowledged.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Stdio};
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use sleeve_tests::network::Network;
 
-/// What such a process is started with.
+/// The environment variable with the job of such a process.
 const JOB: &str = "SLEEVE_CALLER_BESIDE";
 
-/// What the keys begin with of which callers beside a server are told, behind what the job says.
+/// The prefix of keys that callers beside a server report, behind the text that the job names.
 const PREFIX: &str = "beside:";
 
 /// The job, where this process is such a caller.
@@ -30,7 +30,7 @@ pub fn run(tag: &str, put: impl FnMut(&str) -> bool) {
     });
 }
 
-/// Writes for as long as there is somebody to tell of each key that was acknowledged.
+/// Writes for as long as there is a listener, and reports each acknowledged key to it.
 pub fn write(name: &str, mut put: impl FnMut(&str) -> bool, mut tell: impl FnMut(Option<String>) -> bool) {
     let mut number = 0_u64;
     loop {
@@ -68,10 +68,10 @@ impl Beside {
         Self { child, lines, known: Vec::new() }
     }
 
-    /// Ends it; all keys that it was told of.
+    /// Ends the process, and returns all keys that it reported.
     ///
     /// # Panics
-    /// When it says what is no text.
+    /// When its output is no text.
     pub fn end(mut self) -> Vec<String> {
         self.kill();
         let mut rest = String::new();
@@ -89,10 +89,10 @@ impl Beside {
         let _ = self.child.wait();
     }
 
-    /// Waits for what it says of its next writes, until this holds of a key that it was told of, or of none.
+    /// Reads reports of the next writes until this holds of a reported key, or of a write without one.
     ///
     /// # Panics
-    /// When it has ended.
+    /// When the process has ended.
     pub fn until(&mut self, mut holds: impl FnMut(Option<&str>) -> bool) {
         loop {
             let mut line = String::new();

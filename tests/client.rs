@@ -1,7 +1,7 @@
-//! The client against real servers and against the engine inside: what each method and each way of waiting promises.
+//! The client against real servers and against the embedded engine: the promises of each method and of each way of waiting.
 //!
-//! Every promise is one function of a client; the macro at the bottom makes it a test against Redis, against Sleeve's
-//! server and against an embedded engine. What needs a server that misbehaves is in the client's own tests.
+//! Every promise is one function of a client; the macro at the bottom makes it a test against Redis, against Sleeve's server
+//! and against an embedded engine. Tests that need a misbehaving server are in the client's own crate.
 
 use std::collections::HashMap;
 use std::sync::mpsc::channel;
@@ -192,7 +192,7 @@ fn every_way_of_waiting(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
-/// A caller that is alone reads its replies itself; whoever joins it must not be left waiting for that.
+/// A caller that is alone reads its replies itself. A caller that joins it must not be left waiting.
 fn a_lone_caller_may_be_joined_at_any_time(client: &Client) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut count = 0;
@@ -348,7 +348,7 @@ fn transactions_run_as_one_if_their_conditions_hold(client: &Client) -> Result<(
     Ok(())
 }
 
-/// Many threads take and give under a condition; what they took must be what is gone.
+/// Many threads move items under a condition; the items that they took must be exactly the items that are gone.
 fn conditions_hold_under_load(client: &Client) -> Result<(), Error> {
     client.set("stock", 1000).wait()?;
     let taken = Mutex::new(0i64);

@@ -16,7 +16,7 @@ use sleeve::prelude::*;
 use sleeve::{Client, Config, Effect, ErrorKind, Lease, ReadFrom, ScanOptions, SubscriptionEvent, Transaction};
 use sleeve_tests::{Cluster, Kind, Server, soak};
 
-/// How long anything may take. Only what is broken gets near it.
+/// The time limit of every wait. Only a defect gets near it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn connect(cluster: &Cluster) -> Client {
@@ -53,7 +53,7 @@ fn every_key_goes_straight_to_its_node() {
         let (one, two) = (transaction.incr("{user}:a"), transaction.incr("{user}:b"));
         assert_eq!(transaction.exec().wait(), Ok(true));
         assert_eq!((one.wait(), two.wait()), (Ok(1), Ok(1)));
-        // WAITAOF would hold up everybody who shares the connection.
+        // WAITAOF would hold up every caller of the shared connection.
         let unsynced = client.set("a", 1).synced().wait().unwrap_err();
         assert!(unsynced.message().contains("client.lease()"), "{unsynced}");
         assert_eq!(client.del((0..KEYS).map(key).collect::<Vec<_>>()).wait(), Ok(KEYS as u64));
@@ -163,7 +163,7 @@ fn a_primary_that_is_killed_is_replaced_and_the_others_callers_go_on() {
     thread::scope(|scope| {
         let (others, counting) = (client.clone(), &counters);
         scope.spawn(move || counting.count(&others, &healthy));
-        // What is acknowledged is counted, and what nobody knows of.
+        // Acknowledged calls are counted, and calls of unknown effect.
         let (mut acknowledged, mut unknown, mut last) = (0, 0, 0);
         for _ in 0..100 {
             last = client.incr(&lost).wait().unwrap();
@@ -207,7 +207,8 @@ fn signal(node: &Server, name: &str) {
     assert!(sent.unwrap().success());
 }
 
-/// Waits until a read is answered soon, whoever is not there: what is in flight may wait until it is known who that is.
+/// Waits until a read is answered soon although a node is missing: calls in flight may wait until the client knows which node
+/// that is.
 fn until_nobody_waits(client: &Client) {
     until("nobody waits", || {
         let reply = client.get::<String>("k");
@@ -252,7 +253,7 @@ fn reads_go_to_the_replicas_that_keep_up() {
     signal(&cluster.servers[2], "CONT");
     let before = reads_of(2);
     until("it is read from again", || get(&near).is_some() && reads_of(2) > before + 5);
-    // One that has lost its primary is worse than the primary, and better than nobody.
+    // A replica that has lost its primary is a worse choice than the primary, and a better one than none.
     drop(near);
     cluster.servers[2].kill();
     cluster.servers[0].kill();
@@ -269,7 +270,7 @@ fn a_cluster_that_is_restarted_whole_is_found_again() {
         client.set(key, 0).wait().unwrap();
     }
     cluster.servers.iter_mut().for_each(Server::kill);
-    // What is sent now waits; only what was being written when a connection was lost may be lost with it.
+    // Calls made now wait. Only a call that was being written when a connection was lost may be lost with it.
     let sent: Vec<_> = keys.iter().map(|key| client.set(key, 1)).collect();
     for server in &mut cluster.servers {
         server.restart().unwrap();
@@ -332,7 +333,7 @@ fn a_lease_goes_where_its_first_keys_are_and_says_when_they_are_safe() {
         let count = transaction.incr(key);
         assert_eq!(transaction.exec().wait(), Ok(true));
         assert_eq!(count.synced().wait(), Ok(4), "{key}");
-        // What somebody else has changed meanwhile is not executed.
+        // A transaction is not executed if another client has changed a watched key.
         let lease = client.lease().unwrap();
         lease.watch(key).wait().unwrap();
         client.incr(key).wait().unwrap();

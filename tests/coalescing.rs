@@ -1,11 +1,10 @@
-//! Coalescing is invisible: whatever is merged, each caller gets the replies that the calls would get one by one.
+//! Coalescing is invisible: however calls are merged, each caller gets the replies that the calls would get one by one.
 //!
-//! Several callers make random calls through clones of one handle, in a random interleaving, on keys that hold whatever
-//! type was there first; replies are waited for at any time later, dropped or forgotten. The same calls are made one by
-//! one, in the order in which they were made, on a twin. That order is each caller's own too, so where every reply that
-//! is read and all data at the end are the same, some uncoalesced order explains them. Executors with planted faults
-//! show that the comparison finds what it is for. Where callers are threads the order is not known, and the replies
-//! have to fit together by arithmetic.
+//! Several callers make random calls through clones of one handle, in a random interleaving, on keys of any type; replies are
+//! waited for at any time later, dropped or forgotten. The same calls are made one by one, in the order in which they were
+//! made, on a twin. That order is each caller's own too, so if every reply that is read and all data at the end are the same,
+//! some uncoalesced order explains them. Executors with planted faults show that the comparison finds such faults. If callers
+//! are threads the order is not known, and the replies have to fit together by arithmetic.
 
 use std::thread;
 use std::time::Duration;
@@ -19,7 +18,7 @@ use sleeve_tests::{Kind, Server, soak};
 const DATABASES: u32 = 2;
 const TWIN: u32 = 8;
 
-/// What becomes of a reply.
+/// The caller's use of a reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Read,
@@ -27,16 +26,16 @@ enum Fate {
     Forgotten,
 }
 
-/// One call of somebody's.
+/// One call of a caller.
 struct Call {
     database: u32,
     words: Vec<String>,
     fate: Fate,
-    /// What is gathered is sent behind it.
+    /// The gathered calls are sent behind it.
     flushes: bool,
 }
 
-/// What a caller saw: nothing where the reply was not read.
+/// A reply as its caller saw it; none if the reply was not read.
 type Seen = Option<Result<Value, String>>;
 
 const STRINGS: [&str; 4] = ["s1", "s2", "s3", "n1"];
@@ -147,10 +146,10 @@ fn call(random: &mut Random, favourites: &[usize]) -> Call {
     Call { database, words, fate, flushes: random.once_in(12) }
 }
 
-/// The calls of one run, in the order in which they are made, whoever makes them.
+/// Returns the calls of one run with their callers, in the order in which they are made.
 fn history(seed: u64, length: usize) -> Vec<Call> {
     let random = &mut Random::new(seed);
-    // A few commands are most of what is done, so that they meet.
+    // A few commands make up most of the calls, so that they meet.
     let favourites: Vec<usize> = (0..6).map(|_| random.below(COMMANDS.len())).collect();
     (0..length).map(|_| call(random, &favourites)).collect()
 }
@@ -187,10 +186,11 @@ fn one_by_one(client: &Client, calls: &[Call]) -> Vec<Seen> {
     calls.iter().map(seen).collect()
 }
 
-/// Gathered, with replies that are waited for at any time, by callers who do not know of each other.
+/// Makes the calls through a coalescing handle, with replies that are waited for at any time, by callers that do not know of
+/// each other.
 fn coalesced(client: &Client, seed: u64, calls: &[Call]) -> Vec<Seen> {
     let random = &mut Random::new(!seed);
-    // So long a delay is over only where somebody flushes.
+    // Such a long delay ends only by a flush.
     let delay = if random.once_in(2) { Duration::ZERO } else { Duration::from_secs(3600) };
     let options = CoalesceOptions::new().delay(delay).calls_max(2 + random.below(40));
     let coalescing = client.coalescing_with(options);
@@ -207,7 +207,7 @@ fn coalesced(client: &Client, seed: u64, calls: &[Call]) -> Vec<Seen> {
         }
         if call.flushes {
             coalescing.flush();
-            // Somebody waits for one of his replies, whichever.
+            // A caller waits for one of its replies, in any order.
             if !open.is_empty() && random.once_in(2) {
                 let (at, reply) = open.swap_remove(random.below(open.len()));
                 all[at] = seen(reply.wait());
@@ -316,7 +316,7 @@ fn it_is_invisible_on_sleeve() {
     is_invisible_on(Kind::Sleeve);
 }
 
-/// Executors that merge as nobody should. Each does one call after the other, a window at a time.
+/// Executors with planted faults. Each does one call after the other, a window at a time.
 mod faulty {
     use super::*;
 
@@ -411,7 +411,7 @@ fn planted_faults_are_found() {
 const THREADS: usize = 8;
 const EACH: usize = 150;
 
-/// Callers on threads, each of whom waits for some replies and leaves others open: what all saw fits together.
+/// Callers on threads wait for some replies and leave others open; all observations together fit one order.
 fn callers_on_threads_see_one_order(client: &Client) {
     let coalescing = client.coalescing();
     let worker = |number: usize| {
@@ -422,7 +422,7 @@ fn callers_on_threads_see_one_order(client: &Client) {
             for round in 0..EACH {
                 sums.push(coalescing.incr("sum"));
                 lengths.push(coalescing.rpush("list", number * EACH + round));
-                // His own words come back as he left them, whoever else is at it.
+                // A caller's own keys hold the values that it wrote, independently of the other callers.
                 let own = format!("own:{number}:{}", random.below(5));
                 coalescing.set(&own, round).forget();
                 coalescing.sadd("seen", &own).forget();

@@ -25,7 +25,7 @@ fn whoami(client: &Client) -> String {
     client.cmd("ACL").arg("WHOAMI").send::<String>().wait().unwrap()
 }
 
-/// How often somebody has logged in by AUTH.
+/// Returns the number of logins by AUTH.
 fn logins(server: &Server) -> u32 {
     let stats = String::from_utf8(server.connect().command(&["INFO", "commandstats"]).unwrap()).unwrap();
     let line = stats.lines().find(|line| line.starts_with("cmdstat_auth:")).unwrap_or_default();
@@ -68,14 +68,14 @@ fn a_rotated_password_is_shown_while_the_connection_goes_on() {
             });
             admin("ACL SETUSER shop <first");
             assert_eq!((whoami(&client).as_str(), client.client_id().wait().unwrap()), ("shop", id), "{}", kind.name());
-            // What is wrong is told, and costs nothing while the server keeps who is logged in.
+            // A wrong password is reported, and costs nothing while the server keeps the connection logged in.
             for (wrong, told) in [("third", "WRONGPASS"), ("", "the vault is shut")] {
                 *password.lock().unwrap() = wrong;
                 let told_so = refused.iter().find(|why| why.contains(told)).unwrap();
                 assert!(told_so.contains("its credentials are not renewed"), "{told_so}");
                 assert_eq!(client.client_id().wait().unwrap(), id);
             }
-            // Another connection is made with what there is then; until then commands wait for it.
+            // Another connection is made with the credentials of that moment; until then commands wait for it.
             let killed = server.connect().command(&["CLIENT", "KILL", "ID", &id.to_string()]).unwrap();
             assert_eq!(killed, b":1\r\n");
             let waiting = client.incr("n");

@@ -1,9 +1,9 @@
-//! The same random commands to several servers, every reply compared, and everything that they hold in the end.
+//! A comparison of several servers under the same random commands: of every reply, and of all data at the end.
 //!
 //! Sleeve with one worker, Sleeve with two, and the yardstick get the same commands in the same order. A run comes in
-//! segments, each with a seed of its own and empty servers at its beginning. Where a reply differs, the steps before it
-//! are thinned out for as long as the difference stays, and what is left is printed with its seed. The commands come from
-//! the grammar in the command table; `SLEEVE_SEED` chooses others, `cargo xtask soak differential --count N` runs more.
+//! segments, each with a seed of its own and empty servers at its beginning. If a reply differs, the test thins out the steps
+//! before it for as long as the difference stays, and prints the remaining steps with the seed. The commands come from the
+//! grammar in the command table; `SLEEVE_SEED` chooses others, `cargo xtask soak differential --count N` runs more.
 
 mod content;
 mod group;
@@ -88,8 +88,8 @@ impl Steps {
     }
 }
 
-/// What makes the consumers of a group that a command makes. Since 7.2 they come into being when they ask for something,
-/// before that when they get something.
+/// Returns the requests that create the consumers of a group that a command makes. Since 7.2 consumers are created by a
+/// request, before that by an entry that they receive.
 fn consumers(words: &Words) -> Vec<Words> {
     let is = |index: usize, name: &str| words.get(index).is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()));
     let make = |name: &str| {
@@ -103,7 +103,7 @@ fn consumers(words: &Words) -> Vec<Words> {
     }
 }
 
-/// What the yardstick can be asked: the commands that it knows, with the options of its version.
+/// Returns the commands that the yardstick knows, with the options of its version.
 fn scope(yardstick: &Server) -> Scope {
     let mut scope = Scope { clock: false, ..Scope::default() };
     let known = leaves(&reply::ask(&mut yardstick.connect(), &[b"COMMAND".to_vec(), b"LIST".to_vec()]));
@@ -124,7 +124,7 @@ fn scope(yardstick: &Server) -> Scope {
     scope
 }
 
-/// Sends `commands` commands to all servers and lists what differs, shortened.
+/// Sends `commands` commands to all servers and lists the differences, shortened.
 fn compare(servers: &[Server], protocol: u8, seed: u64, commands: usize) -> Vec<String> {
     let scope = servers.last().map(scope).unwrap_or_default();
     let mut faults: Vec<String> = Vec::new();

@@ -1,10 +1,10 @@
-//! `sleeve doctor` from outside: what is planted is what it names first, against Sleeve and against Redis; where nothing is, it
-//! says so.
+//! `sleeve doctor` from outside: it names the planted cause first, against Sleeve and against Redis; without one, it reports
+//! none.
 //!
-//! The programs are threads of a test, which go on until the doctor has spoken. Where something cannot be had on the machine
-//! of a test, it is told what a server says where it is: swapping, see `lines::swapped`. A fork cannot be planted in Sleeve,
-//! which has none. What is planted takes the processors that the doctor judges by, and other tests would take them, too: such
-//! tests run one at a time, by `cargo xtask soak doctor`.
+//! The programs are threads of a test, which go on until the doctor has reported. A cause that cannot be planted on a test
+//! machine is simulated by the answers of a server that has it: swapping, see `lines::swapped`. A fork cannot be planted in
+//! Sleeve, which has none. Planted causes take the processors that the doctor judges by, and other tests would take them too:
+//! such tests run one at a time, by `cargo xtask soak doctor`.
 
 mod lines;
 mod planted;
@@ -20,7 +20,7 @@ use crate::tls::Authority;
 /// The servers with which each situation is planted.
 const KINDS: [Kind; 2] = [Kind::Sleeve, Kind::Redis];
 
-/// What the program has to say.
+/// The program's report.
 struct Report {
     code: Option<i32>,
     text: String,
@@ -39,7 +39,8 @@ impl Report {
         assert_eq!(self.code, Some(1), "{kind:?}\n{}", self.text);
     }
 
-    /// Nothing is wrong. A machine that runs other tests too may have no processor to spare for any of this; that is true then.
+    /// Asserts that nothing is wrong. A machine that runs other tests too may have no processor to spare; that is then a true
+    /// finding.
     fn is_healthy(&self, kind: Kind) {
         if self.cause() == Some("CPU") && self.text.contains("Remedy: Give the machine more processors") {
             return;
@@ -60,12 +61,12 @@ fn url(port: u16) -> String {
     format!("redis://127.0.0.1:{port}")
 }
 
-/// What it says of this place while so many threads work, each of which is told whether to go on.
+/// Returns the report on this port while so many threads work, each of which asks whether to go on.
 fn examine(port: u16, threads: usize, work: impl Fn(&dyn Fn() -> bool, usize) + Sync) -> Report {
     examine_for("3s", port, threads, work)
 }
 
-/// The same for so long.
+/// Does the same as `examine` for the given time.
 fn examine_for(time: &str, port: u16, threads: usize, work: impl Fn(&dyn Fn() -> bool, usize) + Sync) -> Report {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Each driver of the option `io`: what its clients may rely on. With `SLEEVE_IO` all other tests run over one of them.
+//! Each driver of the option `io`: the promises to its clients. With `SLEEVE_IO` all other tests run over one of them.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -113,7 +113,7 @@ fn large_values_arrive_whole_whatever_comes_with_them() {
             let value: String = (0..len).map(|at| char::from(b'a' + (at % 23) as u8)).collect();
             let set = |name: &str| request(&["SET", name, &value]);
             if round % 2 == 1 {
-                // What is complete waits, and so does what comes behind it.
+                // The complete request waits, and so do the bytes behind it.
                 ask(&mut observer, "CLIENT PAUSE 50 WRITE");
             }
             let batch = [request(&["SET", "small", "1"]), set("one"), request(&["PING"]), set("other"), set("one")];
@@ -178,7 +178,7 @@ fn a_worker_goes_to_another_thread_and_back_with_all_its_connections() {
     }
 }
 
-/// A connection's own words never overtake what was published before they came.
+/// Checks that a connection's own requests never overtake messages that were published before the requests arrived.
 #[test]
 fn a_message_published_before_its_listener_unsubscribes_reaches_it_first() {
     for driver in DRIVERS {
@@ -202,7 +202,7 @@ fn a_message_published_before_its_listener_unsubscribes_reaches_it_first() {
             assert_eq!(listener.reply().unwrap(), message, "{driver} {leave:?}");
             listener.reply().unwrap();
         }
-        // And the other way round: who listens first hears it, and who has left does not.
+        // In the reverse order, a client that subscribes first gets the message, and a client that has unsubscribed does not.
         for (words, count) in [(["SUBSCRIBE", "b"], b":1\r\n"), (["UNSUBSCRIBE", "b"], b":0\r\n")] {
             signal("-STOP");
             listener.send(&request(&words)).unwrap();

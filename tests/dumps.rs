@@ -1,11 +1,11 @@
-//! Dumps that were tampered with and have the right sum all the same: RESTORE takes them or refuses them, and what it takes
-//! bears every command of its type.
+//! Dumps that were tampered with and have a valid checksum all the same: RESTORE accepts or refuses them, and an accepted
+//! value bears every command of its type.
 //!
 //! Values of every type and encoding are dumped; bits are flipped, parts cut out, doubled, and put into other dumps, lengths
-//! changed; version and CRC-64 are put right again (`dumps/payload.rs`). What RESTORE takes is used by the commands of its
+//! changed; version and CRC-64 are put right again (`dumps/payload.rs`). Accepted values are used by the commands of their
 //! type, made from the command table (`dumps/usage.rs`). Most of it runs in the engine inside this process; the short second
-//! part asks a server over TCP, whose memory is seen from outside. A failure prints the seed and the dump.
-//! `SLEEVE_SEED` repeats it.
+//! part asks a server over TCP and watches its memory from outside. A failure prints the seed and the dump. `SLEEVE_SEED`
+//! repeats it.
 
 mod payload;
 mod usage;
@@ -29,7 +29,7 @@ const TOGETHER: usize = 2_000;
 /// More memory than this the run never takes: no value that is dumped has more than some hundred kilobytes.
 const MEMORY_MAX: u64 = 1 << 30;
 
-/// What is under way, for whoever asks why a test died.
+/// The request under way, for the report of a test that dies.
 #[derive(Debug, Default)]
 struct Scene {
     seed: u64,
@@ -47,8 +47,8 @@ impl std::fmt::Display for Scene {
     }
 }
 
-/// Says what was under way when a test panics, and ends the process when a command does not end: a thread that hangs cannot be
-/// ended alone.
+/// Prints the request under way when a test panics, and ends the process when a command does not end: a thread that hangs
+/// cannot be ended alone.
 struct Watched(Arc<Mutex<Scene>>);
 
 impl Watched {
@@ -98,7 +98,7 @@ fn at(scene: &Mutex<Scene>) -> MutexGuard<'_, Scene> {
     scene.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Restores so many dumps and uses what comes of them; how many were taken.
+/// Restores so many dumps and uses the values, and returns how many were accepted.
 fn restore(server: &mut dyn Asks, seed: u64, count: usize) -> usize {
     let mut generator = Generator::new(seed, Scope { hostile: true, ..Scope::default() });
     let mut payloads = Payloads::default();

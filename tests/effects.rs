@@ -1,9 +1,10 @@
 //! Effects that replies do not show, of every command that touches data, compared with a real server.
 //!
-//! `effects/cases` has the cases with what a real server did (`effects/script` says in which form): how many changes a request
-//! counts, whether the stream of replicas moves, hits and misses, access clocks, keyspace events, what WATCH and CLIENT TRACKING
-//! tell, statistics of errors and calls, and who is woken. `SLEEVE_RECORD=1` in the environment writes down what the reference
-//! servers do, `SLEEVE_EFFECTS` names the files to play. One server per test, cases one by one.
+//! `effects/cases` has the cases with the effects on a real server (`effects/script` describes the form): how many changes a
+//! request counts, whether the stream of replicas moves, hits and misses, access clocks, keyspace events, the messages of
+//! WATCH and CLIENT TRACKING, statistics of errors and calls, and which blocked clients are woken. `SLEEVE_RECORD=1` in the
+//! environment writes down the effects on the reference servers, `SLEEVE_EFFECTS` names the files to play. One server per
+//! test, cases one by one.
 
 mod endings;
 mod figures;
@@ -67,7 +68,7 @@ fn scripts() -> Vec<(PathBuf, Script)> {
     paths.map(read).collect()
 }
 
-/// Plays all cases that concern this server, and lists or records what it did.
+/// Plays all cases that concern this server, and lists or records their effects.
 fn play(kind: Kind, more: &[&str]) {
     let server = Server::start_with(kind, &[OPTIONS, more].concat());
     let target = Target::of(&server);

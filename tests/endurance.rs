@@ -1,11 +1,11 @@
-//! A server that works on and on: its memory and the time of its slowest replies stay as they are.
+//! A server under load for a long time: its memory and the time of its slowest replies stay as they are.
 //!
-//! A mixed load runs over all types: keys come, go, expire and are evicted; large values, slow readers, listeners,
-//! scripts, waiting commands, connections that come and go. Meanwhile one connection asks for small things, one at a
-//! time, and measures. The run has three parts; in the first the server fills up. What the last takes must not be above
-//! what the middle one took by more than [`MEMORY_GROWS_MAX`] and [`SLOWEST_GROWS_MAX`]. The short form shows that
-//! nothing goes wrong and compares nothing: a few seconds on a busy machine say nothing about time. Under each driver of the
-//! option `io` there is a crowd beside all that ([`crowd`]).
+//! A mixed load runs over all types: keys come, go, expire and are evicted; large values, slow readers, listeners, scripts,
+//! blocking commands, connections that come and go. One connection beside the load sends small requests, one at a time, and
+//! measures. The run has three parts; in the first the server fills up. The last part must not exceed the middle one by more
+//! than [`MEMORY_GROWS_MAX`] and [`SLOWEST_GROWS_MAX`]. The short form shows that nothing goes wrong and compares nothing: a
+//! few seconds on a busy machine say nothing about time. Under each driver of the option `io` there is a crowd beside all
+//! that ([`crowd`]).
 
 mod crowd;
 
@@ -25,8 +25,8 @@ const COMPARED_FROM: Duration = Duration::from_secs(60);
 /// How much more memory the server may have in the last part than in the middle one, as a share of that.
 const MEMORY_GROWS_MAX: f64 = 0.03;
 
-/// How much longer 99.9 of 100 replies may take in the last part than in the middle one. The machine's own noise is as large
-/// at this percentile; what grows with time grows beyond any factor.
+/// The factor by which the 99.9th percentile of the last part may exceed that of the middle one. The machine's own noise is
+/// as large at this percentile; a latency that grows with time grows beyond any factor.
 const SLOWEST_GROWS_MAX: f64 = 1.5;
 
 /// Replies that are faster than this are as good as each other.
@@ -35,7 +35,7 @@ const FAST_ENOUGH: Duration = Duration::from_millis(2);
 /// How often the memory is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Connections of a crowd in the short form, and where drivers are not what is looked at.
+/// The size of a crowd in the short form, and in tests that are not about drivers.
 const FEW_CONNECTIONS: usize = 200;
 
 /// Connections of a crowd in the long form.
@@ -44,7 +44,7 @@ const MANY_CONNECTIONS: usize = 10_000;
 /// Connections that send the mixed load.
 const LOADERS: u64 = 3;
 
-/// What the measuring connection has seen in a part of the run.
+/// The observations of the measuring connection in a part of the run.
 #[derive(Default)]
 struct Part {
     /// The resident memory, in bytes, at many looks.
@@ -76,7 +76,7 @@ impl Part {
 
 /// A server that has to endure it.
 struct Scene<'a> {
-    /// Its name, in what is printed.
+    /// Its name, as printed.
     name: &'a str,
     /// Words of its command line.
     arguments: &'a [&'a str],
@@ -104,7 +104,7 @@ fn endure(scene: &Scene<'_>, seed: u64, length: Duration) {
     let count = 3 * (length.as_secs() / 180).max(1) as usize;
     let parts: Vec<Part> = std::thread::scope(|scope| {
         let (server, stop) = (&server, &stop);
-        // Whatever ends the measuring ends the load, or the scope would wait for it for ever.
+        // The end of the measurement, by success or panic, ends the load; else the scope would wait for it for ever.
         let _ends = Ends(stop);
         for number in 0..LOADERS {
             scope.spawn(move || load(server, seed.wrapping_mul(31).wrapping_add(number), stop));
@@ -184,7 +184,8 @@ fn measure(server: &Server, length: Duration) -> Part {
 /// Random commands over all types in pipelines, with much that is new, large, or soon over.
 fn load(server: &Server, seed: u64, stop: &AtomicBool) {
     let mut scope = Scope::default();
-    // What sweeps everything away would leave nothing to be evicted, and what ends in another state says nothing here.
+    // Commands that delete everything would leave nothing to be evicted, and commands that change the connection's state mean
+    // nothing here.
     let left_out = ["flushall", "flushdb", "multi", "exec", "discard", "watch", "keys", "swapdb", "select"];
     scope.rows.retain(|row| !left_out.contains(&row.full_name));
     let mut generator = Generator::new(seed, scope);
@@ -256,7 +257,7 @@ fn come_and_go(server: &Server, seed: u64, stop: &AtomicBool) {
             "XRANGE log - +\r\nINFO",
             "WATCH counter\r\nMULTI\r\nINCR counter",
         ]);
-        // A server that ends those who do not read may have ended this one already.
+        // A server that closes clients that do not read may have closed this one already.
         let _ = connection.send(format!("{line}\r\n").as_bytes());
         open.push(connection);
         if open.len() > 30 {
@@ -267,7 +268,7 @@ fn come_and_go(server: &Server, seed: u64, stop: &AtomicBool) {
     }
 }
 
-/// Messages for whoever listens.
+/// Publishes messages for subscribers.
 fn publish(server: &Server, stop: &AtomicBool) {
     let mut connection = server.connect();
     let message = "m".repeat(2_000);
@@ -286,7 +287,7 @@ fn a_long_day_leaves_no_trace() {
     }
 }
 
-/// A crowd whose bytes this driver carries. One at a time: each takes most of the descriptors that a process may have.
+/// Runs a crowd over this driver. One driver at a time: each crowd takes most of the descriptors that a process may have.
 fn endure_a_crowd(driver: &str) {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

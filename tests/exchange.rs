@@ -61,7 +61,7 @@ impl Keeping {
     }
 }
 
-/// What a server holds, as far as `kind` can say the same: a digest of all, where it makes it as we do.
+/// Returns the data of a server in a form that `kind` can compare: a digest of everything, if it computes one as we do.
 fn held(kind: Kind, server: &Server) -> Vec<String> {
     if kind == Kind::Redis {
         return vec![digest(server)];
@@ -75,13 +75,13 @@ fn assert_same(what: &str, before: &[String], after: &[String]) {
     assert!(differing.is_empty() && before.len() == after.len(), "{what}: {differing:#?}");
 }
 
-/// Runs what a server's binary is when it is called by the name of a tool.
+/// Runs a server's binary by the name of a tool.
 fn tool(kind: Kind, name: &str, file: &Path) -> Output {
     let binary = kind.binary().unwrap_or_else(|reason| panic!("{reason}"));
     Command::new(binary).arg0(name).arg(file).output().expect("it runs")
 }
 
-/// Whether a tool finds a file whole, and what it says.
+/// Returns whether a tool finds a file whole, and its output.
 fn verdict(output: &Output) -> (bool, String) {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let is_good = ["RDB looks OK!", "All AOF files and manifest are valid"].iter().any(|good| said.contains(good));
@@ -123,10 +123,11 @@ fn there_and_back(kind: Kind, keeping: Keeping, random: &mut Random) {
     let mut theirs = heir(kind, &ours, keeping.arguments());
     assert_same(&format!("{route}, there"), &before, &held(kind, &theirs));
     keeping.keep(&theirs, random, has_timed);
-    // Killed, it may lack what it has answered while a sync was under way.
+    // A killed Redis may lack writes that it acknowledged while a sync was under way.
     let _ = theirs.connect().command(&["SHUTDOWN"]);
     assert!(theirs.wait_for_exit(Duration::from_secs(30)).expect("it ends").success());
-    // What its own files say is what it reads in them: its log lacks consumers that have never got an entry.
+    // The expected data is that which the server reads from its own files: its AOF lacks consumers that have never received
+    // an entry.
     theirs.restart().expect("it starts again");
     let before = held(kind, &theirs);
     theirs.kill();

@@ -139,7 +139,7 @@ fn a_stream_that_was_removed_is_made_again() {
         let reads = std::thread::spawn(move || text(&next(&mut consumer)));
         until_blocked(client, 1);
         client.del("jobs").wait().unwrap();
-        // Whether the server tells who waits, or only who asks again, is its own.
+        // A server may answer the blocked client, or only its next request.
         let deadline = Instant::now() + PATIENCE;
         while !reads.is_finished() && Instant::now() < deadline {
             add(client, &["after"]);

@@ -1,10 +1,11 @@
-//! An attack: random commands with hostile arguments from several clients at once, and what must hold afterwards.
+//! An attack: random commands with hostile arguments from several clients at once, and the conditions that must hold
+//! afterwards.
 //!
 //! Each client makes its commands from the command table's grammar and a seed (`hostile/commands.rs`, `hostile/lua.rs`). Some
-//! say that they are replicas, and some have the server follow those who are no primaries (`hostile/peers.rs`). In turns they
-//! attack and the server is looked at (`hostile/checks.rs`). A failure prints the seed of its turn and what each client had
-//! under way; `SLEEVE_SEED` repeats it. The clients run at the same time, so the
-//! same seed gives the same commands, not the same order between clients.
+//! pretend to be replicas, and some make the server follow hostile primaries (`hostile/peers.rs`). Turns of attack and of
+//! inspection (`hostile/checks.rs`) alternate. A failure prints the seed of its turn and the requests that each client had
+//! under way; `SLEEVE_SEED` repeats it. The clients run at the same time, so the same seed gives the same commands, not the
+//! same order between clients.
 
 mod checks;
 mod client;
@@ -24,7 +25,7 @@ use sleeve_tests::{Connection, Kind, Server, soak};
 /// Commands between two looks at the server.
 const TURN: usize = 6_000;
 
-/// Who attacks.
+/// The attackers.
 const ROLES: [Role; 5] = [Role::Counts, Role::Counts, Role::Counts, Role::Anything, Role::Rude];
 
 /// A client that has not moved for so long is helped.
@@ -33,7 +34,7 @@ const NURSE_MS: u64 = 25;
 /// More memory than this the server never takes, with `maxmemory` at a quarter of it.
 const MEMORY_MAX: u64 = 1536 << 20;
 
-/// What keeps a run finite: strings, replies, scripts and data have bounds, and a script may soon be killed.
+/// Limits that keep a run finite: of strings, replies, scripts and data; and a script may soon be killed.
 const ARGUMENTS: &[&str] = &[
     "--enable-debug-command",
     "yes",
@@ -75,7 +76,7 @@ fn attack(workers: usize, seed: u64, commands: usize) {
 
 /// One attack by everybody, and a look at the server.
 fn take_turn(server: &Server, workers: usize, seed: u64, commands: usize) -> Result<Tally, Fault> {
-    // Every fourth turn clients may end each other, and then it cannot be told who ended whom.
+    // In every fourth turn clients may kill each other, and then the killer is not known.
     let quiet = !seed.is_multiple_of(4);
     let arena = Arena {
         address: server.address(),
@@ -177,14 +178,14 @@ fn nurse(arena: &Arena) {
             if let Some(nurse) = &mut connection
                 && help.iter().any(|words| nurse.command(words).is_err())
             {
-                // Somebody has ended it.
+                // Another client has killed it.
                 connection = None;
             }
         }
     }
 }
 
-/// The end of the server's log, and where a panic stands further up what it says.
+/// Returns the end of the server's log, or its last panic if one stands further up.
 fn end_of_log(server: &Server) -> String {
     let log = server.log();
     let lines: Vec<&str> = log.lines().collect();

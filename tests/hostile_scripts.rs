@@ -1,5 +1,4 @@
-//! Scripts that are written to do harm: none ends the server or a program that embeds it, and whatever a script does can be
-//! ended.
+//! Scripts that are written to do harm: none ends the server or a program that embeds it, and every script can be ended.
 //!
 //! Each server is a process of its own, so that its death is seen. The random programs are a soak in their long form;
 //! `SLEEVE_SEED` says which they are.
@@ -22,7 +21,7 @@ fn start() -> Server {
     Server::start_with(Kind::Sleeve, &["--workers", "2", "--busy-reply-threshold", "20", "--lua-memory-max", "64mb"])
 }
 
-/// Nests so deep that what it is called with is called by 180 functions of Lua's libraries.
+/// Nests so deep that its argument is called below 180 functions of Lua's libraries.
 const NEST: &str = "local function nest(n, last) if n == 0 then return last() end \
                     return (('x'):gsub('x', function() return nest(n - 1, last) end)) end ";
 
@@ -182,7 +181,7 @@ fn whatever_a_function_does_can_be_ended() {
 fn end(server: &Server, connection: &mut Connection, request: &[&str], kind: &str) {
     connection.send(&sleeve_tests::connection::request(request)).expect("sent");
     let mut admin = server.connect();
-    // One that is shown may just have been the last of what the worker did before; the command is asked again then.
+    // The reply may still belong to the worker's earlier work; the command is sent again then.
     while !text(&admin.command(&["PING"]).expect("a reply")).starts_with("-BUSY") {}
     assert_eq!(text(&admin.command(&[kind, "KILL"]).expect("a reply")), "+OK\r\n", "{request:?}");
     let reply = text(&connection.reply().expect("the server lives"));
@@ -250,7 +249,7 @@ fn random_programs_end_or_are_ended() {
     }
 }
 
-/// The reply to a request; what runs is ended where `ends` and it takes its time.
+/// Returns the reply to a request. If `ends` is set, a script that runs for long is killed.
 fn until_answered(connection: &mut Connection, admin: &mut Connection, request: &[&str], ends: bool) -> Vec<u8> {
     connection.send(&sleeve_tests::connection::request(request)).unwrap_or_else(|error| panic!("{error}: {request:?}"));
     loop {

@@ -17,7 +17,7 @@ fn pairs_behind(told: &[String], word: &str) -> BTreeMap<String, u64> {
     told[place + 1..].chunks(2).map(|pair| (pair[0].clone(), pair[1].parse().expect("a number"))).collect()
 }
 
-/// Has each of some connections get one key nine times in ten, and else keys that nobody gets twice.
+/// Sends GETs over some connections: nine of ten for one key, the others for keys that are read once.
 fn use_hot_key(server: &Server, connections: usize, rounds: usize) {
     for number in 0..connections {
         let mut connection = server.connect();

@@ -1,4 +1,4 @@
-//! What clients may not exceed: silence, unread replies, memory, number.
+//! Limits on clients: silence, unread replies, memory, number.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn named(server: &Server, name: &str) -> Connection {
     connection
 }
 
-/// Waits until nobody has this name any more.
+/// Waits until no client has this name.
 fn until_gone(admin: &mut Connection, name: &str) {
     while ask(admin, "CLIENT LIST").contains(&format!(" name={name} ")) {
         std::thread::yield_now();
@@ -112,7 +112,7 @@ fn no_more_clients_come_than_may() {
     assert_eq!(field(&mut admin, "rejected_connections"), 1);
 }
 
-/// What the kernel says of a server's memory, in KiB: `VmRSS` is what it has now, `VmHWM` the most that it ever had.
+/// Returns a figure of a server's memory from the kernel, in KiB: `VmRSS` is the present size, `VmHWM` the peak.
 fn memory_kib(server: &Server, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.process_id())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("a field of that name");
@@ -141,7 +141,7 @@ fn who_has_not_said_who_it_is_is_owed_little() {
     (0..1_000).for_each(|_| assert_eq!(modest.reply().unwrap(), b"+PONG\r\n"));
 }
 
-/// Requests whose replies would be 300 MB long, each with its name.
+/// Returns requests with replies of 300 MB, each with its name.
 fn greedy_requests() -> Vec<(&'static str, Vec<u8>)> {
     const TIMES: usize = 20_000;
     let repeated = [&["MGET"][..], &["string"; TIMES]].concat();
@@ -160,7 +160,7 @@ fn greedy_requests() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A script whose reply has 300 MB, made of one string.
+/// A script with a reply of 300 MB, made of one string.
 const SCRIPT: &str = "local s = string.rep('x', 15000) local t = {} for i = 1, 20000 do t[i] = s end return t";
 
 #[test]
@@ -216,7 +216,7 @@ fn each_command_with_many_elements_stops_at_the_hard_limit() {
     assert!(ask(&mut admin, "XPENDING stream group").starts_with("*4\r\n:2000\r\n"), "all were delivered");
 }
 
-/// Commands whose replies are longer than 100 KB.
+/// Commands with replies longer than 100 KB.
 const GREEDY: [&str; 22] = [
     "SMEMBERS set",
     "SUNION set set",
@@ -255,7 +255,7 @@ fn the_memory_of_a_huge_reply_comes_back() {
         std::thread::yield_now();
     }
     assert_eq!(reader.reply().unwrap().len(), 10_000 * 15_010 + 8);
-    // Both stay, and say nothing more: nobody but the server itself gives anything back.
+    // Both clients stay and send nothing: only the server itself gives memory back.
     while memory_kib(&server, "VmRSS") > before_kib + 16_000 {
         std::thread::sleep(Duration::from_millis(10));
     }

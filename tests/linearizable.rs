@@ -1,9 +1,9 @@
-//! Whatever several clients do at the same time, there is an order in which one server would have answered the same.
+//! Linearizability: for all concurrent calls there is an order in which one server would have given the same replies.
 //!
-//! Clients send random commands and transactions on a few keys, each noting on a clock that they share when a call began
-//! and when its reply was there; a checker of our own then looks for an order. The clients are threads with embedded
-//! sessions, or connections over TCP to an engine with several workers. In an engine whose INCR gives its lock back between
-//! reading and writing, the same check must find a violation.
+//! Clients send random commands and transactions on a few keys. Each notes on a shared clock when a call began and when its
+//! reply arrived; our own checker then looks for an order. The clients are threads with embedded sessions, or connections
+//! over TCP to an engine with several workers. In an engine with an INCR that gives its lock back between reading and
+//! writing, the same check must find a violation.
 
 pub mod checker;
 pub mod model;

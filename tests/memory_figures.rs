@@ -1,5 +1,5 @@
-//! The figures of INFO memory: what they say of each other, on an empty server, a full one and one that was emptied; and how far
-//! a group of a stream is told to lag behind.
+//! The figures of INFO memory: how they relate to each other, on an empty server, a full one and one that was emptied; and
+//! the reported lag of a group of a stream.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ impl Figures {
     }
 }
 
-/// What has to be so at any time.
+/// Checks the relations that hold at any time.
 fn check(connection: &mut Connection) -> Figures {
     let told = Figures::of(connection);
     let bytes = |name: &str| told.bytes(name);
@@ -96,7 +96,7 @@ fn what_the_states_of_scripts_take_evicts_nothing_and_is_told_by_itself() {
     assert_eq!(ask(&mut connection, &["DBSIZE"]), ":101\r\n");
 }
 
-/// How far a group is, after each of these lines; `s` has ten entries before, and `g` reads it.
+/// Returns how far a group is, after each of these lines; `s` has ten entries before, and `g` reads it.
 fn lags(server: &Server, lines: &[&str]) -> Vec<String> {
     let mut connection = server.connect();
     let mut run = |line: &str| ask(&mut connection, &line.split(' ').collect::<Vec<_>>());

@@ -1,5 +1,5 @@
-//! `sleeve migrate` between the real servers: the role moves under load and back, and nothing that was answered is lost;
-//! whatever goes wrong before leaves the old primary as it was.
+//! `sleeve migrate` between the real servers: the role moves under load and back, and no acknowledged write is lost. A
+//! failure before the hand-over leaves the old primary as it was.
 
 mod broken;
 mod rationed;
@@ -30,7 +30,7 @@ fn migrate(from: &Server, to: &Server, more: &[&str]) -> Output {
     command(&from.url(), &to.url(), more).output().expect("it runs")
 }
 
-/// It is on its way; what it prints is read when it ends.
+/// Starts it; its output is read when it ends.
 fn spawn(from: &Server, to: &Server, more: &[&str]) -> Child {
     let mut command = command(&from.url(), &to.url(), more);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
@@ -58,7 +58,7 @@ fn migrates(from: &Server, to: &Server, more: &[&str]) -> String {
 /// How many write at once.
 const WRITERS: usize = 3;
 
-/// Writers that go where writes are taken, each adding numbers to a list, and remember what was answered.
+/// Writers that follow the primary. Each appends numbers to a list, and remembers those that were acknowledged.
 struct Load {
     ports: Vec<u16>,
     stop: AtomicBool,
@@ -102,7 +102,7 @@ impl Load {
         wait_until("writers go on", || self.answered() > before + 200);
     }
 
-    /// Runs the steps amid the load, then compares what was answered with what is there.
+    /// Runs the steps amid the load, then compares the acknowledged numbers with the data.
     fn around(&self, last: &Server, steps: impl FnOnce()) {
         thread::scope(|threads| {
             for writer in 0..WRITERS {
@@ -166,7 +166,7 @@ fn a_sleeve_leads_from_any_server_to_any_other_under_load() {
     for (first, last) in [(Kind::Redis, Kind::Valkey), (Kind::Valkey, Kind::Redis), (Kind::Redis8, Kind::Redis)] {
         let servers = [primary(first, &[]), primary(Kind::Sleeve, &[]), primary(last, &[])];
         let [one, two, three] = &servers;
-        // Redis 7.0 has no word for some of what the others have; nothing of that is used here.
+        // Redis 7.0 lacks some commands of the others; none of those is used here.
         fill(one);
         let load = Load::on(&[one, two, three]);
         load.around(three, || {

@@ -22,10 +22,10 @@ const DATABASES: u64 = 16;
 /// Replies that one caller has open at most.
 const WINDOW: usize = 32;
 
-/// What was seen, over all callers.
+/// Counts over all callers.
 #[derive(Default)]
 struct Tally {
-    /// Replies that were compared with what was asked.
+    /// Replies that were compared with their requests.
     compared: AtomicU64,
     /// Callbacks that are still to come.
     callbacks: AtomicU64,
@@ -54,7 +54,7 @@ impl Dice {
     }
 }
 
-/// One caller's state: what it asked and has not heard.
+/// One caller's state: its requests without a reply yet.
 struct Caller {
     databases: Arc<Vec<Db>>,
     tally: Arc<Tally>,

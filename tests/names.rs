@@ -1,4 +1,4 @@
-//! Commands under other names: what `rename-command` gives and takes away, as Redis has it.
+//! Renamed commands: the effect of `rename-command`, as in Redis.
 
 use sleeve_server::{Config, Engine};
 use sleeve_tests::{Kind, Server};
@@ -6,7 +6,7 @@ use sleeve_tests::{Kind, Server};
 const RENAMED: [(&str, &str); 6] =
     [("FlushDB", "badger"), ("config", "Cfg"), ("get", ""), ("set", "put"), ("PUT", "store"), ("blpop", "take")];
 
-/// Requests whose replies tell who is known under which name.
+/// Requests that show which command is known under which name.
 const REQUESTS: &[&str] = &[
     "get a",
     "set a 1",

@@ -1,6 +1,6 @@
-//! The near cache over real servers: Sleeve, Redis and Valkey, and the engine inside.
+//! The near cache over real servers: Sleeve, Redis and Valkey, and the embedded engine.
 //!
-//! What is read again costs the server nothing; what anybody changes is read anew; a lost connection takes everything with it.
+//! A repeated read costs the server nothing; a key that any client changed is read anew; a lost connection empties the cache.
 
 use std::sync::Arc;
 use std::thread;
@@ -47,12 +47,12 @@ fn everywhere(name: &'static str, check: impl Fn(&Place)) {
     check(&Place::inside(name));
 }
 
-/// Reads until what is read is `wanted`: another's write is heard of in its time.
+/// Reads until the value is `wanted`: the invalidation of another client's write arrives some time later.
 fn until_read(cached: &Cached, key: &str, wanted: Option<&str>) {
     while cached.get::<Option<String>>(key).wait().expect("an answer").as_deref() != wanted {}
 }
 
-/// Reads until it is read from the cache: what was just written is kept when the word about it has come.
+/// Reads until the cache answers: a value that was just written is kept once its invalidation has arrived.
 fn until_kept(cached: &Cached, key: &str) {
     let hits = cached.stats().hits;
     while cached.stats().hits == hits {
@@ -112,7 +112,7 @@ fn who_has_written_reads_what_was_written() {
         let read = || cached.get::<i64>("k").wait().expect("an answer");
         for round in 0..300 {
             let (client, number) = (&place.client, round * 10);
-            // Kept or not, and on its way or not: whoever goes on reads what he wrote.
+            // Kept or not, and in flight or not: a caller that goes on reads its own write.
             cached.set("k", number).wait().expect("it is set");
             let _early = (cached.get::<i64>("k"), cached.get::<i64>("k"));
             client.set("k", number + 1).wait().expect("it is set");
@@ -172,7 +172,7 @@ fn databases_have_values_of_their_own() {
 fn a_key_is_not_kept_for_longer_than_it_lives() {
     everywhere("near-lives", |place| {
         let cached = place.client.cached().expect("a cache");
-        // A server may let a key lie whose time is over, and say so later than a reader could see it.
+        // A server may keep an expired key, and invalidate it later than a reader could notice.
         place.other.cmd("DEBUG").arg(("SET-ACTIVE-EXPIRE", 0)).send::<()>().wait().ok();
         // A busy machine may take longer than the key lives before it reads.
         while cached.get::<Option<String>>("k").wait().expect("an answer").is_none() {
@@ -225,7 +225,7 @@ fn many_who_miss_send_one_read() {
         place.other.set("k", "v".repeat(100)).wait().expect("it is set");
         cached.clear();
         let before = place.gets();
-        // The server answers nobody for a while, so that most miss.
+        // The server answers no client for a while, so that most reads miss.
         place.other.cmd("CLIENT").arg(("PAUSE", 300, "ALL")).send::<()>().wait().expect("it holds");
         let replies: Vec<_> = (0..500).map(|_| cached.get::<Arc<[u8]>>("k")).collect();
         let second = cached.clone();
@@ -285,7 +285,7 @@ fn a_server_that_cannot_say_what_changes_is_named() {
     assert_eq!(error.kind(), ErrorKind::Usage);
     assert!(error.message().contains("RESP3"), "{error}");
 
-    // A user who may not ask.
+    // A user without permission for CLIENT TRACKING.
     let admin = Client::connect(&server.url()).expect("a connection");
     admin
         .cmd("ACL")

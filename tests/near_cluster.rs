@@ -1,7 +1,7 @@
-//! The near cache over clusters of real servers: each node keeps true what it owns.
+//! The near cache over clusters of real servers: each node invalidates the keys that it owns.
 //!
-//! What is read again costs no node anything; what anybody changes is read anew, also where its slot moves meanwhile; a lost
-//! connection takes what its node owned, and nothing else.
+//! A repeated read costs no node anything; a key that any client changed is read anew, also while its slot moves; a lost
+//! connection empties the part of the cache that its node owned, and no other.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,7 +12,7 @@ use sleeve::{CacheOptions, Cached, Client, Config};
 use sleeve_tests::cluster::SLOTS;
 use sleeve_tests::{Cluster, Kind, soak};
 
-/// How long anything may take. Only what is broken gets near it.
+/// The time limit of every wait. Only a defect gets near it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn connect(cluster: &Cluster) -> Client {
@@ -40,7 +40,7 @@ fn read(cached: &Cached, key: &str) -> Option<i64> {
     cached.get(key).wait().expect("an answer")
 }
 
-/// Reads until it is read from the cache; what that is.
+/// Reads until the cache answers, and returns the value.
 fn until_kept(cached: &Cached, key: &str) -> Option<i64> {
     let hits = cached.stats().hits;
     let mut last = None;
@@ -165,12 +165,12 @@ fn a_slot_that_moves_takes_its_replies_with_it() {
     let moving = |name: &str| format!("{{{}}}:{name}", keys(&cluster)[0]);
     let (count, never, beside) = (moving("count"), moving("never"), moving("beside"));
     other_keys.iter().for_each(|key| _ = until_kept(&cached, key));
-    // Of a slot that nothing is in nobody hears that it has moved, but for the map's next refresh.
+    // The move of an empty slot is noticed only by the next refresh of the map.
     other.set(&count, 0).wait().expect("it is set");
     let slot = cluster.slot_of(&count);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        // Whoever only reads never sees it go back, wherever the slot is.
+        // A client that only reads never sees the count go back, wherever the slot is.
         let reader = scope.spawn(|| {
             let mut last = 0;
             while !is_over.load(Ordering::Acquire) {
@@ -186,7 +186,7 @@ fn a_slot_that_moves_takes_its_replies_with_it() {
             cluster.move_slot(slot, from, to, || written = other.incr(&count).wait().expect("it is added"));
             let written = written.max(other.incr(&count).wait().expect("it is added"));
             until("it is read where it is", || read(&cached, &count) == Some(written));
-            // Nobody tells of a key that was not there; but whoever has heard of the move asks anew.
+            // No invalidation is sent for a key that did not exist; but a client that has learned of the move reads anew.
             other.set(&never, 1).wait().expect("it is set");
             other.set(&beside, round).wait().expect("it is set");
             until("another key is read there", || read(&cached, &beside) == i64::try_from(round).ok());

@@ -1,10 +1,10 @@
-//! Values that are odd, of every type and encoding: empty, with counts that are not so, with elements twice, damaged. RESTORE
-//! and the loading of a file take or refuse each as real servers do.
+//! Odd values of every type and encoding: empty, with wrong counts, with elements twice, damaged. RESTORE and the loading of
+//! a file take or refuse each as real servers do.
 //!
-//! `odd_values/outcomes.txt` has a line for each value: how Sleeve and each real server answers RESTORE (which checks
-//! in depth, `sanitize-dump-payload yes`), and what comes of a file with the value between two others. A file that every
-//! server which knows the type loads is loaded; a payload that all of them refuse is refused. Without peers Sleeve is held to the
-//! lines. `SLEEVE_RECORD=1` writes the file anew, with the peers.
+//! `odd_values/outcomes.txt` has a line for each value. It says how Sleeve and each real server answers RESTORE (which checks
+//! in depth, `sanitize-dump-payload yes`), and how each loads a file with the value between two others. If every server that
+//! knows the type loads a file, Sleeve loads it; if all of them refuse a payload, Sleeve refuses it. Without peers Sleeve is
+//! held to the lines. `SLEEVE_RECORD=1` writes the file anew, with the peers.
 
 mod cases;
 
@@ -24,7 +24,7 @@ use sleeve_tests::{Connection, Kind, Server};
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/odd_values/outcomes.txt");
 const PEERS: [Kind; 3] = [Kind::Redis, Kind::Redis8, Kind::Valkey];
 
-/// What comes of a value: with RESTORE, and in a file.
+/// The outcome of a value: with RESTORE, and in a file.
 type Outcome = (String, String);
 
 fn outcome(restore: &str, file: &str) -> Outcome {
@@ -54,7 +54,7 @@ fn answer(reply: &[u8]) -> &'static str {
     }
 }
 
-/// What is in the data once it is loaded, by the reply to EXISTS of each of the three keys.
+/// Returns the outcome of a load, from the replies to EXISTS of the three keys.
 fn loaded(exists: [bool; 3]) -> &'static str {
     match exists {
         [true, true, true] => "loads",

@@ -1,4 +1,4 @@
-//! Options as Redis and Valkey have them: what their configuration files become here.
+//! Options as Redis and Valkey have them, and the effect of their configuration files here.
 
 use sleeve_server::config::{Config, arguments, load, table};
 use sleeve_tests::transcript::frame::leaves;
@@ -7,7 +7,7 @@ use sleeve_tests::{Kind, Server, Settings};
 /// The configuration files that come with servers, without their comments.
 const STOCK: [&str; 4] = ["redis-6.2.conf", "redis-7.0.conf", "redis-8.conf", "valkey-9.conf"];
 
-/// What only tunes what is not here, in those files.
+/// The options in those files that only tune parts which Sleeve does not have.
 const TUNING: [&str; 5] =
     ["rdb-del-sync-files", "replica-lazy-flush", "disable-thp", "activerehashing", "jemalloc-bg-thread"];
 
@@ -113,7 +113,7 @@ fn log_lines_name_keys_unless_user_data_are_hidden() {
     }
 }
 
-/// What a server says to CONFIG SET of one option.
+/// Returns a server's reply to CONFIG SET of one option.
 fn set(server: &Server, name: &str, value: &str) -> String {
     let reply = server.connect().command(&["CONFIG", "SET", name, value]).expect("a reply");
     String::from_utf8_lossy(&reply).into_owned()
@@ -138,7 +138,7 @@ fn options_that_name_what_is_written_are_refused_as_by_redis() {
         written += 1;
     }
     assert!(written >= 9);
-    // Whatever Redis keeps from a client of its default configuration is kept from it here too.
+    // Every option that Redis, at its default configuration, protects from a client is protected from it here too.
     for (name, value) in known.iter().filter(|(name, _)| table::find(name.as_bytes()).is_some()) {
         let refused = set(&redis, name, value);
         if refused.contains("can't set protected config") {

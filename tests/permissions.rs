@@ -1,5 +1,5 @@
-//! Who may run what, beside real servers: what COMMAND INFO says of every command, the members of every category, and
-//! random rules with random commands, both as ACL DRYRUN judges them and as they are judged when they are sent.
+//! Permissions beside real servers: the answer of COMMAND INFO for every command, the members of every category, and random
+//! rules with random commands, as ACL DRYRUN judges them and as a real request is judged.
 //!
 //! The random pairs are a soak in their long form; `SLEEVE_SEED` says which they are.
 
@@ -25,7 +25,7 @@ fn all_names(connection: &mut Connection) -> BTreeSet<String> {
     names(connection, &["COMMAND", "LIST"])
 }
 
-/// What COMMAND INFO says of one command, without its subcommands, in a settled order.
+/// Returns the answer of COMMAND INFO for one command, without its subcommands, in a fixed order.
 fn facts(connection: &mut Connection, name: &str) -> BTreeMap<&'static str, Vec<String>> {
     let reply = connection.command(&["COMMAND", "INFO", name]).expect("a reply");
     let command = children(&reply).expect("an array")[0].to_vec();
@@ -85,7 +85,7 @@ const NEWER: [&str; 42] = [
     "xnack",
 ];
 
-/// The commands that Redis 7.2 changed, and what it changed of them.
+/// The commands that Redis 7.2 changed, and the changed facts.
 const CHANGED: [(&str, &str); 7] = [
     ("acl|deluser", "tips"),
     ("acl|save", "tips"),
@@ -201,7 +201,7 @@ fn same(both: &mut [Connection; 2], words: &[&str], context: &str) -> String {
     ours
 }
 
-/// Sends a request as the user. Whether it was refused for want of permission, and with what words, must be the same.
+/// Sends a request as the user. Whether it was refused for lack of permission, and the error text, must be the same.
 fn sent(users: &mut [Connection; 2], words: &[&str], context: &str) {
     let replies = users.each_mut().map(|connection| lossy(&connection.command(words).expect("a reply")));
     let [ours, redis] = replies.each_ref().map(|reply| reply.starts_with("-NOPERM").then_some(reply));

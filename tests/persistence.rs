@@ -1,4 +1,4 @@
-//! What outlives the process: the log under `kill -9` and failing disks, snapshots, both exchanged with other servers.
+//! Persistence: the AOF under `kill -9` and failing disks, snapshots, both exchanged with other servers.
 
 pub mod failing;
 mod inapplicable;
@@ -132,7 +132,7 @@ fn a_log_that_is_switched_on_begins_with_the_data_and_one_that_is_switched_off_e
     let before = digest(&server);
     let manifest = std::fs::read_to_string(server.folder().join("appendonlydir/appendonly.aof.manifest"));
     assert!(manifest.is_ok_and(|text| text.contains(".base.rdb") && text.contains(".incr.aof")), "{}", server.log());
-    // What it was started with says no, so the data is loaded by another that says yes.
+    // Its start options say `appendonly no`, so the data is loaded by another server that has it on.
     server.kill();
     let other = heir(Kind::Sleeve, &server, &["--appendonly", "yes"]);
     assert_eq!(digest(&other), before);
@@ -147,10 +147,10 @@ fn a_log_that_is_switched_on_begins_with_the_data_and_one_that_is_switched_off_e
     assert_eq!(digest(&other), before);
 }
 
-/// The most that was seen of each counter, in replies to whoever changed it and to others.
+/// The highest value of each counter that any client saw, in replies to its writer and to readers.
 type Seen = Mutex<HashMap<String, i64>>;
 
-/// Adds to counters, and remembers what was acknowledged and what was read.
+/// Adds to counters, and remembers the acknowledged and the read values.
 fn count(server: &Server, number: usize, depth: usize, seen: &Seen) -> Option<()> {
     let mut connection = server.try_connect().ok()?;
     let (own, other) = (format!("counter:{number}"), format!("counter:{}", (number + 1) % COUNTERS));
@@ -173,7 +173,7 @@ fn count(server: &Server, number: usize, depth: usize, seen: &Seen) -> Option<()
             match index.checked_sub(depth) {
                 None => note(&own, &reply)?,
                 Some(0) => note(&other, &reply)?,
-                // MULTI and what it answers to each command.
+                // The replies of MULTI and of the queued commands.
                 Some(1..=3) => {}
                 Some(4) => note(&right, reply.lines().last()?)?,
                 Some(_) => note(&right, &reply)?,
@@ -184,7 +184,7 @@ fn count(server: &Server, number: usize, depth: usize, seen: &Seen) -> Option<()
 
 const COUNTERS: usize = 6;
 
-/// Has clients count until some more is done, with a rewrite and a snapshot under way, and kills the server there.
+/// Lets clients count for a while, with a rewrite and a snapshot under way, and kills the server there.
 fn kill_amid_work(server: &Server, random: &mut Random, seen: &Seen) {
     let depths: Vec<usize> = (0..COUNTERS).map(|_| *random.pick(&[1, 5, 30])).collect();
     std::thread::scope(|scope| {
@@ -202,7 +202,7 @@ fn kill_amid_work(server: &Server, random: &mut Random, seen: &Seen) {
     });
 }
 
-/// What a counter stands at.
+/// Returns the value of a counter.
 fn counted(connection: &mut Connection, counter: &str) -> i64 {
     let reply = ask(connection, &["INCRBY", counter, "0"]);
     reply.trim_start_matches(':').trim_end().parse().unwrap_or_else(|_| panic!("{counter}: {reply}"))
@@ -237,7 +237,7 @@ fn nothing_acknowledged_or_read_is_missing_after_kill_9() {
     }
 }
 
-/// A server of this kind that finds what `from` has left in its folder.
+/// Starts a server of this kind on the files that `from` has left in its folder.
 pub fn heir(kind: Kind, from: &Server, arguments: &[&str]) -> Server {
     let mut server = Server::start_with(kind, &[EVERYTHING, arguments].concat());
     server.kill();
@@ -272,7 +272,7 @@ fn logs_and_snapshots_are_exchanged_with_other_servers() {
                 assert_eq!(ask(&mut theirs.connect(), &["SAVE"]), "+OK\r\n");
             }
             let expected = digest(&theirs);
-            // Killed, Redis may lack what it has answered while a sync was under way.
+            // A killed Redis may lack writes that it acknowledged while a sync was under way.
             let _ = theirs.connect().command(&["SHUTDOWN"]);
             assert!(theirs.wait_for_exit(Duration::from_secs(30)).expect("it ends").success());
             let back = heir(Kind::Sleeve, &theirs, &arguments);

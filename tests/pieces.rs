@@ -1,8 +1,8 @@
-//! Every command of the table that writes leaves one piece in the journal, whatever it does.
+//! Every write command of the table leaves one unit in the journal.
 //!
 //! Random words of each such row go to an embedded engine, by themselves, in transactions and in scripts, while keys and
-//! fields expire on the way. What a request appends must be one effect alone or several between MULTI and EXEC, with SELECT
-//! in front; and if the data is another than before, there must be something.
+//! fields expire on the way. The appended bytes of a request must be one effect alone or several between MULTI and EXEC, with
+//! SELECT in front; and if the data has changed, there must be an effect.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use sleeve_wire::commands::{Flags, Row};
 /// Requests for each row.
 const TRIES: usize = 6;
 
-/// Rows that say of themselves that they may be told to others, but tell nobody of any data.
+/// Rows that may propagate, but are not about any data.
 const WITHOUT_DATA: &[&str] = &["publish", "spublish", "script|load", "script|flush", "evalsha", "fcall"];
 
 struct Run {
@@ -35,7 +35,7 @@ impl Run {
         config.assign(Opt::Shards, &[b"4"]).expect("an option of the table");
         let engine: Arc<Engine> = Engine::new(config);
         let mut run = Run { local: engine.connect(|| ()), reader: engine.journal.subscribe() };
-        // What expires by itself is a piece of its own.
+        // An expired key would be a unit of its own.
         run.ask(&words("DEBUG SET-ACTIVE-EXPIRE 0"));
         run
     }
@@ -106,7 +106,7 @@ fn is_one_piece(names: &[String]) -> bool {
     }
 }
 
-/// Sends these requests, of which only the last one may do anything, and looks at what it has left.
+/// Sends these requests, of which only the last one may change anything, and checks the bytes that it appended.
 fn check(run: &mut Run, requests: &[Words], compared: bool) {
     run.begin();
     let before = run.digest();

@@ -1,9 +1,9 @@
-//! Snapshots of an engine that goes on changing: each is what the journal says of its instant.
+//! Snapshots of an engine that goes on changing: each equals the journal's state at its instant.
 //!
-//! Threads write to an embedded engine while one snapshot after the other is taken, as bases of its log. A base names the offset
-//! of the journal that it stands for. The journal up to there, applied to an empty engine, is the model; the base, loaded into
-//! another, has to hold the same keys, types, deadlines and values. Units that are moved between accounts have the same sum in
-//! each snapshot besides, whatever the journal says.
+//! Threads write to an embedded engine while one snapshot after the other is taken, as bases of its AOF. A base names its
+//! offset in the journal. The journal up to there, applied to an empty engine, is the model; the base, loaded into another,
+//! has to hold the same keys, types, deadlines and values. Units that are moved between accounts also have the same sum in
+//! each snapshot, without regard to the journal.
 
 mod rig;
 mod slow_disk;
@@ -81,7 +81,7 @@ fn transfers_are_there_whole_or_not_at_all() {
     }
 }
 
-/// What a real server that is started with this file makes of the accounts.
+/// Returns the sum of the accounts in a real server that is started with this file.
 fn sum_in_redis(file: &[u8]) -> i64 {
     let mut server = Server::start(Kind::Redis);
     server.kill();
@@ -118,10 +118,11 @@ fn large_values_of_each_type_are_as_they_were() {
 /// Bytes that may wait for the disk.
 const WAIT_MAX: u64 = 4 << 20;
 
-/// What is encoded before it is written, and what a few commands hand over that began before the bound was reached.
+/// The bytes that are encoded before they are written, and the before-images of a few commands that began before the bound
+/// was reached.
 const SLACK: u64 = 2 << 20;
 
-/// How often all keys are written twice before nobody is held.
+/// The number of times that all keys are written twice before the test gives up waiting for a held writer.
 const REFILLS_MAX: usize = 100;
 
 /// Keys of a thousand bytes each.
@@ -163,8 +164,8 @@ fn what_waits_for_a_slow_disk_stays_below_its_bound() {
                 disk.between().stop(true);
                 rig.begin_snapshot();
                 allowance.set(2 * KEYS, false);
-                // Nothing moves any more: the snapshot waits for its disk, and whoever writes for the snapshot. On a busy machine
-                // it may begin when much has been written.
+                // Everything stands still: the snapshot waits for its disk, and writers wait for the snapshot. On a busy
+                // machine it may begin late.
                 let mut refills = 0;
                 while held.load(Ordering::Relaxed) < THREADS {
                     if allowance.left() == (0, false) {
@@ -188,7 +189,7 @@ const PENDING: u64 = 10_000;
 
 #[test]
 fn what_is_pending_in_a_stream_counts_until_it_is_written() {
-    // What each of them takes at least before its group is written: in a base in requests its entry is held with it.
+    // The least memory of each key before its group is written: for a base in requests its entry is held with it.
     for (preamble, each_min) in [("yes", 90), ("no", 350)] {
         let mut rig = Rig::new(&[(Opt::AofUseRdbPreamble, preamble)], Arc::new(MemoryDisk::new()));
         rig.ask("XGROUP CREATE stream group 0 MKSTREAM");

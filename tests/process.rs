@@ -1,4 +1,4 @@
-//! What the system sees of a server process: its title, its score when memory runs out, its log, its end by a signal.
+//! A server process as the system sees it: its title, its score when memory runs out, its log, its end by a signal.
 
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::ExitStatusExt;
@@ -148,7 +148,7 @@ fn signals_of_a_terminal_or_a_peer_that_goes_end_nothing() {
     let server = Server::start(Kind::Sleeve);
     let mut connection = server.connect();
     assert_eq!(ask(&mut connection, &["SET", "k", "v"]), "+OK\r\n");
-    // The kernel delivers a signal before it answers whoever asks next about the process; two make sure.
+    // The kernel delivers a signal before it answers the next question about the process; two make sure.
     for signal in ["HUP", "PIPE", "HUP", "PIPE"] {
         send_signal(&server, signal);
     }
@@ -179,7 +179,7 @@ fn a_log_that_was_moved_away_begins_anew() {
     std::fs::remove_file(&path).expect("removed");
     say("fifth");
     assert!(read(&path).contains("fifth") && !read(&path).contains("fourth"), "{}", read(&path));
-    // Where the folder is gone there is nowhere to begin anew, and nobody is held up.
+    // If the folder is gone no rewrite can begin, and no client is held up.
     let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", server.process_id())).expect("descriptors").count();
     let before = descriptors();
     for round in 0..20 {
@@ -223,7 +223,7 @@ fn info_tells_what_the_allocator_has_and_what_was_checked() {
     assert!(field(&mut connection, "rss_overhead_ratio") > 0.0);
 }
 
-/// What a server that was started with this time zone writes in front of its lines.
+/// Returns the timestamp of a log line of a server that was started with this time zone.
 fn stamp_in(kind: Kind, zone: &str) -> String {
     let folder = std::env::temp_dir().join(format!("sleeve-zone-{}-{}", std::process::id(), kind.name()));
     std::fs::create_dir_all(&folder).expect("a folder of our own");

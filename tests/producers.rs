@@ -1,6 +1,6 @@
-//! What a stream knows of producers that number their messages outlives the process, and goes along to replicas and in dumps.
+//! A stream's memory of producers that number their messages outlives the process, and goes to replicas and into dumps.
 //!
-//! Each step asks for the same message again: where it is known, the answer is the entry that it became.
+//! Each step sends the same message again: if it is known, the reply is the id of the entry that it became.
 
 use sleeve_tests::transcript::frame::{leaves, text};
 use sleeve_tests::{Connection, Kind, Server};
@@ -32,7 +32,7 @@ fn fill(server: &Server) {
     say(&mut connection, "XADD plain 1-0 a 1");
 }
 
-/// What is told of the streams, without how often messages were added and came again.
+/// Returns the facts about the streams, without the counts of added and repeated messages.
 fn facts(connection: &mut Connection, has_counts: bool) -> Vec<String> {
     let facts = |key: &str, connection: &mut Connection| {
         let told = connection.command(&["XINFO", "STREAM", key]).expect("an answer");
@@ -48,7 +48,7 @@ fn facts(connection: &mut Connection, has_counts: bool) -> Vec<String> {
     ["small", "large"].map(|key| facts(key, connection)).to_vec()
 }
 
-/// Sends what was sent before: nothing is added.
+/// Sends the earlier messages again: none is added.
 fn assert_known(connection: &mut Connection) {
     for (key, number, id) in
         [("small", 0, 1), ("small", 1, 2), ("small", 4, 5), ("large", 699, 700), ("large", 250, 251)]
@@ -92,7 +92,7 @@ fn producers_are_known_after_a_restart_from_each_kind_of_file() {
     }
 }
 
-/// Waits until a replica shows what its primary shows.
+/// Waits until a replica shows the same as its primary.
 fn wait_for_same(primary: &Server, replica: &Server) {
     let (mut of_primary, mut of_replica) = (primary.connect(), replica.connect());
     let both = format!("that {} has what {} has", replica.kind().name(), primary.kind().name());
@@ -142,7 +142,7 @@ fn a_replica_knows_producers_from_the_snapshot_and_from_the_stream() {
     }
 }
 
-/// As [`assert_known`], without what another maker's digest of the fields says.
+/// Does the same as [`assert_known`], without messages identified by another server's digest of the fields.
 fn assert_known_but_for_digests(connection: &mut Connection) {
     assert_eq!(say(connection, "XADD small IDMP p1 1 * field other"), "$15\r\n9999999999999-2\r\n");
     assert_eq!(say(connection, "XADD large IDMP p0 699 * field other"), "$17\r\n9999999999999-700\r\n");

@@ -1,7 +1,7 @@
-//! The programs that Redis's documents teach by, on the engine inside and over TCP: the client's examples, put to the test.
+//! The programs of Redis's documents, on the embedded engine and over TCP: the client's examples as tests.
 //!
-//! A market where 64 buyers compete, login cookies, and logs that are counted by a process that is killed again and again.
-//! Whatever happens, money and items are conserved and each line is counted once.
+//! A market where 64 buyers compete, login cookies, and logs that are counted by a process that is killed again and again. In
+//! every case money and items are conserved and each line is counted once.
 
 #[path = "../crates/client/examples/marketplace/market.rs"]
 mod market;
@@ -127,7 +127,7 @@ const FILES: usize = 5;
 const LINES: usize = 1_950;
 const WORDS: [&str; 4] = ["view", "buy", "login", "leave"];
 
-/// Writes log files, and says what is to be counted in them.
+/// Writes log files, and returns the expected counts.
 fn logs(name: &str) -> (PathBuf, BTreeMap<String, i64>) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
@@ -174,7 +174,7 @@ fn a_worker_that_dies_counts_each_line_once() {
     });
 }
 
-/// What the process does that is killed; without its variables this is no test.
+/// The work of the process that is killed; without its variables this is no test.
 #[test]
 fn count_as_a_child() {
     if let (Ok(url), Ok(folder)) = (std::env::var("PROGRAMS_URL"), std::env::var("PROGRAMS_FOLDER")) {
@@ -248,8 +248,8 @@ fn each_line_is_counted_once_by_a_server_after_kill_9() {
     }
 }
 
-/// Counts in a process of its own, which is killed after so many steps, in the middle of whatever it does then. Says whether
-/// it came to its end before.
+/// Counts in a process of its own, which is killed after so many steps, at any point of its work. Returns whether it finished
+/// before.
 fn live(url: &str, folder: &Path, steps: usize) -> bool {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", "programs::count_as_a_child", "--nocapture"]);

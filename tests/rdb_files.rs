@@ -140,7 +140,7 @@ pub fn fill(connection: &mut Connection, random: &mut Random, has_field_deadline
     assert_eq!(loaded, "$9\r\ngreetings\r\n");
 }
 
-/// What a file holds: its keys, and the functions beside them.
+/// Returns the contents of a file: its keys, and its functions.
 fn read(file: &[u8]) -> (Store, Vec<Vec<u8>>) {
     let store = Store::new(Options { databases: 16, shards: 8, secret: [3; 16] });
     let limits = Limits::usual(store.hash_key());
@@ -215,7 +215,7 @@ fn state(connection: &mut Connection, has_field_deadlines: bool) -> Vec<String> 
     state
 }
 
-/// What a server's own tool says of a file: the server itself, called by another name.
+/// Returns the verdict of a server's own tool on a file: the server's binary, called by another name.
 fn is_whole(kind: Kind, file: &Path) -> bool {
     let name = if kind == Kind::Valkey { "valkey-check-rdb" } else { "redis-check-rdb" };
     let binary = kind.binary().unwrap_or_else(|reason| panic!("{reason}"));
@@ -223,7 +223,7 @@ fn is_whole(kind: Kind, file: &Path) -> bool {
     checked.status.success() && String::from_utf8_lossy(&checked.stdout).contains("RDB looks OK!")
 }
 
-/// Whether a server of this kind reads what another has saved. Redis and Valkey have gone different ways since 7.2.
+/// Returns whether a server of this kind reads the other's snapshots. The formats of Redis and Valkey differ since 7.2.
 fn reads(reader: Kind, writer: Kind) -> bool {
     reader == writer || writer == Kind::Redis
 }
@@ -244,7 +244,7 @@ fn exchange(from: Kind, random: &mut Random, has_field_deadlines: bool) {
             continue;
         }
         let (mut target, route) = (start(to), format!("from {} to {} as {version:?}", from.name(), to.name()));
-        // Servers write scores differently into their digests, so the same server says what is right.
+        // Servers write scores differently into their digests, so the expected digest comes from the same server.
         let wanted_there = reads(to, from).then(|| {
             start_again_with(&mut target, &file);
             state(&mut target.connect(), has_field_deadlines)
@@ -259,7 +259,7 @@ fn exchange(from: Kind, random: &mut Random, has_field_deadlines: bool) {
             assert_eq!(say(&mut there, "FCALL hello 0"), "$5\r\nhello\r\n");
             assert!(is_whole(to, &target.folder().join("dump.rdb")), "{route}");
         }
-        // And back: what that server saves is read as the same.
+        // And back: the snapshot of that server is read as the same data.
         let (again, _) = read(&saved(&target, &mut target.connect()));
         let mut back = start(from);
         start_again_with(&mut back, &written(&again, &functions, format(own)));
@@ -287,7 +287,7 @@ fn deadlines_of_fields_go_to_those_who_know_them() {
     }
 }
 
-/// A real server loads the file, and what the store makes of it, and sees no difference.
+/// Loads the file, and the store's own version of it, into a real server, which sees no difference.
 fn reads_as(kind: Kind, file: &[u8], version: Version, keys: usize) {
     let mut server = start(kind);
     let mut state_with = |file: &[u8]| {

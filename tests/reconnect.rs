@@ -1,9 +1,9 @@
 //! The connection is cut a thousand times at random, under load, and heals every time.
 //!
-//! A proxy on loopback passes bytes on and, after a random number of them, cuts the connection in the middle of whatever it
-//! is. Threads and tasks keep sending commands whose effects can be counted afterwards. No caller may hang, none may get
-//! another's answer, and what each was told must be true: answered means executed once, never sent means not executed,
-//! unknown means at most once.
+//! A proxy on loopback passes bytes on and, after a random number of them, cuts the connection at that byte. Threads and
+//! tasks keep sending commands with effects that can be counted afterwards. No caller may hang, none may get another's
+//! answer, and each outcome must be true: answered means executed once, never sent means not executed, unknown means at most
+//! once.
 
 use std::io::{ErrorKind as IoErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -82,7 +82,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Release);
-        // The listener looks at the flag when somebody comes.
+        // The listener looks at the flag when a connection arrives.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -114,7 +114,7 @@ fn pass(from: &TcpStream, to: &TcpStream, mut left: u64, cut: &Arc<AtomicBool>, 
     });
 }
 
-/// What a caller was told about one command, to be compared with what the server has.
+/// The outcome of one command as its caller learned it, to be compared with the server's data.
 struct Told {
     key: String,
     database: u32,
@@ -215,7 +215,7 @@ async fn run_task(mut caller: Caller, cuts: Arc<AtomicU64>) -> Vec<Told> {
     caller.told
 }
 
-/// Compares what callers were told with what the server has.
+/// Compares the callers' outcomes with the server's data.
 fn verify(direct: &Client, told: &[Told]) {
     let mut unknown = 0u64;
     let look = |told: &Told| {

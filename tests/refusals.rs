@@ -1,10 +1,11 @@
-//! What is refused, when and in which words: every command, and scripts by what they say of themselves, in every state that
+//! The refusals, their conditions and their words: for every command, and for scripts by their flags, in every state that
 //! refuses; sent by itself, queued while the state holds, queued before it began, and called by a script.
 //!
 //! `refusals/recorded.txt` holds the answers of real servers, so that no peer is needed to compare with them. With
-//! `SLEEVE_RECORD=1` in the environment `the_answers_are_those_of_real_servers` writes the file instead of comparing; that takes
-//! minutes, and `SLEEVE_STATE` names the states that are asked anew. Redis 7.0 says what is refused when; the words that 7.2
-//! changed, and commands that 7.0 lacks, come from Redis 8, and what both lack from Valkey.
+//! `SLEEVE_RECORD=1` in the environment `the_answers_are_those_of_real_servers` writes the file instead of comparing; that
+//! takes minutes, and `SLEEVE_STATE` names the states that are asked anew. Redis 7.0 is the reference for which request is
+//! refused when; the words that 7.2 changed, and commands that 7.0 lacks, come from Redis 8, and commands that both lack from
+//! Valkey.
 
 mod recorded;
 mod requests;
@@ -20,7 +21,7 @@ use recorded::Answers;
 use requests::Asked;
 use states::{Position, Stage, State};
 
-/// Requests whose connections are open at the same time.
+/// The number of requests with connections that are open at the same time.
 const AT_ONCE: usize = 200;
 
 /// Asks everything of one server.
@@ -58,7 +59,7 @@ fn ask(stage: &mut Stage<'_>, state: State, position: Position, asked: &[&Asked]
         }
     }
     stage.begin(state);
-    // What a pause holds is answered when it is over.
+    // A request that a pause holds is answered when the pause ends.
     let said = if state.is_pause() {
         held(stage, position, &mut connections, asked)
     } else {
@@ -88,8 +89,8 @@ fn answer(state: State, position: Position, connection: &mut Connection, asked: 
     }
 }
 
-/// Which of the requests a pause holds. A server with one worker, which has answered another connection several times, has
-/// looked at each.
+/// Returns which of the requests a pause holds. A server with one worker, which has answered another connection several
+/// times, has looked at each.
 fn held(stage: &mut Stage<'_>, position: Position, connections: &mut [Connection], asked: &[&Asked]) -> Vec<String> {
     for (connection, asked) in connections.iter_mut().zip(asked) {
         let exec = vec!["EXEC".to_owned()];
@@ -109,7 +110,8 @@ fn held(stage: &mut Stage<'_>, position: Position, connections: &mut [Connection
 
 const CLOSED: &str = "closed";
 
-/// The text of a refusal; what became of the request otherwise. What a command itself answers is none of this test's business.
+/// Returns the text of a refusal, or the outcome of the request otherwise. This test ignores the answer of the command
+/// itself.
 fn word_of(reply: io::Result<Vec<u8>>) -> String {
     let Ok(reply) = reply else { return CLOSED.to_owned() };
     if reply == b"+QUEUED\r\n" {
@@ -121,7 +123,7 @@ fn word_of(reply: io::Result<Vec<u8>>) -> String {
     }
 }
 
-/// The same for each reply of a transaction.
+/// Returns the same for each reply of a transaction.
 fn word_of_exec(reply: io::Result<Vec<u8>>) -> String {
     match reply {
         Ok(reply) if reply.starts_with(b"*") => {
@@ -132,7 +134,7 @@ fn word_of_exec(reply: io::Result<Vec<u8>>) -> String {
     }
 }
 
-/// The elements of an array as they came.
+/// Returns the elements of an array as they came.
 fn elements(reply: &[u8]) -> Vec<Vec<u8>> {
     let mut rest = &reply[reply.iter().position(|&byte| byte == b'\n').map_or(reply.len(), |end| end + 1)..];
     let mut elements = Vec::new();
@@ -167,7 +169,7 @@ const REFUSALS: [&str; 20] = [
     "ERR The user executing",
 ];
 
-/// What differs on purpose (docs/differences.md), and what Valkey alone forbids in a transaction.
+/// Deliberate differences (docs/differences.md), and the commands that Valkey alone forbids in a transaction.
 const DELIBERATE: [(&str, &str); 6] = [
     ("busy", "watch"),
     ("key denied", "pfmerge"),
@@ -205,7 +207,7 @@ fn every_command_is_asked_or_known_to_no_other_server() {
     assert_eq!(missing, requests::OF_NOBODY_ELSE);
 }
 
-/// Each server is asked what it is the reference for.
+/// Asks each server for the answers of which it is the reference.
 #[test]
 fn the_answers_are_those_of_real_servers() {
     let is_recording = std::env::var_os("SLEEVE_RECORD").is_some();

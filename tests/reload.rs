@@ -17,7 +17,7 @@ fn say(connection: &mut Connection, line: &str) -> String {
     ask(connection, &line.split(' ').collect::<Vec<_>>())
 }
 
-/// Each command of the list, and what both servers answer: the same.
+/// Sends each command of the list to both servers and compares the replies.
 fn play(arguments: &[&str], lines: &[&str]) {
     let answers = |kind| {
         let server = start(kind, arguments);
@@ -116,7 +116,7 @@ fn what_is_loaded_from_the_log_counts_as_saved_and_expires_as_the_log_says() {
     assert_eq!(say(&mut connection, "MGET soon stays"), "*2\r\n$-1\r\n$1\r\n1\r\n");
 }
 
-/// The files whose names end so, of the log of a server.
+/// Returns the files of a server's AOF with this ending.
 fn log_files(server: &Server, end: &str) -> Vec<PathBuf> {
     let files = fs::read_dir(server.folder().join("appendonlydir")).expect("it has a log");
     let paths = files.map(|file| file.expect("a file").path());
@@ -133,7 +133,7 @@ fn spoil(path: &PathBuf) {
 #[test]
 fn what_cannot_be_loaded_leaves_everything_as_it_was() {
     let failed = |what: &str| format!("-ERR Error trying to load the {what}, check server logs.\r\n");
-    // What is damaged behind the last sync would pass for what a crash has torn.
+    // Damage behind the last sync would pass for a torn end.
     let options = ["--workers", "2", "--appendonly", "yes", "--appendfsync", "always"];
     let server = start(Kind::Sleeve, &options);
     fill(&server);
@@ -147,7 +147,7 @@ fn what_cannot_be_loaded_leaves_everything_as_it_was() {
         assert_eq!(say(&mut connection, "FCALL f 0"), ":7\r\n");
     }
     assert_eq!(say(&mut connection, "SAVE"), "+OK\r\n");
-    // Redis ends here; what is there twice is told, and stays.
+    // Redis exits here; a duplicate key is reported, and stays.
     assert_eq!(say(&mut connection, "DEBUG RELOAD NOSAVE NOFLUSH"), failed("RDB dump"));
     assert_eq!(say(&mut connection, "FUNCTION DELETE lib"), "+OK\r\n");
     assert_eq!(say(&mut connection, "DEBUG RELOAD NOSAVE NOFLUSH"), failed("RDB dump"));

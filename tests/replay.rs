@@ -29,13 +29,13 @@ const WRITERS: u64 = 4;
 /// Bytes that are applied at once: requests are cut anywhere.
 const PIECE_BYTES: usize = 10_007;
 
-/// Commands after which a writer takes down what is there.
+/// The number of commands after which a writer records the data.
 const TAKE_EVERY: usize = 50;
 
 /// How many effects are shown at most.
 const STORY_MAX: usize = 60;
 
-/// What the data may take beyond an empty engine where memory runs short, in bytes, and the journal that is kept besides.
+/// The bytes that data and journal may take beyond an empty engine in runs that are short of memory.
 const ROOM_BYTES: u64 = 150_000 + 1_048_576;
 
 fn engine(options: &[(Opt, &str)]) -> Arc<Engine> {
@@ -66,7 +66,7 @@ fn write(engine: &Arc<Engine>, (seed, scope): (u64, &Scope), commands: usize, ta
     ask_text(&mut local, "EXEC");
 }
 
-/// What the generator leaves out because two servers would not do it alike.
+/// Sends the commands that the generator leaves out because two servers would not execute them alike.
 pub fn trouble(local: &mut Local, generator: &mut Generator, times_fields: bool) {
     let random = generator.random();
     let (pool, key, other) = (*random.pick(&["k", "l", "s", "h", "z", "x"]), random.below(3), random.below(3));
@@ -117,7 +117,7 @@ fn story(journal: &[u8], text: &str, last: Option<&[u8]>) -> Vec<String> {
     story[story.len().saturating_sub(STORY_MAX)..].to_vec()
 }
 
-/// Checks that what the journal gives is what the engine holds.
+/// Checks that the replayed journal gives the engine's data.
 fn assert_equal(engine: &Arc<Engine>, journal: &[u8], seed: u64) {
     let replayed = replay(journal, seed);
     let (held, given) = (contents(engine), contents(&replayed));
@@ -128,7 +128,7 @@ fn assert_equal(engine: &Arc<Engine>, journal: &[u8], seed: u64) {
     assert!(is_same, "seed {seed}: what was held, what the journal gives: {differing:#?}\n{story:#?}");
 }
 
-/// What random writers do to an engine, and its journal.
+/// Runs random writers on an engine, and returns its journal.
 fn written(
     options: &[(Opt, &str)],
     (seed, scope): (u64, &Scope),
@@ -241,7 +241,7 @@ fn the_journal_of_a_run_that_evicts_gives_the_same_data() {
     }
 }
 
-/// Runs whose journal a server of another maker loads as its own log.
+/// Runs journals that another server loads as its own AOF.
 fn runs_for_peers(kind: Kind, scope: &Scope) {
     let mut peer = Peer::start(kind);
     let scope = match peer.knows("xcfgset") {
@@ -270,7 +270,7 @@ fn redis_7_loads_the_journal_of_what_it_knows() {
 
 #[test]
 fn redis_8_loads_the_journal() {
-    // It bounds what a group has read by the stream's length, which no other server does.
+    // It bounds a group's entries-read by the stream's length, which no other server does.
     runs_for_peers(Kind::Redis8, &Scope { entries_read: false, ..Scope::default() });
 }
 

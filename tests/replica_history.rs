@@ -1,10 +1,10 @@
-//! What is read on a replica is what its primary was at some time: a prefix of the primary's order that never goes back, with
+//! Reads on a replica see a former state of its primary: a prefix of the primary's order that never goes back, with
 //! transactions and scripts whole.
 //!
-//! Clients write to the primary, by single commands, transactions and scripts, on keys of two databases; at the same time others
-//! read all of these keys at once on the replica, and its link is cut now and then. A clock that all share says when each call
-//! began and ended. So many changes are a history, and a checker (`linearizable/checker`) looks for an order that explains both
-//! sides. Where two reads of a history are exchanged the same checker must find that there is none.
+//! Clients write to the primary, by single commands, transactions and scripts, on keys of two databases; at the same time
+//! others read all of these keys at once on the replica, and its link is cut now and then. A shared clock says when each call
+//! began and ended. So many changes are a history, and a checker (`linearizable/checker`) looks for an order that explains
+//! both sides. If two reads of a history are exchanged the same checker must find that there is none.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -34,7 +34,7 @@ const WRITES: u64 = 20;
 /// After how many histories the link is cut.
 const CUT_EVERY: u64 = 400;
 
-/// What a reader notes of a history at most.
+/// The maximum number of reads that a reader notes in one history.
 const READS_MAX: usize = 15;
 
 /// Databases with keys.
@@ -63,7 +63,7 @@ enum Form {
 /// The ways to read all keys of a history.
 const WHOLE: [Form; 2] = [Form::Transaction, Form::Script];
 
-/// What all clients share.
+/// The clock and the counters that all clients share.
 #[derive(Debug, Default)]
 struct Clock {
     /// Moves on with each beginning and end of a call.
@@ -78,7 +78,7 @@ impl Clock {
     }
 }
 
-/// A connection, and what the client behind it draws its choices from.
+/// A connection, and the source of its client's choices.
 struct Client<'h> {
     connection: Connection,
     random: Random,
@@ -181,14 +181,14 @@ fn write(mut client: Client<'_>, (count, cuts): (u64, bool)) -> Vec<(u64, Call)>
 #[derive(Debug)]
 struct Place {
     history: u64,
-    /// What it has noted of that history.
+    /// The number of noted reads of that history.
     reads: usize,
     /// How many histories further it looks now and then, to see whether the replica has come there.
     stride: u64,
 }
 
-/// Reads on the replica, until there are enough histories: what changes there now, as far as that can be told. What shows that
-/// the replica has not come to a history yet is not noted.
+/// Reads on the replica, until there are enough histories: preferably the keys that change there at the moment. Reads that
+/// show that the replica has not reached a history yet are not noted.
 fn read(mut client: Client<'_>, count: u64) -> Vec<(u64, Call)> {
     let (mut calls, mut place) = (Vec::new(), Place { history: 0, reads: 0, stride: 1 });
     loop {
@@ -286,7 +286,7 @@ fn a_replica_of_a_redis_7_shows_prefixes_of_its_order() {
     look(Kind::Redis, seed(2));
 }
 
-/// Exchanges what two reads have seen, of which one was over before the other began; false where no two saw different things.
+/// Exchanges the values of two reads, one of which ended before the other began; returns false if no two reads differ.
 fn plant(history: &mut [Call]) -> bool {
     let whole = |call: &Call| call.on_replica && call.commands.len() == KEYS;
     let mut pairs = (0..history.len()).flat_map(|one| (0..history.len()).map(move |other| (one, other)));

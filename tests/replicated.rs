@@ -1,4 +1,5 @@
-//! `reply.replicated(n)` and `reply.synced_on(n)`: never before so many replicas have it, and a true word where nobody knows.
+//! `reply.replicated(n)` and `reply.synced_on(n)`: never answered before that many replicas have the write, and an honest
+//! answer if the effect is unknown.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -112,7 +113,7 @@ fn another_primary_leaves_it_unknown() {
     let stopped = Stopped::new(&replica);
     let mut waiting = client.set("a", 1).replicated(1);
     still_waits(&mut waiting, &client);
-    // Answered by a primary whose data another's is about to replace, and asked about behind that.
+    // Acknowledged by a primary that is about to load another server's data, and asked about afterwards.
     let answered = other.set("b", 1);
     while !answered.is_ready() {
         std::thread::yield_now();

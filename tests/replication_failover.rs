@@ -19,7 +19,7 @@ fn signal(server: &Server, name: &str) {
     assert!(sent.expect("kill runs").success());
 }
 
-/// A server that answers nobody until this is dropped.
+/// A server that answers no client until this is dropped.
 struct Stopped<'s>(&'s Server);
 
 impl<'s> Stopped<'s> {
@@ -171,14 +171,14 @@ fn add(server: &Server, stop: &AtomicBool) -> usize {
     while !stop.load(Ordering::Relaxed) {
         match connection.command(&["RPUSH", "list", &added.to_string()]) {
             Ok(reply) if reply.starts_with(b":") => added += 1,
-            // Who becomes a replica may hang up.
+            // A server that becomes a replica may close the connection.
             Ok(_) | Err(_) => break,
         }
     }
     added
 }
 
-/// Hands the role over under load, and back; nothing is lost, and nobody is given all data.
+/// Hands the role over under load, and back; no write is lost, and no server needs a full sync.
 fn hands_over(first: Kind, second: Kind) {
     let case = format!("{first:?} to {second:?}");
     let one = primary(first, &[]);
@@ -228,7 +228,7 @@ fn a_role_is_handed_to_each_kind_of_replica_and_back() {
     }
 }
 
-/// Who hands the role over is never ahead of who takes it, be it by no more than the question how far that one is.
+/// The old primary is never ahead of the new one, not even by the REPLCONF GETACK that asks for its offset.
 #[test]
 fn a_role_is_handed_over_where_nobody_writes_and_nobody_is_given_all_data() {
     let one = &primary(Kind::Sleeve, &[]);
@@ -286,7 +286,7 @@ fn a_replica_that_does_not_catch_up_in_time_is_no_primary_unless_by_force() {
 
 #[test]
 fn who_does_not_take_the_role_leaves_it_where_it_was() {
-    // One worker: of several, the one that is asked to take the role may be ahead of the one that is told to follow nobody.
+    // One worker: with several, the server that takes the role may be ahead of the one that is told to follow no primary.
     for (kind, arguments) in [(Kind::Redis, &[][..]), (Kind::Sleeve, &["--workers", "1"])] {
         let primary = primary(Kind::Sleeve, &[]);
         let replica = replica(kind, &primary, arguments);
@@ -344,7 +344,7 @@ fn what_cannot_be_is_refused_in_the_words_of_redis() {
         let alone = requests.map(|request| answer(&primary, request));
         let replica = replica(kind, &primary, &[]);
         caught_up(&replica, &primary);
-        // With a replica the first one begins what it says.
+        // With a replica the first request begins the failover.
         let with_one: Vec<_> = requests[1..].iter().map(|request| answer(&primary, request)).collect();
         let from_replica = requests.map(|request| answer(&replica, request));
         (alone, with_one, from_replica)

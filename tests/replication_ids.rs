@@ -1,7 +1,8 @@
-//! Ids of a stream across restarts: who was stopped goes on where it was, and who has died goes on only where both have the same.
+//! Replication ids across restarts: a server that was stopped continues by a partial sync, and one that was killed does so
+//! only if both have the same data.
 //!
-//! Each case is between Sleeve and one of Redis 7.0, Redis 8, Valkey 9 and Sleeve, on either side. What is counted is how often a
-//! replica was given all data.
+//! Each case is between Sleeve and one of Redis 7.0, Redis 8, Valkey 9 and Sleeve, on either side. The test counts the full
+//! syncs of a replica.
 
 use std::time::Duration;
 
@@ -74,7 +75,7 @@ fn stop(server: &mut Server, how: Stop) {
     assert!(status.success(), "{}", server.log());
 }
 
-/// What both hold, which is the same.
+/// Asserts that both hold the same data.
 pub fn assert_same(replica: &Server, primary: &Server) {
     caught_up(replica, primary);
     // In words that both know.

@@ -16,7 +16,7 @@ use sleeve_tests::{Kind, Server, Stops};
 use crate::persistence::{ask, digest, fill, wait_until};
 use crate::replication_replica::{assert_same, caught_up, follow, info, primary, scope, write};
 
-/// What the servers of a chain all know and tell.
+/// Returns the commands that all servers of a chain know and propagate.
 fn common(kinds: [Kind; 3]) -> Scope {
     let foreign = kinds.into_iter().find(|kind| *kind != Kind::Sleeve);
     scope(foreign.unwrap_or(Kind::Valkey))
@@ -32,7 +32,7 @@ fn under_load(server: &Server, scope: &Scope, work: impl FnOnce()) {
             threads.spawn(move || write(server, (seed + writer, scope), stop));
         }
         work();
-        // Of what comes last, too, there is some.
+        // Some writes come last, too.
         more(server);
     });
 }
@@ -75,7 +75,7 @@ fn chain(kinds: [Kind; 3]) {
         second.restart().expect("it starts");
         follow(&second, &first);
         wait_until("two links", || is_up(&second) && is_up(&third));
-        // It saves what it has, and is gone without an answer.
+        // It saves its data, and exits without a reply.
         third.connect().send(b"SHUTDOWN SAVE\r\n").expect("it hears");
         third.wait_for_exit(Duration::from_secs(60)).unwrap_or_else(|error| panic!("{error}: {}", third.log()));
         third.restart().expect("it starts");

@@ -40,7 +40,7 @@ fn info(connection: &mut Connection, name: &str) -> String {
     line.unwrap_or_default()
 }
 
-/// Waits until a replica has everything, and compares what both hold.
+/// Waits until a replica has caught up, and compares the data of both.
 fn assert_same(primary: &Server, replica: &Server) {
     let kind = replica.kind();
     let (mut ours, mut theirs) = (primary.connect(), replica.connect());
@@ -65,7 +65,7 @@ fn assert_same(primary: &Server, replica: &Server) {
     }
 }
 
-/// What the random commands of a run may be for a replica of this kind.
+/// Returns the random commands that a replica of this kind understands.
 fn scope(kind: Kind) -> Scope {
     let mut scope = Scope { entries_read: kind != Kind::Redis8, ..Scope::default() }.without_producers();
     if kind == Kind::Redis {
@@ -102,7 +102,7 @@ fn write(address: std::net::SocketAddr, (seed, scope): (u64, Scope), is_over: &A
     connection.command(&["EXEC"]).expect("a reply");
 }
 
-/// A replica of this kind that comes while the data changes, and whose connection is cut twice.
+/// Starts a replica of this kind while the data changes, and cuts its connection twice.
 fn follows(kind: Kind, more: &[&str]) {
     let seed = seed(11);
     let primary = primary(more);

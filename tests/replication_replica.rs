@@ -1,8 +1,8 @@
-//! Sleeve as a replica of Redis 7.0, Redis 8 and Valkey 9: what it has, what it answers, and what becomes of a link that breaks.
+//! Sleeve as a replica of Redis 7.0, Redis 8 and Valkey 9: its data, its replies, and a link that breaks.
 //!
-//! The primaries are the real servers. In each case both have the same data in the end, at the same offset, whatever was written
-//! while the replica was synchronized, and whatever happened to the connection. What a replica answers is compared with a replica
-//! that is a real server.
+//! The primaries are the real servers. In each case primary and replica have the same data in the end, at the same offset.
+//! This holds for all writes while the replica synchronizes, and however often its connection breaks. The replies of a
+//! replica are compared with those of a replica that is a real server.
 
 mod answers;
 mod diskless;
@@ -50,7 +50,7 @@ pub fn follow(replica: &Server, primary: &Server) {
     assert!(reply.starts_with("+OK"), "{reply}");
 }
 
-/// Waits until the replica has all that the primary has; their offset then. Nobody writes meanwhile.
+/// Waits until the replica has caught up with an idle primary, and returns their offset.
 pub fn caught_up(replica: &Server, primary: &Server) -> u64 {
     let offset = |server| info(server, "master_repl_offset").parse::<u64>().expect("a number");
     let mut both = (0, 1);
@@ -62,7 +62,8 @@ pub fn caught_up(replica: &Server, primary: &Server) -> u64 {
     both.0
 }
 
-/// What both hold comes to be the same: what ends while it is read ends at the primary first, and a little later here.
+/// Waits until both hold the same data: a key that expires while it is read goes at the primary first, and a little later
+/// here.
 pub fn assert_same(replica: &Server, primary: &Server) {
     let foreign = [primary.kind(), replica.kind()].into_iter().find(|kind| *kind != Kind::Sleeve);
     let kind = foreign.unwrap_or(Kind::Sleeve);
@@ -84,17 +85,17 @@ pub fn assert_same(replica: &Server, primary: &Server) {
     }
 }
 
-/// What the random writers use: all that a primary of this kind knows, but for what ends its clients or the test, and for what
-/// it does not tell its replicas: consumers that come into being without an entry, and strings that a BITFIELD lengthens which
-/// changes nothing. Its own replicas lack these, too.
+/// Returns the commands of the random writers: all that a primary of this kind knows, except those that end its clients or
+/// the test, and those that it does not propagate: consumers that are created without an entry, and a BITFIELD that lengthens
+/// a string without changing it. The real servers' own replicas lack these, too.
 pub fn scope(kind: Kind) -> Scope {
-    // The servers that are compared do not know producers, and are refused the data of who does.
+    // The compared servers do not know producers, and are refused the data of a server that does.
     let mut scope = Scope::default().without_producers();
     let untold = [Command::BitField, Command::XReadGroup, Command::XClaim, Command::XAutoClaim];
     scope.rows.retain(|row| !untold.contains(&row.id));
     scope.entries_read = kind != Kind::Redis8;
     if kind == Kind::Redis8 {
-        // What a trim with regard to groups deletes moves max-deleted-entry-id here (docs/differences.md).
+        // Entries that a trim deletes by the state of groups move max-deleted-entry-id here (docs/differences.md).
         scope.newest = (8, 1);
     }
     if kind == Kind::Redis {
@@ -160,7 +161,7 @@ fn follows_under_load(kind: Kind, arguments: &[&str]) {
     }
 }
 
-/// A replica's log, loaded by a server that follows nobody, gives what its primary has.
+/// Loads a replica's AOF into a server without a primary, and compares it with the primary's data.
 fn its_log_gives_the_same(mut replica: Server, primary: &Server) {
     let offset = caught_up(&replica, primary);
     wait_until("the log's first base", || info(&replica, "aof_rewrite_in_progress") == "0");

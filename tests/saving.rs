@@ -1,5 +1,5 @@
-//! What commands leave in the snapshot and in the log's folder, and what they leave of them, beside redis-server 7.0; and
-//! dumps that go to it and come from Valkey 9.
+//! The snapshot and the AOF folder after commands that save, beside redis-server 7.0; and dumps that go to it and come from
+//! Valkey 9.
 
 use std::fs;
 

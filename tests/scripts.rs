@@ -132,7 +132,7 @@ macro_rules! everywhere {
     };
 }
 
-/// Who is told that a script holds the server is not: the command waits, and goes when the script is over.
+/// A client that asks while a script holds the server is not told of it: the command waits, and runs when the script is over.
 #[test]
 fn whoever_asks_while_a_script_holds_the_server_is_answered_when_it_is_over() {
     for kind in [sleeve_tests::Kind::Sleeve, sleeve_tests::Kind::Redis] {

@@ -1,8 +1,9 @@
-//! A service of a primary and two replicas, watched over by three real Sentinels, and what a client makes of its failovers. Where
-//! the servers are Sleeves see `failovers`; where they stand on nodes that are cut off, `partitions`.
+//! A service of a primary and two replicas, watched by three real Sentinels, and a client's view of its failovers.
+//! `failovers` has those where the servers are Sleeves, `partitions` those on nodes that are cut off.
 //!
-//! Callers write what can be counted afterwards. What was answered after a failover is there, once; what was answered before
-//! it and is not there was lost by the failover itself: nothing that came after it in the old primary's order is there either.
+//! Callers write values that can be counted afterwards. A write that was acknowledged after a failover is there, once. If a
+//! write that was acknowledged before it is missing, the failover itself lost it: no later write of the old primary's order
+//! is there either.
 
 mod failovers;
 mod partitions;
@@ -28,7 +29,7 @@ const SERVICE: &str = "shop";
 /// How long callers may take to go on after the Sentinels' own switch.
 const RECOVERY_MAX: Duration = Duration::from_secs(2);
 
-/// How long anything else may take. Only what is broken gets near it.
+/// The time limit of every other wait. Only a defect gets near it.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A Sentinel in its own process.
@@ -61,7 +62,7 @@ impl Sentinel {
         Self { child: command.spawn().expect("a Sentinel"), address: (host, port).into(), folder }
     }
 
-    /// What it answers; nothing where it does not.
+    /// Returns its reply; an empty text if it does not reply.
     fn ask(&self, words: &[&str]) -> String {
         let answer = Connection::open(self.address).and_then(|mut connection| connection.command(words));
         answer.map_or(String::new(), |reply| String::from_utf8_lossy(&reply).into_owned())
@@ -170,7 +171,7 @@ impl House {
     }
 }
 
-/// What one caller was told of each of its commands, in their order.
+/// The outcome of each command of one caller, in their order.
 type Told = Vec<(String, Result<(), Effect>)>;
 
 /// Callers that write until they are stopped.
@@ -203,7 +204,7 @@ impl Callers {
     }
 }
 
-/// Compares what callers were told with what the new primary has.
+/// Compares the callers' outcomes with the new primary's data.
 fn compare(told: &[Told], client: &Client) {
     let log: Vec<String> = client.lrange("log", 0, -1).wait().expect("the log");
     let present: HashSet<&String> = log.iter().collect();
@@ -219,7 +220,7 @@ fn compare(told: &[Told], client: &Client) {
                 Err(_) => {}
             }
         }
-        // What a failover loses is the end of what the old primary had.
+        // A failover loses the end of the old primary's writes.
         let between = caller[lost.clone()].iter().find(|(name, _)| present.contains(name));
         assert_eq!(between, None, "{lost:?} were answered, and are not there");
     }
@@ -265,7 +266,7 @@ fn callers_go_on_when_the_primary_falls_silent_and_comes_back_as_a_replica() {
     let recovered = wait_until_answered(&client, "after");
     assert!(recovered < RECOVERY_MAX, "{recovered:?}");
     signal(house.servers[0].process_id(), "CONT");
-    // Who is made a replica hangs up on everybody.
+    // A server that is made a replica closes all connections.
     until("it is a replica", || {
         let role = house.servers[0].try_connect().and_then(|mut direct| direct.command(&["ROLE"])).ok()?;
         String::from_utf8_lossy(&role).contains("slave").then_some(())
@@ -283,7 +284,7 @@ fn a_failover_that_was_asked_for_moves_every_kind_of_connection() {
     let subscription = client.subscribe(["news"]).expect("it is confirmed");
     let lease = client.lease().expect("a connection");
     lease.set("leased", 1).wait().expect("it is set");
-    // The Sentinel that the client asks first, and listens to, answers nobody.
+    // The Sentinel that the client asks first, and subscribes to, is stopped.
     house.sentinels[0].signal("STOP");
     let asked = house.sentinels[1].ask(&["SENTINEL", "FAILOVER", SERVICE]);
     assert!(asked.starts_with("+OK"), "{asked}");

@@ -1,5 +1,5 @@
-//! Connections that go on through memory which client and server share: what they carry, who gets none, and what is left when
-//! either of the two dies or keeps to no rules.
+//! Connections that move to memory shared by client and server: the bytes that they carry, the clients that get none, and the
+//! remains when either side dies or breaks the rules.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -96,8 +96,8 @@ fn callers_on_threads_and_in_pipelines_are_answered_while_others_use_sockets() {
     }
 }
 
-/// A thread that is alone on its connection reads for itself. Nobody is to be forgotten when it does not any more, whoever comes
-/// then; a bell that nobody rings would have this wait for ever.
+/// A thread that is alone on its connection reads for itself. A caller that arrives when it stops must still be served; a
+/// bell that is not rung would make this wait for ever.
 #[test]
 fn whoever_comes_beside_a_thread_that_reads_for_itself_is_answered() {
     for io in DRIVERS {
@@ -124,7 +124,7 @@ fn whoever_comes_beside_a_thread_that_reads_for_itself_is_answered() {
                 }
             }
             match round % 4 {
-                // Nobody waits.
+                // No caller waits.
                 0 => {
                     client.set("text", "x").forget();
                     client.incr("text").forget();
@@ -226,7 +226,7 @@ fn positions_that_cannot_be_end_the_connection_and_nothing_else() {
         for round in 0..200_u64 {
             let mut peer = Peer::connect(&server);
             peer.say(b"SET k 1\r\nGET k\r\n*3\r\n$3\r\nSET\r\n$1\r\n");
-            // The heads of both rings, and some of what is behind them.
+            // The heads of both rings, and some of the bytes behind them.
             for word in 0..40 {
                 let word = if round % 2 == 0 { word } else { words / 2 + word };
                 peer.memory.words()[word]
@@ -258,7 +258,7 @@ fn who_never_reads_is_closed_by_its_limit() {
     }
 }
 
-/// What tells this test where its server is, in a process of its own.
+/// The variable that names the server of this test, in a process of its own.
 const URL: &str = "SLEEVE_TESTS_URL_OF_A_LOAD";
 
 /// Not a test: the client that [`a_client_that_is_killed_leaves_nothing_behind`] kills.
@@ -309,7 +309,7 @@ fn a_client_that_is_killed_leaves_nothing_behind() {
 fn a_server_that_is_killed_leaves_nobody_waiting_and_is_found_again() {
     for io in DRIVERS {
         let mut server = serve(&["--io", io]);
-        // Whoever were forgotten would wait for ever.
+        // A forgotten caller would wait for ever.
         let client = Client::connect(&format!("{}?backoff_max=20ms&command_timeout=none", server.url())).unwrap();
         assert!(shares(&client));
         let is_over = AtomicBool::new(false);
@@ -341,7 +341,7 @@ fn who_says_more_than_that_it_wants_memory_is_closed() {
             let mut socket = UnixStream::connect(server.folder().join("server.sock")).unwrap();
             socket.write_all(format!("CLIENT RINGS\r\n{more}").as_bytes()).unwrap();
             let mut got = Vec::new();
-            // What the server has not read makes the end an error.
+            // Bytes that the server has not read make the end an error.
             _ = socket.read_to_end(&mut got);
             assert!(got.is_empty() || got == b"+OK\r\n", "{io}: {got:?}");
         }

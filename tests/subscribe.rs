@@ -1,7 +1,7 @@
-//! Subscriptions of the client: over TCP to Sleeve and to Redis, and to the engine inside.
+//! Subscriptions of the client: over TCP to Sleeve and to Redis, and to the embedded engine.
 //!
-//! What was published after a subscription is there comes, once and in each publisher's order; a lost connection is made
-//! again and said so; a dropped subscription is gone on the server too.
+//! A message published after a subscription is confirmed arrives once and in each publisher's order; a lost connection is
+//! replaced and reported; a dropped subscription is gone on the server too.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -255,7 +255,7 @@ fn changes_are_awaited_and_made_even_where_nobody_waits_any_more() {
             drop(adding);
             while client.publish("cd", 2).await != Ok(1) {}
         });
-        // A reader that waits for long, on its thread, does not hold up who changes something.
+        // A reader that waits for long, on its thread, does not hold up a thread that changes the subscription.
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
                 loop {

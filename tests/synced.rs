@@ -1,4 +1,4 @@
-//! `reply.synced()`: never before the disk has it, and a true word where nobody knows.
+//! `reply.synced()`: never answered before the disk has the write, and an honest answer if the effect is unknown.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ impl Drop for Scratch {
     }
 }
 
-/// An engine that serves, with a log whose syncs wait at a gate.
+/// A server with an AOF that waits at a gate before each sync.
 struct Gated {
     gate: GatedDisk,
     engine: Arc<Engine>,
@@ -96,7 +96,7 @@ fn nothing_is_called_synced_before_it_is() {
         let gated = Gated::new(&[(Opt::Workers, workers)]);
         let (client, other) = (gated.connect(), gated.connect());
         gated.gate.set(Gate::Closed);
-        // What was sent, and what was answered, before the server was asked to tell anything.
+        // Requests that were sent, and answered, before the client asked for notifications.
         let early = client.set("early", 1);
         answered(&early);
         let transaction = client.transaction();

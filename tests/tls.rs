@@ -1,7 +1,7 @@
-//! TLS from the outside: whose certificate is believed by whom, and that bytes arrive as they were said.
+//! TLS from the outside: which certificates are accepted, and that bytes arrive unchanged.
 //!
-//! Certificates are made here, by an authority that exists for one test. What holds for Sleeve's server is held for
-//! redis-server where our client is the one that is looked at.
+//! Certificates are made here, by an authority that exists for one test. Tests of our client run against redis-server as well
+//! as against Sleeve.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use sleeve::{Client, Config, Endpoint, ErrorKind, Resend, Tls};
 use sleeve_tests::server::free_port;
 use sleeve_tests::{Kind, Server};
 
-/// How long nobody may have to wait, on a machine that is very busy.
+/// The longest wait on a very busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An authority with a certificate for the server and one for a client, in a folder of its own.
@@ -60,7 +60,7 @@ impl Authority {
         self.folder.join(name).display().to_string()
     }
 
-    /// A server that speaks TLS at the port that is returned, and what it says beside that.
+    /// Starts a server that speaks TLS at the returned port, with further arguments.
     pub(crate) fn serve(&self, kind: Kind, more: &[&str]) -> (Server, u16) {
         let port = free_port();
         let (certificate, key, ca) = (self.file("server.crt"), self.file("server.key"), self.file("ca.crt"));
@@ -116,7 +116,7 @@ fn bytes_of_any_length_go_both_ways() {
 fn a_large_request_needs_nothing_to_go_on_but_room() {
     let authority = Authority::new("large");
     let (_server, port) = authority.serve(Kind::Sleeve, &[]);
-    // Nothing has a time here, so that none wakes whoever forgot what is to be written.
+    // No timer runs here, so that none wakes a task that forgot its bytes.
     let endpoint = Endpoint::Tcp { host: "localhost".to_owned(), port };
     let config = Config::new(endpoint).tls(authority.showing()).command_timeout(None).silence_max(None);
     let client = Client::connect_with(config).unwrap();
@@ -150,7 +150,7 @@ fn others_are_served_while_a_script_runs_for_long() {
     for workers in ["1", "2"] {
         let (server, port) = authority.serve(Kind::Sleeve, &["--workers", workers, "--busy-reply-threshold", "20"]);
         let endpoint = Endpoint::Tcp { host: "localhost".to_owned(), port };
-        // What is turned away is to be told, and not to be sent again.
+        // A refused call is to be reported, and not to be sent again.
         let config = Config::new(endpoint).tls(authority.showing()).resend(Resend::Nothing);
         let [runner, other] = [(); 2].map(|()| Client::connect_with(config.clone()).unwrap());
         let script = "while true do end";
@@ -262,7 +262,7 @@ fn a_file_that_cannot_be_read_to_its_end_holds_up_nobody_else() {
     }
     let error = connecting.join().unwrap();
     assert!(error.to_string().contains("did not answer in time"), "{error}");
-    // Whoever still reads it finds its end.
+    // A server that still reads the pipe finds its end.
     std::fs::write(&pipe, "").unwrap();
 }
 
@@ -345,7 +345,7 @@ fn one_certificate_of_its_own_authority_serves_clients_and_replicas() {
         let words = ["--tls-replication", "yes", "--replicaof", "localhost", &port.to_string()].map(str::to_owned);
         let shown = ["--tls-client-cert-file", &own[0], "--tls-client-key-file", &own[1]];
         let words: Vec<&str> = words.iter().map(String::as_str).chain(shown).collect();
-        // What it shows clients is no certificate that its primary takes.
+        // The replica shows its clients a certificate that its primary would not take.
         let (replica, _) = serve_with(["named.crt", "named.key", &certificate], &words);
         let mut plain = primary.connect();
         while plain.command(&["WAIT", "1", "1000"]).unwrap() != b":1\r\n" {}
@@ -403,7 +403,7 @@ fn a_key_that_cannot_be_read_is_named_with_what_helps() {
     }
 }
 
-/// What the shell says of a server at this port.
+/// Returns the message of the shell about a server at this port.
 fn shell_says(port: u16, more: &[&str]) -> String {
     let port = port.to_string();
     let words = [&["cli", "-p", &port], more, &["PING"]].concat();
@@ -426,7 +426,7 @@ fn a_port_that_speaks_tls_is_named_to_who_does_not_and_the_reverse() {
             kind.name()
         );
         assert!(shell_says(tls_port, &[]).contains("add --tls"), "{}: {}", kind.name(), shell_says(tls_port, &[]));
-        // A port without TLS waits for the end of a line at Redis, which may be in what it is sent.
+        // Redis at a port without TLS waits for the end of a line, and the bytes that it gets may contain one.
         let plain = config(server.port()).tls(authority.believing()).connect_timeout(Duration::from_secs(1));
         let error = Client::connect_with(plain).map(drop).unwrap_err();
         assert!(

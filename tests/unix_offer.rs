@@ -1,4 +1,5 @@
-//! The Unix socket that a server offers to clients on its machine: who takes it, who does not, and that nobody else notices.
+//! The Unix socket that a server offers to clients on its machine: the clients that take it, those that do not, and that no
+//! other client notices.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
@@ -26,7 +27,7 @@ fn path(server: &Server) -> PathBuf {
     server.folder().join("server.sock")
 }
 
-/// What CLIENT INFO says of a client.
+/// Returns the reply of CLIENT INFO about a client.
 fn info(client: &Client) -> String {
     client.client_info().wait().expect("it is there")
 }
@@ -126,7 +127,7 @@ fn a_socket_that_cannot_be_reached_is_left_alone() {
     assert!(is_over_tcp(&info(&client)), "{}", info(&client));
 }
 
-/// Somebody who listens at the server's path hears nothing from a client: no password, not a word.
+/// Another process that listens at the server's path receives nothing from a client: no password, not a byte.
 #[test]
 fn whoever_else_listens_there_is_told_nothing() {
     let server = serve(&[]);
@@ -136,7 +137,7 @@ fn whoever_else_listens_there_is_told_nothing() {
     assert!(is_over_tcp(&info(&client)), "{}", info(&client));
     let (mut visitor, _) = impostor.accept().unwrap();
     assert_eq!(visitor.read(&mut [0; 16]).unwrap(), 0, "it has gone without a word");
-    // One that takes nobody in costs a moment and no more.
+    // A socket that accepts no connection costs a moment and no more.
     rustix::net::listen(&impostor, 0).unwrap();
     let _waiting: Vec<_> = (0..3).map_while(|_| connect_now(&path(&server))).collect();
     let client = Client::connect(&server.url()).unwrap();
@@ -172,13 +173,13 @@ fn offering(offer: impl Fn() -> Vec<u8> + Send + Sync + 'static) -> u16 {
     port
 }
 
-/// What a client of this server finds there, which logs in with a password.
+/// Returns the value that a client of this server reads there. The client logs in with a password.
 fn found(port: u16) -> String {
     let client = Client::connect(&format!("redis://ann:opensesame@127.0.0.1:{port}")).unwrap();
     client.get("k").wait().unwrap()
 }
 
-/// The offer of a socket of this process, whoever listens there, in the name of this process.
+/// Returns the offer of a socket, in the name of this process, whichever process listens at the socket.
 fn forged(path: &std::path::Path) -> Vec<u8> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let processes = std::fs::read_link("/proc/self/ns/pid").unwrap().display().to_string();
@@ -222,7 +223,7 @@ fn a_server_that_offers_the_socket_of_another_process_gets_it_no_secret() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// The same, but it passes on what a good server has offered to it: proof, ticket and all.
+/// Checks the same with a server that passes on the offer which a good server has made to it: proof, ticket and all.
 #[test]
 fn an_offer_that_was_passed_on_is_known_by_its_addresses() {
     let server = serve(&[]);
@@ -280,7 +281,7 @@ fn text_of(connection: &mut Connection, words: &[&str]) -> String {
     String::from_utf8_lossy(&connection.command(words).unwrap()).into_owned()
 }
 
-/// Says something over the Unix socket, and gives back what is answered.
+/// Sends a request over the Unix socket, and returns the reply.
 fn say(stream: &mut UnixStream, words: &[&str]) -> String {
     stream.write_all(&request(words)).unwrap();
     stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
@@ -313,7 +314,7 @@ fn a_ticket_counts_once_over_the_socket_and_for_its_connection() {
     for (giver, word) in [(id.as_str(), early.as_str()), ("99", &ticket), ("x", &ticket), (&id, "")] {
         assert_eq!(say(&mut unix, &["HELLO", "OFFERED", giver, word]), REFUSED);
     }
-    // Nobody need be logged in for it, and nobody is by it.
+    // HELLO OFFERED works before a client has logged in, and it does not log the client in.
     say(&mut unix, &["CONFIG", "SET", "requirepass", "secret"]);
     let mut fresh = UnixStream::connect(path(&server)).unwrap();
     let shown = say(&mut fresh, &["HELLO", "OFFERED", &id, &ticket]);

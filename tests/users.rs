@@ -1,4 +1,4 @@
-//! Users from the outside: files of users, the configuration file, and what becomes of clients whose user changes.
+//! Users from the outside: files of users, the configuration file, and the fate of clients when their user changes.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -91,7 +91,7 @@ fn users_of_the_configuration_file_are_loaded_and_rewritten() {
     assert!(rewritten.contains("\n# kept\n"));
 }
 
-/// A server whose command line begins with a configuration file, and its port.
+/// A server started with a configuration file as its first argument, and its port.
 struct WithFile(Child, u16);
 
 impl WithFile {

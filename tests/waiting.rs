@@ -1,7 +1,7 @@
-//! Commands of the client that wait on the server: over TCP to Sleeve and to Redis, and in the engine inside.
+//! Blocking commands of the client: over TCP to Sleeve and to Redis, and in the embedded engine.
 //!
-//! Nobody waits with them; each is answered once, in the order in which they began; who no longer wants an answer leaves
-//! nothing behind that takes it; and a connection that is lost is said so and replaced.
+//! Other callers do not wait with them; each is answered once, in the order in which they began; an abandoned call leaves
+//! nothing behind that takes an element; and a lost connection is reported and replaced.
 
 use std::time::{Duration, Instant};
 
@@ -202,7 +202,7 @@ fn a_lost_connection_is_said_and_replaced() {
         let line = list.lines().find(|line| line.contains("cmd=blpop")).expect("who waits");
         let id: u64 = line.split(' ').find_map(|word| word.strip_prefix("id=")).unwrap().parse().unwrap();
         client.cmd("CLIENT").arg(("KILL", "ID", id)).send::<i64>().wait().unwrap();
-        // Who was killed takes nothing any more, from the moment on that it was killed.
+        // From the moment at which a blocked client is killed, it takes no element.
         client.rpush("jobs", "sweep").wait().unwrap();
         assert_eq!(lost.wait().unwrap_err().effect(), Effect::Unknown);
         assert_eq!(client.blpop::<Popped>("jobs", PATIENCE).wait(), Ok(Some(("jobs".into(), "sweep".into()))));
@@ -252,7 +252,7 @@ fn a_server_that_comes_back_finds_who_waits() {
         server.kill();
         let error = lost.wait().unwrap_err();
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Disconnected, Effect::Unknown));
-        // Nobody is there to take these; the first waits for somebody, the second is given up.
+        // No client is there to take these; the first call waits for one, the second is given up.
         let kept = client.blpop::<Popped>("jobs", FOR_EVER);
         drop(client.blpop::<Popped>("jobs", FOR_EVER));
         server.restart().unwrap();

@@ -1,6 +1,6 @@
-//! Several workers on the same data: what must hold however their work falls together.
+//! Several workers on the same data: the promises that hold however their work interleaves.
 //!
-//! Each part starts its own servers and looks at them from outside; where Redis has the same promise, it is asked too.
+//! Each part starts its own servers and looks at them from outside; promises that Redis makes too are checked against it.
 
 mod failing;
 mod judging;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use sleeve_tests::Connection;
 
-/// After this time a test gives up waiting for what must come; only a broken server gets near it.
+/// The time limit of every wait. Only a defect gets near it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The reply to some words, as text.

@@ -1,10 +1,10 @@
-//! Any bytes to a primary from those who say that they are replicas, and from a client that writes meanwhile.
+//! Any bytes to a primary from connections that claim to be replicas, and from a client that writes at the same time.
 //!
-//! A server with one worker listens on the loopback device, because replicas are fed by whoever owns their sockets. The first
-//! byte is its options. What follows is cut at each byte 0xff; the byte behind that says over which of three connections the
-//! piece goes, and whether what has come over it is read first. Somebody else is answered after each piece; in the end, when all
-//! have gone, no replica is left and no thread. Left out are the commands that the target `session` leaves out, and those with
-//! which a client holds others up or makes the server connect to others.
+//! A server with one worker listens on the loopback device, because the thread that owns the sockets of replicas feeds them.
+//! The first byte is its options. The rest is cut at each byte 0xff; the byte behind that says over which of three
+//! connections the piece goes, and whether the bytes that have arrived over it are read first. Another client is answered
+//! after each piece; in the end, when all have gone, no replica is left and no thread. Left out are the commands that the
+//! target `session` leaves out, and the commands with which a client blocks others or makes the server connect to others.
 
 #![no_main]
 
@@ -23,7 +23,7 @@ use sleeve_server::engine::Engine;
 use sleeve_server::engine::origin::Origin;
 use sleeve_server::host::clock::Instant;
 
-/// What stands between two pieces.
+/// The byte between two pieces.
 const CUT: u8 = 0xff;
 
 /// How many connections there are.
@@ -37,8 +37,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const LEFT_OUT: [&[u8]; 6] = [b"config", b"debug", b"shutdown", b"client", b"migrate", b"acl"];
 
-/// The beginnings of commands that run scripts: on the stacks on which those run the address sanitizer takes for a fault what
-/// errors of Lua have left behind. The target `session` runs them.
+/// The beginnings of commands that run scripts: on the stacks on which scripts run, the address sanitizer takes the remains
+/// of Lua's errors for a fault. The target `session` runs them.
 const SCRIPTS: [&[u8]; 3] = [b"eval", b"fcall", b"function"];
 
 fuzz_target!(|data: &[u8]| {
@@ -64,7 +64,7 @@ fuzz_target!(|data: &[u8]| {
         if to & READS != 0 {
             read_what_is_there(connection);
         }
-        // It may have been closed for what it has said.
+        // The server may have closed it for its earlier bytes.
         let _ = connection.write_all(piece);
         is_answered(&mut other);
     }
@@ -74,7 +74,7 @@ fuzz_target!(|data: &[u8]| {
         is_answered(&mut other);
     }
     server.stop();
-    // A snapshot that was begun for somebody who has gone ends, too.
+    // A snapshot that was begun for a replica that has gone ends, too.
     while Arc::strong_count(&engine) > 1 {
         std::thread::yield_now();
     }
@@ -98,7 +98,7 @@ fn serve(options: u8) -> (Arc<Engine>, Server) {
     ] {
         config.assign(option, &[value]).expect("an option of the table");
     }
-    // What the stream is called follows from the seed.
+    // The name of the stream follows from the seed.
     let origin = Origin::of_seed(1, Instant::now()).on(Arc::new(MemoryDisk::new()));
     let engine = Engine::begin(config, origin);
     let server = engine.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port is free");
@@ -118,7 +118,7 @@ fn read_what_is_there(connection: &mut TcpStream) {
     connection.set_nonblocking(false).expect("a socket");
 }
 
-/// Whoever has nothing to do with all this is served.
+/// Checks that a client that has nothing to do with replication is served.
 fn is_answered(other: &mut TcpStream) {
     other.write_all(b"PING\r\n").expect("nobody has closed it");
     let mut answer = [0; 7];

@@ -1,11 +1,12 @@
-//! What a target does not send: commands that act on the machine, or lift the limits under which it runs.
+//! The commands that a target does not send: they act on the machine, or lift the limits under which it runs.
 
 use sleeve_wire::request::{Batch, Limits, Parser};
 
-/// Whether one of these requests is a command with one of these names, or whose name begins with one of these words.
+/// Returns whether one of these requests is a command with one of these names, or with a name that begins with one of these
+/// words.
 pub fn is_asked_for(bytes: &[u8], names: &[&[u8]], beginnings: &[&[u8]]) -> bool {
     let mut batch = Batch::new();
-    // What the parser refuses is not executed either, and what came before is in the batch.
+    // A request that the parser refuses is not executed either, and the requests before it are in the batch.
     let _ = Parser::new().parse(bytes, &Limits::default(), &mut batch);
     (0..batch.len()).any(|index| {
         let name = batch.get(index, bytes).get(0).unwrap_or_default();

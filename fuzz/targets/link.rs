@@ -1,8 +1,9 @@
-//! Any bytes as what a primary says to its replica: answers to its questions, a dump, and the stream behind that.
+//! Any bytes from a primary to its replica: answers to its questions, a dump, and the stream behind that.
 //!
-//! The first byte says what the replica has to introduce itself with, the second is the size of the pieces in which the bytes
-//! arrive. However they are cut, the same comes of them; what the replica says is whole requests; and what is applied of the
-//! stream stands in its journal. Left out of the stream are the commands that the target `session` leaves out.
+//! The first byte says with which options the replica introduces itself, the second is the size of the pieces in which the
+//! bytes arrive. The outcome is the same for every size of the pieces; the replica sends whole requests; and the part of the
+//! stream that is applied stands in its journal. Left out of the stream are the commands that the target `session` leaves
+//! out.
 
 #![no_main]
 
@@ -21,17 +22,17 @@ const STRING_MAX: &[u8] = b"1mb";
 
 const LEFT_OUT: [&[u8]; 3] = [b"config", b"debug", b"shutdown"];
 
-/// The beginnings of commands that run scripts: on the stacks on which those run the address sanitizer takes for a fault what
-/// errors of Lua have left behind. The target `session` runs them.
+/// The beginnings of commands that run scripts: on the stacks on which scripts run, the address sanitizer takes the remains
+/// of Lua's errors for a fault. The target `session` runs them.
 const SCRIPTS: [&[u8]; 3] = [b"eval", b"fcall", b"function"];
 
-/// What a replica has seen and said.
+/// The bytes that a replica has received and sent.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Heard {
     said: Vec<u8>,
     events: Vec<String>,
     dump: Vec<u8>,
-    /// What is left for the stream, where it has begun.
+    /// The bytes that are left for the stream, where it has begun.
     stream: Option<Vec<u8>>,
     broken: Option<Broken>,
 }
@@ -86,7 +87,7 @@ fn hear(own: u8, bytes: &[u8], piece: usize) -> Heard {
     heard
 }
 
-/// How many requests these bytes are; none where they are something else.
+/// Returns how many requests these bytes are; none where they are something else.
 fn count_requests(bytes: &[u8]) -> Option<usize> {
     let mut batch = Batch::new();
     let used = Parser::new().parse(bytes, &Limits::default(), &mut batch).ok()?;

@@ -1,8 +1,8 @@
-//! Any bytes as the files of a log: a base, an increment that begins with a salt, and one that does not.
+//! Any bytes as the files of an AOF: a base, an increment that begins with a salt, and one that does not.
 //!
-//! Whatever they are, the reading ends, gives out whole requests only, and a log that is gone on with after it is read again to
-//! the same end. A byte in front chooses which file gets the rest, and whether the lines of blocks in it get the sums that are
-//! right for what they say; the salt is known, so that such blocks can be found without that too.
+//! With any bytes, the reading ends and gives out whole requests only, and an AOF that is continued after it is read again to
+//! the same end. A byte in front chooses which file gets the rest, and whether the lines of blocks in it get the right sums
+//! for their numbers; the salt is known, so that such blocks can be found without that too.
 
 #![no_main]
 
@@ -38,7 +38,7 @@ fuzz_target!(|input: &[u8]| {
     let Some((requests, outcome, folder)) = read(&disk) else { return };
     let end = outcome.end;
     if end > annotation::NUMBER_MAX / 2 {
-        // No journal gets as far, and what is written behind it need not fit into a block's line.
+        // A journal does not get as far, and the number of a block written behind it need not fit into the block's line.
         return;
     }
     let mut log = folder.resume(outcome).expect("memory takes everything");
@@ -57,7 +57,7 @@ const SALT_SUM: &[u8] = b"8f886360";
 /// The bit of the first byte that asks for right sums.
 const SUMMED: u8 = 0x40;
 
-/// The same with each line that says a block's numbers, whatever they are, summed anew.
+/// Returns the bytes with each line of a block's numbers, right or wrong, summed anew.
 fn with_right_sums(bytes: &[u8]) -> Vec<u8> {
     let (mut summed, mut rest) = (Vec::new(), bytes);
     while !rest.is_empty() {
@@ -94,7 +94,7 @@ fn read(disk: &MemoryDisk) -> Option<(Vec<u8>, Outcome, Folder)> {
     loop {
         match replay.next(&mut requests).ok()? {
             Step::Requests => request::for_each(&requests, |_| {}).expect("whole requests"),
-            // Where a snapshot ends does not depend on what stands behind it.
+            // The end of a snapshot does not depend on the bytes behind it.
             Step::Rdb(source) => replay.after_rdb(source.size.min(12), Some(0)).ok()?,
             Step::End(outcome) => return Some((all, outcome, folder)),
         }

@@ -1,4 +1,4 @@
-//! Any bytes as the manifest of a log: refused, or read, and then written so that it is read again as the same.
+//! Any bytes as the manifest of an AOF: refused, or read, and then written so that it is read again as the same.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as an RDB file: it is loaded or refused, record by record as in stretches, and what was loaded is written and
+//! Any bytes as an RDB file: it is loaded or refused, record by record as in stretches, and a loaded store is written and
 //! loaded again as the same.
 //!
 //! The sum at the end is not compared, so that every input gets as far as its records.
@@ -65,7 +65,7 @@ fn written(store: &Store, version: Version) -> Vec<u8> {
     writer.drain(<[u8]>::to_vec)
 }
 
-/// Each key with the type of its value, how much is in it, and its deadline.
+/// Returns each key with the type of its value, how much is in it, and its deadline.
 fn sizes(store: &Store) -> BTreeMap<(usize, Vec<u8>), (&'static str, u64, Option<i64>)> {
     let (locked, mut all) = (store.lock_all(), BTreeMap::new());
     for shard in locked.set().iter() {

@@ -1,4 +1,4 @@
-//! Replies in any bytes, in any pieces: the end is found at the same place, and what is whole can be walked.
+//! Replies in any bytes, in any pieces: the end is found at the same place, and a whole reply can be walked.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
-//! Requests in any bytes, in any pieces: the same requests and the same error come out however they are cut.
+//! Requests in any bytes, in any pieces: the parser returns the same requests and the same error for every cut.
 //!
-//! The first byte chooses the limits, the second the size of the pieces; the rest is what the peer sends.
+//! The first byte chooses the limits, the second the size of the pieces; the rest is the peer's bytes.
 
 #![no_main]
 

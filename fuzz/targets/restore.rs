@@ -1,8 +1,8 @@
-//! Any bytes as the value in a dump: RESTORE takes it or says no, and what it takes is a whole value.
+//! Any bytes as the value in a dump: RESTORE takes it or refuses it, and a value that it takes is whole.
 //!
-//! Version and sum are put behind the bytes, so that every input gets as far as the value. What was taken is read, dumped
+//! Version and sum are put behind the bytes, so that every input gets as far as the value. An accepted value is read, dumped
 //! and restored once more, which must give an equal value, and then changed at both ends and taken apart. A few bytes never
-//! become a value of many: what a compressed string makes of its bytes, and what an element takes besides its own, is the most.
+//! become a value of many: the bound is the decompressed length of a string and the overhead of an element.
 
 #![no_main]
 
@@ -14,10 +14,10 @@ use sleeve_wire::frame::Scanner;
 /// Bytes of memory that a byte of a dump may become: a compressed string has 88 times as many as it takes in a dump.
 const GROWTH_MAX: usize = 256;
 
-/// Bytes that a value may take besides, however small it is.
+/// Bytes that a value may take in addition, however small it is.
 const SMALL_MAX: usize = 64 << 10;
 
-/// What reads a value, for every type; those of other types answer an error.
+/// The commands that read a value, for every type; those of other types answer an error.
 const READS: [&[&[u8]]; 18] = [
     &[b"TYPE", b"a"],
     &[b"OBJECT", b"ENCODING", b"a"],
@@ -39,7 +39,7 @@ const READS: [&[&[u8]]; 18] = [
     &[b"XINFO", b"STREAM", b"a", b"FULL"],
 ];
 
-/// What changes a value and takes it apart.
+/// The commands that change a value and take it apart.
 const WRITES: [&[&[u8]]; 22] = [
     &[b"APPEND", b"a", b"x"],
     &[b"SETRANGE", b"a", b"3", b"yyy"],
@@ -78,7 +78,7 @@ fuzz_target!(|value: &[u8]| {
         ask(&mut session, request);
     }
     let dumped = ask(&mut session, &[b"DUMP", b"a"]);
-    // A hash whose fields were all over is not there.
+    // A hash with expired fields alone does not exist.
     if let Some(payload) = bulk(&dumped) {
         assert_eq!(ask(&mut session, &[b"RESTORE", b"b", b"0", payload]), b"+OK\r\n", "our own dump is a dump");
         let digest = |session: &mut Local, key: &[u8]| ask(session, &[b"DEBUG", b"DIGEST-VALUE", key]);
@@ -92,7 +92,7 @@ fuzz_target!(|value: &[u8]| {
     assert_eq!(ask(&mut session, &[b"DBSIZE"]), b":0\r\n");
 });
 
-/// The value with a version and the right sum.
+/// Returns the value with a version and the right sum.
 fn dump_of(value: &[u8]) -> Vec<u8> {
     let mut payload = value.to_vec();
     payload.extend(rdb::VERSION_MAX.to_le_bytes());
@@ -100,7 +100,7 @@ fn dump_of(value: &[u8]) -> Vec<u8> {
     payload
 }
 
-/// The one reply to a request, which must be well formed.
+/// Sends a request and returns its one reply, which must be well formed.
 fn ask(session: &mut Local, words: &[&[u8]]) -> Vec<u8> {
     let mut request = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
@@ -115,13 +115,13 @@ fn ask(session: &mut Local, words: &[&[u8]]) -> Vec<u8> {
     reply
 }
 
-/// The bytes of a bulk string.
+/// Returns the bytes of a bulk string.
 fn bulk(reply: &[u8]) -> Option<&[u8]> {
     let head = reply.iter().position(|&byte| byte == b'\n')? + 1;
     (head + 2 <= reply.len() && reply.first() == Some(&b'$')).then(|| &reply[head..reply.len() - 2])
 }
 
-/// A reply that is a number; 0 for a key that is not there.
+/// Returns a reply that is a number; 0 for a key that is not there.
 fn number(reply: &[u8]) -> usize {
     let digits = reply.strip_prefix(b":").and_then(|rest| rest.strip_suffix(b"\r\n"));
     digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok()).unwrap_or(0)

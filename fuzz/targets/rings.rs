@@ -1,6 +1,7 @@
-//! Shared memory into which the other side writes what it wants, between any two steps of this side: bytes or an error.
+//! Shared memory into which the other side writes any words, between any two steps of this side: bytes or an error.
 //!
-//! Four bytes a step: what this side does, with how many bytes; which word of the memory the other side writes, and what.
+//! Four bytes a step: the action of this side, with how many bytes; which word of the memory the other side writes, and its
+//! value.
 
 #![no_main]
 
@@ -20,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
     for step in data.chunks_exact(4) {
         let [action, count, word, number] = [0, 1, 2, 3].map(|index| usize::from(step[index]));
         let word = &memory[word % memory.len()];
-        // Small steps from what is there are what could be believed.
+        // Small steps from the present value are the values that could be believed.
         let planted = if number < 200 { word.load(Ordering::Relaxed).wrapping_add(number as u64) } else { u64::MAX << (number % 64) };
         word.store(planted, Ordering::Relaxed);
         let count = count % room.len();

@@ -1,7 +1,7 @@
-//! Any bytes to a whole embedded engine: every reply is well formed, whatever was asked.
+//! Any bytes to a whole embedded engine: every reply is well formed, for every request.
 //!
-//! The first byte is the size of the pieces in which they arrive. Left out are the commands that act on the machine or
-//! lift the limits under which this runs: CONFIG, DEBUG and SHUTDOWN.
+//! The first byte is the size of the pieces in which they arrive. Left out are the commands that act on the machine or lift
+//! the limits under which this runs: CONFIG, DEBUG and SHUTDOWN.
 
 #![no_main]
 

@@ -1,9 +1,10 @@
-//! Three primaries with a replica each, every server on a node of a network of its own, which is cut again and again: at times
-//! around a primary, whose replica takes its place, at times around a primary and its replica, whose slots nobody has then.
+//! Three primaries with a replica each, every server on a node of a network of its own, which is cut again and again: at
+//! times around a primary, which its replica replaces, at times around a primary and its replica, so that no reachable node
+//! owns their slots.
 //!
-//! Callers on both sides write and wait until a replica has it: all of that is there afterwards. Meanwhile others count in the
-//! slots of nodes that are well, at a fixed rate, and no answer of theirs is an error or another's. How soon a caller is
-//! answered again, and how long those of the other nodes waited, is measured and printed.
+//! Callers on both sides write and wait until a replica has the write: all of these writes are there afterwards. Others count
+//! in the slots of healthy nodes, at a fixed rate, and none of their replies is an error or another call's. The time until a
+//! caller is answered again, and the longest wait of callers of other nodes, are measured and printed.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -34,7 +35,7 @@ fn config(url: &str) -> Config {
     Config::from_url(url).expect("a URL").backoff(Duration::from_millis(5), Duration::from_millis(100))
 }
 
-/// Whether the replica of the key's primary has it. What any Valkey tells of this it tells on a connection of one caller's own.
+/// Returns whether the replica of the key's primary has the write. WAIT needs a connection of the caller's own.
 fn put(client: &Client, key: &str) -> bool {
     client.lease().is_ok_and(|lease| lease.set(key, 1).replicated(1).wait().is_ok())
 }
@@ -79,15 +80,16 @@ fn shown(mut times: Vec<Duration>) -> String {
     format!("p99 {:?}, longest {:?} of {}", at(99).unwrap_or(&Duration::ZERO), times.last(), times.len())
 }
 
-/// What a caller of the other shards has seen.
+/// The observations of a caller of the other shards.
 struct Counted {
     /// When each call was due, and how long after that it was answered.
     times: Vec<(Instant, Duration)>,
-    /// Keys whose count was smaller than the one before, or unknown.
+    /// Keys with a count that was smaller than the one before, or unknown.
     disturbed: BTreeSet<String>,
 }
 
-/// Counts in these keys at a fixed rate until it is stopped. A count is one more than the one before, where nobody was disturbed.
+/// Counts in these keys at a fixed rate until it is stopped. Each count is one more than the one before, unless the shard was
+/// disturbed.
 fn count_at_rate(client: &Client, keys: &[&str], stopped: &AtomicBool) -> Counted {
     let (mut counts, mut due) = (vec![0; keys.len()], Instant::now());
     let mut counted = Counted { times: Vec::new(), disturbed: BTreeSet::new() };
@@ -101,15 +103,15 @@ fn count_at_rate(client: &Client, keys: &[&str], stopped: &AtomicBool) -> Counte
             if answer != Ok(*count + 1) {
                 counted.disturbed.insert(key.to_owned());
             }
-            // What nobody knows of may have been counted.
+            // A call of unknown effect may have counted.
             *count = answer.unwrap_or(*count + 1);
         }
     }
     counted
 }
 
-/// Counts in one key until it is stopped. What the primary alone had is lost with it, so a count may be smaller than the one
-/// before; but nobody is told something that is no count, and an error says that its effect is unknown.
+/// Counts in one key until it is stopped. Writes that only the primary had are lost with it, so a count may be smaller than
+/// the one before; but every reply is a count, and an error says that its effect is unknown.
 fn count_through(client: &Client, key: &str, stopped: &AtomicBool) {
     while !stopped.load(Ordering::Relaxed) {
         if let Err(error) = client.incr(key).wait() {
@@ -118,7 +120,7 @@ fn count_through(client: &Client, key: &str, stopped: &AtomicBool) {
     }
 }
 
-/// One cut: who is behind it, and who looks at it from outside.
+/// One cut: the nodes behind it, and the nodes outside.
 struct Cut<'c> {
     cluster: &'c Cluster,
     round: usize,
@@ -127,7 +129,7 @@ struct Cut<'c> {
     old: usize,
     replica: usize,
     observer: usize,
-    /// In braces, what makes a key one of the shard.
+    /// The hash tag that puts a key into the shard.
     tag: String,
     /// The other shards, with a key in each and the epoch of its primary.
     healthy: Vec<(usize, String, u64)>,
@@ -185,7 +187,7 @@ impl<'c> Cut<'c> {
         (recovered, during)
     }
 
-    /// Cuts while callers work; what they were told is there afterwards.
+    /// Cuts while callers work, and checks that acknowledged writes are there afterwards.
     fn run(&self, network: &Network, client: &Client) -> (Duration, usize) {
         let (told, stops) = (Mutex::new(Vec::new()), AtomicBool::new(false));
         let told_count = || told.lock().expect("nobody panics with it").len();
@@ -217,7 +219,7 @@ impl<'c> Cut<'c> {
             stops.store(true, Ordering::Relaxed);
             (cut, counter.join().expect("every answer was right"))
         });
-        // A cluster that is joined again may elect primaries anew that were well, and loses what they had alone.
+        // A cluster that is joined again may elect new primaries for healthy ones, and loses the writes that only those had.
         for (shard, key, epoch) in self.healthy.iter().filter(|(_, key, _)| counted.disturbed.contains(key)) {
             assert_ne!(epoch_of(self.cluster, *shard), *epoch, "{key} was disturbed, and nobody was elected there");
         }

@@ -1,7 +1,7 @@
-//! Everything that servers hold, compared: names, types, encodings, deadlines, digests, and what a dump carries over.
+//! The complete data of servers, compared: names, types, encodings, deadlines, digests, and the contents of dumps.
 //!
-//! Each value is dumped by the first server and by the yardstick and restored by all: the digests of the copies must be
-//! that of the original. One thread uses it at a time.
+//! Each value is dumped by the first server and by the yardstick and restored by all: the digests of the copies must be that
+//! of the original. One thread uses it at a time.
 
 use sleeve_tests::Connection;
 use sleeve_tests::generator::leeway::{Leeway, agree};
@@ -38,12 +38,12 @@ fn look_at_key(servers: &mut [&mut Connection], name: &[u8], is_valkey: bool) ->
         b"list" => Leeway::Encoding,
         // Redis 7.0 packs no sets, unpacks the sorted sets that it sorts, and does not look ahead at how many there will be.
         b"set" | b"zset" if !is_valkey => Leeway::Encoding,
-        // Valkey packs no hash whose fields have deadlines.
+        // Valkey never packs a hash with field deadlines.
         b"hash" if is_valkey => Leeway::Encoding,
         _ => Leeway::None,
     };
-    // Valkey has its own way with deadlines of fields and with scores in its digests. What a dump carries over is told by
-    // the digests of one server.
+    // Valkey's digests differ for field deadlines and for scores. The contents of a dump are compared by the digests of one
+    // server.
     let content = match kind.as_slice() {
         b"hash" if is_valkey => "HGETALL",
         b"zset" if is_valkey => "ZUNION 1",

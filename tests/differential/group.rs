@@ -1,8 +1,8 @@
-//! Several servers that get the same steps, and what they answer.
+//! Several servers that get the same steps, and their replies.
 //!
-//! The last server is the yardstick. Commands travel many at a time over one of a few connections, and only one connection
-//! is in use at a moment, so that the order is the same everywhere. Where a command chooses at random, one server chooses
-//! and the others are told to do the same. One thread uses a group at a time.
+//! The last server is the yardstick. Commands travel many at a time over one of a few connections, and only one connection is
+//! in use at a moment, so that the order is the same everywhere. If a command chooses at random, one server chooses and the
+//! others are told to do the same. One thread uses a group at a time.
 
 use sleeve_tests::connection::request;
 use sleeve_tests::generator::Words;
@@ -35,7 +35,7 @@ pub const OPTIONS: &[(&str, &str)] = &[
 pub enum Step {
     /// A command on a connection.
     Send(usize, Words),
-    /// A command whose result is chosen at random, by the server of that number where it changes something.
+    /// A command with a random result, chosen by the server of that number if it changes data.
     Choose(usize, Words, usize),
     /// Every key with its encoding, deadline and content is looked at, dumped and restored.
     Look,
@@ -47,7 +47,7 @@ pub struct Servers<'a> {
     pub servers: &'a [Server],
     protocol: u8,
     connections: Vec<Vec<Connection>>,
-    /// For each connection, what the replies that EXEC brings together may differ in; none outside of a transaction.
+    /// For each connection, the tolerated differences of the replies that EXEC will return; none outside of a transaction.
     queued: Vec<Option<Vec<Leeway>>>,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Servers<'a> {
         Servers { servers, protocol, connections, queued: vec![None; CONNECTIONS] }
     }
 
-    /// The same group as at the beginning.
+    /// Returns a new group of the same servers, in its first state.
     pub fn again(&self) -> Servers<'a> {
         Servers::new(self.servers, self.protocol)
     }
@@ -105,7 +105,7 @@ impl<'a> Servers<'a> {
         let commands: Vec<&Words> = steps.iter().filter_map(Step::words).collect();
         let bytes: Vec<u8> = commands.iter().flat_map(|words| request(words)).collect();
         for server in &mut self.connections {
-            // A server that has closed the connection gives no replies, which is what is seen.
+            // A server that has closed the connection gives no replies, and the comparison shows that.
             let _ = server[connection].send(&bytes);
         }
         let mut fault = None;
@@ -142,7 +142,7 @@ impl<'a> Servers<'a> {
         same
     }
 
-    /// Does what is chosen at random. In a transaction it would be chosen later, so it is left out there.
+    /// Executes a random choice on all servers. In a transaction the choice would come later, so it is left out there.
     fn choose(&mut self, connection: usize, words: &Words, chooser: usize) -> Option<Replies> {
         if self.queued[connection].is_some() {
             return None;
@@ -196,7 +196,7 @@ impl Step {
     }
 }
 
-/// What there is to choose from, as texts; nothing where the command is refused or the key is missing.
+/// Returns the candidates of the choice, as texts; none if the command is refused or the key is missing.
 fn held_by(yardstick: &mut Connection, words: &Words) -> Vec<Vec<u8>> {
     let key = words.get(1).cloned().unwrap_or_default();
     let list: Words = match words[0].to_ascii_lowercase().as_slice() {

@@ -1,7 +1,7 @@
-//! A long history made short for as long as its last step still brings a difference, and written for a person to read.
+//! Shortens a long history for as long as its last step still brings a difference, and prints it for a person.
 //!
-//! Histories are played against emptied servers again and again, which costs what it costs: only a failing run does it.
-//! One thread uses it at a time.
+//! Histories are played against emptied servers again and again, which is slow: only a failing run does it. One thread uses
+//! it at a time.
 
 use std::fmt::Write;
 
@@ -25,9 +25,10 @@ fn play(group: &Servers<'_>, history: &[Step]) -> Option<Replies> {
     (index + 1 == history.len()).then_some(replies)
 }
 
-/// A shorter history whose last step still gets different replies, or none when the difference does not come back.
+/// Returns a shorter history with a last step that still gets different replies, or none if the difference does not come
+/// back.
 fn shorten(group: &Servers<'_>, history: &[Step]) -> Option<Vec<Step>> {
-    // Most differences need only what came right before them.
+    // Most differences need only the few steps right before them.
     let lengths = [1, 4, 16, 64, 256, 1024, 8192, history.len()];
     let tails = lengths.iter().map(|&length| &history[history.len().saturating_sub(length)..]);
     let mut short = tails.into_iter().find(|tail| play(group, tail).is_some())?.to_vec();

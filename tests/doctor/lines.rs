@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use sleeve_tests::{Relay, Server};
 
-/// What passes at once, in bytes.
+/// The number of bytes that pass at once.
 const CHUNK: usize = 64 * 1024;
 
-/// Passes bytes on, each piece after what is done with it.
+/// Passes bytes on, each piece after `with` has changed it.
 fn pass(mut from: &TcpStream, mut to: &TcpStream, with: impl Fn(&mut [u8])) {
     let mut chunk = [0; CHUNK];
     while let Ok(length @ 1..) = from.read(&mut chunk) {
@@ -36,7 +36,7 @@ pub fn narrow(server: &Server, bytes_per_second: u64) -> Relay {
     Relay::start_both(server.address(), way, way)
 }
 
-/// Has INFO say what it says of a server elsewhere that is swapped out: a hundredth of its memory is there.
+/// Changes INFO to that of a server that is swapped out: a hundredth of its memory is resident.
 pub fn swapped(server: &Server) -> Relay {
     Relay::start(server.address(), |from, to| {
         pass(from, to, |bytes| {

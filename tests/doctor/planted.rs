@@ -9,13 +9,13 @@ use sleeve_tests::{Connection, Kind, Server};
 
 use super::{KINDS, connect, examine, examine_for, lines, mixed, together, words};
 
-/// What a program does beside its requests.
+/// The time that a program works beside its requests.
 pub const REST: Duration = Duration::from_millis(10);
 
 /// The round trip of a line that is longer than a busy machine's own delays.
 const LONG: Duration = Duration::from_millis(2);
 
-/// A program that sends together what belongs together, and has other work too.
+/// A program that pipelines related requests, and has other work too.
 pub fn healthy(port: u16) -> impl Fn(&dyn Fn() -> bool, usize) {
     move |goes_on, number| {
         let mut connection = connect(port);
@@ -149,14 +149,14 @@ fn a_hot_key() {
 fn the_pause_of_a_fork() {
     for kind in KINDS {
         let server = Server::start_with(kind, &["--enable-debug-command", "yes"]);
-        // What a fork takes grows with the pages that there are; what a snapshot takes, with what is in them.
+        // The cost of a fork grows with the number of pages; the cost of a snapshot, with the data in them.
         assert_eq!(server.connect().command(&words("DEBUG POPULATE 400 key 1000000")).expect("a reply"), b"+OK\r\n");
         let report = examine_for("4s", server.port(), 2, |goes_on, number| {
             if number == 0 {
                 return healthy(server.port())(goes_on, number);
             }
-            // It is refused while the last one is under way, which takes long on a busy machine: none begins before somebody
-            // watches.
+            // It is refused while the last one is under way, which takes long on a busy machine: none begins before the
+            // doctor watches.
             let mut connection = connect(server.port());
             while goes_on() {
                 let stats = connection.command(&["INFO", "commandstats"]).expect("a reply");
@@ -198,7 +198,7 @@ fn fsync() {
     }
 }
 
-/// No machine of a test swaps by order; a relay has the server's INFO say what one says whose memory is on a disk.
+/// Makes the server's INFO, with a relay, that of a server with memory on disk, since test machines do not swap on demand.
 #[test]
 #[ignore = "judges how the machine is shared: cargo xtask soak doctor"]
 fn swapping() {
@@ -226,7 +226,7 @@ fn cpu() {
         let server = Server::start_with(kind, workers);
         let key = |number: usize| format!("bits:{}", number % 50);
         let work: Vec<_> = (0..50).map(|at| words(&format!("BITCOUNT {}", key(at)))).collect();
-        // Work for the server, and little for its clients: so much that a call takes a tenth of what is slow.
+        // Work for the server, and little for its clients: a call takes a tenth of the threshold for slow commands.
         let mut connection = server.connect();
         for length in (12..).map(|power| 1 << power) {
             let longer: Vec<_> = (0..50).map(|at| words(&format!("SETRANGE {} {length} x", key(at)))).collect();

@@ -1,6 +1,6 @@
-//! Dumps of every type and encoding, and what becomes of them when somebody tampers with them.
+//! Dumps of every type and encoding, and tampered versions of them.
 //!
-//! Versions and sums are right afterwards, so that every dump gets as far as the value. One thread uses it at a time.
+//! Versions and checksums are valid afterwards, so that every dump gets as far as the value. One thread uses it at a time.
 
 use sleeve_server::Local;
 use sleeve_store::rdb;
@@ -41,7 +41,7 @@ const VALUES: &[&str] = &[
     "SET # ~5000;EXPIRE # 1000",
 ];
 
-/// What answers commands.
+/// A server or an engine that answers commands.
 pub trait Asks {
     /// The one reply to a command, to the letter.
     fn ask(&mut self, words: &Words) -> Vec<u8>;
@@ -68,7 +68,7 @@ pub struct Payloads {
 }
 
 impl Payloads {
-    /// Makes the values and dumps them, and what random commands have made besides.
+    /// Makes the values and dumps them, and the values of random commands.
     pub fn gather(server: &mut dyn Asks, generator: &mut Generator) -> Payloads {
         server.ask(&vec![b"FLUSHALL".to_vec()]);
         let encodings = *generator.random().pick(&["7.0", "7.2"]);
@@ -113,7 +113,7 @@ impl Payloads {
 
 /// Changes a value in one way.
 fn tamper(value: &mut Vec<u8>, other: &[u8], random: &mut Random) {
-    // What stands in front, type and lengths, is changed more often than what follows.
+    // The front, with type and lengths, is changed more often than the rest.
     let within = |length: usize, random: &mut Random| {
         let reach = if random.once_in(2) { length.min(24) } else { length };
         random.below(reach.max(1))

@@ -1,8 +1,8 @@
 //! Every command of a type, for a value that may be damaged.
 //!
 //! The commands come from the command table: each row of the type's group, with the value in the place of its first key.
-//! Those that read come first, then a copy of the value takes what changes it, and in the end both are removed. One
-//! thread uses it at a time.
+//! Reading commands come first, then a copy of the value takes the writing ones, and in the end both are removed. One thread
+//! uses it at a time.
 
 use sleeve_tests::generator::{Generator, Words};
 use sleeve_wire::commands::{Begin, Flags, Group, Row, all};
@@ -10,7 +10,7 @@ use sleeve_wire::commands::{Begin, Flags, Group, Row, all};
 /// The key that is restored.
 pub const KEY: &[u8] = b"restored";
 
-/// What is asked of a value of any type, in the order in which it is asked.
+/// Requests for a value of any type, in their order.
 const OF_ANY: &[&str] = &[
     "DEBUG DIGEST-VALUE restored",
     "DEBUG OBJECT restored",
@@ -25,7 +25,7 @@ const OF_ANY: &[&str] = &[
     "TTL restored",
 ];
 
-/// What reads all of a value.
+/// Requests that read all of a value.
 const WHOLE: &[&str] = &[
     "GET restored",
     "PFCOUNT restored",
@@ -41,7 +41,7 @@ const WHOLE: &[&str] = &[
     "XPENDING restored g - + 100",
 ];
 
-/// What ends it.
+/// Requests that remove it.
 const AT_LAST: &[&str] = &[
     "DEBUG DIGEST",
     "MEMORY USAGE kept",
@@ -82,7 +82,7 @@ pub fn commands(kind: &[u8], generator: &mut Generator) -> Vec<Words> {
     [commands, plain(WHOLE), plain(OF_ANY), plain(AT_LAST)].concat()
 }
 
-/// A command of this row whose first key is the value.
+/// Returns a command of this row with the value as its first key.
 fn aimed(row: &'static Row, generator: &mut Generator) -> Words {
     let mut words = generator.command_of(row);
     let place = row.keys.first().and_then(|keys| match keys.begin {
@@ -92,7 +92,7 @@ fn aimed(row: &'static Row, generator: &mut Generator) -> Words {
     // Where the number of keys comes first, the first of them stands behind it.
     let is_counted = matches!(row.keys.first().map(|keys| keys.find), Some(sleeve_wire::commands::Find::Count { .. }));
     let place = place.map(|place| place + usize::from(is_counted));
-    // So many choices as asked for is what these give, however small the value: here nobody asks for millions.
+    // These return as many elements as their count asks for, however small the value is: the count is kept small.
     if row.full_name.contains("rand") {
         let is_huge = |word: &Vec<u8>| word.starts_with(b"-") && word.len() > 5;
         words.iter_mut().filter(|word| is_huge(word)).for_each(|word| *word = b"-99".to_vec());

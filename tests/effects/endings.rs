@@ -4,12 +4,12 @@
 
 use sleeve_tests::{Connection, Kind, Server};
 
-/// A server whose slow log has every command.
+/// Returns a server with a slow log that has every command.
 fn start(kind: Kind) -> Server {
     Server::start_with(kind, &["--slowlog-log-slower-than", "0", "--slowlog-max-len", "1000"])
 }
 
-/// A client that waits in BLPOP.
+/// Returns a client that waits in BLPOP.
 fn waiting(server: &Server, keeper: &mut Connection) -> Connection {
     let mut waiting = server.connect();
     waiting.send(&sleeve_tests::connection::request(&["BLPOP", "k", "0"])).expect("the request is sent");

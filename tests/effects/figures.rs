@@ -1,7 +1,7 @@
-//! What a server counts, before and after a request, and the difference in words.
+//! The counters of a server, before and after a request, and the difference in words.
 //!
-//! Only what is not zero is named: `changes 2`, `stream` (replicas are sent something), `hits 1`, `misses 1`, `expired 1`,
-//! `evicted 1`, `error ERR 1` (of INFO errorstats), `errors 1` (its total, where it is another number), `calls get 1`,
+//! Only counters that changed are named: `changes 2`, `stream` (replicas are sent something), `hits 1`, `misses 1`, `expired
+//! 1`, `evicted 1`, `error ERR 1` (of INFO errorstats), `errors 1` (its total, where it is another number), `calls get 1`,
 //! `rejected get 1`, `failed get 1`, `processed 2` (where it is not one).
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use sleeve_tests::Connection;
 /// The sections that are read. Asking for each by itself counts as a call, which is left out.
 const SECTIONS: &[&str] = &["persistence", "stats", "replication", "commandstats", "errorstats"];
 
-/// What a server counts.
+/// The counters of a server.
 pub struct Figures(BTreeMap<String, i64>);
 
 impl Figures {
@@ -55,7 +55,7 @@ impl Figures {
         Figures(figures)
     }
 
-    /// Names what has been counted since then, apart from one INFO.
+    /// Names the counters that have changed since then, apart from one INFO.
     pub fn since(&self, before: &Figures) -> Vec<String> {
         let delta = |name: &str| {
             let of = |figures: &Figures| figures.0.get(name).copied().unwrap_or_default();

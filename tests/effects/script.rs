@@ -30,21 +30,21 @@ pub struct Script {
 /// Some requests that belong together.
 #[derive(Debug)]
 pub struct Case {
-    /// What the servers are asked before the case.
+    /// The configuration that the servers get before the case.
     pub configuration: Vec<(String, String)>,
     /// The lines in order.
     pub steps: Vec<Step>,
-    /// The server that knows what the case asks, as the file has it.
+    /// The server that knows the requests of the case, as the file has it.
     since: String,
     head: Vec<String>,
 }
 
-/// What a line asks for.
+/// The kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// A comment or an empty line.
     Comment,
-    /// A request by somebody else.
+    /// A request by another client.
     Prepare,
     /// A request on the connection that is looked at.
     PrepareOwn,
@@ -61,13 +61,13 @@ pub enum Mark {
 pub struct Step {
     /// Where it stands in the file, from 1.
     pub line: usize,
-    /// What it asks for.
+    /// The kind of the line.
     pub mark: Mark,
-    /// What stands behind the mark.
+    /// The text behind the mark.
     pub text: String,
-    /// What a real server did.
+    /// The effects on a real server.
     pub expected: String,
-    /// What Sleeve does instead.
+    /// The effects on Sleeve, where they differ.
     pub differing: Option<String>,
 }
 
@@ -123,7 +123,7 @@ impl Script {
         Ok(())
     }
 
-    /// The text of the file, with the effects as they are now.
+    /// Returns the text of the file, with the effects as they are now.
     pub fn render(&self) -> String {
         let mut lines = self.preamble.clone();
         for case in &self.cases {
@@ -140,7 +140,7 @@ impl Script {
         lines.join("\n") + "\n"
     }
 
-    /// The requests that are looked at, in lower case.
+    /// Returns the requests that are looked at, in lower case.
     pub fn requests(&self) -> Vec<String> {
         let steps = self.cases.iter().flat_map(|case| &case.steps).filter(|step| step.mark == Mark::Measure);
         steps.flat_map(|step| step.text.split(" ;; ").map(str::to_ascii_lowercase)).collect()
@@ -148,7 +148,7 @@ impl Script {
 }
 
 impl Case {
-    /// Whether this server is asked what the case asks.
+    /// Returns whether the case is played on this server.
     pub fn is_for(&self, target: &Target) -> bool {
         let version = self.since.strip_prefix("redis ").and_then(|version| version.split_once('.'));
         let version = version.map(|(major, minor)| (major.parse().unwrap_or(u32::MAX), minor.parse().unwrap_or(0)));
@@ -160,7 +160,7 @@ impl Case {
         }
     }
 
-    /// The requests that are looked at.
+    /// Returns the requests that are looked at.
     pub fn measured(&mut self) -> impl Iterator<Item = &mut Step> {
         self.steps.iter_mut().filter(|step| step.mark == Mark::Measure)
     }

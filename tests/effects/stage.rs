@@ -1,10 +1,10 @@
-//! Plays a case on a server, and puts into words what each of its requests did.
+//! Plays a case on a server, and puts the effects of each of its requests into words.
 //!
 //! Each case is played twice: under an LFU policy with counters that go up by one with every use, and under an LRU policy.
 //! Before a request every key is restored with its counter at 100, or as idle for 1,000 seconds, so that the access clocks
-//! tell what the request did with it: `freq k=101`, `used k`. Further words: `events set:k`, `watch k` (a transaction that
-//! watches it is broken), `invalid k` (who has it in a cache is told), `cmd get` (of CLIENT LIST), `b :1` (what a client that
-//! waits was answered) or `b waits`.
+//! show the effect of the request on it: `freq k=101`, `used k`. Further words: `events set:k`, `watch k` (a transaction that
+//! watches it is broken), `invalid k` (a client that has it in a cache gets an invalidation), `cmd get` (of CLIENT LIST), `b
+//! :1` (the reply to a blocked client) or `b waits`.
 
 use std::time::Duration;
 
@@ -26,13 +26,13 @@ pub struct Stage<'s> {
     keeper: Connection,
     /// Hears of events.
     listener: Connection,
-    /// Has every key in a cache.
+    /// A client that has every key in a cache.
     cache: Connection,
     /// Each watches one key.
     watchers: Vec<Connection>,
 }
 
-/// What decides which keys are evicted.
+/// The policy that decides which keys are evicted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Policy {
     Lfu,
@@ -70,7 +70,7 @@ impl Stage<'_> {
         Stage { server, keeper, listener, cache, watchers }
     }
 
-    /// What each request of the case that is looked at did.
+    /// Plays the case and returns the effects of each measured request.
     pub fn play(&mut self, case: &Case) -> Vec<String> {
         let [by_use, by_time] = [Policy::Lfu, Policy::Lru].map(|policy| self.play_under(policy, case));
         let both = by_use.into_iter().zip(by_time);
@@ -111,7 +111,7 @@ impl Stage<'_> {
         seen
     }
 
-    /// Makes a request and looks around; the last word is what only an LRU policy tells.
+    /// Makes a request and looks around; the last word is an effect that only an LRU policy shows.
     fn measure(&mut self, policy: Policy, own: &mut Connection, text: &str, waiting: Option<&str>) -> Vec<String> {
         self.age(policy);
         let mut waiter = waiting.map(|text| self.begin_to_wait(text));
@@ -185,7 +185,7 @@ impl Stage<'_> {
         keys
     }
 
-    /// The events and the invalidations since the last look.
+    /// Returns the events and the invalidations since the last look.
     fn told(&mut self) -> (Vec<String>, Vec<String>) {
         let heard = pushes(&mut self.listener);
         let events = heard.iter().map(|push| {
@@ -213,7 +213,7 @@ impl Stage<'_> {
     }
 }
 
-/// The pushes that have come by now.
+/// Returns the pushes that have arrived by now.
 fn pushes(connection: &mut Connection) -> Vec<Vec<u8>> {
     connection.send(&request(&["PING", "end"])).expect("the request is sent");
     let mut pushes = Vec::new();
@@ -244,7 +244,7 @@ fn digits(reply: &[u8]) -> String {
     String::from_utf8_lossy(reply.get(1..).unwrap_or_default()).trim_end().to_owned()
 }
 
-/// Whether the reply tells of the time or of the server itself.
+/// Returns whether the reply shows the time or the server itself.
 fn says_its_own(text: &str) -> bool {
     const COMMANDS: &[&str] = &[
         "PTTL",
@@ -261,7 +261,7 @@ fn says_its_own(text: &str) -> bool {
     COMMANDS.iter().any(|name| text.starts_with(name))
 }
 
-/// The first line of a reply.
+/// Returns the first line of a reply.
 fn first_line(reply: &[u8]) -> String {
     let line = reply.split(|&byte| byte == b'\r').next().unwrap_or_default();
     // Of an error the code; its text is in the golden transcripts.

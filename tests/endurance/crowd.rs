@@ -22,7 +22,7 @@ const LARGE_BYTES: usize = 1_000_000;
 /// Such values that wait for one reader.
 const LARGE_VALUES: usize = 4;
 
-/// Those that stand around.
+/// Connections beside the load.
 pub struct Crowd {
     connections: Vec<Connection>,
     readers: Vec<SlowReader>,
@@ -36,7 +36,7 @@ impl Crowd {
         Self { connections, readers: (0..SLOW_READERS).map(|number| SlowReader::begin(server, number)).collect() }
     }
 
-    /// Does what crowds do.
+    /// Runs the crowd until it is stopped.
     pub fn live(mut self, server: &Server, seed: u64, stop: &AtomicBool) {
         let mut random = Random::new(seed);
         while !stop.load(Ordering::Relaxed) {
@@ -61,7 +61,7 @@ impl Crowd {
     }
 }
 
-/// Who asks for more than it reads.
+/// A client that requests more than it reads.
 struct SlowReader {
     stream: BufReader<TcpStream>,
     number: usize,
@@ -78,7 +78,7 @@ impl SlowReader {
         Self { stream: BufReader::new(stream), number, left: 0, owed: 0 }
     }
 
-    /// Reads what comes next, at most as much as its own buffer holds; asks again when it has all.
+    /// Reads the next bytes, at most as many as its own buffer holds; sends the request again when it has the whole reply.
     fn read_some(&mut self) {
         if self.left == 0 && self.owed == 0 {
             return self.ask();
@@ -114,12 +114,12 @@ impl SlowReader {
     }
 }
 
-/// What the value of a reader is made of.
+/// Returns the byte that a reader's value consists of.
 fn self_byte(number: usize) -> u8 {
     b'a' + (number % 26) as u8
 }
 
-/// Takes as many descriptors as the system allows, for this process and for what it starts.
+/// Raises the limit of descriptors as far as the system allows, for this process and its children.
 fn raise_limit(wanted: u64) {
     let limit = getrlimit(Resource::Nofile);
     assert!(

@@ -1,7 +1,8 @@
-//! What must hold when the attackers have gone: everybody is served, nobody spins, nothing is left, the figures agree.
+//! The conditions that must hold when the attackers have gone: every client is served, no thread spins, no connection or key
+//! is left over, the figures agree.
 //!
-//! Every condition is waited for, because connections that were dropped end in their own time; a condition that does not
-//! come to hold within a minute does not hold. One thread.
+//! Every condition is waited for, because connections that were dropped end in their own time; a condition that does not come
+//! to hold within a minute does not hold. One thread.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -30,10 +31,10 @@ pub fn until(mut holds: impl FnMut() -> Result<(), String>) -> Result<(), String
     }
 }
 
-/// A command of plain words, and its reply.
+/// Sends a command of plain words and returns its reply.
 ///
 /// # Errors
-/// What the socket reports.
+/// Those of the socket.
 pub fn ask(connection: &mut Connection, line: &str) -> Result<Vec<u8>, String> {
     connection.command(&line.split(' ').collect::<Vec<_>>()).map_err(|error| format!("{line}: {error}"))
 }
@@ -50,10 +51,10 @@ pub fn figure(connection: &mut Connection, name: &str) -> Result<u64, String> {
     value.trim().parse().map_err(|_| format!("{name} is {value}"))
 }
 
-/// Everything that must hold once nobody attacks any more.
+/// Checks everything that must hold after the attack.
 ///
 /// # Errors
-/// What does not.
+/// The condition that does not hold.
 pub fn settle(server: &Server, workers: usize) -> Result<(), String> {
     let mut admin = until_served(server, workers)?;
     until(|| {
@@ -91,7 +92,7 @@ fn until_served(server: &Server, workers: usize) -> Result<Connection, String> {
         let mut all = Vec::new();
         for _ in 0..workers * 2 {
             let mut connection = server.try_connect().map_err(|error| format!("cannot connect: {error}"))?;
-            // These end what holds others up; nobody minds if there is nothing to end.
+            // These end every state that holds up others; an error that there is none is fine.
             for calm in ["FAILOVER ABORT", "CLIENT UNPAUSE", "SCRIPT KILL", "FUNCTION KILL"] {
                 ask(&mut connection, calm)?;
             }
@@ -113,7 +114,7 @@ fn until_served(server: &Server, workers: usize) -> Result<Connection, String> {
     first.ok_or_else(|| "nobody was asked".into())
 }
 
-/// Nothing that is counted or measured is below zero.
+/// Checks that no count or measure is below zero.
 fn no_figure_is_negative(admin: &mut Connection) -> Result<(), String> {
     let info = ask(admin, "INFO everything")?;
     let info = String::from_utf8_lossy(&info).into_owned();
@@ -148,7 +149,8 @@ fn expect(admin: &mut Connection, figures: &[(&str, u64)]) -> Result<(), String>
     Ok(())
 }
 
-/// In each database: DBSIZE is what SCAN meets, and every key is whole: what its dump carries over has the same digest.
+/// Checks each database: DBSIZE equals the number of keys that SCAN returns, and every key is whole: its restored dump has
+/// the same digest.
 fn keys_agree(admin: &mut Connection) -> Result<(), String> {
     for database in 0..16 {
         ask(admin, &format!("SELECT {database}"))?;
@@ -156,7 +158,7 @@ fn keys_agree(admin: &mut Connection) -> Result<(), String> {
         until(|| {
             keys = scan(admin)?;
             let size = ask(admin, "DBSIZE")?;
-            // What has expired counts until it is removed.
+            // An expired key counts until it is removed.
             if size == format!(":{}\r\n", keys.len()).as_bytes() {
                 Ok(())
             } else {
@@ -188,7 +190,7 @@ fn scan(admin: &mut Connection) -> Result<Vec<Vec<u8>>, String> {
     }
 }
 
-/// A key and what is restored from its dump have the same digest, unless it expires meanwhile.
+/// Checks that a key and the value restored from its dump have the same digest, unless it expires in between.
 fn carries_over(admin: &mut Connection, key: &[u8]) -> Result<(), String> {
     let copy = b"hostile:copy".as_slice();
     let mut ask = |words: &[&[u8]]| admin.command(words).map_err(|error| error.to_string());
@@ -210,8 +212,8 @@ fn carries_over(admin: &mut Connection, key: &[u8]) -> Result<(), String> {
     Err(format!("the dump of {} ({}) gives {}", key.escape_ascii(), kind.escape_ascii(), restored.escape_ascii()))
 }
 
-/// Every thread of the server sleeps most of the time when there is nothing to do. What a thread does is seen from its
-/// state, not from the time it takes: that holds on a busy machine as well.
+/// Checks that every thread of the idle server sleeps most of the time. The check reads the thread's state, not its CPU time:
+/// that holds on a busy machine as well.
 fn sleeps(server: &Server) -> Result<(), String> {
     until(|| {
         let tasks =

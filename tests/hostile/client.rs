@@ -1,8 +1,8 @@
-//! Those who attack: one who counts replies, one who does anything, and one who has no manners at all.
+//! The attackers: one that counts replies, one that sends anything, and one that breaks the protocol.
 //!
-//! Each runs on a thread of its own with commands of its own. What waits without end (BLPOP, a pause, an endless script) is
-//! ended from outside by the run's nurse, which sees by [`Progress`] who stands still. What is wrong comes back as a
-//! [`Fault`] with the commands that were under way.
+//! Each runs on a thread of its own with commands of its own. A request that waits without end (BLPOP, a pause, an endless
+//! script) is ended from outside by the run's nurse, which sees by [`Progress`] which client stands still. A failed condition
+//! comes back as a [`Fault`] with the commands that were under way.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -20,13 +20,13 @@ use super::commands::{Hostile, Manners, is_name, shown};
 /// How many connections that never read are kept.
 const LAZY_MAX: usize = 100;
 
-/// How what holds PING up as well is answered.
+/// Replies of a server in a state that holds PING up as well.
 const HELD_UP: [&[u8]; 3] = [b"-BUSY", b"-LOADING", b"-MASTERDOWN"];
 
 /// Commands that travel together at most.
 const TOGETHER_MAX: usize = 40;
 
-/// What a client shows to the nurse.
+/// The state that a client shows to the nurse.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// The number of its connection, 0 while it has none.
@@ -37,7 +37,7 @@ pub struct Progress {
     pub done: AtomicBool,
 }
 
-/// What all clients of a run share.
+/// The state that all clients of a run share.
 #[derive(Debug)]
 pub struct Arena {
     /// Where the server listens.
@@ -55,10 +55,10 @@ impl Arena {
     }
 }
 
-/// What is wrong, with what was under way.
+/// A failed condition, with the commands under way.
 pub type Fault = String;
 
-/// What a client has seen.
+/// The observations of a client.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Tally {
     /// Commands sent.
@@ -80,7 +80,7 @@ pub struct Client<'a> {
     follows_journal: bool,
     lazy: Vec<Connection>,
     tally: Tally,
-    /// Numbers what tells a reply from another's.
+    /// Numbers the marks that tell a reply from another client's.
     tokens: u64,
 }
 
@@ -105,7 +105,7 @@ impl<'a> Client<'a> {
     /// Sends so many commands in the way of `role`.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The failed condition.
     pub fn run(mut self, role: Role, commands: usize) -> Result<Tally, Fault> {
         while self.tally.commands < commands && !self.arena.stop.load(Ordering::Relaxed) {
             match role {
@@ -197,14 +197,14 @@ impl<'a> Client<'a> {
             return Err(fault(&said, &batch, None));
         }
         self.in_multi = last.starts_with(b"+QUEUED");
-        // Whoever has signed in as somebody who may do nothing begins again.
+        // A client that logged in as a user without permissions begins again.
         if last.starts_with(b"-NO") || self.random().once_in(50) {
             self.connection = None;
         }
         Ok(())
     }
 
-    /// Whatever has happened to the connection, RESET makes it as it was.
+    /// Sends any commands; RESET then brings the connection back to its first state.
     fn anything(&mut self) -> Result<(), Fault> {
         if self.connect().is_err() {
             return self.lost(&[]);
@@ -250,16 +250,16 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// What comes over this connection from here on may be a stream, and no replies.
+    /// Begins as a replica: from here on the connection may carry a stream instead of replies.
     fn become_replica(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         let Some(mut connection) = self.connection.take() else { return Ok(()) };
-        // It may be closed for what it says.
+        // The server may close it for these bytes.
         let _ = connection.send(bytes);
         self.keep(connection);
         Ok(())
     }
 
-    /// Keeps a connection on which nobody reads, for a while.
+    /// Keeps a connection that is never read, for a while.
     fn keep(&mut self, connection: Connection) {
         self.progress.replies.fetch_add(1, Ordering::Relaxed);
         self.lazy.push(connection);
@@ -270,7 +270,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// As a replica begins: what it says, and how far it claims to be.
+    /// Returns the first requests of a replica: its description, and the offset that it claims.
     fn as_replica(&mut self) -> Vec<u8> {
         let port = self.hostile.port_of_primary();
         let offset = *self.random().pick(&["0", "1", "9223372036854775807"]);
@@ -279,10 +279,10 @@ impl<'a> Client<'a> {
         [words, format!("\r\n{begin}\r\nREPLCONF ACK {offset} FACK {offset}\r\n").into_bytes()].concat()
     }
 
-    /// Requests that are cut, garbage, and connections on which nobody reads.
+    /// Sends requests that are cut, garbage, and opens connections that are never read.
     fn be_rude(&mut self) -> Result<(), Fault> {
         let Ok(mut connection) = Connection::open(self.arena.address) else { return self.lost(&[]) };
-        // Who does not read is not read from for ever.
+        // The server stops reading from a client that does not read.
         if connection.stream().set_write_timeout(Some(Duration::from_millis(20))).is_err() {
             return Ok(());
         }
@@ -380,7 +380,7 @@ pub enum Role {
     Rude,
 }
 
-/// What is wrong, and the commands that were sent together when it was seen.
+/// Returns a fault, with the commands that were sent together.
 fn fault(what: &str, batch: &[Words], index: Option<usize>) -> Fault {
     let place = index.map_or_else(String::new, |index| format!(" (command {index} of {})", batch.len()));
     let lines: Vec<String> = batch

@@ -1,8 +1,8 @@
-//! Hostile commands: every row of the command table, and by hand what its grammar cannot know.
+//! Hostile commands: every row of the command table, and hand-made ones where the grammar knows too little.
 //!
-//! By hand are commands whose arguments are a language of their own (scripts, rules of users, options, DEBUG), and those
-//! that would end the server or the run where a number in them was chosen badly: a pause of everybody for ever cannot be
-//! taken back by anybody, here as in Redis. One thread uses it at a time.
+//! Hand-made are commands with arguments in a language of their own (scripts, rules of users, options, DEBUG), and commands
+//! that would end the server or the run if a number in them was chosen badly: a pause of all clients for ever cannot be taken
+//! back, here as in Redis. One thread uses it at a time.
 
 use sleeve_server::config::table::{self, Change};
 use sleeve_tests::generator::{Generator, Scope, Words, edges};
@@ -37,7 +37,7 @@ const UNQUIET: &[&str] = &["client|kill", "config|resetstat"];
 const RARE: &[&str] =
     &["flushall", "flushdb", "swapdb", "script|flush", "function|flush", "migrate", "command", "command|docs"];
 
-/// What is sent more often than others, because what comes of it takes its time.
+/// Commands that are sent more often than others, because their effect takes its time.
 const OFTEN: &[&str] = &["replicaof"];
 
 /// Options that stay as the run has set them: they keep the run itself alive, or end connections.
@@ -59,23 +59,23 @@ const FIXED: &[&str] = &[
     "dir",
 ];
 
-/// The variable that names commands, by how they begin and with commas between, that a run leaves out: who looks for a
-/// second fault before the first is mended goes around it.
+/// The variable that names commands to leave out, by their beginnings and with commas between: it lets a run pass a known
+/// fault before it is mended.
 const WITHOUT: &str = "SLEEVE_WITHOUT";
 
-/// How many there are who answer a replica in their own ways.
+/// The number of hostile primaries.
 pub const PEERS: usize = 3;
 
-/// What a generator of commands leaves out.
+/// The commands that a generator leaves out.
 #[derive(Debug, Clone, Copy)]
 pub struct Manners {
     /// A command has one reply.
     pub counted: bool,
-    /// Nobody ends other connections.
+    /// A client does not kill other connections.
     pub quiet: bool,
-    /// The server's port, for what connects to a server.
+    /// The server's port, for commands that connect to a server.
     pub port: u16,
-    /// The ports of those who answer a replica in their own ways.
+    /// The ports of the hostile primaries.
     pub peers: [u16; PEERS],
 }
 
@@ -131,7 +131,7 @@ impl Hostile {
         words
     }
 
-    /// What the grammar cannot know, if the row is one of these.
+    /// Makes a hand-made command, if the row is one of these.
     fn by_hand(&mut self, row: &Row) -> Option<Words> {
         let often = !self.random().once_in(10);
         Some(match row.full_name {
@@ -169,8 +169,8 @@ impl Hostile {
         })
     }
 
-    /// Of writes for any time, or of everything for a short one; never both in one turn, because a pause takes the most of
-    /// what it was ever asked for, and one of everything is not to be ended.
+    /// Pauses writes for any time, or everything for a short one; never both in one turn, because a pause takes the longest
+    /// time that was asked for, and one of everything cannot be ended.
     fn pause(&mut self) -> Words {
         let (time, mode) = match self.manners.quiet {
             true => (edges::number(self.random()), b"WRITE".to_vec()),
@@ -238,7 +238,7 @@ impl Hostile {
         words
     }
 
-    /// A user other than the one by whose leave the run goes on.
+    /// Returns the name of a user other than the one that the run itself needs.
     fn name_of_user(&mut self) -> Vec<u8> {
         self.random().pick(&["u1", "u2", "u3", "nobody"]).as_bytes().to_vec()
     }
@@ -295,7 +295,7 @@ impl Hostile {
         words
     }
 
-    /// To where nobody listens, or to the server itself, never for long: whoever sends keys waits for them to arrive.
+    /// Sends keys to a closed port, or to the server itself, never with a long timeout: the sender waits for the answer.
     fn migrate(&mut self) -> Words {
         let port = self.manners.port.to_string();
         let port = *self.random().pick(&["1", "0", "-1", "65536", "x", port.as_str()]);
@@ -309,7 +309,7 @@ impl Hostile {
         words
     }
 
-    /// Of nobody in many cases, because a replica takes no writes.
+    /// Names no primary in many cases, because a replica takes no writes.
     fn replica_of(&mut self, row: &Row) -> Words {
         let target = match self.random().once_in(3) {
             true => {
@@ -321,7 +321,7 @@ impl Hostile {
         [head(row.full_name), target].concat()
     }
 
-    /// Of somebody who answers, of the server itself, or of nobody.
+    /// Returns the port of a hostile primary, of the server itself, or of no server.
     pub fn port_of_primary(&mut self) -> Vec<u8> {
         let Manners { port, peers, .. } = self.manners;
         let peer = self.random().pick(&peers).to_string();
@@ -332,7 +332,7 @@ impl Hostile {
         }
     }
 
-    /// What a replica says of itself and of how far it is.
+    /// Returns a replica's statement about itself and its offset.
     fn repl_conf(&mut self) -> Words {
         let mut words = head("replconf");
         for _ in 0..=self.random().below(3) {

@@ -1,12 +1,12 @@
-//! Scripts that nobody in his senses writes: random statements over everything that a script can reach.
+//! Hostile scripts: random statements over everything that a script can reach.
 //!
-//! Loops that do not end stand first, so that nothing has been written and SCRIPT KILL may end them; others are short.
-//! Choices only; one thread uses it at a time.
+//! Endless loops stand first, so that nothing has been written and SCRIPT KILL may end them; other loops are short. Choices
+//! only; one thread uses it at a time.
 
 use sleeve_tests::generator::{Generator, edges};
 use sleeve_tests::random::Random;
 
-/// What [`library`] registers, and one that there is not.
+/// The functions that [`library`] registers, and one that does not exist.
 pub const FUNCTIONS: &[&str] = &["f0", "f1", "f2", "nosuch"];
 
 /// Expressions in which `N` stands for a number, `S` for a string, `P` for a pattern, `T` for a table and `E` for another
@@ -189,7 +189,7 @@ const STATEMENTS: &[&str] = &[
     "local t = T table.insert(t, E)",
 ];
 
-/// What does not end by itself.
+/// Statements that do not end by themselves.
 const ENDLESS: &[&str] = &[
     "while true do end",
     "while true do pcall(error) end",
@@ -252,7 +252,7 @@ pub fn library(generator: &mut Generator) -> Vec<u8> {
     text
 }
 
-/// Writes a text with what its letters stand for.
+/// Writes a text with its letters replaced by the phrases that they stand for.
 fn expand(text: &str, depth: usize, random: &mut Random, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     for (index, &byte) in bytes.iter().enumerate() {

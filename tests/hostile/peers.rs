@@ -1,8 +1,8 @@
-//! Those who are no primaries, and are followed: each replica that comes hears something else.
+//! Hostile primaries: each replica that connects gets another answer.
 //!
-//! One closes at once, one says nothing, one says what nobody says; others answer as a primary does and then give no stream, a
-//! dump that is damaged or none, or a good one and behind it whatever a client could say. Each listens on a port of its own with
-//! a thread of its own, until the attack is over.
+//! One closes at once, one is silent, one sends garbage; others answer as a primary does and then send no stream, a damaged
+//! dump or none, or a good one and behind it any requests. Each listens on a port of its own with a thread of its own, until
+//! the attack is over.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -24,7 +24,7 @@ const PATIENCE_MS: u64 = 100;
 /// A dump without keys, which says that it has no sum.
 const DUMP: &[u8] = b"REDIS0011\xfa\x09redis-ver\x067.0.15\xff\0\0\0\0\0\0\0\0";
 
-/// What ends a dump of which nobody has said how long it is.
+/// The mark that ends a dump without an announced length.
 const MARK: &[u8; 40] = b"mmmmmmmmmmmmmmmmmmmmMMMMMMMMMMMMMMMMMMMM";
 
 /// Requests that stand in no stream.
@@ -73,7 +73,7 @@ impl Peers {
         self.listeners.each_ref().map(|listener| listener.local_addr().expect("it is bound").port())
     }
 
-    /// Answers whoever comes, until the attack is over; all connections are closed then.
+    /// Answers every replica that connects, until the attack is over; all connections are closed then.
     pub fn listen<'s>(&'s self, scope: &'s ThreadScope<'s, '_>, arena: &'s Arena, seed: u64) {
         for (number, listener) in self.listeners.iter().enumerate() {
             listener.set_nonblocking(true).expect("a socket");
@@ -81,7 +81,7 @@ impl Peers {
             scope.spawn(move || {
                 while !arena.is_over() {
                     match listener.accept() {
-                        // What becomes of a replica is its own business.
+                        // The fate of a replica's connection does not matter here.
                         Ok((replica, _)) => _ = answer(replica, &mut random),
                         Err(_) => thread::sleep(Duration::from_millis(1)),
                     }
@@ -91,7 +91,7 @@ impl Peers {
     }
 }
 
-/// Says to one replica what comes to its mind.
+/// Sends random answers to one replica.
 fn answer(mut replica: TcpStream, random: &mut Random) -> io::Result<()> {
     let patience = Some(Duration::from_millis(PATIENCE_MS));
     replica.set_nonblocking(false)?;
@@ -106,7 +106,7 @@ fn answer(mut replica: TcpStream, random: &mut Random) -> io::Result<()> {
             replica.write_all(&said(random))?;
         }
     }
-    // What a replica says of how far it is is not listened to.
+    // The replica's acknowledgements are ignored.
     let mut bytes = [0; 4_096];
     while replica.read(&mut bytes)? != 0 {}
     Ok(())
@@ -135,7 +135,7 @@ fn greet(replica: &mut TcpStream) -> io::Result<()> {
     }
 }
 
-/// The answer to PSYNC, and what follows.
+/// Returns the answer to PSYNC, and the bytes behind it.
 fn said(random: &mut Random) -> Vec<u8> {
     let id: String = (0..40).map(|_| char::from(*random.pick(b"0123456789abcdef"))).collect();
     let offset = *random.pick(&["0", "7", "7", "100", "9223372036854775807", "x"]);
@@ -158,7 +158,7 @@ fn said(random: &mut Random) -> Vec<u8> {
     [head, stream(random)].concat()
 }
 
-/// Writes with hostile arguments, and now and then what no primary sends.
+/// Returns writes with hostile arguments, and now and then a request that no primary sends.
 fn stream(random: &mut Random) -> Vec<u8> {
     let rows = all().iter().filter(|row| row.flags.contains(Flags::WRITE)).collect();
     let mut generator = Generator::new(random.bits(), Scope { rows, hostile: true, ..Scope::default() });

@@ -1,5 +1,5 @@
-//! Random programs in Lua: hostile ones, which call whatever a script can reach with whatever breaks programs, and harmless
-//! ones, whose results can be compared with those of another server.
+//! Random programs in Lua: hostile ones, which call anything within reach with arguments that break programs, and harmless
+//! ones, with results that can be compared with those of another server.
 //!
 //! Texts only. Any thread may call this.
 
@@ -211,7 +211,7 @@ pub fn hostile(random: &mut Random) -> String {
     }
 }
 
-/// Shows what came back, whatever it is, as text.
+/// Prints any result as text.
 const SHOW: &str = "local function show(v) if type(v) ~= 'table' then \
                     return type(v) == 'function' and 'function' or type(v) .. ':' .. tostring(v) end \
                     local s = {} for i = -3, 12 do if v[i] ~= nil then s[#s + 1] = i .. '=' .. show(v[i]) end end \
@@ -242,7 +242,7 @@ fn list(random: &mut Random, kinds: &[&str], len_max: usize) -> String {
     format!("{{{}}}", elements.join(","))
 }
 
-/// A program whose reply is the same in Redis.
+/// Returns a program with a reply that is the same in Redis.
 pub fn harmless(random: &mut Random) -> String {
     let (subject, pattern) = (quoted(random, SUBJECT, 12), quoted(random, ITEMS, 6));
     let (one, other) = (*random.pick(SMALL), *random.pick(SMALL));

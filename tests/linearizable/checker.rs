@@ -24,7 +24,7 @@ pub struct Call {
     pub begin: u64,
     /// When its reply was there.
     pub end: u64,
-    /// A replica answered it, and nothing was changed: it may have seen what its primary was a while before.
+    /// A replica answered it, and no data was changed: it may have seen an earlier state of its primary.
     pub on_replica: bool,
 }
 
@@ -67,9 +67,9 @@ fn parts(history: &[Call]) -> Vec<Vec<Call>> {
 /// The values of all keys at one instant.
 type State = BTreeMap<usize, Value>;
 
-/// Whether there is an order. What a replica answered stands in it where the primary was what was seen: behind nothing that
-/// began after the reply was there, and behind what the replica had answered before; the primary may have ended other calls
-/// meanwhile.
+/// Returns whether there is an order. A replica's read stands in it at the time of the primary's state that it saw: before
+/// all calls that began after the reply arrived, and behind the replica's earlier reads; the primary may have ended other
+/// calls in between.
 pub fn is_linearizable(calls: &[Call]) -> bool {
     assert!(calls.len() <= CALLS_MAX, "a part of a history has at most {CALLS_MAX} calls");
     let all = if calls.len() == CALLS_MAX { u64::MAX } else { (1 << calls.len()) - 1 };
@@ -80,7 +80,7 @@ pub fn is_linearizable(calls: &[Call]) -> bool {
             return true;
         }
         let left = || (0..calls.len()).filter(move |index| done & (1 << index) == 0);
-        // Whoever began after another had ended cannot come before it, but for a replica, which is behind.
+        // A call that began after another had ended cannot come before it, except a replica's read, which may lag.
         let first_end = |matters: fn(&Call) -> bool| {
             left().filter(|&index| matters(&calls[index])).map(|index| calls[index].end).min().unwrap_or(u64::MAX)
         };
@@ -117,7 +117,7 @@ mod tests {
         Call { commands: vec![(key, command)], replies: vec![reply.into()], begin, end, on_replica: false }
     }
 
-    /// What a replica says of two strings.
+    /// Returns a replica's read of two strings.
     fn seen(replies: [&str; 2], begin: u64, end: u64) -> Call {
         let reply = |text: &str| if text.is_empty() { "$-1\r\n".to_owned() } else { format!("$1\r\n{text}\r\n") };
         let replies = replies.map(reply).to_vec();

@@ -1,5 +1,5 @@
-//! What one server that does one thing after the other would answer: strings, lists and sorted sets, as far as the
-//! histories use them. It refuses to know anything of the engine. Any thread may use it.
+//! A model: the replies of one server that executes one call after the other, for strings, lists and sorted sets as far as
+//! the histories use them. It knows nothing of the engine. Any thread may use it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,7 +26,7 @@ pub enum Command {
     ZIncr(i64, u8),
 }
 
-/// What a key holds; what is empty is not there.
+/// The value of a key; an empty one does not exist.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Value {
     string: Option<String>,

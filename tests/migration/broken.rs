@@ -1,4 +1,5 @@
-//! What is refused, what goes wrong, and what is left then: the old primary takes writes, and the other's state is told.
+//! Migrations that are refused or fail, and the state afterwards: the old primary takes writes, and the other server's state
+//! is reported.
 
 use std::io::{BufRead, BufReader};
 
@@ -19,7 +20,7 @@ fn ends(output: &Output, code: i32, words: &[&str], from: &Server) {
 /// How much of a dump may pass where it is held up.
 const PART: u64 = 200_000;
 
-/// A server whose dump has many pieces, and somebody in front of it who lets through a few.
+/// Starts a server with a dump of many pieces, behind a relay that lets through a few.
 fn large(kind: Kind) -> (Server, Rationed) {
     let server = primary(kind, &["--rdbcompression", "no"]);
     let mut connection = server.connect();
@@ -30,7 +31,7 @@ fn large(kind: Kind) -> (Server, Rationed) {
     (server, relay)
 }
 
-/// A server that follows another through somebody, who lets nothing through any more, and lacks something.
+/// Starts a server that follows another through a relay that lets nothing through any more, and lacks some writes.
 fn lagging(kind: Kind, old: &Server) -> (Server, Rationed) {
     let (new, relay) = (primary(kind, &[]), Rationed::before(old.address(), u64::MAX));
     let address = relay.address();
@@ -95,7 +96,7 @@ fn a_dry_run_says_what_would_happen() {
 #[test]
 fn a_server_that_cannot_be_reached_from_the_other_is_told() {
     let (old, new) = (primary(Kind::Redis, &[]), primary(Kind::Sleeve, &[]));
-    // Nobody listens there.
+    // No server listens there.
     let output = migrate(&old, &new, &["--from-address", "127.0.0.1:1", "--patience", "1"]);
     let words = ["link: TO connects", "gets no link to FROM", "--from-address", "not all that FROM has (keys: 0)"];
     ends(&output, 1, &words, &old);
@@ -111,7 +112,7 @@ fn a_sentinel_that_watches_is_noted() {
     ends(&migrate(&old, &new, &["--dry-run"]), 0, &["note: a Sentinel watches FROM"], &old);
 }
 
-/// What it prints, line by line.
+/// Returns its output, line by line.
 fn lines(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     BufReader::new(child.stdout.take().expect("it is read")).lines().map(|line| line.expect("text"))
 }
@@ -174,7 +175,7 @@ fn one_that_does_not_catch_up_leaves_the_role_where_it_was() {
         relay.allow(u64::MAX);
         assert_same(&new, &old);
         assert_eq!(info(&old, "sync_full"), "1");
-        // What it would take as a replica would be lost.
+        // Its own data would be lost when it becomes a replica.
         let said = migrates(&old, &new, &[]);
         assert!(said.contains("replica-read-only of FROM was set"), "{said}");
         assert!(ask(&mut old.connect(), &["SET", "a", "3"]).starts_with("-READONLY"), "{said}");
@@ -193,7 +194,7 @@ fn ctrl_c_amid_the_dump_ends_it_in_order() {
     for kind in [Kind::Sleeve, Kind::Redis, Kind::Valkey] {
         let ((old, relay), new) = (large(Kind::Redis), primary(kind, &[]));
         assert_eq!(ask(&mut new.connect(), &["CONFIG", "SET", "masterauth", "before"]), "+OK\r\n");
-        // Valkey takes its time to give up what does not come.
+        // Valkey takes its time to give up a dump that does not come.
         let child = amid_the_dump(&old, &new, &relay, "30");
         interrupt(&child);
         let output = child.wait_with_output().expect("it ends");
@@ -254,7 +255,7 @@ fn ctrl_c_while_it_catches_up_says_how_far_it_came() {
         let (old, new) = (primary(Kind::Valkey, &[]), primary(Kind::Sleeve, &[]));
         let relay = Rationed::before(old.address(), u64::MAX);
         assert_eq!(ask(&mut old.connect(), &["SET", "a", "1"]), "+OK\r\n");
-        // Nothing can be handed over to who is not where it says it is.
+        // The role cannot be handed to a server at a wrong announced address.
         assert_eq!(ask(&mut new.connect(), &["CONFIG", "SET", "replica-announce-port", "1"]), "+OK\r\n");
         let child = spawn(&old, &new, &["--from-address", &relay.address(), "--pause", "100", "--attempts", "100000"]);
         wait_until("it tries", || old.log().contains("FAILOVER requested to"));
@@ -271,7 +272,7 @@ fn ctrl_c_while_it_catches_up_says_how_far_it_came() {
 
 #[test]
 fn an_answer_that_is_late_takes_the_role_back() {
-    // What the new one answers before the question of FAILOVER itself: +PONG, and two times +OK.
+    // The new server's replies before that to FAILOVER itself: +PONG, and two times +OK.
     for (passes, is_asked) in [(0, false), (17, true)] {
         let (old, new) = (primary(Kind::Redis, &[]), primary(Kind::Sleeve, &[]));
         let relay = Rationed::before(new.address(), passes);

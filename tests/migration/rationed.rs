@@ -1,4 +1,4 @@
-//! A relay in front of a server that lets through only so many bytes of what the server says.
+//! A relay in front of a server that lets through only so many bytes of the server's output.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -73,7 +73,7 @@ impl Drop for Rationed {
     }
 }
 
-/// Copies what is allowed until either end closes.
+/// Copies the allowed bytes until either end closes.
 fn pass(mut from: &TcpStream, mut to: &TcpStream, allowance: &Allowance) {
     let mut bytes = [0; 16 * 1024];
     while let Ok(count @ 1..) = from.read(&mut bytes) {

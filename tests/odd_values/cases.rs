@@ -7,7 +7,7 @@ use sleeve_store::rdb::push_len;
 
 /// A value under test.
 pub struct Case {
-    /// The name of its type and of what is odd about it.
+    /// The name of its type and of its oddity.
     pub name: String,
     /// The version of the format that it takes.
     pub magic: &'static str,
@@ -97,7 +97,7 @@ impl Cases {
         self.0.push(Case { name: format!("{number:02}-{name}"), magic, number, bytes });
     }
 
-    /// Collections whose elements stand one by one.
+    /// Adds collections that hold their elements one by one.
     fn add_plain(&mut self) {
         for (number, kind) in [(1, "list"), (2, "set")] {
             let (of, name) = (("REDIS0010", number), |odd: &str| format!("{kind}-{odd}"));
@@ -126,7 +126,7 @@ impl Cases {
         }
     }
 
-    /// What was packed before version 7.
+    /// Adds the values that were packed before version 7.
     fn add_ziplists(&mut self) {
         let pairs = ["a", "1", "b", "2"];
         let kinds: [(u8, &str, Whole); 4] = [
@@ -177,7 +177,7 @@ impl Cases {
         self.add(of, "zipmap-no-end", string(&good[..good.len() - 1]));
     }
 
-    /// What is packed today.
+    /// Adds the values that are packed today.
     fn add_listpacks(&mut self) {
         let pairs = ["a", "1", "b", "2"];
         let kinds: [(&str, u8, &str, Whole); 4] = [
@@ -225,7 +225,7 @@ impl Cases {
         self.add(of, "intset-count", string(&intset(2, 3, &[1, 2])));
     }
 
-    /// Hashes whose fields have deadlines, which Redis and Valkey write differently.
+    /// Adds hashes that have fields with deadlines, which Redis and Valkey write differently.
     fn add_timed(&mut self) {
         const LATER_MS: i64 = 4_000_000_000_000;
         let field = |text: &str| [string(text.as_bytes()), string(b"v")].concat();
@@ -295,8 +295,9 @@ impl Cases {
     }
 }
 
-/// A block under the id 1-0 with entries 1-0, 2-0 and so on, whose flags (1 is deleted) these are: each has a field of the block
-/// and says that it has so many elements. The number of live ones that the block states is `more` than is so.
+/// Returns a block under the id 1-0 with the entries 1-0, 2-0 and so on, one for each of the flags `deleted` (1 is deleted).
+/// Each entry has a field of the block and says that it has `elements` elements. The block states `more` live entries than it
+/// has.
 fn block(deleted: &[u8], elements: u8, more: u8) -> Vec<u8> {
     let gone = deleted.iter().filter(|&&flag| flag == 1).count() as u8;
     let live = deleted.len() as u8 - gone + more;

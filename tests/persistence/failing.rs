@@ -1,4 +1,4 @@
-//! Disks that are full or may not be written to, and logs that somebody else takes away.
+//! Disks that are full or read-only, and AOF files that another process removes.
 
 use std::process::Command;
 
@@ -43,7 +43,7 @@ fn where_the_disk_is_full_writes_are_refused_and_go_on_when_there_is_room() {
     }
 }
 
-/// Has files of this process end here, or anywhere.
+/// Limits the size of files of this process, or lifts the limit.
 pub fn limit_files(server: &Server, bytes: &str) {
     let process = server.process_id().to_string();
     let set = Command::new("prlimit").args([&format!("--fsize={bytes}"), "--pid", &process]).status();
@@ -103,7 +103,7 @@ fn a_log_that_cannot_be_begun_says_what_can_be_done() {
         let arguments = arguments.into_iter().map(str::to_owned).collect();
         Server::try_start(Kind::Sleeve, Settings { arguments, password: None }).expect_err("there is no log")
     };
-    // A file system that nobody may write to, whoever runs the tests.
+    // A read-only file system, also for root.
     let reason = refused(&["--dir", "/sys"]);
     assert!(reason.contains("cannot make the folder /sys/appendonlydir: "), "{reason}");
     assert!(reason.contains("Look after the disk and the permissions, or use another folder"), "{reason}");
@@ -111,7 +111,7 @@ fn a_log_that_cannot_be_begun_says_what_can_be_done() {
     assert!(reason.contains("File exists") && reason.contains("use another folder"), "{reason}");
 }
 
-/// What somebody may do to a log that is being written, and what the server says then.
+/// Ways to tamper with an AOF that is being written, and the server's message for each.
 const TAMPERINGS: [(&str, &str); 6] = [
     ("rm -r appendonlydir", "removed"),
     ("rm appendonlydir/*.incr.aof", "removed"),

@@ -1,4 +1,5 @@
-//! Requests of a log that cannot be applied: what answers an error is told and the rest is loaded; what is not known is refused.
+//! Requests of an AOF that cannot be applied. If a request answers an error, the server reports it and loads the rest; if the
+//! server does not know a request, it refuses the AOF.
 
 use std::path::PathBuf;
 
@@ -35,7 +36,7 @@ fn a_log_with_a_request_that_is_not_known_is_refused_and_something_can_be_done()
         let place = format!("appendonly.aof.1.incr.aof, byte {}: ", good.len());
         assert!(told.contains(reason) && told.contains(place.as_str()), "{reason} and {place} are not both in {told}");
     }
-    // What the message says can be done.
+    // The remedy that the message names works.
     std::fs::write(&path, good).expect("a file");
     server.restart().expect("it starts");
     assert_eq!(ask(&mut server.connect(), &["GET", "text"]), "$1\r\ny\r\n");
@@ -66,7 +67,7 @@ fn a_request_of_a_log_that_answers_an_error_is_told_and_the_rest_is_loaded() {
         let is_told = |line: &str| line.contains("== CRITICAL ==") && line.contains(error) && line.contains(name);
         assert!(server.log().lines().any(is_told), "{error} in {}", server.log());
     }
-    // Whoever wants none of it has it refused.
+    // With `propagation-error-behavior panic` the server refuses an AOF with such a request.
     server.kill();
     let mut strict = start(&["--appendonly", "yes", "--propagation-error-behavior", "panic"]);
     strict.kill();

@@ -27,13 +27,13 @@ const PIECE_BYTES: usize = 1 << 20;
 /// A time at which nothing has expired.
 const LONG_AGO: Instant = Instant { wall_us: 1_000_000, monotonic_us: 1_000_000 };
 
-/// An engine whose snapshots are compared.
+/// An engine and the model of its snapshots.
 pub struct Rig {
     pub engine: Arc<Engine>,
     disk: Arc<dyn Disk>,
     local: Local,
     reader: Reader,
-    /// The journal behind what the model has.
+    /// The journal behind the model's offset.
     journal: Vec<u8>,
     model: Arc<Engine>,
     replay: Replay,
@@ -56,7 +56,7 @@ fn engine(options: &[(Opt, &str)], disk: &Arc<dyn Disk>) -> Arc<Engine> {
 }
 
 impl Rig {
-    /// An empty engine whose log lies on this disk.
+    /// Returns an empty engine with an AOF on this disk.
     pub fn new(options: &[(Opt, &str)], disk: Arc<dyn Disk>) -> Rig {
         let debug = (Opt::EnableDebugCommand, "yes");
         let log = [(Opt::Appendonly, "yes"), (Opt::Appendfsync, "no"), (Opt::AutoAofRewritePercentage, "0")];
@@ -81,7 +81,7 @@ impl Rig {
         line.unwrap_or_else(|| panic!("{name} is not in {text}"))
     }
 
-    /// Has a snapshot begin.
+    /// Begins a snapshot.
     pub fn begin_snapshot(&mut self) {
         assert_eq!(self.ask("BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
     }
@@ -139,8 +139,8 @@ impl Rig {
     }
 }
 
-/// Whether these lines are about a sorted set whose scores differ by the sign of a zero alone. As in Redis only a large one keeps
-/// that sign, and one that has become small again stays large until it is loaded from a file.
+/// Returns whether these lines describe a sorted set with scores that differ by the sign of a zero alone. As in Redis only a
+/// large one keeps that sign, and one that has become small again stays large until it is loaded from a file.
 fn differ_by_signs_of_zero((expected, found): &(&String, &String), engines: [&Arc<Engine>; 2]) -> bool {
     let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let [expected, found] = [words(expected), words(found)];
@@ -161,7 +161,7 @@ fn differ_by_signs_of_zero((expected, found): &(&String, &String), engines: [&Ar
     expected != found && unsigned(&expected) == unsigned(&found)
 }
 
-/// Puts what a base has into an empty store, expired or not; the journal's offset that it names.
+/// Loads a base into an empty store, expired keys too, and returns the journal's offset that the base names.
 fn put_into(store: &Store, base: &[u8]) -> Option<u64> {
     let limits = Limits { now_ms: i64::MIN, ..Limits::usual(store.hash_key()) };
     let (mut reader, mut batch, mut offset) = (BaseReader::new(base, limits), Batch::default(), None);
@@ -180,10 +180,10 @@ fn put_into(store: &Store, base: &[u8]) -> Option<u64> {
     }
 }
 
-/// How the blocks of a stream lie, which depends on what it was made from.
+/// Fields about the layout of a stream's blocks, which depends on the history of the stream.
 const LAYOUT: [&str; 2] = ["radix-tree-keys\\r\\n:", "radix-tree-nodes\\r\\n:"];
 
-/// What an engine holds, but for functions, which are not kept by the store.
+/// Returns the data of an engine, without functions, which are not kept by the store.
 fn lines(engine: &Arc<Engine>) -> Vec<String> {
     let lines = contents_at(engine, LONG_AGO).into_iter().filter(|line| !line.starts_with("functions"));
     lines.map(|line| without_numbers(&line, &LAYOUT)).collect()
@@ -227,7 +227,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// What a thread does beside snapshots, as long as it is allowed; with the number of the thread.
+/// The work of a thread beside snapshots, for as long as it is allowed; called with the number of the thread.
 pub type Writer<'a> = &'a (dyn Fn(&Arc<Engine>, u64, &Allowance) + Sync);
 
 /// Takes so many snapshots while so many threads write, which may make so many changes in the time of each.

@@ -1,5 +1,4 @@
-//! A disk in memory that takes what snapshots write at so many bytes a second, or for now not at all; everything else is as
-//! fast as it can be.
+//! A disk in memory that takes a snapshot's bytes at a limited rate, or for now not at all; all other files are unlimited.
 
 use std::io::{self, IoSlice};
 use std::path::Path;
@@ -11,7 +10,7 @@ use sleeve_disk::disk::File;
 use sleeve_disk::disk::memory::MemoryDisk;
 use sleeve_disk::disk::passing::{Between, PassingDisk};
 
-/// What the name of a base begins with while it is written.
+/// The prefix of a base's name while it is written.
 const SLOW: &str = "temp-rewriteaof";
 
 /// A slow disk.
@@ -32,7 +31,7 @@ pub fn slow_disk(bytes_per_second: u64) -> SlowDisk {
 }
 
 impl Brake {
-    /// Has it take nothing of a snapshot, or go on.
+    /// Stops taking bytes of a snapshot, or goes on.
     pub fn stop(&self, is_stopped: bool) {
         *self.is_stopped.lock().expect("nobody fails with it") = is_stopped;
         self.changed.notify_all();
@@ -45,7 +44,7 @@ impl Between for Brake {
             let is_stopped = self.is_stopped.lock().expect("nobody fails with it");
             drop(self.changed.wait_while(is_stopped, |is_stopped| *is_stopped).expect("as above"));
             let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
-            // It is what this disk is for: nothing else is waited for here.
+            // The delay is the purpose of this disk: no condition is waited for here.
             thread::sleep(Duration::from_micros(bytes as u64 * 1_000_000 / self.bytes_per_second));
         }
         file.append(slices)

@@ -1,4 +1,4 @@
-//! What threads do to an engine while snapshots of it are taken.
+//! The work of threads on an engine while snapshots of it are taken.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::replay::trouble;
 /// Names of accounts in each of two databases. Units are moved between them, and between them and a hash and a sorted set.
 pub const ACCOUNTS: usize = 800;
 
-/// What is moved in a script.
+/// A script that moves units between two accounts.
 const SCRIPT: &str = "redis.call('DECRBY',KEYS[1],ARGV[1])redis.call('INCRBY',KEYS[2],ARGV[1])";
 
 /// Random commands over all types.
@@ -90,7 +90,7 @@ fn transfer(random: &mut Random) -> Vec<String> {
     }
 }
 
-/// What all accounts have together.
+/// Returns the sum of all accounts.
 pub fn sum(engine: &Arc<Engine>) -> i64 {
     let mut local = engine.connect(|| {});
     let number = |text: &[u8]| String::from_utf8_lossy(text).parse::<i64>().expect("units");

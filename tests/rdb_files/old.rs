@@ -1,4 +1,4 @@
-//! A file as Redis wrote it before version 7: every encoding that nobody writes any more, made by hand.
+//! A file as Redis wrote it before version 7: every encoding that is no longer written, made by hand.
 
 use sleeve_store::Pack;
 use sleeve_store::rdb::{crc64, push_len};
@@ -12,7 +12,7 @@ fn string(bytes: &[u8]) -> Vec<u8> {
     [string, bytes.to_vec()].concat()
 }
 
-/// An element of a ziplist without what stands in front of it: integers of each width, strings of each length.
+/// Returns an element of a ziplist without its prevlen: integers of each width, strings of each length.
 fn element(text: &[u8]) -> Vec<u8> {
     match std::str::from_utf8(text).ok().and_then(|text| text.parse::<i64>().ok()) {
         Some(number @ 0..=12) => vec![0xf1 + number as u8],

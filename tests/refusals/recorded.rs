@@ -21,8 +21,8 @@ fn path() -> PathBuf {
     workspace_root().join("tests/refusals/recorded.txt")
 }
 
-/// Adds what one server has said to what the ones before it have: its answers count where it is the reference, and where nobody
-/// else has one.
+/// Adds the answers of one server to those of the servers before it: its answers count where it is the reference, and where
+/// no other server has one.
 pub fn merge(all: &mut Answers, more: Answers, kind: Kind) {
     for (place, answers) in more {
         let known = all.entry(place).or_default();

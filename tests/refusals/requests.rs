@@ -1,14 +1,14 @@
-//! What is asked: a request for each command that does nothing where it runs, and scripts of each kind.
+//! The requests of the test: for each command one that has no effect where it runs, and scripts of each kind.
 //!
-//! A request has as many words as its command needs at least, and names keys and channels where it has to. What could end the
-//! server, change the state that is looked at, or wait is given a word that the command itself refuses.
+//! A request has as many words as its command needs at least, and names keys and channels where it has to. A request that
+//! could end the server, change the state that is looked at, or wait is given a word that the command itself refuses.
 
 use sleeve_tests::Connection;
 use sleeve_wire::commands;
 
 /// One request.
 pub struct Asked {
-    /// The command, or what the script is.
+    /// The name of the command, or the kind of the script.
     pub name: String,
     /// Its words.
     pub words: Vec<String>,
@@ -20,7 +20,7 @@ pub struct Asked {
 pub const OF_NOBODY_ELSE: [&str; 8] =
     ["increx", "xnack", "sdiffcard", "sunioncard", "blmovem", "lmovem", "client|rings", "hotkeys|top"];
 
-/// Commands whose answer is a stream, which leave their state, or which begin what goes on behind the others' backs.
+/// Commands that answer with a stream, that leave their state, or that begin work which goes on behind the others' backs.
 const NOT_ASKED: [&str; 11] = [
     "bgrewriteaof",
     "client|unpause",
@@ -88,13 +88,13 @@ const WORDS: [(&str, &str); 49] = [
     ("client|rings", "x"),
 ];
 
-/// The commands and subcommands that are asked, by their full names.
+/// Returns the commands and subcommands that are asked, by their full names.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let rows = commands::all().iter().filter(|row| row.subcommands().next().is_none());
     rows.map(|row| row.full_name).filter(|name| !NOT_ASKED.contains(name))
 }
 
-/// All requests for a server: of what it does not know there is none. It is told the scripts.
+/// Returns all requests for a server, without those for commands that it does not know, and loads the scripts into it.
 pub fn all(connection: &mut Connection) -> Vec<Asked> {
     let mut asked: Vec<Asked> =
         names().map(|name| Asked { name: name.to_owned(), words: words(name), is_command: true }).collect();
@@ -119,7 +119,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// What a script says of itself; nothing in the old way.
+/// The flags of a script; none in the old way.
 const FLAGS: [Option<&str>; 7] = [
     None,
     Some(""),
@@ -130,7 +130,7 @@ const FLAGS: [Option<&str>; 7] = [
     Some("no-writes,allow-stale"),
 ];
 
-/// A script of each kind, run in each way.
+/// Returns a script of each kind, run in each way.
 fn scripts(connection: &mut Connection) -> Vec<Asked> {
     let mut asked = Vec::new();
     let mut add = |name: String, words: &[&str]| {

@@ -2,10 +2,10 @@
 
 use sleeve_tests::{Connection, Kind, Server};
 
-/// What a server is started with.
+/// The arguments with which a server is started.
 pub const ARGUMENTS: &[&str] = &["--enable-protected-configs", "yes", "--enable-debug-command", "yes", "--save", ""];
 
-/// What a real server needs besides, to serve its clients often enough while it loads.
+/// Further arguments of a real server, with which it serves its clients often enough while it loads.
 pub const ARGUMENTS_OF_PEERS: &[&str] = &["--loading-process-events-interval-bytes", "1024"];
 
 /// A state that refuses.
@@ -91,12 +91,12 @@ impl State {
         ][self as usize]
     }
 
-    /// Whether only this state is asked for, or all are: `SLEEVE_STATE` may name one.
+    /// Returns whether only this state is asked for, or all are: `SLEEVE_STATE` may name one.
     pub fn is_wanted(self) -> bool {
         std::env::var("SLEEVE_STATE").map_or(true, |name| self.name().contains(&name))
     }
 
-    /// The positions that mean something in it.
+    /// Returns the positions that mean something in it.
     pub fn positions(self) -> &'static [Position] {
         match self {
             Self::Healthy => &[Position::Plain, Position::Queued, Position::Script],
@@ -111,7 +111,8 @@ impl State {
         self == Self::PausedWrites
     }
 
-    /// Whether this server is asked. Redis 8 and Valkey 9 queue without memory what does not grow: there we are as 7.0.
+    /// Returns whether this server is asked. If memory has run out, Redis 8 and Valkey 9 queue a command that does not grow:
+    /// there Sleeve is as 7.0.
     pub fn is_asked(self, kind: Kind, position: Position) -> bool {
         match kind {
             Kind::Redis => self != Self::Redirected,
@@ -121,7 +122,7 @@ impl State {
         }
     }
 
-    /// What a user may do who lacks something.
+    /// Returns the rules of a user that lacks a right.
     fn rules(self) -> Option<&'static str> {
         match self {
             Self::CommandDenied => Some("-@all +eval +multi +exec"),
@@ -132,13 +133,14 @@ impl State {
     }
 }
 
-/// Whether an answer may stand for others: Redis 8 does not ask again for the keys of what was queued, as 7.0 and Valkey do.
+/// Returns whether an answer may stand for others: Redis 8 does not ask again for the keys of a queued command, as 7.0 and
+/// Valkey do.
 pub fn is_of_use(place: &(&'static str, &'static str), name: &str, kind: Kind) -> bool {
     let is_of_keys = *place == (State::KeyDenied.name(), Position::Changed.name()) && !name.contains(':');
     !(is_of_keys && kind == Kind::Redis8)
 }
 
-/// Whose answers to a request count in a state and position.
+/// Returns the server with the answers that count for a request in a state and position.
 pub fn reference(place: &(&'static str, &'static str), name: &str) -> Kind {
     let is_script = name.contains(':');
     let is_denied = place.0.ends_with("denied") && (is_script || place.1 != Position::Changed.name());
@@ -149,7 +151,7 @@ pub fn reference(place: &(&'static str, &'static str), name: &str) -> Kind {
     }
 }
 
-/// The state and position that a title names.
+/// Returns the state and position that a title names.
 pub fn place(title: &str) -> Option<(&'static str, &'static str)> {
     let (state, position) = title.split_once(" | ")?;
     let state = State::ALL.into_iter().find(|known| known.name() == state)?;
@@ -157,18 +159,18 @@ pub fn place(title: &str) -> Option<(&'static str, &'static str)> {
     Some((state.name(), position.name()))
 }
 
-/// What a connection does first that is in a state by itself.
+/// Sends the first request of a connection that is in a state by itself.
 pub fn before(state: State, connection: &mut Connection) {
     if state == State::Subscriber {
         connection.command(&["SUBSCRIBE", "channel"]).expect("a reply");
     }
 }
 
-/// A server whose states begin and end.
+/// A server with states that begin and end.
 pub struct Stage<'s> {
     server: &'s Server,
     control: Connection,
-    /// What runs for as long as the state holds.
+    /// The connection of the command that runs for as long as the state holds.
     running: Option<Connection>,
 }
 
@@ -202,7 +204,7 @@ impl<'s> Stage<'s> {
         panic!("{line} never says what it should");
     }
 
-    /// Has a connection of its own do what lasts.
+    /// Sends a command that lasts over a connection of its own.
     fn run(&mut self, words: &[&str]) {
         let mut connection = self.server.connect();
         connection.send(&sleeve_tests::connection::request(words)).expect("the server listens");

@@ -13,7 +13,7 @@ use sleeve_tests::transcript::frame::{leaves, sorted};
 /// Databases that the generator uses, and one more.
 const DATABASES: usize = 4;
 
-/// Who is asked, and at which time if not now.
+/// The engine that is asked, and the time if not now.
 struct Asker {
     local: Local,
     now: Option<Instant>,
@@ -58,7 +58,7 @@ pub fn contents(engine: &Arc<Engine>) -> Vec<String> {
     contents_by(Asker { local: engine.connect(|| {}), now: None })
 }
 
-/// The same as it looks at this time.
+/// Returns the contents as they look at this time.
 pub fn contents_at(engine: &Arc<Engine>, now: Instant) -> Vec<String> {
     contents_by(Asker { local: engine.connect_at(now, || {}), now: Some(now) })
 }
@@ -73,7 +73,7 @@ fn contents_by(mut asker: Asker) -> Vec<String> {
             let about = describe(&mut asker, name);
             lines.push(format!("db{database} {} {about}", escape(name)));
         }
-        // This counts keys whose time is over too, which are hidden from everything else.
+        // This also counts expired keys, which are hidden from everything else.
         lines.push(format!("db{database} {} keys", escape(&asker.ask_text("DBSIZE"))));
     }
     lines.push(format!("functions {}", escape(&sorted(&asker.ask_text("FUNCTION LIST WITHCODE"), false))));
@@ -120,8 +120,8 @@ pub fn without_numbers(text: &str, words: &[&str]) -> String {
     kept + rest
 }
 
-/// Waits until nothing is about to expire, so that both engines are asked about the same keys and fields, and what has
-/// expired has been removed.
+/// Waits until no key is about to expire, so that both engines are asked about the same keys and fields, and expired ones
+/// have been removed.
 pub fn settle(engine: &Arc<Engine>) {
     let mut asker = Asker { local: engine.connect(|| {}), now: None };
     for database in 0..DATABASES {

@@ -1,4 +1,4 @@
-//! A server of another maker that loads a journal as its own log, and what it holds then.
+//! A real server that loads a journal as its own AOF, and its data afterwards.
 
 use std::fs;
 use std::path::Path;
@@ -12,10 +12,10 @@ use sleeve_tests::{Connection, Kind, Server};
 
 use super::content::ask;
 
-/// Databases that anybody here uses, and more.
+/// More databases than any test here uses.
 const DATABASES: usize = 12;
 
-/// What XINFO says that is each server's own affair: when somebody was seen, how much may be left, how it is kept.
+/// Fields of XINFO that may differ between servers: times of activity, the lag, the layout.
 const OWN_AFFAIRS: &[&[u8]] = &[b"radix-tree-keys", b"radix-tree-nodes", b"seen-time", b"active-time", b"lag"];
 
 /// The server.
@@ -25,7 +25,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts one whose log is empty.
+    /// Starts a server with an empty AOF.
     pub fn start(kind: Kind) -> Peer {
         let options = ["--appendonly", "yes", "--appendfsync", "no", "--enable-debug-command", "yes"];
         let server = Server::start_with(kind, &options);
@@ -39,7 +39,7 @@ impl Peer {
         told.is_ok_and(|told| !leaves(&told).is_empty())
     }
 
-    /// Loads a journal in the place of what is there.
+    /// Loads a journal in the place of the present data.
     pub fn load(&mut self, journal: &[u8]) {
         let folder = self.server.folder().join("appendonlydir");
         let is_increment = |path: &Path| path.to_string_lossy().ends_with(".incr.aof");
@@ -50,13 +50,13 @@ impl Peer {
         assert!(reply.is_ok_and(|reply| reply == b"+OK\r\n"), "it does not load the journal: {}", self.server.log());
     }
 
-    /// What it holds.
+    /// Returns its data.
     pub fn contents(&mut self) -> Vec<String> {
         let kind = self.server.kind();
         contents(kind, &mut |words| self.connection.command(words).expect("it answers"))
     }
 
-    /// What an engine holds, as far as a server of this kind can say the same.
+    /// Returns an engine's data in a form that a server of this kind can show as well.
     pub fn contents_of(&self, engine: &Arc<Engine>) -> Vec<String> {
         let mut local = engine.connect(|| {});
         contents(self.server.kind(), &mut |words| ask(&mut local, words))
@@ -65,7 +65,7 @@ impl Peer {
 
 type Asked<'a> = &'a mut dyn FnMut(&[Vec<u8>]) -> Vec<u8>;
 
-/// What a server holds that answers so, as far as one of this kind can say the same.
+/// Returns the data of a server with these answers, in a form that a server of this kind can show as well.
 pub fn contents(kind: Kind, asked: Asked<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for database in 0..DATABASES {
@@ -123,7 +123,7 @@ fn hash(kind: Kind, asked: Asked<'_>, name: &[u8]) -> Vec<u8> {
     [fields.concat(), values, deadlines].concat()
 }
 
-/// What Redis 8.6 says of producers where there never was one; Sleeve says nothing then.
+/// Fields of Redis 8.6 about producers that never existed; Sleeve omits them.
 const NO_PRODUCERS: &[&str] = &[
     "idmp-duration",
     "100",
@@ -139,7 +139,7 @@ const NO_PRODUCERS: &[&str] = &[
     "0",
 ];
 
-/// A stream, without what is each server's own affair.
+/// Returns a stream's description without the fields that may differ between servers.
 fn stream(told: &[u8]) -> Vec<u8> {
     let (mut kept, mut skips, mut leaves) = (Vec::new(), false, leaves(told));
     let is_none =
@@ -149,7 +149,7 @@ fn stream(told: &[u8]) -> Vec<u8> {
     }
     for leaf in leaves {
         let is_own_affair = OWN_AFFAIRS.contains(&leaf.as_slice());
-        // A lag that nobody knows is nil, which is no leaf: this stands behind it.
+        // An unknown lag is nil, which is no leaf: this stands behind it.
         skips &= leaf != b"pel-count";
         if !is_own_affair && !skips {
             kept.extend_from_slice(&leaf);

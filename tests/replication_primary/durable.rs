@@ -1,4 +1,4 @@
-//! Nothing of a snapshot can be loaded that its primary may still lose.
+//! A replica cannot load any part of a snapshot that its primary may still lose.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -14,14 +14,14 @@ fn logged(primary: &sleeve_tests::Server) -> String {
     String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
 }
 
-/// A snapshot whose instant is before what it shows is in the log.
+/// Takes a snapshot before its effects have reached the AOF.
 fn waits_for_the_log(is_streamed: &str) {
     let log = ["--appendonly", "yes", "--appendfsync", "always", "--repl-diskless-sync", is_streamed];
     let primary = primary(&log);
     let mut ours = primary.connect();
     assert_eq!(ask(&mut ours, &["SET", "first", "1"]), "+OK\r\n");
     assert_eq!(ask(&mut ours, &["DEBUG", "AOF-FLUSH-SLEEP", "3000000"]), "+OK\r\n");
-    // What tells of keys would wait for the log.
+    // Commands that show keys would wait for the AOF.
     let before = ask(&mut ours, &["INFO", "replication"]);
     let mut writer = TcpStream::connect(primary.address()).expect("it is served");
     writer.write_all(b"SET shown 1\r\n").expect("it takes them");

@@ -1,4 +1,4 @@
-//! Replicas that are slow or read nothing: what becomes of them, and that they hold up nobody.
+//! Replicas that are slow or read nothing: their fate, and that they hold up no other client.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -85,7 +85,7 @@ fn a_replica_that_takes_its_snapshot_slowly_holds_no_writer() {
         assert_ne!(count, 0, "it ends in {:?}", String::from_utf8_lossy(&taken[taken.len().saturating_sub(40)..]));
         taken.extend_from_slice(&some[..count]);
     }
-    // It is what was there at its instant.
+    // The snapshot has the data of its instant.
     let count = |letter: u8| taken.iter().filter(|byte| **byte == letter).count();
     assert!(count(b'x') >= 64 << 20 && count(b'y') < 1 << 20);
     stream.write_all(b"REPLCONF ACK 0\r\n").expect("it takes them");
@@ -130,7 +130,7 @@ fn a_replica_that_is_behind_for_too_long_is_let_go() {
 #[test]
 fn a_replica_that_does_not_read_is_let_go_at_its_limit_and_holds_up_nobody() {
     let limit = ["--client-output-buffer-limit", "replica 1mb 0 0", "--repl-backlog-size", "16384"];
-    // What it is owed is no reason to evict it as a client.
+    // Bytes owed to a replica are no reason to evict it as a client.
     let primary = primary(&[&limit[..], &["--maxmemory-clients", "200kb", "--repl-spill-max", "0"]].concat());
     let mut ours = primary.connect();
     let mut stream = TcpStream::connect(primary.address()).expect("it is served");
@@ -212,7 +212,7 @@ fn what_a_stopped_replica_and_the_log_have_still_to_take_evicts_nothing() {
         assert_same(&primary, &replica);
         signal(&replica, "-STOP");
         let number = |ours: &mut Connection, name: &str| info(ours, name).parse::<u64>().expect("a number");
-        // What the backlog takes counts, and is full from here on.
+        // The memory of the backlog counts, and the backlog is full from here on.
         (0..400).for_each(|_| _ = ask(&mut ours, &["SETRANGE", "key0", "0", &"x".repeat(100)]));
         let counted = |ours: &mut Connection| number(ours, "used_memory") - number(ours, "mem_not_counted_for_evict");
         let limit = counted(&mut ours) + (32 << 10);
@@ -272,7 +272,7 @@ fn the_logs_of_both_and_what_was_spilled_between_them_give_one_state() {
     let mut ours = primary.connect();
     wait_until("the link", || info(&mut ours, "slave0").contains("state=online"));
     signal(&replica, "-STOP");
-    // More than sockets take: what follows is in files.
+    // More than sockets take: the rest is in files.
     set_large(&mut ours, 16, "x");
     let is_over = AtomicBool::new(false);
     thread::scope(|threads| {
@@ -295,11 +295,11 @@ fn the_logs_of_both_and_what_was_spilled_between_them_give_one_state() {
     let heirs = [&primary, &replica].map(|server| {
         let mut connection = server.connect();
         wait_until("the first base", || info(&mut connection, "aof_rewrite_in_progress") == "0");
-        // What is over by now goes into it, too.
+        // Keys that have expired by now go into it, too.
         wait_until("the log", || number(&mut connection, "aof_written_offset") >= end);
         heir(Kind::Sleeve, server, &logged)
     });
-    // What ends meanwhile ends everywhere.
+    // A key that expires in between expires everywhere.
     wait_until("one state", || {
         let digests = [&primary, &replica, &heirs[0], &heirs[1]].map(digest);
         digests.iter().all(|digest| *digest == digests[0])
@@ -343,7 +343,7 @@ fn a_replica_that_gets_a_tenth_of_what_is_written_catches_up_from_files_and_cost
     let (since, length) = (Instant::now(), soak::duration(Duration::ZERO));
     let mut asks = primary.connect();
     for number in 0_u64.. {
-        // Who writes faster than the disk takes it is the machine's affair: what is in memory is on its way there.
+        // The disk may be slower than the writer: the bytes in memory are on their way to it.
         if number.is_multiple_of(40) {
             wait_until("little in memory", || {
                 info(&mut asks, "mem_not_counted_for_evict").parse::<u64>().expect("a number") < 6 << 20

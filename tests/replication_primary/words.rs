@@ -1,4 +1,4 @@
-//! What a primary says to whoever only claims to be a replica.
+//! The replies of a primary to a client that only claims to be a replica.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use sleeve_tests::{Connection, Kind, Server};
 use super::{assert_same, info, primary, replica};
 use crate::persistence::{ask, wait_until};
 
-/// Says lines as they are, and reads until what has come ends in `end`.
+/// Sends lines as they are, and reads until the received bytes end in `end`.
 pub fn say(stream: &mut TcpStream, line: &str, end: &str) -> String {
     stream.write_all(line.as_bytes()).expect("it takes them");
     let (mut said, mut byte) = (String::new(), [0]);
@@ -88,7 +88,7 @@ fn a_snapshot_between_marks_and_the_stream_behind_it_are_told_at_their_offsets()
     let effect = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n2\r\n";
     assert_eq!(say(&mut stream, "REPLCONF ACK 0\r\n", "\r\n$1\r\n2\r\n"), effect);
     drop(stream);
-    // Who comes back names the next byte, counted from 1.
+    // A replica that returns names the next byte, counted from 1.
     for (next, is_good) in
         [(24, true), (effect.len() as i64 + 1, true), (1, true), (0, false), (1_000, false), (i64::MIN, false)]
     {
@@ -153,7 +153,7 @@ fn foreign_words_of_a_replica_harm_nobody() {
     for _ in 0..60 {
         let mut stream = TcpStream::connect(primary.address()).expect("it is served");
         let text: String = (0..20).map(|_| *random.pick(&pieces)).collect();
-        // It may have been closed for what it has said.
+        // The server may have closed it for the earlier bytes.
         _ = stream.write_all(text.as_bytes());
         _ = stream.write_all(b"\r\n");
         assert_eq!(ask(&mut primary.connect(), &["PING"]), "+PONG\r\n");
@@ -219,7 +219,7 @@ fn what_a_replica_may_not_say_ends_its_connection_as_with_redis() {
             let mut stream = TcpStream::connect(server.address()).expect("it is served");
             say(&mut stream, "REPLCONF capa eof capa psync2\r\n", "\r\n");
             assert!(say(&mut stream, "PSYNC ? -1\r\n", "\r\n").trim_start().starts_with("+FULLRESYNC"));
-            // Who waits for others is not asked what comes behind that.
+            // A client that waits for replicas is not served the request behind it.
             let end = if line.starts_with("WAIT 9") { "" } else { "REPLCONF ACK 777\r\n" };
             stream.write_all(format!("{line}\r\n{end}").as_bytes()).expect("it takes them");
             let mut is_over = false;
@@ -295,7 +295,7 @@ fn replicas_are_asked_at_once_by_who_was_further_on_as_another_primary() {
     };
     let asks = |stream: &mut TcpStream, ours: &mut Connection| {
         assert_eq!(ask(ours, &["SET", "a", "1"]), "+OK\r\n");
-        // What is waited for is asked for.
+        // WAIT makes the primary ask for acknowledgements.
         ours.send(b"WAIT 1 1\r\n").expect("it hears");
         say(stream, "", "GETACK\r\n$1\r\n*\r\n");
         assert_eq!(ours.reply().expect("an answer"), b":0\r\n");
@@ -303,7 +303,7 @@ fn replicas_are_asked_at_once_by_who_was_further_on_as_another_primary() {
     let mut stream = follower();
     assert_eq!(ask(&mut ours, &["SET", "large", &"x".repeat(1 << 20)]), "+OK\r\n");
     asks(&mut stream, &mut ours);
-    // Of what it was as a primary nothing is left but how far it was: further than the other is.
+    // Of its history as a primary only the offset is left: it is ahead of the other server.
     assert_eq!(ask(&mut ours, &["REPLICAOF", "127.0.0.1", &other.port().to_string()]), "+OK\r\n");
     wait_until("the link", || info(&mut ours, "master_link_status") == "up");
     assert_eq!(ask(&mut ours, &["REPLICAOF", "NO", "ONE"]), "+OK\r\n");
@@ -344,7 +344,7 @@ fn what_waited_stands_in_the_stream_as_in_that_of_redis() {
             ask(&mut ours, &line.split(' ').collect::<Vec<_>>());
         }
         let told = say(&mut stream, "", "\r\nend\r\n$1\r\n1\r\n").to_lowercase();
-        // A sign of life comes when it is due, also to who has just begun.
+        // A PING comes when it is due, also to a replica that has just connected.
         told.replace("*1\r\n$4\r\nping\r\n", "")
     });
     assert_eq!(streams[0], streams[1]);
@@ -374,7 +374,7 @@ fn who_comes_back_while_the_transaction_runs_that_has_ended_it_goes_on_behind_th
     }
     connection.send(&request(&["EXEC"])).expect("it is connected");
     for (mut stream, id, offset) in replicas {
-        // It may be cut amid what it is sent.
+        // It may be cut while bytes are sent to it.
         _ = stream.read_to_end(&mut Vec::new());
         let mut again = TcpStream::connect(primary.address()).expect("it is served");
         let told = say(&mut again, &format!("PSYNC {id} {}\r\n", offset + 1), "\r\n");

@@ -1,11 +1,11 @@
-//! What a replica answers, beside a replica that is redis-server 7.0.
+//! The replies of a replica, beside a replica that is redis-server 7.0.
 
 use sleeve_tests::{Kind, Server};
 
 use super::{caught_up, follow, primary};
 use crate::persistence::{ask, wait_until};
 
-/// Plays the same lines to two replicas of one primary; what they answer is the same.
+/// Sends the same lines to two replicas of one primary, and compares the replies.
 struct Both {
     ours: Server,
     theirs: Server,
@@ -113,7 +113,7 @@ fn who_can_be_redirected_is_sent_to_the_primary() {
     for replica in [&both.ours, &both.theirs] {
         ask(&mut replica.connect(), &["CONFIG", "SET", "replica-read-only", "no"]);
     }
-    // Whether a replica may be written does not matter to those who can follow.
+    // Whether a replica is writable does not matter to a client that follows redirects.
     both.play(REDIRECTED);
     for replica in [&both.ours, &both.theirs] {
         ask(&mut replica.connect(), &["REPLICAOF", "NO", "ONE"]);

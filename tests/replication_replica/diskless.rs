@@ -1,4 +1,4 @@
-//! `repl-diskless-load`: a dump that is loaded while it comes, and what readers see meanwhile.
+//! `repl-diskless-load`: a dump that is loaded while it arrives, and the data that readers see in that time.
 
 use std::io::{Read, Write, copy};
 use std::net::{Ipv4Addr, TcpListener};
@@ -44,7 +44,7 @@ fn one_that_has_data_loads_through_a_file_unless_it_is_told_otherwise() {
     }
 }
 
-/// A library whose function says which one it is.
+/// Returns a library with a function that names its generation.
 fn library(generation: &str) -> String {
     let function =
         format!("function_name='generation', callback=function() return '{generation}' end, flags={{'no-writes'}}");

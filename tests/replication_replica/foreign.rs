@@ -1,4 +1,4 @@
-//! A primary that is none: what it says breaks nothing, is told in the log, and what there was is still there.
+//! A false primary: its bytes break nothing, the log tells of them, and the replica's data is still there.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -11,19 +11,19 @@ use crate::persistence::{ask, digest, fill, wait_until};
 
 pub const ID: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// Answers whatever comes first with these bytes, after what greets a replica; and again whoever comes next.
+/// Answers the first connection with these bytes, behind a valid handshake, and each later one again.
 pub fn serve(listener: &TcpListener, answer: &[u8], rounds: usize) {
     for _ in 0..rounds {
         let (mut peer, _) = listener.accept().expect("a replica");
         greet(&mut peer);
-        // Whoever does not like it may have gone amid it.
+        // The replica may have closed the connection in between.
         _ = peer.write_all(answer);
         _ = peer.shutdown(std::net::Shutdown::Write);
         _ = peer.read_to_end(&mut Vec::new());
     }
 }
 
-/// Answers all that a replica says before the stream begins; what it has said.
+/// Answers all requests of a replica before the stream begins, and returns them.
 pub fn greet(peer: &mut TcpStream) -> String {
     peer.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
     let (mut heard, mut bytes) = (Vec::new(), [0; 4_096]);

@@ -1,4 +1,4 @@
-//! What becomes of what a primary sends and a replica cannot apply, as `propagation-error-behavior` says.
+//! Requests of a primary that a replica cannot apply, by `propagation-error-behavior`.
 
 use sleeve_tests::Kind;
 
@@ -37,7 +37,7 @@ fn a_replica_passes_over_what_it_cannot_apply_where_the_options_say_so() {
     assert_eq!(ask(&mut client, &["CONFIG", "GET", "hz"]), "*2\r\n$2\r\nhz\r\n$2\r\n10\r\n");
     assert_eq!((info(&primary, "sync_full"), info(&replica, "master_link_status")), ("1".into(), "up".into()));
     wait_until("the log", || info(&replica, "aof_written_offset").parse::<u64>().expect("a number") >= offset);
-    // Its log has what was applied; in the transaction that is what there is to be passed over once more.
+    // Its AOF has the applied requests; the failing request of the transaction is passed over once more.
     replica.restart().expect("it loads its log");
     let values = ask(&mut replica.connect(), &["MGET", "a", "b", "c"]);
     assert_eq!(values, "*3\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n");

@@ -1,5 +1,4 @@
-//! The link of a replica: under TLS, on a disk that is full, with a primary that falls silent or refuses; and what clients see of
-//! it.
+//! The link of a replica: under TLS, on a full disk, with a primary that falls silent or refuses; and the view of clients.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -32,7 +31,7 @@ fn a_replica_and_its_primary_speak_tls() {
         caught_up(&replica, &primary);
         assert_eq!(digest(&replica), digest(&primary), "{} of {}", of_replica.name(), of_primary.name());
     }
-    // Who is not believed is told in the log, and nothing is sent to it.
+    // A primary with a foreign certificate is reported in the log, and nothing is sent to it.
     let stranger = Authority::new("strangers in replication");
     let (primary, port) = stranger.serve(Kind::Redis, &[]);
     let words = ["--tls-replication", "yes", "--tls-ca-cert-file", &ca, "--tls-cert-file", &certificate];
@@ -159,7 +158,7 @@ fn what_clients_write_to_a_replica_stays_there_until_all_data_comes_anew() {
     assert!(caught_up(&replica, &primary) >= offset);
 }
 
-/// What one line of CLIENT LIST says of the link to the primary, but for what differs by chance.
+/// Returns the line of CLIENT LIST about the link to the primary, without the fields that differ by chance.
 fn link_line(replica: &Server, primary: &Server) -> Vec<String> {
     let text = ask(&mut replica.connect(), &["CLIENT", "LIST", "TYPE", "master"]);
     let line = text.lines().find(|line| line.starts_with("id=")).unwrap_or_else(|| panic!("{text}"));
@@ -169,7 +168,7 @@ fn link_line(replica: &Server, primary: &Server) -> Vec<String> {
     line.split(' ').filter(is_alike).map(str::to_owned).collect()
 }
 
-/// What MONITOR has shown up to a mark, but for times.
+/// Returns the output of MONITOR up to a mark, without times.
 fn shown(monitor: &mut Connection) -> Vec<String> {
     let mut lines = Vec::new();
     loop {
@@ -249,7 +248,7 @@ fn a_primary_that_empties_all_keeps_no_replica_from_its_last_snapshot() {
     assert_eq!(ask(&mut replica.connect(), &["DBSIZE"]), ":30\r\n");
 }
 
-/// Whoever writes to a replica's primary is not seen at the replica before its pause is over.
+/// Checks that a replica shows no write of its primary before the replica's pause ends.
 #[test]
 fn a_pause_on_a_replica_holds_the_stream_offsets_included() {
     for kind in [Kind::Redis, Kind::Sleeve] {
@@ -282,7 +281,7 @@ fn a_pause_on_a_replica_holds_the_stream_offsets_included() {
         ask(&mut ours, &["SET", "c", "3"]);
         assert_eq!(ask(&mut ours, &["WAIT", "1", "50"]), ":0\r\n", "{}", kind.name());
         caught_up(&replica, &primary);
-        // What is held when the replica follows nobody any more is never applied.
+        // If the replica stops following its primary, it never applies the writes that it holds at that time.
         pause(&mut theirs, "1000000", "WRITE");
         ask(&mut ours, &["SET", "d", "4"]);
         let sent = info(&primary, "master_repl_offset");

@@ -1,11 +1,11 @@
-//! What clients of a replica write for a time is the replica's to remove, and nothing else.
+//! A replica removes expired keys that its own clients wrote, and no others.
 
 use sleeve_tests::{Connection, Kind, Server};
 
 use super::{caught_up, follow, info, primary, replica};
 use crate::persistence::{ask, wait_until};
 
-/// A replica whose clients write, and its primary, which has key `theirs` for as long as nobody looks at it.
+/// Starts a writable replica and its primary, which keeps the expired key `theirs` until a client reads it.
 fn writable(workers: &str) -> (Server, Server) {
     let (primary, replica) = (primary(Kind::Redis), replica(&["--workers", workers, "--replica-read-only", "no"]));
     follow(&replica, &primary);
@@ -72,7 +72,7 @@ fn keys_to_which_clients_of_a_replica_give_a_deadline_expire_there_and_no_others
         );
         assert_eq!(info(&replica, "slave_expires_tracked_keys"), "1", "the one that lives longer");
         assert_eq!(info(&replica, "expired_keys"), "12");
-        // What is the primary's goes when it says so.
+        // The primary's key goes when the primary says so.
         ask(&mut primary.connect(), &["GET", "theirs"]);
         caught_up(&replica, &primary);
         assert_eq!(ask(&mut client, &["DBSIZE"]), ":2\r\n");

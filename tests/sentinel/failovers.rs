@@ -1,7 +1,8 @@
-//! A service of three Sleeves whose primary dies or falls silent again and again, under Redis's own Sentinels.
+//! A service of three Sleeves with a primary that dies or falls silent again and again, under Redis's own Sentinels.
 //!
-//! Callers write and WAIT for one replica. Whatever they were told that one has is there after each failover: with the primary
-//! alone gone, the replica that has most is made the primary. How soon a client is answered again is measured and printed.
+//! Callers write and WAIT for one replica. Every write that a replica acknowledged is there after each failover: with the
+//! primary alone gone, the most advanced replica is made the primary. The time until a client is answered again is measured
+//! and printed.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Mutex;
@@ -16,8 +17,8 @@ const WRITERS: usize = 3;
 /// How long a writer waits for an answer before it looks for another primary.
 const SILENCE_MAX: Duration = Duration::from_millis(500);
 
-/// After how long a silence a primary counts as gone: longer than a busy machine has one wait, for who is alive is not to be
-/// replaced here.
+/// The silence after which a primary counts as gone: longer than a busy machine delays a server, because a live one is not to
+/// be replaced here.
 pub const SILENCE_MS: u32 = 2_000;
 
 /// A line of INFO replication; none where the server does not answer.
@@ -33,8 +34,8 @@ pub fn follows(server: &Server, primary: u16) -> bool {
     is("master_port", &primary.to_string()) && is("master_link_status", "up")
 }
 
-/// Tells a server whom to follow, as soon as it can be told: a Sentinel that does the same closes the connections of its clients,
-/// and while what has come for that is loaded it is told nothing else.
+/// Tells a server to follow a primary, and tries again until it is accepted: a Sentinel that does the same closes the
+/// connections of the server's clients, and while the data of that is loaded every other request is refused.
 pub fn make_follow(server: &Server, primary: &Server) {
     let words = ["REPLICAOF", &primary.host().to_string(), &primary.port().to_string()];
     until("it is told whom to follow", || {
@@ -52,7 +53,7 @@ fn primary_of(sentinel: SocketAddr) -> Option<SocketAddr> {
     Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
 }
 
-/// Writes until it is told to stop, to whoever is the primary, and notes what a replica has.
+/// Writes to the present primary until it is told to stop, and notes the writes that a replica has.
 fn write(sentinel: SocketAddr, writer: usize, acknowledged: &Mutex<Vec<String>>, stops: &AtomicBool) {
     let mut number = 0_u64;
     while !stops.load(Ordering::Relaxed) {
@@ -60,7 +61,7 @@ fn write(sentinel: SocketAddr, writer: usize, acknowledged: &Mutex<Vec<String>>,
             thread::yield_now();
             continue;
         };
-        // A server that is stopped answers nobody; the next one is looked for.
+        // A stopped server answers no request; the next one is looked for.
         connection.stream().set_read_timeout(Some(SILENCE_MAX)).expect("a length of time");
         while !stops.load(Ordering::Relaxed) {
             number += 1;
@@ -93,8 +94,8 @@ pub fn lost(server: &Server, acknowledged: &[String]) -> Vec<String> {
     lost
 }
 
-/// Has the primary die or fall silent, waits for the Sentinels' switch, and brings it back as a replica; how long a client
-/// waited for its first answer behind the switch.
+/// Kills or stops the primary, waits for the Sentinels' switch, and brings it back as a replica. Returns the time from the
+/// switch to a client's first answer.
 fn fail_over(house: &mut House, client: &Client, kills: bool) -> Duration {
     let old = house.sentinels[0].primary().expect("a primary");
     let at = house.servers.iter().position(|server| server.port() == old).expect("one of ours");
@@ -107,7 +108,7 @@ fn fail_over(house: &mut House, client: &Client, kills: bool) -> Duration {
     let since = Instant::now();
     until("a client is answered", || client.set("after", 1).wait().ok());
     let recovered = since.elapsed();
-    // One that followed the old primary still when that goes on would say of what is lost that it has it.
+    // A replica that still followed the old primary when it goes on would acknowledge writes that are then lost.
     let others = |server: &&Server| ![old, new].contains(&server.port());
     for server in house.servers.iter().filter(others) {
         until("the other follows the new primary", || follows(server, new).then_some(()));
@@ -168,7 +169,7 @@ fn no_write_is_lost_that_one_replica_has_while_primaries_die_and_fall_silent() {
     );
 }
 
-/// Waits until a client speaks to the server with this port: until then the old primary may take what will be lost.
+/// Waits until a client talks to the server with this port: until then the old primary may take writes that will be lost.
 fn moves_to(client: &Client, port: u16) {
     let found = || client.config_get::<HashMap<String, u16>>("port").wait().ok();
     until("the client moves", || found().filter(|found| found["port"] == port));
@@ -202,7 +203,7 @@ fn the_replica_that_is_preferred_becomes_the_primary_and_clients_of_the_old_one_
         until("it follows", || follows(server, third.port()).then_some(()));
     }
     assert!(plain.reply().is_err() && listener.reply().is_err(), "they were told to go");
-    // Who has priority 0 is never taken, and the other is.
+    // A replica with priority 0 is never chosen, and the other is.
     until("a second failover", || {
         house.sentinels[0].ask(&["SENTINEL", "FAILOVER", SERVICE]).starts_with("+OK").then_some(())
     });

@@ -1,9 +1,9 @@
-//! The same service on three nodes of a network that is cut again and again, at times around the primary alone, at times around
-//! the primary and one of its replicas; the Sentinels are on the other side.
+//! The service of `failovers` on three nodes of a network that is cut again and again, at times around the primary alone, at
+//! times around the primary and one of its replicas; the Sentinels are on the other side.
 //!
-//! Callers write on both sides, and are told when so many replicas have it. With the primary alone cut off, nothing is lost that
-//! one replica had; with a replica beside it, nothing that two had. What one alone had there is lost, which shows that the test
-//! would notice.
+//! Callers write on both sides, and learn when so many replicas have a write. With the primary alone cut off, the service
+//! loses no write that one replica had; with a replica beside it, it loses no write that two had. It does lose writes that
+//! one replica alone had there, which shows that the test would notice.
 
 use std::sync::Mutex;
 
@@ -36,8 +36,8 @@ fn run_beside(job: &str) {
     beside::run("", |key| put(&client, key, replicas));
 }
 
-/// Cuts the primary off, with a replica if the round is an odd one, until another has taken its place; what callers were told
-/// meanwhile is there afterwards. How long a client waited for its first answer behind the switch.
+/// Cuts the primary off, in odd rounds with a replica, until another has taken its place, and checks the acknowledged writes
+/// afterwards. Returns the time from the switch to a client's first answer.
 fn cut(house: &House, network: &Network, client: &Client, round: usize) -> (Duration, usize) {
     let pair = round % 2 == 1;
     let replicas = if pair { 2 } else { 1 };
@@ -72,7 +72,7 @@ fn cut(house: &House, network: &Network, client: &Client, round: usize) -> (Dura
         let since = Instant::now();
         until("a client is answered", || client.set("after", 1).wait().ok());
         recovered = since.elapsed();
-        // Whoever is alone with the old primary is told that its replicas are not there.
+        // A caller that is alone with the old primary learns that its replicas are not there.
         near.until(|key| key.is_none());
         if let Some(careless) = &mut careless {
             let mut more = 0;

@@ -34,7 +34,7 @@ impl Cluster {
         Self::start_by(primaries, replicas, arguments, |_, words| Server::start_with(kind, words))
     }
 
-    /// The same, with each server on a node of its own of a test's network.
+    /// Starts a cluster with each server on a node of its own of a test's network.
     ///
     /// # Panics
     /// As [`Cluster::start`].
@@ -73,7 +73,7 @@ impl Cluster {
         cluster
     }
 
-    /// Has all nodes know each other.
+    /// Introduces all nodes to each other.
     fn introduce(&self) {
         let (first, others) = self.servers.split_first().expect("a cluster has nodes");
         for (number, node) in self.servers.iter().enumerate() {
@@ -108,9 +108,9 @@ impl Cluster {
         }
     }
 
-    /// Waits until all primaries that run say the same of who owns which slots, and by which epoch. A node that is given a slot
-    /// takes an epoch above all that it knows of; where one is still on its way to it, the slot's last owner may get it back,
-    /// and each then says that the other has it, for ever.
+    /// Waits until all running primaries agree on the owners of slots and their epochs. A node that is given a slot takes an
+    /// epoch above all that it knows of. If a higher epoch of the slot's last owner is still on its way, that owner may get
+    /// the slot back, and each then says for ever that the other has it.
     fn wait_until_agreed(&self) {
         let view = |node: &Server| {
             let nodes = text(&try_ask(node, &["CLUSTER", "NODES"])?).concat();

@@ -1,7 +1,7 @@
 //! A blocking connection that sends bytes and reads whole replies as the bytes that came.
 //!
-//! It refuses to decode: a test compares what was on the wire. Replies are cut by their own framing in RESP2 and RESP3,
-//! however long they are, and what has arrived beyond a reply is kept for the next. One thread uses it at a time.
+//! It does not decode: a test compares the bytes on the wire. Replies are cut by their own framing in RESP2 and RESP3,
+//! however long they are, and bytes beyond a reply are kept for the next. One thread uses it at a time.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -27,7 +27,7 @@ impl Connection {
     /// Connects, without Nagle's delay.
     ///
     /// # Errors
-    /// What the socket reports.
+    /// Those of the socket.
     pub fn open(address: SocketAddr) -> io::Result<Connection> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -38,7 +38,7 @@ impl Connection {
     /// Sends a request of these arguments and returns its reply as it came.
     ///
     /// # Errors
-    /// What the socket reports; `UnexpectedEof` when the server closed the connection.
+    /// Those of the socket; `UnexpectedEof` when the server closed the connection.
     pub fn command<A: AsRef<[u8]>>(&mut self, arguments: &[A]) -> io::Result<Vec<u8>> {
         self.send(&request(arguments))?;
         self.reply()
@@ -47,16 +47,15 @@ impl Connection {
     /// Sends bytes as they are.
     ///
     /// # Errors
-    /// What the socket reports.
+    /// Those of the socket.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
 
-    /// The next whole reply (or push) as it came.
+    /// Returns the next whole reply (or push) as it came.
     ///
     /// # Errors
-    /// What the socket reports, `UnexpectedEof` when the server closed the connection, `InvalidData` for
-    /// bytes that are no reply.
+    /// Those of the socket, `UnexpectedEof` when the server closed the connection, `InvalidData` for bytes that are no reply.
     pub fn reply(&mut self) -> io::Result<Vec<u8>> {
         loop {
             let next = self.scanner.scan(&self.received[self.taken..]);
@@ -84,10 +83,10 @@ impl Connection {
         }
     }
 
-    /// Everything up to the end of the connection, for peers that close it.
+    /// Reads everything up to the end of the connection, for peers that close it.
     ///
     /// # Errors
-    /// What the socket reports; a reset counts as the end.
+    /// Those of the socket; a reset counts as the end.
     pub fn read_to_end(&mut self) -> io::Result<Vec<u8>> {
         loop {
             match self.receive() {

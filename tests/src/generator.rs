@@ -1,9 +1,9 @@
 //! Random commands made from the grammar in the command table, over all types.
 //!
-//! Most are well-formed and fall on a few keys, so that they meet each other's work; some are broken on purpose: an
-//! argument too many or too few, a word that does not belong, a number out of range. Some run inside scripts. What no two
-//! servers answer alike is left out: access times, the list of clients, deadlines that pass while the test runs. Deadlines
-//! are far away and differ from each other by more than a run lasts. One thread uses a generator at a time.
+//! Most are well-formed and fall on a few keys, so that they meet each other's work; some are broken on purpose: an argument
+//! too many or too few, a word that does not belong, a number out of range. Some run inside scripts. Requests with replies
+//! that differ between any two servers are left out: access times, the list of clients, deadlines that pass while the test
+//! runs. Deadlines are far away and differ from each other by more than a run lasts. One thread uses a generator at a time.
 
 pub mod edges;
 pub mod leeway;
@@ -20,7 +20,7 @@ use values::{Bounds, Values};
 /// A command as its words.
 pub type Words = Vec<Vec<u8>>;
 
-/// Commands whose replies depend on more than the commands before them, and those that end a connection.
+/// Commands with replies that depend on more than the commands before them, and commands that end a connection.
 const LEFT_OUT: &[&str] = &[
     "object|freq",
     "object|idletime",
@@ -72,13 +72,13 @@ const RARELY: &[(&str, usize)] = &[
     ("discard", 3),
 ];
 
-/// Commands whose result is chosen at random, or depends on the clock.
+/// Commands with a result that is chosen at random, or depends on the clock.
 pub const RANDOM: &[&str] = &["spop", "srandmember", "hrandfield", "zrandmember", "randomkey"];
 
 /// Options that the table gives no version of their own, and the version that brought them.
 const NEWER_OPTIONS: &[(&str, &str, &str)] = &[("zrank", "WITHSCORE", "7.2.0"), ("zrevrank", "WITHSCORE", "7.2.0")];
 
-/// What a generator may use.
+/// The parts of the command table that a generator may use.
 #[derive(Debug, Clone)]
 pub struct Scope {
     /// The commands.
@@ -87,11 +87,11 @@ pub struct Scope {
     pub newest: (u32, u32),
     /// It may be said how many entries a group has read, which Valkey counts and Redis 8 bounds in a way of its own.
     pub entries_read: bool,
-    /// Producers may number their messages, which nobody but Redis 8.6 follows.
+    /// Producers may number their messages, which only Redis 8.6 understands.
     pub producers: bool,
     /// Entries of streams may get their name from the clock.
     pub clock: bool,
-    /// Arguments are often what breaks a server that trusts them, and many commands are not well-formed.
+    /// Arguments are often such as break a server that trusts them, and many commands are not well-formed.
     pub hostile: bool,
 }
 
@@ -121,7 +121,7 @@ impl Default for Scope {
 }
 
 impl Scope {
-    /// The same where nobody numbers messages: there are words of Redis 8.6 alone for that.
+    /// Returns this scope without numbered messages: the words for them exist in Redis 8.6 alone.
     pub fn without_producers(mut self) -> Scope {
         self.producers = false;
         self.rows.retain(|row| row.full_name != "xcfgset");
@@ -143,7 +143,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A generator whose commands depend on `seed` and `scope` only.
+    /// Returns a generator of commands that depend on `seed` and `scope` only.
     pub fn new(seed: u64, scope: Scope) -> Generator {
         Generator { values: Values::new(seed), scope, counted: None, repeated: 1, in_script: false }
     }
@@ -174,7 +174,7 @@ impl Generator {
         self.words(row, true)
     }
 
-    /// What is no good for any argument, now and then, where such are wanted.
+    /// Returns an invalid argument now and then, if the scope asks for such.
     fn edge(&mut self, times: usize) -> Option<Vec<u8>> {
         (self.scope.hostile && self.values.random.once_in(times)).then(|| edges::any(&mut self.values.random))
     }
@@ -411,8 +411,8 @@ impl Generator {
     }
 }
 
-/// Whether an option goes with the words before it. What weighs the same comes in any order, and then a part of it or a
-/// list of it would be different data.
+/// Returns whether an option goes with the words before it. Elements of equal weight come in any order, and then a part of
+/// them or a list of them would be different data.
 fn suits(row: &Row, argument: &Argument, words: &Words) -> bool {
     let is_open = row.full_name.starts_with("sort") && words.iter().any(|word| word.eq_ignore_ascii_case(b"BY"));
     !(is_open && matches!(argument.token, Some("LIMIT" | "STORE")))
@@ -434,7 +434,7 @@ fn version(text: &str) -> (u32, u32) {
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
 }
 
-/// Whether words after the name are a command, whose name must stay what it is.
+/// Returns whether words after the name are a command, so that its name must stay as it is.
 fn is_script(name: &[u8]) -> bool {
     let name = name.to_ascii_lowercase();
     name.starts_with(b"eval") || name.starts_with(b"fcall")

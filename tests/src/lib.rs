@@ -1,8 +1,7 @@
-//! What the outside tests share: servers to test, plain connections to them, random commands, and transcripts.
+//! The shared parts of the outside tests: servers to test, plain connections to them, random commands, and transcripts.
 //!
 //! A test starts a [`Server`] of some [`Kind`], talks to it over a [`Connection`] in whole replies, and compares bytes.
-//! `xtask` uses the same two to measure. Nothing here but `generator` knows what a command means. Every call may come from
-//! any thread.
+//! `xtask` uses the same two to measure. Only `generator` knows the meaning of commands. Every call may come from any thread.
 
 /// The snippet that users begin with, which is tested as it stands.
 #[cfg(doctest)]

@@ -1,9 +1,9 @@
 //! Machines of a test's own, which it can cut off from each other: network namespaces on a bridge.
 //!
-//! A test that wants them runs itself once more in a namespace where it may do what it likes ([`in_private`]). There it makes a
-//! [`Network`]: so many nodes, each with its own address, all joined. What runs on a node is started by [`Place::command`].
-//! Nodes that are cut off reach each other and nobody else, and what is sent to them is lost without a word, as behind a broken
-//! cable. Everything is gone when the test is.
+//! A test that wants them runs itself once more in a namespace in which it has all rights ([`in_private`]). There it makes a
+//! [`Network`]: so many nodes, each with its own address, all joined. [`Place::command`] starts a process on a node. Nodes
+//! that are cut off reach each other and no other node, and packets to them are lost silently, as behind a broken cable.
+//! Everything is gone when the test is.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Ipv4Addr;
@@ -50,7 +50,8 @@ pub fn in_private(test: &str, body: impl FnOnce()) {
     eprintln!("skipped {test}: {reason}");
 }
 
-/// Hands on what a process says on standard error, until it is closed; the first line there that tells of a panic, and the next.
+/// Passes on a process's standard error until it is closed, and returns the first line there that tells of a panic, with the
+/// line behind it.
 fn first_panic(says: impl Read) -> String {
     let mut panic = Vec::new();
     for line in BufReader::new(says).lines() {
@@ -77,7 +78,7 @@ fn unshare() -> Command {
     command
 }
 
-/// Where a process runs: its address, and who keeps its namespace.
+/// The place of a process: its address, and the process that keeps its namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     host: Ipv4Addr,
@@ -98,7 +99,7 @@ impl Place {
     }
 }
 
-/// A node: the process that keeps its namespace for as long as somebody could write to it.
+/// A node: the process that keeps its namespace for as long as packets may be sent to it.
 #[derive(Debug)]
 struct Node {
     place: Place,

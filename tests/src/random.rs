@@ -10,7 +10,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// A source whose choices depend on `seed` only.
+    /// Returns a source of choices that depend on `seed` only.
     pub fn new(seed: u64) -> Random {
         Random { state: seed }
     }
@@ -46,7 +46,7 @@ impl Random {
     }
 }
 
-/// The seed that `SLEEVE_SEED` names, or `default`: every run is the same unless somebody asks for another.
+/// Returns the seed that `SLEEVE_SEED` names, or `default`: every run is the same unless another seed is asked for.
 pub fn seed(default: u64) -> u64 {
     std::env::var("SLEEVE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }

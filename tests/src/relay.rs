@@ -1,15 +1,15 @@
-//! A way to a server on which a test decides how what is said comes through.
+//! A relay to a server through which a test decides how bytes pass.
 
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-/// Listens, and connects whoever comes to a server.
+/// Listens, and connects each client to a server.
 ///
-/// What clients say passes as it is. What the server says is passed on by the function that the relay was started with: for each
-/// connection, on a thread of its own, it gets the server's end and the client's, and both are closed behind it. Once the server
-/// is gone the relay ends with the next who comes.
+/// The clients' bytes pass as they are. The server's bytes are passed on by the function that the relay was started with: for
+/// each connection, on a thread of its own, it gets the server's end and the client's, and both are closed behind it. Once
+/// the server is gone the relay ends with the next connection.
 #[derive(Debug)]
 pub struct Relay {
     port: u16,
@@ -25,7 +25,7 @@ impl Relay {
         Relay::start_both(server, there, pass)
     }
 
-    /// The same where another function passes on what clients say: it gets the client's end and the server's.
+    /// Starts a relay in which another function passes on the clients' bytes: it gets the client's end and the server's.
     ///
     /// # Panics
     /// When there is no port for it.
@@ -60,7 +60,7 @@ where
         let server = TcpStream::connect(server)?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
-        // What is held back stays with the server: a kernel may otherwise take 32 MiB of it in.
+        // Bytes that are held back stay with the server: a kernel may otherwise buffer 32 MiB of them.
         rustix::net::sockopt::set_socket_recv_buffer_size(&server, RECEIVE_BUFFER)?;
         let (from, to) = (client.try_clone()?, server.try_clone()?);
         let (there, back) = (Arc::clone(there), Arc::clone(back));

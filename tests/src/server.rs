@@ -58,16 +58,16 @@ impl Kind {
         [Kind::Sleeve, Kind::Redis, Kind::Redis8, Kind::Valkey].into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The program to run: the first of [`Kind::binaries`].
+    /// Returns the program to run: the first of [`Kind::binaries`].
     ///
     /// # Errors
-    /// One sentence that says what is missing and how to install it.
+    /// One sentence that names the missing program and the way to install it.
     pub fn binary(self) -> Result<PathBuf, String> {
         self.binaries().map(|mut found| found.remove(0))
     }
 
-    /// All builds of this server on this machine, at least one: what its variable names, then what `.peers` and `PATH`
-    /// hold.
+    /// Returns all builds of this server on this machine, at least one: that of its variable, then those of `.peers` and
+    /// `PATH`.
     ///
     /// # Errors
     /// As [`Kind::binary`].
@@ -102,7 +102,7 @@ impl Kind {
     }
 }
 
-/// What a server is started with, besides its port.
+/// The start options of a server, besides its port.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Further words of the command line, such as `["--databases", "4"]`.
@@ -144,7 +144,7 @@ impl Server {
         }
     }
 
-    /// Starts a server on a node of a test's own network; anybody there may talk to it.
+    /// Starts a server on a node of a test's own network; every client there may talk to it.
     ///
     /// # Panics
     /// As [`Server::start`].
@@ -262,10 +262,10 @@ impl Server {
         self.try_connect().unwrap_or_else(|error| panic!("{}: {error}\n{}", self.kind.name(), self.log_tail()))
     }
 
-    /// A new connection, authenticated if the settings name a password.
+    /// Opens a new connection, authenticated if the settings name a password.
     ///
     /// # Errors
-    /// What the socket reports.
+    /// Those of the socket.
     pub fn try_connect(&self) -> io::Result<Connection> {
         let mut connection = Connection::open(self.address())?;
         if let Some(password) = &self.settings.password {
@@ -276,7 +276,7 @@ impl Server {
 
     /// Kills the process at once, as a crash would, and waits for its end.
     pub fn kill(&mut self) {
-        // Both fail only when the process has already ended and been waited for, which is what is asked for.
+        // Both fail only when the process has already ended and been waited for, which is the desired state.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -352,7 +352,7 @@ pub fn workspace_root() -> &'static Path {
     package.parent().unwrap_or(package)
 }
 
-/// A loopback port that nobody listens on at this moment.
+/// Returns a loopback port on which no process listens at this moment.
 ///
 /// # Panics
 /// When all ports of the range are taken.

@@ -4,7 +4,7 @@
 //! integers in their one form, no stray line ends, nothing missing and nothing left over, and no type of RESP3 where the
 //! peer has not asked for it. It does not recurse. Any thread may call it.
 
-/// What is wrong with a reply; none when it is one.
+/// Returns the fault of a reply; none if it is well-formed.
 pub fn flaw(bytes: &[u8], resp3: bool) -> Option<String> {
     let mut at = 0;
     let mut pending: u64 = 1;
@@ -37,7 +37,7 @@ pub fn flaw(bytes: &[u8], resp3: bool) -> Option<String> {
                 Some(None) => kind == b'*',
                 Some(Some(count)) => {
                     let each = if matches!(kind, b'%' | b'|') { 2 } else { 1 };
-                    // An attribute is followed by what it describes.
+                    // An attribute precedes the frame that it describes.
                     pending = pending.saturating_add(count.saturating_mul(each)) + u64::from(kind == b'|');
                     true
                 }

@@ -3,7 +3,7 @@
 //! A transcript is a text file that a person can read and edit. It holds cases; a case holds requests, and under each
 //! request the bytes that a real server answered. [`play`] sends the requests of a file to any server and lists where the
 //! bytes differ; [`record`] writes the replies of a real server into the file and leaves everything else as it was.
-//! It refuses to know what a command means: it sees requests, frames and bytes. Its frame scanner is deliberately
+//! It does not know the meaning of a command: it sees requests, frames and bytes. Its frame scanner is deliberately
 //! not the product's, so that a mistake in one cannot hide in the other.
 //!
 //! The form, line by line:

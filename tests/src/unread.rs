@@ -1,8 +1,8 @@
-//! How much of what a client has sent its server has not read yet, asked of the kernel.
+//! Asks the kernel how many of a client's bytes its server has not read yet.
 //!
-//! A test that sends a request in pieces must know that the first piece has been taken before it sends the second. The
-//! kernel tells the length of a socket's receive queue to anyone who names its two ends (`NETLINK_SOCK_DIAG`, sock_diag(7)).
-//! IPv4 loopback and Linux only. One thread uses it at a time.
+//! A test that sends a request in pieces must know that the first piece has been taken before it sends the second. The kernel
+//! reports the length of a socket's receive queue by the socket's two ends (`NETLINK_SOCK_DIAG`, sock_diag(7)). IPv4 loopback
+//! and Linux only. One thread uses it at a time.
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4, TcpStream};
@@ -23,18 +23,18 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// Opens a line to the kernel.
+    /// Opens a netlink socket.
     ///
     /// # Errors
-    /// What the kernel reports, such as a sandbox that forbids it.
+    /// The kernel's, such as those of a sandbox that forbids it.
     pub fn open() -> io::Result<Unread> {
         Ok(Unread { line: socket(AddressFamily::NETLINK, SocketType::RAW, Some(netlink::SOCK_DIAG))? })
     }
 
-    /// Bytes that wait at the far end of the connection with these ends; none as well when that end is gone.
+    /// Returns the number of bytes that wait at the far end of the connection with these ends; 0 as well if that end is gone.
     ///
     /// # Errors
-    /// What the sockets report.
+    /// Those of the sockets.
     pub fn bytes(&self, near: SocketAddrV4, far: SocketAddrV4) -> io::Result<u32> {
         send(&self.line, &question(far, near), SendFlags::empty())?;
         let mut answer = [0; 4096];
@@ -48,10 +48,10 @@ impl Unread {
     }
 }
 
-/// The near and the far end of a connection.
+/// Returns the near and the far end of a connection.
 ///
 /// # Errors
-/// What the socket reports, or that it is no IPv4 socket.
+/// Those of the socket, or that it is no IPv4 socket.
 pub fn ends(stream: &TcpStream) -> io::Result<(SocketAddrV4, SocketAddrV4)> {
     match (stream.local_addr()?, stream.peer_addr()?) {
         (SocketAddr::V4(near), SocketAddr::V4(far)) => Ok((near, far)),

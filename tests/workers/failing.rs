@@ -1,5 +1,5 @@
-//! A thread that panics: a server ends, with a message and a status that says so; an engine inside a program is over,
-//! and says so to everybody who uses it. Nobody is left waiting, and nobody gets data that may be half changed.
+//! A thread that panics. A server ends, with a message and a status that says so. An engine inside a program is closed, and
+//! says so to all its callers. No caller is left waiting, and none gets data that may be half changed.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;

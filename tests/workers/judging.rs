@@ -1,5 +1,5 @@
-//! What is so when a reply is sent, though another worker looks: who was killed is gone, and what is slow is what is said
-//! to be slow at the end of a command.
+//! The state that another worker sees when a reply is sent. A client that was killed is gone. A command is slow if the
+//! threshold at its end makes it slow.
 
 use sleeve_tests::connection::request;
 use sleeve_tests::transcript::frame::leaves;

@@ -1,4 +1,4 @@
-//! CLIENT PAUSE: whom it holds, for how long, and that nothing is written once it has begun.
+//! CLIENT PAUSE: the clients that it holds, for how long, and that no client writes once the pause has begun.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,9 @@
 //! Every row of the command table, where other shards are locked than those that it might look at.
 //!
 //! Inside MULTI behind a command with one key, behind WATCH, and in a script that names one key, a row finds the locks that
-//! were taken for all of it. With a row whose reach is told wrongly, a thread panics, and the server is gone. The words come
-//! from the row's grammar, or from a list here where those would hold up or end the server that is asked. What a server
-//! with one worker answers the others answer too.
+//! were taken for all of it. If a row states a wrong reach, a thread panics, and the server is gone. The words come from the
+//! row's grammar. If those would hold up or end the server under test, they come from a list here. The other servers give the
+//! replies of the server with one worker.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -22,7 +22,7 @@ use super::PATIENCE;
 /// How often each row is tried in each place, with other words.
 const TRIES: usize = 2;
 
-/// What stands behind everything that is sent: what came before it has been answered when it is.
+/// The text of the PING behind each case: its reply shows that the server has answered all requests before it.
 const MARK: &str = "the-end-of-it";
 
 /// The words of rows that a generator does not know how to ask.
@@ -58,7 +58,7 @@ const GIVEN: &[(&str, &[&str])] = &[
 /// Rows that are left out: this one works for seconds, without looking at any key.
 const LEFT_OUT: &[&str] = &["pfselftest"];
 
-/// Commands whose reply depends on more than the data.
+/// Commands with a reply that depends on more than the data.
 const UNCOMPARED: &[&str] = &["debug", "migrate", "xinfo|consumers", "object|freq", "object|idletime", "lolwut"];
 
 /// A command on the way to a server, and in which place.
@@ -68,7 +68,8 @@ struct Case {
     bytes: Vec<u8>,
 }
 
-/// Something of each type, in several shards, and what a row for scripts may ask for.
+/// Returns requests that make a value of each type, in several shards, and the functions and scripts that a row for scripts
+/// may ask for.
 fn prelude(row: &Row) -> Vec<u8> {
     let lines = [
         "FLUSHALL",
@@ -162,7 +163,7 @@ fn is_compared(row: &Row) -> bool {
     is_about_data && !is_vague && !RANDOM.contains(&row.full_name) && !UNCOMPARED.contains(&row.full_name)
 }
 
-/// What a server with so many workers answers to each case. All its workers answer afterwards.
+/// Returns the replies of a server with so many workers to each case. Afterwards it checks that all its workers answer.
 fn run(workers: &str, cases: &[Case]) -> Vec<Vec<u8>> {
     let server = Server::start_with(Kind::Sleeve, &["--workers", workers, "--enable-debug-command", "yes"]);
     let mut everywhere: Vec<Connection> = (0..8).map(|_| server.connect()).collect();

@@ -1,8 +1,8 @@
-//! Clients that wait for keys while others serve them, let them go, and hold everybody up, at the very moment at which
-//! their time is over.
+//! Clients that wait for keys, while other clients serve them, unblock them and pause the server, at the very moment at which
+//! their timeouts are reached.
 //!
-//! However such moments fall together, each client gets its answer, what is taken out of a key reaches one client and no
-//! other, and when everybody is answered no thread has anything left to do.
+//! However such moments fall together, each client gets its answer, and an element that is taken out of a key reaches one
+//! client and no other. When all clients are answered, no thread has anything left to do.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,8 +29,9 @@ fn server(workers: &str) -> Server {
     Server::start_with(Kind::Sleeve, &["--workers", workers, "--enable-debug-command", "yes"])
 }
 
-/// A waiter's time passes while its own thread is busy with the request behind which it is served; and the letter that
-/// says so has not been read when the thread looks whose time is over.
+/// Checks a blocked client that reaches its timeout while its own thread is busy with the request that precedes the one that
+/// serves it. When that thread looks for timeouts that were reached, it has not read yet the message that the client was
+/// served.
 #[test]
 fn a_time_that_is_over_while_somebody_serves_holds_nobody_up() {
     for workers in ["1", "2"] {
@@ -58,17 +59,17 @@ fn a_time_that_is_over_while_somebody_serves_holds_nobody_up() {
     }
 }
 
-/// What all clients know of the run.
+/// The state of the run that all clients share.
 struct Run<'a> {
     server: &'a Server,
     is_over: AtomicBool,
     /// How many elements the producers have made.
     made: AtomicU64,
-    /// How often a waiter's time was over, and how often somebody else ended its waiting.
+    /// The number of waits that ended by the timeout, and of those that another client ended.
     ended: [AtomicU64; 2],
 }
 
-/// The ways to wait, each for what comes to a key of its own.
+/// The ways to wait, each for elements of a key of its own.
 const WAYS: [&str; 5] = ["BLPOP", "BLMOVE", "BZPOPMIN", "XREADGROUP", "BLMPOP"];
 
 /// A request that waits for so many milliseconds.
@@ -85,7 +86,7 @@ fn wait(way: usize, ms: i64) -> Vec<u8> {
     }
 }
 
-/// A request that makes something to take for those who wait in this way.
+/// Returns a request that makes an element to take for clients that wait in this way.
 fn make(way: usize, element: &str) -> Vec<u8> {
     match WAYS[way] {
         "BLPOP" => request(&["RPUSH", "list", element]),
@@ -96,13 +97,13 @@ fn make(way: usize, element: &str) -> Vec<u8> {
     }
 }
 
-/// The elements in a reply to one who waited.
+/// Returns the elements in a reply to a client that waited.
 fn elements(reply: &[u8]) -> Vec<String> {
     let words = leaves(reply).into_iter().map(|word| String::from_utf8_lossy(&word).into_owned());
     words.filter(|word| word.starts_with("e:")).collect()
 }
 
-/// Waits again and again, and returns what it has got.
+/// Waits again and again, and returns the elements that it has got.
 fn waiter(run: &Run<'_>, number: u64) -> Vec<String> {
     let (mut random, mut connection) = (Random::new(seed(1).wrapping_add(number)), run.server.connect());
     let (way, mut got) = (number as usize % WAYS.len(), Vec::new());
@@ -150,7 +151,8 @@ fn produce(run: &Run<'_>, number: u64) {
     }
 }
 
-/// Ends the waiting of some by CLIENT UNBLOCK, holds everybody up, and kills those who wait for what nobody makes.
+/// Ends the waits of some clients by CLIENT UNBLOCK, pauses all clients, and kills clients that wait for a key that stays
+/// empty.
 fn disturb(run: &Run<'_>) {
     let (mut random, mut connection) = (Random::new(seed(3)), run.server.connect());
     while !run.is_over.load(Ordering::Relaxed) {
@@ -178,7 +180,7 @@ fn disturb(run: &Run<'_>) {
     }
 }
 
-/// What lies in the keys when everybody has stopped.
+/// Returns the elements that are left in the keys after all clients have stopped.
 fn rest(connection: &mut Connection) -> Vec<String> {
     let mut rest = Vec::new();
     for words in [
@@ -202,7 +204,7 @@ fn processor_time(server: &Server) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// Looks until a server that nobody asks anything does next to nothing. A thread that spins never lets that be.
+/// Looks at an idle server until it uses next to no processor time. A thread that spins never lets that happen.
 fn assert_idle(server: &Server) {
     let deadline = Instant::now() + PATIENCE;
     loop {

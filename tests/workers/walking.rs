@@ -5,7 +5,7 @@ use sleeve_tests::{Connection, Kind, Server, soak};
 
 use super::ask;
 
-/// What goes from shard to shard.
+/// The commands that go from shard to shard.
 const WALKS: &[&[&str]] =
     &[&["KEYS", "none*"], &["INFO", "memory"], &["DBSIZE"], &["SCAN", "0", "COUNT", "500"], &["RANDOMKEY"]];
 

@@ -1,4 +1,4 @@
-//! The client's pipe: requests gathered, replies cut and handed to those who asked, and taken by them.
+//! The client's pipe: requests gathered, replies cut and handed to their callers, and taken by them.
 
 use sleeve::PipeByHand;
 

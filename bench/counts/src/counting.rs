@@ -37,13 +37,13 @@ fn counted(run: &mut dyn FnMut()) {
     black_box(());
 }
 
-/// The other one: what has been counted since it was left last belongs to this name.
+/// Marks the end of a count: the instructions since the last return from here belong to this name.
 #[inline(never)]
 fn finished(name: &str, operations: usize) {
     println!("{name} {operations}");
 }
 
-/// The request of these words as a client sends it.
+/// Returns the request of these words as a client sends it.
 pub fn request(words: &[&str]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len());
     for word in words {
@@ -52,7 +52,7 @@ pub fn request(words: &[&str]) -> Vec<u8> {
     bytes.into_bytes()
 }
 
-/// The name of a key by its number: 16 bytes.
+/// Returns the name of a key by its number: 16 bytes.
 pub fn key(number: usize) -> String {
     format!("key:{number:012}")
 }

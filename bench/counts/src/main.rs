@@ -1,8 +1,8 @@
-//! The micro-benchmarks whose instructions `cargo xtask counts` counts and holds to what is recorded.
+//! The micro-benchmarks with the instructions that `cargo xtask counts` counts and compares with the recorded counts.
 //!
-//! Each file has those of one crate; [`counting`] says how they are run. What is printed are their names in the order of what
-//! callgrind writes, each with how many operations it did. Nothing here depends on chance, time or threads, so two runs of one
-//! build count the same.
+//! Each file has those of one crate; [`counting`] says how they are run. The program prints their names in the order in which
+//! callgrind writes the counts, each with its number of operations. Nothing here depends on chance, time or threads, so two
+//! runs of one build count the same.
 
 mod client;
 mod counting;

@@ -11,7 +11,7 @@ use crate::counting::{bench, key, request};
 /// Requests of one benchmark.
 const COUNT: usize = 1_024;
 
-/// Requests that have come together, where several do.
+/// The number of requests that have arrived together, where several do.
 const DEPTH: usize = 16;
 
 /// Keys that the commands go to.
@@ -58,7 +58,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// A session of an engine whose clock stands.
+/// A session of an engine with a clock that stands.
 struct Session {
     local: Local,
     replies: Vec<u8>,

@@ -12,7 +12,7 @@ use crate::counting::{bench, key, request};
 /// Operations of one benchmark.
 const COUNT: usize = 1_024;
 
-/// Requests that have come together, where several do.
+/// The number of requests that have arrived together, where several do.
 const DEPTH: usize = 64;
 
 /// Runs all of this file.

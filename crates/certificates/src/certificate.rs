@@ -1,6 +1,6 @@
-//! What one certificate says, of whatever version it is: the parts that are looked at beside the TLS library.
+//! The contents of one certificate of any version: the parts that are looked at beside the TLS library.
 //!
-//! The bytes are foreign. What cannot be read is an error; nothing here panics. Any thread.
+//! The bytes are foreign. Bytes that cannot be read are an error; nothing here panics. Any thread.
 
 use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use x509_cert::certificate::{CertificateInner, Raw, Version};
@@ -44,7 +44,7 @@ impl Certificate {
         Ok(())
     }
 
-    /// Whether it names whom it is for where names have their place since 2000.
+    /// Returns whether it has a subjectAltName, the place of its subject's names since 2000.
     pub(crate) fn has_alt_names(&self) -> bool {
         let extensions = self.parsed.tbs_certificate.extensions.as_deref().unwrap_or_default();
         extensions.iter().any(|extension| extension.extn_id == SUBJECT_ALT_NAME)
@@ -96,7 +96,7 @@ impl Certificate {
     }
 }
 
-/// What stands in a sequence.
+/// Returns the contents of a sequence.
 fn inner_of(sequence: &[u8]) -> Option<Vec<u8>> {
     Some(AnyRef::from_der(sequence).ok()?.value().to_vec())
 }

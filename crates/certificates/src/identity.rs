@@ -1,6 +1,6 @@
-//! The own certificate with its key, and how a key is read from PEM, with its pass phrase if it lies under one.
+//! The own certificate with its key, and the reader of keys in PEM, with a pass phrase if the key lies under one.
 //!
-//! The reasons of errors are for people who have made the files. A pass phrase is never part of one. Any thread.
+//! The reasons of errors are for the people that made the files. A pass phrase is never part of one. Any thread.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
 use crate::certificate::Certificate;
 
-/// What a server or a client shows, and proves to have.
+/// The certificate that a server or a client shows, with the key that it proves to have.
 #[derive(Clone, Debug)]
 pub struct Identity(Arc<CertifiedKey>);
 
@@ -41,7 +41,7 @@ impl Identity {
         Ok(Self(Arc::new(CertifiedKey::new(chain, key))))
     }
 
-    /// What shows it to whoever asks.
+    /// Returns a resolver that shows it to every peer that asks.
     pub fn resolver(&self) -> Arc<SingleCertAndKey> {
         Arc::new(SingleCertAndKey::from(Arc::clone(&self.0)))
     }

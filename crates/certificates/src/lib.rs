@@ -4,20 +4,20 @@
 //! authority that is no server itself. Those of a company's own network are often otherwise, and OpenSSL takes them. Here
 //! they are taken where that is as safe:
 //!
-//! - A certificate that is itself among the trusted ones is believed, whether it is an authority's, of version 1 or signed by
-//!   nobody else. The peer still proves that it has the key, and its time and its name count.
+//! - A certificate that is itself among the trusted ones is believed, whether it is an authority's, of version 1 or
+//!   self-signed. The peer still proves that it has the key, and its time and its name count.
 //! - A certificate of version 1 is believed if a trusted one has signed it. It has no extensions, so nothing that it could
 //!   have signed in turn is believed.
 //! - The common name counts where there is no subjectAltName and the user has named the authority.
 //! - Keys may lie under a pass phrase (PKCS#8), and may be of the curve P-521.
 //!
-//! | room | what it is |
+//! | room | contents |
 //! | --- | --- |
-//! | `verifiers` | Who looks at the certificates of servers and of clients. |
+//! | `verifiers` | Verifiers of the certificates of servers and of clients. |
 //! | `identity` | The own certificate with its key, read from PEM. |
-//! | `trusted` | The certificates that are believed, and what is believed because of them. |
-//! | `signatures` | Whether a peer has signed a handshake, whatever its certificate looks like. |
-//! | `certificate` | What one certificate says. |
+//! | `trusted` | The certificates that are believed, and the decisions that follow from them. |
+//! | `signatures` | Checks that a peer has signed a handshake, for any form of its certificate. |
+//! | `certificate` | The contents of one certificate. |
 //! | `provider` | The algorithms: those of ring, and P-521. |
 //! | `p521_keys` | ECDSA over the curve P-521. |
 //!

@@ -79,7 +79,7 @@ impl P521Key {
 }
 
 impl fmt::Debug for P521Key {
-    /// Nothing of the key.
+    /// Writes the name of the type, and nothing of the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("P521Key").finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-//! Whether somebody has signed something: a handshake, or another certificate.
+//! Checks of signatures: on a handshake, or on another certificate.
 //!
 //! The TLS library's own functions want a certificate that it could also verify; here the key alone counts, so that a
 //! certificate of version 1 can prove that its holder has the key. The algorithms are the library's. Any thread.
@@ -27,7 +27,7 @@ pub(crate) fn verify_tls12(
     }
 }
 
-/// The same for TLS 1.3.
+/// Verifies the signature of a TLS 1.3 handshake with the key of a certificate.
 pub(crate) fn verify_tls13(
     message: &[u8],
     certificate: &CertificateDer<'_>,

@@ -1,4 +1,4 @@
-//! The certificates that are believed, and what is believed because of them without the TLS library.
+//! The certificates that are believed, and the decisions that follow from them without the TLS library.
 //!
 //! They are given by the user, or are the system's. Any thread.
 
@@ -15,7 +15,7 @@ use crate::signatures;
 #[derive(Debug)]
 pub struct Trusted {
     roots: RootCertStore,
-    /// The same, as they were given; without the system's.
+    /// The certificates that the user has given, without the system's.
     given: Vec<CertificateDer<'static>>,
 }
 
@@ -31,7 +31,7 @@ impl Trusted {
         Self::default()
     }
 
-    /// Believes a certificate that the user has named, and what it has signed.
+    /// Believes a certificate that the user has named, and the certificates that it has signed.
     ///
     /// # Errors
     /// It is no certificate.
@@ -60,7 +60,7 @@ impl Trusted {
         Arc::new(self.roots.clone())
     }
 
-    /// What can be said of a certificate without asking the TLS library; nothing for most.
+    /// Returns the verdict on a certificate that can be given without the TLS library; none for most certificates.
     pub(crate) fn judge(
         &self,
         certificate: &CertificateDer<'_>,
@@ -79,7 +79,7 @@ impl Trusted {
         Some(Err(CertificateError::UnknownIssuer.into()))
     }
 
-    /// Whether a trusted certificate whose time is not over has signed that one.
+    /// Returns whether a certificate that the user has given and that is valid at `now` has signed that one.
     fn has_signed(&self, certificate: &Certificate, now: UnixTime, algorithms: &WebPkiSupportedAlgorithms) -> bool {
         let issuers = self.given.iter().filter_map(Certificate::read);
         issuers

@@ -1,6 +1,6 @@
-//! Who looks at the certificates of peers: of servers, of clients, and of nobody in particular.
+//! Verifiers of the certificates of peers: of servers, of clients, and of any server that has the key of its certificate.
 //!
-//! A verifier asks what is trusted itself first, and then the TLS library. Any thread.
+//! A verifier asks the trusted certificates first, and then the TLS library. Any thread.
 
 use std::sync::Arc;
 
@@ -227,7 +227,7 @@ impl ServerCertVerifier for AnyServer {
     }
 }
 
-/// An error of the library with what to do about it, where that is known.
+/// Returns an error of the library, with the remedy if one is known.
 fn explained(error: Error, whose: &str) -> Error {
     match error.to_string() {
         text if text.contains("CaUsedAsEndEntity") => Error::General(format!(

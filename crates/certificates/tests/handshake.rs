@@ -78,7 +78,7 @@ impl Client<'_> {
         config
     }
 
-    /// What becomes of a handshake with a server that shows a certificate and trusts `believes` as clients.
+    /// Returns the outcome of a handshake with a server that shows a certificate and trusts `believes` as clients.
     fn meets(&self, shows: &str, believes: &[&str]) -> Result<(), String> {
         for version in [&TLS12, &TLS13] {
             let builder = ServerConfig::builder_with_provider(Arc::new(provider()));

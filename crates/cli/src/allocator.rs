@@ -1,5 +1,5 @@
-//! The allocator of the program: mimalloc, with large blocks off the beginning of a page; and what the server may ask it: MEMORY
-//! PURGE, MEMORY MALLOC-STATS.
+//! The allocator of the program: mimalloc, with large blocks off the beginning of a page, and the two calls that the server
+//! makes to it for MEMORY PURGE and MEMORY MALLOC-STATS.
 //!
 //! A library cannot know which allocator its program has, so `main` enters this one at the start.
 
@@ -9,11 +9,11 @@ use std::ptr;
 use mimalloc::MiMalloc;
 use sleeve_server::host::allocator::{self, Allocator};
 
-/// mimalloc, whose large blocks begin a little behind the beginning of a page.
+/// mimalloc, with large blocks that begin a little behind the beginning of a page.
 ///
-/// It has large blocks begin where a page does, and the kernel has a socket's memory begin there, too. A copy from the one to the
-/// other, by `rep movsb` in the kernel, is slow on processors that take a load for one of what was just stored where both have
-/// nearly the same place in their pages: a GET of 50 kB took 55 us of CPU instead of 12.
+/// mimalloc begins large blocks at a page's beginning, and the kernel begins a socket's memory there, too. The kernel copies
+/// between the two with `rep movsb`. That copy is slow on processors that mistake a load for one of recently stored bytes
+/// when both addresses have nearly the same place in their pages: a GET of 50 kB took 55 us of CPU instead of 12.
 #[derive(Debug)]
 pub struct OffPage;
 
@@ -27,7 +27,7 @@ const OFFSET: usize = 128;
 #[inline]
 fn widened(layout: Layout) -> Option<Layout> {
     let is_large = layout.size() >= LARGE_MIN && layout.align() <= OFFSET;
-    // What is nearly as large as memory can be has no room for it, and is refused by mimalloc.
+    // A size close to the largest possible has no room for the offset. mimalloc refuses it.
     layout
         .size()
         .checked_add(OFFSET)
@@ -84,7 +84,8 @@ unsafe impl GlobalAlloc for OffPage {
                 // SAFETY: the size is not 0: the caller's promise.
                 let new = unsafe { self.alloc(wanted) };
                 if !new.is_null() {
-                    // SAFETY: both have so many bytes, the new one is nobody else's, and the old one is given back once.
+                    // SAFETY: both blocks have so many bytes, no other code has the new one, and the old one is given back
+                    // once.
                     unsafe {
                         ptr::copy_nonoverlapping(block, new, layout.size().min(size));
                         self.dealloc(block, layout);

@@ -1,4 +1,5 @@
-//! Reading the command line: what cannot be understood is refused with status 1 and a way out; with 2 where 1 is a finding.
+//! Reads the command line. Arguments that cannot be understood are refused with status 1 and a way out, or with status 2
+//! where 1 is a finding.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -13,12 +14,12 @@ use crate::{bench, check, doctor, migrate, output, reference, serve, shell, tour
 #[derive(Debug, Parser)]
 #[command(name = "sleeve", version, about, arg_required_else_help = true)]
 pub struct Arguments {
-    /// What to do.
+    /// The sub-command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The sub-commands; what each does is said at its options, which `--help` prints.
+/// The sub-commands. Each is described at its options, which `--help` prints.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Serve(serve::Options),
@@ -52,7 +53,7 @@ pub fn read() -> Result<(Command, ArgMatches), ExitCode> {
     Ok((arguments.command, typed))
 }
 
-/// Prints what was asked for (help, the version) or what is wrong.
+/// Prints the requested text (help, the version) or the fault in the arguments.
 fn refuse(error: &clap::Error, tool: &str) -> ExitCode {
     let table = match tool {
         "cli" => unsupported::OF_CLI,

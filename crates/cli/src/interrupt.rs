@@ -1,8 +1,8 @@
-//! Ctrl-C, heard instead of suffered: a mode that goes on for long ends in order, with its last line.
+//! Ctrl-C, heard instead of suffered: a long-running mode ends in order, with its last line.
 //!
-//! From [`Interrupt::watch`] on SIGINT no longer ends the process, and from [`Interrupt::watch_end`] on SIGTERM neither. It
-//! wakes whoever waits here and is remembered until somebody clears it. A second one before that ends the process at once, so
-//! that nothing that forgets to ask can keep a user waiting. Any thread may ask.
+//! From [`Interrupt::watch`] on SIGINT no longer ends the process, and from [`Interrupt::watch_end`] on SIGTERM neither. A
+//! signal wakes the threads that wait here and is remembered until a caller clears it. A second one before that ends the
+//! process at once, so that code that forgets to ask cannot keep a user waiting. Any thread may ask.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -33,7 +33,7 @@ impl Interrupt {
         Self::of(&[SIGINT])
     }
 
-    /// Hears every SIGINT and SIGTERM from now on: for a mode that has begun what must not outlive it.
+    /// Hears every SIGINT and SIGTERM from now on: for a mode that has started processes or files that must not outlive it.
     pub fn watch_end() -> io::Result<Self> {
         Self::of(&[SIGINT, SIGTERM])
     }
@@ -51,12 +51,12 @@ impl Interrupt {
         Ok(Self { heard, wakes })
     }
 
-    /// Whether a signal has come that nobody has cleared.
+    /// Returns whether a signal has arrived and has not been cleared.
     pub fn is_heard(&self) -> bool {
         self.heard.load(Ordering::Acquire)
     }
 
-    /// Forgets what was heard; true if there was something to forget.
+    /// Forgets the signal; returns true if there was one to forget.
     pub fn clear(&self) -> bool {
         let mut bytes = [0; 64];
         while (&self.wakes).read(&mut bytes).is_ok_and(|length| length > 0) {}
@@ -88,7 +88,7 @@ impl Interrupt {
                 return true;
             }
             let left = Timespec::try_from(left).ok();
-            // Whatever ends the wait, the clock and the flag are asked again.
+            // The clock and the flag are asked again, however the wait ended.
             let _ = poll(&mut [PollFd::new(&self.wakes, PollFlags::IN)], left.as_ref());
         }
         false

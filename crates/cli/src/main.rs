@@ -1,29 +1,29 @@
 //! The binary `sleeve`: argument parsing and printing only, and the load generator.
 //!
-//! One sub-command per file or folder. Nothing here knows how a command works: facts come from wire's table, data from
-//! the server, replies from the client.
+//! One sub-command per file or folder. Nothing here knows how a command works: facts come from wire's table, data from the
+//! server, replies from the client.
 //!
 //! # The rooms, from top to bottom
 //!
 //! A room uses only rooms below it.
 //!
-//! | room | what is in it |
+//! | room | contents |
 //! | --- | --- |
-//! | `arguments` | The command line as a sub-command with its options; what cannot be understood is refused. |
+//! | `arguments` | The command line as a sub-command with its options; arguments that cannot be understood are refused. |
 //! | `tour` | `sleeve tour`: the newcomer's first minute. |
-//! | `doctor` | `sleeve doctor`: what holds a program up. |
+//! | `doctor` | `sleeve doctor`: the causes that hold a program up. |
 //! | `workload` | The documents' workloads, for `tour` and `bench --workload`. |
 //! | `bench` | `sleeve bench`: the load generator. |
 //! | `shell` | `sleeve cli`: redis-cli's modes. |
-//! | `check` | `sleeve check`: what is in a server's files. |
+//! | `check` | `sleeve check`: the contents of a server's files. |
 //! | `migrate` | `sleeve migrate`: a server's data and its role move to another. |
 //! | `serve` | `sleeve serve`: a server process. |
 //! | `reference` | `sleeve reference`: completions, man pages, the table of options. |
 //! | `endpoint` | Where a server is and how to log in to it, with TLS too; the options and URLs that say so. |
-//! | `replies` | Whole replies counted in a stream of bytes, and what INFO says. |
+//! | `replies` | Whole replies counted in a stream of bytes, and the contents of INFO. |
 //! | `unsupported` | Options of other programs that are not there, each with the reason. |
 //! | `interrupt` | Ctrl-C, heard instead of suffered. |
-//! | `output` | Standard output whose reader may leave. |
+//! | `output` | Standard output with a reader that may leave. |
 //! | `allocator` | mimalloc, as MEMORY PURGE and MEMORY MALLOC-STATS reach it. |
 
 mod allocator;

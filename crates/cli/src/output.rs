@@ -1,7 +1,7 @@
-//! Writing to standard output, for a program whose reader may leave.
+//! Writes to standard output, for a program with a reader that may leave.
 //!
-//! `sleeve cli ... | head` closes the pipe early. The standard library's macros panic then; a program ends quietly, with
-//! the exit code that a shell shows for it (128 + SIGPIPE). Any thread.
+//! `sleeve cli ... | head` closes the pipe early. The standard library's macros panic then; a program ends quietly, with the
+//! exit code that a shell shows for it (128 + SIGPIPE). Any thread.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
@@ -19,7 +19,7 @@ pub fn line(text: Arguments<'_>) {
     settle(writeln!(io::stdout(), "{text}"));
 }
 
-/// Writes out what stays in the buffer.
+/// Writes out the rest of the buffer.
 pub fn flush() {
     settle(io::stdout().flush());
 }

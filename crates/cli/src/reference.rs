@@ -1,4 +1,5 @@
-//! `sleeve reference`: shell completions, man pages and the table of options, made of what the program itself reads.
+//! `sleeve reference`: shell completions, man pages and the table of options, made of the tables that the program itself
+//! reads.
 //!
 //! Packages install the first two; `docs/configuration.md` is the third, and a test holds it to the table.
 
@@ -49,11 +50,11 @@ enum What {
         /// The folder that they are written into
         folder: PathBuf,
     },
-    /// Every option of the server: what it takes, its default, when it may change and what it is for
+    /// Every option of the server: its values, its default, when it may change and its purpose
     Configuration,
 }
 
-/// Prints or writes what was asked for.
+/// Prints or writes the requested reference.
 pub fn run<C: CommandFactory>(options: &Options) -> ExitCode {
     match &options.what {
         What::Completions { shell } => {
@@ -118,7 +119,7 @@ fn configuration() -> String {
     out
 }
 
-/// What may be written for an option.
+/// Returns the values that an option accepts.
 fn accepted(row: &Row) -> String {
     let words = |words: &mut dyn Iterator<Item = &'static str>| -> String {
         words
@@ -152,7 +153,7 @@ fn accepted(row: &Row) -> String {
     }
 }
 
-/// A range of numbers, whose end is left out where it is only what fits.
+/// Returns a range of numbers as text. An end that is only the limit of the type is left out.
 fn range(min: i64, max: i64) -> String {
     match (min, max) {
         (i64::MIN | -2_147_483_648, _) => "a number".to_owned(),

@@ -17,7 +17,7 @@ const LINE_LENGTH_MAX: usize = 64 * 1024;
 /// Bytes that are kept of one reply: room for the longest string of a server, 512 MiB, and as much again.
 const REPLY_BYTES_MAX: u64 = 1 << 30;
 
-/// What is said of a server that speaks TLS where it is spoken to without.
+/// The message for a server that speaks TLS, when it is spoken to without.
 const USE_TLS: &str = "this port speaks TLS: add --tls";
 
 /// The length of the reply that the buffer begins with, where it is whole.

@@ -1,15 +1,15 @@
 //! The options of redis-cli, redis-benchmark and Valkey's programs that `sleeve cli` and `sleeve bench` do not have, each
 //! with the reason.
 //!
-//! Whoever types one is told so, instead of having it guessed at or sent to the server as a command. `--help` and
-//! `docs/differences.md` list what stands here.
+//! If a user types one, the program says so. The option is neither guessed at nor sent to the server as a command. `--help` and
+//! `docs/differences.md` list the same options.
 
 /// An option that is not there.
 #[derive(Debug)]
 pub struct Unsupported {
     /// As it is typed.
     pub name: &'static str,
-    /// Why it is not there, or what there is instead.
+    /// The reason why it is not there, or the replacement for it.
     pub why: &'static str,
 }
 
@@ -26,7 +26,7 @@ const FAMILY: &str = "give -h an address of that kind instead of a name";
 const LIBRARY: &str = "the tests are those of --list; give the command itself for others";
 const FUZZ: &str = "hostile commands are a test of the project, not of its load generator";
 
-/// Those of redis-cli 7.0 and valkey-cli 9.
+/// The options of redis-cli 7.0 and valkey-cli 9 that are missing here.
 pub static OF_CLI: &[Unsupported] = &[
     absent("-c", CLUSTER),
     absent("--cluster", "clusters are not managed from here"),
@@ -47,7 +47,7 @@ pub static OF_CLI: &[Unsupported] = &[
     absent("--hotkeys-count", "--hotkeys names the 16 hottest"),
 ];
 
-/// Those of redis-benchmark 7.0 and valkey-benchmark 9.
+/// The options of redis-benchmark 7.0 and valkey-benchmark 9 that are missing here.
 pub static OF_BENCH: &[Unsupported] = &[
     absent("--cluster", CLUSTER),
     absent("--rfr", CLUSTER),
@@ -71,7 +71,7 @@ pub fn find(table: &'static [Unsupported], typed: &str) -> Option<&'static Unsup
     table.iter().find(|absent| absent.name == name)
 }
 
-/// What `--help` says of them.
+/// Returns the text of `--help` about these options.
 pub fn listing(table: &[Unsupported]) -> String {
     let names: Vec<&str> = table.iter().map(|absent| absent.name).collect();
     format!("Not there, and refused with the reason: {}.", names.join(" "))

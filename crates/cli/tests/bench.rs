@@ -1,4 +1,4 @@
-//! `sleeve bench` against a server that only counts: what was asked for is sent, no more and no less.
+//! `sleeve bench` against a server that only counts: exactly the requested commands are sent, no more and no less.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -51,7 +51,7 @@ fn serve(stream: TcpStream, counts: &Counts) -> Option<()> {
     }
 }
 
-/// A server of its own: its port, and what it has received.
+/// Starts a server of its own; returns its port, and the counts of the commands that it has received.
 fn start_server() -> (String, Counts) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
@@ -79,7 +79,7 @@ fn bench(arguments: &[&str]) -> (Output, HashMap<String, u64>) {
     (output.unwrap(), counts)
 }
 
-/// Runs until the server has received so many of a command, then sends SIGINT; the exit code and what was printed.
+/// Runs until the server has received so many of a command, then sends SIGINT; returns the exit code and the output.
 fn interrupted(arguments: &[&str], name: &str, enough: u64) -> (Option<i32>, String) {
     let (port, counts) = start_server();
     let mut child = command(&port, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -215,7 +215,7 @@ fn ctrl_c_ends_a_test_with_its_figures_so_far() {
     let (code, out) = interrupted(&["-t", "get,incr", "-n", "1000000000", "-c", "2"], "GET", 100);
     assert_eq!(code, Some(130));
     assert!(out.contains("====== GET ======") && out.contains("throughput summary") && !out.contains("INCR"), "{out}");
-    // A server that never answers holds nobody up.
+    // A server that never answers does not delay the end.
     let (code, out) = interrupted(&["-n", "5", "-c", "2", "--json", "SILENT"], "SILENT", 2);
     assert!(code == Some(130) && out.contains("\"requests\":0,") && out.ends_with("]\n"), "{code:?} {out}");
 }

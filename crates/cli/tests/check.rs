@@ -1,4 +1,4 @@
-//! `sleeve serve --check`: what would happen, and whether a server would start at all.
+//! `sleeve serve --check`: the effects of a configuration, and whether a server would start at all.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,7 +12,7 @@ impl Drop for Folder {
     }
 }
 
-/// The answer to a configuration, with further options: whether it would do, what is said, and of what is complained.
+/// Returns the answer to a configuration, with further options: whether it is valid, the output, and the complaints.
 fn check(name: &str, configuration: &str, options: &[&str]) -> (bool, String, String) {
     let folder = Folder(std::env::temp_dir().join(format!("sleeve-check-{}-{name}", std::process::id())));
     std::fs::create_dir_all(&folder.0).expect("a folder of our own");

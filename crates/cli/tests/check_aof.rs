@@ -1,5 +1,5 @@
-//! `sleeve check aof`: what it says of whole and damaged logs, what it mends and keeps, and that it answers as redis-check-aof
-//! where it is called so.
+//! `sleeve check aof`: its reports on whole and damaged AOFs, its repairs and the bytes that it keeps, and its answers as
+//! redis-check-aof where it is called so.
 
 use std::fs;
 use std::io::Write;
@@ -48,7 +48,7 @@ fn request(words: &[&str]) -> Vec<u8> {
     sleeve_tests::connection::request(words)
 }
 
-/// The status, what is said, and of what is complained.
+/// Runs the program; returns the status, the output, and the complaints.
 fn run(program: &Path, folder: &Folder, words: &[&str], answer: &str) -> (Option<i32>, String, String) {
     let mut child = Command::new(program)
         .current_dir(&folder.0)
@@ -205,7 +205,7 @@ fn without_what_is_behind(said: &str) -> String {
     parts.fold(first, |said, part| said + "got: 00.." + part.get(2..).unwrap_or_default())
 }
 
-/// The words of redis-check-aof for files of every kind, whole, torn and damaged, and what it changes.
+/// Checks the words of redis-check-aof for files of every kind, whole, torn and damaged, and its changes.
 #[test]
 fn called_by_the_name_of_redis_tool_it_answers_as_that_does() {
     let theirs = Kind::Redis.binary().expect("redis-server").with_file_name("redis-check-aof");

@@ -1,4 +1,4 @@
-//! `sleeve check rdb`: what is in a file, what is wrong with it, and what the tool says under Redis's name.
+//! `sleeve check rdb`: its reports on the contents and faults of a file, and the tool's words under Redis's name.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -121,7 +121,7 @@ fn what_is_no_file_of_that_kind_is_refused() {
     }
 }
 
-/// The same words as redis-check-rdb of Redis 7.0, but for what follows the name of a fault.
+/// Checks that the words are those of redis-check-rdb of Redis 7.0, except for the text behind the name of a fault.
 #[test]
 fn under_the_name_of_redis_tool_it_answers_as_that_does() {
     let folder = Folder::new("name");

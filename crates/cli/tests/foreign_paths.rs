@@ -1,5 +1,6 @@
-//! Every option, argument and variable that names a path, pointed at what is not the program's own: a device, a directory, a
-//! FIFO, symbolic links, and another's file. The program works without changing the thing, or ends with an error that names it.
+//! Every option, argument and variable that names a path, pointed at a thing that is not the program's own: a device, a
+//! directory, a FIFO, symbolic links, and another's file. The program works without changing the thing, or ends with an error
+//! that names it.
 //!
 //! The options of the server come from its table and the arguments of the tools from their completions, so that a new one
 //! without a case here fails the test. The devices are made in the test's own folder, where the system lets us.
@@ -73,12 +74,12 @@ fn write(path: &Path, text: &str) {
     fs::set_permissions(path, Permissions::from_mode(0o640)).unwrap();
 }
 
-/// What may happen to another's file.
+/// The changes that are allowed to another's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Files {
     Kept,
     AppendedTo,
-    /// Whoever names the folder wants the files in it written, or removed.
+    /// Written or removed: an option that names the folder is about the files in it.
     Replaced,
 }
 
@@ -237,7 +238,7 @@ const CASES: &[Case] = &[
     Case { files: Files::Replaced, ..tool(":folder", "out/sleeve.1", &["reference", "man", "out"]) },
 ];
 
-/// What is written through a link: the option, the link, and what is behind it then.
+/// The files that are written through a link: the option, the link, and the text behind it then.
 const BEHIND_LINKS: &[(&str, Thing, &str)] = &[
     ("FILE", Thing::Link, "maxmemory 1gb"),
     ("aclfile", Thing::Link, "user ann on"),
@@ -250,7 +251,7 @@ const BEHIND_LINKS: &[(&str, Thing, &str)] = &[
     (":folder", Thing::Dangling, ".TH "),
 ];
 
-/// The client reads certificates as `cat` would, and so waits for whoever writes to a FIFO.
+/// The arguments with which the client waits for the writer of a FIFO: it reads certificates as `cat` would.
 const WAITS_FOR_WRITER: &[&str] = &["--cacert", "--cert", "--key"];
 
 #[test]
@@ -326,7 +327,7 @@ fn try_one(case: Case, thing: Thing, folder: &Path) {
     assert!(!output.contains("panicked"), "{told}");
     // Another's file may be read to be judged, and is then named as configurations and snapshots are.
     let last = Path::new(case.at).file_name().unwrap().to_str().unwrap();
-    // What a link leads to may be named instead; and who got as far as the server has read the file.
+    // The target of a link may be named instead. A program that got as far as the server has read the file.
     let is_named =
         thing == Thing::Foreign || [last, "/target", "Connection refused"].iter().any(|name| output.contains(name));
     assert!(succeeded || is_named, "the thing is not named: {told}");
@@ -340,7 +341,7 @@ fn try_one(case: Case, thing: Thing, folder: &Path) {
     }
 }
 
-/// What must not change of a thing.
+/// The facts of a thing that must not change.
 #[derive(Debug, PartialEq, Eq)]
 struct Facts {
     mode: u32,
@@ -349,7 +350,7 @@ struct Facts {
     inode: u64,
     /// Of another's file, or of the one in a folder.
     content: Option<Vec<u8>>,
-    /// Where a link leads, and the permissions of what is there; those of an empty file are ours to see to, and stay too.
+    /// The target of a link, and the permissions of the file there; those of an empty file are ours to see to, and stay too.
     link: Option<(PathBuf, u32, u64)>,
 }
 
@@ -363,7 +364,7 @@ impl Facts {
         };
         let link = fs::read_link(path).ok().map(|target| {
             let behind = fs::metadata(path).ok();
-            // A file that is made or taken away behind a link is what the option asks for.
+            // If a file is made or taken away behind a link, the option asks for that.
             let (mode, device) = behind.map_or((0o640, 0), |behind| match thing {
                 Thing::Dangling => (0o640, 0),
                 _ => (behind.mode() & 0o777, behind.rdev()),
@@ -381,7 +382,7 @@ impl Facts {
     }
 }
 
-/// A program in a folder, which says what it says into a file there.
+/// Starts a program in a folder, with its output in a file there.
 fn spawn(command: &mut Command, folder: &Path) -> Child {
     let output = File::create(folder.join("output")).unwrap();
     command.current_dir(folder).stdout(output.try_clone().unwrap()).stderr(output);

@@ -1,7 +1,7 @@
 //! `sleeve cli` beside redis-cli, byte by byte.
 //!
 //! A server made for this test answers `R n` with the nth of a list of replies, one for every type and shape. Both programs
-//! ask for each of them in every output format, and for what else their command lines can say; standard output, error
+//! ask for each of them in every output format, and run with every other form of their command lines; standard output, error
 //! output and exit code must be the same.
 
 use std::io::{BufRead, BufReader, Write};
@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
-/// What `R n` answers.
+/// The replies to `R n`.
 const REPLIES: &[&[u8]] = &[
     b"+OK\r\n",
     b"+\r\n",
@@ -72,7 +72,7 @@ const MODES: &[&[&str]] = &[
     &["--no-raw", "-3", "--show-pushes", "yes"],
 ];
 
-/// What else the command line can say, and what standard input holds meanwhile.
+/// The other forms of the command line, each with the content of standard input.
 const SESSIONS: &[(&[&str], &str)] = &[
     (&["-r", "3", "R", "5"], ""),
     (&["-r", "2", "-D", "|", "R", "5"], ""),

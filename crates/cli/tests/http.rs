@@ -1,4 +1,4 @@
-//! The option `http` from outside: who is told what, and what foreign bytes do.
+//! The option `http` from outside: the answers that each user gets, and the effects of foreign bytes.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -106,7 +106,7 @@ fn foreign_bytes_and_half_closed_connections_are_answered_in_full() {
         let answer = send(port, bytes);
         assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
-    // One request a connection: what stands behind it is read and answered to nobody, and takes nothing from the answer.
+    // One request a connection: the bytes behind it are read and not answered, and take nothing from the answer.
     let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let answer = send(port, request.repeat(500).as_bytes());
     assert_eq!(answer.matches("HTTP/1.1 200").count(), 1);

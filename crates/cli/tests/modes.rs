@@ -356,7 +356,7 @@ fn a_walk_that_ctrl_c_ends_says_how_far_it_came() {
     let summary = seen.split_once("- summary -").unwrap().1;
     assert!(summary.contains("%] Sampled ") && summary.contains(" strings with "), "{summary}");
 
-    // Whoever reads a list of names must know that it is not whole.
+    // A reader of a list of names must know that it is not whole.
     let mut scan = Running::start(server.port(), &["--scan", "-i", "1000"]);
     scan.wait_for("");
     scan.interrupt();

@@ -1,4 +1,4 @@
-//! The files that packages install say what this program understands.
+//! The files that packages install use only words that this program understands.
 
 use std::fs;
 use std::process::Command;
@@ -12,7 +12,7 @@ fn a_server_would_start_with_the_packages_configuration() {
         assert!(text.contains(place), "{place}");
         text.replace(place, folder.to_str().expect("letters"))
     });
-    // What is only proposed has to be right too.
+    // Options that are only proposed have to be right too.
     let proposed: String = here
         .lines()
         .map(|line| line.strip_prefix("# ").filter(|rest| rest.split(' ').count() == 2).unwrap_or(line))

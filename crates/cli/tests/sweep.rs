@@ -1,4 +1,4 @@
-//! `sleeve bench sweep` from outside: servers that run and servers that it starts, and what is left of them.
+//! `sleeve bench sweep` from outside: servers that run and servers that it starts, and their remains.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -93,7 +93,7 @@ fn each_server_is_measured_at_each_point_and_shown() {
     for name in ["sweep.html", "sweep.svg"] {
         assert!(read(&again.0, name) == read(&folder.0, name), "{name} is drawn as it was");
     }
-    // What runs already keeps its data, and what was started has gone with its folder.
+    // A server that runs already keeps its data, and a server that was started has gone with its folder.
     assert_eq!(running.connect().command(&["DBSIZE"]).expect("it goes on"), b":64\r\n");
     let left = folders_of(|process| !Path::new("/proc").join(process.to_string()).exists());
     assert!(left.is_empty(), "{left:?} are left of sweeps that have ended");
@@ -110,7 +110,7 @@ fn ended_by_a_signal_it_keeps_what_it_has_and_leaves_no_server() {
         let first = lines.next().expect("a point").expect("it is text");
         assert!(first.starts_with("PING_INLINE, 1 clients"), "{first}");
         assert_eq!(folders_of(|process| process == child.id()).len(), 1);
-        // As a terminal does: it has whoever is of the group hear of it.
+        // As a terminal does: it sends the signal to the whole process group.
         kill_process_group(Pid::from_child(&child), signal).expect("it runs");
         let rest: Vec<String> = lines.map(|line| line.expect("it is text")).collect();
         assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest:?}");

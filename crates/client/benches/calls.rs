@@ -1,8 +1,8 @@
-//! What a call costs the client that is one of many on their way: a program for an instruction counter.
+//! The cost of a call for a client with many calls in flight: a program for an instruction counter.
 //!
 //! `valgrind --tool=callgrind TARGET/release/deps/calls-… redis://127.0.0.1:6379 200000`, and again with another count: the
 //! difference of the two totals, divided by the difference of the counts, is the instructions a call, all threads and both
-//! ways together. GETs go out in rounds of this many before anyone waits.
+//! ways together. GETs go out in rounds of this many before the first wait.
 
 use sleeve::Client;
 use sleeve::prelude::*;

@@ -2,8 +2,8 @@
 //!
 //! `TARGET/release/deps/lanes-… redis://127.0.0.1:6379 100 10`: values of so many MiB, for so many seconds a line. One thread
 //! asks for them one after the other, another sends PINGs, 1 ms apart, and waits for them: itself, or as the one task of a
-//! runtime, whose connection shares its thread with the large replies'. It prints what share of them took how long. It writes the
-//! keys `lanes:1` to `lanes:3`.
+//! runtime, with a connection that shares its thread with the large replies'. It prints the times of the PINGs, by share. It
+//! writes the keys `lanes:1` to `lanes:3`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -53,7 +53,7 @@ fn measure(url: &str, length: usize, time: Duration) -> Result<(), Error> {
 type Call<'a> = &'a dyn Fn() -> Result<(), Error>;
 type Large<'a> = Option<&'a (dyn Fn(usize) -> Result<(), Error> + Sync)>;
 
-/// Sends PINGs beside what is large, and prints a line.
+/// Sends PINGs beside the large calls, and prints a line.
 fn report(name: &str, time: Duration, ping: Call<'_>, large: Large<'_>) {
     let is_over = AtomicBool::new(false);
     let (mut took, count) = thread::scope(|scope| {

@@ -1,8 +1,8 @@
-//! What a read costs that is answered from the near cache: a program for an instruction counter, and for a clock.
+//! The cost of a read that is answered from the near cache: a program for an instruction counter, and for a clock.
 //!
-//! `near URL COUNT` reads as often and prints the time that a hit has taken. For instructions:
-//! `valgrind --tool=callgrind TARGET/release/deps/near-… redis://127.0.0.1:6379 200000`, and again with another count: the
-//! difference of the two totals, divided by three times that of the counts, because each of three types is read as often.
+//! `near URL COUNT` reads as often and prints the time that a hit has taken. For instructions: `valgrind --tool=callgrind
+//! TARGET/release/deps/near-… redis://127.0.0.1:6379 200000`, and again with another count: the difference of the two totals,
+//! divided by three times that of the counts, because each of three types is read as often.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,8 +1,9 @@
-//! What a GET takes over one way to a server or another: its time, and the processors' time of both sides.
+//! The cost of a GET over one way to a server or another: its time, and the processors' time of both sides.
 //!
-//! `nearness URL COUNT` has one thread keep so many GETs of 16 bytes on their way, for a line each, and prints the median and the
-//! 99th percentile from a call to its reply, and CPU time a call of both sides. TCP is `redis://127.0.0.1:6379?unix_socket=no`, a
-//! Unix socket `unix:///path?shared_memory=no`, shared memory `unix:///path`. It writes the key `nearness`.
+//! `nearness URL COUNT` keeps so many GETs of 16 bytes in flight from one thread, for a line each, and prints the median and
+//! the 99th percentile from a call to its reply, and CPU time a call of both sides. TCP is
+//! `redis://127.0.0.1:6379?unix_socket=no`, a Unix socket `unix:///path?shared_memory=no`, shared memory `unix:///path`. It
+//! writes the key `nearness`.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ fn main() -> Result<(), Error> {
     client.set("nearness", "0123456789abcdef").wait()?;
     println!("at once    median       p99  server  client  (microseconds)");
     for at_once in AT_ONCE {
-        // What is not counted has the way chosen, and buffers grown.
+        // Calls that are not counted make the client choose its way and grow its buffers.
         measure(&client, at_once, count / 10)?;
         let (server_before, own_before) = (server_us(&client)?, own_us());
         let mut took = measure(&client, at_once, count)?;
@@ -41,7 +42,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// How long calls took, of one in so many: to look at the clock twice takes a tenth of what a call does.
+/// Returns how long calls took, of one in so many: two looks at the clock take a tenth of a call's time.
 fn measure(client: &Client, at_once: usize, count: usize) -> Result<Vec<Duration>, Error> {
     let mut on_their_way: VecDeque<(Option<Instant>, Reply<String>)> = VecDeque::with_capacity(at_once);
     let mut took = Vec::with_capacity(count / TIMED_ONE_OF + 1);

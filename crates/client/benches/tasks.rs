@@ -1,4 +1,4 @@
-//! What a call costs that a task awaits: CPU time of this process, all threads together, per GET.
+//! The cost of a call that a task awaits: CPU time of this process, all threads together, per GET.
 //!
 //! `cargo bench -p sleeve --bench tasks -- redis://127.0.0.1:6379`. Alone, and with 64 and 512 tasks on one connection, each
 //! of which awaits one answer before it asks again. Wall-clock times of a busy machine say little; CPU time says more.

@@ -1,9 +1,9 @@
-//! The caller whose way `cargo xtask walk` follows: it sends one command again and again, and waits for each answer.
+//! The caller on the way that `cargo xtask walk` follows: it sends one command again and again, and waits for each answer.
 //!
 //! `walk URL TIMES [COUNT WORD...]...`, where `COUNT` says how many words a command has: all but the last are run once,
-//! before, and the last one `TIMES` times. Between two calls stands a system call that nothing else here makes
-//! (`getppid`), so that whoever traces this process sees where one call ends and the next begins. When all is done it
-//! says so, and lives on until its input ends, so that its memory map can be read.
+//! before, and the last one `TIMES` times. Between two calls stands a system call that nothing else here makes (`getppid`),
+//! so that a tracer of this process sees where one call ends and the next begins. When all calls are done it says so, and
+//! lives on until its input ends, so that its memory map can be read.
 
 use std::error::Error;
 use std::io::{Read, Write};

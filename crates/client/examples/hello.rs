@@ -1,4 +1,4 @@
-//! The first page: commands that nobody waits for, commands that are waited for, another database, a command that waits.
+//! The first page: commands without a wait, commands that are waited for, another database, a command that waits.
 //!
 //! ```text
 //! cargo run --features embedded --example hello

@@ -1,19 +1,19 @@
-//! What can go wrong with a command, and whether it may have been executed all the same.
+//! The errors of a command, and whether it may have been executed all the same.
 //!
-//! One type for every room of the client. It is cheap to clone, because one broken connection fails thousands of
-//! replies at once. It refuses to be a tree of causes: a kind to branch on, a sentence to read, and the one question
-//! that matters after a failure, [`Error::effect`]. Pure data; any thread.
+//! One type for every module of the client. It is cheap to clone, because one broken connection fails thousands of replies at
+//! once. It refuses to be a tree of causes: a kind to branch on, a sentence to read, and the one question that matters after
+//! a failure, [`Error::effect`]. Pure data; any thread.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// What happened, in the terms that a caller may want to branch on.
+/// The kind of an error, in the terms that a caller may want to branch on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The server answered with an error; [`Error::code`] is its first word.
     Server,
-    /// No answer came within the command timeout, or within the time that the caller gave.
+    /// The command was not answered within the command timeout, or within the time that the caller gave.
     Timeout,
     /// The connection broke after the command was written and before it was answered.
     Disconnected,
@@ -23,7 +23,7 @@ pub enum ErrorKind {
     Closed,
     /// A transaction was not executed: a condition did not hold, or a watched key changed.
     Aborted,
-    /// No connection could be made, or the server refused the greeting (password, database).
+    /// The connection could not be made, or the server refused the greeting (password, database).
     Connect,
     /// The server sent bytes that are not a reply, or a reply that is longer than
     /// [`Config::reply_bytes_max`](crate::Config::reply_bytes_max).
@@ -36,19 +36,19 @@ pub enum ErrorKind {
     Configuration,
 }
 
-/// What is known about the effect of a command that failed.
+/// The known effect of a command that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Effect {
-    /// It was not executed, and will not be: it never left. It may be sent again as it is. A read that had left and was to be
-    /// sent again counts as one that never did.
+    /// The command was not executed, and will not be: it never left. It may be sent again as it is. A read that had left and
+    /// was to be sent again counts as a command that never did.
     None,
-    /// It was not executed, and will not be: the server said no before it looked at any key (a read-only replica, a server
-    /// that is loading its data or has no memory left). It may be sent again as it is, to another server or later.
+    /// The command was not executed, and will not be: the server said no before it looked at any key (a read-only replica, a
+    /// server that is loading its data or has no memory left). It may be sent again as it is, to another server or later.
     Refused,
-    /// It may or may not have been executed; only the data can tell.
+    /// The command may or may not have been executed; only the data can tell.
     Unknown,
-    /// The server executed it and said what was wrong.
+    /// The server executed it and replied with an error.
     Answered,
 }
 
@@ -83,21 +83,22 @@ const GATES: [(&str, &str); 14] = [
     ("EXECABORT", "Transaction discarded"),
 ];
 
-/// Whether a server's error says that the command was turned away. One that names a script came out of the middle of it.
+/// Returns whether a server's error says that the command was turned away. One that names a script came out of the middle of
+/// it.
 fn was_turned_away(text: &str) -> bool {
     let (code, rest) = text.split_once(' ').unwrap_or((text, ""));
     let is_gate = GATES.iter().any(|(gate, words)| *gate == code && rest.contains(words));
     (is_gate || is_redirection(code, rest)) && !rest.contains("script: ")
 }
 
-/// Whether this names a slot and a node, and nothing else.
+/// Returns whether this names a slot and a node, and nothing else.
 fn is_redirection(code: &str, rest: &str) -> bool {
     let is_place =
         |(slot, node): (&str, &str)| slot.parse::<u16>().is_ok() && node.contains(':') && !node.contains(' ');
     matches!(code, "MOVED" | "ASK") && rest.split_once(' ').is_some_and(is_place)
 }
 
-/// Why a command has no result.
+/// The reason why a command has no result.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
@@ -125,26 +126,26 @@ impl Error {
         Self { kind, effect, message: message.into() }
     }
 
-    /// An error of a kind that means that nothing was sent.
+    /// Creates an error of a kind that means that nothing was sent.
     pub(crate) fn unsent(kind: ErrorKind, message: impl Into<Arc<str>>) -> Self {
         Self::new(kind, Effect::None, message)
     }
 
-    /// The error that a server's reply carries.
+    /// Creates the error that a server's reply carries.
     pub(crate) fn server(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text);
         let effect = if was_turned_away(&text) { Effect::Refused } else { Effect::Answered };
         Self::new(ErrorKind::Server, effect, text.into_owned())
     }
 
-    /// A result that cannot be turned into the type that was asked for.
+    /// Creates the error of a result that cannot be turned into the type that was asked for.
     ///
-    /// For implementations of [`FromReply`](crate::FromReply): say what was expected and what came.
+    /// For implementations of [`FromReply`](crate::FromReply): give the expected type and the received value.
     pub fn conversion(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Conversion, Effect::Answered, message.into())
     }
 
-    /// A command that cannot be sent as it was written.
+    /// Creates the error of a command that cannot be sent as it was written.
     ///
     /// For implementations of [`ToArgs`](crate::ToArgs), which hand it to [`Request::refuse`](crate::Request::refuse).
     pub fn usage(message: impl Into<String>) -> Self {
@@ -161,7 +162,7 @@ impl Error {
         Self::new(ErrorKind::Disconnected, Effect::Unknown, message)
     }
 
-    /// The end of a connection on which it was to be told that something is synced.
+    /// Creates the error of the end of a connection on which it was to be told that something is synced.
     pub(crate) fn unsynced(cause: &str) -> Self {
         let message = format!(
             "the connection was lost before it was known that the command's effect is synced, so whether it is applied, and whether \
@@ -174,29 +175,29 @@ impl Error {
         Self::unsent(ErrorKind::Closed, format!("{what}, so the command was never sent"))
     }
 
-    /// What happened.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// Whether the command may have been executed.
+    /// Returns whether the command may have been executed.
     pub fn effect(&self) -> Effect {
         self.effect
     }
 
-    /// The first word of a server's error (`ERR`, `WRONGTYPE`, `NOAUTH`); `None` for other kinds.
+    /// Returns the first word of a server's error (`ERR`, `WRONGTYPE`, `NOAUTH`); `None` for other kinds.
     pub fn code(&self) -> Option<&str> {
         if self.kind == ErrorKind::Server { self.message.split(' ').next() } else { None }
     }
 
-    /// The sentence; for a server's error the whole text that the server sent, code included.
+    /// Returns the sentence; for a server's error the whole text that the server sent, code included.
     pub fn message(&self) -> &str {
         &self.message
     }
 }
 
 impl fmt::Display for Error {
-    /// The sentence; behind what a server refused stands that it was not applied.
+    /// Writes the sentence; behind a server's refusal it adds that the command was not applied.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         match (self.kind, self.effect) {

@@ -7,8 +7,8 @@
 //!
 //! A [`Client`] is one cheap handle over one multiplexed connection. Clone it, and use it from any thread and in any async
 //! runtime at the same time; it needs no runtime, because all connections of a process share a thread of their own. A call
-//! sends at once and returns a [`Reply`], which is awaited, waited for, given a callback, forgotten or dropped. So
-//! everything is pipelined, without anyone asking for it:
+//! sends at once and returns a [`Reply`], which is awaited, waited for, given a callback, forgotten or dropped. So everything
+//! is pipelined, without any request for it:
 //!
 //! ```
 //! # #[cfg(feature = "embedded")] {
@@ -23,8 +23,8 @@
 //! # Ok::<(), sleeve::Error>(())
 //! ```
 //!
-//! In async code the same replies are awaited, whatever the runtime. What would block it (connecting, subscribing, closing)
-//! has a form that does not:
+//! In async code the same replies are awaited, in any runtime. Each call that would block it (connecting, subscribing,
+//! closing) has a form that does not:
 //!
 //! ```no_run
 //! use sleeve::{Client, Error, prelude::*};
@@ -57,68 +57,71 @@
 //! | [`ScriptCommands`](prelude::ScriptCommands) | `eval`, `fcall`, `function_load`; see also [`Script`] |
 //! | [`ConnectionCommands`](prelude::ConnectionCommands), [`AdminCommands`](prelude::AdminCommands) | `ping`, `client_list`, `info`, `config_get`, `flushall` |
 //!
-//! Where a method is generic, its type is that of the whole answer: `get::<Option<String>>`, `mget::<Vec<Option<i64>>>`,
-//! `hgetall::<HashMap<String, String>>`. The method with the command's name takes what the command needs; what it may be told
-//! besides stands in the last argument of the same name with `_with`: `zadd_with("k", (1, "a"), AddOptions::new().if_absent())`.
-//! Options are made by `new()` and said one after the other.
+//! If a method is generic, its type is that of the whole answer: `get::<Option<String>>`, `mget::<Vec<Option<i64>>>`,
+//! `hgetall::<HashMap<String, String>>`. The method with the command's name takes the arguments that the command needs; its
+//! options are the last argument of the method of the same name with `_with`: `zadd_with("k", (1, "a"),
+//! AddOptions::new().if_absent())`. Options are made by `new()` and set one after the other.
 //!
-//! # What else there is
+//! # Further features of the API
 //!
 //! - [`Batch`]: commands that leave together. [`Transaction`]: commands that run as one, if their [`Condition`]s hold.
 //!   [`Client::watch`]: read, decide and write, or begin again. [`Lease`]: a connection of one's own for a while.
-//! - [`Client::at`]: calls that are over at a deadline, wherever they are by then.
-//! - [`Client::lanes`]: what is large takes a second connection by itself; [`Client::priority`]: calls that have one anyway.
+//! - [`Client::at`]: calls with a deadline, which holds in every phase of a call.
+//! - [`Client::lanes`]: large calls take a second connection by themselves; [`Client::priority`]: calls that have one anyway.
 //! - [`Client::timed`]: how long a reply was queued, travelled, lay there and took to decode.
-//! - [`Coalescing`]: calls that are gathered for a moment and leave as commands for many, SETs as MSET, with the same replies.
-//! - [`Subscription`]: channels as a stream of messages that outlives its connection, and gains and loses channels meanwhile.
+//! - [`Coalescing`]: calls that are gathered for a moment and leave as commands for many, SETs as MSET, with the same
+//!   replies.
+//! - [`Subscription`]: channels as a stream of messages that outlives its connection, and gains and loses channels while it
+//!   lives.
 //! - [`Consumer`]: the entries of a stream's group as a stream, each at least once, with acknowledgements and a graceful end.
 //! - [`Client::cached`]: reads that are answered in this process, from replies that the server keeps true.
-//! - [`Reply::synced`]: the answer once what the command has done is on the server's disk.
+//! - [`Reply::synced`]: the answer once the command's effect is on the server's disk.
 //! - [`ToArg`], [`ToArgs`] and [`FromReply`]: which Rust values travel, and how to add one's own or derive it ([`Fields`]);
-//!   [`each`] for iterators, [`Text`] for what is written as a text (UUIDs, dates, URLs).
+//!   [`each`] for iterators, [`Text`] for values that are written as a text (UUIDs, dates, URLs).
 //! - [`Key`]: the name of a key, or of many with one prefix, with the type of its value.
-//! - [`Reply::map`]: make something of an answer before it is there.
+//! - [`Reply::map`]: transform an answer before it is there.
 //! - `testing`: engines for tests, with a clock that the test turns, a seed, and faults on demand.
 //! - [`Endpoint::Sentinel`]: the primary of a service, found by its Sentinels and followed when it changes:
 //!   `redis+sentinel://host1,host2/service`. [`Config::read_from`]: reads from replicas, there and in a cluster.
-//! - [`Client::metrics`]: what the connection has done, for a page that is scraped; [`Config::on_event`]: what happens to it,
-//!   and which replies took long, and why.
+//! - [`Client::metrics`]: the metrics of the connection, for a page that is scraped; [`Config::on_event`]: its events, and
+//!   which replies took long, and why.
 //! - [`Config`]: URLs, timeouts, the bound on the queue, reconnecting. A command that never left is sent on the next
-//!   connection; one that left and was not answered is sent again where it only reads, and one that the server has turned away
-//!   for the moment whatever it does ([`Resend`]). What may have written fails, and [`Error::effect`] says what is known:
-//!   [`Effect::None`] and [`Effect::Refused`] may be sent again, [`Effect::Unknown`] may have been executed.
+//!   connection. A command that left and was not answered is sent again if it only reads. A command that the server has
+//!   turned away for the moment is sent again in any case ([`Resend`]). A command that may have written fails, and
+//!   [`Error::effect`] says how much is known: [`Effect::None`] and [`Effect::Refused`] may be sent again,
+//!   [`Effect::Unknown`] may have been executed.
 //!
 //! # Features
 //!
 //! - `tls` (on by default): `rediss://` and `valkeys://`, with rustls.
 //! - `embedded`: `embedded://` and `Client::embedded()`, the engine inside the process; on Linux.
-//! - `serde`: `Json` and `MsgPack`, for whatever serde writes and reads.
-//! - `tracing`: connections, slow replies ([`Config::slow_after`]) and calls that fail are events of the crate `tracing`, with
-//!   target `sleeve`; a call that fails belongs to its caller's span.
+//! - `serde`: `Json` and `MsgPack`, for all types that serde writes and reads.
+//! - `tracing`: connections, slow replies ([`Config::slow_after`]) and calls that fail are events of the crate `tracing`,
+//!   with target `sleeve`; a call that fails belongs to its caller's span.
 //!
 //! Without `embedded` the client builds on macOS too, and with Rust 1.88; the engine needs Rust 1.95.
 #![warn(unreachable_pub)]
 
 // The rooms, from top to bottom; a room uses only rooms below it.
 //
-// | room | what is in it |
+// | room | content |
 // | --- | --- |
-// | `api` | Where calls begin: clients, databases, batches, transactions, leases, scans, scripts. |
+// | `api` | Handles on which calls begin: clients, databases, batches, transactions, leases, scans, scripts. |
 // | `commands` | One line a command, for all of them. |
 // | `pubsub` | Subscriptions: over a connection of their own, or in the embedded engine. |
-// | `route` | Where requests go: over a connection, to a cluster, or into an engine in this process; the near cache. |
-// | `reply` | A reply that is on its way: all waiting lives here, and the waiting for the disk. |
-// | `connection` | One connection's life: who writes, who reads, whether the server is still there. |
+// | `route` | The destinations of requests: a connection, a cluster, or an engine in this process; the near cache. |
+// | `reply` | A reply that is in flight: all waiting lives here, and the waiting for the disk. |
+// | `connection` | One connection's life: its writer, its reader, whether the server is still there. |
 // | `connect` | From an endpoint to a connection that has been greeted. |
-// | `reactor` | One thread for all connections: whose turn it is, and what it waits for. |
-// | `pipe` | The spine: what is to be written, who waits for which reply, what a broken connection loses. |
-// | `options` | What commands can be told besides keys and values. |
+// | `reactor` | One thread for all connections: the order of its tasks, and the events that it waits for. |
+// | `pipe` | The spine: the bytes to write, the askers that wait for the replies, the loss of a broken connection. |
+// | `options` | The options of commands, other than keys and values. |
 // | `values` | Rust values as arguments, and replies as Rust values. |
 // | `request` | A command as the bytes that travel; which commands a shared connection cannot carry. |
-// | `config` | What a client can be told; URLs. |
-// | `process` | Forks, locks that a forked child can use, and threads for what must not run on the caller's. |
-// | `error` | What can go wrong, and whether the command may have been executed all the same. |
-// | `sys` | What differs between Linux and other systems. |
+// | `config` | The settings of a client; URLs. |
+// | `process` | Forks, locks that a forked child can use, and threads for code that must not run on the caller's. |
+// | `error` | The errors of a command, and whether it may have been executed all the same. |
+// | `sys` | The differences between Linux and other systems. |
 
 mod api;
 pub mod commands;
@@ -211,9 +214,9 @@ pub mod testing {
     pub use crate::api::testing::faults::Fault;
 }
 
-/// What the derives write calls this.
+/// The functions and traits that the code of the derives calls.
 ///
-/// What they do not take, they refuse while the program is compiled:
+/// Types that the derives do not take are refused while the program is compiled:
 ///
 /// ```compile_fail
 /// #[derive(sleeve::FromReply)]
@@ -265,7 +268,7 @@ pub mod prelude {
     pub use crate::commands::string::StringCommands;
 }
 
-/// The pages whose examples are run with the tests.
+/// The pages with examples that are run with the tests.
 #[cfg(all(doctest, feature = "embedded", feature = "serde"))]
 mod pages {
     #[doc = include_str!("../../../docs/coming-from-clients.md")]

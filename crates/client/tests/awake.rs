@@ -1,4 +1,4 @@
-//! Tasks that read for one another: everyone gets his own answer, and a runtime that stands still holds nobody up.
+//! Tasks that read for one another: each caller gets its own answer, and a runtime that stands still delays no other caller.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -67,7 +67,8 @@ fn a_runtime_that_stands_still_holds_nobody_up() {
         let (beside, others) = (client.clone(), client.clone());
         let (standing, stands) = channel();
         let (release, released) = channel::<()>();
-        // A caller on a thread, behind tasks of a runtime whose threads all stand still until he has been answered.
+        // A caller on a thread, behind tasks of a runtime with threads that all stand still until the caller has been
+        // answered.
         let caller = std::thread::spawn(move || {
             for _ in 0..threads {
                 stands.recv_timeout(PATIENCE).unwrap();

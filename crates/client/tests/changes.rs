@@ -8,8 +8,8 @@ use sleeve::{Client, Effect, ErrorKind, SubscriptionEvent};
 
 const LIMIT: Duration = Duration::from_millis(200);
 
-/// A server that confirms the first words of each connection and nothing after that, hangs up when told to, and remembers
-/// what it was told.
+/// Starts a server that confirms the first words of each connection and nothing after that, hangs up when told to, and
+/// remembers the words that it was told.
 pub fn serve_once(told: Arc<Mutex<Vec<String>>>) -> u16 {
     serve(move |words| {
         let mut told = told.lock().unwrap();

@@ -1,4 +1,5 @@
-//! The end of an embedded engine with a folder: when its last handle goes, what others were told of it is there again.
+//! The end of an embedded engine with a folder: when its last handle goes, the writes that others were told of are there
+//! again.
 #![cfg(feature = "embedded")]
 
 use std::io::{Read, Write};
@@ -17,7 +18,7 @@ impl Folder {
         Self(std::env::temp_dir().join(format!("sleeve-closing-{name}-{}", std::process::id())))
     }
 
-    /// The files that somebody is writing.
+    /// Returns the files that are being written.
     fn unfinished(&self) -> Vec<String> {
         let entries =
             std::fs::read_dir(&self.0).unwrap().chain(std::fs::read_dir(self.0.join("appendonlydir")).unwrap());
@@ -80,7 +81,7 @@ fn nobody_writes_in_a_folder_any_more_when_the_last_handle_has_gone() {
             std::thread::yield_now();
         }
         if begins == "BGSAVE" {
-            // What is to follow does not begin either.
+            // The rewrite that is to follow does not begin either.
             client.cmd("BGREWRITEAOF").send::<String>().wait().unwrap();
         }
         drop(client);

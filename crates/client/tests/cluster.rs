@@ -1,4 +1,4 @@
-//! A cluster of two nodes that do what a test tells them: the rare answers, and who is asked next.
+//! A cluster of two nodes that follow a test's scripts: the rare answers, and the node that is asked next.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -14,15 +14,15 @@ use crate::scripted::{self, SLACK, greet, serve_all, until};
 const FIRST: &str = "bar";
 const SECOND: &str = "foo";
 
-/// What a node does with a request: bytes to send back, or `None` to hang up.
+/// The reply of a node to a request: bytes to send back, or `None` to hang up.
 type Script = dyn Fn(&Pair, &[String]) -> Option<Vec<u8>> + Send + Sync;
 
-/// Two nodes, and what they were told.
+/// Two nodes, and the words that they were told.
 struct Pair {
     ports: [OnceLock<u16>; 2],
     /// Whether the second owns all slots.
     is_moved: AtomicBool,
-    /// Whether the first hangs up on whoever comes.
+    /// True if the first hangs up on every client that connects.
     is_gone: AtomicBool,
     told: [Mutex<Vec<String>>; 2],
 }
@@ -235,7 +235,7 @@ fn what_never_left_goes_to_whoever_owns_the_slot_by_then() {
     let client = pair.connect();
     let lost = client.set(FIRST, 0).wait().unwrap_err();
     assert_eq!(lost.effect(), Effect::Unknown);
-    // Nobody else owns the slot yet.
+    // The slot has no other owner yet.
     let replies: Vec<_> = (1..50).map(|value| client.set(FIRST, value)).collect();
     assert!(replies.iter().all(|reply| !reply.is_ready()));
     pair.is_moved.store(true, Ordering::SeqCst);

@@ -1,5 +1,5 @@
-//! Coalescing as a server sees it: what leaves and when, what is asked again alone, and what a lost connection, a
-//! close, a full queue and a silent server mean for what is gathered.
+//! Coalescing as a server sees it: the requests that leave and when, the commands that are asked again alone, and the effects
+//! of a lost connection, a close, a full queue and a silent server on gathered calls.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -9,14 +9,14 @@ use crate::scripted::{config, serve, until};
 use sleeve::prelude::*;
 use sleeve::{Client, CoalesceOptions, Coalescing, Config, Effect, ErrorKind, QueueFull, Reply, Value};
 
-/// A server that notes what it is asked, answers after its script, and stops at `GET gate` until it is let on.
+/// A server that notes the requests that it gets, answers after its script, and stops at `GET gate` until it is let on.
 struct Stage {
     port: u16,
     heard: Arc<Mutex<Vec<String>>>,
     gate: Sender<()>,
 }
 
-/// What a script does with a request: bytes, or none to hang up.
+/// The reply of a script to a request: bytes, or none to hang up.
 type Answer = fn(&[String]) -> Option<Vec<u8>>;
 
 impl Stage {
@@ -123,7 +123,7 @@ fn with_a_delay_calls_leave_when_it_is_over_and_nobody_has_to_wait_for_them() {
     let client = stage.client();
     let coalescing = client.coalescing_with(CoalesceOptions::new().delay(Duration::from_millis(50)));
     for round in 1..=3 {
-        // Nobody waits for it, and it leaves all the same.
+        // No caller waits for it, and it leaves all the same.
         coalescing.set("a", round).forget();
         stage.wait_for(round);
     }
@@ -200,7 +200,7 @@ fn what_may_be_asked_again_holds_later_calls_on_its_keys_back_and_no_others() {
     let coalescing = stage.client().coalescing_with(long());
     let gets = ["a", "b"].map(|key| coalescing.get::<Option<String>>(key));
     coalescing.flush();
-    // It has left; what follows must not be executed before a is asked again.
+    // It has left; the calls that follow must not be executed before a is asked again.
     let removed = coalescing.del("a");
     let other = coalescing.expire("c", 5);
     coalescing.flush();
@@ -224,7 +224,7 @@ fn a_connection_that_is_lost_amid_a_merged_command_is_lost_for_all_its_calls() {
         let error = reply.wait().unwrap_err();
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Disconnected, Effect::Unknown));
     }
-    // What comes later goes out on the next connection.
+    // Later calls go out on the next connection.
     let get = coalescing.get::<String>("c");
     coalescing.flush();
     assert_eq!(get.wait().unwrap(), "c");
@@ -382,7 +382,7 @@ fn who_is_closed_twice_waits_for_what_is_held_back_the_second_time_as_well() {
     stage.wait_for(1);
     let sums = [1, 2].map(|by| coalescing.incrby("n", by));
     coalescing.flush();
-    // What is gathered now is held back: something on its key is on its way in company.
+    // Calls that are gathered now are held back: a call on their key is in flight together with another.
     let held = coalescing.rpush("n", 1);
     assert_eq!(client.close(Duration::from_millis(20)).unwrap_err().kind(), ErrorKind::Timeout);
     stage.gate.send(()).unwrap();

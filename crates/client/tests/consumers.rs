@@ -120,7 +120,7 @@ async fn entries_messages_and_keys_are_awaited_without_another_crate() {
     let (one, two) = (consumer.next().await.unwrap().unwrap(), consumer.recv().await.unwrap().unwrap());
     assert_eq!((number(&one), number(&two)), (0, 1));
     consumer.handle().stop();
-    // What came with the others still comes, and then the end.
+    // The messages that came with the others still come, and then the end.
     assert_eq!(number(&consumer.next().await.unwrap().unwrap()), 2);
     assert!(consumer.next().await.is_none() && consumer.recv().await.is_none());
     let subscription = client.subscribe_async("news").await.unwrap();

@@ -1,4 +1,4 @@
-//! Deadlines of single calls: each holds wherever the call is by then, and says what became of it.
+//! Deadlines of single calls: each holds in every phase of the call, and its error tells the call's fate.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -21,7 +21,7 @@ fn soon(client: &Client) -> (At, Instant) {
     (client.at(now + LIMIT), now)
 }
 
-/// Whether it is told in time what became of it.
+/// Checks that the caller is told the call's fate in time.
 fn told(error: &Error, since: Instant, effect: Effect, parts: &[&str]) {
     in_time(since, LIMIT);
     assert!(since.elapsed() >= LIMIT, "{:?} is too early", since.elapsed());
@@ -134,7 +134,7 @@ fn behind_what_the_socket_does_not_take_and_it_is_not_sent_later() {
     assert_eq!(shown[after + 1..], ["SELECT 3", "INCR before", "SELECT 5", "INCR behind"]);
 }
 
-/// Answers whoever waits for what is done, and says nothing else.
+/// Answers a client that waits for `done`, and sends no other reply.
 fn one_job(words: &[String]) -> Option<Vec<u8>> {
     Some(if words[1] == "done" { b"*2\r\n$4\r\ndone\r\n$3\r\njob\r\n".to_vec() } else { Vec::new() })
 }
@@ -151,7 +151,7 @@ fn of_a_command_that_waits_on_the_server() {
 
 #[test]
 fn behind_replies_that_are_only_a_part_of_what_it_waits_for() {
-    // SELECT and what is queued are answered, and nothing else is.
+    // SELECT and queued commands are answered, and nothing else is.
     let port = serve(|words| match words[0].as_str() {
         "MULTI" => Some(b"+OK\r\n".to_vec()),
         "DECR" => Some(b"+QUEUED\r\n".to_vec()),

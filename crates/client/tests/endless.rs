@@ -1,4 +1,4 @@
-//! No wait without an end: every time that a client was given holds in every phase of its life.
+//! Every wait has an end: every time limit that a client was given holds in every phase of its life.
 
 use std::future::poll_fn;
 use std::io::{Read, Write};
@@ -45,7 +45,7 @@ fn a_full_queue_beside_a_silent_server_holds_nobody_up_for_longer_than_the_timeo
     for reply in replies {
         timed_out(&reply.wait().unwrap_err(), Effect::Unknown);
     }
-    // Those who keep their replies wait in the call when too many are kept.
+    // Callers that keep their replies wait in the call when too many are kept.
     let since = Instant::now();
     let mut replies: Vec<_> = (0..24).map(|_| client.set("k", &value)).collect();
     in_time(since, LIMIT * 24);
@@ -205,13 +205,13 @@ fn times_beyond_all_counting_are_as_good_as_none() {
         "connect_timeout=18446744073709551615s&command_timeout=18446744073709551615m&backoff_max=18446744073709551615s";
     let url = format!("redis://127.0.0.1:{}?{url}", serve(echo));
     assert_eq!(Client::connect(&url).unwrap().echo::<String>("c").wait().unwrap(), "c");
-    // A pause of half that time begins when nobody answers, and the thread lives on.
+    // A pause of half that time begins when there is no answer, and the thread lives on.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let pausing = config(nobody).backoff(Duration::MAX, Duration::MAX).command_timeout(Some(LIMIT));
     timed_out(&Client::open_with(pausing).unwrap().incr("n").wait().unwrap_err(), Effect::None);
 }
 
-/// Panics when somebody is woken by it.
+/// A waker that panics when it wakes a task.
 struct Panicking(AtomicBool);
 
 impl Wake for Panicking {
@@ -235,7 +235,7 @@ fn a_waker_that_panics_leaves_nobody_hanging() {
     let panicking = Arc::new(Panicking(AtomicBool::new(false)));
     let waker = Waker::from(panicking.clone());
     let mut held = pin!(client.echo::<String>("held"));
-    // The second look registers the waker, whatever the first one does.
+    // The second look registers the waker, even if the first one does not.
     let poll = |reply: &mut std::pin::Pin<&mut sleeve::Reply<String>>| {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             reply.as_mut().poll(&mut Context::from_waker(&waker)).is_pending()
@@ -297,8 +297,8 @@ fn a_subscription_survives_a_password_that_is_refused_for_a_while() {
     assert_eq!(refusals.load(Ordering::SeqCst), 0);
 }
 
-/// A server that can be stopped, as by a signal, and made to go on: connections are made meanwhile, and what comes is kept
-/// and answered later.
+/// Starts a server that can be stopped, as by a signal, and made to go on: connections are made during the stop, and requests
+/// are kept and answered later.
 pub fn stoppable() -> (u16, Arc<AtomicBool>, Arc<AtomicUsize>) {
     let (stopped, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let (is_stopped, ends) = (stopped.clone(), ended.clone());
@@ -328,7 +328,7 @@ fn answer_unless(mut stream: TcpStream, is_stopped: &AtomicBool) {
                 return;
             }
         }
-        // Nobody says when it is to go on, so it looks for that now and then.
+        // The server gets no notice of when it is to go on, so it looks for that now and then.
         let look = requests.is_waiting().then_some(Duration::from_millis(1));
         stream.set_read_timeout(look).unwrap();
         if !requests.receive(&mut stream) {
@@ -402,7 +402,7 @@ fn a_dropped_client_of_a_silent_server_leaves_its_socket() {
     client.echo::<String>("x").forget();
     drop(client);
     until("the socket is closed", || ended.load(Ordering::SeqCst) == 1);
-    // One whose commands have no limit, and whose answers nobody waits for.
+    // A client with commands that have no limit, and with answers that no caller waits for.
     stopped.store(false, Ordering::SeqCst);
     let client = Client::connect_with(config(port).command_timeout(None).silence_max(None)).unwrap();
     stopped.store(true, Ordering::SeqCst);

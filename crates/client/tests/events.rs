@@ -1,4 +1,4 @@
-//! What a client tells of its connections, and what it counts.
+//! The events of a client's connections, and its counters.
 
 use std::net::TcpListener;
 use std::sync::mpsc;
@@ -8,10 +8,10 @@ use crate::scripted::{config, echo, serve, until};
 use sleeve::prelude::*;
 use sleeve::{Client, Config, Effect, Event, Resend, SlowCause};
 
-/// A client of this configuration, and what it tells.
+/// Opens a client of this configuration; returns it and its events.
 fn told(config: Config) -> (Client, mpsc::Receiver<Event>) {
     let (sender, events) = mpsc::channel();
-    // Nobody listens any more when the test is over.
+    // The receiver is gone when the test has ended.
     let config = config.on_event(move |event| _ = sender.send(event.clone()));
     (Client::open_with(config).expect("a client"), events)
 }

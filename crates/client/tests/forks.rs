@@ -1,7 +1,8 @@
 //! Forks: a child has its parent's memory and none of its threads, and must not touch its parent's connections.
 //!
-//! The test forks for real, in a process of its own, while threads of the parent are at work. Whatever the child does with
-//! what it inherited fails with a sentence; what it makes for itself works whole; and no answer goes to a wrong caller.
+//! The test forks for real, in a process of its own, while threads of the parent are at work. Every use of an inherited
+//! handle in the child fails with a sentence; handles that the child makes for itself work whole; and no answer goes to a
+//! wrong caller.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
@@ -18,7 +19,7 @@ use sleeve::{Client, CoalesceOptions, Coalescing, ErrorKind, Subscription};
 /// Makes this process the one that forks.
 const FORKING: &str = "SLEEVE_TEST_FORKING";
 
-/// What a child may take at most.
+/// The longest time that a child may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 unsafe extern "C" {
@@ -30,11 +31,11 @@ unsafe extern "C" {
 
 /// Runs `work` in a forked child, and waits until that has ended well.
 fn in_child(work: impl FnOnce()) {
-    // SAFETY: the child does only what a child may: it works in this thread and ends without a look back.
+    // SAFETY: the child does only things that a child may do: it works in this thread and ends without a look back.
     let child = unsafe { fork() };
     if child == 0 {
         let outcome = catch_unwind(AssertUnwindSafe(work));
-        // SAFETY: it ends the child at once, without running what the parent left to be run at its end.
+        // SAFETY: it ends the child at once, without running the handlers that the parent left to be run at its end.
         unsafe { _exit(if outcome.is_ok() { 0 } else { 1 }) };
     }
     assert!(child > 0, "no fork");
@@ -51,7 +52,7 @@ fn in_child(work: impl FnOnce()) {
     assert_eq!(status, 0, "the child has failed");
 }
 
-/// A server that answers what is echoed, confirms subscriptions, and never answers GET.
+/// Starts a server that answers ECHO, confirms subscriptions, and never answers GET.
 fn serve_everything() -> u16 {
     serve(|words| match words[0].as_str() {
         "GET" => Some(Vec::new()),
@@ -60,7 +61,7 @@ fn serve_everything() -> u16 {
     })
 }
 
-/// What a child finds that uses what its parent has made.
+/// Uses in a child the handles that its parent has made, and checks the errors.
 fn use_what_is_inherited(
     client: &Client,
     pending: sleeve::Reply<String>,

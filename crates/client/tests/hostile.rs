@@ -1,7 +1,7 @@
 //! Servers that mean harm: replies without end, lengths that lie, messages without end, redirections in circles, maps and
-//! Sentinels that say anything. Whatever they do, a call ends in its time, and the client keeps no more than it may.
+//! Sentinels with any content. In all cases, a call ends in its time, and the client keeps no more bytes than it may.
 //!
-//! How much it keeps is measured in a process of its own: this program once more, which runs one ignored test.
+//! The bytes that it keeps are measured in a process of its own: this program once more, which runs one ignored test.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,20 +17,23 @@ use sleeve::{Client, Config, Effect, Endpoint, Error, ErrorKind};
 use crate::endless::in_time;
 use crate::scripted::{Requests, begins, config, echo, greet, serve, serve_all};
 
+/// Makes a node's answer from its port and the number of earlier requests.
+type Answer = fn(u16, u32) -> Vec<u8>;
+
 const LIMIT: Duration = Duration::from_millis(200);
 
-/// What a client may keep of a reply in these tests.
+/// The most bytes that a client may keep of a reply in these tests.
 const REPLY_BYTES_MAX: usize = 4 << 20;
 
-/// Who may see how a client is told what.
+/// The variable with the number of the attack and the server's port, for the process that measures.
 const PLACE: &str = "SLEEVE_HOSTILE_PLACE";
 
-/// What a hostile server says: the beginning once, and then the rest again and again.
+/// The bytes that a hostile server sends: the beginning once, and then the rest again and again.
 struct Attack {
     name: &'static str,
     begin: &'static [u8],
     again: &'static [u8],
-    /// What the caller hears, where that is not that its time is up.
+    /// A part of the caller's error, where it is not a timeout.
     told: &'static str,
 }
 
@@ -56,7 +59,7 @@ const ATTACKS: [Attack; 12] = [
     Attack { name: "nulls", begin: b"*4294967295\r\n", again: b"_\r\n", told: "reply_bytes_max" },
 ];
 
-/// Says all of an attack until nobody listens.
+/// Sends all of an attack until the client has closed the connection.
 fn attack(stream: &mut TcpStream, attack: &Attack) {
     _ = stream.write_all(attack.begin);
     if attack.again.is_empty() {
@@ -67,7 +70,7 @@ fn attack(stream: &mut TcpStream, attack: &Attack) {
     while stream.write_all(&chunk).is_ok() {}
 }
 
-/// A server that attacks whoever says something which `is_due`; what it is asked before, it answers well. Returns its port.
+/// Starts a server that attacks a client at a request which `is_due`; it answers earlier requests well. Returns its port.
 fn hostile(number: usize, is_due: fn(&[String]) -> bool) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -95,7 +98,7 @@ fn cautious(port: u16) -> Config {
     config.reply_bytes_max(REPLY_BYTES_MAX).queue_bytes_max(REPLY_BYTES_MAX)
 }
 
-/// What the kernel says of this process's memory, in bytes.
+/// Returns a figure of the kernel about this process's memory, in bytes.
 fn memory(field: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(field)).unwrap();
@@ -118,7 +121,7 @@ fn place() -> (usize, u16) {
     (number.parse().unwrap(), port.parse().unwrap())
 }
 
-/// Whether so much and no more has been kept: what one reply may take, twice while its buffer grows, and what a client takes.
+/// Checks that the kept memory is bounded: one reply's bound, twice while its buffer grows, and the memory of a client.
 fn is_bounded(before: usize, what: &str) {
     let peak = memory("VmHWM:").saturating_sub(before);
     assert!(peak <= 2 * REPLY_BYTES_MAX + (6 << 20), "{what}: {} KiB", peak / 1024);
@@ -153,7 +156,7 @@ fn one_process_under_attack() {
             _ => {}
         }
     }
-    // Whoever has given up leaves nobody behind who goes on keeping what comes.
+    // A caller that has given up leaves no task behind that goes on keeping bytes that arrive.
     thread::sleep(LIMIT / 2);
     is_bounded(before, name);
 }
@@ -179,7 +182,7 @@ fn a_reply_that_is_too_long_ends_its_own_call_alone_and_is_not_asked_for_again()
     let told = format!("a reply of {length} bytes or more is longer than reply_bytes_max, {REPLY_BYTES_MAX} bytes");
     assert!(error.message().contains(&told), "{error}");
     assert_eq!((behind.wait(), asked.load(Ordering::SeqCst)), (Ok("behind".to_owned()), 1));
-    // Whoever trusts his server raises the bound.
+    // A caller that trusts its server raises the bound.
     let client = Client::connect_with(config(port).reply_bytes_max(2 * REPLY_BYTES_MAX)).unwrap();
     assert_eq!(client.get::<String>("large").wait().unwrap().len(), REPLY_BYTES_MAX + 1);
 }
@@ -199,7 +202,7 @@ fn an_attack_on_the_greeting_fails_the_connection_in_its_time() {
     }
 }
 
-/// Answers what a subscription says well, and then attacks.
+/// Starts a server that answers the requests of a subscription well, and then attacks.
 fn publisher(begin: &'static [u8], again: Vec<u8>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -241,17 +244,18 @@ fn one_subscriber_under_attack() {
     let client = Client::connect_with(cautious(port)).unwrap();
     let before = memory("VmRSS:");
     let subscription = client.subscribe("news").unwrap();
-    // Nobody reads for a while; then what has come is there, or that messages may be missing.
+    // The subscription is not read for a while; then the messages are there, or the notice that messages may be missing.
     thread::sleep(LIMIT);
     for _ in 0..10 {
         subscription.recv().wait_for(Duration::from_secs(60)).unwrap().expect("something comes");
     }
-    // What waits for its reader is bounded by the queue, in bytes as they travelled and 64 more a message.
+    // The messages that wait for their reader are bounded by the queue, in bytes as they travelled and 64 more a message.
     let peak = memory("VmHWM:").saturating_sub(before);
     assert!(peak <= 6 * REPLY_BYTES_MAX + (6 << 20), "{number}: {} KiB", peak / 1024);
 }
 
-/// A server of a cluster that answers CLUSTER SLOTS by this, and everything else by that. Its port is what both are told.
+/// Starts a server of a cluster that answers CLUSTER SLOTS by `slots`, and everything else by `other`. Both functions get its
+/// port.
 fn node(slots: fn(u16) -> Vec<u8>, other: fn(u16, u32) -> Vec<u8>) -> (u16, Arc<AtomicU32>) {
     let (port, asked) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let (own, counted) = (port.clone(), asked.clone());
@@ -286,7 +290,7 @@ fn redirections_in_circles_end_with_the_call_and_go_slowly() {
     // To servers that are not there, each time another.
     let away = |_, count: u32| format!("-MOVED 12182 127.0.0.1:{}\r\n", 1 + count % 1000).into_bytes();
     let again = |_, _| b"-TRYAGAIN\r\n".to_vec();
-    let (circles, aways): ([fn(u16, u32) -> Vec<u8>; 4], usize) = ([moved, ask, again, away], 3);
+    let (circles, aways): ([Answer; 4], usize) = ([moved, ask, again, away], 3);
     for (number, circle) in circles.into_iter().enumerate() {
         let (port, asked) = node(all_slots, circle);
         let client = Client::connect_with(in_cluster(port)).unwrap();

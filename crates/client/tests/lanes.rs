@@ -1,4 +1,5 @@
-//! Lanes: what is large goes over a second connection, small calls pass by it, and calls on one key keep their order.
+//! Lanes: large requests and replies go over a second connection, small calls pass by them, and calls on one key keep their
+//! order.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -35,7 +36,7 @@ fn text(value: &str) -> Vec<u8> {
 struct Values(Mutex<HashMap<String, String>>);
 
 impl Values {
-    /// Executes what these tests ask for.
+    /// Executes the commands that these tests use.
     fn execute(&self, words: &[String]) -> Vec<u8> {
         let mut values = self.0.lock().unwrap();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -63,7 +64,8 @@ impl Values {
     }
 }
 
-/// A server that answers nothing about the key `held` until it is told to, once for each request. What it executes is noted.
+/// Starts a server that does not answer requests about the key `held` until it is told to, once for each request. It notes
+/// the commands that it executes.
 fn holding() -> (u16, Sender<()>, Arc<Mutex<Vec<String>>>) {
     let (release, released) = channel::<()>();
     let (released, values, history) = (Mutex::new(released), Values::default(), Arc::<Mutex<Vec<String>>>::default());
@@ -93,7 +95,7 @@ fn small_calls_pass_by_what_is_large_and_those_on_its_key_wait() {
         assert_eq!(lanes.get::<u32>("other").wait(), Ok(number));
         lanes.ping().wait().unwrap();
     }
-    // What may touch any key waits too, and so does what is made after that; what names none does not.
+    // A command that may touch any key waits too, and so do the calls after it; a command that names no key does not.
     let flushed = lanes.flushall();
     let after = lanes.get::<String>("other");
     lanes.ping().wait().unwrap();
@@ -162,8 +164,8 @@ fn the_second_connection_is_closed_when_it_is_idle_and_opened_again() {
     }
 }
 
-/// A server whose second connection takes so many bytes behind the greeting and ends. Its port, how many whole SETs have come,
-/// and how many connections.
+/// Starts a server with a second connection that takes so many bytes behind the greeting and ends. Returns its port, the
+/// number of whole SETs that have arrived, and the number of connections.
 fn cutting(after: usize) -> (u16, Arc<AtomicUsize>, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -268,15 +270,15 @@ fn a_client_has_one_kind_of_lanes_and_a_cluster_none() {
     assert_eq!(cluster.lanes().unwrap_err().kind(), ErrorKind::Usage);
 }
 
-/// What a reply will have been, and what it should be.
+/// A function that returns the reply, and the expected reply.
 type Outcome = (Box<dyn FnOnce() -> String>, String);
 
 fn outcome<T: FromReply + Debug + 'static>(reply: Reply<T>, expected: T) -> Outcome {
     (Box::new(move || format!("{:?}", reply.wait())), format!("{:?}", Ok::<T, ErrorKind>(expected)))
 }
 
-/// Calls that nobody waits for until all are made, and how many answers are not those of the calls one by one. What is large is
-/// asked of the second handle.
+/// Makes calls without waiting for any before the last, and returns how many answers are not those of the calls one by one.
+/// Large calls go to the second handle.
 fn differences(small: &impl Ask, others: &impl Ask, seed: u64) -> usize {
     let (mut random, mut model) = (seed, HashMap::<String, String>::new());
     let mut roll = |sides: u64| {
@@ -314,7 +316,7 @@ fn differences(small: &impl Ask, others: &impl Ask, seed: u64) -> usize {
 fn every_answer_is_that_of_the_calls_one_by_one_and_two_connections_alone_do_not_give_it() {
     let values = Values::default();
     let port = serve(move |words| {
-        // What is large takes its time, so that whoever may pass by does.
+        // A large request takes its time, so that small calls that may pass by it do.
         if words.iter().any(|word| word.len() >= LARGE) {
             thread::sleep(Duration::from_millis(1));
         }

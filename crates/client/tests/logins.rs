@@ -1,4 +1,4 @@
-//! Credentials that are renewed on a living connection: what a provider or a server does to that which neither should.
+//! Credentials that are renewed on a living connection: errors of a provider or a server that should not happen.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -15,10 +15,10 @@ use crate::scripted::{Requests, config, echo, greet, serve_all, until};
 /// The shortest time after which a provider is asked again.
 const SOON: Duration = Duration::from_millis(1);
 
-/// What a server was told to log its peers in, in words.
+/// The AUTH and HELLO requests that a server got, in words.
 type Logins = Arc<Mutex<Vec<String>>>;
 
-/// A server that notes who logs in, and answers AUTH so. Returns its port.
+/// Starts a server that notes the logins, and answers AUTH so. Returns its port and the logins.
 fn serve(auth: &'static str) -> (u16, Logins) {
     let logins = Logins::default();
     let noted = Arc::clone(&logins);
@@ -31,12 +31,12 @@ fn serve(auth: &'static str) -> (u16, Logins) {
     (port, logins)
 }
 
-/// A client of this configuration, and what it tells of refusals.
+/// Opens a client of this configuration; returns it and its reports of refusals.
 fn open(config: Config) -> (Client, Receiver<String>) {
     let (sender, refusals) = channel();
     let config = config.on_event(move |event| {
         if let Event::Refused { .. } = event {
-            // Nobody listens any more when the test is over.
+            // The receiver is gone when the test has ended.
             _ = sender.send(format!("{event} {event:?}"));
         }
     });
@@ -62,7 +62,7 @@ fn a_provider_that_hangs_is_told_of_and_asked_again() {
         Ok::<_, std::io::Error>(match asked.fetch_add(1, Ordering::SeqCst) {
             0 => Credentials::new("first").user("shop").refresh_after(SOON),
             1 => {
-                // It comes back, and nobody waits for it any more.
+                // It comes back, and no login waits for it any more.
                 _ = released.lock().unwrap().recv();
                 Credentials::new("second").user("shop")
             }
@@ -129,7 +129,7 @@ fn a_login_that_has_not_left_ends_with_its_connection() {
     let (mut stream, _) = listener.accept().unwrap();
     converse_until(&mut stream, &mut Requests::default(), "PING");
     until("it is connected", || client.metrics()[0].is_connected);
-    // More than the system takes at once, and nobody reads.
+    // More bytes than the system takes at once, and the server does not read.
     let large = client.db(1).set("large", vec![0; 32 << 20]);
     let queued = client.metrics()[0].queued_bytes;
     release.send(()).unwrap();

@@ -1,4 +1,4 @@
-//! The client from outside, in one program: what it does in tasks, with an engine inside, and with the worst around it.
+//! The client from outside, in one program: in tasks, with an engine inside, and with the worst around it.
 
 mod abandoned;
 mod awake;

@@ -1,4 +1,4 @@
-//! The near cache against servers that say what a test has them say.
+//! The near cache against servers with scripted replies.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use sleeve::{Client, Effect, ErrorKind};
 
 use crate::scripted::{config, greet, serve, serve_all};
 
-/// What a server answers that tracks, and has the same text under each key.
+/// Returns the reply of a server that tracks, and has the same text under each key.
 fn tracks(words: &[String]) -> Option<Vec<u8>> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     Some(match words[..] {
@@ -90,7 +90,7 @@ fn what_belongs_to_a_read_travels_in_one_piece() {
 
 #[test]
 fn a_server_without_messages_is_named() {
-    // HELLO is unknown to it, and CLIENT TRACKING is not: nobody would ever hear what changes.
+    // HELLO is unknown to it, and CLIENT TRACKING is not: the client would never get an invalidation.
     let port = serve_all(|words| match words[0].as_str() {
         "HELLO" => Some(b"-ERR unknown command `HELLO`\r\n".to_vec()),
         _ => greet(words).or_else(|| tracks(words)),

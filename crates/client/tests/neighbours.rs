@@ -1,4 +1,4 @@
-//! All connections share a thread: whatever one of them is told, by its server or by the application, the others go on.
+//! All connections share a thread: if one of them gets anything from its server or from the application, the others go on.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -43,7 +43,7 @@ fn no_time_for_silence_where_nobody_may_ask() {
     drop(client);
 }
 
-/// A server that answers whoever connects with these bytes, again and again, until nobody reads them.
+/// Starts a server that answers every connection with these bytes, again and again, until the client stops reading.
 fn flood(bytes: Vec<u8>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

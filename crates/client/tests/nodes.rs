@@ -1,4 +1,4 @@
-//! Clusters of any number of nodes that do what a test tells them.
+//! Clusters of any number of nodes that follow a test's scripts.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -8,10 +8,10 @@ use sleeve::{Client, Config, Endpoint};
 
 use crate::scripted::{begins, greet, serve_all};
 
-/// What a node does with a request: bytes to send back, or `None` to hang up.
+/// The reply of a node to a request: bytes to send back, or `None` to hang up.
 pub type Script = Box<dyn Fn(&Nodes, &[String]) -> Option<Vec<u8>> + Send + Sync>;
 
-/// What holds up a node, by number.
+/// A function that delays a node, by number.
 pub type Pause = Arc<dyn Fn(&Nodes, usize) + Send + Sync>;
 
 /// Slots, from one to another, and the nodes that have them, the owner first.
@@ -21,7 +21,7 @@ pub type Range = (u16, u16, Vec<usize>);
 #[derive(Default)]
 struct Node {
     port: OnceLock<u16>,
-    /// Whether it hangs up on whoever comes.
+    /// True if it hangs up on every client that connects.
     is_refusing: AtomicBool,
     greeted: AtomicUsize,
     told: Mutex<Vec<String>>,
@@ -30,11 +30,11 @@ struct Node {
 /// The nodes of a cluster.
 pub struct Nodes {
     nodes: Vec<Node>,
-    /// What CLUSTER SLOTS says.
+    /// The reply to CLUSTER SLOTS.
     pub ranges: Mutex<Vec<Range>>,
     /// How often that was asked for.
     asked: AtomicUsize,
-    /// What happens before a PING is answered.
+    /// A function that runs before a PING is answered.
     pub before_ping: Mutex<Option<Pause>>,
 }
 
@@ -93,7 +93,7 @@ impl Nodes {
         *self.nodes[number].port.get().unwrap()
     }
 
-    /// What a node was told, but for greetings and questions who owns what.
+    /// Returns the commands that a node was sent, except for greetings and questions about the slots' owners.
     pub fn told(&self, number: usize) -> Vec<String> {
         self.nodes[number].told.lock().unwrap().clone()
     }
@@ -103,7 +103,7 @@ impl Nodes {
         self.told(number).iter().filter(|told| *told == line).count()
     }
 
-    /// How often the nodes were asked who owns what.
+    /// Returns how often the nodes were asked for the slots' owners.
     pub fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
@@ -113,7 +113,7 @@ impl Nodes {
         self.nodes[number].greeted.load(Ordering::SeqCst)
     }
 
-    /// Has a node hang up on whoever comes, or no longer.
+    /// Makes a node hang up on every client that connects, or no longer.
     pub fn set_refusing(&self, number: usize, is_refusing: bool) {
         self.nodes[number].is_refusing.store(is_refusing, Ordering::SeqCst);
     }

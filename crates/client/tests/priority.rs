@@ -1,4 +1,4 @@
-//! Calls with priority: they never wait for what others have asked for, and end with their client.
+//! Calls with priority: they never wait for the calls of others, and end with their client.
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;

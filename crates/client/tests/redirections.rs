@@ -1,4 +1,4 @@
-//! What a client of a cluster makes of redirections that come in the middle of others, and of nodes that are not ready.
+//! The reaction of a cluster's client to redirects that come in the middle of others, and to nodes that are not ready.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -86,7 +86,7 @@ fn a_node_that_gets_a_slot_keeps_its_connection_while_the_map_is_asked_for() {
     let turns = AtomicUsize::new(0);
     let first: Script = Box::new(move |nodes, words| match words[0].as_str() {
         "INCR" => nodes.redirection("ASK", 5061, 1),
-        // Whoever hears this asks anew who owns what.
+        // A client that gets this error asks anew for the slots' owners.
         _ if turns.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) => error("CLUSTERDOWN Hash slot not served"),
         _ => ok(),
     });
@@ -185,7 +185,7 @@ fn a_command_that_waits_waits_for_as_long_as_it_was_told_where_its_first_connect
             thread::sleep(TIMEOUT * 2);
             Some(b"*2\r\n$3\r\nbar\r\n$1\r\nx\r\n".to_vec())
         }
-        // Nobody who comes from now on is greeted.
+        // New connections are not greeted from now on.
         _ => {
             nodes.set_refusing(0, true);
             ok()
@@ -220,7 +220,7 @@ fn a_transaction_says_why_it_was_discarded_and_is_tried_again_only_where_that_he
         Ok(())
     });
     assert_eq!(result.unwrap_err().code(), Some("EXECABORT"));
-    // Two that may work later, and the one whose command is wrong.
+    // Two commands that may work later, and the wrong one.
     assert_eq!(nodes.count(0, "INCR bar"), 1 + 2 + 1);
 }
 
@@ -238,7 +238,7 @@ fn a_script_that_may_have_written_is_not_sent_again_for_what_it_may_have_said_it
         let client = nodes.connect();
         for name in ["EVAL", "EVALSHA", "FCALL", "NEVER.HEARD"] {
             if name == "NEVER.HEARD" && said.starts_with("MOVED") {
-                // Nobody here knows where its keys are.
+                // The client does not know where the keys of this command are.
                 continue;
             }
             let error = client.cmd(name).arg(("x", 2, "{bar}1", "{bar}2")).send::<()>().wait().unwrap_err();

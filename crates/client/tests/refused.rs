@@ -13,7 +13,8 @@ const LOADING: &str = "-LOADING Redis is loading the dataset in memory\r\n";
 const BUSY: &str = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";
 const MASTERDOWN: &str = "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n";
 
-/// A server that turns so many commands away with this, and then counts up for whoever asks; what it has executed.
+/// A server that turns so many commands away with this error, and then counts up for each request; it notes the commands that
+/// it has executed.
 struct Refusing {
     port: u16,
     left: Arc<AtomicU32>,
@@ -102,7 +103,8 @@ fn what_is_sent_meanwhile_waits_behind_it() {
     let (seen, executed) = (Arc::new(asked), Arc::<Mutex<Vec<String>>>::default());
     let (count, recovers, log) = (seen.clone(), may_recover.clone(), executed.clone());
     let port = serve(move |words| {
-        // What has left while it was not well is on its way and may overtake, so it recovers only when the first comes again.
+        // Requests that have left while it was not well are in flight and may overtake, so it recovers only when the first
+        // comes again.
         if words[2] == "1" && recovers.load(Ordering::SeqCst) {
             is_well.store(true, Ordering::SeqCst);
         }
@@ -239,7 +241,7 @@ fn time_is_up_when_its_caller_has_said_so_and_the_error_says_what_the_server_sai
     assert!(since.elapsed() >= Duration::from_millis(300), "{:?}", since.elapsed());
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
     assert!(server.executed().is_empty());
-    // Who is asked for nothing any more is left alone.
+    // A server without further requests is left alone.
     client.close(Duration::from_secs(60)).unwrap();
     let limited = config(server.port).command_timeout(None);
     let client = Client::connect_with(limited).unwrap();

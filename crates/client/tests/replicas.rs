@@ -1,4 +1,5 @@
-//! Reads from the replicas of a cluster whose nodes do what a test says: whose turn it is, and who is passed over.
+//! Reads from the replicas of a cluster with nodes that follow a test's scripts: the replica that has its turn, and the ones
+//! that are passed over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -16,12 +17,12 @@ fn text(text: &str) -> Option<Vec<u8>> {
     Some(format!("${}\r\n{text}\r\n", text.len()).into_bytes())
 }
 
-/// What a primary says to ROLE that has written so much.
+/// Returns the reply to ROLE of a primary that has written so much.
 fn primary_role(written: i64) -> Option<Vec<u8>> {
     Some(format!("*3\r\n$6\r\nmaster\r\n:{written}\r\n*0\r\n").into_bytes())
 }
 
-/// What a replica says to ROLE that has read so much.
+/// Returns the reply to ROLE of a replica that has read so much.
 fn replica_role(state: &str, read: i64) -> Option<Vec<u8>> {
     let place = "$9\r\n127.0.0.1\r\n:1\r\n";
     Some(format!("*5\r\n$5\r\nslave\r\n{place}${}\r\n{state}\r\n:{read}\r\n", state.len()).into_bytes())
@@ -77,7 +78,7 @@ fn until_asked(client: &Client, name: &str) {
     until(name, || get(client) == name);
 }
 
-/// Waits until what these have said to a client from now on was heard: they are asked again then.
+/// Waits until the client has processed replies that these nodes send from now on: they are asked again then.
 fn until_heard(nodes: &Nodes, numbers: &[usize]) {
     let before: Vec<usize> = numbers.iter().map(|&number| nodes.count(number, "ROLE")).collect();
     for (&number, before) in numbers.iter().zip(before) {
@@ -164,7 +165,7 @@ fn a_replica_that_turns_a_read_away_leaves_it_to_the_primary() {
             assert_eq!(get(&client), "primary");
             nodes.count(1, "GET bar") > 0
         });
-        // The map is believed, and not what a replica makes of it.
+        // The client believes the map, and not the replica's error.
         client.set("bar", 1).wait().unwrap();
         assert_eq!(nodes.count(0, "SET bar 1"), 1);
     }
@@ -236,7 +237,7 @@ fn a_replica_that_does_not_keep_up_is_passed_over() {
 fn a_replica_that_falls_silent_makes_nobody_wait() {
     let turns = AtomicUsize::new(0);
     let silent: Script = Box::new(move |_, words| match words[0].as_str() {
-        // It answers once, and then as one whose process was stopped.
+        // It answers once, and then as a process that was stopped.
         "ROLE" if turns.fetch_add(1, Ordering::SeqCst) == 0 => replica_role("connected", 7),
         "ROLE" => loop {
             thread::sleep(Duration::from_secs(1));
@@ -248,7 +249,7 @@ fn a_replica_that_falls_silent_makes_nobody_wait() {
     let client = connect(&nodes, ReadFrom::Replica);
     until_asked(&client, "silent");
     until("it is asked again", || nodes.count(1, "ROLE") > 1);
-    // What is sent from now on until that is noticed waits for it, and no longer than it is patient.
+    // Reads that are sent before the client notices that wait for it, and no longer than its timeout.
     until("it is passed over", || {
         let answer = client.get::<String>("bar");
         thread::sleep(Duration::from_millis(20));
@@ -257,7 +258,8 @@ fn a_replica_that_falls_silent_makes_nobody_wait() {
     until_answered_by(&client, &["primary"; 10]);
 }
 
-/// A read that comes while neither the primary nor a replica is there waits for whoever can answer it first.
+/// Checks that a read that comes while neither the primary nor a replica is there waits for the first node that can answer
+/// it.
 #[test]
 fn a_read_that_found_nobody_is_answered_by_a_replica_that_is_there_again() {
     let is_loading = Arc::new(AtomicBool::new(true));
@@ -283,7 +285,7 @@ fn a_read_that_found_nobody_is_answered_by_a_replica_that_is_there_again() {
     assert_eq!(get(&client), "primary");
     let greeted = nodes.greeted(0);
     client.set("bar", 1).wait().unwrap_err();
-    // Some come while the connection is made again, others while nobody tries.
+    // Some come while the connection is made again, others between two attempts.
     let mut reads = Vec::new();
     until("the primary is tried again and again", || {
         reads.push(client.get::<String>("bar"));

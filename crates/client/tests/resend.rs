@@ -1,4 +1,5 @@
-//! What is sent again when a connection is cut: reads, and never a command that writes, wherever the cut falls.
+//! The requests that are sent again when a connection is cut: reads, and never a command that writes, at every place of the
+//! cut.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -11,12 +12,12 @@ use sleeve::{Client, Effect, ErrorKind, Resend};
 
 use crate::scripted::{Requests, config, greet, serve, serve_all};
 
-/// What three commands are as requests, and what their replies are.
+/// The lengths of three commands as requests, and of their replies.
 const REQUESTS_LENGTH: usize =
     2 * "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n".len() + "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".len();
 const REPLIES_LENGTH: usize = 2 * "$1\r\nv\r\n".len() + "+OK\r\n".len();
 
-/// A server whose first connection takes so many bytes behind the greeting, sends so many, and ends.
+/// A server with a first connection that takes so many bytes behind the greeting, sends so many, and ends.
 struct Cutter {
     port: u16,
     reads: Arc<AtomicU32>,
@@ -205,6 +206,6 @@ fn a_server_that_answers_nothing_is_not_asked_twice_as_much() {
     let key = "k".repeat(1000);
     let replies: Vec<_> = (0..200).map(|_| client.get::<String>(&key)).collect();
     assert!(replies.into_iter().all(|reply| reply.wait().is_err()));
-    // Each connection takes one; what leaves again is bounded by what is allowed without any answer.
+    // Each connection takes one; the requests that leave again are bounded by the number that is allowed without any answer.
     assert!(count.load(Ordering::SeqCst) <= 200 + 65, "{count:?}");
 }

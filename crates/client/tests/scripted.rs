@@ -1,4 +1,4 @@
-//! Servers that do what a test tells them: the greeting, and then a script.
+//! Servers that follow a test: the greeting, and then a script.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use sleeve::{Config, Endpoint, Frame};
 use sleeve_wire::frame::{Scanner, decode};
 
-/// What a scripted server does with one request: bytes to send back, or `None` to hang up.
+/// The reply of a scripted server to one request: bytes to send back, or `None` to hang up.
 pub type Script = Arc<dyn Fn(&[String]) -> Option<Vec<u8>> + Send + Sync>;
 
-/// What no test of time may take longer than beyond what it measures, on however slow a machine.
+/// The longest time that a test of time may take beyond the time that it measures, on however slow a machine.
 pub const SLACK: Duration = Duration::from_secs(3);
 
 /// A server that greets well and then follows its script. Returns its port.
@@ -37,7 +37,7 @@ pub fn serve_all(script: impl Fn(&[String]) -> Option<Vec<u8>> + Send + Sync + '
 
 fn converse(mut stream: TcpStream, script: &Script) {
     // As every server does. Otherwise the second of two replies waits until the client acknowledges the first, which it does
-    // with its next request or after 40 ms; and so does the next, for as long as nobody waits for that long.
+    // with its next request or after 40 ms; and so does the next, for as long as no caller waits for that long.
     stream.set_nodelay(true).unwrap();
     let mut requests = Requests::default();
     while requests.receive(&mut stream) {
@@ -50,7 +50,7 @@ fn converse(mut stream: TcpStream, script: &Script) {
     }
 }
 
-/// What has come on a connection, cut into requests wherever the stream was cut.
+/// The bytes that have arrived on a connection, cut into requests at any cut of the stream.
 #[derive(Default)]
 pub struct Requests {
     received: Vec<u8>,

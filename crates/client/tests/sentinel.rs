@@ -1,4 +1,4 @@
-//! A service whose Sentinels do what the test says: dead ones, silent ones, ones that know nothing or are behind, and switches.
+//! A service with Sentinels that follow the test: dead ones, silent ones, ones that know nothing or are behind, and switches.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use sleeve::{Client, Config, Effect, Endpoint, Error, ErrorKind, ReadFrom, Subsc
 
 use crate::scripted::{greet, serve, serve_all, until};
 
-/// What the service of these tests is called.
+/// The name of the service of these tests.
 const SERVICE: &str = "shop";
 
 /// Commands that have come to a server and wait there.
@@ -21,7 +21,7 @@ static WAITING: AtomicU32 = AtomicU32::new(0);
 struct View {
     /// The port that it names; 0 for a service that it does not know.
     primary: AtomicU16,
-    /// The port to which it says the primary has moved, once to each who listens; 0 for none.
+    /// The port to which it says the primary has moved, once to each subscriber; 0 for none.
     switched: AtomicU16,
     /// Other Sentinels that it names.
     other: AtomicU16,
@@ -84,7 +84,7 @@ fn strings(words: &[&str]) -> Vec<u8> {
     (format!("*{}\r\n", words.len()) + &words.collect::<String>()).into_bytes()
 }
 
-/// A server that says its name to WHO and its role to ROLE, and confirms subscriptions. Returns its port.
+/// Starts a server that replies its name to `WHO` and its role to `ROLE`, and confirms subscriptions. Returns its port.
 fn server(name: &'static str, role: impl Fn() -> &'static str + Send + Sync + 'static) -> u16 {
     serve(move |words| match words[0].as_str() {
         "WHO" => Some(format!("+{name}\r\n").into_bytes()),
@@ -109,7 +109,7 @@ fn primary(name: &'static str) -> u16 {
     server(name, || "master")
 }
 
-/// A port on which nobody listens, for as long as nobody takes it.
+/// Returns a port without a listener, as long as no other process takes it.
 fn nobody() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -136,7 +136,8 @@ fn a_sentinel_that_leads_nowhere_leaves_it_to_the_next() {
     let client = Client::connect_with(config(&all)).unwrap();
     assert_eq!(who(&client).as_deref(), Ok("a"));
     assert!([&ignorant, &behind, &dead_end, &good].iter().all(|view| view.asked() >= 1));
-    // Whoever has led there is asked first from now on. The first that has answered is asked once more, by who listens.
+    // The Sentinel that has led there is asked first from now on. The first that has answered is asked once more, by the
+    // subscriber.
     until("somebody listens", || behind.asked() > 1);
     let before = behind.asked();
     let lease = client.lease().unwrap();
@@ -315,7 +316,7 @@ fn what_a_replica_turns_away_the_primary_answers() {
     for _ in 0..50 {
         assert_eq!(client.get::<String>("k").wait().as_deref(), Ok("primary"));
     }
-    // What is forgotten is answered as well.
+    // A reply with a client that was dropped is answered as well.
     let reply = client.get::<String>("k");
     drop(client);
     assert_eq!(reply.wait().as_deref(), Ok("primary"));

@@ -1,4 +1,5 @@
-//! Async code: what is gathered or listened to in a task that awaits, and that moves between threads meanwhile.
+//! Async code: calls that are gathered and messages that arrive in a task that awaits, and that moves between threads at the
+//! same time.
 #![cfg(feature = "embedded")]
 
 use std::collections::BTreeSet;
@@ -8,7 +9,7 @@ use futures_util::StreamExt;
 use sleeve::prelude::*;
 use sleeve::{Client, Condition, Error, ErrorKind, MembersScan, ScanOptions};
 
-/// A runtime of two threads, so that what is spawned must be able to move.
+/// Runs a task on a runtime of two threads, so that spawned tasks must be able to move.
 fn run<T: Send + 'static>(task: impl Future<Output = T> + Send + 'static) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     runtime.block_on(async { tokio::spawn(task).await.unwrap() })
@@ -122,7 +123,7 @@ fn connecting_subscribing_and_closing_let_the_runtime_go_on() {
     let [remote, engine] = everywhere();
     let info: String = remote.cmd("CLIENT").arg("INFO").send().wait().unwrap();
     let address = info.split("laddr=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().to_owned();
-    // One thread, so that whatever blocked it would block the task beside it too.
+    // One thread, so that a call that blocked it would block the task beside it too.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async move {
         let client = Client::connect_async(&format!("redis://{address}")).await.unwrap();

@@ -212,7 +212,8 @@ fn a_server_goes_down_and_comes_up_again() {
     until_served(&client);
 }
 
-/// What leaves before the client has noticed that its connection is broken is lost; what comes then is served.
+/// Asks until a request is served. Requests that leave before the client has noticed that its connection is broken are lost;
+/// later ones are served.
 fn until_served(client: &Client) {
     loop {
         match client.get::<i64>("a").wait() {

@@ -1,4 +1,4 @@
-//! Threads of what was dropped: none is left, however silent the server is.
+//! Threads of dropped values: none is left, however silent the server is.
 //!
 //! Counted in a process of its own, where no other test has any.
 
@@ -27,7 +27,7 @@ fn thread_names() -> Vec<String> {
     names.filter(|name| name.starts_with("sleeve-") && !name.starts_with("sleeve-callback")).collect()
 }
 
-/// What this process has open, and how much of it is sockets.
+/// Returns the number of this process's open descriptors, and how many of them are sockets.
 fn descriptors() -> (usize, usize) {
     let files = std::fs::read_dir("/proc/self/fd").unwrap();
     let targets: Vec<_> = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok()).collect();
@@ -107,7 +107,7 @@ fn what_async_code_waits_for_takes_no_thread_of_its_own() {
     if !is_counting("threads::what_async_code_waits_for_takes_no_thread_of_its_own") {
         return;
     }
-    // Nobody accepts what the kernel has connected.
+    // The connections that the kernel has made are not accepted.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let unheard = config(listener.local_addr().unwrap().port()).connect_timeout(Duration::MAX);
     let is_under_way = |future: std::pin::Pin<&mut dyn Future<Output = bool>>| {

@@ -1,4 +1,4 @@
-//! Calls whose replies tell how long they took: each part where it was spent.
+//! Calls with replies that tell how long they took: each part where it was spent.
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -14,7 +14,7 @@ use crate::scripted::{config, echo, greet, serve, serve_all, until};
 /// How long something takes at least that is to be seen.
 const LONG: Duration = Duration::from_millis(30);
 
-/// What a scheduler and a clock may take of a time.
+/// The least of that time that must be measured: a scheduler and a clock may take a part of it.
 const LEAST: Duration = Duration::from_millis(25);
 
 /// The parts, none of which is missing.

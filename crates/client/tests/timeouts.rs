@@ -1,4 +1,5 @@
-//! What a timeout says: the command, the endpoint, what the command waited for and why that did not come; never an argument.
+//! The message of a timeout: the command, the endpoint, the event that the command waited for and why it did not come; never
+//! an argument.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -53,7 +54,7 @@ fn what_was_sent_waited_for_its_reply() {
 
 #[test]
 fn who_comes_when_all_others_were_told_is_told_in_time_as_well() {
-    // Nobody doubts for long that the server is there.
+    // The client takes the server for living for a long time.
     let config = config(silent()).command_timeout(Some(LIMIT)).silence_max(Some(Duration::from_secs(600)));
     let client = Client::connect_with(config).unwrap();
     for _ in 0..3 {
@@ -123,7 +124,7 @@ fn a_queue_that_stays_full_is_named_with_the_command() {
 
 #[test]
 fn what_was_answered_in_part_is_told_in_time_too() {
-    // The greeting selects the database at home; what selects another is answered, and the command behind it is not.
+    // The greeting selects the database at home; SELECT of another is answered, and the command behind it is not.
     let port = serve(|_| Some(Vec::new()));
     let client = Client::connect_with(config(port).command_timeout(Some(LIMIT))).unwrap();
     let since = Instant::now();

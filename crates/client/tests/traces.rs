@@ -1,4 +1,4 @@
-//! What the client tells whoever collects the program's traces.
+//! The client's events for a collector of the program's traces.
 #![cfg(feature = "tracing")]
 
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::scripted::{config, serve, until};
 /// An event: its text with its fields, how grave it is, and the thread that has told it.
 type Told = (String, Level, ThreadId);
 
-/// What was told in this process about the test below.
+/// The events in this process about the test below.
 static TOLD: Mutex<Vec<Told>> = Mutex::new(Vec::new());
 
 /// The words that it is known by: the rest is other tests'.

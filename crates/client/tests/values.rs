@@ -1,4 +1,4 @@
-//! Rust values out and back again, and what is made of replies before anyone sees them.
+//! Rust values out and back again, and the conversions of replies before the caller sees them.
 #![cfg(feature = "embedded")]
 
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use sleeve::prelude::*;
 use sleeve::{Client, Config, Effect, Endpoint, Error, ErrorKind, FromReply, Text, ToArg, each};
 
-/// What is written is what is read.
+/// Checks that a value is read as it was written.
 fn comes_back<T: ToArg + FromReply + PartialEq + std::fmt::Debug>(client: &Client, value: T) {
     client.set("value", &value).wait().expect("SET");
     assert_eq!(client.get::<T>("value").wait().as_ref(), Ok(&value));

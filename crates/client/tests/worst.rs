@@ -13,7 +13,7 @@ use sleeve::{Client, ErrorKind};
 use crate::endless::stoppable;
 use crate::scripted::{config, until};
 
-/// How long nobody may hear anything: the longest of the times below, on a machine that is very busy.
+/// The longest time that a caller may go without a result: the longest of the times below, on a machine that is very busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Panicking;
@@ -78,7 +78,7 @@ fn a_server_that_stops_again_and_again_leaves_nobody_without_a_word() {
         if stop % 2 == 0 {
             until("connections are given up", || lost.load(Ordering::SeqCst) > before + 1);
         } else {
-            // It goes on before anybody doubts that it will, and owes the answers to all that came meanwhile.
+            // It goes on before the client doubts that it will, and owes the answers to all requests of that time.
             client.echo::<String>("x").wait_for(Duration::from_millis(100)).unwrap_err();
         }
         drop(another);

@@ -1,7 +1,7 @@
-//! A type as it was declared: its name, its generics, its fields or words.
+//! A type as it was declared: its name, its generics, and its fields or words.
 //!
-//! What nothing can be derived for is refused here, with a sentence that says what can. Types of fields are not looked at, only
-//! passed over: whether a field can be read or written is for the compiler to say.
+//! A type for which nothing can be derived is refused here, with an error that lists the supported forms. The types of fields
+//! are skipped, not examined: the compiler decides whether a field can be read or written.
 
 use proc_macro::{Delimiter, Ident, Span, TokenStream, TokenTree};
 
@@ -14,13 +14,13 @@ pub(crate) struct Input {
     pub(crate) shape: Shape,
 }
 
-/// What a type is made of.
+/// The form of a type.
 pub(crate) enum Shape {
     /// A struct with fields that have names.
     Fields(Vec<Part>),
     /// A tuple struct of one field, and that field's type.
     One(String),
-    /// An enum whose variants are words.
+    /// An enum with variants that are words.
     Words(Vec<Part>),
 }
 
@@ -40,13 +40,13 @@ pub(crate) struct Generics {
     pub(crate) declared: Vec<String>,
     /// As they are named: `'a, T, N`.
     pub(crate) named: Vec<String>,
-    /// Those that are types.
+    /// The names of the type parameters.
     pub(crate) types: Vec<String>,
-    /// What stands behind `where`.
+    /// The text behind `where`.
     pub(crate) bounds: String,
 }
 
-/// What an attribute says.
+/// The contents of a `#[sleeve(…)]` attribute.
 #[derive(Default)]
 struct Said {
     rename: Option<String>,
@@ -91,7 +91,7 @@ fn structure(tokens: &mut Tokens, generics: &mut Generics, name: &Ident) -> Resu
     }
 }
 
-/// What stands behind `where`, up to the body.
+/// Takes the text behind `where`, up to the body.
 fn bounds(tokens: &mut Tokens) -> String {
     if tokens.takes_word("where") { code(tokens.up_to_body(Delimiter::Brace)) } else { String::new() }
 }
@@ -210,7 +210,7 @@ impl Said {
 }
 
 impl Generics {
-    /// Reads what stands between `<` and `>`.
+    /// Reads the generics between `<` and `>`.
     fn read(tokens: Vec<TokenTree>) -> Self {
         let mut tokens = Tokens::of(tokens.into_iter().collect());
         let mut generics = Self::default();

@@ -1,14 +1,15 @@
-//! Derives of the package `sleeve`, which hands them on beside its traits of the same names: `use sleeve::{FromReply, ToArgs}`.
+//! Derive macros of the package `sleeve`, which exports them beside its traits of the same names: `use sleeve::{FromReply,
+//! ToArgs}`.
 //!
-//! What they take and what they make of it is told there, at the traits `FromReply`, `ToArgs`, `ToArg` and `Fields`. They need
+//! The traits `FromReply`, `ToArgs`, `ToArg` and `Fields` document the accepted types and the generated code. The macros need
 //! no other crate: a struct with plain fields, a tuple struct of one field and an enum of words are few forms, and are read
 //! here token by token.
 
 // The rooms, from top to bottom; a room uses only rooms below it.
 //
-// | room | what is in it |
+// | room | contents |
 // | --- | --- |
-// | `output` | What is written for a type: the implementations of the traits. |
+// | `output` | Writes the implementations of the traits for a type. |
 // | `input` | A type as it was declared: its name, its generics, its fields or words. |
 // | `tokens` | Tokens one after the other, and errors that point at one. |
 
@@ -21,8 +22,8 @@ mod tokens;
 use input::Input;
 use tokens::Failure;
 
-/// Reads a struct from a reply that has its fields by their names (HGETALL, an entry of a stream), a tuple struct of one field
-/// from what that field is read from, an enum of words from such a word.
+/// Derives reading from a reply: a struct from a reply that names its fields (HGETALL, an entry of a stream), a tuple struct
+/// of one field from the reply of that field, an enum of words from such a word.
 ///
 /// `#[sleeve(rename = "name")]` on a field or a word gives it another name, `#[sleeve(default)]` lets a field be missing.
 #[proc_macro_derive(FromReply, attributes(sleeve))]
@@ -30,8 +31,8 @@ pub fn from_reply(item: TokenStream) -> TokenStream {
     derived(item, output::from_reply)
 }
 
-/// Writes a struct as its fields' names and values in turn (HSET, XADD), leaving out what is `None`; a tuple struct of one
-/// field as that field, an enum of words as its word.
+/// Derives writing as arguments: a struct as its fields' names and values in turn (HSET, XADD), without the fields that are
+/// `None`; a tuple struct of one field as that field; an enum of words as its word.
 ///
 /// `#[sleeve(rename = "name")]` on a field or a word gives it another name.
 #[proc_macro_derive(ToArgs, attributes(sleeve))]

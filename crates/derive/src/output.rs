@@ -1,7 +1,7 @@
-//! What is written for a type: the implementations of the traits.
+//! Writes the implementations of the traits for a type.
 //!
-//! The code is short, because what it does stands in the package `sleeve` (`values/fields`); here are only a type's own names.
-//! What the compiler says against a field is said at that field.
+//! The generated code is short: it calls the package `sleeve` (`values/fields`) and adds only the type's own names. A
+//! compiler error about a field points at that field.
 
 use proc_macro::{Span, TokenStream};
 
@@ -11,7 +11,7 @@ use crate::tokens::{Failure, placed};
 const RESULT: &str = "::core::result::Result";
 const FRAME: &str = "::sleeve::Frame<'_>";
 
-/// `FromReply`, and `Fields` for what has fields.
+/// Writes `FromReply`, and `Fields` for a type with named fields.
 pub(crate) fn from_reply(input: &Input) -> Result<TokenStream, Failure> {
     match &input.shape {
         Shape::Fields(fields) => Ok(fields_from_reply(input, fields)),
@@ -128,7 +128,7 @@ fn plain(input: &Input) -> String {
     name.strip_prefix("r#").unwrap_or(&name).to_owned()
 }
 
-/// `impl` of a trait for the type, whose own parameters have `bound`.
+/// Writes the `impl` of a trait for the type, with `bound` on the type's own parameters.
 fn implemented(input: &Input, of: &str, bound: &str, body: TokenStream) -> TokenStream {
     let generics = &input.generics;
     let bounds: Vec<String> =
@@ -143,7 +143,7 @@ fn implemented(input: &Input, of: &str, bound: &str, body: TokenStream) -> Token
     with_body(here(&head), body)
 }
 
-/// What was written behind `where`, without a comma at its end.
+/// Returns the text behind `where`, without a comma at its end.
 fn whole(bounds: &str) -> Option<String> {
     let bounds = bounds.trim().trim_end_matches(',');
     (!bounds.is_empty()).then(|| bounds.to_owned())

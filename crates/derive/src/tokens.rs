@@ -1,6 +1,6 @@
 //! Tokens one after the other, and errors that point at one.
 //!
-//! It knows which tokens belong together (what stands between commas, or between `<` and `>`) and nothing of what they mean.
+//! This file groups tokens (between commas, or between `<` and `>`) and knows nothing of their meaning.
 
 use proc_macro::{Delimiter, Ident, Span, TokenStream, TokenTree};
 use std::iter::Peekable;
@@ -23,7 +23,7 @@ impl Failure {
     }
 }
 
-/// Code whose errors are reported at this place.
+/// Parses code and places its errors at `place`.
 pub(crate) fn placed(code: &str, place: Span) -> TokenStream {
     let tokens: TokenStream = match code.parse() {
         Ok(tokens) => tokens,
@@ -86,7 +86,7 @@ impl Tokens {
         is_next && self.next().is_some()
     }
 
-    /// Takes what is in brackets of this kind, if such come next.
+    /// Takes a group in brackets of this kind, if it comes next.
     pub(crate) fn takes_group(&mut self, delimiter: Delimiter) -> Option<TokenStream> {
         match self.rest.peek() {
             Some(TokenTree::Group(group)) if group.delimiter() == delimiter => {
@@ -111,7 +111,7 @@ impl Tokens {
         self.up_to(|sign| sign == ',')
     }
 
-    /// Takes what is between a `<`, which was taken, and its `>`, and that `>`.
+    /// Takes the tokens up to the `>` that closes a `<` taken before, and that `>`.
     pub(crate) fn up_to_closing(&mut self) -> Vec<TokenTree> {
         self.up_to(|sign| sign == '>')
     }

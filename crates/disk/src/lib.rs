@@ -1,16 +1,17 @@
-//! What outlives the process: the few calls to a file system with their twins, and the append-only log's folder.
+//! The data that outlive the process: the few calls to a file system with their twins, and the folder of the append-only file
+//! (AOF).
 //!
 //! # The rooms, from top to bottom
 //!
 //! A room uses only rooms below it.
 //!
-//! | room | what is in it |
+//! | room | contents |
 //! | --- | --- |
-//! | `log` | A log written: blocks, syncs, rewrites, healing. |
-//! | `replay` | A log read back: whole pieces, in order, and what is wrong with the first that is wrong. |
-//! | `format` | The bytes of a log's files: the manifest, the lines between requests, the sum. |
-//! | `disk` | The calls to a file system: the machine's own, in memory, and one that forgets what a power cut may take. |
-//! | `own` | Which paths are this program's own to change, and what is said of others. |
+//! | `log` | An AOF written: blocks, syncs, rewrites, healing. |
+//! | `replay` | An AOF read back: whole pieces, in order, and the fault of the first file that has one. |
+//! | `format` | The bytes of an AOF's files: the manifest, the lines between requests, the sum. |
+//! | `disk` | The calls to a file system: the machine's own, in memory, and one that forgets the data that a power cut may take. |
+//! | `own` | Which paths are this program's own to change, and the errors for others. |
 //!
 //! # A start
 //!

@@ -1,13 +1,14 @@
-//! What of a file system is this program's own to change: regular files, and sockets, that it has made or was given by name.
+//! The part of a file system that this program may change: regular files, and sockets, that it has made or was given by name.
 //!
-//! A path that a person writes somewhere may lead to a device, a FIFO, a folder, or through a symbolic link to something else.
-//! Everything that truncates, replaces or removes goes through this file, which refuses whatever is no regular file and says
-//! what it has found. Links stay: where a path that was given ends in links, the file behind them is written or replaced
-//! ([`follow`]). A file whose name this program makes up, a temporary one, is never reached through a link, because another
-//! must have put the link there. No call waits for the other end of a FIFO, or opens a device to see what it is.
+//! A path that a person writes somewhere may lead to a device, a FIFO, a folder, or through a symbolic link to something
+//! else. Every call that truncates, replaces or removes goes through this file. It refuses a target that is no regular file,
+//! and its error names the kind of target. Links stay: where a path that was given ends in links, the file behind them is
+//! written or replaced ([`follow`]). A file with a name that this program makes up, a temporary one, is never reached through
+//! a link, because another process must have put the link there. No call waits for the other end of a FIFO, or opens a device
+//! to see its kind.
 //!
-//! Linux says by which file a name is taken ([`Claim`]), so that at its end a process removes only what is still its own. Any
-//! thread.
+//! Linux says by which file a name is taken ([`Claim`]), so that at its end a process removes only files that are still its
+//! own. Any thread.
 
 use std::fs::{self, File, FileType, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
@@ -23,10 +24,11 @@ const LINKS_MAX: usize = 40;
 /// Most temporary files of one process and path that dead processes of the same number may have left.
 const LEFT_OVER_MAX: usize = 1_000;
 
-/// The path at which there is no further link when those at the end of `path` are followed. There need be nothing there.
+/// Returns the path at which there is no further link when the links at the end of `path` are followed. There need be no file
+/// at it.
 ///
 /// # Errors
-/// That the links lead in a circle, or what else the system says.
+/// If the links lead in a circle, and other errors of the system.
 pub fn follow(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -41,7 +43,7 @@ pub fn follow(path: &Path) -> io::Result<PathBuf> {
     Err(Errno::LOOP.into())
 }
 
-/// The error that says what was found where there may only be what `wanted` names, such as `a regular file`.
+/// Returns the error that names the kind of file that was found in a place for `wanted`, such as `a regular file`.
 pub fn refusal(found: FileType, wanted: &str) -> io::Error {
     let found = match found {
         // The system has its own words for this, which people know.
@@ -71,10 +73,10 @@ fn regular(found: &Metadata) -> io::Result<()> {
     if found.is_file() { Ok(()) } else { Err(refusal(found.file_type(), "a regular file")) }
 }
 
-/// Whether there is a regular file at this path itself, or nothing at all.
+/// Returns the metadata of the regular file at this path itself; `None` if the path is free.
 ///
 /// # Errors
-/// What else is there.
+/// If there is another kind of file.
 fn regular_or_none(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(found) => regular(&found).map(|()| Some(found)),
@@ -83,10 +85,10 @@ fn regular_or_none(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// Opens a regular file that is there, with these options, through links too.
+/// Opens an existing regular file with these options, through links too.
 ///
 /// # Errors
-/// That it is something else, or what the system says.
+/// If it is another kind of file, and those of the system.
 pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     regular(&fs::metadata(path)?)?;
     opened(options.custom_flags(flags(OFlags::NONBLOCK)).open(path)?)
@@ -95,7 +97,7 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 /// Opens a file of this program's own with these options, which create it, not through a link. It is not truncated.
 ///
 /// # Errors
-/// That it is something else, or what the system says.
+/// If it is another kind of file, and those of the system.
 pub fn open_or_create(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     regular_or_none(path)?;
     opened(options.custom_flags(flags(OFlags::NONBLOCK | OFlags::NOFOLLOW)).open(path)?)
@@ -114,17 +116,17 @@ fn flags(flags: OFlags) -> i32 {
 /// Reads a regular file.
 ///
 /// # Errors
-/// That it is something else, or what the system says.
+/// If it is another kind of file, and those of the system.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path, OpenOptions::new().read(true))?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Opens what is only read, whatever it is, without waiting for a FIFO's other end.
+/// Opens an input of any kind, without waiting for a FIFO's other end.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the system.
 pub fn open_input(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.read(true).custom_flags(flags(OFlags::NONBLOCK | OFlags::NOCTTY)).open(path)?;
@@ -133,10 +135,10 @@ pub fn open_input(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads what is only read, of whatever kind, to its end.
+/// Reads an input of any kind to its end.
 ///
 /// # Errors
-/// That there are more than `bytes_max` bytes, that it is a FIFO that no process writes to, or what the system says.
+/// If there are more than `bytes_max` bytes, if it is a FIFO that no process writes to, and those of the system.
 pub fn read_input(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let file = open_input(path)?;
     let is_fifo = file.metadata()?.file_type().is_fifo();
@@ -151,11 +153,11 @@ pub fn read_input(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a log to append to: a regular file, which is made where there is none, or else a device or a FIFO that is only
-/// written to. A FIFO must have a reader.
+/// Opens a server log to append to: a regular file, which is made where there is none, or else a device or a FIFO that is
+/// only written to. A FIFO must have a reader.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the system.
 pub fn open_log(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.append(true).create(true).custom_flags(flags(OFlags::NONBLOCK | OFlags::NOCTTY)).open(path);
@@ -173,7 +175,7 @@ pub fn open_log(path: &Path) -> io::Result<File> {
 /// Removes a regular file.
 ///
 /// # Errors
-/// That it is something else, or what the system says.
+/// If it is another kind of file, and those of the system.
 pub fn remove(path: &Path) -> io::Result<()> {
     regular(&fs::symlink_metadata(path)?)?;
     fs::remove_file(path)
@@ -182,19 +184,19 @@ pub fn remove(path: &Path) -> io::Result<()> {
 /// Gives a regular file another name, in place of a regular file that may have it.
 ///
 /// # Errors
-/// That one of the two is something else, or what the system says.
+/// If one of the two is another kind of file, and those of the system.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     regular(&fs::symlink_metadata(from)?).map_err(|error| named(from, error))?;
     regular_or_none(to).map_err(|error| named(to, error))?;
     fs::rename(from, to)
 }
 
-/// Writes a whole file in place of the old one, so that a crash leaves one of the two: beside it, synced, and renamed over it.
-/// The new file has the permissions of the old one, and its owner where the system lets this process give it; where there was
-/// none, `mode` less the process's mask. Links that lead to it stay.
+/// Writes a whole file in place of the old one, so that a crash leaves one of the two: beside it, synced, and renamed over
+/// it. The new file has the permissions of the old one, and its owner where the system lets this process give it. If there
+/// was no old file, it has `mode` less the process's mask. Links that lead to it stay.
 ///
 /// # Errors
-/// That something else is there, or what the system says; the old file is untouched.
+/// If another kind of file is there, and those of the system; the old file is untouched.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let path = follow(path)?;
     let old = regular_or_none(&path)?;
@@ -213,7 +215,7 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A new file beside another: whatever has the name already is left alone.
+/// Makes a new file beside another. A file that has the name already is left alone.
 fn make_beside(path: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
     let process = std::process::id();
     for number in 0..LEFT_OVER_MAX {
@@ -248,10 +250,10 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Remembers what is at a path, which this process has just made there.
+    /// Remembers the file at a path, which this process has just made there.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn of(path: PathBuf) -> io::Result<Self> {
         let found = fs::symlink_metadata(&path)?;
         Ok(Self { path, device: found.dev(), number: found.ino() })

@@ -1,4 +1,4 @@
-//! A small log with every bit turned and cut everywhere: what is damaged is reported, or told, and never replayed.
+//! A small AOF with every bit turned and cut everywhere: damage is reported, or told, and never replayed.
 
 use std::path::Path;
 
@@ -55,7 +55,7 @@ pub fn write() -> MemoryDisk {
 pub const FILES: [&str; 4] =
     ["logs/a.aof.1.base.aof", "logs/a.aof.1.incr.aof", "logs/a.aof.2.incr.aof", "logs/a.aof.manifest"];
 
-/// What a log holds and what was said about it.
+/// The content of an AOF and the messages about it.
 #[derive(Debug, PartialEq)]
 pub struct Read {
     pub keys: Vec<String>,
@@ -188,7 +188,7 @@ fn blocks_that_users_imitate_are_words_like_others() {
         String::from_utf8(read_small(&disk, Path::new(FILES[1]), 1 << 20).expect("it is there")).expect("text");
     append(&mut log, &[&["SET", "k", &imitation]], 0);
     drop(log);
-    // The line in front of the block that holds the imitation is damaged: what is in it claims nothing.
+    // The line in front of the block that holds the imitation is damaged: its content claims nothing.
     let bytes = read_small(&disk, Path::new(FILES[1]), 1 << 20).expect("it is there");
     let mut damaged = bytes.clone();
     damaged[imitation.len() + 9] ^= 1;
@@ -229,7 +229,7 @@ fn a_log_that_goes_on_behind_empty_files_of_another_server_is_read_again() {
     }
 }
 
-/// A line that leads back to itself where lengths are added without looking: whoever looks for blocks would never end.
+/// A line that leads back to itself where lengths are added without looking: a search for blocks would never end.
 #[test]
 fn a_block_whose_length_leads_back_to_its_line_is_none() {
     let (mut content, salt) = (Vec::new(), Salt(5));

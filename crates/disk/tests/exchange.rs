@@ -101,8 +101,8 @@ fn write_log(options: &Options, rewrites: bool) {
     log.close().expect("it is closed");
 }
 
-/// Opens a log that nobody has any more. A test beside this one that starts a program may have its lock for a moment, in the
-/// child that is not that program yet.
+/// Opens an AOF that no process uses any more. A test beside this one that starts a program may have its lock for a moment,
+/// in the child that is not that program yet.
 pub fn open_again(options: Options, process: u32) -> Folder {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -258,7 +258,7 @@ fn a_file_that_is_longer_than_what_counts_is_cut_and_a_shorter_one_refused() {
     let content = std::fs::read(&increment).expect("an increment");
     let says = format!("type i length {}", content.len());
     std::fs::write(&path, manifest.replacen("type i", &says, 1)).expect("written");
-    // Whoever healed the log has died in front of the cut.
+    // The process that healed the AOF has died in front of the cut.
     std::fs::write(&increment, [&content, b"*1\r\n$4\r\nPIN".as_slice()].concat()).expect("written");
     let (again, folder, outcome) = read(&options);
     assert_eq!((again, outcome.cut.is_none()), (lines, true));

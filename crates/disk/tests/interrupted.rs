@@ -1,4 +1,5 @@
-//! What is done to a log once and not again and again, interrupted at each of its calls: switching it on, and mending it by hand.
+//! Operations that are done to an AOF once and not again and again, interrupted at each of their calls: switching it on, and
+//! mending it by hand.
 
 use std::io::{self, IoSlice};
 use std::path::Path;
@@ -13,7 +14,7 @@ use sleeve_disk::replay::{self, Cut, Replay, Step};
 use crate::exchange::{append, request as words};
 use crate::states::{base, begin, lines, options};
 
-/// What there is after a start that may cut off an unfinished end.
+/// Reads the AOF after a start that may cut off an unfinished end.
 fn read(disk: &CrashingDisk) -> Result<Vec<String>, String> {
     let folder = Folder::open(Arc::new(disk.clone()), options(), 1).map_err(|error| error.to_string())?;
     let mut replay = folder.replay(replay::Options { load_truncated: true, read_until: None });
@@ -27,7 +28,8 @@ fn read(disk: &CrashingDisk) -> Result<Vec<String>, String> {
     }
 }
 
-/// Does something to a disk, with the power going at each of its calls, before and after; `check` sees what is left of each.
+/// Runs an operation on a disk, with the power going at each of its calls, before and after; `check` sees the remains of
+/// each.
 fn interrupt(
     prepare: impl Fn() -> CrashingDisk,
     act: impl Fn(&CrashingDisk) -> io::Result<()>,
@@ -87,7 +89,7 @@ fn a_log_that_is_being_switched_on_is_the_old_one_or_the_new_one() {
     });
 }
 
-/// The damage of a log, and what would be cut off to be rid of it.
+/// Returns the damage of an AOF, and the part to cut off to be rid of it.
 fn damage(disk: &CrashingDisk) -> Option<(Manifest, Cut)> {
     let bytes = read_small(disk, Path::new("logs/a.aof.manifest"), 1 << 20).ok()?;
     let manifest = Manifest::parse(&bytes).ok()?.0;

@@ -1,4 +1,5 @@
-//! Files that no manifest names: what fails leaves none behind, and a start removes those that a process which died has left.
+//! Files that no manifest names: a failing operation leaves none behind, and a start removes those that a process which died
+//! has left.
 
 use std::collections::BTreeMap;
 use std::io::IoSlice;
@@ -14,7 +15,8 @@ use sleeve_disk::log::{Folder, OpenError};
 use crate::exchange::append;
 use crate::states::{base, begin, options};
 
-/// The files of the folder that the manifest does not name, but for the manifest, the lock and what has a name for the meantime.
+/// Returns the files of the folder that the manifest does not name, except for the manifest, the lock and files with a
+/// temporary name.
 fn nameless(disk: &CrashingDisk) -> Vec<String> {
     let bytes = read_small(disk, Path::new("logs/a.aof.manifest"), 1 << 20).expect("a manifest");
     let manifest = Manifest::parse(&bytes).expect("a manifest").0;
@@ -83,12 +85,12 @@ fn a_start_removes_what_was_never_finished_and_nothing_else() {
         ("temp-rewriteaof-bg-a.aof.123.aof", b"*1"),
     ];
     let stays: [(&str, &[u8]); 14] = [
-        // What somebody has written may be wanted.
+        // Data that were written may be wanted.
         ("a.aof.7.incr.aof", &used),
         ("a.aof.2.base.aof", b"*1"),
         ("temp-a.aof.incr", &used),
         ("a.aof.1.incr.aof.backup", b""),
-        // Somebody else's: a log of another name, another server, and whatever it is.
+        // Not ours: an AOF of another name, another server, and an unknown file.
         ("b.aof.9.incr.aof", b""),
         ("a.aof.b.9.incr.aof", b""),
         ("a.aof.-9.incr.aof", b""),

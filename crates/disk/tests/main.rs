@@ -1,4 +1,4 @@
-//! The log from outside: simulated power cuts, files with every bit turned, and what other servers make of it.
+//! The AOF from outside: simulated power cuts, files with every bit turned, and other servers that read it.
 //!
 //! One program for all files, because linking a program takes longer than running most of them.
 

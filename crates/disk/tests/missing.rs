@@ -1,5 +1,5 @@
-//! Files of a log's folder that are missing, renamed, empty, cut off, or not named: whatever is there is neither written over nor
-//! served in part without a word.
+//! Files of an AOF's folder that are missing, renamed, empty, cut off, or not named: the present files are neither written
+//! over nor served in part without a word.
 
 use std::io::IoSlice;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn without(disk: &MemoryDisk, word: &str) {
     put(disk, Path::new(MANIFEST), kept.as_bytes());
 }
 
-/// What is done to the folder, and what the start says then; where that is empty it loads all of the log.
+/// A name, the change of the folder, and the error of the start. If the error is empty, the start loads all of the AOF.
 type Case = (&'static str, fn(&MemoryDisk), &'static str);
 
 const CASES: &[Case] = &[

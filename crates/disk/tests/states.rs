@@ -1,4 +1,4 @@
-//! A log whose disk fails at a given call, one that is healed, and one that is switched on while a server runs.
+//! An AOF on a disk that fails at a given call, one that is healed, and one that is switched on while a server runs.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -142,7 +142,7 @@ fn a_sync_that_runs_well_beside_one_that_fails_makes_nothing_durable() {
     let (synced, jobs) = (log.synced_end(), [(); 2].map(|()| log.sync_job().expect("there is something")));
     fail(&disk, 0, &[Fault::Broken]);
     let error = jobs[0].run().expect_err("the disk is broken");
-    // What it could not write the disk has told already.
+    // The disk has reported already which bytes it could not write.
     jobs[1].run().expect("nothing is left to be told");
     log.sync_failed(&error);
     log.synced(&jobs[1]);
@@ -205,7 +205,7 @@ fn a_cut_that_failed_is_remembered_over_the_next_healing() {
         log.healed(healing.run().expect("what cannot be cut now is later"));
         let lengths: Vec<_> = manifest(&disk).increments.iter().map(|entry| entry.length.is_some()).collect();
         assert!(lengths[0], "the manifest says how much of the first file counts: {lengths:?}");
-        // What the manifest says is what the log goes on with.
+        // The AOF goes on with the content of the manifest.
         let rotated = log.rotation().run().expect("an increment");
         log.switch(rotated).expect("it is switched to");
     }
@@ -294,7 +294,7 @@ fn jobs_that_would_undo_each_other_are_refused() {
     healing.append(log.end(), &[IoSlice::new(&words(&["SET", "k", "1"]))]).expect("it is written");
     log.healed(healing.run().expect("it is healed"));
     assert!(log.switch(stale).is_err(), "it knows nothing of what was healed");
-    // A rewrite whose result the log has not heard of.
+    // A rewrite with a result that was not given back to the AOF.
     let rotated = log.rotation().run().expect("an increment");
     let stands_for = log.end();
     let since = log.switch(rotated).expect("it is switched to");
@@ -321,7 +321,7 @@ fn a_log_that_is_healed_where_its_base_stands_is_read() {
     let since = log.switch(rotated).expect("it is switched to");
     fail(&disk, 0, &[Fault::Broken]);
     log.sync_failed(&job.run().expect_err("the disk is broken"));
-    // The base is durable, so that nothing is left to be written once more but what is selected.
+    // The base is durable, so that nothing is left to be written once more but the selected database.
     let base = base(&disk, stands_for, "new").expect("a base");
     let rewritten = log.rewrite(base, since).and_then(|rewrite| rewrite.run()).expect("a rewrite");
     log.rewritten(rewritten);

@@ -1,4 +1,4 @@
-//! A log on the machine's own disk to whose files somebody else does something.
+//! An AOF on the machine's own disk, with files that another process changes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ impl Drop for Place {
     }
 }
 
-/// A file of the folder whose name has this in it.
+/// Returns a file of the folder with this part in its name.
 fn file(folder: &Path, part: &str) -> PathBuf {
     let mut names = fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path());
     names.find(|path| path.to_string_lossy().contains(part)).expect("there is one")
@@ -53,7 +53,7 @@ fn file(folder: &Path, part: &str) -> PathBuf {
 
 type Tamper = fn(&Path);
 
-/// What is done to the folder, and what is said of it.
+/// The changes to the folder, and the reports about them.
 const DEEDS: [(&str, Tamper); 7] = [
     ("removed", |folder| fs::remove_dir_all(folder).expect("it was there")),
     ("removed", |folder| fs::remove_file(file(folder, ".manifest")).expect("it was there")),

@@ -27,12 +27,12 @@ pub fn send(socket: impl AsFd, bytes: &[u8], file: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives what is there now, and a descriptor if one came with it. 0 bytes when the peer has closed.
+/// Receives the bytes that have arrived, and a descriptor if one came with them. Returns 0 bytes when the peer has closed.
 ///
 /// # Errors
-/// Nothing is there, or the connection is broken.
+/// Nothing has arrived, or the connection is broken.
 pub fn receive(socket: impl AsFd, room: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
-    // Whoever sends more than one has them closed: nothing is left open by what is not asked for.
+    // If the peer sends more than one descriptor, the kernel closes the others, so that none leaks into this process.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;

@@ -1,4 +1,4 @@
-//! Memory that processes share: a file without a name, sealed so that nobody can take a part of it away from under the other.
+//! Memory that processes share: an anonymous file, sealed so that neither process can shrink it under the other.
 
 use std::fmt;
 use std::io;
@@ -13,10 +13,10 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use crate::ring::Words;
 use crate::side::{capacity_of, words_for};
 
-/// The largest rings that are taken from a server, in bytes: what it offers is mapped.
+/// The largest rings that a client accepts from a server, in bytes. The client maps the size that the server names.
 const CAPACITY_MAX: usize = 64 * 1024 * 1024;
 
-/// Sizes that cannot change any more, nor what holds them.
+/// Seals that fix the size of the file, and the set of seals itself.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// Fresh memory for two rings, and the descriptor by which it is handed on.
@@ -31,14 +31,15 @@ struct Mapping {
     words: usize,
 }
 
-// SAFETY: what it points to is mapped until it is dropped, and consists of atomics.
+// SAFETY: the memory stays mapped until this value is dropped, and it consists of atomics.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nobody has a reference any more: those borrow from this.
+        // SAFETY: the memory was mapped with this length, and no reference to it is left, because references borrow from this
+        // value.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.words * size_of::<u64>()) };
         debug_assert!(unmapped.is_ok(), "it is mapped");
     }
@@ -53,17 +54,18 @@ impl fmt::Debug for Memory {
 impl Words for Memory {
     #[inline]
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: so many words are mapped for as long as `self` lives, at the beginning of a page; the size of what is mapped is
-        // sealed. Atomics may change at any time, also by another process.
+        // SAFETY: this many words are mapped for as long as `self` lives, at the beginning of a page, and the size is sealed.
+        // Atomics may change at any time, also by another process.
         unsafe { std::slice::from_raw_parts(self.0.start.as_ptr(), self.0.words) }
     }
 }
 
 impl Memory {
-    /// Memory for two rings of so many bytes each, a power of two of at least 8, and the descriptor that it is handed on by.
+    /// Creates memory for two rings of `capacity` bytes each, a power of two of at least 8, with the descriptor by which it
+    /// is handed on.
     ///
     /// # Errors
-    /// What the kernel says: there is not enough, or too many files are open.
+    /// The kernel's: out of memory, or too many open files.
     pub fn create(capacity: usize) -> io::Result<Fresh> {
         let words = words_for(capacity);
         let file = memfd_create("sleeve-rings", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;

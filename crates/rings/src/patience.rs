@@ -1,11 +1,11 @@
-//! When it pays to look for what a peer is about to write, instead of sleeping until one is woken.
+//! Decides when to poll for a peer's next bytes instead of sleeping until the peer rings.
 //!
-//! To be woken costs both sides together several microseconds, on virtual machines several tens, and a peer that answers at once
-//! needs one. So a look that has found something is followed by the next; one that has not makes the next rarer, down to one
-//! wait in some hundreds. Who hears of a peer now and then sleeps at once, and so does whoever has the peer on the same
-//! processor, where it cannot run meanwhile.
+//! A wake-up costs both sides together several microseconds, on virtual machines several tens, and a peer that answers at
+//! once needs one. So a poll that found something is followed by another one. A poll that found nothing makes the next one
+//! rarer, down to one wait in some hundreds. A side that hears from its peer only now and then sleeps at once. So does a side
+//! with a peer on the same processor, because the peer cannot run during the poll.
 //!
-//! Nobody reads the clock as long as looks find something soon, for that takes as long as much of a request.
+//! The clock is not read while polls find something soon, because reading it takes as long as a large part of a request.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const LOOKS_A_CLOCK: u32 = 32;
 /// Where so many looks in a row were for nothing, or more, two to the power of that many waits pass without one.
 const FAILURES_MAX: u32 = 8;
 
-/// What is known of whether it pays.
+/// The history that decides whether polling pays.
 #[derive(Debug)]
 pub struct Patience {
     /// The longest look.
@@ -30,12 +30,12 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Nothing is known yet of a peer for which to look for so long at most.
+    /// Starts without a history. A poll lasts at most `max`.
     pub fn new(max: Duration) -> Self {
         Self { max, has_looked: false, has_found: false, failures: 0, left_out: 0 }
     }
 
-    /// Has looks be no longer than that.
+    /// Sets the longest duration of a poll.
     pub fn set_max(&mut self, max: Duration) {
         self.max = max;
     }

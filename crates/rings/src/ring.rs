@@ -1,13 +1,14 @@
 //! A ring of bytes from one writer to one reader, in words that both share, and when a bell is due.
 //!
-//! Positions count bytes from the beginning and never go back: the writer says up to where it has written, the reader up to
-//! where it has taken. Each keeps its own position to itself as well and believes the shared one of the other only where it is
-//! possible. Who finds nothing to do says so in a word, and looks once more behind a fence; who then makes something to do
-//! takes the word back and rings. So nobody sleeps beside bytes or room, and nobody is rung who is awake (Dekker's argument:
-//! each writes, fences, and reads what the other has written).
+//! Positions count bytes from the beginning and never go back: the writer publishes how far it has written, the reader how
+//! far it has taken. Each side also keeps its own position privately, and accepts the other's shared position only if it is
+//! possible. A side that finds nothing to do announces its sleep in a shared word and looks once more behind a fence. The
+//! side that then adds data or room clears the word and rings. So neither side sleeps while there are bytes or room, and no
+//! bell is rung for a side that is awake (Dekker's argument: each side writes, fences, and reads the word that the other has
+//! written).
 //!
-//! Bytes are stored as whole words of the memory, because only those can be shared with a process that keeps to no rules
-//! without undefined behaviour.
+//! Bytes are stored as whole words of the memory, because only words can be shared without undefined behaviour with a process
+//! that may break every rule.
 
 #[cfg(test)]
 mod tests;
@@ -44,7 +45,7 @@ impl Words for std::sync::Arc<[AtomicU64]> {
     }
 }
 
-/// The other side has left a position that is none: what it says cannot be believed any more.
+/// The peer published an impossible position. Nothing in the memory can be trusted any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken;
 
@@ -66,7 +67,7 @@ struct Place {
 }
 
 impl Place {
-    /// The ring whose head begins at word `start` and that has so many words of bytes.
+    /// Returns the ring with its head at word `start` and with `count` words of bytes.
     fn new(memory: &impl Words, start: usize, count: usize) -> Self {
         assert!(count.is_power_of_two(), "{count} words in a ring");
         assert!(memory.words().len() >= start + HEAD_WORDS + count, "a ring beyond the memory");
@@ -111,20 +112,20 @@ pub struct Writer<M> {
 }
 
 impl<M: Words> Writer<M> {
-    /// The writer of a fresh ring whose head begins at word `start`, with `count` words of bytes.
+    /// Returns the writer of a fresh ring with its head at word `start` and with `count` words of bytes.
     ///
     /// # Panics
-    /// The count is no power of two, or the memory is too small.
+    /// If `count` is no power of two, or the memory is too small.
     pub fn new(memory: M, start: usize, count: usize) -> Self {
         let place = Place::new(&memory, start, count);
         Self { memory, place, written: 0, taken: 0 }
     }
 
-    /// Writes as many of these bytes as there is room for, and how many those are. Whether the reader is to be rung is said by
-    /// [`Writer::must_ring`], when all that is due together has been written.
+    /// Writes as many of these bytes as there is room for, and returns their number. After all bytes that are due together,
+    /// the caller asks [`Writer::must_ring`] whether to ring the reader.
     ///
     /// # Errors
-    /// The reader has taken what was not written.
+    /// The reader's position is beyond the bytes that were written.
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
         if self.seen_room() < bytes.len() as u64 {
@@ -198,7 +199,8 @@ impl<M: Words> Writer<M> {
     }
 }
 
-/// Puts bytes into a part of a word. What else is in it is written already, or not taken yet where the ring is nearly full.
+/// Writes bytes into a part of a word. The rest of the word holds bytes that were written earlier, or bytes that the reader
+/// has not taken yet if the ring is nearly full.
 fn put(word: &AtomicU64, within: usize, bytes: &[u8]) {
     let mut whole = word.load(Relaxed).to_le_bytes();
     whole[within..within + bytes.len()].copy_from_slice(bytes);
@@ -222,10 +224,10 @@ pub struct Reader<M> {
 }
 
 impl<M: Words> Reader<M> {
-    /// The reader of a fresh ring whose head begins at word `start`, with `count` words of bytes.
+    /// Returns the reader of a fresh ring with its head at word `start` and with `count` words of bytes.
     ///
     /// # Panics
-    /// The count is no power of two, or the memory is too small.
+    /// If `count` is no power of two, or the memory is too small.
     pub fn new(memory: M, start: usize, count: usize) -> Self {
         let place = Place::new(&memory, start, count);
         Self { memory, place, taken: 0, written: 0, asked: 0, is_asleep: false, was_rung: false }
@@ -262,11 +264,11 @@ impl<M: Words> Reader<M> {
         Ok(self.written != self.taken)
     }
 
-    /// Whether the writer waits for room, there is enough, and it has to be rung now. Asked behind every read.
+    /// Returns whether the writer waits for room, there is enough of it, and the bell is due now. Called after every read.
     ///
-    /// A writer waits where it has written more than half of a ring beyond what it saw to be taken, and it saw what was taken
-    /// when this side last looked whether it waits, or else this side saw that it did. So up to half of a ring is read between
-    /// two looks, and most reads need no fence.
+    /// A writer waits only after it wrote more than half of a ring beyond the position up to which it saw bytes taken. It saw
+    /// that position when this side last checked for a waiting writer, or this side noticed the wait itself. So up to half of
+    /// a ring is read between two checks, and most reads need no fence.
     #[inline]
     pub fn must_ring(&mut self) -> bool {
         let half = self.place.capacity() / 2;

@@ -1,11 +1,11 @@
-//! What one side of a pair of rings has: the ring that it writes into and the one that it reads from.
+//! One side of a pair of rings: the ring that it writes and the ring that it reads.
 
 use crate::ring::{HEAD_WORDS, Reader, Words, Writer};
 
 /// Which of the two a side is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Has handed out the memory.
+    /// The side that handed out the memory.
     Server,
     /// Was given it.
     Client,

@@ -36,22 +36,24 @@ pub struct Local {
 }
 
 impl Engine {
-    /// Opens a session in the caller's thread. `wake` is called, from any thread, when [`Local::exchange`] should be
-    /// called although there is nothing to send: replies may have become due, or the session may have been closed. What
-    /// becomes due by the mere passing of time is asked of [`Local::due_in_ms`].
+    /// Opens a session in the caller's thread. `wake` is called, from any thread, when [`Local::exchange`] should be called
+    /// although there is nothing to send: replies may have become due, or the session may have been closed. For work that
+    /// becomes due by the mere passing of time ask [`Local::due_in_ms`].
     pub fn connect(self: &Arc<Self>, wake: impl Fn() + Send + Sync + 'static) -> Local {
         self.connect_at(Instant::now(), wake)
     }
 
-    /// As [`Engine::connect`], at a time that the caller names; for those who go on with [`Local::exchange_at`].
+    /// Opens a session as [`Engine::connect`] does, at a time that the caller names; for callers that go on with
+    /// [`Local::exchange_at`].
     pub fn connect_at(self: &Arc<Self>, now: Instant, wake: impl Fn() + Send + Sync + 'static) -> Local {
         self.connect_with_flag(now, Arc::default(), wake)
     }
 
-    /// As [`Engine::connect_at`], with a flag that is set as long as something waits for [`Local::exchange`]. `wake` is called
-    /// once for all that waits, perhaps a moment later and by another thread; the flag is set before a command returns that
-    /// has something to say to this session, so whoever has executed one and then reads the flag finds it set, or what was
-    /// said already taken. It is cleared (with release) by an exchange before that passes on what it took.
+    /// Opens a session as [`Engine::connect_at`] does, with a flag that is set as long as something waits for
+    /// [`Local::exchange`]. `wake` is called once for everything that waits, perhaps a moment later and by another thread. If
+    /// a command has something to say to this session, the flag is set before the command returns. So a thread that has
+    /// executed a command and then reads the flag finds it set, or the message already taken. It is cleared (with release) by
+    /// an exchange before that passes on the messages that it took.
     pub fn connect_with_flag(
         self: &Arc<Self>,
         now: Instant,
@@ -69,8 +71,8 @@ impl Engine {
         Local::new(Session::new(self, client), scratch, mailbox)
     }
 
-    /// Opens a session for somebody who watches the engine: CLIENT LIST does not show it, and what it asks is in no statistic, no
-    /// log, no sample of keys and nothing that MONITOR tells. Changes that it makes count as those of others do.
+    /// Opens a session for an observer of the engine: CLIENT LIST does not show it, and its requests are in no statistic, no
+    /// log, no sample of keys and no output of MONITOR. Its changes count as those of other sessions do.
     pub fn connect_unobserved(self: &Arc<Self>) -> Local {
         let mailbox = Arc::new(Mailbox::bounded(Arc::default(), || {}));
         self.enter_mailbox(&mailbox);
@@ -89,8 +91,8 @@ fn embedded_client() -> NewClient {
     NewClient { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1 }
 }
 
-/// The session is over: QUIT, CLIENT KILL or a protocol error ended it; or the whole engine is, and
-/// [`Engine::failure`] says why.
+/// The session has ended: by QUIT, CLIENT KILL or a protocol error; or the whole engine has, and [`Engine::failure`] returns
+/// the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed;
 
@@ -99,22 +101,22 @@ impl Local {
         Self { session, scratch, mailbox, expiry: Expiry::new(0, 1), next_tick_ms: 0, closed: false }
     }
 
-    /// Lets the session do everything until the users change next, whoever the default user is: for requests of the program
-    /// itself, never for those that came from outside.
+    /// Gives the session all permissions until the next change of the users, with any default user: for requests of the
+    /// program itself, never for those that came from outside.
     pub fn trust(&mut self) {
         self.session.state.unrestricted_at = self.scratch.engine.acl.epoch();
     }
 
-    /// Executes the requests that these bytes complete and appends their replies to `replies`. An incomplete request
-    /// is kept and goes on with the next call. Where a request waits for a key, the caller's thread waits with it.
+    /// Executes the requests that these bytes complete and appends their replies to `replies`. An incomplete request is kept
+    /// and goes on with the next call. If a request waits for a key, the caller's thread waits with it.
     ///
     /// # Errors
-    /// [`Closed`] once the session is over; replies that were due before are in `replies`.
+    /// [`Closed`] once the session has ended; replies that were due before are in `replies`.
     pub fn exchange(&mut self, requests: &[u8], replies: &mut Vec<u8>) -> Result<(), Closed> {
         self.exchange_now(requests, replies)?;
         while self.session.waiter().is_some() {
             let left_ms = self.session.deadline_ms().map(|at_ms| at_ms.saturating_sub(clock::monotonic_ms()));
-            // A time beyond what the machine can count is never over.
+            // A timeout beyond the range of the machine's clock never passes.
             let deadline =
                 left_ms.and_then(|left_ms| std::time::Instant::now().checked_add(Duration::from_millis(left_ms)));
             self.mailbox.wait(deadline);
@@ -123,7 +125,8 @@ impl Local {
         Ok(())
     }
 
-    /// As [`Local::exchange`], but without waiting: the reply of a request that waits for a key comes out of a later call.
+    /// Executes requests as [`Local::exchange`] does, but without waiting: a later call returns the reply of a request that
+    /// waits for a key.
     ///
     /// # Errors
     /// As [`Local::exchange`].
@@ -131,7 +134,8 @@ impl Local {
         self.exchange_by((Clock::Machine, Instant::now()), requests, replies)
     }
 
-    /// As [`Local::exchange_now`], at a time that the caller names, and at which the clock stands until the call returns.
+    /// Executes requests as [`Local::exchange_now`] does, at a time that the caller names, and at which the clock stays until
+    /// the call returns.
     ///
     /// # Errors
     /// As [`Local::exchange`].
@@ -162,7 +166,7 @@ impl Local {
         }
         if self.scratch.output.shown != 0 && !self.scratch.engine.wait_to_pass(self.scratch.output.shown) {
             if self.failure().is_some() {
-                // What was done may be anywhere or nowhere.
+                // The effects of the request may be anywhere or nowhere.
                 self.scratch.output = Output::default();
                 self.end();
                 return Err(Closed);
@@ -174,8 +178,8 @@ impl Local {
         if self.closed { Err(Closed) } else { Ok(()) }
     }
 
-    /// Waits until something comes that answers no request, such as a published message, or until the time is over; what
-    /// has come is appended to `replies`.
+    /// Waits for output that answers no request, such as a published message, or until the timeout. The output is appended to
+    /// `replies`.
     ///
     /// # Errors
     /// As [`Local::exchange`].
@@ -184,14 +188,14 @@ impl Local {
         self.exchange_now(&[], replies)
     }
 
-    /// As [`Local::wait`], for those who go on with [`Local::exchange_at`]: takes in nothing by itself.
+    /// Waits as [`Local::wait`] does, for callers that go on with [`Local::exchange_at`]: takes in nothing by itself.
     pub fn wait_for_mail(&self, timeout: Duration) {
         self.mailbox.wait(std::time::Instant::now().checked_add(timeout));
     }
 
-    /// In how many milliseconds [`Local::exchange_at`] is to be called although there is nothing to send: a pause that
-    /// holds requests of this session is over then, or the time of a request that waits for a key. None while there is
-    /// neither. `wake` does not say so, because an engine without workers has no thread that could.
+    /// Returns the milliseconds after which [`Local::exchange_at`] has to be called although there is nothing to send: a
+    /// pause that holds requests of this session ends then, or the timeout of a request that waits for a key passes. None
+    /// while there is neither. `wake` is not called for that, because an engine without workers has no thread that could.
     pub fn due_in_ms(&self) -> Option<u64> {
         let left_ms = |until_ms: u64| until_ms.saturating_sub(clock::monotonic_ms());
         if self.session.waiter().is_some() {
@@ -200,7 +204,7 @@ impl Local {
         self.session.is_paused().then(|| left_ms(self.scratch.engine.pause.until_ms()))
     }
 
-    /// Why the whole engine is over, if it has failed: see [`Engine::fail`].
+    /// Returns the reason for the end of the whole engine, if it has failed: see [`Engine::fail`].
     pub fn failure(&self) -> Option<&str> {
         self.scratch.engine.failure()
     }
@@ -269,7 +273,7 @@ impl Local {
         }
     }
 
-    /// Gives the client a message that it listens to.
+    /// Appends a message of a subscription to the client's output.
     fn hear(&mut self, message: &Message) {
         let state = &self.session.state;
         if message.except != Some(state.client.id)
@@ -280,7 +284,7 @@ impl Local {
         }
     }
 
-    /// Takes a slice of the background work when one is due: nobody else does it for an engine without workers.
+    /// Does a slice of the background work if one is due: an engine without workers has no other thread for it.
     fn tick(&mut self) {
         let now_ms = self.scratch.now.monotonic_ms();
         if now_ms >= self.next_tick_ms {

@@ -1,29 +1,29 @@
-//! What serves: the engine, embedded in a process or behind sockets.
+//! The server side: the engine, embedded in a process or behind sockets.
 //!
-//! [`Engine`] is one running Sleeve. [`Engine::connect`] opens a session in the caller's thread; [`boot`] serves it over
-//! TCP and Unix sockets.
+//! [`Engine`] is one running Sleeve. [`Engine::connect`] opens a session in the caller's thread; [`boot`] serves it over TCP
+//! and Unix sockets.
 //!
-//! # The rooms, from top to bottom
+//! # The modules, from top to bottom
 //!
-//! A room uses only rooms below it.
+//! A module uses only modules below it.
 //!
-//! | room | what is in it |
+//! | module | contents |
 //! | --- | --- |
 //! | `boot` | A server process starts and stops: its configuration, listeners, workers, signals. |
 //! | `embedded` | A session in the caller's own thread, without sockets. |
 //! | `worker` | One thread with its driver, its connections and their sessions; letters from other threads; limits. |
 //! | `session` | One client: bytes in, requests cut out of them, replies out. |
-//! | `execute` | The spine, and the only way in which a command runs: gates, locks, the command, who is served by its change. |
+//! | `execute` | The spine, and the only way in which a command runs: gates, locks, the command, the clients served by its change. |
 //! | `commands` | The commands, a folder or file for each family, and the table that says which function runs which row. |
 //! | `lua` | Scripts: the interpreter, the libraries that scripts find, commands called by them. |
-//! | `context` | What a running command may see and do: keys with their deadlines, effects, eviction, permissions, notifications. |
-//! | `engine` | What all threads of one engine share: clients, waiting keys, watched keys, scripts, the journal, the log and the snapshots; below them what there is to know of each type of value beside its commands. |
+//! | `context` | The view and the means of a running command: keys with their deadlines, effects, eviction, permissions, notifications. |
+//! | `engine` | The shared state of all threads of one engine: clients, waiting keys, watched keys, scripts, the journal, the AOF and the snapshots; below them the knowledge of each type of value, next to its commands. |
 //! | `driver` | How bytes arrive and leave: epoll, io_uring or tokio, listening sockets, TLS. |
-//! | `messaging` | Who listens to what, and the letters that carry messages between threads. |
-//! | `observe` | What is counted and timed. |
-//! | `host` | What the process and the machine give: time, memory, the log. |
+//! | `messaging` | The subscribers of each channel, and the letters that carry messages between threads. |
+//! | `observe` | Counters and times. |
+//! | `host` | The services of the process and the machine: time, memory, the server log. |
 //! | `config` | The table of options, and configuration files. |
-//! | `acl` | Users and what they may do. |
+//! | `acl` | Users and their permissions. |
 //! | `request` | A request as a command sees it, and the reply as it is built; the texts of errors. |
 
 #[cfg(not(target_os = "linux"))]
@@ -58,5 +58,5 @@ pub use crate::engine::replication::role::Address;
 pub use crate::engine::replication::{Id, link};
 pub use crate::execute::replay::{Refused, Replay};
 
-/// The version of Redis whose behaviour this is, for clients that decide by it.
+/// The version of Redis with this behaviour, for clients that decide by it.
 pub const REDIS_VERSION: &str = "7.2.0";

@@ -35,7 +35,7 @@ impl Random {
         self.below(100) < percent
     }
 
-    /// Mostly short, at times a few hundred bytes, at times past what an entry keeps by itself.
+    /// Returns a length that is mostly short, at times a few hundred bytes, at times beyond the inline size of an entry.
     fn len(&mut self) -> usize {
         match self.below(40) {
             0..=25 => self.below(12),
@@ -81,7 +81,7 @@ impl Session {
         reply
     }
 
-    /// A request whose words are separated by single spaces, and its reply as text.
+    /// Sends a request of words separated by single spaces, and returns its reply as text.
     fn ask(&mut self, text: &str) -> String {
         let words: Vec<&[u8]> = text.split(' ').map(str::as_bytes).collect();
         String::from_utf8_lossy(&self.ask_bytes(&words)).into_owned()
@@ -103,7 +103,7 @@ fn bytes_of(bits: &[bool]) -> Vec<u8> {
     bits.chunks(8).map(|byte| byte.iter().fold(0, |byte, &bit| byte << 1 | u8::from(bit))).collect()
 }
 
-/// What the keys should hold: bits, a multiple of eight of them.
+/// The expected contents of the keys: bits, a multiple of eight of them.
 #[derive(Default)]
 struct Twin {
     keys: [Option<Vec<bool>>; KEYS],
@@ -130,7 +130,7 @@ impl Twin {
     }
 }
 
-/// One random operation: what it says, and what the twin answers to it.
+/// Returns one random operation: its request, and the twin's reply to it.
 fn operation(random: &mut Random, twin: &mut Twin) -> (String, String) {
     let key = random.below(KEYS);
     match random.below(9) {

@@ -1,4 +1,4 @@
-//! Waiting for keys: who is served, in which order, and by which door everybody leaves.
+//! Blocking on keys: the client that is served, the order of service, and the ways in which a waiter leaves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -189,7 +189,7 @@ fn the_journal_says_what_was_taken(workers: &str) {
     assert!(!journal.contains("BLPOP"));
 }
 
-/// Every element is taken by exactly one, whoever pushes, pops, times out and moves at the same time.
+/// Every element is taken by exactly one client, while others push, pop, time out and move at the same time.
 fn nothing_is_lost_and_nothing_served_twice_between_threads(workers: &str) {
     let engine = engine(workers);
     const ELEMENTS: usize = 4_000;
@@ -230,7 +230,7 @@ fn nothing_is_lost_and_nothing_served_twice_between_threads(workers: &str) {
     assert_eq!((ask(&mut local, "DBSIZE").as_str(), info(&mut local, "blocked_clients").as_str()), (":0\r\n", "0"));
 }
 
-/// Makes each promise a test with one worker, where there is one shard, and with several.
+/// Makes each promise a test with one worker, which uses one shard, and with several.
 macro_rules! with_workers {
     ($($promise:ident),* $(,)?) => {
         mod one_worker { $(#[test] fn $promise() { super::$promise("1"); })* }

@@ -1,4 +1,4 @@
-//! What others see while a script runs for long: with one worker, whose thread runs it, and with two.
+//! The view of other clients while a script runs for long: with one worker, which runs it, and with two.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// With a threshold in milliseconds.
+    /// Starts a server with a threshold in milliseconds.
     pub(crate) fn new(workers: usize, threshold_ms: &str) -> Self {
         let config = Config::default();
         config.assign(Opt::Workers, &[workers.to_string().as_bytes()]).expect("a number of workers");
@@ -39,7 +39,7 @@ impl Served {
         Peer(stream)
     }
 
-    /// Has a script run that does not end, and waits until the others are told so.
+    /// Runs a script that does not end, and waits until the other clients are told so.
     fn run_for_ever(&self, script: &[&str]) -> (Peer, Peer) {
         let (mut runner, mut other) = (self.open(), self.open());
         runner.send(script);
@@ -98,7 +98,7 @@ impl Peer {
         self.expect(reply);
     }
 
-    /// Whether the reply begins so.
+    /// Returns whether the reply begins so.
     fn begins_with(&mut self, words: &[&str], start: &str) -> bool {
         self.send(words);
         start.bytes().all(|expected| {
@@ -134,7 +134,7 @@ impl Peer {
         assert!(line.starts_with(&format!("-ERR Script killed by user with {command}. script: ")), "{line}");
     }
 
-    /// How many clients CLIENT LIST shows, as soon as it may be asked.
+    /// Returns how many clients CLIENT LIST shows, as soon as it may be asked.
     fn clients(&mut self) -> usize {
         loop {
             self.send(&["CLIENT", "LIST"]);
@@ -190,7 +190,7 @@ fn functions_are_ended_by_their_own_command() {
             other.line() != busy
         } {}
         let running = "*4\r\n$14\r\nrunning_script\r\n*6\r\n$4\r\nname\r\n$1\r\nf\r\n$7\r\ncommand\r\n*3\r\n";
-        // Another thread may know that it runs for long a moment before it says what it is.
+        // Another thread may know that it runs for long a moment before its facts are published.
         while !served.open().begins_with(&["FUNCTION", "STATS"], running) {}
         other.ask(&["FUNCTION", "KILL"], "+OK\r\n");
         runner.killed("FUNCTION KILL");
@@ -209,7 +209,7 @@ fn who_has_written_is_ended_by_the_end_of_the_server_alone() {
         other.send(&["SHUTDOWN", "NOSAVE"]);
         for peer in [&mut other, &mut runner] {
             let mut rest = Vec::new();
-            // What was not read by the server makes the end a reset.
+            // Bytes that the server has not read make the end a reset.
             _ = peer.0.read_to_end(&mut rest);
         }
         served.server.stop();
@@ -437,7 +437,7 @@ fn the_end_of_the_server_ends_all_that_stand_in_one_batch() {
         served.server.stop();
         assert_eq!(served.engine.failure(), None);
         let mut rest = Vec::new();
-        // What was not read by the server makes the end a reset.
+        // Bytes that the server has not read make the end a reset.
         _ = runner.0.read_to_end(&mut rest);
     });
 }

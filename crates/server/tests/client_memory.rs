@@ -1,11 +1,11 @@
-//! What is counted of clients is what they take, measured by an allocator that counts.
+//! The counted memory of clients equals the memory that they take, measured by an allocator that counts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sleeve_server::{Config, Engine, Local};
 
-/// The system's allocator, counting what is in use.
+/// The system's allocator, counting the bytes in use.
 struct Counting;
 
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
@@ -60,7 +60,8 @@ fn used_memory(admin: &mut Local) -> usize {
     line.parse().expect("a number")
 }
 
-/// A case: its name, the requests whose memory is measured, the field that shows it, and by how many percent it may differ.
+/// A case: its name, the requests for which the memory is measured, the field that shows it, and by how many percent it may
+/// differ.
 type Case = (&'static str, Vec<u8>, &'static str, usize);
 
 fn cases() -> Vec<Case> {
@@ -94,13 +95,13 @@ fn what_clients_take_is_counted() {
         let engine = Engine::new(Config::default());
         let (mut client, mut admin) = (engine.connect(|| ()), engine.connect(|| ()));
         run(&mut client, b"HELLO 3\r\n");
-        // What is kept for use again is there before it is measured.
+        // Memory that is kept for reuse is allocated before the measurement.
         field(&mut admin, shown);
         used_memory(&mut admin);
         let before = (IN_USE.load(Ordering::Relaxed), field(&mut admin, shown), used_memory(&mut admin));
         drop(run(&mut client, &requests));
         if shown == "multi-mem" {
-            // The thread lets go of what it needed for a large request when it runs the next.
+            // The thread frees its memory for a large request when it runs the next one.
             drop(run(&mut client, b"PING\r\n"));
         }
         let counted = field(&mut admin, shown) - before.1;

@@ -1,4 +1,4 @@
-//! Configuration from outside: what CONFIG SET answers, what files and command lines do, and what REWRITE leaves.
+//! Configuration from outside: the replies of CONFIG SET, the effects of files and command lines, and the results of REWRITE.
 //!
 //! The texts were recorded from redis-server 7.0.15. Each test has a folder of its own and needs no server.
 
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use sleeve_server::config::{Config, Opt, arguments, load, rewrite};
 
-/// What CONFIG SET answers to one pair, recorded: empty for OK.
+/// The recorded replies of CONFIG SET to one pair: empty for OK.
 const RECORDED: &[(&str, &str, &str)] = &[
     ("port", "abc", "argument couldn't be parsed into an integer"),
     ("port", "70000", "argument must be between 0 and 65535 inclusive"),
@@ -88,7 +88,7 @@ const RECORDED: &[(&str, &str, &str)] = &[
     ("requirepass", "abc", ""),
 ];
 
-/// What CONFIG GET shows after values that are kept otherwise than written, recorded.
+/// The recorded output of CONFIG GET after values that are kept in another form than they were written in.
 const SHOWN: &[(&str, &str, &str)] = &[
     ("hz", "0", "1"),
     ("hz", "600", "500"),

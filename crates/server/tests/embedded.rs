@@ -49,7 +49,7 @@ fn what_a_client_asks_for_amid_a_batch_holds_from_the_next_request_on() {
     let told = ask(&mut local, "GET a\r\nCLIENT REPLY SKIP\r\nINCR a\r\nGET a\r\nCLIENT REPLY OFF\r\nINCR a\r\nGET a");
     assert_eq!(told, "$1\r\n2\r\n$1\r\n3\r\n");
     assert_eq!(ask(&mut local, "GET a\r\nnosuch\r\nCLIENT REPLY ON\r\nGET a"), "+OK\r\n$1\r\n4\r\n");
-    // It has listened to nothing, and what says so is a message all the same.
+    // It has no subscriptions, and the confirmation of that is a message all the same.
     let told =
         ask(&mut local, "UNSUBSCRIBE\r\nCLIENT REPLY OFF\r\nGET a\r\nUNSUBSCRIBE\r\nGET a\r\nCLIENT REPLY ON\r\nGET a");
     let message = "*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n";
@@ -109,7 +109,7 @@ fn what_a_session_is_to_hear_is_flagged_before_whoever_caused_it_goes_on() {
     let (mut first, second) = (engine.connect(|| {}), Mutex::new(engine.connect(|| {})));
     let (has_mail, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
     let (flag, record) = (Arc::clone(&has_mail), Arc::clone(&seen));
-    // While the first write still wakes the listener, another one is executed to its end: it wakes nobody any more.
+    // While the first write still wakes the subscriber, another one is executed to its end: it sends no further wake-up.
     let wake = move || {
         let before = flag.load(Ordering::Acquire);
         let reply = ask(&mut second.lock().unwrap(), "SET b 2");
@@ -146,7 +146,7 @@ fn a_wake_may_open_and_close_sessions() {
     assert_eq!(ask(&mut engine.connect(|| {}), "CLIENT UNPAUSE"), "+OK\r\n");
 }
 
-/// Takes minutes where each key is compared with all before it.
+/// Takes minutes if each key is compared with all before it.
 #[test]
 fn watching_many_keys_at_once_is_not_quadratic() {
     const KEYS: usize = 50_000;
@@ -255,8 +255,8 @@ fn engine_of(seed: u64, now: Instant) -> Arc<Engine> {
     Engine::begin(config, Origin::of_seed(seed, now))
 }
 
-/// What an engine of this seed replies to everything that draws by chance, to what depends on where keys lie, and to what
-/// tells the time.
+/// Returns an engine's replies, for this seed, to all requests that draw random numbers, that depend on the places of keys,
+/// or that read the time.
 fn replies_of_a_life(seed: u64) -> Vec<u8> {
     let mut now = Instant { wall_us: 1_700_000_000_000_000, monotonic_us: 5_000_000_000 };
     let engine = engine_of(seed, now);
@@ -289,8 +289,8 @@ fn replies_of_a_life(seed: u64) -> Vec<u8> {
     replies
 }
 
-/// What is said to clients that listen to many names, and in which order those are served who have waited for keys that all
-/// come at once.
+/// Returns the messages to clients with many subscriptions, and the order in which blocked clients are served if their keys
+/// all appear at once.
 fn replies_to_listeners_and_waiters(engine: &Arc<Engine>, now: Instant) -> Vec<u8> {
     let mut replies = Vec::new();
     let mut local = engine.connect_at(now, || ());

@@ -1,4 +1,4 @@
-//! The option `encodings`: small lists and sets are told of as in Redis 7.2, or as in 7.0.
+//! The option `encodings`: small lists and sets are reported as in Redis 7.2, or as in 7.0.
 
 use sleeve_server::{Config, Engine, Local, Opt};
 

@@ -11,8 +11,8 @@ use sleeve_server::{Closed, Engine, Opt};
 use crate::busy::{ENDLESS, Peer, Served};
 use crate::logged::{Conversation, Logged};
 
-/// A server that one client asks to end with a snapshot while a script of another runs, before anybody knows that it runs
-/// for long; with the file that it writes.
+/// Returns a server that one client asks to end with a snapshot while a script of another runs, before it is known that the
+/// script runs for long; with the file that it writes.
 fn asked_to_save(name: &str, script: &[&str]) -> (Served, Peer, PathBuf) {
     let folder = std::env::temp_dir().join(format!("sleeve-busy-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder of our own");
@@ -69,7 +69,7 @@ fn the_end_of_the_server_with_a_snapshot_waits_for_one_that_has_written_and_who_
     _ = std::fs::remove_dir_all(folder);
 }
 
-/// What a session in the same process answers to PING.
+/// Returns the reply of a session in the same process to PING.
 fn ping(engine: &Arc<Engine>) -> Result<Vec<u8>, Closed> {
     let mut replies = Vec::new();
     engine.connect(|| {}).exchange(b"PING\r\n", &mut replies).map(|_| replies)
@@ -92,7 +92,7 @@ fn an_engine_outlives_workers_that_a_client_has_ended_unless_half_of_a_script_is
     assert_eq!(ping(&served.engine), Err(Closed));
 }
 
-/// Clients that ask again and again while the server ends: what was answered must stand in the log.
+/// Clients send requests again and again while the server ends: all answered writes must be in the AOF.
 #[test]
 fn who_is_answered_behind_a_script_that_is_ended_with_the_server_is_logged() {
     const CLIENTS: usize = 6;

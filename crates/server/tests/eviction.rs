@@ -1,4 +1,4 @@
-//! Eviction, seen from outside: which keys go, that the limit holds, and that what goes is recorded.
+//! Eviction, seen from outside: the keys that are evicted, that the limit holds, and that evictions are recorded.
 
 use std::io::Write;
 use std::net::TcpStream;

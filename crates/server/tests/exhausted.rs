@@ -1,4 +1,4 @@
-//! A process that has no descriptor left: what cannot be accepted waits, and nobody burns a processor meanwhile.
+//! A process without a free descriptor: connections that cannot be accepted wait, and no thread spins during that.
 //!
 //! Alone in its file, because it takes all descriptors of its process.
 
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sleeve_server::{Config, Engine, Opt};
 
-/// What the kernel says about the worker threads of this process, in files that are open from the beginning.
+/// The kernel's figures about the worker threads of this process, in files that are open from the beginning.
 struct Workers {
     schedstat: Vec<File>,
     status: Vec<File>,
@@ -39,13 +39,13 @@ impl Workers {
         Duration::from_nanos(sum(&mut self.schedstat, |text| text.split(' ').next()))
     }
 
-    /// How often they went to sleep by themselves.
+    /// Returns how often the threads went to sleep.
     fn sleeps(&mut self) -> u64 {
         sum(&mut self.status, |text| text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")))
     }
 }
 
-/// The sum of what `figure` finds in each file as it reads now.
+/// Returns the sum of the numbers that `figure` finds in each file's present text.
 fn sum(files: &mut [File], figure: fn(&str) -> Option<&str>) -> u64 {
     let number = |file: &mut File| -> u64 {
         let mut text = String::new();

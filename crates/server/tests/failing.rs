@@ -1,4 +1,4 @@
-//! An engine in this process of which a thread panics that writes its files: nobody is left waiting.
+//! An engine in this process with a panic in a thread that writes its files: no client is left waiting.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use sleeve_server::{Closed, Config, Engine, Opt};
 
 use crate::healing::{ask, wait_until};
 
-/// A disk that panics once that is due, at a sync of such a file.
+/// A disk that panics, once that is due, at an fsync of such a file.
 #[derive(Debug)]
 struct Panicking {
     name: &'static str,
@@ -30,7 +30,7 @@ impl Between for Panicking {
     }
 }
 
-/// An engine under `appendfsync always`, on a disk that panics when next a file of this name is synced.
+/// Begins an engine under `appendfsync always`, on a disk that panics at the next fsync of a file of this name.
 fn begin(name: &'static str) -> Arc<Engine> {
     let config = Config::default();
     for (option, value) in [(Opt::Appendonly, "yes"), (Opt::Appendfsync, "always")] {

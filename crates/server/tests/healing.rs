@@ -1,4 +1,5 @@
-//! An engine whose disk fails at a sync: what may be lost is written once more, whether the journal still has it or not.
+//! An engine on a disk that fails at an fsync: bytes that may be lost are written once more, whether the journal still has
+//! them or not.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +18,7 @@ use sleeve_server::{Config, Engine, Local, Opt, Replay};
 
 use crate::logged::Logged;
 
-/// An engine that has loaded what is on this disk.
+/// Returns an engine that has loaded the data on this disk.
 pub(crate) fn begin(disk: &(impl Disk + Clone + 'static), policy: &str) -> Arc<Engine> {
     let config = Config::default();
     for (option, value) in [(Opt::Appendonly, "yes"), (Opt::Appendfsync, policy), (Opt::EnableDebugCommand, "yes")] {
@@ -53,7 +54,7 @@ fn heal(before: &str, after: &str) {
             length += 1;
             assert_eq!(ask(&mut local, &format!("RPUSH list {length}")), format!(":{length}\r\n"));
         }
-        // Nobody writes any more, so that these are looks at the size of files, the sync, and attempts to heal.
+        // No more writes follow, so that these calls are checks of the size of files, the fsync, and attempts to heal.
         let first = disk.calls() + 1;
         disk.fail((first..first + 8).map(|call| (call, Fault::Broken)).collect::<BTreeMap<_, _>>(), None);
         let offsets = ask(&mut local, "INFO persistence");
@@ -86,11 +87,12 @@ fn what_was_written_under_no_is_healed_when_a_later_sync_fails() {
     heal("no", "always");
 }
 
-/// A disk of which one sync fails, once another is under way: of what could not be written only the first hears.
+/// A disk on which one fsync fails, while another is in flight: only the first to ask learns of the bytes that could not be
+/// written.
 #[derive(Debug)]
 struct TellsOnce {
     disk: CrashingDisk,
-    /// Whether that is due, and how many syncs have begun since.
+    /// Whether the failure is due, and the number of fsyncs that have begun since.
     begun: Mutex<(bool, usize)>,
     more: Condvar,
 }
@@ -108,7 +110,8 @@ impl Between for TellsOnce {
             drop(self.more.wait_while(begun, |begun| begun.0));
             return file.sync();
         }
-        // Where one waits for the other the second never begins, and this is how long that is looked for.
+        // If one fsync waits for the other the second never begins; this is the time after which the test gives up waiting
+        // for it.
         let (mut begun, _) = self.more.wait_timeout_while(begun, SECOND_MAX, |begun| begun.1 < 2).expect("as above");
         self.disk.fail(BTreeMap::from([(self.disk.calls() + 1, Fault::Broken)]), None);
         let synced = file.sync();
@@ -131,7 +134,7 @@ fn of_two_who_sync_at_once_none_takes_for_durable_what_the_other_could_not_sync(
     assert_eq!(ask(&mut local, "WAITAOF 1 0 0"), "*2\r\n:1\r\n:0\r\n");
     passing.between().begun.lock().expect("nobody fails with it").0 = true;
     assert_eq!(ask(&mut local, "SET key value"), "+OK\r\n");
-    // Its thread syncs within a second, and now this one does as well.
+    // The engine's thread calls fsync within a second, and now this one does as well.
     wait_until("a sync", || passing.between().begun.lock().expect("nobody fails with it").1 > 0);
     engine.config.assign(Opt::Appendfsync, &[b"always"]).expect("a policy");
     engine.write_log();
@@ -145,7 +148,7 @@ fn of_two_who_sync_at_once_none_takes_for_durable_what_the_other_could_not_sync(
     engine.end_log();
 }
 
-/// A disk whose increments cannot be synced while a rewrite waits for the log to be written up to where it begins.
+/// A disk that cannot fsync increments while a rewrite waits for the AOF to be written up to the rewrite's beginning.
 #[derive(Debug, Default)]
 struct Stuck {
     state: Mutex<StuckState>,
@@ -155,9 +158,9 @@ struct Stuck {
 #[derive(Debug, Default)]
 struct StuckState {
     is_failing: bool,
-    /// Whether the base is written but for its sync.
+    /// True if the base is written except for its fsync.
     has_base: bool,
-    /// Attempts to heal, by the thread of the log and by others.
+    /// The attempts to heal, by the AOF thread and by others.
     attempts: (usize, usize),
 }
 
@@ -171,7 +174,7 @@ impl Between for Stuck {
         if name.starts_with("temp-rewriteaof") {
             state.has_base = true;
             self.changed.notify_all();
-            // The log is known to be hurt when the rewrite goes on.
+            // The damage of the AOF is known when the rewrite goes on.
             drop(self.changed.wait_while(state, |state| state.attempts.0 == 0));
             return file.sync();
         }
@@ -199,7 +202,7 @@ fn a_log_that_cannot_be_healed_is_tried_again_now_and_then_also_while_a_rewrite_
     let state = || disk.between().state.lock().expect("nobody fails with it");
     state().is_failing = true;
     assert_eq!(ask(&mut local, "SET key value"), "+OK\r\n");
-    // A sync waits for the base, so that nobody writes to the log before it is hurt.
+    // An fsync waits for the base, so that no thread writes to the AOF before it is damaged.
     wait_until("a sync", || engine.durability.log.status().is_syncing);
     assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
     wait_until("three attempts", || state().attempts.0 >= 3);
@@ -217,7 +220,7 @@ fn a_log_that_cannot_be_healed_is_tried_again_now_and_then_also_while_a_rewrite_
     again.end_log();
 }
 
-/// A disk that refuses so many syncs, and counts those that it has refused.
+/// A disk that refuses so many fsyncs, and counts those that it has refused.
 #[derive(Debug)]
 struct Refusing {
     disk: CrashingDisk,
@@ -237,7 +240,7 @@ impl Between for Refusing {
 
 #[test]
 fn a_log_that_ends_after_a_sync_that_failed_is_healed_if_the_disk_works_by_then() {
-    // The last sync of all fails; or one before it, and the first attempt to heal.
+    // The last fsync of all fails; or one before it, and the first attempt to heal.
     for (refused, waits_for) in [(1, 0), (usize::MAX, 2)] {
         let disk = CrashingDisk::new(Plan::default());
         let between = Refusing { disk: disk.clone(), left: AtomicUsize::new(0), refused: AtomicUsize::new(0) };
@@ -284,7 +287,7 @@ fn what_is_healed_of_another_servers_journal_is_in_its_database() {
         let bulks: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
         let now = sleeve_server::host::clock::Instant::now();
         copy.apply(format!("*{}\r\n{bulks}", words.len()).as_bytes(), now).expect("it can be applied");
-        // Nobody is served whose reply would wait for that.
+        // No client is served, so no reply waits for that.
         engine.write_log();
     };
     let offset = |local: &mut Local, name: &str| {
@@ -296,7 +299,7 @@ fn what_is_healed_of_another_servers_journal_is_in_its_database() {
     apply(&["SET", "before", "1"]);
     assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
     wait_until("the base", || ask(&mut local, "INFO persistence").contains("aof_rewrite_in_progress:0"));
-    // The first that stands in the new increment, in front of which its database is said.
+    // The first command in the new increment, in front of which its database is selected.
     passing.between().left.store(1, Ordering::SeqCst);
     apply(&["SET", "behind", "1"]);
     wait_until("the failure", || {

@@ -1,4 +1,4 @@
-//! Whatever changes or removes a key: who watches it, waits for it or has it in a cache hears of it, and so do keyspace
+//! All ways to change or remove a key: the clients that watch it, wait for it or cache it are notified, and so are keyspace
 //! notifications, the statistics and the journal.
 
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use sleeve_server::{Config, Engine, Local, Opt};
 
 use crate::effects;
 
-/// One way in which the key `k` is changed or removed, and what is heard of it.
+/// One way in which the key `k` is changed or removed, and its notifications.
 struct Case {
     name: &'static str,
-    /// What is sent first; without anything, `k` is a stream with a group.
+    /// The requests that are sent first; without any, `k` is a stream with a group.
     before: &'static [&'static str],
-    /// What is sent a second later.
+    /// The requests that are sent a second later.
     cause: &'static [&'static str],
-    /// Whether somebody who waits for entries of the stream is answered.
+    /// True if a client that waits for entries of the stream is answered.
     wakes: bool,
-    /// What is published, without the events of other keys.
+    /// The published events, without those of other keys.
     events: &'static [&'static str],
-    /// How many keys have expired, how many were evicted, and how many changes were made.
+    /// The numbers of expired keys, of evicted keys and of changes.
     statistics: (u64, u64, u64),
     /// The names of the commands in the journal, and their arguments.
     journal: &'static [&'static str],
@@ -126,7 +126,7 @@ fn check(case: &Case) {
 
     let now = Instant { wall_us: start.wall_us + 1_000_000, monotonic_us: start.monotonic_us + 1_000_000 };
     for line in case.cause {
-        // The first of them comes at the old time, so that nothing but it is at work when the time has come.
+        // The first of them is sent at the old time, so that no other cause is at work when the deadline has passed.
         let at = if *line == NEVER_BY_ITSELF { start } else { now };
         let reply = ask(&mut changer, at, &with_dump(line, dump));
         assert_ne!(reply[0], b'-', "{}: {line} answers {}", case.name, String::from_utf8_lossy(&reply));

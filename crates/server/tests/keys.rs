@@ -1,7 +1,7 @@
-//! Commands on keys, deadlines, iteration and whole databases: what golden transcripts cannot show.
+//! Commands on keys, deadlines, iteration and whole databases: the behaviour that golden transcripts cannot show.
 //!
-//! Bytes go into an embedded engine and bytes come out. Here is what depends on other sessions (watches, threads), on
-//! many keys (SCAN's guarantee), on what the journal was told, and on keys whose time has come but which nobody removed.
+//! Bytes go into an embedded engine and bytes come out. These tests depend on other sessions (watches, threads), on many keys
+//! (SCAN's guarantee), on the contents of the journal, and on keys that are past their deadline but have not been removed.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Session {
         String::from_utf8(reply).expect("all values here are text")
     }
 
-    /// Asks each line and checks the reply that stands behind the arrow, its line ends as spaces.
+    /// Sends each line and checks the reply behind the arrow, its line ends as spaces.
     fn play(&mut self, script: &str) {
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (request, expected) = line.split_once(" -> ").expect("a line is a request, an arrow and a reply");
@@ -158,7 +158,7 @@ fn a_key_whose_time_has_come_is_shown_by_nothing() {
 
 #[test]
 fn a_flush_or_a_swap_concerns_who_watches_a_key_that_is_there() {
-    // What both sessions do: preparation, what is watched, what the other one does, whether EXEC runs.
+    // The steps of both sessions: preparation, the watched key, the other session's request, whether EXEC runs.
     let cases = [
         ("SET a 1", "a", "FLUSHDB", false),
         ("SET a 1", "a", "FLUSHALL", false),

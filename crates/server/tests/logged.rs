@@ -1,4 +1,4 @@
-//! An engine with a log on a disk whose syncs wait at a gate, served at a port.
+//! An engine with an AOF on a disk with fsyncs that wait at a gate, served at a port.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -19,7 +19,7 @@ pub(crate) struct Logged {
 }
 
 impl Logged {
-    /// One with these options.
+    /// Starts one with these options.
     pub(crate) fn new(options: &[(Opt, &str)]) -> Self {
         let config = Config::default();
         for &(option, value) in [(Opt::Appendonly, "yes")].iter().chain(options) {
@@ -56,7 +56,7 @@ impl Drop for Logged {
     }
 }
 
-/// A connection whose frames are read one by one.
+/// A connection that reads its frames one by one.
 pub(crate) struct Conversation {
     stream: TcpStream,
     received: Vec<u8>,
@@ -82,7 +82,7 @@ impl Conversation {
         self.frame_or_end().expect("the connection was closed")
     }
 
-    /// The next frame; None if the connection is closed before it comes.
+    /// Returns the next frame; None if the connection is closed before it arrives.
     pub(crate) fn frame_or_end(&mut self) -> Option<String> {
         loop {
             if let Some(length) = Scanner::new().scan(&self.received).expect("frames") {
@@ -99,7 +99,7 @@ impl Conversation {
         }
     }
 
-    /// Whether something has come that was not read yet.
+    /// Returns whether something has arrived that was not read yet.
     pub(crate) fn is_answered(&mut self) -> bool {
         self.stream.set_nonblocking(true).expect("a socket");
         let is_there = self.stream.peek(&mut [0]).is_ok();
@@ -112,13 +112,13 @@ impl Conversation {
         self.frame()
     }
 
-    /// What a message about the journal says, which has to come next.
+    /// Reads a message about the journal, which has to be the next frame, and returns its numbers.
     pub(crate) fn told(&mut self) -> (u64, Option<u64>) {
         numbers(&self.frame())
     }
 }
 
-/// What a message about the journal says: how much the replies show, and how much of it the disk has.
+/// Returns the numbers of a message about the journal: how much the replies show, and how much of it the disk has.
 pub(crate) fn numbers(frame: &str) -> (u64, Option<u64>) {
     let numbers = frame.strip_prefix(">3\r\n$7\r\njournal\r\n:").unwrap_or_else(|| panic!("{frame}"));
     let (shown, synced) = numbers.split_once("\r\n").expect("two");

@@ -1,5 +1,5 @@
-//! MIGRATE from an embedded engine to a target that says what a test wants: which keys go, what the journal is told, and
-//! what becomes of strange answers. Two real servers are in the tests from outside.
+//! MIGRATE from an embedded engine to a target that replies as a test wants: the keys that are sent, the contents of the
+//! journal, and the handling of strange replies. Two real servers are in the tests from outside.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -26,8 +26,8 @@ impl Session {
     }
 }
 
-/// A target that gives each connection one of these texts for its first bytes, and then hangs up. Its port; the thread
-/// gives back what came in on each connection.
+/// Starts a target that answers the first bytes of each connection with one of these texts, and then closes it. Returns its
+/// port; the thread returns the bytes received on each connection.
 fn target(texts: &'static [&'static str]) -> (u16, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();

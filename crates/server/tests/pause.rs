@@ -1,4 +1,4 @@
-//! CLIENT PAUSE WRITE: the data stands still, whatever its deadlines say; keys whose time has come only look gone.
+//! CLIENT PAUSE WRITE: the data stays unchanged, regardless of deadlines; keys past their deadline only look removed.
 
 use std::sync::Arc;
 

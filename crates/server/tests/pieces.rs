@@ -9,7 +9,7 @@ use sleeve_server::{Config, Engine, Local, Opt, Replay};
 
 use crate::effects::{lines, lines_by};
 
-/// An engine whose journal is read, at times that the test says.
+/// An engine with a journal that is read at times chosen by the test.
 struct Written {
     engine: Arc<Engine>,
     local: Local,
@@ -39,14 +39,14 @@ impl Written {
         replies
     }
 
-    /// What was appended since the last look.
+    /// Returns the bytes that were appended since the last look.
     fn told(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.reader.read(&mut bytes);
         bytes
     }
 
-    /// What is appended by these requests, in lines.
+    /// Returns the bytes that these requests append, in lines.
     fn effects(&mut self, requests: &[&str]) -> Vec<String> {
         self.told();
         for request in requests {
@@ -423,7 +423,7 @@ fn a_log_is_applied_as_if_nothing_expired_and_recorded_by_nobody() {
     assert_eq!((replay.offset(), replay.open_transaction()), (1_000 + log.len() as u64, Some(multi_at)));
     replay.apply(end, written.now).expect("it is a log");
     assert_eq!(replay.open_transaction(), None);
-    // Others see no key whose time is over, and nobody removes it.
+    // Other clients see no key past its deadline, and no thread removes it.
     assert_eq!(written.effects(&["SELECT 1", "EXISTS k", "DEBUG SET-ACTIVE-EXPIRE 1"]), [""; 0]);
     assert_eq!(written.ask("DBSIZE"), ":1\r\n");
     replay.apply(b"*2\r\n$7\r\nPERSIST\r\n$1\r\nk\r\n", written.now).expect("it is a log");

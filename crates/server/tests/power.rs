@@ -1,4 +1,5 @@
-//! An engine under `appendfsync always` whose power goes while some write and others read: what anybody was told is there.
+//! An engine under `appendfsync always` that loses its power while some clients write and others read: all reported changes
+//! are there.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +14,7 @@ use sleeve_server::{Engine, Local};
 
 use crate::healing::{ask, begin};
 
-/// A disk whose power goes at one of the next syncs.
+/// A disk that loses its power at one of the next fsyncs.
 #[derive(Debug)]
 struct Doomed {
     disk: CrashingDisk,
@@ -43,7 +44,7 @@ fn told(mut local: Local, disk: &CrashingDisk, request: &str) -> u64 {
     }
 }
 
-/// One life of an engine. What was told and is not there again is an error.
+/// Runs one life of an engine. A reported change that is not there again is an error.
 fn live(seed: u64, plant: fn(&Engine)) -> Result<(), String> {
     let disk = CrashingDisk::new(Plan::default());
     let passing = PassingDisk::new(Arc::new(disk.clone()), Doomed { disk: disk.clone(), left: AtomicU64::new(0) });

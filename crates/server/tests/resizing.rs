@@ -11,7 +11,7 @@ use sleeve_server::{Config, Engine, Local, Opt};
 
 use crate::busy::Peer;
 
-/// Only a test that fails waits for so long.
+/// The longest wait; only a test that fails waits for so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Served {
@@ -42,7 +42,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// How many workers INFO tells of, and how many that are retiring.
+/// Returns the number of workers in INFO, and the number of those that retire.
 fn told(local: &mut Local) -> (u64, u64) {
     let info = ask(local, "INFO server");
     let number = |name: &str| {
@@ -63,7 +63,7 @@ impl Served {
         Peer(stream)
     }
 
-    /// So many connections, which have been answered: so they are spread over the workers.
+    /// Opens so many connections, which have been answered: so they are spread over the workers.
     fn open_many(&self, count: usize) -> Vec<Peer> {
         let mut peers: Vec<Peer> = (0..count).map(|_| self.open()).collect();
         peers.iter_mut().for_each(|peer| peer.ask(&["PING"], "+PONG\r\n"));

@@ -1,5 +1,4 @@
-//! An engine that serves nobody but the program it is in: its log is begun and rewritten as a server's is, also over an
-//! older one.
+//! An engine that serves only its own program: its AOF is begun and rewritten as a server's is, also over an older one.
 
 use std::io::{self, IoSlice};
 use std::path::Path;
@@ -15,7 +14,7 @@ use sleeve_server::{Config, Engine, Local, Opt};
 
 use crate::healing::{ask, wait_until};
 
-/// An engine that has loaded what is on this disk.
+/// Returns an engine that has loaded the data on this disk.
 fn begin(disk: &MemoryDisk, options: &[(Opt, &str)]) -> Arc<Engine> {
     let config = Config::default();
     for (option, value) in options.iter().chain(&[(Opt::EnableDebugCommand, "yes")]) {
@@ -36,7 +35,7 @@ fn number(text: &str, name: &str) -> u64 {
     number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{name} is not in {text}"))
 }
 
-/// Whether nothing is being written, nothing is to be, and this many bases have been.
+/// Returns whether nothing is being written, nothing is to be, and this many bases have been.
 fn is_over(local: &mut Local, bases: u64) -> bool {
     let names = ["rdb_bgsave_in_progress", "aof_rewrite_in_progress", "aof_rewrite_scheduled"];
     // Of one moment: between two looks another may begin.
@@ -44,7 +43,7 @@ fn is_over(local: &mut Local, bases: u64) -> bool {
     names.iter().all(|name| number(&text, name) == 0) && number(&text, "aof_rewrites") == bases
 }
 
-/// Has a snapshot take until it is let go.
+/// Makes a snapshot last until it is released.
 fn hold_snapshot(local: &mut Local) {
     assert_eq!(ask(local, "MSET a 1 b 2"), "+OK\r\n");
     assert_eq!(ask(local, "CONFIG SET rdb-key-save-delay 100000000"), "+OK\r\n");
@@ -259,7 +258,7 @@ fn the_instant_of_a_rewrite_does_not_wait_for_who_waits_for_the_disk() {
     let disk = PassingDisk::new(Arc::new(MemoryDisk::new()), Held::new("temp-appendonly.aof.incr"));
     let config = Config::default();
     config.assign(Opt::Appendonly, &[b"yes"]).expect("an option of the table");
-    // Who reads what lies in a shard with what is being written waits for the disk.
+    // A client that reads keys in the same shard as the data that is being written waits for the disk.
     config.assign(Opt::Shards, &[b"256"]).expect("an option of the table");
     let engine = Engine::begin(config, Origin::of_machine().on(Arc::new(disk.clone())));
     engine.load().expect("a log begins");
@@ -272,7 +271,7 @@ fn the_instant_of_a_rewrite_does_not_wait_for_who_waits_for_the_disk() {
     let mut came = false;
     thread::scope(|scope| {
         scope.spawn(|| {
-            // Before that the rewrite needs the log, which who writes has.
+            // Before that the rewrite needs the AOF, which the writing thread has.
             disk.between().wait_while(|state| state.is_holding && !state.is_renaming);
             assert_eq!(ask(&mut writer, "SET b 2"), "+OK\r\n");
         });
@@ -284,7 +283,7 @@ fn the_instant_of_a_rewrite_does_not_wait_for_who_waits_for_the_disk() {
             assert_eq!(ask(&mut local, "GET a"), "$1\r\n1\r\n");
         }
         came = has_base();
-        // Also where it has not come about, or the writer would never end.
+        // Released even if the base was not begun, or the writer would never end.
         disk.between().with(|state| state.is_holding = false);
     });
     assert!(came, "the base was not begun while the disk was waited for");
@@ -296,7 +295,7 @@ fn the_instant_of_a_rewrite_does_not_wait_for_who_waits_for_the_disk() {
 #[test]
 fn what_a_new_base_stands_for_is_on_the_disk() {
     let disk = MemoryDisk::new();
-    // Nobody syncs the increment.
+    // No thread fsyncs the increment.
     let engine = begin(&disk, &[(Opt::Appendonly, "yes"), (Opt::Appendfsync, "no")]);
     let mut local = engine.connect(|| {});
     wait_until("the first base", || is_over(&mut local, 1));

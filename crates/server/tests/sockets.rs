@@ -1,4 +1,4 @@
-//! Connections as their peers see them: what waits, what is dropped, and who is told what.
+//! Connections as their peers see them: the connections that wait, those that are dropped, and the messages to each of them.
 //!
 //! One worker serves all of them, so that one client's trouble is next to the other's replies.
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 use sleeve_server::boot::Server;
 use sleeve_server::{Config, Engine, Opt};
 
-/// What no socket buffer of a loopback connection holds.
+/// More bytes than a socket buffer of a loopback connection holds.
 const BIG_LEN: usize = 30_000_000;
 
 struct Served {
@@ -57,7 +57,7 @@ fn ask(stream: &mut TcpStream, text: &str) -> String {
     String::from_utf8_lossy(&reply[..length]).into_owned()
 }
 
-/// What CLIENT LIST says of the client of this name.
+/// Returns the line of CLIENT LIST for the client of this name.
 fn row_of(observer: &mut TcpStream, name: &str) -> Option<String> {
     let list = ask(observer, "CLIENT LIST");
     let (_, rows) = list.split_once("\r\n").expect("a length, and as many bytes");
@@ -92,7 +92,7 @@ fn replies_that_cannot_be_sent_reach_nobody_else() {
     let locked = served.engine.store.lock_all();
     send(&mut gone, "GET key");
     drop(gone);
-    // Only now can the worker execute what it is to fail to answer.
+    // Only now can the worker execute the request with the reply that it is to fail to send.
     drop(locked);
     assert_eq!(until(&mut victim, "gone", |_| false), "");
     assert_eq!(ask(&mut victim, "PING"), "+PONG\r\n");

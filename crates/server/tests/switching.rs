@@ -13,13 +13,13 @@ use sleeve_server::Opt;
 use crate::logged::Logged;
 
 impl Logged {
-    /// The folder of its log, as another process finds it.
+    /// Opens the folder of its AOF, as another process would.
     fn folder(&self) -> Result<Folder, OpenError> {
         Folder::open(Arc::new(self.gate.clone()), self.engine.log_options(), 0)
     }
 }
 
-/// Whether this stands in the increments of a log that can be read to its end.
+/// Returns whether this text is in the increments of an AOF that can be read to its end.
 fn is_there(folder: &Folder, text: &str) -> bool {
     let (mut replay, mut bytes) = (folder.replay(sleeve_disk::replay::Options::default()), Vec::new());
     while !matches!(replay.next(&mut bytes).unwrap_or_else(|damage| panic!("{damage}")), Step::End(_)) {}
@@ -93,7 +93,7 @@ fn while_the_first_base_is_written_replies_wait_for_the_disk_as_ever_and_the_ser
     }
     logged.gate.set(Gate::Closed);
     writer.send("SET key value");
-    // The base is not synced yet: it waits for its keys.
+    // The base is not fsynced yet: it waits for its keys.
     logged.gate.wait_for_sync();
     let file = logged.engine.log_folder().join("temp-appendonly.aof.incr");
     let bytes = read_small(&logged.gate, &file, 1 << 20).expect("a file");
@@ -131,7 +131,7 @@ fn a_sync_that_fails_before_the_first_base_is_there_is_not_solved_because_nothin
     assert!(writer.ask("SET key other").starts_with("-MISCONF "));
     assert_eq!(reader.ask("GET key"), "$5\r\nvalue\r\n", "nobody waits for what does not come");
     assert_eq!(admin.ask("CONFIG SET rdb-key-save-delay 0"), "+OK\r\n");
-    // With its base the log can be healed.
+    // With its base the AOF can be healed.
     while writer.ask("SET key third") != "+OK\r\n" {
         thread::yield_now();
     }

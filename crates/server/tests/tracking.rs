@@ -1,4 +1,4 @@
-//! Client-side caching: who hears of a change, in whichever mode it tracked when it read.
+//! Client-side caching: the clients that get the invalidation of a change, in any mode in which they tracked when they read.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn pair() -> (Arc<Engine>, Local, Local) {
     (engine, reader, writer)
 }
 
-/// How many invalidations come with the reply to a PING, after these lines and a change of `a` by `changer`.
+/// Returns how many invalidations come with the reply to a PING, after these lines and a change of `a` by `changer`.
 fn heard(lines: &[&str], by_itself: bool) -> usize {
     let (_engine, mut reader, mut writer) = pair();
     lines.iter().for_each(|line| _ = ask(&mut reader, line));

@@ -1,4 +1,4 @@
-//! What the hot paths of this crate cost, in nanoseconds on this machine: `cargo bench -p sleeve-wire`.
+//! Times the hot paths of this crate, in nanoseconds on this machine: `cargo bench -p sleeve-wire`.
 //!
 //! Plain timing of many repetitions, the best of several rounds; no harness, no threads, no files.
 

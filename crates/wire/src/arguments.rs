@@ -1,7 +1,8 @@
-//! The arguments of a request: places in somebody's buffer, or a packed copy.
+//! The arguments of a request: places in a buffer of the caller, or a packed copy.
 //!
-//! [`Args`] is what commands are given: two slices, `Copy`, no allocation. It does not know where the buffer came from;
-//! a socket's, a script's and a log's requests look the same. [`OwnedArgs`] keeps a request beyond its buffer. Any thread.
+//! [`Args`] is the form in which commands receive their arguments: two slices, `Copy`, no allocation. It does not know where
+//! the buffer came from; the requests of a socket, a script and an AOF look the same. [`OwnedArgs`] keeps a request beyond
+//! its buffer. Any thread.
 
 use std::ops::Index;
 
@@ -35,76 +36,77 @@ impl<'a> Args<'a> {
         Args { buf, spans }
     }
 
-    /// How many arguments there are.
+    /// Returns how many arguments there are.
     #[inline]
     pub fn len(self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there is no argument.
+    /// Returns whether there is no argument.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The argument at `index`, if there is one.
+    /// Returns the argument at `index`, if there is one.
     #[inline]
     pub fn get(self, index: usize) -> Option<&'a [u8]> {
         self.spans.get(index)?.slice(self.buf)
     }
 
-    /// The argument at `index`; for callers that have checked the arity. Panics when there is none.
+    /// Returns the argument at `index`; for callers that have checked the arity. Panics when there is none.
     #[inline]
     pub fn arg(self, index: usize) -> &'a [u8] {
         let Span { start, len } = self.spans[index];
         &self.buf[start as usize..start as usize + len as usize]
     }
 
-    /// The arguments without the first `n` (none when there are fewer).
+    /// Returns the arguments without the first `n` (none when there are fewer).
     #[inline]
     pub fn from(self, n: usize) -> Args<'a> {
         Args { buf: self.buf, spans: self.spans.get(n..).unwrap_or_default() }
     }
 
-    /// The first `n` arguments (all when there are fewer).
+    /// Returns the first `n` arguments (all when there are fewer).
     #[inline]
     pub fn first(self, n: usize) -> Args<'a> {
         Args { buf: self.buf, spans: self.spans.get(..n).unwrap_or(self.spans) }
     }
 
-    /// All arguments in order.
+    /// Returns all arguments in order.
     #[inline]
     pub fn iter(self) -> ArgsIter<'a> {
         ArgsIter { buf: self.buf, spans: self.spans.iter() }
     }
 
-    /// The bytes of all arguments together.
+    /// Returns the number of bytes of all arguments together.
     pub fn bytes_len(self) -> usize {
         self.spans.iter().map(|span| span.len as usize).sum()
     }
 
-    /// The bytes of what the arguments lie in, together with others.
+    /// Returns the length of the buffer that holds the arguments, in bytes. Other requests may lie in it too.
     #[inline]
     pub fn buffer_len(self) -> usize {
         self.buf.len()
     }
 
-    /// The bytes from the first argument to the last, whatever stands between them, found without a look at each.
+    /// Returns the number of bytes from the first argument to the end of the last, with everything between them. Takes
+    /// constant time.
     #[inline]
     pub fn extent(self) -> usize {
         let end = self.spans.last().map_or(0, |last| last.start as usize + last.len as usize);
         end.saturating_sub(self.spans.first().map_or(0, |first| first.start as usize))
     }
 
-    /// The bytes that the request takes as a multibulk.
+    /// Returns the number of bytes that the request takes as a multibulk.
     pub fn multibulk_len(self) -> usize {
         let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
         let bulk = |argument: &[u8]| digits(argument.len()) + argument.len() + "$\r\n\r\n".len();
         digits(self.spans.len()) + "*\r\n".len() + self.iter().map(bulk).sum::<usize>()
     }
 
-    /// The bytes in which the request came, if they are just what its arguments make as a multibulk: `*`, `$` and nothing
-    /// unusual between them. Other bytes that say the same are not found, nor is what came in another form.
+    /// Returns the bytes in which the request came, if they are exactly the multibulk that its arguments make: `*`, `$` and
+    /// nothing unusual between them. Returns `None` for other bytes of the same meaning and for an inline request.
     pub fn as_multibulk(self) -> Option<&'a [u8]> {
         let (first, rest) = self.spans.split_first()?;
         let start = first_lines_before(self.buf, self.spans.len(), *first)?;
@@ -121,7 +123,7 @@ impl<'a> Args<'a> {
         self.buf.get(start..end + LINE_END.len())
     }
 
-    /// A copy that owns its bytes, packed, for requests that outlive their buffer (MULTI's queue).
+    /// Returns a copy that owns its bytes, packed, for requests that outlive their buffer (MULTI's queue).
     pub fn to_owned(self) -> OwnedArgs {
         OwnedArgs::collect(self.iter())
     }
@@ -132,7 +134,7 @@ const LINE_END: &[u8; 2] = b"\r\n";
 /// Bytes that are compared at once: the first lines of most requests are as long, the others begin behind another argument.
 const WORD: usize = size_of::<u64>();
 
-/// Where the first two lines of a request of `count` arguments begin, if they are right before the first one.
+/// Returns where the first two lines of a request of `count` arguments begin, if they are right before the first one.
 #[inline(always)]
 fn first_lines_before(buf: &[u8], count: usize, first: Span) -> Option<usize> {
     let before = buf.get(..first.start as usize)?;
@@ -144,8 +146,8 @@ fn first_lines_before(buf: &[u8], count: usize, first: Span) -> Option<usize> {
     before_line(before, b'*', count).map(<[u8]>::len)
 }
 
-/// Where the end of the line before begins, and behind it the line of an argument, if both are right before it. Always inline:
-/// a comparison of one word, but for arguments of a hundred bytes and more.
+/// Returns where the end of the line before begins, and behind it the line of an argument, if both are right before it.
+/// Always inline: a comparison of one word, but for arguments of a hundred bytes and more.
 #[inline(always)]
 fn line_before(buf: &[u8], span: Span) -> Option<usize> {
     let (before, len) = (buf.get(..span.start as usize)?, u64::from(span.len));
@@ -160,13 +162,13 @@ fn line_before(buf: &[u8], span: Span) -> Option<usize> {
     before_line(before, b'$', span.len as usize)?.strip_suffix(LINE_END).map(<[u8]>::len)
 }
 
-/// The last bytes.
+/// Returns the last bytes.
 #[inline(always)]
 fn word_before(before: &[u8]) -> Option<u64> {
     before.last_chunk::<WORD>().map(|word| u64::from_le_bytes(*word))
 }
 
-/// What lies before the line of this marker and number, if that is what `before` ends with.
+/// Returns the bytes before the line of this marker and number, if `before` ends with that line.
 fn before_line(before: &[u8], marker: u8, number: usize) -> Option<&[u8]> {
     let digits = Digits::new(number as i64);
     before.strip_suffix(LINE_END)?.strip_suffix(digits.as_bytes())?.strip_suffix(&[marker])
@@ -226,7 +228,7 @@ pub struct OwnedArgs {
 }
 
 impl OwnedArgs {
-    /// Packs the arguments one after the other. Together they must stay under 4 GiB; what lies beyond is left out.
+    /// Packs the arguments one after the other. Together they must stay under 4 GiB; arguments beyond that are left out.
     pub fn collect<'b>(args: impl IntoIterator<Item = &'b [u8]>) -> OwnedArgs {
         let mut bytes = Vec::new();
         let mut spans = Vec::new();
@@ -238,12 +240,12 @@ impl OwnedArgs {
         OwnedArgs { bytes: bytes.into(), spans: spans.into() }
     }
 
-    /// The arguments.
+    /// Returns the arguments.
     pub fn args(&self) -> Args<'_> {
         Args { buf: &self.bytes, spans: &self.spans }
     }
 
-    /// Memory held outside this struct, in bytes.
+    /// Returns memory held outside this struct, in bytes.
     pub fn heap_len(&self) -> usize {
         self.bytes.len() + self.spans.len() * size_of::<Span>()
     }

@@ -1,11 +1,11 @@
-//! What may stand in front of any frame of RESP3: attributes, which describe it and are none of its content.
+//! RESP3's attributes, which may precede any frame and describe it without being a part of its content.
 //!
-//! Whoever looks at a frame's first byte looks here first. Pure functions; any thread.
+//! Code that looks at a frame's first byte skips attributes first. Pure functions; any thread.
 
 use crate::frame::{Scanner, parse_integer};
 
-/// The frame itself, without the attributes in front of it. The bytes must begin with a whole frame; what does not comes
-/// back as it is.
+/// Returns the frame without the attributes in front of it. The bytes must begin with a whole frame; other bytes come back
+/// unchanged.
 #[inline]
 pub fn behind_attributes(frame: &[u8]) -> &[u8] {
     if frame.first() == Some(&b'|') { skip(frame) } else { frame }
@@ -23,7 +23,7 @@ fn skip(frame: &[u8]) -> &[u8] {
     rest
 }
 
-/// What follows one attribute: its line says how many pairs of frames it has.
+/// Returns the bytes behind one attribute. Its first line says how many pairs of frames it has.
 fn skip_one(bytes: &[u8]) -> Option<&[u8]> {
     let end = bytes.iter().position(|&byte| byte == b'\r')?;
     let pairs = parse_integer(bytes.get(1..end)?)?;

@@ -1,12 +1,12 @@
-//! Reading replies: where a frame ends, and what is inside it.
+//! Reading replies: where a frame ends, and its content.
 //!
-//! Two halves, both without I/O and without allocation. [`Scanner`] finds the end of the first frame in a buffer; it
-//! remembers how far it came, so a reply that arrives byte by byte is read once. [`decode`] turns the bytes of a whole
-//! frame into a [`Frame`], whose strings are slices of the buffer and whose aggregates are iterators over it.
+//! There are two halves, both without I/O and without allocation. [`Scanner`] finds the end of the first frame in a buffer;
+//! it remembers how far it came, so a reply that arrives byte by byte is read once. [`decode`] turns the bytes of a whole
+//! frame into a [`Frame`]: its strings are slices of the buffer and its aggregates are iterators over it.
 //!
-//! It refuses to be a value tree: whoever wants one builds it. It knows RESP2 and RESP3 but not the streamed types of
-//! RESP3, which no server sends. Nothing here recurses, whatever the bytes say: an aggregate only adds to a count of
-//! frames that are still to come. A consumer that descends into aggregates bounds its own depth by [`DEPTH_MAX`].
+//! There is no tree of values: a caller that wants one builds it. RESP2 and RESP3 are known, but not the streamed types of
+//! RESP3, which no server sends. Nothing recurses: an aggregate only adds to a count of frames that are still to come. A
+//! consumer that descends into aggregates bounds its own depth by [`DEPTH_MAX`].
 //!
 //! Both halves may be used from any thread; a `Scanner` belongs to one stream.
 
@@ -55,8 +55,8 @@ impl fmt::Display for FrameError {
 
 impl std::error::Error for FrameError {}
 
-/// Whether a server that begins with this byte speaks TLS: it opens a record with an alert, or with a handshake. No reply begins
-/// with either.
+/// Returns whether a server that begins with this byte speaks TLS: it opens a record with an alert, or with a handshake. No
+/// reply begins with either.
 pub fn speaks_tls(first: u8) -> bool {
     matches!(first, 0x15 | 0x16)
 }
@@ -76,15 +76,15 @@ pub struct Scanner {
 }
 
 impl Scanner {
-    /// A scanner at the start of a frame.
+    /// Returns a scanner at the start of a frame.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The length of the frame that `buffer` starts with, or `None` while it is not whole.
+    /// Returns the length of the frame that `buffer` starts with, or `None` while it is not whole.
     ///
-    /// After `None` call again with the same bytes and more behind them; after a length the scanner is at the start of
-    /// the next frame, so call with the bytes that follow. After an error the stream cannot be read any further.
+    /// After `None` call again with the same bytes and more behind them; after a length the scanner is at the start of the
+    /// next frame, so call with the bytes that follow. After an error the stream cannot be read any further.
     #[inline]
     pub fn scan(&mut self, buffer: &[u8]) -> Result<Option<usize>, FrameError> {
         let mut pending = self.pending.max(1);
@@ -123,8 +123,8 @@ impl Scanner {
         Ok(Some(length))
     }
 
-    /// Returns how long the frame that `buffer` starts with is at least, in bytes: by what has come of it, and by the lengths
-    /// that it claims. Call it behind a [`scan`](Scanner::scan) of the same bytes that has returned `None`.
+    /// Returns how long the frame that `buffer` starts with is at least, in bytes: by the bytes of it that have arrived, and
+    /// by the lengths that it claims. Call it behind a [`scan`](Scanner::scan) of the same bytes that has returned `None`.
     #[cold]
     pub fn length_min(&self, buffer: &[u8]) -> u64 {
         let next = match read_head(buffer, self.position, self.searched) {
@@ -142,12 +142,12 @@ struct Head {
     kind: u8,
     /// Where the line ends, without `\r\n`; it starts one byte after the frame does.
     line_end: usize,
-    /// Where what follows the line starts.
+    /// The offset of the first byte behind the line.
     body: usize,
     content: Content,
 }
 
-/// What follows the first line of a frame.
+/// The content that the first line of a frame announces.
 #[derive(Clone, Copy)]
 enum Content {
     Line,
@@ -161,7 +161,7 @@ enum Content {
 fn read_head(buffer: &[u8], position: usize, searched: usize) -> Result<Option<Head>, FrameError> {
     let Some(rest) = buffer.get(position..) else { return Ok(None) };
     let Some((&kind, _)) = rest.split_first() else { return Ok(None) };
-    // One byte is searched again, because the '\r' may have been the last of what had arrived.
+    // One byte is searched again, because a '\r' may have been the last byte that had arrived.
     let from = searched.saturating_sub(1).max(1);
     let Some(found) = rest.get(from..).and_then(|bytes| bytes.iter().position(|&byte| byte == b'\r')) else {
         known_type(kind)?;
@@ -193,7 +193,7 @@ fn known_type(kind: u8) -> Result<(), FrameError> {
     }
 }
 
-/// What the line of a frame of this type announces.
+/// Reads the content that a frame's first line announces.
 #[inline]
 fn read_content(kind: u8, line: &[u8]) -> Result<Content, FrameError> {
     match kind {
@@ -209,7 +209,7 @@ fn read_content(kind: u8, line: &[u8]) -> Result<Content, FrameError> {
     }
 }
 
-/// A length of at most `max`; `None` for `-1`, which stands for null.
+/// Reads a length of at most `max`; `None` for `-1`, which stands for null.
 #[inline]
 fn read_length(line: &[u8], max: u64) -> Result<Option<u64>, FrameError> {
     if line == b"-1" {
@@ -229,7 +229,7 @@ fn read_length(line: &[u8], max: u64) -> Result<Option<u64>, FrameError> {
     if value > max { Err(FrameError::BadNumber) } else { Ok(Some(value)) }
 }
 
-/// Where a bulk string's frame ends, if all of it is there.
+/// Returns where a bulk string's frame ends, if all of it is there.
 #[inline]
 fn bulk_end(buffer: &[u8], body: usize, length: usize) -> Result<Option<usize>, FrameError> {
     let end = body.checked_add(length).and_then(|end| end.checked_add(2)).ok_or(FrameError::BadNumber)?;
@@ -240,8 +240,8 @@ fn bulk_end(buffer: &[u8], body: usize, length: usize) -> Result<Option<usize>, 
     }
 }
 
-/// The usual reply, read at once: where `buffer` starts with a whole bulk string of less than 100 bytes, how many bytes stand in
-/// front of its text, and how long the frame is. None says nothing: [`Scanner`] knows.
+/// Reads the usual reply at once: where `buffer` starts with a whole bulk string of less than 100 bytes, returns how many
+/// bytes stand in front of its text, and how long the frame is. None says nothing: [`Scanner`] knows.
 #[inline]
 pub fn short_bulk(buffer: &[u8]) -> Option<(usize, usize)> {
     let digit = |byte: u8| usize::from(byte - b'0');
@@ -299,14 +299,15 @@ pub struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// How many elements are left (a map counts keys and values).
+    /// Returns the number of elements left (a map counts keys and values).
     ///
-    /// This is what the sender claims; decoding bounds it by the bytes that came, since an element takes three at least.
+    /// The number is the sender's claim. Decoding bounds it by the bytes that arrived, because an element takes at least
+    /// three.
     pub fn len(&self) -> usize {
         usize::try_from(self.remaining).unwrap_or(usize::MAX)
     }
 
-    /// Whether no element is left.
+    /// Returns whether no element is left.
     pub fn is_empty(&self) -> bool {
         self.remaining == 0
     }
@@ -319,10 +320,11 @@ impl<'a> Items<'a> {
     }
 }
 
-/// Everything in an aggregate, in the order of the bytes, for whoever wants all of it.
+/// All elements of an aggregate, in the order of the bytes, for a caller that wants all of them.
 ///
-/// An aggregate comes ahead of its elements and without them: its items say how many follow and hold none. So each byte is read
-/// once, however deep it lies; who descends by [`Items`] instead has each level looked for the ends of what is in it.
+/// An aggregate comes ahead of its elements and without them: its items say how many follow and hold none. So each byte is
+/// read once, however deep it lies; a caller that descends by [`Items`] instead searches each level for the ends of its
+/// elements.
 #[derive(Clone, Debug, Default)]
 pub struct Walk<'a> {
     bytes: &'a [u8],
@@ -345,7 +347,7 @@ impl<'a> Iterator for Walk<'a> {
     }
 }
 
-/// The frame that `buffer` starts with, an aggregate without its elements, and where the next begins.
+/// Returns the frame that `buffer` starts with, an aggregate without its elements, and where the next begins.
 fn step(buffer: &[u8]) -> Result<(Frame<'_>, usize), FrameError> {
     let mut start = 0;
     loop {
@@ -384,13 +386,13 @@ impl<'a> Iterator for Items<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // A claim is not a promise: each element takes at least three bytes, so capacity taken from this hint is bounded
-        // by what arrived.
+        // A claim is not a promise: each element takes at least three bytes, so the capacity taken from this hint is bounded
+        // by the bytes that arrived.
         (self.len().min(self.bytes.len() / 3), Some(self.len()))
     }
 }
 
-/// The frame that `buffer` starts with, and its length in bytes.
+/// Decodes the frame that `buffer` starts with; returns it with its length in bytes.
 ///
 /// Attributes before it are passed over. Fails with [`FrameError::Truncated`] when the frame is not whole.
 pub fn decode(buffer: &[u8]) -> Result<(Frame<'_>, usize), FrameError> {
@@ -418,7 +420,7 @@ pub fn decode(buffer: &[u8]) -> Result<(Frame<'_>, usize), FrameError> {
     }
 }
 
-/// Where the `count` frames that start at `position` end.
+/// Returns where the `count` frames that start at `position` end.
 fn skip(buffer: &[u8], position: usize, count: u64) -> Result<usize, FrameError> {
     if count == 0 {
         return Ok(position);
@@ -464,7 +466,7 @@ fn aggregate_frame(kind: u8, items: Items<'_>) -> Frame<'_> {
     }
 }
 
-/// The number of a `:` frame: an optional sign and digits, in the range of `i64`.
+/// Reads the number of a `:` frame: an optional sign and digits, in the range of `i64`.
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
@@ -486,7 +488,7 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     if negative { Some(value) } else { value.checked_neg() }
 }
 
-/// The number of a `,` frame, which may be `inf`, `-inf` or `nan`.
+/// Reads the number of a `,` frame, which may be `inf`, `-inf` or `nan`.
 pub fn parse_double(text: &[u8]) -> Option<f64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }

@@ -1,7 +1,7 @@
-//! The arguments of a command as a tree, from the compact text in its row.
+//! The arguments of a command as a tree, parsed from the compact text in its row.
 //!
-//! COMMAND DOCS, the command line's hints and completion, and the tests' generator of random commands read the tree; what
-//! executes a command does not, and parses its arguments by hand. Texts are parsed once, when somebody first asks.
+//! COMMAND DOCS, the command line's hints and completion, and the generator of random commands in the tests read the tree.
+//! Commands themselves do not: they parse their arguments by hand. A text is parsed once, at its first use.
 //!
 //! # The text
 //!
@@ -27,7 +27,7 @@ use std::sync::LazyLock;
 
 use crate::commands::{self, Row};
 
-/// What an argument is.
+/// The kind of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Any bytes.
@@ -51,7 +51,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The type's name in COMMAND DOCS.
+    /// Returns the type's name in COMMAND DOCS.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::String => "string",
@@ -76,9 +76,9 @@ impl Kind {
 /// One argument, or one group of arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
-    /// What it is called.
+    /// The argument's name.
     pub name: Cow<'static, str>,
-    /// What it is.
+    /// The argument's kind.
     pub kind: Kind,
     /// The word that precedes it, or that it is.
     pub token: Option<&'static str>,
@@ -102,12 +102,12 @@ pub struct Argument {
 static ARGUMENTS: LazyLock<Vec<Vec<Argument>>> =
     LazyLock::new(|| commands::all().iter().map(|row| parse(row.grammar).unwrap_or_default()).collect());
 
-/// The arguments that a command takes after its name.
+/// Returns the arguments that a command takes after its name.
 pub fn arguments(row: &Row) -> &'static [Argument] {
     ARGUMENTS.get(row.id as usize).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The arguments of a command on one line, as in `key seconds [NX|XX|GT|LT]`.
+/// Returns the arguments of a command on one line, as in `key seconds [NX|XX|GT|LT]`.
 pub fn syntax(row: &Row) -> String {
     arguments(row).iter().map(Argument::to_string).collect::<Vec<_>>().join(" ")
 }
@@ -119,7 +119,7 @@ pub fn parse(text: &'static str) -> Option<Vec<Argument>> {
     reader.rest.is_empty().then_some(sequence)
 }
 
-/// What ends a word, besides three dots.
+/// Characters that end a word, besides three dots.
 const STOPS: [char; 12] = [' ', '[', ']', '<', '>', '|', '=', '#', '@', '!', '+', '"'];
 
 struct Reader {
@@ -180,7 +180,7 @@ impl Reader {
         Some(argument)
     }
 
-    /// A token, if one comes next: a quoted word, or one of upper-case letters.
+    /// Reads a token, if one comes next: a quoted word, or one of upper-case letters.
     fn token(&mut self) -> Option<&'static str> {
         let before = self.rest;
         if self.take("\"") {
@@ -198,7 +198,7 @@ impl Reader {
         None
     }
 
-    /// Whether what comes next is an argument that a token before it belongs to, and not another token.
+    /// Returns whether an argument that belongs to the token before it comes next, and not another token.
     fn argument_follows(&self) -> bool {
         let mut ahead = Reader { rest: self.rest };
         if !ahead.rest.starts_with(|c: char| c.is_ascii_alphanumeric()) || ahead.token().is_some() {
@@ -209,7 +209,7 @@ impl Reader {
         !ahead.take("=") || ahead.rest.starts_with('<')
     }
 
-    /// A named value, a named group or a token under another name.
+    /// Reads a named value, a named group or a token under another name.
     fn argument(&mut self) -> Option<Argument> {
         let word = self.word();
         if word.is_empty() {
@@ -272,7 +272,7 @@ impl Argument {
         }
     }
 
-    /// The argument once, without its own token.
+    /// Writes the argument once, without its own token.
     fn write_once(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let separator = match self.kind {
             Kind::OneOf => "|",

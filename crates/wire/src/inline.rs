@@ -5,7 +5,7 @@
 //! in the middle of an argument. A zero byte ends the line, because the original reads C strings.
 //!
 //! The unescaped bytes are appended to a buffer of the caller. The same rules serve the command line, configuration files
-//! and the manifest of a log, which is why [`split`] is public, and beside it [`quote`]. Pure functions; any thread.
+//! and the manifest of an AOF, which is why [`split`] and [`quote`] are public. Pure functions; any thread.
 
 use crate::arguments::Span;
 use crate::protocol_error::ProtocolError;
@@ -13,13 +13,14 @@ use crate::protocol_error::ProtocolError;
 /// How a client begins that speaks TLS (RFC 8446, section 5.1): a record of a handshake, and the first byte of its version.
 const TLS_HANDSHAKE: &[u8] = &[0x16, 0x03];
 
-/// Refuses what may not begin a line: a client that speaks TLS is told so, instead of waiting for the end of one.
+/// Refuses bytes that may not begin a line: a client that speaks TLS gets an error at once, instead of waiting for the end of
+/// a line.
 pub(crate) fn check(line: &[u8]) -> Result<(), ProtocolError> {
     if line.starts_with(TLS_HANDSHAKE) { Err(ProtocolError::TlsHandshake) } else { Ok(()) }
 }
 
 /// Splits `line` (without its line end) into arguments: bytes go to the end of `out`, their places to the end of `spans`.
-/// Returns false when quotes are not balanced; what was appended until then is to be dropped by the caller.
+/// Returns false when quotes are not balanced; the caller then drops everything that was appended.
 #[must_use]
 pub fn split(line: &[u8], out: &mut Vec<u8>, spans: &mut Vec<Span>) -> bool {
     let line = memchr::memchr(0, line).and_then(|end| line.get(..end)).unwrap_or(line);
@@ -47,7 +48,7 @@ fn skip_space(bytes: &[u8]) -> &[u8] {
     bytes.get(skip..).unwrap_or_default()
 }
 
-/// Reads one argument and returns what follows it; `None` for unbalanced quotes.
+/// Reads one argument and returns the bytes behind it; `None` for unbalanced quotes.
 fn token<'a>(mut rest: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
     while let Some((&byte, after)) = rest.split_first() {
         match byte {
@@ -61,7 +62,7 @@ fn token<'a>(mut rest: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
     Some(rest)
 }
 
-/// What follows a closing quote must be white space or nothing.
+/// Returns the bytes behind a closing quote, which must begin with white space or be empty.
 fn closed(rest: &[u8]) -> Option<&[u8]> {
     match rest.first() {
         Some(&byte) if !is_space(byte) => None,
@@ -118,8 +119,8 @@ fn unescape(byte: u8) -> u8 {
     }
 }
 
-/// Appends a word in double quotes, with escapes for what cannot stand in them or does not print, so that [`split`] gives it
-/// back.
+/// Appends a word in double quotes, with escapes for characters that are not printable or cannot stand in quotes, so that
+/// [`split`] returns the same word.
 pub fn quote(word: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     for &byte in word {

@@ -1,26 +1,26 @@
-//! What travels: the command table, requests and replies to and from bytes. No I/O, no state.
+//! The protocol: the command table, and requests and replies to and from bytes. No I/O, no state.
 //!
 //! # The rooms, from top to bottom
 //!
 //! A room uses only rooms below it.
 //!
-//! | room | what is in it |
+//! | room | contents |
 //! | --- | --- |
 //! | `grammar` | The arguments of a command as a tree, from the text in its row. |
-//! | `commands` | What a command is, one row each. |
+//! | `commands` | The facts of each command, one row each. |
 //! | `request` | A peer's bytes to requests. |
 //! | `inline` | Requests that are typed as text. |
-//! | `protocol_error` | What can be wrong with such bytes, in Redis's words. |
-//! | `arguments` | The arguments of a request: places in somebody's buffer, or a copy. |
+//! | `protocol_error` | The faults of such bytes, in Redis's words. |
+//! | `arguments` | The arguments of a request: places in a buffer, or a copy. |
 //! | `reply` | Values to the bytes of RESP2 or RESP3. |
-//! | `attribute` | What may stand in front of any of RESP3's frames. |
+//! | `attribute` | Attributes in front of RESP3's frames. |
 //! | `frame` | Those bytes back to values. |
 //! | `number` | Numbers as text, exactly as Redis reads and writes them. |
 //! | `long_double` | The floating point of 80 bits that INCRBYFLOAT is defined by. |
 //! | `pattern` | Glob patterns, exactly as Redis reads them. |
 //!
-//! Nothing here knows a socket, a clock or a database, and nothing keeps anything beyond one connection's unfinished
-//! request. Foreign bytes end in a value or an error, never in a panic, a long loop or an allocation that they chose.
+//! Nothing here knows a socket, a clock or a database, and nothing keeps state beyond one connection's unfinished request.
+//! Foreign bytes end in a value or an error, never in a panic, a long loop or an allocation that they chose.
 #![forbid(unsafe_code)]
 
 pub mod arguments;

@@ -1,9 +1,9 @@
 //! The 80-bit floating point of x86 (64-bit significand) in plain integers, because INCRBYFLOAT is defined by it.
 //!
 //! Redis reads both numbers with `strtold`, adds them as `long double` and prints `%.17Lf` without trailing zeros: that is
-//! how 10.5 + 0.1 is 10.6 and not 10.59999999999999964. A Rust `f64` cannot do it, and what a C compiler calls `long
-//! double` differs between machines, so the three operations that are needed are written here: reading (correctly rounded
-//! at any length), addition and printing. It refuses to be an arithmetic library.
+//! how 10.5 + 0.1 is 10.6 and not 10.59999999999999964. A Rust `f64` cannot do it, and C's `long double` differs between
+//! machines, so the three operations that are needed are written here: reading (correctly rounded at any length), addition
+//! and printing. It is no general arithmetic library.
 //!
 //! Reading takes time that is quadratic in the text's length, which is limited to [`TEXT_LEN_MAX`]. Pure functions; any
 //! thread.
@@ -49,8 +49,8 @@ impl LongDouble {
     pub const LEAST: LongDouble = LongDouble { negative: true, ..LongDouble::GREATEST };
     const INFINITY: LongDouble = LongDouble { negative: false, significand: 1 << 63, exponent: EXPONENT_MAX + 1 };
 
-    /// Reads a number as Redis's `string2ld` does: all of `text`, decimal or hexadecimal or infinity; `None` for what is
-    /// no number, for NaN, and for what overflows or underflows to zero.
+    /// Reads a number as Redis's `string2ld` does: all of `text`, decimal or hexadecimal or infinity. Returns `None` for text
+    /// that is no number, for NaN, and for overflow or underflow to zero.
     pub fn parse(text: &[u8]) -> Option<LongDouble> {
         if text.len() >= TEXT_LEN_MAX {
             return None;
@@ -72,29 +72,29 @@ impl LongDouble {
         Some(LongDouble { negative, ..value })
     }
 
-    /// The integer's value, which is always exact.
+    /// Returns the integer's value, which is always exact.
     pub fn from_i64(value: i64) -> LongDouble {
         let unrounded = Unrounded { significand: u128::from(value.unsigned_abs()), exponent: 0, sticky: false };
         let (significand, exponent) = unrounded.round(PRECISION, EXPONENT_MIN);
         LongDouble { negative: value < 0, significand, exponent }
     }
 
-    /// Whether the number is not infinite.
+    /// Returns whether the number is not infinite.
     pub fn is_finite(self) -> bool {
         self.exponent <= EXPONENT_MAX
     }
 
-    /// Whether the number is less than zero.
+    /// Returns whether the number is less than zero.
     pub fn is_negative(self) -> bool {
         self.negative && self.significand != 0
     }
 
-    /// The number with the other sign.
+    /// Returns the number with the other sign.
     pub fn negated(self) -> LongDouble {
         LongDouble { negative: !self.negative, ..self }
     }
 
-    /// The sum, rounded to nearest, ties to even. `None` when it is infinite or (infinity minus infinity) no number.
+    /// Returns the sum, rounded to nearest, ties to even. `None` when it is infinite or (infinity minus infinity) no number.
     pub fn checked_add(self, other: LongDouble) -> Option<LongDouble> {
         if !self.is_finite() || !other.is_finite() {
             return None;
@@ -111,7 +111,7 @@ impl LongDouble {
             return self;
         }
         let (high, low) = if self.exponent >= other.exponent { (self, other) } else { (other, self) };
-        // The higher one moves up as far as there is room; what the lower one then loses goes into the sticky bit.
+        // The higher number is shifted up as far as there is room; bits that the lower one then loses go into the sticky bit.
         let gap = (high.exponent - low.exponent) as u32;
         let up = gap.min(62);
         let down = gap - up;
@@ -172,7 +172,7 @@ pub(crate) fn parse_hexadecimal_f64(magnitude: &[u8]) -> Option<f64> {
     if significand.ilog2() as i32 + exponent > 1023 {
         return None;
     }
-    // Both factors are exact and so is the product: the significand was rounded to what the result can hold.
+    // Both factors are exact and so is the product: the significand was rounded to the bits that the result can hold.
     let half = exponent / 2;
     Some(significand as f64 * 2f64.powi(half) * 2f64.powi(exponent - half))
 }
@@ -228,8 +228,8 @@ fn round_shift(value: u128, shift: u32, sticky: bool) -> u128 {
     kept + u128::from(up)
 }
 
-/// An unsigned decimal or hexadecimal number. The inner `None` is zero; the outer says that it is no number or so far out
-/// of the range that it over- or underflows.
+/// Reads an unsigned decimal or hexadecimal number. The inner `None` is zero; the outer says that it is no number or so far
+/// out of the range that it over- or underflows.
 fn parse_magnitude(text: &[u8]) -> Option<Option<Unrounded>> {
     match text {
         [b'0', b'x' | b'X', rest @ ..] => parse_hexadecimal(rest),
@@ -270,7 +270,7 @@ fn take_apart(text: &[u8], radix: u32, marker: u8) -> Option<Text> {
     Some(Text { digits, fraction_len, exponent })
 }
 
-/// A signed exponent of at least one digit, kept in a range that cannot overflow later.
+/// Reads a signed exponent of at least one digit, kept in a range that cannot overflow later.
 fn parse_exponent(text: &[u8]) -> Option<i64> {
     let (negative, digits) = split_sign(text);
     if digits.is_empty() {
@@ -326,7 +326,7 @@ fn parse_decimal(text: &[u8]) -> Option<Option<Unrounded>> {
     Some(Some(divide(numerator, denominator)))
 }
 
-/// The first 66 or more bits of a quotient, by shifting and subtracting.
+/// Returns the first 66 or more bits of a quotient, by shifting and subtracting.
 fn divide(numerator: Natural, denominator: Natural) -> Unrounded {
     let shift = denominator.bits() as i32 - numerator.bits() as i32;
     let mut rest = numerator.shifted_left(shift.max(0) as u32);
@@ -422,7 +422,7 @@ impl Natural {
         true
     }
 
-    /// The highest 65 to 128 bits, or all there are.
+    /// Returns the highest 65 to 128 bits, or all there are.
     fn leading(&self) -> Unrounded {
         let low = self.limbs.len().saturating_sub(2);
         let (rest, top) = self.limbs.split_at(low);

@@ -52,7 +52,7 @@ pub struct Digits {
 }
 
 impl Digits {
-    /// The decimal digits of `value`.
+    /// Returns the decimal digits of `value`.
     #[inline]
     pub fn new(value: i64) -> Digits {
         let mut bytes = [0; INTEGER_LEN_MAX];
@@ -60,7 +60,7 @@ impl Digits {
         Digits { bytes, start }
     }
 
-    /// The text.
+    /// Returns the text.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(self.start as usize..).unwrap_or_default()
@@ -126,7 +126,7 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     Some(if negative { -value } else { value })
 }
 
-/// Whether a digit of the significand is not zero.
+/// Returns whether a digit of the significand is not zero.
 fn has_nonzero_digit(magnitude: &[u8]) -> bool {
     let (digits, exponent) = match magnitude {
         [b'0', b'x' | b'X', rest @ ..] => (rest, b"pP"),
@@ -166,7 +166,7 @@ fn is_negative_zero(value: f64) -> bool {
 /// Up to 2^62 a double without fraction is written as an integer.
 const INTEGRAL_MAX: f64 = 4_611_686_018_427_387_904.0;
 
-/// The shortest digits of a positive finite double and the power of ten of the last one. Where two shortest texts are
+/// Returns the shortest digits of a positive finite double and the power of ten of the last one. Where two shortest texts are
 /// equally near (values beyond 2^49 with a fraction of one or three quarters), Redis's choice of the last digit is an
 /// accident of its algorithm and may be the other one; both read back the same.
 fn shortest(value: f64) -> (Vec<u8>, i32) {
@@ -213,8 +213,8 @@ fn push_scientific(out: &mut Vec<u8>, digits: &[u8], exponent: i32) {
     push_i64(out, i64::from(exponent.abs()));
 }
 
-/// Appends a double with seventeen significant digits and without the zeros at their end, as C's `%.17g` prints it: what
-/// Redis shows of scores where it does not look for the fewest digits.
+/// Appends a double with seventeen significant digits and without trailing zeros, as C's `%.17g` prints it. Redis prints
+/// scores so where it does not search for the shortest form.
 pub fn push_f64_17(out: &mut Vec<u8>, value: f64) {
     if !value.is_finite() {
         return push_f64(out, value);

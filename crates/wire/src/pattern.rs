@@ -1,14 +1,14 @@
 //! Glob patterns as Redis's `stringmatchlen` reads them: `*`, `?`, `[a-z]`, `[^a]`, `\x`.
 //!
-//! The original recurses at each `*`, which a hostile pattern turns into exponential work. Here a mismatch goes back to
-//! the last `*` only (any earlier one could not help: what the later star may skip includes whatever the earlier would),
-//! so the work is at most the product of the two lengths, in constant memory.
+//! The original recurses at each `*`, which a hostile pattern turns into exponential work. Here a mismatch goes back to the
+//! last `*` only. An earlier star could not help, because the later one can skip everything that the earlier one could. So
+//! the work is at most the product of the two lengths, in constant memory.
 //!
-//! The original's corners are kept: an unclosed class ends with the pattern, a range compares bytes as signed numbers and
-//! may be given backwards, an escaped byte in a class ignores `nocase`, and an empty text is matched by the empty pattern
-//! only, not even by `*`. Pure functions; any thread.
+//! The original's corners are kept: an unclosed class ends with the pattern, a range compares bytes as signed numbers and may
+//! be given backwards, an escaped byte in a class ignores `nocase`, and an empty text is matched by the empty pattern only,
+//! not even by `*`. Pure functions; any thread.
 
-/// Whether the whole of `text` matches `pattern`; with `nocase`, ASCII letters are equal to their other case.
+/// Returns whether the whole of `text` matches `pattern`; with `nocase`, ASCII letters are equal to their other case.
 pub fn matches(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
     if text.is_empty() {
         return pattern.is_empty();
@@ -48,7 +48,7 @@ fn one(pattern: &[u8], byte: u8, nocase: bool) -> Option<&[u8]> {
     hit.then_some(after)
 }
 
-/// Whether `byte` is in the class whose inside begins `class`, and the pattern after the class.
+/// Returns whether `byte` is in the class that `class` begins inside, and the pattern behind the class.
 fn in_class(class: &[u8], byte: u8, nocase: bool) -> (bool, &[u8]) {
     let (negated, mut rest) = match class {
         [b'^', rest @ ..] => (true, rest),

@@ -28,7 +28,7 @@ pub enum ProtocolError {
 }
 
 impl ProtocolError {
-    /// The text of the error reply after `-ERR `, without line end: Redis's words.
+    /// Returns the text of the error reply after `-ERR `, without line end: Redis's words.
     pub fn message(self) -> Cow<'static, [u8]> {
         let text: &'static str = match self {
             ProtocolError::InvalidMultibulkLength => "Protocol error: invalid multibulk length",

@@ -1,10 +1,9 @@
-//! Replies as they are written: values to bytes, in the words of RESP2 or RESP3.
+//! Writing replies: values to bytes, in RESP2 or RESP3.
 //!
-//! A [`Writer`] appends to a buffer of the caller and knows the peer's protocol; a command says what it means
-//! (`map`, `double`, `null`) and the writer chooses the form. There is no tree of values: an aggregate is its header,
-//! followed by its elements. The writer does not check that as many elements follow as were announced.
-//! Text of errors and of simple strings is one line by construction: line ends in it become spaces.
-//! A writer borrows its buffer; one thread.
+//! A [`Writer`] appends to a buffer of the caller and knows the peer's protocol. A command names the meaning (`map`,
+//! `double`, `null`) and the writer chooses the form. There is no tree of values: an aggregate is its header, followed by its
+//! elements. The writer does not check that as many elements follow as were announced. The text of errors and of simple
+//! strings is one line by construction: line ends in it become spaces. A writer borrows its buffer; one thread.
 
 use crate::frame::LINE_LENGTH_MAX;
 use crate::number;
@@ -24,27 +23,28 @@ pub enum Protocol {
 pub struct Writer<'a> {
     /// Where the bytes go.
     pub out: &'a mut Vec<u8>,
-    /// What the peer reads.
+    /// The protocol that the peer reads.
     pub protocol: Protocol,
-    /// From this length on `out` is full: whoever writes many elements may leave out the rest, which nobody will read.
+    /// The length in bytes from which `out` is full. A command that writes many elements may then leave out the rest, because
+    /// the client is closed and never reads it.
     pub len_max: usize,
 }
 
 impl<'a> Writer<'a> {
-    /// A writer to the end of `out`.
+    /// Returns a writer to the end of `out`.
     #[inline]
     pub fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Writer<'a> {
         Writer { out, protocol, len_max: usize::MAX }
     }
 
-    /// A writer to the end of `out`, which is full from `len_max` bytes on; see [`Writer::is_full`].
+    /// Returns a writer to the end of `out`, which is full from `len_max` bytes on; see [`Writer::is_full`].
     #[inline]
     pub fn bounded(out: &'a mut Vec<u8>, protocol: Protocol, len_max: usize) -> Writer<'a> {
         Writer { out, protocol, len_max }
     }
 
-    /// Whether there is more than the peer may be owed. The writer itself goes on writing; what the bytes say is worth
-    /// nothing any more once elements are left out.
+    /// Returns whether `out` has more bytes than the peer may be owed. The writer itself goes on writing; once elements are
+    /// left out, the bytes are worthless.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.out.len() >= self.len_max
@@ -86,7 +86,7 @@ impl<'a> Writer<'a> {
         self.push_line(text.as_ref());
     }
 
-    /// The rest of a line: without what would end it early, and no longer than whoever reads lines has to bear.
+    /// Appends the text of a line without bytes that would end it early, cut at the length that readers of lines must accept.
     fn push_line(&mut self, text: &[u8]) {
         let start = self.out.len();
         let text = text.get(..LINE_LENGTH_MAX).unwrap_or(text);
@@ -174,13 +174,13 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// No value: `_` to RESP3, the null bulk string to RESP2.
+    /// Writes null: `_` in RESP3, the null bulk string in RESP2.
     #[inline]
     pub fn null(&mut self) {
         self.out.extend_from_slice(if self.resp3() { b"_\r\n" } else { b"$-1\r\n" });
     }
 
-    /// No array: `_` to RESP3, the null array to RESP2.
+    /// Writes a null array: `_` in RESP3, the null array in RESP2.
     #[inline]
     pub fn null_array(&mut self) {
         self.out.extend_from_slice(if self.resp3() { b"_\r\n" } else { b"*-1\r\n" });
@@ -219,7 +219,7 @@ impl<'a> Writer<'a> {
         self.header(if self.resp3() { b'>' } else { b'*' }, len as i64);
     }
 
-    /// The head of an attribute of `len` pairs, which precedes the reply that it describes. RESP3 only: to RESP2
+    /// Appends the head of an attribute of `len` pairs, which precedes the reply that it describes. RESP3 only: to RESP2
     /// nothing may be sent, and this returns false.
     pub fn attribute(&mut self, len: usize) -> bool {
         if self.resp3() {

@@ -1,20 +1,20 @@
 //! Requests as they arrive: from a peer's bytes to arguments that still lie in those bytes.
 //!
-//! A request is a multibulk (`*2\r\n$3\r\nGET\r\n$1\r\nk\r\n`) or an inline line (`GET k\r\n`). The parser copies nothing
-//! of a multibulk: an argument is a [`Span`] of the caller's buffer, a [`Batch`] holds the spans of all requests that the
-//! buffer completed, and both are reused. Inline arguments may need unescaping, so their bytes live in a side buffer of
-//! the batch; a multibulk pays nothing for that beyond one bit per request.
+//! A request is a multibulk (`*2\r\n$3\r\nGET\r\n$1\r\nk\r\n`) or an inline line (`GET k\r\n`). The parser copies nothing of
+//! a multibulk: an argument is a [`Span`] of the caller's buffer, a [`Batch`] holds the spans of all requests that the buffer
+//! completed, and both are reused. Inline arguments may need unescaping, so their bytes live in a side buffer of the batch; a
+//! multibulk pays nothing for that beyond one bit per request.
 //!
-//! The parser is resumable at any byte boundary. What it has learned about an unfinished request (spans found, where to
-//! go on, how far a line was searched) stays in the parser, so that no byte is looked at twice however slowly the bytes
-//! arrive. It never reserves memory for a claimed length: it grows with what has arrived.
+//! The parser can resume at any byte. Its knowledge of an unfinished request (spans found, where to go on, how far a line was
+//! searched) stays in the parser, so that no byte is read twice however slowly the bytes arrive. It never reserves memory for
+//! a claimed length: it grows with the bytes that arrived.
 //!
-//! It is not a reader: it owns no buffer, does no I/O and executes nothing. Each connection owns one parser; a batch may
-//! be shared by all connections of one thread.
+//! It is not a reader: it owns no buffer, does no I/O and executes nothing. Each connection owns one parser; a batch may be
+//! shared by all connections of one thread.
 //!
-//! Behaviour, limits and error texts are those of Redis's `networking.c` (7.0), including its tolerance: the two bytes
-//! after an argument are skipped unread, and the byte after a line's `\r` is not checked. A zero byte in a `*` or `$`
-//! line is an error at once, as is a TLS handshake; 7.0 waits there for bytes that cannot help.
+//! Behaviour, limits and error texts are those of Redis's `networking.c` (7.0), including its tolerance: the two bytes after
+//! an argument are skipped unread, and the byte after a line's `\r` is not checked. A zero byte in a `*` or `$` line is an
+//! error at once, as is a TLS handshake; 7.0 waits there for bytes that cannot help.
 
 pub use crate::arguments::{Args, ArgsIter, OwnedArgs, Span};
 use crate::inline;
@@ -49,30 +49,30 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// An empty batch; it allocates when the first request arrives.
+    /// Returns an empty batch; it allocates when the first request arrives.
     pub fn new() -> Batch {
         Batch::default()
     }
 
-    /// How many requests there are.
+    /// Returns how many requests there are.
     #[inline]
     pub fn len(&self) -> usize {
         self.requests.len()
     }
 
-    /// Whether there is no request.
+    /// Returns whether there is no request.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
 
-    /// The arguments of request `index`; `buf` is the buffer that was parsed. At least one argument per request.
+    /// Returns the arguments of request `index`; `buf` is the buffer that was parsed. At least one argument per request.
     #[inline]
     pub fn get<'a>(&'a self, index: usize, buf: &'a [u8]) -> Args<'a> {
         self.requests.get(index).map_or(Args::new(buf, &[]), |request| self.args(request, buf))
     }
 
-    /// The arguments of request `index` and of all behind it, as [`Batch::get`] gives them.
+    /// Returns the arguments of request `index` and of all behind it, as [`Batch::get`] gives them.
     #[inline]
     pub fn from<'a>(&'a self, index: usize, buf: &'a [u8]) -> impl Iterator<Item = Args<'a>> {
         self.requests.get(index..).unwrap_or_default().iter().map(move |request| self.args(request, buf))
@@ -95,14 +95,14 @@ impl Batch {
         self.side.shrink_to(KEPT_SPANS);
     }
 
-    /// Where request `index` begins in the buffer that was parsed; the buffer's part that was consumed ends there for a
-    /// caller that cannot execute it now.
+    /// Returns where request `index` begins in the buffer that was parsed; the buffer's part that was consumed ends there for
+    /// a caller that cannot execute it now.
     pub fn start(&self, index: usize) -> usize {
         self.requests.get(index).map_or(0, |request| request.start as usize)
     }
 
-    /// Where request `index` ends in the buffer that was parsed; none for an inline one. What is no request, such as an empty
-    /// line, may stand in front of the next.
+    /// Returns where request `index` ends in the parsed buffer; `None` for an inline request. Bytes that are no request, such
+    /// as an empty line, may stand in front of the next one.
     pub fn end(&self, index: usize) -> Option<usize> {
         let Request { first, count, .. } = *self.requests.get(index).filter(|request| request.count & IN_SIDE == 0)?;
         let last = self.spans.get((first + count) as usize - 1)?;
@@ -119,12 +119,12 @@ impl Batch {
 /// Entries of a batch's vectors that survive a `clear`: a full 64 KiB read of the smallest usual requests.
 const KEPT_SPANS: usize = 16 * 1024;
 
-/// What a peer may send.
+/// Limits on the requests of a peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Longest argument in bytes (`proto-max-bulk-len`). Values from 4 GiB up act as just under 4 GiB.
     pub bulk_len_max: i64,
-    /// Most arguments of one request; what is beyond 31 bits acts as that.
+    /// The maximum number of arguments of one request. A value beyond 31 bits acts as 2^31 - 1.
     pub args_max: i64,
     /// Whether the peer may send large requests: false until it has passed AUTH, where AUTH is required.
     pub authenticated: bool,
@@ -140,7 +140,7 @@ impl Default for Limits {
     }
 }
 
-/// Reads requests. Holds what is known of the one request that has not fully arrived.
+/// Reads requests, and keeps the state of the one request that has not fully arrived.
 #[derive(Debug, Default)]
 pub struct Parser {
     /// Arguments of the unfinished multibulk that are still to come; 0 when none is open.
@@ -155,7 +155,7 @@ pub struct Parser {
     wanted: usize,
 }
 
-/// What a look at the bytes gave.
+/// The result of parsing the bytes at hand.
 enum Step<T> {
     Done(T),
     /// More bytes are needed.
@@ -169,35 +169,36 @@ struct Open {
 }
 
 impl Parser {
-    /// A parser at the start of a connection. Allocates only while a request is incomplete.
+    /// Returns a parser at the start of a connection. Allocates only while a request is incomplete.
     pub fn new() -> Parser {
         Parser::default()
     }
 
-    /// Whether a request has begun and not ended.
+    /// Returns whether a request has begun and not ended.
     pub fn is_partial(&self) -> bool {
         self.wanted != 0
     }
 
-    /// Memory that is held of an unfinished request beside its bytes.
+    /// Returns the memory that is held for an unfinished request in addition to its bytes.
     pub fn heap_bytes(&self) -> usize {
         self.spans.capacity() * size_of::<Span>()
     }
 
-    /// The least length that the buffer must reach, counted from the first byte that was not consumed, before parsing on
-    /// can help. A hint for the size of the next read; claimed by the peer, so never a reason to allocate at once.
+    /// Returns the least length that the buffer must reach, counted from the first byte that was not consumed, before parsing
+    /// on can help. A hint for the size of the next read; claimed by the peer, so never a reason to allocate at once.
     pub fn wanted(&self) -> usize {
         self.wanted
     }
 
     /// Adds every complete request at the start of `buf` to `batch` and returns how many bytes they took.
     ///
-    /// The next call must be given the bytes from there on (the same unfinished request, with what has arrived since);
-    /// the spans of `batch` count from the start of this `buf`, so the batch is to be executed and cleared before.
-    /// When `batch` is full (`limits.requests_max`) more requests may be waiting in `buf`.
+    /// The next call must pass the bytes from there on: the same unfinished request, followed by bytes that have arrived
+    /// since. The spans of `batch` count from the start of this `buf`, so the caller executes and clears the batch before it
+    /// calls again. When `batch` is full (`limits.requests_max`) more requests may be waiting in `buf`.
     ///
     /// # Errors
-    /// When the bytes break the protocol. The requests already in `batch` came before the error and are to be executed.
+    /// When the bytes break the protocol. The requests already in `batch` came before the error, and the caller must execute
+    /// them.
     pub fn parse(&mut self, buf: &[u8], limits: &Limits, batch: &mut Batch) -> Result<usize, ProtocolError> {
         let buf = buf.get(..BUFFER_LEN_MAX).unwrap_or(buf);
         let mut start = 0;
@@ -289,7 +290,7 @@ impl Parser {
         self.arguments(buf, start, open, limits, (batch, first))
     }
 
-    /// Reads the other arguments of the multibulk that begins at `start`, whose first span is at `first`, and closes it.
+    /// Reads the remaining arguments of the multibulk that begins at `start`, with its first span at `first`, and closes it.
     #[inline(always)]
     fn arguments(
         &mut self,
@@ -361,7 +362,7 @@ impl Parser {
         Ok(Step::Done(()))
     }
 
-    /// A `*` line of any length: the number and where the line ends.
+    /// Reads a `*` line of any length: the number and where the line ends.
     #[cold]
     fn count_line(&mut self, buf: &[u8], start: usize) -> Result<Step<(i64, usize)>, ProtocolError> {
         match self.line(buf, start, start) {
@@ -374,7 +375,7 @@ impl Parser {
         }
     }
 
-    /// A `$` line of any length: the number and where the line ends.
+    /// Reads a `$` line of any length: the number and where the line ends.
     #[cold]
     fn bulk_line(
         &mut self,
@@ -404,7 +405,7 @@ impl Parser {
         }
     }
 
-    /// The line at `pos` without its end, and where the next begins. Remembers how far it has searched.
+    /// Reads the line at `pos`; returns it without its end, and where the next begins. Remembers how far it has searched.
     fn line<'b>(&mut self, buf: &'b [u8], start: usize, pos: usize) -> Result<Step<(&'b [u8], usize)>, TooLong> {
         let rest = buf.get(pos..).unwrap_or_default();
         let unseen = rest.get(self.searched..).unwrap_or_default();
@@ -467,8 +468,8 @@ struct TooLong;
 /// Spans count in 32 bits.
 const BUFFER_LEN_MAX: usize = u32::MAX as usize;
 
-/// The usual beginning of a multibulk, if it has come whole, name included: fewer than ten arguments, of which the name is the
-/// first and has fewer than ten bytes. How many there are, and where the name is.
+/// Reads the usual beginning of a multibulk, if it has arrived whole, name included: fewer than ten arguments, of which the
+/// name is the first and has fewer than ten bytes. Returns how many there are, and where the name is.
 #[inline(always)]
 fn quick_head(buf: &[u8], start: usize, limits: &Limits) -> Option<(u32, Span)> {
     const LINES: u64 = u64::from_le_bytes(*b"*0\r\n$0\r\n");
@@ -481,7 +482,7 @@ fn quick_head(buf: &[u8], start: usize, limits: &Limits) -> Option<(u32, Span)> 
     (is_usual && is_allowed && has_come).then_some((count, Span { start: at as u32, len }))
 }
 
-/// The usual case: a marker, one or two digits, `\r\n`. `None` leaves everything else to the careful way.
+/// Reads the usual case: a marker, one or two digits, `\r\n`. `None` leaves everything else to the careful way.
 #[inline(always)]
 fn quick_length(buf: &[u8], pos: usize, marker: u8) -> Option<(i64, usize)> {
     let head: &[u8; 5] = buf.get(pos..)?.first_chunk()?;

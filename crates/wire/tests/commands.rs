@@ -141,7 +141,7 @@ fn facts_agree_with_each_other() {
         assert_ne!(row.categories.contains(Categories::FAST), row.categories.contains(Categories::SLOW), "{name}");
         assert!(row.takes(row.arity.unsigned_abs().into()) && !row.takes(0), "{name}");
         assert_eq!(row.takes(100), row.arity < 0, "{name}");
-        // Redis does not say what these cost either.
+        // Redis does not state the complexity of these either.
         let is_untold = ["lolwut", "monitor", "psync", "sync"].contains(&name);
         assert!(!row.summary.is_empty() && (is_untold || !row.complexity.is_empty()), "{name}");
         let writes = row.keys.iter().any(|spec| !spec.flags.intersects(KeyFlags::RO.or(KeyFlags::NOT_KEY)));
@@ -175,7 +175,7 @@ fn what_calls_become_says_the_same_of_more() {
     for row in commands::all() {
         let Some(merge) = row.merge else { continue };
         let into = merge.into.row();
-        // Who may send the one may send the other, as far as the table says; a write stays a write.
+        // A user that may send the one may send the other, as far as the table says; a write stays a write.
         assert_eq!(into.flags.contains(Flags::WRITE), row.flags.contains(Flags::WRITE), "{}", row.name);
         assert_eq!(into.group, row.group, "{}", row.name);
         // Each call names keys at the same places as all of them, so that nothing else is touched.

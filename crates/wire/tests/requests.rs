@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use sleeve_wire::inline;
 use sleeve_wire::request::{Args, Batch, Limits, OwnedArgs, Parser, ProtocolError, Span};
 
-/// What a connection understood: its requests, and the error that ended it.
+/// The requests that a connection parsed, and the error that ended it.
 type Understood = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
 
-/// Feeds `bytes` in pieces that end at `cuts` (increasing), the way a connection does, and collects what comes out.
+/// Feeds `bytes` in pieces that end at `cuts` (increasing), the way a connection does, and collects the requests.
 fn understand(bytes: &[u8], cuts: impl IntoIterator<Item = usize>, limits: &Limits) -> Understood {
     let (mut parser, mut batch, mut requests) = (Parser::new(), Batch::new(), Vec::new());
     let mut consumed = 0;
@@ -100,7 +100,7 @@ fn naive_inline(bytes: &[u8]) -> Naive<'_> {
     }
 }
 
-/// A line and what follows it.
+/// A line and the bytes behind it.
 type Line<'a> = Option<(&'a [u8], &'a [u8])>;
 
 fn naive_line(bytes: &[u8], too_long: ProtocolError) -> Result<Line<'_>, ProtocolError> {
@@ -270,7 +270,7 @@ fn claimed_sizes_cost_nothing_and_slow_bytes_are_not_read_twice() {
     let request = b"*500000\r\n".iter().copied().chain(b"$1\r\nx\r\n".repeat(500_000)).collect::<Vec<_>>();
     let (requests, error) = understand(&request, 0..request.len(), &limits);
     assert_eq!((requests.len(), requests[0].len(), error), (1, 500_000, None));
-    // Lengths past what spans can say are refused, whatever the limits allow.
+    // Lengths beyond the range of spans are refused, whichever limits are set.
     let mut parser = Parser::new();
     for len in ["4294967295", "9223372036854775807"] {
         let result = parser.parse(format!("*1\r\n${len}\r\n").as_bytes(), &limits, &mut batch);
@@ -333,7 +333,7 @@ fn more_than_a_million_arguments_are_one_request() {
     assert_eq!((batch.len(), batch.get(0, &bytes).len()), (1, COUNT));
 }
 
-/// The only request of these bytes, as it came, if that is what its arguments make.
+/// Returns the only request of these bytes as it came, if its arguments make exactly these bytes.
 fn as_it_came(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut batch = Batch::new();
     Parser::new().parse(bytes, &Limits::default(), &mut batch).expect("a request");

@@ -1,10 +1,10 @@
-//! Arguments that break what trusts them: ends of number ranges, what is almost a number, and awkward bytes.
+//! Arguments that break programs that trust them: ends of number ranges, near-numbers, and awkward bytes.
 //!
 //! Each has broken some server once, or stands where a range ends. Data and choices only; one thread at a time.
 
 use crate::random::Random;
 
-/// Numbers where ranges end, and what only looks like one.
+/// Numbers where ranges end, and texts that only look like numbers.
 const NUMBERS: &[&str] = &[
     "0",
     "-0",
@@ -67,7 +67,7 @@ const NUMBERS: &[&str] = &[
     "1.5.5",
 ];
 
-/// What stands for something in ranges, names of entries, rules, patterns and formats.
+/// Marks with a meaning in ranges, ids of entries, rules, patterns and formats.
 const MARKS: &[&str] = &[
     "",
     "*",
@@ -139,7 +139,7 @@ pub fn any(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// A number, or what looks like one.
+/// Returns a number, or a text that looks like one.
 pub fn number(random: &mut Random) -> Vec<u8> {
     random.pick(NUMBERS).as_bytes().to_vec()
 }

@@ -1,7 +1,7 @@
-//! In what the replies of two servers to the same command may differ, and whether they agree.
+//! The tolerated differences between two servers' replies to the same command, and their comparison.
 //!
-//! A reply is compared byte by byte unless its command leaves something open: an order, a clock that is read at two
-//! moments, the name of an encoding that only newer servers have. Any thread may call it.
+//! A reply is compared byte by byte unless its command leaves something open: an order, a clock that is read at two moments,
+//! the name of an encoding that only newer servers have. Any thread may call it.
 
 use crate::transcript::frame::{children, rewritten, sorted, text};
 
@@ -39,7 +39,7 @@ pub enum Leeway {
 const OPEN_ORDER: &[&str] =
     &["keys", "scan", "sscan", "hscan", "zscan", "smembers", "sinter", "sunion", "sdiff", "hkeys", "hvals", "hgetall"];
 
-/// What a reply to this command may differ in.
+/// Returns the tolerated differences of the reply to this command.
 pub fn leeway(words: &[Vec<u8>]) -> Leeway {
     let name = words.first().map(|name| name.to_ascii_lowercase()).unwrap_or_default();
     let name = std::str::from_utf8(&name).unwrap_or_default();
@@ -63,7 +63,7 @@ pub fn leeway(words: &[Vec<u8>]) -> Leeway {
     }
 }
 
-/// What the reply of a script may differ in: what the command that it runs may.
+/// Returns the tolerated differences of a script's reply: those of the command that it runs.
 fn called(words: &[Vec<u8>]) -> Leeway {
     let keys = words.get(2).and_then(|count| std::str::from_utf8(count).ok()?.parse::<usize>().ok()).unwrap_or(0);
     let inner = words.get(keys.saturating_add(3)..).map_or(Leeway::None, leeway);
@@ -71,8 +71,7 @@ fn called(words: &[Vec<u8>]) -> Leeway {
     if inner == Leeway::None { Leeway::Order } else { inner }
 }
 
-/// The same reply without its errors' texts, which every maker words differently, and as if no string were embedded or
-/// an integer.
+/// Returns the reply without its errors' texts, which differ between servers, and without the encodings `embstr` and `int`.
 pub fn without_errors(reply: &[u8]) -> Vec<u8> {
     rewritten(reply, &|kind, text| match (kind, text) {
         (b'-', _) => Some(b"ERR".to_vec()),
@@ -81,8 +80,8 @@ pub fn without_errors(reply: &[u8]) -> Vec<u8> {
     })
 }
 
-/// The same reply with every floating-point number written in one way: Redis 7.0 writes 17 digits, newer servers as few as
-/// tell the number from its neighbours.
+/// Returns the reply with every floating-point number in one form: Redis 7.0 writes 17 digits, newer servers the shortest
+/// exact form.
 pub fn shortest(reply: &[u8]) -> Vec<u8> {
     rewritten(reply, &|kind, text| {
         // A number of Lua beyond 64 bits is the most or the least of them, as the machine has it.
@@ -112,7 +111,7 @@ pub fn agree(one: &[u8], two: &[u8], leeway: Leeway) -> bool {
         }
 }
 
-/// What a list of places tells of each beside its name, in any order; none where it is no list.
+/// Returns the data of each place of a list without its name, in any order; none if it is no list.
 fn without_names(places: &[u8]) -> Option<Vec<Vec<u8>>> {
     let told = |place| children(place).map_or(Vec::new(), |parts| parts.get(1..).unwrap_or_default().concat());
     let mut all: Vec<_> = children(places)?.into_iter().map(told).collect();

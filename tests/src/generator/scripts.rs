@@ -68,7 +68,7 @@ pub const SCRIPTS: &[Script] = &[
 /// Sources that are refused.
 pub const BROKEN: &[&str] = &["return (", "return nosuch", "return redis.call()", "return redis.call('nosuch')", ""];
 
-/// A library whose functions run a command, count, and only read.
+/// A library of functions that run a command, count, and only read.
 pub const LIBRARY: &str = "#!lua name=proof\n\
     redis.register_function('run', function(keys, args) return redis.call(unpack(args)) end)\n\
     redis.register_function('count', function(keys, args) return redis.call('INCR', keys[1]) end)\n\

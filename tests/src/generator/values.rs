@@ -12,7 +12,7 @@ use crate::random::Random;
 /// The pools of keys.
 pub const POOLS: &[char] = &['k', 'l', 's', 'h', 'z', 'x', 'g', 'p'];
 
-/// The pool of sorted sets whose members all have the same score.
+/// The pool of sorted sets with members of one score.
 const LEXICAL_POOL: char = 'q';
 
 /// Keys in a pool.
@@ -85,8 +85,8 @@ impl Values {
         format!("{pool}{}", self.key).into_bytes()
     }
 
-    /// Whether a command has to do with sorted sets whose scores are all the same: where scores differ, a range of names
-    /// is anything.
+    /// Returns whether a command is about sorted sets with members of one score: if scores differ, the result of a
+    /// lexicographical range is unspecified.
     fn is_lexical(&mut self, row: &Row) -> bool {
         match row.full_name {
             "zrange" | "zrangestore" | "zadd" | "zrem" => self.bounds == Bounds::Name,
@@ -125,7 +125,7 @@ impl Values {
     /// Points in time and durations. They are far away and differ by more than a run lasts.
     fn time(&mut self, row: &Row, argument: &Argument) -> Option<Vec<u8>> {
         Some(match argument.name.as_ref() {
-            // What fields say to times beyond the end of time, before and after a look at the fields, is not settled.
+            // Servers differ in the treatment of field deadlines beyond the range of the clock.
             "seconds" if row.group == Group::Hash => self.edge(&["0"], 100_000, 1_000_000_000),
             "milliseconds" if row.group == Group::Hash => self.edge(&["0"], 100_000_000, 1_000_000_000_000),
             "seconds" => self.duration(100_000, 1_000_000_000),
@@ -160,7 +160,7 @@ impl Values {
         }
     }
 
-    /// What is not peculiar to one type.
+    /// Returns a value that is not peculiar to one type.
     fn plain(&mut self, row: &Row, argument: &Argument) -> Vec<u8> {
         match (row.full_name, argument.name.as_ref()) {
             (_, "db" | "destination-db" | "index" | "index1" | "index2") if row.group != Group::List => {
@@ -252,7 +252,7 @@ impl Values {
             "id" if row.full_name.starts_with("xg") && self.random.once_in(2) => b"0".to_vec(),
             "pid" => self.one_of(&["p", "p", "q"]),
             "iid" => self.edge(&[""], 1, 9),
-            // What is known is known for longer than a run lasts.
+            // A known id stays known for longer than a run lasts.
             "duration" => self.edge(&["0", "86401"], 80_000, 86_400),
             "maxsize" => self.edge(&["0", "10001"], 1, 6),
             "group" | "groupname" => self.one_of(&["g1", "g1", "g2", "nosuch"]),
@@ -379,7 +379,8 @@ impl Values {
     }
 }
 
-/// Whether an argument takes only what suits it: another cursor shows another part, another timeout takes its time.
+/// Returns whether an argument takes only certain values: another cursor returns another part, another timeout takes its
+/// time.
 fn is_fixed(argument: &Argument) -> bool {
     matches!(argument.name.as_ref(), "timeout" | "cursor")
 }

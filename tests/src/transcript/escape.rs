@@ -1,6 +1,6 @@
 //! Bytes as printable text and back, and request lines as words.
 //!
-//! The text form is that of C strings without the quotes: what is printable stands for itself, the rest is `\r`, `\n`,
+//! The text form is that of C strings without the quotes: printable bytes stand for themselves, the others are `\r`, `\n`,
 //! `\t`, `\\` or `\xHH`. It is exact in both directions. Plain functions, called from any thread.
 
 /// The printable form of `bytes`.
@@ -29,7 +29,7 @@ pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Decodes what follows a backslash.
+/// Decodes the characters behind a backslash.
 fn unescape_one(rest: &mut impl Iterator<Item = u8>) -> Result<u8, String> {
     match rest.next() {
         Some(b'r') => Ok(b'\r'),
@@ -74,7 +74,7 @@ pub fn words(line: &str) -> Result<Vec<Vec<u8>>, String> {
     }
 }
 
-/// Reads a quoted word, whose opening quote comes next.
+/// Reads a quoted word. Its opening quote comes next.
 fn quoted(rest: &mut impl Iterator<Item = u8>, quote: u8, escapes: bool) -> Result<Vec<u8>, String> {
     rest.next();
     let mut word = Vec::new();

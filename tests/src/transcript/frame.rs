@@ -1,14 +1,14 @@
-//! Where a reply ends, and a reply whose order is open in a settled order.
+//! The end of a reply, and a reply of unspecified order in a fixed order.
 //!
-//! A scanner for both protocols that is as plain as can be, because it judges the product's own. It works on a whole
-//! buffer from its start each time and is slow for that; it is meant for tests only. Any thread may call it.
+//! A scanner for both protocols that is as plain as can be, because it judges the product's own. It works on a whole buffer
+//! from its start each time and is slow for that; it is meant for tests only. Any thread may call it.
 
 /// Why a buffer is not a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Fault {
     /// More bytes are needed.
     Short,
-    /// No reply starts so, or a length is no number.
+    /// The bytes begin no reply, or a length is no number.
     Malformed,
 }
 
@@ -18,11 +18,11 @@ struct Node<'a> {
     bytes: &'a [u8],
     /// The bytes of its first line, with the line end.
     header: &'a [u8],
-    /// What it holds, in order.
+    /// Its children, in order.
     children: Vec<Node<'a>>,
 }
 
-/// The reply with what it holds sorted at every level; `pairs` keeps names and values of a flattened map together.
+/// Returns the reply with its children sorted at every level; `pairs` keeps names and values of a flattened map together.
 /// Bytes that are no reply come back as they are.
 pub fn sorted(bytes: &[u8], pairs: bool) -> Vec<u8> {
     match scan(bytes) {
@@ -31,7 +31,7 @@ pub fn sorted(bytes: &[u8], pairs: bool) -> Vec<u8> {
     }
 }
 
-/// The replies, or requests, that follow each other in `bytes`; what is incomplete at the end is left out.
+/// Returns the replies, or requests, that follow each other in `bytes`; an incomplete one at the end is left out.
 pub fn split(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut parts = Vec::new();
     while let Ok(node) = scan(bytes) {
@@ -48,7 +48,7 @@ pub fn children(bytes: &[u8]) -> Option<Vec<&[u8]>> {
         .then(|| node.children.iter().map(|child| child.bytes).collect())
 }
 
-/// The texts of all strings and numbers in a reply, at any depth, in their order; what is null has none.
+/// Returns the texts of all strings and numbers in a reply, at any depth, in their order. Nulls are left out.
 pub fn leaves(bytes: &[u8]) -> Vec<Vec<u8>> {
     fn gather(node: &Node<'_>, all: &mut Vec<Vec<u8>>) {
         if node.children.is_empty() {
@@ -63,7 +63,7 @@ pub fn leaves(bytes: &[u8]) -> Vec<Vec<u8>> {
     all
 }
 
-/// What [`rewritten`] makes of a text that has this mark in front, or none where it stays.
+/// A function that [`rewritten`] calls with the mark and the text of each leaf. It returns a new text, or none to keep it.
 pub type Rewrite = dyn Fn(u8, &[u8]) -> Option<Vec<u8>>;
 
 /// The reply with the texts of its strings, doubles and errors changed.

@@ -1,8 +1,8 @@
 //! Patterns for replies that hold a time, an address or a count.
 //!
 //! A pattern is escaped text with holes: `{any}` is any run of bytes, `{int}` an integer, `{int:1..100}` one between the two
-//! bounds, both included, and `{hex}` a run of hexadecimal digits. A literal brace is written `\x7b`. What stands between two
-//! `{any}` is looked for from left to right and never given back, which finds a match where there is one and takes no more
+//! bounds, both included, and `{hex}` a run of hexadecimal digits. A literal brace is written `\x7b`. The parts between two
+//! `{any}` are looked for from left to right and never given back, which finds a match where there is one and takes no more
 //! than quadratic time. Any thread may call it.
 
 use super::escape::unescape;
@@ -24,7 +24,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Reads a pattern; the error says what is wrong with it.
+    /// Reads a pattern; the error describes the fault in it.
     pub fn parse(text: &str) -> Result<Pattern, String> {
         let mut parts = Vec::new();
         let mut rest = text;

@@ -1,6 +1,6 @@
 //! Plays cases against a server and tells where its bytes differ from the recorded ones.
 //!
-//! Each case gets new connections and empty databases; what it changes in the configuration is put back. One thread
+//! Each case gets new connections and empty databases; after it, the player puts back the options that it changed. One thread
 //! plays; two scripts must not be played against the same server at the same time.
 
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use crate::unread::{Unread, ends};
 pub struct Target {
     /// Where it listens.
     pub address: SocketAddr,
-    /// What it is.
+    /// The kind of the server.
     pub kind: Kind,
     /// Which version of Redis it says that it is, without the last part.
     pub version: (u32, u32),
@@ -36,11 +36,11 @@ pub struct Difference {
     pub request: String,
     /// The recorded bytes or the pattern, escaped.
     pub expected: String,
-    /// What came, escaped.
+    /// The bytes of the server's reply, escaped.
     pub got: String,
 }
 
-/// What a run has seen.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Cases played, counted once a protocol.
@@ -71,7 +71,7 @@ impl Target {
         Target { address: server.address(), kind: server.kind(), version }
     }
 
-    /// Whether this server is asked what the case asks.
+    /// Returns whether a case with these options is played against this server.
     pub fn plays(&self, options: &Options) -> bool {
         match (self.kind, options.reference) {
             (Kind::Sleeve, _) => true,
@@ -83,7 +83,7 @@ impl Target {
     }
 }
 
-/// Plays every case of `script` that concerns `target`, in each of its protocols, and adds what it saw to `tally`.
+/// Plays every case of `script` that concerns `target`, in each of its protocols, and adds the results to `tally`.
 pub fn play(file: &str, script: &Script, target: &Target, tally: &mut Tally) {
     for case in script.cases.iter().filter(|case| target.plays(&case.options)) {
         for &protocol in &case.options.protocols {
@@ -100,7 +100,7 @@ pub fn play(file: &str, script: &Script, target: &Target, tally: &mut Tally) {
     }
 }
 
-/// What one step brought: its replies, or why there are none.
+/// The outcome of one step: its replies, or the reason why there are none.
 pub type Outcome = Result<Vec<Vec<u8>>, String>;
 
 /// Plays one case; the list is short where the case could not go on.
@@ -226,7 +226,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Replaces what stands in double braces.
+    /// Replaces the names and expressions in double braces.
     fn expand(&mut self, text: &str) -> Result<String, String> {
         let mut expanded = String::new();
         let mut rest = text;
@@ -281,8 +281,8 @@ fn exchange(socket: &mut Connection, bytes: &[u8], replies: Replies) -> io::Resu
     }
 }
 
-/// Waits until the server has read what was sent, which has no reply to wait for: what other connections send next comes
-/// later. A server that is busy does not read; then this does not wait for long.
+/// Waits until the server has read the bytes that were sent and that have no reply to wait for. Requests that other
+/// connections send next then arrive later. A busy server does not read; then this does not wait for long.
 fn wait_until_taken(socket: &Connection) -> io::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(1);
     let ((near, far), unread) = (ends(socket.stream())?, Unread::open()?);

@@ -1,7 +1,7 @@
 //! Writes a real server's replies into transcripts.
 //!
-//! Only what was played is replaced. A pattern that does not fit the real reply is a mistake in the transcript and is
-//! reported, not recorded. One thread records.
+//! Only the replies of steps that were played are replaced. A pattern that does not fit the real reply is a mistake in the
+//! transcript and is reported, not recorded. One thread records.
 
 use std::fs;
 use std::io;
@@ -26,7 +26,7 @@ pub fn read(path: &Path) -> io::Result<Script> {
     Script::parse(&text).map_err(|fault| io::Error::other(format!("{}: {fault}", path.display())))
 }
 
-/// Records the replies of `target` for every case of `script` that it plays, and lists what went wrong.
+/// Records the replies of `target` for every case of `script` that it plays, and lists the faults.
 pub fn record(script: &mut Script, target: &Target) -> Vec<String> {
     let mut faults = Vec::new();
     for case in script.cases.iter_mut().filter(|case| target.plays(&case.options)) {

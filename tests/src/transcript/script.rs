@@ -17,25 +17,25 @@ pub struct Script {
     tail: Vec<String>,
 }
 
-/// Whose replies are the reference for a case.
+/// The server with the replies that are the reference for a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reference {
     /// Redis 7.0, and every newer Redis answers as it does.
     Redis7,
-    /// Valkey, because Redis 7.0 lacks what the case shows.
+    /// Valkey, because Redis 7.0 lacks the feature that the case shows.
     Valkey,
     /// A Redis from this version on, because older ones and Valkey lack it.
     Redis(u32, u32),
 }
 
-/// What holds for a whole case.
+/// The settings of a whole case.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The protocols in which the case is played.
     pub protocols: Vec<u8>,
     /// Options to set before the case, or only to put back after it.
     pub configuration: Vec<(String, Option<String>)>,
-    /// Whose replies are the reference.
+    /// The server with the replies that are the reference.
     pub reference: Reference,
     /// Whether clients of earlier cases must have left.
     pub alone: bool,
@@ -53,7 +53,7 @@ pub struct Case {
     lead: Vec<String>,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Sends a request of words.
@@ -64,7 +64,7 @@ pub enum Action {
     Read,
 }
 
-/// How much of what comes back belongs to a step.
+/// The replies that belong to a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replies {
     /// So many replies.
@@ -84,20 +84,20 @@ pub enum Order {
     OpenPairs,
 }
 
-/// One request and what should come back.
+/// One request and the replies that it should get.
 #[derive(Debug)]
 pub struct Step {
     /// Where it stands in the file, from 1.
     pub line: usize,
     /// The name of the connection.
     pub connection: String,
-    /// What is sent.
+    /// The request, or the bytes, to send.
     pub action: Action,
     /// How much comes back.
     pub replies: Replies,
     /// Which order matters.
     pub order: Order,
-    /// What the reply must fit where it is not compared.
+    /// The pattern that the reply must fit if it is not compared.
     pub pattern: Option<Pattern>,
     /// The name under which the reply's text is kept.
     pub capture: Option<String>,
@@ -171,7 +171,7 @@ impl Step {
         lines.iter().map(|line| unescape(line)).collect::<Result<Vec<_>, _>>().map(|parts| parts.concat())
     }
 
-    /// Keeps what came back in `protocol`.
+    /// Keeps the replies in `protocol`.
     pub fn set_expected(&mut self, protocol: u8, replies: &[Vec<u8>]) {
         self.expected[usize::from(protocol == 3)] = replies.iter().map(|reply| escape(reply)).collect();
     }
@@ -229,7 +229,7 @@ impl Reader {
     fn begin_case(&mut self, name: &str, line: &str) {
         let mut lead = std::mem::take(&mut self.pending);
         if self.script.cases.is_empty() {
-            // What stands right above the first case belongs to it; the rest is about the file.
+            // The lines right above the first case belong to it; the rest is about the file.
             let begin = lead.iter().rposition(String::is_empty).map_or(0, |blank| blank + 1);
             self.script.preamble = lead.drain(..begin).collect();
         }

@@ -88,7 +88,7 @@ fn read(reply: &Reply) -> Done {
     }
 }
 
-/// One pipeline of so many commands; no reply may be an error.
+/// Sends one pipeline of so many commands; no reply may be an error.
 fn all(
     connection: &mut Connection,
     count: u64,

@@ -1,8 +1,9 @@
 //! One workload through one client library for Rust: `clients LIBRARY HOST PORT WORKLOAD THREADS`.
 //!
-//! Prints one line of JSON: calls, seconds, seconds of CPU of this process, and, where calls are awaited one by one, the latency
-//! in microseconds that one in a hundred exceeds. `bench/clients/README.md` says what the workloads are. From top to bottom:
-//! here → `workload` → a file for each library. kevy's client blocks, so its callers are threads, and it needs no runtime.
+//! Prints one line of JSON: calls, seconds, seconds of CPU of this process, and, where calls are awaited one by one, the
+//! latency in microseconds that one in a hundred exceeds. `bench/clients/README.md` describes the workloads. From top to
+//! bottom: here → `workload` → a file for each library. kevy's client blocks, so its callers are threads, and it needs no
+//! runtime.
 
 mod fred;
 mod kevy;

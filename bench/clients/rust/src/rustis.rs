@@ -1,4 +1,4 @@
-//! rustis: a client a database, which gathers what its tasks send at once, and pipelines.
+//! rustis: a client for each database, which gathers the commands that its tasks send at once, and pipelines them.
 
 use rustis::client::{BatchPreparedCommand, Client};
 use rustis::commands::StringCommands;

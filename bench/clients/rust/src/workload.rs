@@ -1,4 +1,4 @@
-//! What is done, the same for each library, and how it is measured.
+//! The workloads, the same for each library, and how they are measured.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -19,15 +19,15 @@ pub const DATABASES: u32 = 5;
 /// Commands of one pipeline, where SETs travel in pipelines.
 pub const PIPELINE: u64 = 10_000;
 
-/// What a call gives.
+/// The result of a call.
 pub type Done = Result<(), String>;
 
 /// A client library in its own idiom. A clone stands for the same connections.
 pub trait Library: Clone + Send + Sync + 'static {
-    /// Opens what the workloads need: one connection for each database, or one for all where the library can do that.
+    /// Opens the connections that the workloads need: one for each database, or one for all where the library can do that.
     fn connect(url: &str) -> impl Future<Output = Result<Self, String>> + Send;
 
-    /// Writes what is read.
+    /// Writes the keys that the workloads read.
     fn prepare(&self) -> impl Future<Output = Done> + Send;
 
     /// GET of [`KEY`], its value compared.
@@ -61,7 +61,7 @@ pub trait Library: Clone + Send + Sync + 'static {
     fn mass_set(&self, calls: u64) -> impl Future<Output = Done> + Send;
 }
 
-/// The key of a SET of the workload `mass-set`.
+/// Returns the key of a SET of the workload `mass-set`.
 pub fn mass_key(number: u64) -> String {
     format!("set:{number:012}")
 }
@@ -69,7 +69,7 @@ pub fn mass_key(number: u64) -> String {
 /// The value of each.
 pub const MASS_VALUE: &str = "0123456789abcdef";
 
-/// Compares what was read.
+/// Compares the value that was read.
 ///
 /// # Errors
 /// When it is something else.
@@ -77,7 +77,7 @@ pub fn expect(value: &str) -> Done {
     if value == VALUE { Ok(()) } else { Err(format!("GET gave {value:?}")) }
 }
 
-/// What is done.
+/// The kind of calls that a run makes.
 #[derive(Clone, Copy, Debug)]
 pub enum Workload {
     /// So many tasks, each of which awaits one GET after the other.
@@ -93,7 +93,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// The workload of this name.
+    /// Returns the workload of this name.
     ///
     /// # Errors
     /// When there is none.
@@ -136,7 +136,7 @@ impl Workload {
         Ok(watch.stop(calls, latencies))
     }
 
-    /// How many calls are made.
+    /// Returns how many calls are made.
     pub fn calls(self) -> u64 {
         match self {
             Workload::Callers(1) => 20_000,
@@ -190,7 +190,7 @@ fn own_cpu() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Measured {
     calls: u64,
@@ -200,7 +200,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// One line.
+    /// Returns the result as one line of JSON.
     pub fn into_json(mut self) -> String {
         self.latencies.sort_unstable();
         let p99 = self.latencies.get(self.latencies.len() * 99 / 100);

@@ -1,8 +1,8 @@
 //! The named tests of the load generator: one row each.
 //!
-//! The first six are redis-benchmark's and run by default, in its order and under its titles; the others run when `-t`
-//! names them. A row says which request is sent and what `--fill` has to write beforehand so that reads hit. The tests of
-//! the collections have redis-benchmark's names and keys too; LRANGE finds what LPUSH has left behind, or `--fill`.
+//! The first six are redis-benchmark's and run by default, in its order and under its titles; the others run when `-t` names
+//! them. A row says which request is sent and which data `--fill` has to write beforehand so that reads hit. The tests of the
+//! collections have redis-benchmark's names and keys too. LRANGE finds the elements of an earlier LPUSH test, or of `--fill`.
 
 use crate::endpoint::encode;
 
@@ -28,18 +28,18 @@ pub struct Case {
     pub tail_times: usize,
     /// Whether the request is sent as an inline command.
     pub inline: bool,
-    /// What exists before the test when `--fill` is given.
+    /// The data that exist before the test when `--fill` is given.
     pub fill: Option<&'static Fill>,
 }
 
-/// What is there once for each number of the key space: keys with a value each, or elements of one collection.
+/// Data that are there once for each number of the key space: keys with a value each, or elements of one collection.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fill {
-    /// What is being written, for the progress line.
+    /// The name of the data that are being written, for the progress line.
     pub title: &'static str,
     /// The request that writes one of them.
     pub words: &'static [&'static str],
-    /// Whether there is only one, whatever the key space.
+    /// True if there is only one, however large the key space is.
     pub once: bool,
 }
 

@@ -1,8 +1,7 @@
-//! Runs one test: splits it over threads, lets all begin at once, and adds up what they measured.
+//! Runs one test: splits it over threads, lets all begin at once, and adds up their measurements.
 //!
-//! The clock and both CPU meters start after every connection stands and stop when the last reply has arrived. The
-//! calling thread does nothing in between except to call `tick` ten times a second, and to end the test when its time is
-//! over or Ctrl-C has come.
+//! The clock and both CPU meters start once every connection is open and stop when the last reply has arrived. In between,
+//! the calling thread only calls `tick` ten times a second, and ends the test when its time has passed or on Ctrl-C.
 
 use std::io;
 use std::sync::Barrier;
@@ -30,14 +29,14 @@ pub struct Outcome {
     pub answered: u64,
     /// Latencies in microseconds.
     pub latencies: Histogram<u64>,
-    /// What the server used; `None` when it is not on this machine.
+    /// The resources that the server used; `None` when it is not on this machine.
     pub server: Option<Reading>,
     /// CPU time that the generator used, in nanoseconds.
     pub generator_ns: u64,
 }
 
-/// Runs the whole test on `threads` threads; `read` tells what the server has used, and `tick` hears how many requests are
-/// done.
+/// Runs the whole test on `threads` threads. `read` returns the resources that the server has used; `tick` receives the
+/// number of requests that are done.
 pub fn run(
     whole: &Share,
     threads: usize,

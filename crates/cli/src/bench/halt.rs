@@ -16,7 +16,7 @@ pub struct Halt {
     receiver: UnixStream,
 }
 
-/// What the threads shall do.
+/// The order that the threads follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Order {
     /// Go on.
@@ -28,19 +28,19 @@ pub enum Order {
 }
 
 impl Halt {
-    /// Nobody has said anything yet.
+    /// Creates a halt that has not been called.
     pub fn new() -> io::Result<Self> {
         let (sender, receiver) = UnixStream::pair()?;
         sender.set_nonblocking(true)?;
         Ok(Self { state: AtomicU8::new(0), sender, receiver })
     }
 
-    /// Has nothing more sent.
+    /// Orders the threads to send nothing more.
     pub fn soon(&self) {
         self.say(1);
     }
 
-    /// Has everything left as it is.
+    /// Orders the threads to leave everything as it is.
     pub fn now(&self) {
         self.say(2);
     }
@@ -52,7 +52,7 @@ impl Halt {
         }
     }
 
-    /// What was said.
+    /// Returns the current order.
     pub fn order(&self) -> Order {
         match self.state.load(Ordering::Acquire) {
             0 => Order::None,
@@ -63,7 +63,7 @@ impl Halt {
 }
 
 impl AsFd for Halt {
-    /// Readable once something was said. Nobody reads from it: each word is one edge for every thread that watches.
+    /// Readable once an order was given. No thread reads from it: each order is one edge for every thread that watches.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.receiver.as_fd()
     }

@@ -1,6 +1,6 @@
-//! `sleeve bench -I`: connections that are opened and only stay, to see what idle clients cost a server.
+//! `sleeve bench -I`: connections that are opened and stay idle, to see the cost of idle clients to a server.
 //!
-//! It says when the server closes some, and ends with Ctrl-C or with the last of them.
+//! It reports when the server closes some, and ends with Ctrl-C or with the last of them.
 
 use std::io::{self, Read};
 
@@ -44,7 +44,7 @@ fn wait(streams: &[Stream], interrupt: &Interrupt) -> io::Result<bool> {
     }
 }
 
-/// Reads away what the server pushes; false when it has hung up.
+/// Reads away the bytes that the server pushes; returns false when it has hung up.
 fn is_open(stream: &Stream) -> bool {
     let mut buffer = [0; 4096];
     loop {

@@ -27,21 +27,21 @@ const READ_LENGTH_MAX: usize = 64 * 1024;
 const EVENTS_MAX: usize = 256;
 /// The longest wait for a moment to send, in milliseconds; then the moment is asked for again.
 const LONGEST_MS: u128 = 60_000;
-/// What stands for the halt among the numbers of connections.
+/// The number of the halt, among the numbers of connections.
 const HALT: u64 = u64::MAX;
 /// The longest latency that is told apart, in microseconds.
 const LATENCY_US_MAX: u64 = 60_000_000;
 
-/// What one thread has to do.
+/// The work of one thread.
 #[derive(Clone, Debug)]
 pub struct Share {
     /// Where the server is.
     pub endpoint: Endpoint,
-    /// What each connection says first.
+    /// The login that each connection sends first.
     pub login: Login,
     /// Connections.
     pub clients: usize,
-    /// Requests of all connections together; what a test of a certain duration never reaches.
+    /// Requests of all connections together; a number that a test of a certain duration never reaches.
     pub requests: u64,
     /// When to send no more, counted from the beginning.
     pub duration: Option<Duration>,
@@ -53,11 +53,11 @@ pub struct Share {
     pub keep_alive: bool,
     /// The encoded request.
     pub request: Vec<u8>,
-    /// What replaces its placeholders.
+    /// The numbers that replace its placeholders.
     pub numbers: Numbers,
 }
 
-/// What one thread has measured.
+/// The measurements of one thread.
 #[derive(Debug)]
 pub struct Measured {
     /// When the last reply had arrived.
@@ -79,7 +79,7 @@ struct Peer {
     replies: Replies,
     /// Replies of the current batch that are missing.
     waiting: usize,
-    /// What did not fit into the socket.
+    /// Bytes that did not fit into the socket.
     unsent: Vec<u8>,
     started: Instant,
 }
@@ -117,7 +117,7 @@ impl<'a> Lane<'a> {
             halt,
             share,
         };
-        // By edge: what was said once is not said again by every wait.
+        // Edge-triggered: a wait does not report the same order again.
         epoll::add(&lane.epoll, halt, EventData::new_u64(HALT), EventFlags::IN | EventFlags::ET)?;
         for index in 0..lane.share.clients {
             let stream = lane.open(index)?;
@@ -163,7 +163,7 @@ impl<'a> Lane<'a> {
                     self.send_rest(index)?;
                 }
                 if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-                    // What TLS has decrypted and a full buffer left behind is in no socket that could report it.
+                    // Bytes that TLS has decrypted and a full buffer has left behind are in no socket that could report them.
                     while self.receive(index, &mut buffer)? == buffer.len() {}
                 }
             }
@@ -217,7 +217,7 @@ impl<'a> Lane<'a> {
         Ok(())
     }
 
-    /// Sends what was held and may leave now, the longest held first.
+    /// Sends the held requests that may leave now, the longest held first.
     fn send_held(&mut self) -> io::Result<()> {
         let Some(now) = (!self.held.is_empty()).then(Instant::now) else { return Ok(()) };
         while self.pace.is_some_and(|pace| pace.wait(now).is_zero()) {
@@ -238,7 +238,7 @@ impl<'a> Lane<'a> {
         Ok(())
     }
 
-    /// Reads what has arrived, records it, and sends the next batch when this one is complete.
+    /// Reads the bytes that have arrived, records them, and sends the next batch when this one is complete.
     ///
     /// Reads once; returns how many bytes that brought.
     fn receive(&mut self, index: usize, buffer: &mut [u8]) -> io::Result<usize> {

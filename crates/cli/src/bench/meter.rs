@@ -15,19 +15,19 @@ use crate::endpoint::{Endpoint, Login, encode, exchange};
 /// How far the age that a server reports and that of its process may differ; both are rounded, and loading takes time.
 const AGE_DIFFERENCE_SECONDS_MAX: u64 = 5;
 
-/// What a server has used so far, or in a while.
+/// The resources that a server has used so far, or in a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// CPU time of all threads in nanoseconds.
     pub nanoseconds: u64,
     /// How often a thread gave its CPU up or had to.
     pub switches: u64,
-    /// How often the kernel was called, where somebody counts it.
+    /// The number of system calls, where a tool counts them.
     pub system_calls: Option<u64>,
 }
 
 impl Reading {
-    /// What was used between an earlier reading and this.
+    /// Returns the resources that were used between an earlier reading and this.
     pub fn since(self, before: Self) -> Self {
         Self {
             nanoseconds: self.nanoseconds.saturating_sub(before.nanoseconds),
@@ -67,7 +67,8 @@ impl Meter {
         Ok(meter.read().is_some().then_some(meter))
     }
 
-    /// What all threads have used so far; `None` once the process has ended. System calls are not counted here.
+    /// Returns the resources that all threads have used so far; `None` once the process has ended. System calls are not
+    /// counted here.
     pub fn read(&self) -> Option<Reading> {
         let mut sum = Reading::default();
         for task in fs::read_dir(&self.tasks).ok()? {

@@ -83,7 +83,7 @@ fn try_run(options: &Options) -> Result<ExitCode, String> {
     Ok(if is_cut { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
-/// One run of the program: the server, what it holds, and where figures go.
+/// One run of the program: the server, its contents, and the destination of the figures.
 struct Session<'a> {
     options: &'a Options,
     endpoint: Endpoint,
@@ -244,7 +244,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// A word of the user's own command, the value in place of what stands for it.
+/// Returns a word of the user's own command, with the value in place of the placeholder.
 fn fill_in(word: &[u8], value: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = word;

@@ -39,7 +39,7 @@ fn after_help() -> String {
     format!("{EXAMPLES}\n{}", unsupported::listing(unsupported::OF_BENCH))
 }
 
-/// What a workload does not look at: it brings its own commands, and speaks through the client library.
+/// The options that a workload does not look at: it brings its own commands, and speaks through the client library.
 const OF_THE_GENERATOR: [&str; 21] = [
     "resp3",
     "tests",
@@ -64,7 +64,7 @@ const OF_THE_GENERATOR: [&str; 21] = [
     "precision",
 ];
 
-/// What has no meaning to connections that only stay.
+/// The options that have no meaning to connections that only stay.
 const OF_REQUESTS: [&str; 20] = [
     "tests",
     "command",
@@ -93,7 +93,7 @@ const OF_REQUESTS: [&str; 20] = [
 #[command(version, disable_version_flag = true, disable_help_flag = true, after_help = after_help())]
 #[command(args_conflicts_with_subcommands = true, subcommand_value_name = "sweep")]
 pub struct Options {
-    /// What is measured besides one test after the other.
+    /// A measurement other than one test after the other.
     #[command(subcommand)]
     pub mode: Option<Mode>,
     /// The server.
@@ -129,7 +129,8 @@ pub struct Options {
     /// Replace __rand_int__ by a random number below this one, in 12 digits; without it all requests use one key
     #[arg(short = 'r', value_name = "keyspacelen", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     pub keyspace: Option<u64>,
-    /// Write what the tests find: every key of the key space, so that reads hit, or the script of evalsha
+    /// Write the keys or the script that the tests use: every key of the key space, so that reads hit, or the script of
+    /// evalsha
     #[arg(long, conflicts_with = "command")]
     pub fill: bool,
     /// Start of the random numbers, for repeatable runs
@@ -138,7 +139,7 @@ pub struct Options {
     /// Pipeline this many requests
     #[arg(short = 'P', value_name = "numreq", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub pipeline: u32,
-    /// Have the server track what each connection reads (CLIENT TRACKING ON)
+    /// Make the server track the keys that each connection reads (CLIENT TRACKING ON)
     #[arg(long)]
     pub enable_tracking: bool,
     /// Read the last argument of the command from standard input
@@ -193,7 +194,7 @@ pub struct Options {
     pub command: Vec<OsString>,
 }
 
-/// What `sleeve bench` does besides one test after the other.
+/// The modes of `sleeve bench` other than one test after the other.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum Mode {
     Sweep(Box<super::sweep::options::Options>),

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-/// What may be caught up.
+/// The longest delay that may be caught up.
 const BACKLOG_MAX: Duration = Duration::from_millis(100);
 
 /// Requests a second that are not to be exceeded.

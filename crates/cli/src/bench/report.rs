@@ -1,7 +1,7 @@
 //! How a test's figures are printed: redis-benchmark's four shapes, each with the server's CPU per request, and JSON.
 //!
-//! Scripts read redis-benchmark's output by position and by words, so its words stay as they are and what Sleeve adds
-//! comes last in a line.
+//! Scripts read redis-benchmark's output by position and by words, so its words stay as they are. Sleeve's additions come
+//! last in a line.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub enum Format {
     Json,
 }
 
-/// What is printed about a test besides its outcome.
+/// The facts that are printed about a test in addition to its outcome.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The test's title.
@@ -71,7 +71,7 @@ impl<W: Write> Report<W> {
         self.out.flush()
     }
 
-    /// Prints what comes after the last test.
+    /// Prints the text that follows the last test.
     pub fn finish(&mut self) -> io::Result<()> {
         match (self.format, self.tests) {
             (Format::Json, 0) => writeln!(self.out, "[]"),

@@ -28,7 +28,7 @@ pub enum Numbers {
 }
 
 impl Numbers {
-    /// The same kind of numbers from another beginning, where they are random.
+    /// Returns numbers of the same kind. Random ones begin elsewhere.
     pub fn started_elsewhere(self) -> Self {
         match self {
             Self::Random { state, bound } => Self::Random { state: !state, bound },

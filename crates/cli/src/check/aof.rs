@@ -1,5 +1,6 @@
-//! `sleeve check aof`: reads a log as a server that loads it would, and says what is in it, or at which byte it is damaged, what
-//! that costs, and what to do about it. Nothing is changed without `--fix`, which keeps what it cuts off under another name.
+//! `sleeve check aof`: reads an AOF as a server that loads it would. It reports the contents, or the byte at which the AOF is
+//! damaged, the cost of the damage, and the remedy. Nothing is changed without `--fix`, which keeps the bytes that it cuts
+//! off under another name.
 
 mod cost;
 mod findings;
@@ -29,14 +30,14 @@ Examples:
   sleeve check aof --truncate-to-timestamp 1700000000 --fix appendonlydir/appendonly.aof.manifest
 ";
 
-/// Reads an append-only log and says what is in it, or what is wrong, where, and what that costs
+/// Reads an append-only file and reports its contents, or the fault, its place and its cost
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
-    /// Cut off what cannot be read, or is not wanted, and keep it under another name
+    /// Cut off bytes that cannot be read, or are not wanted, and keep them under another name
     #[arg(long)]
     fix: bool,
-    /// Take what was written after this time, in seconds since 1970, as not wanted (needs aof-timestamp-enabled)
+    /// Take commands that were written after this time, in seconds since 1970, as not wanted (needs aof-timestamp-enabled)
     #[arg(long, value_name = "SECONDS")]
     truncate_to_timestamp: Option<i64>,
     /// The manifest, or a file
@@ -44,7 +45,7 @@ pub struct Options {
     file: PathBuf,
 }
 
-/// Does what the options ask for.
+/// Runs the check with these options.
 pub fn run(options: &Options) -> ExitCode {
     match report(options) {
         Ok(true) => ExitCode::SUCCESS,
@@ -57,7 +58,7 @@ pub fn run(options: &Options) -> ExitCode {
     }
 }
 
-/// Prints what was found and mends what is to be mended; whether all is whole then.
+/// Prints the findings and makes the requested repairs; returns whether the AOF is whole then.
 fn report(options: &Options) -> Result<bool, String> {
     let lock = if options.fix { lock(&options.file)? } else { None };
     let mut findings = findings::read(&options.file, options.truncate_to_timestamp)?;

@@ -1,4 +1,5 @@
-//! `sleeve check`: what is in a server's files, or what is wrong with them. Nothing is changed that was not asked for.
+//! `sleeve check`: reports the contents of a server's files, or their faults. Nothing is changed unless the user asked for
+//! it.
 //!
 //! Called by the name of one of Redis's tools, the program answers as that tool does.
 
@@ -17,7 +18,7 @@ Examples:
 A program that is called redis-check-rdb or redis-check-aof answers as Redis's tool does.
 ";
 
-/// Says what is in the files of a server, or what is wrong with them
+/// Reports the contents of a server's files, or their faults
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub struct Options {
@@ -33,7 +34,7 @@ pub enum What {
     Aof(aof::Options),
 }
 
-/// Does what the options ask for; the exit code is 0 if the file is whole, and 1 if it is not.
+/// Runs the check with these options; the exit code is 0 if the file is whole, and 1 if it is not.
 pub fn run(options: &Options) -> ExitCode {
     match &options.what {
         What::Rdb(options) => rdb::run(options),
@@ -41,7 +42,8 @@ pub fn run(options: &Options) -> ExitCode {
     }
 }
 
-/// The tool of Redis that has this name, if one has: what it does with the words behind its name.
+/// Returns the function of the Redis tool that has this name, if there is one. The function takes the arguments behind the
+/// name.
 pub fn tool_called(program: Option<&OsStr>) -> Option<fn(&[OsString]) -> ExitCode> {
     match Path::new(program?).file_name()?.to_str()? {
         "redis-check-rdb" => Some(rdb::run_words),

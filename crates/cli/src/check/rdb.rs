@@ -1,5 +1,5 @@
-//! `sleeve check rdb`: reads a snapshot as a server that loads it would, and says what is in it, or at which byte it is
-//! damaged and what that costs.
+//! `sleeve check rdb`: reads a snapshot as a server that loads it would. It reports the contents, or the byte at which the
+//! snapshot is damaged and the cost of the damage.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
@@ -25,7 +25,7 @@ Examples:
   sleeve check rdb dump.rdb && cp dump.rdb backup/
 ";
 
-/// Reads an RDB file and says what is in it, or at which byte it is damaged and which keys that costs
+/// Reads an RDB file and reports its contents, or the byte at which it is damaged and the keys that this costs
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
@@ -33,7 +33,7 @@ pub struct Options {
     pub file: PathBuf,
 }
 
-/// What there is of one database.
+/// The counts of one database.
 #[derive(Clone, Copy, Debug, Default)]
 struct Database {
     keys: u64,
@@ -43,7 +43,7 @@ struct Database {
     announced: u64,
 }
 
-/// What was read of a file.
+/// The facts that were read of a file.
 #[derive(Debug, Default)]
 struct FileStatistics {
     version: Option<(Origin, u16)>,
@@ -98,11 +98,11 @@ impl FileStatistics {
 /// Reads a file to its end, or to where it is damaged; `see` is shown everything with the byte behind it.
 fn examine(file: File, mut see: impl FnMut(u64, &Event)) -> (FileStatistics, Option<Damage>) {
     let mut census = FileStatistics::default();
-    // Whoever made the file cannot know this secret for long: it lasts as long as this process.
+    // The maker of the file cannot know this secret for long: it lasts as long as this process.
     let secret = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id());
     let hash_key = HashKey::new(u128::from(secret).to_le_bytes());
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
-    // What is no file, such as a pipe, has no size that could be known.
+    // The size of an input that is no file, such as a pipe, cannot be known.
     let size = file.metadata().ok().filter(|metadata| metadata.is_file()).map(|metadata| metadata.len());
     let mut reader = Reader::new(file, Limits::usual(hash_key));
     size.iter().for_each(|&size| reader.expect_size(size));
@@ -130,7 +130,7 @@ fn examine(file: File, mut see: impl FnMut(u64, &Event)) -> (FileStatistics, Opt
     (census, damage)
 }
 
-/// Does what the options ask for.
+/// Runs the check with these options.
 pub fn run(options: &Options) -> ExitCode {
     let name = options.file.display();
     let file = match open(&options.file) {
@@ -203,7 +203,7 @@ fn told(damage: &Damage) -> String {
     }
 }
 
-/// What the damage costs: what was being read, and what stands behind it.
+/// Returns the cost of the damage: the item that was being read, and the bytes behind it.
 fn cost(damage: &Damage, census: &FileStatistics) -> String {
     use sleeve_store::rdb::file::Fault;
     let kept = plural(census.sum(|database| database.keys), "key", "keys");

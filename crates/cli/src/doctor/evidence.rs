@@ -1,7 +1,7 @@
-//! What was measured, in plain numbers: the border between measuring and judging.
+//! The measurements in plain numbers: the border between measuring and judging.
 //!
-//! Whatever could not be read is `None` and stands in [`Evidence::unread`] with the reason; nobody guesses at it. The requests
-//! that the doctor itself sends are taken off already.
+//! A number that could not be read is `None` and stands in [`Evidence::unread`] with the reason; it is not guessed. The
+//! requests that the doctor itself sends are taken off already.
 
 /// The way to the server, measured by requests that cost the server next to nothing.
 #[derive(Clone, Debug, Default)]
@@ -12,7 +12,7 @@ pub struct Path {
     pub alone_per_second: f64,
     /// PINGs a second of one connection that does not wait, with those that others sent meanwhile.
     pub together_per_second: f64,
-    /// What a new connection takes until its first reply, logging in included, in microseconds.
+    /// The time that a new connection takes until its first reply, logging in included, in microseconds.
     pub connect_us: f64,
     /// Bytes a second in one direction; `None` where ECHO is refused.
     pub bytes_per_second: Option<f64>,
@@ -23,7 +23,7 @@ pub struct Path {
 pub struct Times {
     /// How many.
     pub count: usize,
-    /// A tenth took no longer: the way when nobody is in it.
+    /// A tenth took no longer: the round trip over an idle way.
     pub p10: f64,
     /// Half took no longer.
     pub p50: f64,
@@ -45,7 +45,7 @@ impl Times {
     }
 }
 
-/// What was seen while the program ran.
+/// The observations made while the program ran.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
     /// The way to the server.
@@ -62,9 +62,9 @@ pub struct Evidence {
     pub bytes_in: u64,
     /// Bytes that the server sent.
     pub bytes_out: u64,
-    /// Connections open beside the doctor's that asked lately, on average; 0 where nobody may know.
+    /// Connections open beside the doctor's that asked lately, on average; 0 where the doctor's user may not read that.
     pub clients: f64,
-    /// What each command was called for, and the time in it; empty where the server does not say.
+    /// The number of calls of each command, and the time in it; empty where the server does not say.
     pub calls: Vec<Calls>,
     /// The commands that the server wrote into its slow log meanwhile, the slowest first.
     pub slow: Vec<SlowCommand>,
@@ -84,7 +84,7 @@ pub struct Evidence {
     pub program: Option<Usage>,
     /// The share of TCP segments that this machine sent again, where the server is another.
     pub sent_again_share: Option<f64>,
-    /// What could not be read, and why.
+    /// The numbers that could not be read, and why.
     pub unread: Vec<String>,
 }
 
@@ -117,11 +117,11 @@ pub struct Sample {
     pub key_count: usize,
     /// The one that was named the most, quoted, and its share.
     pub hottest: Option<(String, f64)>,
-    /// What came between pauses.
+    /// The bursts of commands between pauses.
     pub bursts: Option<Bursts>,
 }
 
-/// What connections sent between two pauses: a request of the program's own users, as a rule.
+/// The commands that connections sent between two pauses: a request of the program's own users, as a rule.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bursts {
     /// How many were seen whole.
@@ -141,8 +141,8 @@ pub struct Bursts {
 pub struct Server {
     /// The threads that execute commands.
     pub workers: f64,
-    /// The share of the time that its workers were busy, waiting for a processor included where that is known; none if
-    /// nobody says.
+    /// The share of the time that its workers were busy, waiting for a processor included where that is known; `None` if it
+    /// cannot be measured.
     pub busy_share: Option<f64>,
     /// Its part of that which was waiting for a processor.
     pub delayed_share: f64,
@@ -183,11 +183,11 @@ pub struct Log {
 pub struct Sockets {
     /// How often they were looked at.
     pub looks: u64,
-    /// How often replies had arrived that nobody read for some milliseconds.
+    /// How often replies had arrived and lay unread for some milliseconds.
     pub left_lying: u64,
 }
 
-/// What processes use, as shares of the time of one processor.
+/// The processor time that processes use, as shares of the time of one processor.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// The busiest thread, or so many of them on average.
@@ -197,8 +197,8 @@ pub struct Usage {
 }
 
 impl Evidence {
-    /// Round trips: what was answered by one write, as far as the server can see it. A large value takes several reads, and in
-    /// Redis the end of a connection is one too.
+    /// Returns the number of round trips: commands that were answered by one write, as far as the server can see it. A large
+    /// value takes several reads, and in Redis the end of a connection is one too.
     pub fn round_trips(&self) -> u64 {
         self.reads.clamp(1, self.commands.max(1))
     }
@@ -213,7 +213,7 @@ impl Evidence {
         self.commands as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }
 
-    /// The program's share of what one connection could do.
+    /// Returns the program's share of the rate that one connection could reach.
     pub fn share_of_possible(&self) -> f64 {
         self.per_second() / self.path.together_per_second.max(1.0)
     }

@@ -1,9 +1,10 @@
-//! `sleeve doctor`: what share of the possible a program reaches with a server, what holds it up, and what helps.
+//! `sleeve doctor`: the share of the possible rate that a program reaches with a server, the causes that hold it up, and the
+//! remedies.
 //!
 //! Measuring and judging are apart. From top to bottom: here (the order of work) → `report` → `causes` (numbers to findings,
-//! pure) → `watch` (what is seen while the program runs) → `path` (the way to the server, measured before) → `evidence` (the
-//! numbers) → `session` (asking), `options`. It is a client like any other, of Sleeve, Redis and Valkey alike: what it may not
-//! read it names.
+//! pure) → `watch` (observations while the program runs) → `path` (the way to the server, measured before) → `evidence` (the
+//! numbers) → `session` (asking), `options`. It is a client like any other, of Sleeve, Redis and Valkey alike. It names the
+//! data that it may not read.
 
 mod causes;
 mod evidence;
@@ -79,7 +80,7 @@ fn try_run(options: &Options) -> Result<bool, String> {
     Ok(findings.is_empty())
 }
 
-/// What is said where INFO is refused, without which there is nothing to see.
+/// Returns the message for a server that refuses INFO, without which the doctor sees nothing.
 fn needs_info(fault: &Fault) -> String {
     match fault {
         Fault::Refused(text) => format!("{text}\nINFO is needed: ACL SETUSER name +info, or another user"),
@@ -87,14 +88,14 @@ fn needs_info(fault: &Fault) -> String {
     }
 }
 
-/// What a server calls itself.
+/// Returns the server's own name and version.
 fn name_of(info: &Info) -> String {
     let names = [("Sleeve", "sleeve_version"), ("Valkey", "valkey_version"), ("Redis", "redis_version")];
     let known = names.iter().find(|(_, field)| !info.text(field).is_empty());
     known.map_or("a server".to_owned(), |(name, field)| format!("{name} {}", info.text(field)))
 }
 
-/// Says on a terminal what is going on, and takes it away with an empty text.
+/// Shows on a terminal the present step, and removes it with an empty text.
 fn progress(text: &str) {
     if stderr().is_terminal() {
         eprint!("\x1b[0G\x1b[2K{text}{}", if text.is_empty() { "" } else { " ..." });

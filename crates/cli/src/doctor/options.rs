@@ -23,14 +23,14 @@ Examples:
   sleeve doctor rediss://cache:6380 --cacert ca.pem --for 20s -- java -jar shop.jar    # ended after 20 seconds
 ";
 
-/// Says what share of the possible a program reaches with a server, what holds it up, and what helps
+/// Reports the share of the possible rate that a program reaches with a server, the causes that hold it up, and the remedies
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub struct Options {
     /// The server, as the program reaches it: Sleeve, Redis or Valkey
     #[arg(value_name = "URL")]
     pub url: String,
-    /// The program that is to be watched, from its start to its end; without one, whoever uses the server already
+    /// The program that is to be watched, from its start to its end; without one, the programs that use the server already
     #[arg(value_name = "COMMAND", last = true)]
     pub command: Vec<String>,
     /// For how long to watch: 5s, 500ms; a program is ended then [default: 5s, or as long as the program runs]
@@ -42,7 +42,7 @@ pub struct Options {
     /// Do without MONITOR: no hot keys, no round trips of a request
     #[arg(long)]
     pub no_monitor: bool,
-    /// Whom to believe.
+    /// The certificates to trust and to show.
     #[command(flatten)]
     pub tls_options: TlsOptions,
 }

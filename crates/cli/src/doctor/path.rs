@@ -1,5 +1,5 @@
-//! Measures the way to the server: its round trip, what one connection can do over it, what a new connection costs, and how wide
-//! it is. It takes about a second and touches no data.
+//! Measures the way to the server: its round trip, the rate that one connection reaches over it, the cost of a new
+//! connection, and its bandwidth. It takes about a second and touches no data.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const CONNECTS: usize = 9;
 const TOGETHER: usize = 20_000;
 /// How long each of the measurements goes on, if it can be ended.
 const TIME: Duration = Duration::from_millis(400);
-/// What is echoed, in bytes, one after the other: enough for the width to count more than the round trip.
+/// The echoed payloads, in bytes, one after the other: enough for the bandwidth to count more than the round trip.
 const ECHOED: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
 /// Echoes of a length: the shortest counts, because others wait for a processor.
 const ECHOES: usize = 3;
@@ -61,7 +61,7 @@ fn timed<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<f64, Fault> {
     work().map(|_| begun.elapsed().as_secs_f64() * 1e6)
 }
 
-/// PINGs a second that are sent without waiting, and what others have sent in that time.
+/// Returns the commands a second while PINGs are sent without waiting: the PINGs, and the commands of others in that time.
 fn together(session: &mut Session, endpoint: &Endpoint, login: &Login) -> Result<f64, Fault> {
     let lost = |error: io::Error| Fault::Lost(format!("{endpoint}: {error}"));
     let (mut requests, mut ping) = (Requests::default(), Vec::new());

@@ -1,4 +1,5 @@
-//! The report: what share of the possible, what holds it up, and what helps; as text or as one JSON object.
+//! The report: the share of the possible rate, the causes that hold the program up, and the remedies; as text or as one JSON
+//! object.
 
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ use crate::output;
 /// How wide lines may be, as `--help` is.
 const WIDTH: usize = 120;
 
-/// Prints what was found.
+/// Prints the findings.
 pub fn print(server: &str, evidence: &Evidence, findings: &[Finding]) {
     let path = &evidence.path;
     let width = path.bytes_per_second.map(|width| format!(", {} a second", size(width))).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A connection of the doctor's own: asks, and keeps count of what it has asked, so that it can be taken off what is seen.
+//! A connection of the doctor's own. It sends requests and counts them, so that they can be taken off the observations.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What the doctor itself has sent and received.
+/// The requests that the doctor itself has sent, and their replies.
 #[derive(Clone, Debug, Default)]
 pub struct Own {
     /// How often each command, by its full name.
@@ -72,7 +72,7 @@ impl Session {
         let mut session = Self { connection, tally: Tally::clone(tally), endpoint: endpoint.clone() };
         match session.ask(&["CLIENT", "SETNAME", NAME]) {
             Err(fault @ Fault::Lost(_)) => Err(fault),
-            // The name only helps others to see who this is.
+            // The name only shows others that this is the doctor.
             Ok(_) | Err(Fault::Refused(_)) => Ok(session),
         }
     }
@@ -104,7 +104,7 @@ impl Session {
         }
     }
 
-    /// The socket and what it is connected to.
+    /// Returns the addresses of both ends of the socket: its own and the peer's.
     pub fn addresses(&self) -> Option<(std::net::SocketAddr, std::net::SocketAddr)> {
         self.connection.socket()?.addresses()
     }

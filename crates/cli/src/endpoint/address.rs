@@ -1,8 +1,8 @@
 //! The address options that `bench` and `cli` share, and the URLs that say the same in one word.
 //!
 //! `redis://[[user:]password@]host[:port][/db]`, `rediss://` for the same with TLS, and
-//! `unix://[[user:]password@]/path[?db=n]`. A part that a URL leaves out is taken from the other options. Whatever
-//! cannot be understood is an error that names the part.
+//! `unix://[[user:]password@]/path[?db=n]`. A part that a URL leaves out is taken from the other options. A part that cannot
+//! be understood is an error that names it.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use sleeve::Tls;
 
 use super::{Endpoint, Login};
 
-/// Where the server is and who asks.
+/// The place of the server, and the user that logs in.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Server")]
 pub struct Address {
@@ -29,13 +29,13 @@ pub struct Address {
     /// User name to authenticate as; needs a password
     #[arg(long, value_name = "username")]
     pub user: Option<String>,
-    /// Server URL: redis://user:password@host:port/db or unix://path?db=n; what it says counts more than other options
+    /// Server URL: redis://user:password@host:port/db or unix://path?db=n; it counts more than other options
     #[arg(short = 'u', long = "url", value_name = "url")]
     pub url: Option<String>,
     /// Establish a secure TLS connection
     #[arg(long)]
     pub tls: bool,
-    /// Whom to believe.
+    /// The certificates to trust and to show.
     #[command(flatten)]
     pub tls_options: TlsOptions,
     /// Start the session in RESP3 protocol mode
@@ -43,7 +43,7 @@ pub struct Address {
     pub resp3: bool,
 }
 
-/// Whom to believe and what to show, where TLS is spoken.
+/// The certificates to trust and to show, where TLS is spoken.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct TlsOptions {
     /// CA certificate file to verify with, instead of the system's
@@ -129,7 +129,7 @@ impl Address {
         Ok((self.secure(endpoint, is_secure), login))
     }
 
-    /// What the options say about who asks.
+    /// Returns the login that the options describe.
     pub fn login(&self, database: Option<u32>) -> Login {
         Login {
             user: self.user.clone(),
@@ -166,7 +166,7 @@ impl Address {
     }
 }
 
-/// The end point and the login that a URL alone describes; what it leaves out is 127.0.0.1 and 6379.
+/// Returns the end point and the login that a URL alone describes. The defaults are 127.0.0.1 and 6379.
 pub fn resolve_url(url: &str, tls_options: &TlsOptions) -> Result<(Endpoint, Login), String> {
     let url = Url::parse(url)?;
     let login =

@@ -27,13 +27,13 @@ pub enum Endpoint {
         /// TCP port.
         port: u16,
     },
-    /// The same with TLS.
+    /// A TCP address that is spoken to with TLS.
     Tls {
         /// Name or address.
         host: String,
         /// TCP port.
         port: u16,
-        /// Whom to believe and what to show.
+        /// The certificates to trust and to show.
         tls: Box<sleeve::Tls>,
     },
     /// The path of a Unix socket.
@@ -41,7 +41,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// The same kind of server elsewhere: TLS stays TLS.
+    /// Returns the same kind of server at another place: TLS stays TLS.
     pub fn elsewhere(&self, host: String, port: u16) -> Self {
         match self {
             Self::Tls { tls, .. } => Self::Tls { host, port, tls: tls.clone() },
@@ -169,7 +169,7 @@ impl AsFd for Stream {
     }
 }
 
-/// What a connection says before anything else: protocol, credentials, database.
+/// The requests that a connection sends first: protocol, credentials, database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Login {
     /// User name; `None` is the default user.
@@ -180,7 +180,7 @@ pub struct Login {
     pub database: u32,
     /// Whether to switch to RESP3.
     pub resp3: bool,
-    /// Whether to have the server track what is read (CLIENT TRACKING).
+    /// True if the server shall track the keys that are read (CLIENT TRACKING).
     pub tracking: bool,
 }
 
@@ -228,8 +228,8 @@ impl Login {
     }
 }
 
-/// The client's own words for an address. Who names one means it: what is measured is the way there, and a proxy of ours that
-/// makes a way longer is none to be left out.
+/// Returns the client library's configuration for an address. The named address is used as it is: the way to it is measured,
+/// so a proxy of ours that makes the way longer must not be bypassed by a Unix socket.
 pub fn client_config(endpoint: &Endpoint, login: &Login) -> sleeve::Config {
     let mut config = sleeve::Config::new(match endpoint {
         Endpoint::Tcp { host, port } | Endpoint::Tls { host, port, .. } => {
@@ -249,8 +249,8 @@ pub fn client_config(endpoint: &Endpoint, login: &Login) -> sleeve::Config {
     config.database(login.database).unix_socket(false)
 }
 
-/// The error for a server that has closed a connection. Where it has said nothing before, it may speak TLS: some close a port
-/// that does without a word when what comes is none.
+/// Returns the error for a server that has closed a connection. A server that has sent nothing before may speak TLS: some
+/// close such a port without a word when the bytes that arrive are not TLS.
 pub fn hung_up(stream: &Stream, has_heard: bool, kind: io::ErrorKind) -> io::Error {
     let message = match stream {
         Stream::Tcp(_) if !has_heard => {
@@ -261,7 +261,7 @@ pub fn hung_up(stream: &Stream, has_heard: bool, kind: io::ErrorKind) -> io::Err
     io::Error::new(kind, message)
 }
 
-/// Bytes that are kept of what answers a few requests.
+/// The most bytes that are kept of the replies to a few requests.
 const RECEIVED_MAX: usize = 64 << 20;
 
 /// Sends `requests` and returns the bytes of `count` replies; an error among them becomes an error of kind `Other`.
@@ -306,7 +306,7 @@ pub fn encode<T: AsRef<[u8]>>(arguments: &[T], out: &mut Vec<u8>) {
     }
 }
 
-/// What is said when a server cannot be reached.
+/// Returns the message for a server that cannot be reached.
 pub fn cannot_connect(endpoint: &Endpoint, error: &io::Error) -> String {
     format!("Could not connect to Redis at {endpoint}: {}", without_number(error))
 }

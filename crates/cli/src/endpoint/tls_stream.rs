@@ -48,7 +48,7 @@ impl TlsStream {
         self.read_ms_max.store(limit.map_or(0, |limit| limit.as_millis().max(1) as u64), Ordering::Relaxed);
     }
 
-    /// Reads what there is; 0 when the peer has closed.
+    /// Reads the available bytes; returns 0 when the peer has closed.
     pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         let limit_ms = self.read_ms_max.load(Ordering::Relaxed);
         let deadline = (limit_ms != 0).then(|| Instant::now() + Duration::from_millis(limit_ms));

@@ -52,7 +52,7 @@ impl Stage {
     }
 }
 
-/// Has TO follow what is at a host and a port.
+/// Makes TO follow the server at a host and a port.
 pub fn follow(to: &Server, (host, port): &(String, u16)) -> Result<(), Fault> {
     to.ask(&["REPLICAOF", host, &port.to_string()])
 }
@@ -78,7 +78,7 @@ pub fn catch_up(from: &Server, to: &Server, interrupt: &Interrupt) -> Result<(),
     }
 }
 
-/// What was seen so far.
+/// The observations so far.
 #[derive(Debug)]
 struct Watched {
     connecting_since: Option<Instant>,
@@ -112,7 +112,7 @@ impl Watched {
         output::flush();
     }
 
-    /// Refuses to wait for what does not come about.
+    /// Refuses to wait for a link or a full sync that does not succeed.
     fn check(&mut self, stage: Stage, to: &Server) -> Result<(), Fault> {
         if stage == Stage::Connecting {
             self.failures += u32::from(std::mem::take(&mut self.was_syncing));

@@ -1,10 +1,10 @@
 //! The role goes from FROM to TO by FAILOVER, which FROM itself carries out: it holds writers, waits until TO has everything,
-//! and has TO be the primary and itself TO's replica. FROM takes no write between the moment in which TO has everything and the
-//! end, whatever that is, so nothing that was answered is missing.
+//! and makes TO the primary and itself TO's replica. FROM takes no write between the moment in which TO has everything and
+//! the end, however it ends, so no write that was answered is lost.
 //!
-//! That TO is waited for is bounded by FAILOVER's own TIMEOUT, so that writers go on even where this program dies; what comes
-//! behind that by FAILOVER ABORT. Redis and Valkey wait until TO says how far it is, which it does once a second: so they are
-//! told just before that.
+//! FAILOVER's own TIMEOUT bounds the wait for TO, so that writers go on even where this program dies. FAILOVER ABORT bounds
+//! the phase behind that. Redis and Valkey wait until TO acknowledges its offset, which it does once a second, so this
+//! program sends FAILOVER just before that.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ const LEAD_MAX: Duration = Duration::from_millis(150);
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// TO is the primary, and FROM its replica; writers were held for so long at most.
@@ -61,7 +61,7 @@ pub fn wait_for_moment(
         return Ok(());
     }
     let (begun, mut first) = (Instant::now(), None);
-    // Without an acknowledgement within two periods it is tried all the same: it may fail, and harms nobody.
+    // Without an acknowledgement within two periods the handover is tried all the same: it may fail, and harms no client.
     while begun.elapsed() < ACKNOWLEDGEMENT_PERIOD * 2 {
         let info = from.info()?;
         let Some(offset) = acknowledged(&info, target) else { return Ok(()) };
@@ -84,14 +84,14 @@ fn acknowledged(info: &Info, target: &Replica) -> Option<u64> {
     info.replicas().into_iter().find(is_target).map(|replica| replica.offset)
 }
 
-/// How long FROM may wait for TO: what remains of the pause is for TO's answer.
+/// Returns how long FROM may wait for TO; the rest of the pause is for TO's answer.
 fn patience(pause: Duration) -> Duration {
     pause - (pause / 4).min(Duration::from_millis(250))
 }
 
 /// Hands over once. Ctrl-C waits: this takes no longer than the pause.
 ///
-/// An error that is no refusal of FROM's leaves open who is the primary.
+/// An error that is no refusal of FROM's leaves open which server is the primary.
 pub fn hand_over(from: &Server, target: &Replica, pause: Duration) -> Result<Outcome, Fault> {
     let (port, timeout_ms) = (target.port.to_string(), patience(pause).as_millis().max(1).to_string());
     let begun = Instant::now();

@@ -1,8 +1,9 @@
 //! `sleeve migrate`: a server's data and its role move to another while clients go on.
 //!
 //! TO becomes a replica of FROM, and when it has nearly everything FROM hands its role over by FAILOVER. From top to bottom:
-//! here (the order of steps, and the way back from each) → `handover` → `plan` (what stands against it) → `settings` (what one
-//! needs to follow the other), `release` (which dumps it loads), `following` (how far TO is) → `server` (asking), `options`.
+//! here (the order of steps, and the way back from each) → `handover` → `plan` (the objections to it) → `settings` (the
+//! options that one needs to follow the other), `release` (which dumps it loads), `following` (how far TO is) → `server`
+//! (asking), `options`.
 
 mod following;
 mod handover;
@@ -23,13 +24,13 @@ use plan::Plan;
 use server::{Fault, Server};
 use settings::Settings;
 
-/// The exit code where nobody knows who is the primary.
+/// The exit code where it is not known which server is the primary.
 const UNKNOWN: u8 = 2;
 
 /// How often is looked whether FROM follows TO.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Does what the options ask for.
+/// Runs the migration with these options.
 pub fn run(options: &Options) -> ExitCode {
     match try_run(options) {
         Ok(code) => code,
@@ -132,7 +133,7 @@ impl Migration<'_> {
         self.options.from_address.clone().unwrap_or_else(|| self.from.place())
     }
 
-    /// What is left to do when TO is the primary. What fails now takes nothing back, and is told.
+    /// Does the steps that are left once TO is the primary. A step that fails now reverts nothing, and is reported.
     fn finish(&mut self, held: Duration) -> ExitCode {
         let (from, to) = (&self.from, &self.to);
         output::line(format_args!("{to} is the primary now; writers were held for {} ms at most", held.as_millis()));
@@ -187,7 +188,7 @@ impl Migration<'_> {
         ExitCode::from(code_of(fault))
     }
 
-    /// Has TO be what it was; in a sentence.
+    /// Returns TO to its former state; returns a sentence about it.
     fn release_to(&mut self) -> Result<String, Fault> {
         let to = &self.to;
         if !self.is_told_to_follow {
@@ -215,7 +216,7 @@ impl Migration<'_> {
         ))
     }
 
-    /// FROM was lost while it handed over: finds out who is the primary.
+    /// Finds out which server is the primary, after FROM was lost while it handed over.
     fn settle(&mut self, fault: &Fault) -> ExitCode {
         output::flush();
         let begun = Instant::now();

@@ -32,10 +32,10 @@ pub struct Options {
     /// The server that is to be the primary
     #[arg(value_name = "TO")]
     pub to: String,
-    /// Say what would happen, and change nothing
+    /// Print the steps, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Replace what TO has, or follows
+    /// Replace the data that TO has, or the primary that it follows
     #[arg(long)]
     pub replace: bool,
     /// Go on although FROM could not load a dump of TO, so that there may be no way back
@@ -56,7 +56,7 @@ pub struct Options {
     /// Where TO reaches FROM, if not by FROM's URL
     #[arg(long, value_name = "host:port", value_parser = host_and_port)]
     pub from_address: Option<(String, u16)>,
-    /// Whom to believe.
+    /// The certificates to trust and to show.
     #[command(flatten)]
     pub tls_options: TlsOptions,
 }

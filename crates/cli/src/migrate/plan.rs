@@ -1,4 +1,4 @@
-//! What the two servers are, whether one may take the other's place, and what stands against it. Changes nothing.
+//! The releases of the two servers, whether one may take the other's place, and the objections to it. Changes nothing.
 
 use super::options::Options;
 use super::release::Release;
@@ -7,22 +7,22 @@ use super::settings::Settings;
 use crate::output;
 use crate::replies::info::{Info, Replica};
 
-/// What was found.
+/// The findings.
 #[derive(Debug)]
 pub struct Plan {
-    /// What FROM is.
+    /// FROM's release.
     pub from: Release,
-    /// What TO is.
+    /// TO's release.
     pub to: Release,
     /// TO is a replica of FROM already.
     pub is_following: bool,
-    /// FROM can load what TO writes.
+    /// FROM can load TO's dumps.
     pub has_way_back: bool,
-    /// What the operator should know.
+    /// Facts that the operator should know.
     notes: Vec<String>,
 }
 
-/// Looks at both servers; what is against it is refused.
+/// Looks at both servers; refuses if there is an objection.
 pub fn look(from: &Server, to: &Server, options: &Options) -> Result<Plan, Fault> {
     let (old, new) = (from.info()?, to.info()?);
     check_servers((from, &old), (to, &new))?;
@@ -66,13 +66,13 @@ pub fn target(from: &Server, to: &Server) -> Result<Option<Replica>, Fault> {
     Ok(replicas.pop())
 }
 
-/// Whether TO was told to follow what is at FROM's place, be its link up or not.
+/// Returns whether TO was told to follow the server at FROM's place, be its link up or not.
 fn is_sent_to((address, from): (&Option<(String, u16)>, &Server), new: &Info) -> bool {
     let (host, port) = address.clone().unwrap_or_else(|| from.place());
     new.text("master_host") == host && new.number("master_port") == u64::from(port)
 }
 
-/// Refuses what cannot be one's primary or replica.
+/// Refuses servers that cannot be each other's primary or replica.
 fn check_servers((from, old): (&Server, &Info), (to, new): (&Server, &Info)) -> Result<(), Fault> {
     if old.text("run_id") == new.text("run_id") {
         return Err(Fault::refused("FROM and TO are the same server"));
@@ -91,7 +91,7 @@ fn check_servers((from, old): (&Server, &Info), (to, new): (&Server, &Info)) -> 
     Ok(())
 }
 
-/// Refuses to replace what nobody has said may be replaced.
+/// Refuses to replace data that the user has not allowed it to replace.
 fn check_empty(to: &Server, new: &Info, options: &Options) -> Result<(), Fault> {
     if options.replace {
         return Ok(());
@@ -139,7 +139,7 @@ fn check_releases(
 }
 
 impl Plan {
-    /// Says what will happen.
+    /// Prints the facts about the move, before it begins.
     pub fn print(&self, from: &Server, to: &Server) -> Result<(), Fault> {
         let (old, new) = (from.info()?, to.info()?);
         let size =
@@ -166,7 +166,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Says what would happen.
+    /// Prints the steps of the move, for a dry run.
     pub fn print_steps(&self, from: &Server, to: &Server, options: &Options) -> Result<(), Fault> {
         let say = |text: &str| output::line(format_args!("would {text}"));
         let set = |replica: &Server, primary: &Server| -> Result<(), Fault> {
@@ -193,7 +193,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Notes what does not hinder, and may surprise.
+    /// Notes differences that do not hinder the move, and may surprise.
     fn note_differences(&mut self, (from, old): (&Server, &Info), (to, new): (&Server, &Info)) -> Result<(), Fault> {
         if self.is_following {
             self.notes.push("TO follows FROM already".to_owned());

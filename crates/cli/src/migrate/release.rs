@@ -2,7 +2,7 @@
 
 use crate::replies::info::Info;
 
-/// Who has made it.
+/// The project that has made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Maker {
     Redis,
@@ -38,7 +38,7 @@ pub struct Release {
 }
 
 impl Release {
-    /// What INFO says of it.
+    /// Reads the release from INFO.
     pub fn of(info: &Info) -> Self {
         let makers = [("sleeve_version", Maker::Sleeve), ("valkey_version", Maker::Valkey)];
         let named = makers.into_iter().find(|(field, _)| !info.text(field).is_empty());

@@ -15,7 +15,7 @@ use crate::replies::info::Info;
 pub enum Fault {
     /// A server cannot be reached, or does not answer.
     Lost(String),
-    /// Somebody says no.
+    /// A server, or this program, refuses.
     Refused(String),
     /// Ctrl-C.
     Interrupted,
@@ -42,9 +42,9 @@ impl std::fmt::Display for Fault {
 pub struct Server {
     /// `FROM` or `TO`.
     pub name: &'static str,
-    /// How long it is waited for, and the connection to it, and what it is to do.
+    /// The limit of the waits: for the server, for the connection to it, and for the end of its task.
     pub patience: Duration,
-    /// As whom this program, and the other server, log in.
+    /// The user as which this program, and the other server, log in.
     pub login: Login,
     endpoint: Endpoint,
     client: Client,
@@ -80,7 +80,7 @@ impl Server {
         })
     }
 
-    /// What INFO says.
+    /// Asks for INFO and parses it.
     pub fn info(&self) -> Result<Info, Fault> {
         self.ask(&["INFO"]).map(|text: String| Info::parse(&text))
     }

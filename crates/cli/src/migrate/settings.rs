@@ -1,4 +1,4 @@
-//! What servers are told by CONFIG SET so that one can follow the other, and what it was before.
+//! The options that CONFIG SET changes on servers so that one can follow the other, and their former values.
 
 use super::server::{Fault, Server};
 
@@ -17,7 +17,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Has `replica` log in at `primary` as this program does, and refuse the writes of its own clients while it follows.
+    /// Makes `replica` log in at `primary` as this program does, and refuse the writes of its own clients while it follows.
     pub fn prepare(&mut self, replica: &Server, primary: &Server) -> Result<(), Fault> {
         for (option, value) in wanted(primary) {
             let known = replica.option(option)?;
@@ -35,7 +35,7 @@ impl Settings {
         Ok(())
     }
 
-    /// What [`prepare`](Self::prepare) would change, by name.
+    /// Returns the names of the options that [`prepare`](Self::prepare) would change.
     pub fn differing(replica: &Server, primary: &Server) -> Result<Vec<&'static str>, Fault> {
         let mut differing = Vec::new();
         for (option, value) in wanted(primary) {
@@ -46,7 +46,7 @@ impl Settings {
         Ok(differing)
     }
 
-    /// Puts back what a server had.
+    /// Restores a server's former options.
     pub fn restore(&mut self, server: &Server) -> Result<(), Fault> {
         while let Some(at) = self.changes.iter().rposition(|change| change.server == server.name) {
             let change = &self.changes[at];
@@ -56,13 +56,13 @@ impl Settings {
         Ok(())
     }
 
-    /// The options of a server that are not what they were.
+    /// Returns the options of a server that differ from their former values.
     pub fn changed(&self, server: &Server) -> Vec<&'static str> {
         self.changes.iter().filter(|change| change.server == server.name).map(|change| change.option).collect()
     }
 }
 
-/// What a replica of this primary needs.
+/// Returns the options that a replica of this primary needs.
 fn wanted(primary: &Server) -> [(&'static str, String); 4] {
     [
         ("masteruser", primary.login.user.clone().unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! What INFO says, line by line, and what its lines say of replicas and keys.
+//! The lines of INFO, and the facts in them about replicas and keys.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ pub struct Replica {
     pub port: u16,
     /// Whether it has had its snapshot.
     pub is_online: bool,
-    /// What it has said that it has.
+    /// The offset that it has acknowledged.
     pub offset: u64,
 }
 
@@ -36,7 +36,7 @@ impl Info {
         self.text(name).parse().unwrap_or(0)
     }
 
-    /// The lines whose names begin so, with what stands behind that.
+    /// Returns the lines with names that begin with the prefix: the rest of the name, and the value.
     pub fn beginning<'i>(&'i self, prefix: &'i str) -> impl Iterator<Item = (&'i str, &'i str)> {
         self.0.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
     }

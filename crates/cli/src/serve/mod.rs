@@ -1,6 +1,6 @@
 //! `sleeve serve`: a server process, started as redis-server is started.
 //!
-//! What stands behind the sub-command goes to the server as it is, so that redis.conf's syntax has one reader. A program
+//! The arguments behind the sub-command go to the server as they are, so that redis.conf's syntax has one reader. A program
 //! that is called `redis-server` behaves as `serve`, so that scripts and test harnesses can start it in Redis's place.
 
 mod http;
@@ -39,7 +39,7 @@ pub struct Options {
     /// List every configuration option with its default, and exit
     #[arg(long, exclusive = true)]
     pub options: bool,
-    /// Read a configuration and say what would happen, or everything that is wrong; status 0 if a server would start
+    /// Read a configuration and print its effects, or everything that is wrong; status 0 if a server would start
     #[arg(long)]
     pub check: bool,
     /// Configuration file and options
@@ -52,7 +52,7 @@ pub fn is_asked_for_by(program: Option<&OsStr>) -> bool {
     program.and_then(|program| Path::new(program).file_name()).is_some_and(|name| name == "redis-server")
 }
 
-/// Does what the options ask for.
+/// Runs the server with these options.
 pub fn run(options: &Options) -> ExitCode {
     if options.options {
         list();
@@ -64,7 +64,7 @@ pub fn run(options: &Options) -> ExitCode {
     run_words(options.arguments.clone())
 }
 
-/// Says what a server would do.
+/// Prints the effects that the configuration would have on a server.
 fn check(words: Vec<OsString>) -> ExitCode {
     let words: Vec<Vec<u8>> = words.into_iter().map(OsString::into_vec).collect();
     match check::check(&words) {

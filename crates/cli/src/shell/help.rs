@@ -1,4 +1,4 @@
-//! `help` inside the shell: a command's form, a group's commands, or what the shell itself knows.
+//! `help` inside the shell: a command's form, a group's commands, or the shell's own commands.
 //!
 //! All facts come from wire's table. Colours are used only where the output is a terminal.
 
@@ -33,7 +33,7 @@ pub fn full_name(row: &Row) -> String {
     row.full_name.replace('|', " ").to_ascii_uppercase()
 }
 
-/// What `help` followed by these words prints.
+/// Returns the text that `help` followed by these words prints.
 pub fn text(words: &[Vec<u8>]) -> String {
     let topic = words.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" ");
     if topic.is_empty() {

@@ -1,8 +1,9 @@
 //! `sleeve cli`: redis-cli's command line, formats and exit codes.
 //!
-//! From top to bottom: `options` → `modes` (which of them, and what belongs to it) → here → a mode: `prompt` (commands line by
-//! line), `pipe`, `keys` (those that look at all keys), `stat`, `latency` (those that measure time) → `session` (state and
-//! printing) → `connection` (a socket, or an engine in this process). `format` prints frames; `help` reads wire's table.
+//! From top to bottom: `options` → `modes` (which of them, and the options that belong to it) → here → a mode: `prompt`
+//! (commands line by line), `pipe`, `keys` (those that look at all keys), `stat`, `latency` (those that measure time) →
+//! `session` (state and printing) → `connection` (a socket, or an engine in this process). `format` prints frames; `help`
+//! reads wire's table.
 
 pub mod connection;
 mod format;
@@ -46,7 +47,7 @@ const TIME_OF_STAT: Duration = Duration::from_secs(1);
 /// The longest script: no server takes a longer argument.
 const SCRIPT_BYTES_MAX: u64 = 512 << 20;
 
-/// Does what the options ask for; the exit code is redis-cli's. `typed` says which of them were on the command line.
+/// Runs the mode that the options name; the exit code is redis-cli's. `typed` says which of them were on the command line.
 pub fn run(options: &Options, typed: &ArgMatches) -> ExitCode {
     match try_run(options, typed) {
         Ok(code) => code,
@@ -121,7 +122,7 @@ fn walk_through(
         Mode::MemKeys => census::run(connection, &listing, Measure::Memory(options.memkeys_samples), interrupt),
         Mode::HotKeys => hotkeys::run(connection, &listing, interrupt),
         _ => match scan::run(connection, &listing, &format, interrupt) {
-            // Who reads the names must know that some are missing.
+            // A reader of the names must know that some are missing.
             Ok(false) => return Ok(ExitCode::from(INTERRUPTED)),
             done => done.map(|_| ()),
         },

@@ -1,14 +1,14 @@
-//! What `sleeve cli` was asked to do, and which options mean something to that.
+//! The mode that `sleeve cli` was started in, and the options that have a meaning in it.
 //!
-//! An option that a mode would not look at is refused: whoever typed it expects something of it. One table says which
-//! belong where. Pure functions of the command line.
+//! An option that a mode would not look at is refused: the user expects an effect of it. One table says which options
+//! belong to which modes. Pure functions of the command line.
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command};
 
 use super::options::Options;
 
-/// What the shell does.
+/// The mode of the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// One command.
@@ -67,7 +67,7 @@ impl Mode {
         }
     }
 
-    /// What it is called in a sentence.
+    /// Returns its name in a sentence.
     fn name(self) -> &'static str {
         match self {
             Mode::Command => "a command",
@@ -88,7 +88,7 @@ impl Mode {
     }
 }
 
-/// Modes that send what was typed on the command line.
+/// Modes that send the words of the command line.
 const SENT: &[Mode] = &[Mode::Command, Eval];
 /// Modes that print replies.
 const REPLIES: &[Mode] = &[Mode::Command, Eval, Lines, Prompt];

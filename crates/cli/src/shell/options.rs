@@ -47,7 +47,7 @@ pub struct Options {
     /// Start the session in RESP2 protocol mode
     #[arg(short = '2', conflicts_with = "resp3")]
     pub resp2: bool,
-    /// Ask for the password on the terminal, whatever -a and REDISCLI_AUTH say
+    /// Ask for the password on the terminal, even if -a or REDISCLI_AUTH is given
     #[arg(long)]
     pub askpass: bool,
     /// Do not warn about a password on the command line
@@ -155,7 +155,7 @@ pub struct Options {
     pub command: Vec<OsString>,
 }
 
-/// What takes the place of the raw format.
+/// The options that replace the raw format.
 const NOT_RAW: [&str; 4] = ["no_raw", "csv", "json", "quoted_json"];
 
 /// Reads a number of seconds.

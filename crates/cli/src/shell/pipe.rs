@@ -1,6 +1,6 @@
 //! `sleeve cli --pipe`: mass insertion.
 //!
-//! One thread copies standard input to the socket as it is, then sends an ECHO of bytes that nobody else would send; the
+//! One thread copies standard input to the socket as it is, then sends an ECHO of bytes that are in no other request. The
 //! caller's thread counts replies and prints errors until that echo comes back.
 
 use std::collections::hash_map::RandomState;
@@ -31,7 +31,7 @@ pub fn run(stream: &Stream, timeout: Option<Duration>, interrupt: &Interrupt) ->
     let outcome = std::thread::scope(|scope| {
         let writer = scope.spawn(|| send(stream, &mark, &sent));
         let outcome = receive(stream, &mark, &sent, timeout, interrupt);
-        // The writer may still wait for input that nobody will read; the process ends without it.
+        // The writer may still wait for input that is not needed any more; the process ends without it.
         if outcome.is_err() || !writer.is_finished() {
             finish(&outcome, interrupt);
         }

@@ -1,8 +1,8 @@
-//! The shell's state: the connection, what is known about it, and how replies are shown.
+//! The shell's state: the connection, the facts known about it, and the format of replies.
 //!
-//! Commands go through [`Session::issue`], which connects when it must, prints the reply, and follows what the command
-//! changed (the database, a transaction, a subscription). A command is sent once: when the connection breaks after that,
-//! its effect is unknown and the shell says so instead of trying again.
+//! Commands go through [`Session::issue`], which connects when it must, prints the reply, and follows the changes that the
+//! command made (the database, a transaction, a subscription). A command is sent once: when the connection breaks after that,
+//! its effect is unknown. The shell reports that instead of trying again.
 
 use std::io::{self, IsTerminal, stdout};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn has_hung_up(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
 }
 
-/// What the shell does with replies.
+/// The way in which the shell prints replies.
 #[derive(Clone, Debug)]
 pub struct Manner {
     /// The output format.
@@ -68,7 +68,7 @@ impl Session {
         Self { target, login, manner, connection: None, in_transaction: false, interrupt: None }
     }
 
-    /// From now on Ctrl-C ends what is waited for, and not the program.
+    /// Makes Ctrl-C end the present wait, and not the program, from now on.
     pub fn heed(&mut self, interrupt: Arc<Interrupt>) {
         if let Some(connection) = &mut self.connection {
             connection.heed(Arc::clone(&interrupt));
@@ -261,7 +261,7 @@ impl Session {
         }
     }
 
-    /// Follows what an accepted command changed.
+    /// Follows the changes that an accepted command made.
     fn note(&mut self, words: &[Vec<u8>]) {
         let name = words.first().map(|name| name.to_ascii_lowercase()).unwrap_or_default();
         match name.as_slice() {
@@ -310,7 +310,7 @@ pub fn is_stream(words: &[Vec<u8>]) -> bool {
     words.first().is_some_and(|name| streams.iter().any(|stream| name.eq_ignore_ascii_case(stream)))
 }
 
-/// Commands whose reply is a text to be read and not data: shown without quotes.
+/// Returns whether a command's reply is a text to be read and not data: it is shown without quotes.
 fn is_text(words: &[Vec<u8>]) -> bool {
     const WHOLE: [&[u8]; 2] = [b"info", b"lolwut"];
     const PAIRS: [(&[u8], &[u8]); 10] = [

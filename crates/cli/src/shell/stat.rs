@@ -56,7 +56,7 @@ fn columns(info: &str, requests: &str) -> String {
     )
 }
 
-/// What the server does beside serving.
+/// Returns the background work of the server.
 fn child(info: &str) -> String {
     let fields = [("rdb_bgsave_in_progress", "SAVE"), ("aof_rewrite_in_progress", "AOF"), ("loading", "LOAD")];
     let busy = fields.iter().filter(|(field, _)| number(info, field) != 0);

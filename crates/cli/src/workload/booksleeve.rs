@@ -105,7 +105,7 @@ fn forgotten(client: &Client) -> Result<Sample, Error> {
         }
     }
     let sample = watch.stop(OPERATIONS);
-    // What was issued is done before the next step begins; all went over one connection, in order.
+    // The issued commands are done before the next step begins; all went over one connection, in order.
     client.ping().wait()?;
     Ok(sample)
 }

@@ -1,5 +1,5 @@
 //! Workloads `many-callers` and `fan-out`: GETs of one key, by many threads that each wait for every answer, and by one
-//! caller with ten thousand answers outstanding. (What tasks of an async runtime do, beside other libraries, is `bench/clients`.)
+//! caller with ten thousand answers outstanding. (Tasks of an async runtime, beside other libraries, are in `bench/clients`.)
 
 use std::collections::VecDeque;
 use std::thread;

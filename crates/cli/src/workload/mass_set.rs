@@ -18,7 +18,7 @@ const VALUE: &[u8; 16] = b"0123456789abcdef";
 /// Keys that one DEL removes afterwards.
 const REMOVED_AT_ONCE: u64 = 1_000;
 
-/// What the page of Bufferedis, which gathers SETs on its side as MSET, says of 100,000 commands and more.
+/// The figure of the page of Bufferedis, which gathers SETs on its side as MSET, for 100,000 commands and more.
 const BUFFEREDIS: &str = "more than twice as fast as the pipeline (Bufferedis)";
 
 /// The workload.

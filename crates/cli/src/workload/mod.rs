@@ -131,7 +131,7 @@ pub fn run_all(
         table.begin(workload);
         let mut steps = workload.steps.iter().take_while(|_| !interrupt.is_heard());
         let outcome = steps.try_for_each(|step| run_step(step, client, &mut far, table));
-        // What was written is removed even when a step failed.
+        // The written keys are removed even when a step failed.
         let most = workload.steps.iter().map(|step| far.count(step)).max().unwrap_or_default();
         let cleaned = (workload.clean)(client, most).map_err(|error| error.to_string());
         outcome.and(cleaned).map_err(|text| format!("{}: {text}", workload.name))?;
@@ -139,14 +139,14 @@ pub fn run_all(
     Ok(())
 }
 
-/// What there is besides the client where the server is another process.
+/// The means that exist in addition to the client where the server is another process.
 #[derive(Debug, Default)]
 pub struct Far<'a> {
     /// A bare socket to it.
     pub raw: Option<&'a mut Raw>,
     /// The CPU time of its process, which is not this one.
     pub meter: Option<&'a Meter>,
-    /// Whether the line is narrow: a part of what a step does stands for the whole then.
+    /// True if the line is narrow: then a part of a step stands for the whole.
     pub is_narrow: bool,
 }
 
@@ -173,7 +173,7 @@ fn run_step(step: &Step, client: &Client, far: &mut Far<'_>, table: &mut Table) 
     Ok(())
 }
 
-/// What a step takes, the server's CPU time included.
+/// Runs a step and returns its times, the server's CPU time included.
 fn metered(meter: Option<&Meter>, run: impl FnOnce() -> Result<Sample, String>) -> Result<Sample, String> {
     let now = || meter.and_then(|meter| Some(meter.read()?.nanoseconds));
     let before = now();

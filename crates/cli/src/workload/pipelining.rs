@@ -1,6 +1,6 @@
 //! Workload `pipelining`: 1,000 PINGs, which do nothing but travel: one by one, together, and as a batch.
 //!
-//! It shows what waiting for each reply costs.
+//! It shows the cost of waiting for each reply.
 
 use sleeve::prelude::*;
 use sleeve::{Client, Error, Reply};

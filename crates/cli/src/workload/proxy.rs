@@ -1,10 +1,10 @@
 //! A proxy on the loopback interface that adds a round trip: a LAN or a WAN between a client and a server at hand.
 //!
-//! One thread moves bytes both ways. Each piece that arrives is stamped and written half a round trip later, so pieces
-//! that are in flight together stay together, as on a line. Where the line has a width, a piece leaves when those before it have,
-//! and takes as long as its bits need. The kernel's wake-ups
-//! come late by some microseconds and moving bytes takes time too; [`Proxy::start`] measures that with PINGs, with and
-//! without the proxy, and takes it off the delay, so that what is added is what was asked for.
+//! One thread moves bytes both ways. Each piece that arrives is stamped and written half a round trip later, so pieces that
+//! are in flight together stay together, as on a line. Where the line has a width, a piece leaves when those before it have,
+//! and takes as long as its bits need. The kernel's wake-ups come late by some microseconds and moving bytes takes time too.
+//! [`Proxy::start`] measures that with PINGs, with and without the proxy, and takes it off the delay, so that the added delay
+//! is the requested one.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -25,7 +25,7 @@ use crate::endpoint::{Endpoint, Login, Stream, encode, exchange};
 const CHUNK_LENGTH: usize = 64 * 1024;
 /// Bytes that one direction holds before it stops reading.
 const HELD_MAX: usize = 64 * 1024 * 1024;
-/// The same where the line has a width.
+/// The most bytes of one direction that may wait, where the line has a width.
 const NARROW_HELD_MAX: usize = 64 * 1024;
 /// How long the thread sleeps at most, so that it hears of its end.
 const NAP: Duration = Duration::from_millis(50);
@@ -34,7 +34,7 @@ const PINGS: usize = 200;
 /// Corrections of the delay.
 const CORRECTIONS: usize = 4;
 
-/// What lies between the client and the server.
+/// The line between the client and the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
     /// The time that is added to a round trip.
@@ -149,7 +149,7 @@ struct Relay {
     chunk: Vec<u8>,
 }
 
-/// How much of a line of this width is taken at once: what it carries in a millisecond.
+/// Returns how much of a line of this width is taken at once: the bytes that it carries in a millisecond.
 fn piece_length(bits_per_second: u64) -> usize {
     ((bits_per_second / 8_000) as usize).clamp(1_400, CHUNK_LENGTH)
 }
@@ -157,13 +157,13 @@ fn piece_length(bits_per_second: u64) -> usize {
 /// A client's connection and the server's that belongs to it.
 struct Pair {
     ends: [Stream; 2],
-    /// What was read from the end with the same number and is due at the other one.
+    /// Bytes that were read from the end with the same number and are due at the other one.
     held: [Held; 2],
     /// Bytes of one direction that may wait.
     held_max: usize,
 }
 
-/// How what is read now gets to the other side.
+/// The way in which bytes that are read now get to the other side.
 struct Passage {
     now: Instant,
     delay: Duration,
@@ -185,11 +185,11 @@ impl Passage {
 struct Held {
     pieces: VecDeque<Piece>,
     bytes: usize,
-    /// When the last bit of what was taken in has left, where the line has a width.
+    /// When the last bit of the bytes taken in has left, where the line has a width.
     free_at: Option<Instant>,
     /// The other end's socket was full; the kernel says when it is not.
     blocked: bool,
-    /// Nothing more will be read.
+    /// The reads have ended.
     ended: bool,
     /// The other end cannot be written to.
     broken: bool,
@@ -306,7 +306,7 @@ impl Pair {
         }
     }
 
-    /// Writes what came from `end` and is due to the other end.
+    /// Writes the bytes that came from `end` and are due to the other end.
     fn write(&mut self, end: usize, now: Instant) {
         let (held, mut to) = (&mut self.held[end], &self.ends[1 - end]);
         held.blocked = false;

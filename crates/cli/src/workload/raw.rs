@@ -1,6 +1,6 @@
 //! The yardstick: a program that does nothing but move prebuilt requests through a socket and count replies.
 //!
-//! What a client library costs is told as a multiple of this, measured in the same run.
+//! The cost of a client library is given as a multiple of this, measured in the same run.
 
 use std::io::{self, Read, Write};
 

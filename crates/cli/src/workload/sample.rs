@@ -1,12 +1,12 @@
 //! A step's time on the clock and on the processors, measured together.
 //!
-//! The processors' time of the server is added by whoever can read it.
+//! The caller adds the processors' time of the server, if it can read it.
 
 use std::time::{Duration, Instant};
 
 use crate::bench::meter::own_nanoseconds;
 
-/// How long a step that waits for each reply may go on before the rest is computed from what was done.
+/// How long a step that waits for each reply may go on before the rest is computed from the operations done.
 pub const SAMPLE_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// A clock and a CPU meter that were started together.

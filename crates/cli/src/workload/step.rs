@@ -15,9 +15,9 @@ pub type ByRaw = fn(&mut Raw, u64) -> io::Result<Sample>;
 /// One line of a workload.
 #[derive(Debug)]
 pub struct Step {
-    /// What the line is called.
+    /// The title of the line.
     pub title: &'static str,
-    /// What the document itself says of it, if it gives a figure.
+    /// The document's own figure, if it gives one.
     pub document: Option<&'static str>,
     /// Operations that the workload stands for.
     pub operations: u64,
@@ -34,10 +34,10 @@ pub struct Step {
 pub struct Workload {
     /// The name that `--workload` takes.
     pub name: &'static str,
-    /// What is done, in a line.
+    /// A description of the work, in a line.
     pub about: &'static str,
     /// Its lines.
     pub steps: &'static [Step],
-    /// Removes what the steps wrote, of so many operations.
+    /// Removes the keys that the steps wrote, of so many operations.
     pub clean: fn(&Client, u64) -> Result<(), sleeve::Error>,
 }

@@ -26,7 +26,7 @@ impl Table {
         self.cpu = false;
     }
 
-    /// Has a column for the server's CPU time.
+    /// Adds a column for the server's CPU time.
     pub fn show_server(&mut self) {
         self.server = true;
     }
@@ -103,7 +103,7 @@ impl Table {
         )
     }
 
-    /// What comes after the last line.
+    /// Prints the lines that follow the last one.
     pub fn finish(&self) {
         if self.json {
             output::line(format_args!("[\n{}\n]", self.lines.join(",\n")));

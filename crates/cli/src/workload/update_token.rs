@@ -1,5 +1,5 @@
-//! Workload `update-token`: the call of *Redis in Action*, §4.4 and §4.5, that notes what a visitor looks at: five commands, with
-//! five round trips or with one.
+//! Workload `update-token`: the call of *Redis in Action*, §4.4 and §4.5, that notes a visitor's page views: five commands,
+//! with five round trips or with one.
 
 use sleeve::prelude::*;
 use sleeve::{Batch, Client, Error, Reply};
@@ -11,7 +11,7 @@ use crate::bench::template::numbered_key;
 use crate::endpoint::encode;
 
 const CALLS: u64 = 20_000;
-/// Visitors whose calls take turns.
+/// Visitors with calls that take turns.
 const TOKENS: u64 = 100;
 /// Commands of one call, as they are answered.
 const COMMANDS: usize = 5;
@@ -24,7 +24,7 @@ const VIEWED_MAX: i64 = 25;
 /// Calls a second that the book measured from Python, one by one: table 4.4.
 const BOOK_ONE_BY_ONE: &str =
     "3,257 a second on localhost, 739 at 0.271 ms, 3.67 over a VPN of 48 ms and 1.8 Mbit/s (Redis in Action)";
-/// The same with a pipeline.
+/// The book's figures with a pipeline.
 const BOOK_PIPELINE: &str = "5,991 a second on localhost, 2,841 at 0.271 ms, 18.2 over the VPN (Redis in Action)";
 
 /// The workload.
@@ -71,7 +71,7 @@ fn viewed(token: &[u8]) -> Vec<u8> {
 /// The answers of one call: counts, and a score.
 type Replies = ([Reply<u64>; COMMANDS - 1], Reply<f64>);
 
-/// One call through whatever takes commands. The time is the number of the call, and so is the item.
+/// Makes one call through a client, a pipeline or a batch. The time is the number of the call, and so is the item.
 fn call(asker: &impl Ask, number: u64) -> Replies {
     let token = token(number);
     let viewed = viewed(&token);

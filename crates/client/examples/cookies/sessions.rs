@@ -1,7 +1,7 @@
-//! Login cookies of a shop: who is logged in, when each was last seen, and what each has looked at.
+//! Login cookies of a shop: the users that are logged in, when each was last seen, and the items that each has looked at.
 //!
-//! The hash `login:` says whose each token is, the sorted set `recent:` when it was last used, `viewed:TOKEN` which 25 items
-//! it viewed last, and `viewed:` counts views, so that the most viewed stands first.
+//! The hash `login:` has each token's user, the sorted set `recent:` when it was last used, `viewed:TOKEN` which 25 items it
+//! viewed last, and `viewed:` counts views, so that the most viewed stands first.
 
 use sleeve::prelude::*;
 use sleeve::{Client, Error, RankRange};
@@ -9,12 +9,12 @@ use sleeve::{Client, Error, RankRange};
 /// How many items are remembered of each visitor.
 pub const VIEWED_MAX: i64 = 25;
 
-/// Whose token it is.
+/// Returns the user of a token.
 pub fn check_token(client: &Client, token: &str) -> Result<Option<String>, Error> {
     client.hget("login:", token).wait()
 }
 
-/// Somebody looked at a page, of an item perhaps: each command waits for the one before. `now` is in seconds.
+/// Notes that a user looked at a page, of an item perhaps: each command waits for the one before. `now` is in seconds.
 pub fn update_token(client: &Client, token: &str, user: &str, item: Option<&str>, now: f64) -> Result<(), Error> {
     client.hset("login:", (token, user)).wait()?;
     client.zadd("recent:", (now, token)).wait()?;
@@ -27,7 +27,7 @@ pub fn update_token(client: &Client, token: &str, user: &str, item: Option<&str>
     Ok(())
 }
 
-/// The same in one piece, with one way there and back instead of five.
+/// Notes a view in one piece, with one round trip instead of five.
 pub fn update_token_pipeline(
     client: &Client,
     token: &str,
@@ -49,7 +49,7 @@ pub fn update_token_pipeline(
     views.map_or(Ok(()), |views| views.wait().map(|_| ()))
 }
 
-/// Forgets all but the `limit` tokens that were used last, and what they viewed. Answers how many were forgotten.
+/// Forgets all but the `limit` tokens that were used last, and their views. Returns how many were forgotten.
 pub fn clean_sessions(client: &Client, limit: i64) -> Result<usize, Error> {
     let tokens: Vec<String> = client.zrange("recent:", RankRange::by_rank(0, -(limit + 1))).wait()?;
     if tokens.is_empty() {

@@ -1,7 +1,7 @@
 //! Log files that are counted line by line, with the progress kept beside the counters.
 //!
-//! The file and the place in it up to which it is counted are written in the same transaction as what was counted. So
-//! whenever the program is killed, it goes on where its counters stand: no line is lost and none is counted twice.
+//! The file and the place in it up to which it is counted are written in the same transaction as the counts. So whenever the
+//! program is killed, it goes on where its counters stand: no line is lost and none is counted twice.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,8 +17,8 @@ pub const LINES_MAX: usize = 100;
 /// The hash with the progress: `file`, and `offset` in bytes.
 const PROGRESS: &str = "progress";
 
-/// Counts the lines of the files in a folder, in the order of their names, from where it stopped the last time. What a line
-/// counts for is the first word in it. `step` is called after each transaction.
+/// Counts the lines of the files in a folder, in the order of their names, from where it stopped the last time. A line counts
+/// for its first word. `step` is called after each transaction.
 pub fn process_logs(client: &Client, folder: &Path, mut step: impl FnMut()) -> Result<(), Box<dyn std::error::Error>> {
     let mut progress = client.hmget::<Vec<Option<String>>>(PROGRESS, ["file", "offset"]).wait()?.into_iter().flatten();
     let (last, reached) = (progress.next().unwrap_or_default(), progress.next().unwrap_or_default());

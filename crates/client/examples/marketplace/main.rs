@@ -1,4 +1,5 @@
-//! 64 buyers fight over what 8 sellers put on the market, and in the end nothing is lost and nothing is there twice.
+//! 64 buyers fight over the items that 8 sellers put on the market, and in the end nothing is lost and nothing is there
+//! twice.
 //!
 //! ```text
 //! cargo run --features embedded --example marketplace                       # an engine in this process
@@ -47,7 +48,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Buys what is on offer until there is nothing, or no money left. Answers how many items.
+/// Buys offers until there are none, or no money is left. Returns how many items.
 fn shopping(client: &Client, buyer: &str) -> Result<usize, Error> {
     let mut bought = 0;
     loop {

@@ -1,8 +1,8 @@
 //! A marketplace: players sell items to each other, and nothing is ever sold twice or paid for in vain.
 //!
-//! What a player owns is the set `inventory:NAME`, the money the field `funds` of the hash `users:NAME`, and what is on offer
-//! the sorted set `market:`, with `ITEM.SELLER` at its price. Each step watches what it decides by, so whoever is faster
-//! makes the others look again.
+//! A player's items are the set `inventory:NAME`, the money is the field `funds` of the hash `users:NAME`, and the offers are
+//! the sorted set `market:`, with `ITEM.SELLER` at its price. Each step watches the keys by which it decides, so a faster
+//! player makes the others look again.
 
 use sleeve::prelude::*;
 use sleeve::{Client, Error, RankRange};
@@ -62,7 +62,7 @@ pub fn purchase_item(client: &Client, buyer: &str, item: &str, seller: &str, pri
     })
 }
 
-/// What is on offer: each with its seller and its price, the cheapest first.
+/// Returns the offers: each with its seller and its price, the cheapest first.
 pub fn offers(client: &Client) -> Result<Vec<(String, String, i64)>, Error> {
     let listed: Vec<(String, f64)> = client.zrange_scores("market:", RankRange::by_rank(0, -1)).wait()?;
     let split = |(offer, price): (String, f64)| {

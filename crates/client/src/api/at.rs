@@ -1,7 +1,7 @@
-//! A handle whose calls are over at a time that their caller says.
+//! A handle with a deadline that its caller sets.
 //!
-//! It is a client or a database with a deadline, and as cheap. The deadline holds wherever a call is by then, and nobody has to
-//! wait for it to be told.
+//! It is a client or a database with a deadline, and as cheap. The deadline holds in every phase of a call, and no caller has
+//! to wait for the call to be told.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,11 +13,11 @@ use crate::request::Request;
 use crate::route::origin::Origin;
 use crate::values::decode::FromReply;
 
-/// A [`Client`](crate::Client) or [`Db`](crate::Db) whose calls fail with [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when
-/// a time has come: while they wait for room in the queue or for a connection, on their way, and while they wait on the server.
-/// What is not being written by then is never sent, and [`Error::effect`](crate::Error::effect) says so; the effect of what is
-/// cannot be known, but should the connection be lost before it has left whole, it is not sent again. The configuration's
-/// command timeout holds besides.
+/// A [`Client`](crate::Client) or [`Db`](crate::Db) with calls that fail with
+/// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) at a deadline: while they wait for room in the queue or for a
+/// connection, in flight, and while they wait on the server. A request that is not being written by then is never sent, and
+/// [`Error::effect`](crate::Error::effect) says so. The effect of any other is unknown, but if the connection is lost before
+/// it has left whole, it is not sent again. The configuration's command timeout holds too.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
@@ -40,12 +40,12 @@ pub struct At {
 }
 
 impl At {
-    /// Another database of the same server, with the same deadline.
+    /// Returns another database of the same server, with the same deadline.
     pub fn db(&self, database: u32) -> Self {
         Self { origin: self.origin.clone(), database, deadline: self.deadline }
     }
 
-    /// A command by its name, for those that have no method of their own; see [`Cmd`].
+    /// Begins a command by its name, for commands without a method of their own; see [`Cmd`].
     pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
         Cmd::new(self, name)
     }

@@ -1,8 +1,8 @@
-//! Commands that leave together, with nobody else's in between.
+//! Commands that leave together, with no other caller's in between.
 //!
-//! Pipelining needs no batch: calls are pipelined anyway. A batch is for what should not be interleaved, or should go out
-//! in one piece; it is no transaction, so other connections' commands may still run between its own. It belongs to one
-//! caller; a lock that nobody else wants lets it move between threads, as a task does that awaits while it gathers.
+//! Pipelining needs no batch: calls are pipelined anyway. A batch is for commands that should not be interleaved, or should
+//! go out in one piece. It is no transaction, so other connections' commands may still run between its own. It belongs to one
+//! caller; an uncontended lock lets it move between threads, as a task does that awaits while it gathers.
 
 use std::sync::Arc;
 
@@ -48,28 +48,28 @@ impl Batch {
         Self { origin, gathered }
     }
 
-    /// Has the commands that follow work on this database.
+    /// Selects the database that the following commands work on.
     pub fn select(&self, database: u32) -> &Self {
         self.gathered.select(database);
         self
     }
 
-    /// A command by its name, for those that have no method of their own.
+    /// Begins a command by its name, for commands without a method of their own.
     pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
         Cmd::new(self, name)
     }
 
-    /// How many commands are gathered.
+    /// Returns how many commands are gathered.
     pub fn len(&self) -> usize {
         self.gathered.len()
     }
 
-    /// Whether nothing is gathered.
+    /// Returns whether nothing is gathered.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Sends what is gathered, in one piece. The batch can then be filled again.
+    /// Sends the gathered commands, in one piece. The batch can then be filled again.
     pub fn send(&self) {
         let (bytes, units) = self.gathered.take();
         let connection = self.origin.route.connection();

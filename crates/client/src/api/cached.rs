@@ -1,7 +1,8 @@
-//! The handle whose reads are answered from the client's near cache.
+//! The handle with reads that are answered from the client's near cache.
 //!
-//! It takes the same commands as a client does. What only reads one key, and always says the same of it, is answered here where
-//! it can be; anything else goes on to the server. What is cached, and how it stays true, is in `route/near`.
+//! It takes the same commands as a client does. A command that only reads one key, and always gives the same reply for it, is
+//! answered here if it can be; any other command goes on to the server. The cached replies, and the way in which they stay
+//! true, are in `route/near`.
 
 use std::sync::Arc;
 
@@ -48,17 +49,17 @@ impl Cached {
         Self { origin, near, database }
     }
 
-    /// The same for another database of the server, with the same cache.
+    /// Returns a handle for another database of the server, with the same cache.
     pub fn db(&self, database: u32) -> Self {
         Self { database, ..self.clone() }
     }
 
-    /// A command by its name, for those that have no method of their own; see [`Cmd`].
+    /// Begins a command by its name, for commands without a method of their own; see [`Cmd`].
     pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
         Cmd::new(self, name)
     }
 
-    /// What the cache has done since it is there, and what it has.
+    /// Returns the hits and misses of the cache since it was created, and its present size.
     ///
     /// ```
     /// # #[cfg(feature = "embedded")] {
@@ -77,7 +78,7 @@ impl Cached {
         self.near.stats()
     }
 
-    /// Forgets all that is kept, in all databases; whatever is read next is read anew.
+    /// Drops all cached replies, in all databases; every later read goes to the server.
     pub fn clear(&self) {
         self.near.clear();
     }
@@ -104,7 +105,7 @@ impl std::fmt::Debug for Cached {
     }
 }
 
-/// It is used from any thread; the build fails when that stops being so.
+/// The handle is used from any thread; the build fails when that stops being so.
 const _: () = {
     const fn any_thread<T: Send + Sync + Clone>() {}
     any_thread::<Cached>();

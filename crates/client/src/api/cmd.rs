@@ -1,4 +1,4 @@
-//! A command by its name, for those that have no method of their own.
+//! A command by its name, for commands without a method of their own.
 //!
 //! It goes the same way as a method of that name: which row of the command table it has says where it may be sent, and whether
 //! it waits. Any thread.
@@ -25,8 +25,8 @@ use crate::values::decode::FromReply;
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 ///
-/// What is given to `cmd` is one name, and each argument travels as one, whatever it holds: nothing that a user has typed becomes
-/// a command or an argument more. A name with a space or a line end in it is refused with
+/// The text that is given to `cmd` is one name, and each argument travels as one, whichever bytes it holds: no text that a
+/// user has typed becomes a further command or argument. A name with a space or a line end in it is refused with
 /// [`ErrorKind::Usage`](crate::ErrorKind::Usage), and nothing is sent.
 pub struct Cmd<'a, A> {
     asker: &'a A,
@@ -43,7 +43,7 @@ impl<'a, A: Ask> Cmd<'a, A> {
         Self { asker, request }
     }
 
-    /// Adds whatever arguments `value` stands for.
+    /// Adds all arguments that `value` stands for.
     pub fn arg(mut self, value: impl ToArgs) -> Self {
         self.request.arg(value);
         self
@@ -65,7 +65,7 @@ impl<'a, A: Ask> Cmd<'a, A> {
     }
 }
 
-/// What is said of a name that is more than one word. What stands behind the first may be a secret, and is not repeated.
+/// Returns the error for a name that is more than one word. The text behind the first may be a secret, and is not repeated.
 #[cold]
 fn no_name(name: &str) -> Error {
     let first = name.split_ascii_whitespace().next().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Requests that are gathered to leave together, with a reply for each: what a batch and a transaction have in common.
+//! Requests that are gathered to leave together, with a reply for each: the common part of a batch and a transaction.
 //!
-//! Its owner says when they leave, and in what. It belongs to one caller, whose lock nobody else wants; each method takes that
-//! lock for itself.
+//! Its owner says when they leave, and in which form. It belongs to one caller, so its lock is uncontended; each method takes
+//! that lock for itself.
 
 use std::mem;
 
@@ -15,11 +15,11 @@ use crate::request::name::Name;
 use crate::route::Route;
 use crate::values::decode::FromReply;
 
-/// Requests, and who asked for them.
+/// Requests, and their askers.
 pub(super) struct Gathered(Mutex<Inner>);
 
 struct Inner {
-    /// What the next commands work on.
+    /// The database that the next commands work on.
     database: u32,
     source: Source,
     bytes: Vec<u8>,
@@ -27,23 +27,23 @@ struct Inner {
 }
 
 impl Gathered {
-    /// Nothing yet.
+    /// Creates an empty collection.
     pub(super) fn new(route: &Route, database: u32) -> Self {
         let source = Source::unsent(route.driver());
         Self(Mutex::new(Inner { database, source, bytes: Vec::new(), units: Vec::new() }))
     }
 
-    /// Has the commands that follow work on this database.
+    /// Selects the database that the following commands work on.
     pub(super) fn select(&self, database: u32) {
         self.0.lock().database = database;
     }
 
-    /// How many commands are gathered.
+    /// Returns how many commands are gathered.
     pub(super) fn len(&self) -> usize {
         self.0.lock().units.len()
     }
 
-    /// Gathers what `write` writes.
+    /// Gathers the request that `write` writes.
     pub(super) fn ask<T: FromReply>(&self, route: &Route, write: impl FnOnce(&mut Request)) -> Reply<T> {
         let gathered = Request::with(write, |request| {
             let inner = &mut *self.0.lock();
@@ -58,19 +58,19 @@ impl Gathered {
         }
     }
 
-    /// The two ends of one more reply, to what is not gathered here.
+    /// Returns the two ends of one more reply, to a request that is not gathered here.
     pub(super) fn pair(&self, name: Name) -> (Target, Handle) {
         self.0.lock().source.pair(name)
     }
 
-    /// Takes what is gathered, to be sent. What follows is gathered anew.
+    /// Takes the gathered requests, to be sent. Later requests are gathered anew.
     pub(super) fn take(&self) -> (Vec<u8>, Vec<Unit>) {
         let inner = &mut *self.0.lock();
         inner.source.renew();
         (mem::take(&mut inner.bytes), mem::take(&mut inner.units))
     }
 
-    /// Fails the replies of what is gathered and will not be sent.
+    /// Fails the replies of gathered requests that will not be sent.
     pub(super) fn give_up(&mut self, why: &str) {
         let mut done = Completions::default();
         for unit in mem::take(&mut self.0.get_mut().units) {

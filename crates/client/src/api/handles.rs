@@ -1,9 +1,9 @@
-//! Handles where calls begin: a client, and one of its databases.
+//! Handles on which calls begin: a client, and one of its databases.
 //!
 //! Both are a counted pointer and a number, so they are cheap to clone and meant to be cloned; both may be used from any
 //! thread and in any async runtime at the same time. Everything that is sent through clones of one client travels on one
-//! connection, in each caller's order. When the last handle is dropped, what was sent is still answered, and then the
-//! connection is closed.
+//! connection, in each caller's order. When the last handle is dropped, the requests that were sent are still answered, and
+//! then the connection is closed.
 
 #[cfg(feature = "embedded")]
 use std::net::SocketAddr;
@@ -82,7 +82,7 @@ impl Client {
         Ok(client)
     }
 
-    /// As [`connect`](Client::connect), for async code: the runtime's thread goes on meanwhile.
+    /// Connects as [`connect`](Client::connect) does, in async code: the runtime's thread is not blocked.
     ///
     /// ```
     /// # #[cfg(feature = "embedded")] {
@@ -102,7 +102,7 @@ impl Client {
         Self::connect_with_async(Config::from_url(url)?).await
     }
 
-    /// As [`connect_with`](Client::connect_with), for async code.
+    /// Connects as [`connect_with`](Client::connect_with) does, in async code.
     ///
     /// # Errors
     /// As for [`connect_with`](Client::connect_with).
@@ -116,7 +116,8 @@ impl Client {
         Ok(client)
     }
 
-    /// A client whose connection is being made: it returns at once, and what is sent meanwhile goes out when it is there.
+    /// Creates a client while its connection is being made: it returns at once, and requests that are sent before it is
+    /// connected go out then.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) for a bad URL,
@@ -125,7 +126,7 @@ impl Client {
         Self::open_with(Config::from_url(url)?)
     }
 
-    /// As [`open`](Client::open), with a configuration.
+    /// Creates a client as [`open`](Client::open) does, with a configuration.
     ///
     /// # Errors
     /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no thread.
@@ -135,8 +136,8 @@ impl Client {
         Ok(Self { origin: Origin::new(route), database })
     }
 
-    /// An engine of its own in this process: no socket, no other process, and a call runs in the thread that makes it. It is gone
-    /// with its last handle.
+    /// Creates an engine of its own in this process: no socket, no other process, and a call runs in the thread that makes
+    /// it. It is gone with its last handle.
     ///
     /// The URL `embedded://` does the same; `embedded://name` shares the engine of that name within the process.
     ///
@@ -173,7 +174,7 @@ impl Client {
         }
     }
 
-    /// Another database of the same server, on the same connection.
+    /// Returns another database of the same server, on the same connection.
     ///
     /// ```
     /// # #[cfg(feature = "embedded")] {
@@ -188,14 +189,14 @@ impl Client {
         Db { origin: self.origin.clone(), database }
     }
 
-    /// How it was configured.
+    /// Returns its configuration.
     pub fn config(&self) -> &Config {
         self.origin.route.config()
     }
 
-    /// What its shared connection has done, in numbers; in a cluster, the one to each node; and behind them what those for
-    /// priority and lanes have done, by their [`Role`](crate::Role). An engine in this process has no connection, and its INFO
-    /// tells more. What a lease does, a command that waits, or a subscription, is not counted here.
+    /// Returns the metrics of its shared connection; in a cluster, of the one to each node; and behind them those of the
+    /// connections for priority and lanes, by their [`Role`](crate::Role). An engine in this process has no connection, and
+    /// its INFO tells more. The work of a lease, of a command that waits, or of a subscription is not counted here.
     pub fn metrics(&self) -> Vec<Metrics> {
         self.origin.metrics()
     }
@@ -211,7 +212,7 @@ impl Client {
         self.origin.close(timeout)
     }
 
-    /// As [`close`](Client::close), for async code: the runtime's thread goes on meanwhile.
+    /// Closes the client as [`close`](Client::close) does, in async code: the runtime's thread is not blocked.
     ///
     /// # Errors
     /// As for [`close`](Client::close).
@@ -220,7 +221,7 @@ impl Client {
     }
 }
 
-/// One database of a [`Client`], as something to send commands to.
+/// A database of a [`Client`], as something to send commands to.
 #[derive(Clone)]
 pub struct Db {
     pub(crate) origin: Arc<Origin>,
@@ -234,7 +235,7 @@ impl Db {
     }
 }
 
-/// What a client and a database have in common.
+/// The methods that a client and a database have in common.
 macro_rules! handle {
     ($handle:ident) => {
         impl Ask for $handle {
@@ -257,36 +258,37 @@ macro_rules! handle {
         }
 
         impl $handle {
-            /// A command by its name, for those that have no method of their own; see [`Cmd`].
+            /// Begins a command by its name, for commands without a method of their own; see [`Cmd`].
             pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
                 Cmd::new(self, name)
             }
 
-            /// The same, for calls whose time is up at this time, wherever they are by then; see [`At`].
+            /// Returns the same handle with a deadline for its calls, which holds in every phase of a call; see [`At`].
             pub fn at(&self, deadline: Instant) -> At {
                 At { origin: self.origin.clone(), database: self.database, deadline }
             }
 
-            /// A handle whose calls have a second connection, on which nothing large is ahead of them; see [`Priority`].
+            /// Returns a handle with calls on a second connection, on which nothing large is ahead of them; see [`Priority`].
             ///
             /// # Errors
-            /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no descriptor, or the client is another
-            /// process's.
+            /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no descriptor, or the client is
+            /// another process's.
             pub fn priority(&self) -> Result<Priority, Error> {
                 Ok(Priority::new(self.origin.clone(), self.origin.priority()?, self.database))
             }
 
-            /// A handle that sends what is large over a second connection, so that small calls never wait behind it; what it
-            /// promises of order, [`Lanes`] says.
+            /// Returns a handle that sends large calls over a second connection, so that small calls never wait behind them;
+            /// [`Lanes`] states its promises of order.
             ///
             /// # Errors
             /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) in a cluster, which has a connection to each node: use
-            /// [`priority`](Self::priority) there. [`ErrorKind::Closed`](crate::ErrorKind::Closed) when the client was closed.
+            /// [`priority`](Self::priority) there. [`ErrorKind::Closed`](crate::ErrorKind::Closed) when the client was
+            /// closed.
             pub fn lanes(&self) -> Result<Lanes, Error> {
                 Ok(Lanes::new(self.origin.clone(), self.origin.lane(None)?, self.database))
             }
 
-            /// As [`lanes`](Self::lanes), with options.
+            /// Returns a handle as [`lanes`](Self::lanes) does, with options.
             ///
             /// # Errors
             /// As for [`lanes`](Self::lanes), and when the client has lanes already, with other options.
@@ -294,18 +296,18 @@ macro_rules! handle {
                 Ok(Lanes::new(self.origin.clone(), self.origin.lane(Some(options))?, self.database))
             }
 
-            /// A handle whose reads are answered in this process where that is sound: replies are kept until the server says
-            /// that their keys have changed; see [`Cached`] and [`CacheOptions`]. A client has one such cache, which is there as
-            /// long as the client. In a cluster each node keeps true what it owns.
+            /// Returns a handle with reads that are answered in this process if that is sound: replies are kept until the
+            /// server says that their keys have changed; see [`Cached`] and [`CacheOptions`]. A client has one such cache,
+            /// which is there as long as the client. In a cluster each node keeps true the keys that it owns.
             ///
             /// # Errors
-            /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) when the client is configured for RESP2. Whether the server can say
-            /// what changes is heard later: where it cannot, the reads fail and say so.
+            /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) when the client is configured for RESP2. Whether the server can
+            /// announce changes is known later: if it cannot, the reads fail and say so.
             pub fn cached(&self) -> Result<Cached, Error> {
                 Ok(Cached::new(self.origin.clone(), self.origin.near(None)?, self.database))
             }
 
-            /// As [`cached`](Self::cached), with options.
+            /// Returns a handle as [`cached`](Self::cached) does, with options.
             ///
             /// # Errors
             /// As for [`cached`](Self::cached), and when the client has such a cache already, with other options.
@@ -318,12 +320,13 @@ macro_rules! handle {
                 Batch::new(self.origin.clone(), self.database)
             }
 
-            /// A handle whose calls are gathered for a moment, and leave as commands for many (SETs as MSET); see [`Coalescing`].
+            /// Returns a handle with calls that are gathered for a moment, and leave as commands for many (SETs as MSET); see
+            /// [`Coalescing`].
             pub fn coalescing(&self) -> Coalescing {
                 self.coalescing_with(CoalesceOptions::new())
             }
 
-            /// As [`coalescing`](Self::coalescing), with how long calls wait, and how many leave together.
+            /// Returns a handle as [`coalescing`](Self::coalescing), with a delay and the number of calls that leave together.
             pub fn coalescing_with(&self, options: CoalesceOptions) -> Coalescing {
                 Coalescing::new(self.origin.clone(), self.database, options)
             }
@@ -333,8 +336,8 @@ macro_rules! handle {
                 Transaction::new(self.origin.route.clone(), self.database)
             }
 
-            /// A connection of one's own, for WATCH by hand and for commands that change their connection; see [`Lease`]. In a
-            /// cluster its first command says to which node.
+            /// Leases a connection for one caller, for WATCH by hand and for commands that change their connection; see
+            /// [`Lease`]. In a cluster its first command decides on the node.
             ///
             /// # Errors
             /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no thread. A connection that cannot be
@@ -343,10 +346,10 @@ macro_rules! handle {
                 Lease::new(self.origin.clone(), self.database)
             }
 
-            /// As [`lease`](Self::lease), to the node of a cluster that has this key, or these keys in one slot; over a single
-            /// server the same as `lease`.
+            /// Leases a connection as [`lease`](Self::lease) does, to the node of a cluster that has this key, or these keys
+            /// in one slot; over a single server the same as `lease`.
             ///
-            /// The lease stays with its node. What it asks for once the slot has moved fails with the node's own words
+            /// The lease stays with its node. A command that it sends once the slot has moved fails with the node's own words
             /// (`MOVED`), and nothing is executed: take another.
             ///
             /// # Errors
@@ -355,8 +358,8 @@ macro_rules! handle {
                 Lease::at(self.origin.clone(), self.database, keys)
             }
 
-            /// Listens to channels, on a connection of its own that is made again when it is lost. Waits until the server
-            /// has confirmed it, so that what is published from now on comes.
+            /// Listens to channels, on a connection of its own that is made again when it is lost. Waits until the server has
+            /// confirmed it, so that every message that is published from now on arrives.
             ///
             /// ```
             /// # #[cfg(feature = "embedded")] {
@@ -385,7 +388,8 @@ macro_rules! handle {
                 Subscription::open(&self.origin.route, SubscriptionVerb::Subscribe, channels)
             }
 
-            /// As [`subscribe`](Self::subscribe), for async code: the runtime's thread goes on until it is confirmed.
+            /// Listens as [`subscribe`](Self::subscribe) does, in async code: the runtime's thread is not blocked until it is
+            /// confirmed.
             ///
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
@@ -393,7 +397,7 @@ macro_rules! handle {
                 Subscription::open_async(self.origin.route.clone(), SubscriptionVerb::Subscribe, channels).await
             }
 
-            /// Listens to all channels whose names match glob patterns; see [`subscribe`](Self::subscribe).
+            /// Listens to all channels with names that match glob patterns; see [`subscribe`](Self::subscribe).
             ///
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
@@ -401,7 +405,8 @@ macro_rules! handle {
                 Subscription::open(&self.origin.route, SubscriptionVerb::PSubscribe, patterns)
             }
 
-            /// As [`psubscribe`](Self::psubscribe), for async code: the runtime's thread goes on until it is confirmed.
+            /// Listens as [`psubscribe`](Self::psubscribe) does, in async code: the runtime's thread is not blocked until it
+            /// is confirmed.
             ///
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
@@ -417,7 +422,8 @@ macro_rules! handle {
                 Subscription::open(&self.origin.route, SubscriptionVerb::SSubscribe, channels)
             }
 
-            /// As [`ssubscribe`](Self::ssubscribe), for async code: the runtime's thread goes on until it is confirmed.
+            /// Listens as [`ssubscribe`](Self::ssubscribe) does, in async code: the runtime's thread is not blocked until it
+            /// is confirmed.
             ///
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
@@ -425,9 +431,9 @@ macro_rules! handle {
                 Subscription::open_async(self.origin.route.clone(), SubscriptionVerb::SSubscribe, channels).await
             }
 
-            /// Reads, decides and writes with nobody changing the keys in between, or begins again.
+            /// Reads, decides and writes with no other client changing the keys in between, or begins again.
             ///
-            /// The closure reads by the lease, whose connection watches the keys, and adds what is to be written to the
+            /// The closure reads by the lease, which has a connection that watches the keys, and adds its writes to the
             /// transaction. If a key was changed before it could be executed, the closure is called again. It runs on this
             /// thread, on a connection of its own, so it may take its time.
             ///
@@ -447,7 +453,7 @@ macro_rules! handle {
             /// ```
             ///
             /// # Errors
-            /// The closure's own error, which executes nothing; or why the transaction failed.
+            /// The closure's own error, which executes nothing; or the reason why the transaction failed.
             pub fn watch<R>(
                 &self,
                 keys: impl ToArgs,
@@ -456,7 +462,7 @@ macro_rules! handle {
                 lease::watch(&self.origin, self.database, keys, attempt)
             }
 
-            /// As [`watch`](Self::watch), for async code.
+            /// Works as [`watch`](Self::watch) does, in async code.
             ///
             /// # Errors
             /// As for [`watch`](Self::watch).

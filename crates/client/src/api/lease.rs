@@ -1,9 +1,9 @@
-//! A connection of one's own for a while, for what cannot be shared: WATCH in a program's own hands, and WAIT.
+//! A connection for one caller for a while, for commands that cannot be shared: WATCH in a program's own hands, and WAIT.
 //!
-//! Leases come from the small pool that each client keeps (`route/pool`); a lease that is dropped goes back to it,
-//! clean, or is closed if something is still on its way. In a cluster it is the first command's keys that say to which node it
-//! goes. Its connection is never made again behind the caller's back:
-//! what was watched would be forgotten. A lease may be used from any thread.
+//! Leases come from the small pool that each client keeps (`route/pool`); a lease that is dropped goes back to it, clean, or
+//! is closed if a request is still in flight. In a cluster the first command's keys decide which node it goes to. Its
+//! connection is never made again behind the caller's back: the watched keys would be forgotten. A lease may be used from any
+//! thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -25,7 +25,7 @@ use crate::route::origin::Origin;
 use crate::sys::now;
 use crate::values::decode::FromReply;
 
-/// A connection that nobody else uses until it is dropped.
+/// A connection that no other caller uses until it is dropped.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
@@ -43,8 +43,8 @@ use crate::values::decode::FromReply;
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 ///
-/// In a cluster the first command says which node it is a connection to: the owner of its keys, or any where it has none; and
-/// there it stays. [`Client::lease_for`](crate::Client::lease_for) says so beforehand. A transaction that is ahead of all
+/// In a cluster the first command decides which node it is a connection to: the owner of its keys, or any if it has none; and
+/// there it stays. [`Client::lease_for`](crate::Client::lease_for) decides it beforehand. A transaction that is ahead of all
 /// commands goes as one of the client's own.
 ///
 /// Commands that wait on the server need none: elsewhere they get a connection of their own by themselves. Here they hold up
@@ -55,7 +55,7 @@ pub struct Lease {
     route: OnceLock<Route>,
     database: u32,
     watched: AtomicBool,
-    /// Whether it was used for a command that waits.
+    /// True if it was used for a command that waits.
     waited: AtomicBool,
 }
 
@@ -69,7 +69,7 @@ impl Lease {
         Ok(Self::of(origin, route, database))
     }
 
-    /// One to where these keys are, which are all in one place.
+    /// Leases a connection to the place of these keys, which are all in one place.
     pub(crate) fn at(origin: Arc<Origin>, database: u32, keys: impl ToArgs) -> Result<Self, Error> {
         origin.check_open()?;
         let route = origin.pool.take_at(&origin.route, keys)?;
@@ -91,12 +91,12 @@ impl Lease {
         self.ask(|request| crate::commands::write!(request, "UNWATCH"))
     }
 
-    /// A transaction on this connection.
+    /// Begins a transaction on this connection.
     pub fn transaction(&self) -> Transaction {
         Transaction::new(self.route.get().unwrap_or(&self.origin.route).clone(), self.database)
     }
 
-    /// A command by its name, for those that have no method of their own.
+    /// Begins a command by its name, for commands without a method of their own.
     pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
         self.watched.store(true, Ordering::Relaxed);
         Cmd::new(self, name)
@@ -114,7 +114,7 @@ impl Lease {
         }
     }
 
-    /// The connection, to where a request's keys are if there is none yet.
+    /// Returns the connection, made to the place of a request's keys if there is none yet.
     fn connect(&self, request: EncodedRequest<'_>) -> Result<&Route, Error> {
         self.origin.check_open()?;
         let mut taken = Some(self.origin.pool.take_for(&self.origin.route, request)?);
@@ -153,7 +153,7 @@ impl Drop for Lease {
             return self.origin.pool.give_back(route.clone());
         }
         if self.waited.load(Ordering::Relaxed) {
-            // It may wait for ever, and would take what nobody hears of.
+            // It may wait for ever, and would take an element that no caller receives.
             return route.abort();
         }
         // Without a wait it cannot fail.
@@ -161,13 +161,13 @@ impl Drop for Lease {
     }
 }
 
-/// How often a watched transaction is tried before its caller is told that others are always faster.
+/// The number of times that a watched transaction is tried before its caller is told that others are always faster.
 const ATTEMPTS_MAX: u32 = 1000;
 
-/// Between two attempts at a cluster that is changing.
+/// The pause between two attempts at a cluster that is changing.
 const CHANGING_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long it is tried there where no command timeout says so.
+/// The time for which it is tried there if there is no command timeout.
 const CHANGING_MAX: Duration = Duration::from_secs(60);
 
 /// Leases at the node that has the keys, one after the other as the cluster changes.
@@ -182,7 +182,7 @@ impl<'a> Leases<'a> {
         Self { origin, until: now() + limit }
     }
 
-    /// Whether what has failed so may be tried again in a moment.
+    /// Returns whether an attempt with this error may be tried again in a moment.
     fn may_go_on<R>(&self, result: &Result<R, Error>) -> bool {
         result.as_ref().is_err_and(|error| self.origin.route.has_changed(error)) && now() < self.until
     }
@@ -222,7 +222,7 @@ fn watch_with<R>(
     Err(always_changed())
 }
 
-/// As [`watch`], for async code.
+/// Works as [`watch`] does, in async code.
 pub(crate) async fn watch_async<R>(
     origin: &Arc<Origin>,
     database: u32,

@@ -1,4 +1,5 @@
-//! Where calls begin: clients and databases, and what gathers, repeats or keeps calls together; consumers of streams.
+//! Handles on which calls begin: clients and databases, and those that gather, repeat or keep calls together; consumers of
+//! streams.
 
 pub(crate) mod at;
 pub(crate) mod batch;

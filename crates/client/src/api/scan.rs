@@ -1,9 +1,10 @@
-//! Everything that SCAN and its kin bring, one after the other: an iterator for threads, a stream for tasks.
+//! All elements that SCAN and its kin return, one after the other: an iterator for threads, a stream for tasks.
 //!
 //! The server hands out a page at a time with a cursor for the next. Here the next page is asked for as soon as one has
-//! come, so that it is on its way while its forerunner is read. What is there all the time is seen at least once; what comes
-//! or goes meanwhile may be seen or not, and SCAN itself may bring something twice. In a cluster SCAN goes through one node after
-//! the other; what moves from one to another meanwhile counts as coming and going.
+//! arrived, so that it is in flight while its forerunner is read. An element that is there all the time is seen at least
+//! once; an element that is added or removed during the scan may be seen or not, and SCAN itself may return an element twice.
+//! In a cluster SCAN goes through one node after the other; a key that moves from one to another during the scan counts as
+//! removed and added.
 
 pub(crate) mod commands;
 
@@ -32,16 +33,16 @@ pub struct Scan<'a, A, T> {
     words: Result<[Vec<Vec<u8>>; 2], Error>,
     page: IntoIter<T>,
     next: Next<T>,
-    /// The node of a cluster that is scanned, and those that come after it; none where one server has everything.
+    /// The node of a cluster that is scanned, and those that come after it; none if one server has everything.
     node: Option<u32>,
     nodes: VecDeque<u32>,
 }
 
-/// Where the page after this one is.
+/// The place of the page after this one.
 enum Next<T> {
-    /// Nothing was asked for yet.
+    /// The state before the first request.
     Begin,
-    /// It is on its way.
+    /// The page is in flight.
     Coming(Reply<(u64, Vec<T>)>),
     /// There is none.
     Ended,
@@ -56,7 +57,7 @@ impl<'a, A: Ask, T: FromReply> Scan<'a, A, T> {
 
     /// Asks for the first page of all.
     fn begin(&mut self) -> Next<T> {
-        // What is scanned inside a key is in one place.
+        // The elements inside a key are in one place.
         let is_of_all = matches!(&self.words, Ok([before, _]) if before.len() == 1);
         match if is_of_all { self.place.nodes() } else { Ok(Vec::new()) } {
             Ok(nodes) => self.nodes = nodes.into(),
@@ -82,7 +83,7 @@ impl<'a, A: Ask, T: FromReply> Scan<'a, A, T> {
         })
     }
 
-    /// Takes a page that has come, and asks for the one after it.
+    /// Takes a page that has arrived, and asks for the one after it.
     fn turn(&mut self, answer: Result<(u64, Vec<T>), Error>) -> Result<(), Error> {
         self.next = Next::Ended;
         let (cursor, page) = answer?;
@@ -96,7 +97,7 @@ impl<'a, A: Ask, T: FromReply> Scan<'a, A, T> {
         Ok(())
     }
 
-    /// The next, for which this thread waits.
+    /// Returns the next element, for which this thread waits.
     fn wait_next(&mut self) -> Option<Result<T, Error>> {
         loop {
             if let Some(item) = self.page.next() {

@@ -1,9 +1,9 @@
 //! Lua scripts by digest: the text travels only when the server does not have it.
 //!
 //! A [`Script`] is sent by the SHA-1 digest of its text (EVALSHA). A server that does not know it says NOSCRIPT and has done
-//! nothing; then the same call goes out again with the text (EVAL), which makes the script known to the server for all
-//! that follow. So a restarted server, a SCRIPT FLUSH or a failover costs one more round trip and nothing else. The second
-//! call is made by whoever takes the reply, or by the callback thread where nobody does. Any thread.
+//! nothing; then the same call goes out again with the text (EVAL), which makes the script known to the server for all that
+//! follow. So a restarted server, a SCRIPT FLUSH or a failover costs one more round trip and nothing else. The caller that
+//! takes the reply makes the second call, or the callback thread if no caller takes it. Any thread.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,7 +25,7 @@ use crate::values::decode::FromReply;
 
 /// A Lua script that servers know by its digest.
 ///
-/// Cheap to clone. `keys` are the keys that it uses (`KEYS` in Lua), `args` whatever else it is given (`ARGV`).
+/// Cheap to clone. `keys` are the keys that it uses (`KEYS` in Lua), `args` all its other arguments (`ARGV`).
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
@@ -50,12 +50,12 @@ pub struct Script {
 }
 
 impl Script {
-    /// A script with this text.
+    /// Creates a script with this text.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self::named(text.into(), "EVALSHA", "EVAL")
     }
 
-    /// A script that writes nothing: the server refuses its writes, and runs it on read-only replicas too.
+    /// Creates a script that writes nothing: the server refuses its writes, and runs it on read-only replicas too.
     pub fn read_only(text: impl Into<Arc<str>>) -> Self {
         Self::named(text.into(), "EVALSHA_RO", "EVAL_RO")
     }
@@ -65,7 +65,7 @@ impl Script {
         Self { text, digest: digest.into(), by_digest, by_text }
     }
 
-    /// The SHA-1 digest of its text: 40 hexadecimal digits in lower case.
+    /// Returns the SHA-1 digest of its text: 40 hexadecimal digits in lower case.
     pub fn digest(&self) -> &str {
         &self.digest
     }
@@ -127,7 +127,7 @@ macro_rules! runs {
 
 runs!(Client Db);
 
-/// What it takes to send a script once more, by its text.
+/// The data to send a script once more, by its text.
 struct ByText {
     origin: Arc<Origin>,
     database: u32,
@@ -147,7 +147,7 @@ impl ByText {
     }
 }
 
-/// Whether the server does not know the script. One that runs may call its own errors so too.
+/// Returns whether the server does not know the script. One that runs may call its own errors so too.
 fn is_unknown<T>(result: &Result<T, Error>) -> bool {
     result.as_ref().is_err_and(|error| error.code() == Some("NOSCRIPT") && error.effect() == Effect::Refused)
 }
@@ -189,7 +189,7 @@ impl<T: FromReply + 'static> ScriptReply<T> {
     /// Blocks this thread until the answer is there, but for no longer than this.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait), and [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the time is up; the script
+    /// As for [`wait`](Self::wait), and [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) at the timeout; the script
     /// may still be executed.
     pub fn wait_for(mut self, timeout: Duration) -> Result<T, Error> {
         let began = now();
@@ -213,7 +213,7 @@ impl<T: FromReply + 'static> ScriptReply<T> {
         }
     }
 
-    /// Lets the script happen without anyone waiting. If it fails, the client's error hook is called with the error.
+    /// Lets the script run without a caller that waits. If it fails, the client's error hook is called with the error.
     pub fn forget(mut self) {
         match self.take() {
             Step::Digest(reply, by_text) => reply.then(move |result| {
@@ -231,7 +231,7 @@ impl<T: FromReply + 'static> ScriptReply<T> {
 }
 
 impl<T: FromReply + 'static> Drop for ScriptReply<T> {
-    /// Dropping a reply does not take back what was sent: it is still executed.
+    /// Drops the reply, which does not take back the request: the script is still executed.
     fn drop(&mut self) {
         if let Step::Digest(reply, by_text) = self.take() {
             reply.then(move |result| {

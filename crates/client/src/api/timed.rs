@@ -1,7 +1,7 @@
-//! Calls whose replies tell how long they took.
+//! Calls with replies that tell how long they took.
 //!
-//! A call says of its command that it is timed, on the handle that its closure is given; all else goes the way of every call.
-//! Any thread.
+//! A call marks its command as timed, on the handle that its closure is given; all else goes the way of every call. Any
+//! thread.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use crate::request::Request;
 use crate::route::origin::Origin;
 use crate::values::decode::FromReply;
 
-/// A [`Client`] or [`Db`] whose replies are timed: what the closure of [`Client::timed`] is given.
+/// A [`Client`] or [`Db`] with timed replies: the closure of [`Client::timed`] is given it.
 pub struct Timed {
     origin: Arc<Origin>,
     database: u32,
 }
 
 impl Timed {
-    /// A command by its name, for those that have no method of their own; see [`Cmd`].
+    /// Begins a command by its name, for commands without a method of their own; see [`Cmd`].
     pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
         Cmd::new(self, name)
     }
 }
 
-/// Writes the same request, whose reply is timed.
+/// Writes the same request with a timed reply.
 fn marked(write: impl FnOnce(&mut Request)) -> impl FnOnce(&mut Request) {
     |request| {
         write(request);
@@ -63,8 +63,8 @@ impl std::fmt::Debug for Timed {
 macro_rules! timed {
     ($($handle:ident)+) => { $(
         impl $handle {
-            /// Makes one call, whose reply tells how long it was queued, how long it travelled, how long it lay until somebody
-            /// took it, and how long it took to decode; see [`Timing`](crate::Timing).
+            /// Makes one call with a reply that tells how long it was queued, how long it travelled, how long it lay until
+            /// the caller took it, and how long it took to decode; see [`Timing`](crate::Timing).
             ///
             /// ```
             /// # #[cfg(feature = "embedded")] {
@@ -79,10 +79,10 @@ macro_rules! timed {
             /// # Ok::<(), sleeve::Error>(())
             /// ```
             ///
-            /// The call is made on the handle that the closure is given; it costs a look or two more at the clock, and all other
-            /// calls cost what they do without. Of the reply to another handle's call only the whole is told. For all calls at
-            /// once there is [`metrics`](Client::metrics), and [`Config::slow_after`](crate::Config::slow_after) tells of those
-            /// that took long.
+            /// The call is made on the handle that the closure is given; it costs a look or two more at the clock, and all
+            /// other calls cost the same as without. For the reply to another handle's call only the total is reported. For
+            /// all calls at once there is [`metrics`](Client::metrics), and [`Config::slow_after`](crate::Config::slow_after)
+            /// reports those that took long.
             pub fn timed<T: FromReply>(&self, call: impl FnOnce(&Timed) -> Reply<T>) -> TimedReply<T> {
                 let handle = Timed { origin: self.origin.clone(), database: self.database };
                 TimedReply::of(|| call(&handle))

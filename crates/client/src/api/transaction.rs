@@ -1,9 +1,9 @@
-//! All or nothing: commands that the server runs as one, if what they rely on still holds.
+//! All or nothing: commands that the server runs as one, if their conditions still hold.
 //!
-//! A transaction travels on the shared connection, from WATCH to EXEC in one piece: nothing of anyone else's gets in
-//! between. Its conditions are looked at by the server under WATCH, so that they are true when the commands run or the
-//! commands do not run. It belongs to one caller; a lock that nobody else wants lets it move between threads, as a task does
-//! that awaits while it gathers.
+//! A transaction travels on the shared connection, from WATCH to EXEC in one piece: no other caller's command gets in
+//! between. The server looks at its conditions under WATCH, so that they are true when the commands run or the commands do
+//! not run. It belongs to one caller; an uncontended lock lets it move between threads, as a task does that awaits while it
+//! gathers.
 
 use std::mem;
 
@@ -23,10 +23,10 @@ use crate::values::decode::FromReply;
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
-/// By which a transaction as a whole is called.
+/// The name of a transaction as a whole.
 const EXEC_NAME: Name = Name::of(&["EXEC"]);
 
-/// What must be true of a key for a transaction to be executed.
+/// A condition that must be true of a key for a transaction to be executed.
 #[derive(Debug)]
 pub struct Condition {
     watch: Result<Vec<u8>, Error>,
@@ -35,22 +35,22 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// The key is there.
+    /// Requires that the key exists.
     pub fn exists(key: impl ToArg) -> Self {
         Self::new("EXISTS", key, Check::Exists(true))
     }
 
-    /// The key is not there.
+    /// Requires that the key does not exist.
     pub fn not_exists(key: impl ToArg) -> Self {
         Self::new("EXISTS", key, Check::Exists(false))
     }
 
-    /// The key is there and is a string of exactly this value.
+    /// Requires that the key exists and is a string of exactly this value.
     pub fn equals(key: impl ToArg, value: impl ToArg) -> Self {
         Self::compares(key, value, true)
     }
 
-    /// The key is not there, or is a string of another value.
+    /// Requires that the key does not exist, or is a string of another value.
     pub fn not_equals(key: impl ToArg, value: impl ToArg) -> Self {
         Self::compares(key, value, false)
     }
@@ -114,17 +114,17 @@ impl Transaction {
         self
     }
 
-    /// A command by its name, for those that have no method of their own.
+    /// Begins a command by its name, for commands without a method of their own.
     pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
         Cmd::new(self, name)
     }
 
-    /// How many commands are gathered.
+    /// Returns how many commands are gathered.
     pub fn len(&self) -> usize {
         self.gathered.len()
     }
 
-    /// Whether no command is gathered.
+    /// Returns whether no command is gathered.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -164,7 +164,7 @@ impl Transaction {
     }
 }
 
-/// The first phase: watch every key, then look at each.
+/// Returns the first phase: watch every key, then look at each.
 fn watch(conditions: Vec<Condition>, execution: Vec<u8>) -> Result<Watch, Error> {
     let mut request = Vec::new();
     let mut checks = Vec::with_capacity(conditions.len());

@@ -1,7 +1,7 @@
 //! Names of keys that know the type of their values.
 //!
-//! Such a name is said once in a program, and what is read or written by it has the right type everywhere. It sends through
-//! whatever place it is given, and keeps nothing but the name. Any thread.
+//! Such a name is written once in a program, and every value that is read or written by it has the right type everywhere. It
+//! sends through any place that it is given, and keeps nothing but the name. Any thread.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
@@ -14,10 +14,10 @@ use crate::reply::Reply;
 use crate::request::{Request, ToArg, ToArgs};
 use crate::values::decode::FromReply;
 
-/// The name of a key whose value is a `T`, or what the names of many such keys begin with.
+/// The name of a key that has a `T` as its value, or the common prefix of the names of many such keys.
 ///
-/// It reads and writes through whatever commands are sent through: a client, a database, a batch, a near cache. As an argument of
-/// any other command it is its name.
+/// It reads and writes through anything that commands are sent through: a client, a database, a batch, a near cache. As an
+/// argument of any other command it is its name.
 ///
 /// ```
 /// # #[cfg(all(feature = "embedded", feature = "serde"))] {
@@ -52,12 +52,12 @@ pub struct Key<T> {
 }
 
 impl<T> Key<T> {
-    /// The key of this name, or the keys whose names begin so.
+    /// Returns the key of this name, or the keys with names that begin so.
     pub const fn new(name: &'static str) -> Self {
         Self { name: Cow::Borrowed(name), value: PhantomData }
     }
 
-    /// The key whose name has this behind what this one is called.
+    /// Returns the key with this appended to its name.
     pub fn of(&self, part: impl fmt::Display) -> Self {
         Self::from(format!("{}{part}", self.name))
     }
@@ -72,7 +72,7 @@ impl<T> Key<T> {
         place.ask(|request| commands::write!(request, "DEL", self))
     }
 
-    /// Whether it is there.
+    /// Returns whether it is there.
     pub fn exists(&self, place: &impl Ask) -> Reply<bool> {
         place.ask(|request| commands::write!(request, "EXISTS", self))
     }

@@ -20,7 +20,7 @@ super::commands! {
     /// # Ok::<(), sleeve::Error>(())
     /// ```
     AdminCommands {
-        /// What the server says about all its commands.
+        /// Returns the server's facts about all its commands.
         command<T>() -> T = ["COMMAND"];
         /// How many commands the server has.
         command_count() -> u64 = ["COMMAND", "COUNT"];
@@ -28,11 +28,11 @@ super::commands! {
         command_docs<T>(names: impl ToArgs) -> T = ["COMMAND", "DOCS", names];
         /// Which of a command's arguments are keys.
         command_getkeys<T>(words: impl ToArgs) -> T = ["COMMAND", "GETKEYS", words];
-        /// Which of a command's arguments are keys, and what it does with each.
+        /// Returns which of a command's arguments are keys, and its effect on each.
         command_getkeysandflags<T>(words: impl ToArgs) -> T = ["COMMAND", "GETKEYSANDFLAGS", words];
-        /// What COMMAND can do, in lines.
+        /// Returns the help of COMMAND, in lines.
         command_help() -> Vec<String> = ["COMMAND", "HELP"];
-        /// What the server says about these commands.
+        /// Returns the server's facts about these commands.
         command_info<T>(names: impl ToArgs) -> T = ["COMMAND", "INFO", names];
         /// The names of all commands.
         command_list() -> Vec<String> = ["COMMAND", "LIST"];
@@ -40,7 +40,7 @@ super::commands! {
         command_list_filtered(filter: CommandFilter) -> Vec<String> = ["COMMAND", "LIST", filter];
         /// Options and their values, by glob patterns.
         config_get<T>(patterns: impl ToArgs) -> T = ["CONFIG", "GET", patterns];
-        /// What CONFIG can do, in lines.
+        /// Returns the help of CONFIG, in lines.
         config_help() -> Vec<String> = ["CONFIG", "HELP"];
         /// Sets the statistics back.
         config_resetstat() -> () = ["CONFIG", "RESETSTAT"];
@@ -50,7 +50,7 @@ super::commands! {
         config_set(pairs: impl ToArgs) -> () = ["CONFIG", "SET", pairs];
         /// How many keys the database has.
         dbsize() -> u64 = ["DBSIZE"];
-        /// Whatever DEBUG does with these words.
+        /// Sends DEBUG with these words.
         debug<T>(words: impl ToArgs) -> T = ["DEBUG", words];
         /// Deletes all keys of all databases.
         flushall() -> () = ["FLUSHALL"];
@@ -60,9 +60,9 @@ super::commands! {
         flushdb() -> () = ["FLUSHDB"];
         /// Deletes all keys of the database, now or later.
         flushdb_with(mode: FlushMode) -> () = ["FLUSHDB", mode];
-        /// What the server knows about itself, by sections; the usual ones without any.
+        /// Returns the server's report on itself, by sections; the default ones without any.
         info(sections: impl ToArgs) -> String = ["INFO", sections];
-        /// Has the server end (`NOSAVE`, `SAVE`, `NOW`, `FORCE`, `ABORT`). Its only good answer is that the connection is lost.
+        /// Ends the server (`NOSAVE`, `SAVE`, `NOW`, `FORCE`, `ABORT`). Its only good answer is a lost connection.
         shutdown(words: impl ToArgs) -> () = ["SHUTDOWN", words];
         /// Exchanges two databases for everyone.
         swapdb(first: u32, second: u32) -> () = ["SWAPDB", first, second];

@@ -1,4 +1,4 @@
-//! What every place has in common where a command can begin.
+//! The common part of every type on which a command can begin.
 //!
 //! A client, a database, a batch, a transaction and a lease take the same commands and return the same replies; they only
 //! differ in when the request leaves. So each command is written once, in a trait of its family, on top of this one.

@@ -37,7 +37,7 @@ super::commands! {
         bitpos_range(key: impl ToArg, bit: bool, range: BitRange) -> i64 = ["BITPOS", key, bit, range];
         /// One bit.
         getbit(key: impl ToArg, offset: u64) -> bool = ["GETBIT", key, offset];
-        /// Sets one bit; answers what it was.
+        /// Sets one bit; answers its former value.
         setbit(key: impl ToArg, offset: u64, bit: bool) -> bool = ["SETBIT", key, offset, bit];
     }
 }

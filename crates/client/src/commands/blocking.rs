@@ -1,8 +1,8 @@
-//! Commands that wait on the server until there is something, one line each.
+//! Blocking commands, one line each.
 //!
-//! A client and its databases send each on a connection that it has for itself until it is answered, so nobody else waits
-//! with it; the connection is kept for the next. Drop the reply, and the command waits no longer. The command timeout
-//! counts on top of the time that is asked for. In a transaction none of them waits; in a batch they are refused.
+//! A client and its databases send each on a connection of its own until it is answered, so no other call waits with it; the
+//! connection is kept for the next. Drop the reply, and the command waits no longer. The command timeout counts on top of the
+//! requested time. In a transaction none of them waits; in a batch they are refused.
 //!
 //! ```
 //! # #[cfg(feature = "embedded")] {
@@ -27,7 +27,7 @@ use crate::options::sorted_set::RankEnd;
 use crate::request::{Request, ToArg, ToArgs};
 use crate::values::counted::Counted;
 
-/// A time in seconds with milliseconds, rounded up: what is not zero must not become zero, which is for ever.
+/// A time in seconds with milliseconds, rounded up: a time above zero must not become zero, which means for ever.
 struct Seconds(Duration);
 
 impl ToArgs for Seconds {

@@ -22,21 +22,21 @@ super::commands! {
     ConnectionCommands {
         /// The name that was given to the connection, nil without one.
         client_getname() -> Option<String> = ["CLIENT", "GETNAME"];
-        /// What CLIENT can do, in lines.
+        /// Returns the help of CLIENT, in lines.
         client_help() -> Vec<String> = ["CLIENT", "HELP"];
         /// The connection's number.
         client_id() -> u64 = ["CLIENT", "ID"];
-        /// What the server knows about the connection, on one line.
+        /// Returns the server's facts about the connection, on one line.
         client_info() -> String = ["CLIENT", "INFO"];
         /// Ends the connections that the filter means; answers how many.
         client_kill(filter: ClientFilter) -> u64 = ["CLIENT", "KILL", filter];
         /// Ends the connection from this address, `ip:port`.
         client_kill_address(address: impl ToArg) -> () = ["CLIENT", "KILL", address];
-        /// What the server knows about all connections, a line each.
+        /// Returns the server's facts about all connections, a line each.
         client_list() -> String = ["CLIENT", "LIST"];
-        /// What the server knows about the connections with these numbers.
+        /// Returns the server's facts about the connections with these numbers.
         client_list_ids(ids: impl ToArgs) -> String = ["CLIENT", "LIST", "ID", ids];
-        /// What the server knows about the connections of one kind.
+        /// Returns the server's facts about the connections of one kind.
         client_list_type(kind: ClientType) -> String = ["CLIENT", "LIST", "TYPE", kind];
         /// Whether the connection is spared when memory for connections is short.
         client_no_evict(switch: Switch) -> () = ["CLIENT", "NO-EVICT", switch];
@@ -52,11 +52,11 @@ super::commands! {
         client_unblock(id: u64, how: Unblock) -> bool = ["CLIENT", "UNBLOCK", id, how];
         /// Ends a pause.
         client_unpause() -> () = ["CLIENT", "UNPAUSE"];
-        /// Answers what it is given.
+        /// Answers the message itself.
         echo<T>(message: impl ToArg) -> T = ["ECHO", message];
         /// Waits for nothing but the way there and back; answers `PONG`.
         ping() -> String = ["PING"];
-        /// As `ping`, but answers what it is given.
+        /// As `ping`, but answers the message itself.
         ping_with<T>(message: impl ToArg) -> T = ["PING", message];
     }
 }

@@ -9,7 +9,7 @@ use crate::request::{ToArg, ToArgs};
 use crate::values::number::Number;
 
 super::commands! {
-    /// Commands on positions: sorted sets whose scores are places on the earth.
+    /// Commands on positions: sorted sets with places on the earth as scores.
     ///
     /// ```
     /// # #[cfg(feature = "embedded")] {

@@ -21,7 +21,7 @@ impl<T: ToArgs> ToArgs for CountedPairs<T> {
 }
 
 super::commands! {
-    /// Commands on hashes: keys whose values are fields with values of their own.
+    /// Commands on hashes: keys with fields that have values of their own.
     ///
     /// ```
     /// # #[cfg(feature = "embedded")] {
@@ -32,7 +32,7 @@ super::commands! {
     /// assert_eq!(client.hincrby("user:1", "age", 1).wait()?, 37);
     /// let user: std::collections::HashMap<String, String> = client.hgetall("user:1").wait()?;
     /// assert_eq!(user["name"], "Ann");
-    /// // A field that goes away by itself.
+    /// // A field that expires.
     /// assert_eq!(client.hexpire("user:1", 60, "age").wait()?, [1]);
     /// # }
     /// # Ok::<(), sleeve::Error>(())
@@ -42,12 +42,12 @@ super::commands! {
         hdel(key: impl ToArg, fields: impl ToArgs) -> u64 = ["HDEL", key, fields];
         /// Whether the field is there.
         hexists(key: impl ToArg, field: impl ToArg) -> bool = ["HEXISTS", key, field];
-        /// Has fields go away after this many seconds; answers for each 1, or 2 where it is gone at once, or -2 where it is
-        /// not there.
+        /// Lets fields expire after this many seconds; answers for each 1, or 2 if it is removed at once, or -2 if it does
+        /// not exist.
         hexpire(key: impl ToArg, seconds: i64, fields: impl ToArgs) -> Vec<i64> = ["HEXPIRE", key, seconds, "FIELDS", Counted(fields)];
         /// As `hexpire`, under a condition; answers 0 where it does not hold.
         hexpire_if(key: impl ToArg, seconds: i64, condition: ExpireIf, fields: impl ToArgs) -> Vec<i64> = ["HEXPIRE", key, seconds, condition, "FIELDS", Counted(fields)];
-        /// Has fields go away at this Unix time in seconds; answers as `hexpire` does.
+        /// Lets fields expire at this Unix time in seconds; answers as `hexpire` does.
         hexpireat(key: impl ToArg, unix_seconds: i64, fields: impl ToArgs) -> Vec<i64> = ["HEXPIREAT", key, unix_seconds, "FIELDS", Counted(fields)];
         /// As `hexpireat`, under a condition.
         hexpireat_if(key: impl ToArg, unix_seconds: i64, condition: ExpireIf, fields: impl ToArgs) -> Vec<i64> = ["HEXPIREAT", key, unix_seconds, condition, "FIELDS", Counted(fields)];
@@ -76,11 +76,11 @@ super::commands! {
         /// Takes the times to live of fields away; answers for each 1, or -1 where there was none, or -2 where it is not
         /// there.
         hpersist(key: impl ToArg, fields: impl ToArgs) -> Vec<i64> = ["HPERSIST", key, "FIELDS", Counted(fields)];
-        /// Has fields go away after this many milliseconds; answers as `hexpire` does.
+        /// Lets fields expire after this many milliseconds; answers as `hexpire` does.
         hpexpire(key: impl ToArg, milliseconds: i64, fields: impl ToArgs) -> Vec<i64> = ["HPEXPIRE", key, milliseconds, "FIELDS", Counted(fields)];
         /// As `hpexpire`, under a condition.
         hpexpire_if(key: impl ToArg, milliseconds: i64, condition: ExpireIf, fields: impl ToArgs) -> Vec<i64> = ["HPEXPIRE", key, milliseconds, condition, "FIELDS", Counted(fields)];
-        /// Has fields go away at this Unix time in milliseconds; answers as `hexpire` does.
+        /// Lets fields expire at this Unix time in milliseconds; answers as `hexpire` does.
         hpexpireat(key: impl ToArg, unix_milliseconds: i64, fields: impl ToArgs) -> Vec<i64> = ["HPEXPIREAT", key, unix_milliseconds, "FIELDS", Counted(fields)];
         /// As `hpexpireat`, under a condition.
         hpexpireat_if(key: impl ToArg, unix_milliseconds: i64, condition: ExpireIf, fields: impl ToArgs) -> Vec<i64> = ["HPEXPIREAT", key, unix_milliseconds, condition, "FIELDS", Counted(fields)];

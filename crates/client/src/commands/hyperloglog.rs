@@ -5,7 +5,7 @@
 use crate::request::{ToArg, ToArgs};
 
 super::commands! {
-    /// Commands that count different elements approximately, in 12 KiB whatever their number.
+    /// Commands that count different elements approximately, in 12 KiB for any number.
     ///
     /// ```
     /// # #[cfg(feature = "embedded")] {
@@ -24,9 +24,9 @@ super::commands! {
         pfcount(keys: impl ToArgs) -> u64 = ["PFCOUNT", keys];
         /// Looks into a count, for tests of servers: `GETREG`, `DECODE`, `ENCODING` or `TODENSE`.
         pfdebug<T>(subcommand: impl ToArg, key: impl ToArg) -> T = ["PFDEBUG", subcommand, key];
-        /// Has the destination count what each of the sources has.
+        /// Merges the sources into the destination.
         pfmerge(destination: impl ToArg, sources: impl ToArgs) -> () = ["PFMERGE", destination, sources];
-        /// Has the server test its own arithmetic.
+        /// Runs the server's test of its own arithmetic.
         pfselftest() -> () = ["PFSELFTEST"];
     }
 }

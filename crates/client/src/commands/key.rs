@@ -7,7 +7,7 @@ use crate::options::key::{CopyOptions, MigrateTarget, RestoreOptions, ScanOption
 use crate::request::{ToArg, ToArgs};
 
 super::commands! {
-    /// Commands on keys, whatever their values are.
+    /// Commands on keys of any type.
     ///
     /// ```
     /// # #[cfg(feature = "embedded")] {
@@ -33,11 +33,11 @@ super::commands! {
         dump(key: impl ToArg) -> Option<Box<[u8]>> = ["DUMP", key];
         /// How many of the keys are there; one that is named twice counts twice.
         exists(keys: impl ToArgs) -> u64 = ["EXISTS", keys];
-        /// Has the key go away after this many seconds; answers whether it is there.
+        /// Lets the key expire after this many seconds; answers whether it exists.
         expire(key: impl ToArg, seconds: i64) -> bool = ["EXPIRE", key, seconds];
         /// As `expire`, under a condition; answers whether it did.
         expire_if(key: impl ToArg, seconds: i64, condition: ExpireIf) -> bool = ["EXPIRE", key, seconds, condition];
-        /// Has the key go away at this Unix time in seconds; answers whether it is there.
+        /// Lets the key expire at this Unix time in seconds; answers whether it exists.
         expireat(key: impl ToArg, unix_seconds: i64) -> bool = ["EXPIREAT", key, unix_seconds];
         /// As `expireat`, under a condition; answers whether it did.
         expireat_if(key: impl ToArg, unix_seconds: i64, condition: ExpireIf) -> bool = ["EXPIREAT", key, unix_seconds, condition];
@@ -56,7 +56,7 @@ super::commands! {
         object_encoding(key: impl ToArg) -> Option<String> = ["OBJECT", "ENCODING", key];
         /// How often the key is used, on a logarithmic scale; the server must evict by LFU.
         object_freq(key: impl ToArg) -> Option<u64> = ["OBJECT", "FREQ", key];
-        /// What OBJECT can do, in lines.
+        /// Returns the help of OBJECT, in lines.
         object_help() -> Vec<String> = ["OBJECT", "HELP"];
         /// Seconds since the key was last used.
         object_idletime(key: impl ToArg) -> Option<u64> = ["OBJECT", "IDLETIME", key];
@@ -64,11 +64,11 @@ super::commands! {
         object_refcount(key: impl ToArg) -> Option<u64> = ["OBJECT", "REFCOUNT", key];
         /// Takes the time to live away; answers whether there was one.
         persist(key: impl ToArg) -> bool = ["PERSIST", key];
-        /// Has the key go away after this many milliseconds; answers whether it is there.
+        /// Lets the key expire after this many milliseconds; answers whether it exists.
         pexpire(key: impl ToArg, milliseconds: i64) -> bool = ["PEXPIRE", key, milliseconds];
         /// As `pexpire`, under a condition; answers whether it did.
         pexpire_if(key: impl ToArg, milliseconds: i64, condition: ExpireIf) -> bool = ["PEXPIRE", key, milliseconds, condition];
-        /// Has the key go away at this Unix time in milliseconds; answers whether it is there.
+        /// Lets the key expire at this Unix time in milliseconds; answers whether it exists.
         pexpireat(key: impl ToArg, unix_milliseconds: i64) -> bool = ["PEXPIREAT", key, unix_milliseconds];
         /// As `pexpireat`, under a condition; answers whether it did.
         pexpireat_if(key: impl ToArg, unix_milliseconds: i64, condition: ExpireIf) -> bool = ["PEXPIREAT", key, unix_milliseconds, condition];
@@ -78,7 +78,7 @@ super::commands! {
         pttl(key: impl ToArg) -> i64 = ["PTTL", key];
         /// Some key, nil if there is none.
         randomkey<T>() -> T = ["RANDOMKEY"];
-        /// Gives the key another name, whatever had that name before.
+        /// Gives the key another name, replacing a key of that name.
         rename(key: impl ToArg, name: impl ToArg) -> () = ["RENAME", key, name];
         /// Gives the key another name if nothing has it; answers whether it did.
         renamenx(key: impl ToArg, name: impl ToArg) -> bool = ["RENAMENX", key, name];

@@ -65,7 +65,7 @@ super::commands! {
         rpush(key: impl ToArg, elements: impl ToArgs) -> u64 = ["RPUSH", key, elements];
         /// As `rpush`, if there is a list; answers 0 if not.
         rpushx(key: impl ToArg, elements: impl ToArgs) -> u64 = ["RPUSHX", key, elements];
-        /// The elements of a list, set or sorted set in another order, or what other keys hold for them.
+        /// Returns the elements of a list, set or sorted set in another order, or values of other keys that they name.
         sort<T>(key: impl ToArg) -> T = ["SORT", key];
         /// As `sort`, with options.
         sort_with<T>(key: impl ToArg, options: SortOptions) -> T = ["SORT", key, options];

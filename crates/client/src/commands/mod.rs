@@ -1,14 +1,13 @@
 //! The commands' own methods, one line each, by family.
 //!
-//! The rules, so that nobody need look: a method has the command's name. Where it is generic, the type is that of the whole
-//! answer. The plain name takes what the command needs; the same name with `_with` takes options besides, as its last
-//! argument. Where a number may have a fraction, any [`Number`](crate::Number) will do.
+//! The rules: a method has the command's name. If it is generic, the type is that of the whole answer. The plain name takes
+//! the arguments that the command needs; the same name with `_with` takes options besides, as its last argument. Where a
+//! number may have a fraction, any [`Number`](crate::Number) will do.
 //!
-//! A line says the method's name, its arguments, the type of its result and the words that travel, the command's name
-//! first. What a command means is in the command table and the server's documentation; the line says what the method
-//! makes of it. A command that may wait on the server, by its row, gets a connection of its own where others would wait
-//! with it. All of them begin wherever [`Ask`](crate::commands::ask::Ask) is: a client, a database, a batch, a
-//! transaction, a lease.
+//! A line states the method's name, its arguments, the type of its result and the words on the wire, the command's name
+//! first. The command table and the server's documentation explain the command; the line describes the method's result. A
+//! command that may wait on the server, by its row, gets a connection of its own where others would wait with it. All of them
+//! begin wherever [`Ask`](crate::commands::ask::Ask) is: a client, a database, a batch, a transaction, a lease.
 
 pub mod admin;
 pub(crate) mod ask;

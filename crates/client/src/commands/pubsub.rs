@@ -17,23 +17,23 @@ super::commands! {
     /// # Ok::<(), sleeve::Error>(())
     /// ```
     PubSubCommands {
-        /// Sends a message to all who listen to the channel; answers how many they are.
+        /// Sends a message to all subscribers of the channel; answers their number.
         publish(channel: impl ToArg, message: impl ToArg) -> u64 = ["PUBLISH", channel, message];
-        /// Sends a message to all who listen to the shard channel; answers how many they are.
+        /// Sends a message to all subscribers of the shard channel; answers their number.
         spublish(channel: impl ToArg, message: impl ToArg) -> u64 = ["SPUBLISH", channel, message];
-        /// The channels that somebody listens to.
+        /// Returns the channels with subscribers.
         pubsub_channels<T>() -> T = ["PUBSUB", "CHANNELS"];
-        /// The channels that somebody listens to and that this glob pattern matches.
+        /// Returns the channels with subscribers that match this glob pattern.
         pubsub_channels_matching<T>(pattern: impl ToArg) -> T = ["PUBSUB", "CHANNELS", pattern];
-        /// What PUBSUB can do, in lines.
+        /// Returns the help of PUBSUB, in lines.
         pubsub_help() -> Vec<String> = ["PUBSUB", "HELP"];
-        /// How many patterns somebody listens to.
+        /// Returns the number of patterns with subscribers.
         pubsub_numpat() -> u64 = ["PUBSUB", "NUMPAT"];
         /// Each of the channels with how many listen to it.
         pubsub_numsub<T>(channels: impl ToArgs) -> T = ["PUBSUB", "NUMSUB", channels];
-        /// The shard channels that somebody listens to.
+        /// Returns the shard channels with subscribers.
         pubsub_shardchannels<T>() -> T = ["PUBSUB", "SHARDCHANNELS"];
-        /// The shard channels that somebody listens to and that this glob pattern matches.
+        /// Returns the shard channels with subscribers that match this glob pattern.
         pubsub_shardchannels_matching<T>(pattern: impl ToArg) -> T = ["PUBSUB", "SHARDCHANNELS", pattern];
         /// Each of the shard channels with how many listen to it.
         pubsub_shardnumsub<T>(channels: impl ToArgs) -> T = ["PUBSUB", "SHARDNUMSUB", channels];

@@ -19,7 +19,7 @@ super::commands! {
     /// # Ok::<(), sleeve::Error>(())
     /// ```
     ScriptCommands {
-        /// Runs a script. `keys` are what it uses of the database, `args` whatever else it is given.
+        /// Runs a script. `keys` are the keys that it uses, `args` its other arguments.
         eval<T>(text: impl ToArg, keys: impl ToArgs, args: impl ToArgs) -> T = ["EVAL", text, Counted(&keys), args];
         /// As `eval`; the script may not write.
         eval_ro<T>(text: impl ToArg, keys: impl ToArgs, args: impl ToArgs) -> T = ["EVAL_RO", text, Counted(&keys), args];
@@ -53,13 +53,13 @@ super::commands! {
         function_flush_with(mode: FlushMode) -> () = ["FUNCTION", "FLUSH", mode];
         /// The libraries with their functions, as the server describes them.
         function_list() -> Vec<Value> = ["FUNCTION", "LIST"];
-        /// The libraries whose names match a glob pattern, with their code.
+        /// Returns the libraries with names that match a glob pattern, with their code.
         function_list_with_code(pattern: impl ToArg) -> Vec<Value> = ["FUNCTION", "LIST", "LIBRARYNAME", pattern, "WITHCODE"];
         /// All libraries as bytes that `function_restore` takes.
         function_dump() -> Vec<u8> = ["FUNCTION", "DUMP"];
         /// Loads the libraries of a dump beside those that there are; an error if a name is taken.
         function_restore(dump: impl ToArg) -> () = ["FUNCTION", "RESTORE", dump];
-        /// Loads the libraries of a dump, and says what becomes of those that there are.
+        /// Loads the libraries of a dump; the policy decides about present ones.
         function_restore_with(dump: impl ToArg, policy: RestorePolicy) -> () = ["FUNCTION", "RESTORE", dump, policy];
         /// Ends the function that runs, unless it has written.
         function_kill() -> () = ["FUNCTION", "KILL"];

@@ -1,8 +1,8 @@
 //! Stream commands, one line each.
 //!
-//! An id travels as its text (`1700000000000-0`, `*`, `$`, `-`, `+`, `>`). Entries come as pairs of an id and what their
-//! names and values are taken for, such as `Vec<(String, HashMap<String, String>)>`; what XREAD and XREADGROUP answer as
-//! pairs of a stream and its entries, or nil.
+//! An id travels as its text (`1700000000000-0`, `*`, `$`, `-`, `+`, `>`). Entries come as pairs of an id and the type chosen
+//! for their names and values, such as `Vec<(String, HashMap<String, String>)>`; the answers of XREAD and XREADGROUP as pairs
+//! of a stream and its entries, or nil.
 
 use crate::options::stream::{ClaimOptions, GroupStart, ReadOptions, StreamTrim};
 use crate::request::{ToArg, ToArgs};
@@ -35,7 +35,7 @@ super::commands! {
         /// again for a while (`XCFGSET`); answers the id of the entry, also where it was there. The client sends it again by
         /// itself where a connection was lost. Redis 8.6 and Sleeve.
         xadd_idmp(key: impl ToArg, producer: impl ToArg, number: impl ToArg, fields: impl ToArgs) -> String = ["XADD", key, "IDMP", producer, number, "*", fields];
-        /// As `xadd_idmp`, where what the entry says is its number: its producer adds no two that are the same.
+        /// As `xadd_idmp`, with the entry's contents as its number: its producer adds no two equal entries.
         xadd_idmpauto(key: impl ToArg, producer: impl ToArg, fields: impl ToArgs) -> String = ["XADD", key, "IDMPAUTO", producer, "*", fields];
         /// Adds an entry under this id (`5-1`, `5-*`), which must be above the last one.
         xadd_id(key: impl ToArg, id: impl ToArg, fields: impl ToArgs) -> String = ["XADD", key, id, fields];
@@ -72,12 +72,13 @@ super::commands! {
         xinfo_stream_full<T>(key: impl ToArg, count: u64) -> T = ["XINFO", "STREAM", key, "FULL", "COUNT", count];
         /// The number of entries.
         xlen(key: impl ToArg) -> u64 = ["XLEN", key];
-        /// What a group has not acknowledged, in sum: how many, the first and the last id, and how many each consumer has.
+        /// Returns a summary of a group's pending entries: their number, the first and the last id, and the number of each
+        /// consumer.
         xpending<T>(key: impl ToArg, group: impl ToArg) -> T = ["XPENDING", key, group];
-        /// What a group has not acknowledged between two ids: each with its consumer, its idle time in milliseconds and how
-        /// often it was delivered.
+        /// Returns a group's pending entries between two ids: each with its consumer, its idle time in milliseconds and the
+        /// number of its deliveries.
         xpending_range<T>(key: impl ToArg, group: impl ToArg, start: impl ToArg, end: impl ToArg, count: u64) -> T = ["XPENDING", key, group, start, end, count];
-        /// The same for one consumer.
+        /// Returns the pending entries of one consumer in the same form.
         xpending_consumer<T>(key: impl ToArg, group: impl ToArg, start: impl ToArg, end: impl ToArg, count: u64, consumer: impl ToArg) -> T = ["XPENDING", key, group, start, end, count, consumer];
         /// The entries between two ids.
         xrange<T>(key: impl ToArg, start: impl ToArg, end: impl ToArg) -> T = ["XRANGE", key, start, end];

@@ -1,6 +1,6 @@
-//! Who to log in as, where that is not known when a client is made: a provider is asked at each greeting.
+//! Credentials that are not known when a client is made: a provider is asked at each greeting.
 //!
-//! What it says may change from one time to the next: a secret that is rotated, a token that lasts for an hour. The provider is
+//! Its answer may change from one time to the next: a secret that is rotated, a token that lasts for an hour. The provider is
 //! the application's code, and may block: it runs on a thread of its own (`connect/login`). Plain data; any thread.
 
 use std::error::Error;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::process::callback::Foreign;
 
-/// Who to log in as, and with which password: what a provider gives; see [`Config::credentials`](crate::Config::credentials).
+/// The user and password to log in with, as a provider returns them; see [`Config::credentials`](crate::Config::credentials).
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,42 +28,42 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// The server's default user, with this password.
+    /// Creates credentials of the server's default user, with this password.
     pub fn new(password: impl Into<String>) -> Self {
         Self { user: None, password: password.into(), refresh_after: None }
     }
 
-    /// Somebody else.
+    /// Sets the user, in place of the default one.
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
         self
     }
 
-    /// After this long the provider is asked again, and what it gives then is shown to the server on the same connection, which
-    /// goes on meanwhile. Without this a connection is logged in once.
+    /// Sets the time after which the provider is asked again. Its new credentials are shown to the server on the same
+    /// connection, which goes on during that. Without this a connection is logged in once.
     pub fn refresh_after(mut self, time: Duration) -> Self {
         self.refresh_after = Some(time);
         self
     }
 
-    /// The words of AUTH.
+    /// Returns the words of AUTH.
     pub(crate) fn auth(&self) -> Vec<&str> {
         ["AUTH"].into_iter().chain(self.user.as_deref()).chain([self.password.as_str()]).collect()
     }
 }
 
 impl fmt::Debug for Credentials {
-    /// Everything but the password.
+    /// Writes everything but the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Credentials");
         shown.field("user", &self.user).field("refresh_after", &self.refresh_after).finish_non_exhaustive()
     }
 }
 
-/// What a provider does.
+/// The function of a provider.
 type Provide = dyn Fn() -> Result<Credentials, Box<dyn Error + Send + Sync>> + Send + Sync;
 
-/// Who is asked for credentials. Each is equal to itself alone.
+/// The provider that is asked for credentials. Each is equal to itself alone.
 #[derive(Clone)]
 pub(crate) struct Provider(Arc<Foreign<Box<Provide>>>);
 
@@ -71,7 +71,8 @@ impl Provider {
     pub(crate) fn new<E: Into<Box<dyn Error + Send + Sync>>>(
         provide: impl Fn() -> Result<Credentials, E> + Send + Sync + 'static,
     ) -> Self {
-        // What it has captured is the application's code as well, and a connection's task may be the last to have it.
+        // The values that it has captured are the application's code as well, and a connection's task may be the last to have
+        // it.
         Self(Arc::new(Foreign::new(Box::new(move || provide().map_err(Into::into)))))
     }
 

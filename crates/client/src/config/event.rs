@@ -1,4 +1,4 @@
-//! What a client tells of its connections, to whoever wants to know: made, refused, lost, and replies that took long.
+//! The events of a client's connections, for the event hook: made, refused, lost, and replies that took long.
 //!
 //! Pure data; any thread.
 
@@ -8,50 +8,50 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// What has happened to a connection: see [`Config::on_event`](crate::Config::on_event).
+/// An event of a connection: see [`Config::on_event`](crate::Config::on_event).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
     /// A connection was made, and its greeting answered.
     Connected {
-        /// Where to, as errors name it: `host:port`, or a path.
+        /// The server, as errors name it: `host:port`, or a path.
         endpoint: String,
     },
     /// An attempt to connect has failed. There will be another one, unless the error says why not.
     Refused {
-        /// Where to, as errors name it: `host:port`, or a path.
+        /// The server, as errors name it: `host:port`, or a path.
         endpoint: String,
-        /// Why.
+        /// The reason.
         error: Error,
     },
     /// A connection was lost.
     Lost {
-        /// Where to, as errors name it: `host:port`, or a path.
+        /// The server, as errors name it: `host:port`, or a path.
         endpoint: String,
-        /// Why, in words.
+        /// The reason, in words.
         why: String,
         /// Commands that had left and get no answer.
         unanswered: usize,
     },
-    /// A reply took longer than [`Config::slow_after`](crate::Config::slow_after) says. Of replies that came together only the
-    /// first is told of.
+    /// A reply took longer than [`Config::slow_after`](crate::Config::slow_after) says. Of replies that arrived together only
+    /// the first is reported.
     Slow {
-        /// From where, as errors name it.
+        /// The server, as errors name it.
         endpoint: String,
         /// The command, by its name: its arguments may be secrets.
         command: String,
-        /// How long it waited before it left, to a tick of the system's coarse clock (1 to 10 ms); zero for a call with a
-        /// deadline of its own.
+        /// The time that it waited before it left, to a tick of the system's coarse clock (1 to 10 ms); zero for a call with
+        /// a deadline of its own.
         queued: Duration,
-        /// From when it left to when its reply had come.
+        /// The time from its departure to the arrival of its reply.
         travelled: Duration,
-        /// Why, as far as this side of the connection can see.
+        /// The cause, as far as this side of the connection can see.
         cause: SlowCause,
     },
 }
 
 impl fmt::Display for Event {
-    /// As a line of a log has it.
+    /// Writes it as a line of a log has it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connected { endpoint } => write!(f, "connected to {endpoint}"),
@@ -68,25 +68,25 @@ impl fmt::Display for Event {
     }
 }
 
-/// Why a reply took long, as far as a client can see.
+/// The cause of a slow reply, as far as a client can see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SlowCause {
-    /// For most of the time the command had not left: there was no connection, or what was ahead of it had to leave first.
+    /// The command had not left for most of the time: there was no connection, or the bytes ahead of it had to leave first.
     Queue,
-    /// For most of the time the connection took no more bytes: the network is saturated, or the server does not read.
+    /// The connection took no more bytes for most of the time: the network is saturated, or the server does not read.
     Link,
-    /// Many bytes came meanwhile: large replies were ahead of it, or it is one.
+    /// Many bytes arrived in that time: large replies were ahead of it, or it is one.
     Bytes {
-        /// How many.
+        /// The number of bytes.
         received: u64,
     },
     /// The server answered others of this connection first.
     Server {
-        /// How many.
+        /// The number of replies.
         replies: u64,
     },
-    /// Nothing came meanwhile: the server was busy with this command, with other clients, or stopped.
+    /// The server sent nothing in that time: it was busy with this command, with other clients, or stopped.
     Silence,
 }
 
@@ -102,5 +102,5 @@ impl fmt::Display for SlowCause {
     }
 }
 
-/// What is called with what happens to connections.
+/// The hook that is called with the events of connections.
 pub type EventHook = Arc<dyn Fn(&Event) + Send + Sync>;

@@ -25,7 +25,7 @@ use read_from::ReadFrom;
 #[cfg(feature = "tls")]
 use tls::Tls;
 
-/// Where the server is.
+/// The place of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Endpoint {
@@ -50,21 +50,21 @@ pub enum Endpoint {
         /// The name or address and the port of each Sentinel that is asked first; 26379 where the URL names no port. The
         /// others are learned from them.
         sentinels: Vec<(String, u16)>,
-        /// What the Sentinels call the service.
+        /// The Sentinels' name of the service.
         service: String,
     },
 }
 
 impl Endpoint {
-    /// Whether somebody says there which replicas there are.
+    /// Returns whether a node or a Sentinel there says which replicas there are.
     pub(crate) fn has_replicas(&self) -> bool {
         matches!(self, Self::Cluster(_) | Self::Sentinel { .. })
     }
 }
 
 impl std::fmt::Display for Endpoint {
-    /// As errors name it: `host:port`, `the cluster of host:port,host:port`, the socket's path,
-    /// `embedded://name`, or the service's name.
+    /// Writes its name in errors: `host:port`, `the cluster of host:port,host:port`, the socket's path, `embedded://name`, or
+    /// the service's name.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Tcp { host, port } => write_place(f, host, *port),
@@ -86,12 +86,12 @@ pub(crate) fn write_place(f: &mut std::fmt::Formatter<'_>, host: &str, port: u16
     if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
 }
 
-/// What a call does when the queue of unanswered requests is full.
+/// The behaviour of a call when the queue of unanswered requests is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QueueFull {
-    /// Whoever has the reply waits for room, for at most the command timeout: awaiting it, as a future; waiting for it,
-    /// hanging a callback on it, forgetting or dropping it, the thread. A thread that keeps replies instead waits in the
+    /// The owner of the reply waits for room, for at most the command timeout: the future, if it is awaited; the thread, if
+    /// it waits for the reply, hangs a callback on it, forgets or drops it. A thread that keeps replies instead waits in the
     /// call once as much again is queued.
     #[default]
     Wait,
@@ -99,16 +99,18 @@ pub enum QueueFull {
     Fail,
 }
 
-/// What is sent again by itself after it had left: when its connection was lost, or when the server has turned it away.
+/// The commands that are sent again by themselves after they had left: when their connection was lost, or when the server has
+/// turned them away.
 ///
-/// What had not left whole was not executed, and always goes out on the next connection. Nor is a command executed that the
-/// server turns away because it loads its data (`LOADING`), runs a script for long (`BUSY`), has lost its primary
-/// (`MASTERDOWN`), or takes no writes any more where Sentinels know who does (`READONLY`): whatever it is, it goes again after
-/// a pause, 10 ms at first and never more than 500 ms, until its time is up. It goes alone, and nothing that is sent after it
-/// leaves on the connection before it is executed, but for `SCRIPT KILL`, `FUNCTION KILL` and `SHUTDOWN NOSAVE`, which leave at
-/// once. Only what was on its way already when it was turned away may overtake it, where the server gets well between the two.
-/// Not in a [`Transaction`](crate::Transaction) or a [`Lease`](crate::Lease), not for scripts, which may say of themselves what
-/// they like, and not for what ends one: there the error comes at once, with [`Effect::Refused`](crate::Effect::Refused).
+/// A command that had not left whole was not executed, and always goes out on the next connection. Nor is a command executed
+/// that the server turns away because it loads its data (`LOADING`), runs a script for long (`BUSY`), has lost its primary
+/// (`MASTERDOWN`), or takes no writes any more while Sentinels know the server that does (`READONLY`). Any such command goes
+/// again after a pause, 10 ms at first and never more than 500 ms, until it times out. It goes alone, and nothing that is
+/// sent after it leaves on the connection before it is executed, except `SCRIPT KILL`, `FUNCTION KILL` and `SHUTDOWN NOSAVE`,
+/// which leave at once. Only commands that were in flight already when it was turned away may overtake it, if the server
+/// recovers between the two. This does not hold in a [`Transaction`](crate::Transaction) or a [`Lease`](crate::Lease), nor
+/// for scripts, which may return such an error themselves, nor for commands that end a script: there the error is returned at
+/// once, with [`Effect::Refused`](crate::Effect::Refused).
 ///
 /// ```
 /// use sleeve::{Config, Resend};
@@ -119,22 +121,23 @@ pub enum QueueFull {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Resend {
-    /// Commands that only read, as the command table knows them, for as long as they have time, and no more of them than a share
-    /// of what the server answers. So are messages that carry a number of their producer's (`XADD` with `IDMP` or `IDMPAUTO`),
-    /// which the server adds once however often they come. Any other command that writes, or that waits on the server, never.
+    /// Commands that only read, as the command table knows them, for as long as they have time, and no more of them than a
+    /// share of the server's answers. Messages that carry a number of their producer's (`XADD` with `IDMP` or `IDMPAUTO`),
+    /// which the server adds once however often they arrive, are sent again too. Any other command that writes, or that waits
+    /// on the server, never is.
     #[default]
     Reads,
-    /// As `Reads`, and besides them writes that only overwrite: `SET` without a condition and without `GET`, `SETEX`, `PSETEX`,
-    /// `MSET`, `HMSET`, `PFMERGE`. Executed twice in a row they leave and answer the same. But where somebody else has written
-    /// the same key in between, the second time undoes that: for keys that have one writer, or whose last value is as good as
-    /// the one before.
+    /// As `Reads`, and also writes that only overwrite: `SET` without a condition and without `GET`, `SETEX`, `PSETEX`,
+    /// `MSET`, `HMSET`, `PFMERGE`. Executed twice in a row they leave and answer the same. But if another client has written
+    /// the same key in between, the second time undoes that: for keys that have one writer, or with a last value that is as
+    /// good as the one before.
     Overwrites,
-    /// Nothing: whatever had left fails with [`Effect::Unknown`](crate::Effect::Unknown), and whatever was turned away with the
-    /// server's error.
+    /// Resends nothing: every command that had left fails with [`Effect::Unknown`](crate::Effect::Unknown), and every
+    /// command that was turned away with the server's error.
     Nothing,
 }
 
-/// Which protocol to ask the server for.
+/// The protocol to ask the server for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Protocol {
@@ -145,10 +148,10 @@ pub enum Protocol {
     Resp2,
 }
 
-/// What is called with the errors of forgotten commands.
+/// The hook that is called with the errors of forgotten commands.
 pub type ErrorHook = Arc<dyn Fn(&Error) + Send + Sync>;
 
-/// How to reach a server and how to treat it.
+/// The way to reach a server and to treat it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -197,7 +200,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The defaults, for this server.
+    /// Creates the default configuration, for this server.
     pub fn new(endpoint: Endpoint) -> Self {
         Self {
             endpoint,
@@ -229,10 +232,11 @@ impl Config {
         }
     }
 
-    /// An option of the embedded engine, as a configuration file has it: `("maxmemory", "10mb")`. Everything that a
-    /// server's configuration knows, but for what is about a process or its sockets ([`Client::listen`] is told those).
+    /// Sets an option of the embedded engine, as a configuration file has it: `("maxmemory", "10mb")`. Every option of a
+    /// server's configuration is known, except those about a process or its sockets ([`Client::listen`] takes those).
     ///
-    /// It counts when the engine is made. Who opens an engine that is there already, by its name, may only say what is so.
+    /// It counts when the engine is made. A client that opens an engine that is there already, by its name, may only give the
+    /// options that it has.
     ///
     /// [`Client::listen`]: crate::Client::open
     pub fn engine(mut self, option: impl Into<String>, value: impl Into<String>) -> Self {
@@ -247,29 +251,30 @@ impl Config {
         self
     }
 
-    /// Who to log in as; without this the server's default user. One without a password logs in with an empty one.
+    /// Sets the user to log in as; without this the server's default user. A user without a password logs in with an empty
+    /// one.
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
         self.password.get_or_insert_default();
         self
     }
 
-    /// The password to log in with.
+    /// Sets the password to log in with.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
     }
 
-    /// Who is asked for user and password whenever a connection is made, instead of [`user`](Config::user) and
-    /// [`password`](Config::password): for secrets that are rotated, and tokens that run out.
+    /// Sets the provider that is asked for user and password whenever a connection is made, instead of [`user`](Config::user)
+    /// and [`password`](Config::password): for secrets that are rotated, and tokens that run out.
     ///
     /// It runs on a thread of its own, so it may take its time, within the time that a connection may
-    /// [take](Config::connect_timeout). Async code is run by its runtime's handle: `move || handle.block_on(fetch())`. What it
-    /// gives may say [when to ask again](Credentials::refresh_after); then the server is shown the new password on the living
-    /// connection. Subscriptions are logged in once, and an engine in this process not at all. When the provider fails or needs
-    /// more time, or the server refuses what it gave, the [event hook](Config::on_event) is told and there is another attempt;
-    /// without a connection, commands wait for it. A call that hangs is left alone, and the provider is called again on another
-    /// thread.
+    /// [take](Config::connect_timeout). Async code is run by its runtime's handle: `move || handle.block_on(fetch())`. Its
+    /// credentials may say [when to ask again](Credentials::refresh_after); then the server is shown the new password on the
+    /// living connection. Subscriptions are logged in once, and an engine in this process not at all. When the provider fails
+    /// or needs more time, or the server refuses its credentials, the [event hook](Config::on_event) is called and there is
+    /// another attempt; without a connection, commands wait for it. A call that hangs is left alone, and the provider is
+    /// called again on another thread.
     ///
     /// ```
     /// use std::time::Duration;
@@ -289,91 +294,93 @@ impl Config {
         self
     }
 
-    /// Who to log in as at the Sentinels, who have users of their own; without this their default user.
+    /// Sets the user to log in as at the Sentinels, which have users of their own; without this their default user.
     pub fn sentinel_user(mut self, user: impl Into<String>) -> Self {
         self.sentinel_user = Some(user.into());
         self.sentinel_password.get_or_insert_default();
         self
     }
 
-    /// The password to log in with at the Sentinels; without this nobody logs in there.
+    /// Sets the password to log in with at the Sentinels; without this the client does not log in there.
     pub fn sentinel_password(mut self, password: impl Into<String>) -> Self {
         self.sentinel_password = Some(password.into());
         self
     }
 
-    /// The database that [`Client`](crate::Client) itself works on; 0 without this.
+    /// Sets the database that [`Client`](crate::Client) itself works on; 0 without this.
     pub fn database(mut self, database: u32) -> Self {
         self.database = database;
         self
     }
 
-    /// The name that CLIENT LIST shows.
+    /// Sets the name that CLIENT LIST shows.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Which protocol to ask for.
+    /// Sets which protocol to ask for.
     pub fn protocol(mut self, protocol: Protocol) -> Self {
         self.protocol = protocol;
         self
     }
 
-    /// How long one attempt to connect and log in may take; 5 seconds without this.
+    /// Sets how long one attempt to connect and log in may take; 5 seconds without this.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How long a command may take from its call to its answer, or `None` for as long as it takes; 60 seconds without this.
+    /// Sets how long a command may take from its call to its answer, or `None` for as long as it takes; 60 seconds without
+    /// this.
     ///
-    /// It also bounds how long a command waits for a lost connection to come back. It is measured coarsely: up to a
-    /// tenth later.
+    /// It also bounds how long a command waits for a lost connection to come back. It is measured coarsely: up to a tenth
+    /// later.
     pub fn command_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.command_timeout = timeout;
         self
     }
 
-    /// How long a server may be silent while commands wait for their answers; 5 seconds without this, `None` for ever.
+    /// Sets how long a server may be silent while commands wait for their answers; 5 seconds without this, `None` for ever.
     ///
-    /// A server that is silent for half of it is asked on a second connection, and the first is given up only when there
-    /// is no answer there either, so that neither a long script nor a pause costs a connection. Twice as long may pass
-    /// where nothing, or a command that waits, is on its way. It is measured coarsely: up to an eighth later. The node of a
-    /// cluster is given up sooner, after a second or a fifth of this, where the others say that it has no slots any more.
+    /// A server that is silent for half of it is asked on a second connection, and the first is given up only when there is
+    /// no answer there either, so that neither a long script nor a pause costs a connection. Twice as long may pass if
+    /// nothing, or a command that waits, is in flight. It is measured coarsely: up to an eighth later. The node of a cluster
+    /// is given up sooner, after a second or a fifth of this, if the others say that it has no slots any more.
     pub fn silence_max(mut self, silence: Option<Duration>) -> Self {
         self.silence_max = silence;
         self
     }
 
-    /// How many bytes requests that are unanswered may take before a call waits or fails; 64 MiB without this. Each counts for
-    /// its own and 128 more, which is about what is kept of it.
+    /// Sets how many bytes unanswered requests may take before a call waits or fails; 64 MiB without this. Each counts for
+    /// its own bytes and 128 more, which is about the size of its entry.
     ///
-    /// Who waits for the answer in his own way may be ahead of this by as much again.
+    /// A caller that waits for the answer in its own way may exceed this by as much again.
     pub fn queue_bytes_max(mut self, bytes: usize) -> Self {
         self.queue_bytes_max = bytes;
         self
     }
 
-    /// What a call does when that many are unanswered.
+    /// Sets the behaviour of a call when that many bytes are unanswered.
     pub fn queue_full(mut self, policy: QueueFull) -> Self {
         self.queue_full = policy;
         self
     }
 
-    /// How long one reply, or one message of a subscription, may be as it travels, in bytes; 1 GiB without this, which leaves
-    /// room for the longest string of a server (512 MiB). Less than 64 KiB counts as that.
+    /// Sets the maximum length of one reply, or one message of a subscription, as it travels, in bytes; 1 GiB without this,
+    /// which leaves room for the longest string of a server (512 MiB). Less than 64 KiB counts as that.
     ///
-    /// It bounds what a server can have the client keep, whatever it sends and whatever lengths it claims: so many bytes a
-    /// connection. A reply that turns out to be longer, or says that it will be, ends its connection. The call that it answers
-    /// fails with [`ErrorKind::Protocol`](crate::ErrorKind::Protocol) and is not sent again; what was on its way behind it is
-    /// treated as on any lost connection. Decoded values take their own memory: a list of short strings several times as much.
+    /// It bounds the bytes that a server can make the client keep, for any data that it sends and any lengths that it claims:
+    /// so many bytes a connection. A reply that turns out to be longer, or says that it will be, ends its connection. The
+    /// call that it answers fails with [`ErrorKind::Protocol`](crate::ErrorKind::Protocol) and is not sent again; requests in
+    /// flight behind it are treated as on any lost connection. Decoded values take their own memory: a list of short strings
+    /// several times as much.
     pub fn reply_bytes_max(mut self, bytes: usize) -> Self {
         self.reply_bytes_max = bytes;
         self
     }
 
-    /// How long to wait before reconnecting: `min` after the first failure, twice as long after each further one, never
+    /// Sets how long to wait before reconnecting: `min` after the first failure, twice as long after each further one, never
     /// more than `max`, each shortened at random by up to a half. 5 ms and 2 s without this.
     pub fn backoff(mut self, min: Duration, max: Duration) -> Self {
         self.backoff_min = min;
@@ -381,62 +388,64 @@ impl Config {
         self
     }
 
-    /// What is sent again by itself when its connection was lost, or the server has turned it away; without this reads, and
-    /// what was turned away.
+    /// Sets which commands are sent again by themselves when their connection was lost, or the server has turned them away;
+    /// without this reads, and commands that were turned away.
     pub fn resend(mut self, resend: Resend) -> Self {
         self.resend = resend;
         self
     }
 
-    /// Which servers reads may go to, in a cluster and behind Sentinels; the primary alone without this.
+    /// Sets which servers reads may go to, in a cluster and behind Sentinels; the primary alone without this.
     ///
     /// Commands go there that only read keys which they name, by the command table, each by itself. Transactions, batches,
     /// scripts, commands that may wait, calls that are [gathered](crate::Client::coalescing), leases and
     /// [`watch`](crate::Client::watch) stay with the primary.
     ///
-    /// **No order is promised between a write and a read from a replica**: it may answer what was there before, and two reads
-    /// may go to two replicas, of which the second is behind the first.
+    /// **No order is promised between a write and a read from a replica**: it may answer with the value from before the
+    /// write, and two reads may go to two replicas, of which the second is behind the first.
     ///
-    /// A read that a replica turns away, or whose connection to it is lost, is sent to the primary, within the time that it has.
+    /// A read that a replica turns away, or that is lost with its connection, is sent to the primary, within the time that it
+    /// has.
     pub fn read_from(mut self, servers: ReadFrom) -> Self {
         self.read_from = servers;
         self
     }
 
-    /// Whether a connection over TCP moves to the server's Unix socket before it is used, where both are on one machine and the
-    /// server offers that; it does without this.
+    /// Sets whether a connection over TCP moves to the server's Unix socket before it is used, if both are on one machine and
+    /// the server offers that; it does without this.
     ///
-    /// Sleeve offers it where it has one (`unixsocket`) and is not told otherwise (`unixsocket-offer`). The client logs in there
-    /// as over TCP, and only where the process at that socket has proved to be the one at the other end of the connection over
-    /// TCP. Where the move does not succeed the connection stays what it is, without a word; with TLS it always does. CLIENT LIST
-    /// says over what a client has come. On Linux alone.
+    /// Sleeve offers it if it has one (`unixsocket`) and is not told otherwise (`unixsocket-offer`). The client logs in there
+    /// as over TCP, and only if the process at that socket has proved to be the one at the other end of the connection over
+    /// TCP. If the move does not succeed the connection stays as it is, without a word; with TLS it always does. CLIENT LIST
+    /// shows the transport of a client. On Linux alone.
     pub fn unix_socket(mut self, moves: bool) -> Self {
         self.moves_to_unix_socket = moves;
         self
     }
 
-    /// Whether a connection over a Unix socket goes on through memory that it shares with the server, where the server hands
-    /// some out; it does without this.
+    /// Sets whether a connection over a Unix socket goes on through memory that it shares with the server, if the server
+    /// hands some out; it does without this.
     ///
-    /// Sleeve does (`unixsocket-rings`): two rings of 64 KiB a connection. What is written there the kernel need not carry. A
-    /// caller who waits for a reply on a thread of its own looks for it for some microseconds before it sleeps, where that has
-    /// been of use. CLIENT LIST says whose bytes go so (`rings`). On Linux alone.
+    /// Sleeve does (`unixsocket-rings`): two rings of 64 KiB a connection. The kernel need not carry the bytes that are
+    /// written there. A caller that waits for a reply on a thread of its own looks for it for some microseconds before it
+    /// sleeps, if that has been of use. CLIENT LIST shows which clients use it (`rings`). On Linux alone.
     pub fn shared_memory(mut self, shares: bool) -> Self {
         self.shares_memory = shares;
         self
     }
 
-    /// What is called with the error of a command whose reply was [forgotten](crate::Reply::forget).
+    /// Sets the hook that is called with the error of a command with a [forgotten](crate::Reply::forget) reply.
     ///
     /// It runs on the callback thread, so it may take its time and may use the client.
     pub fn on_error(mut self, hook: impl Fn(&Error) + Send + Sync + 'static) -> Self {
-        // What it has captured is the application's code as well, and a connection's task may be the last to have it.
+        // The values that it has captured are the application's code as well, and a connection's task may be the last to have
+        // it.
         let hook = Foreign::new(hook);
         self.error_hook = Some(Arc::new(move |error| hook.get().into_iter().for_each(|hook| hook(error))));
         self
     }
 
-    /// What is called with what happens to the client's connections: made, refused, lost, and replies that took
+    /// Sets the hook that is called with the events of the client's connections: made, refused, lost, and replies that took
     /// [long](Config::slow_after). An engine in this process has no connections.
     ///
     /// It runs on the callback thread, so it may take its time and may use the client.
@@ -456,8 +465,8 @@ impl Config {
         self
     }
 
-    /// From when on a reply is [told of](Config::on_event) as slow, with what it waited for; never without this. With feature
-    /// `tracing` it is an event there, too.
+    /// Sets the latency from which on a reply is [reported](Config::on_event) as slow, with the cause of its wait; never
+    /// without this. With feature `tracing` it is an event there, too.
     pub fn slow_after(mut self, time: Option<Duration>) -> Self {
         self.slow_after = time;
         self
@@ -465,7 +474,7 @@ impl Config {
 }
 
 impl std::fmt::Debug for Config {
-    /// Everything but the password, and the user where there is none: it may be a password in the wrong place.
+    /// Writes everything but the password, and the user if there is no password: it may be a password in the wrong place.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let has_password = self.password.as_ref().is_some_and(|password| !password.is_empty());
         f.debug_struct("Config")

@@ -1,7 +1,7 @@
-//! The twins of `tls` and `tls_session` in a build without the feature `tls`: there are none, and a URL that asks for
-//! one hears why.
+//! The twins of `tls` and `tls_session` in a build without the feature `tls`: there are none, and a URL that asks for one
+//! gets an error with the reason.
 //!
-//! Types without values, so that whoever holds one of them need not know which build this is. Any thread.
+//! Types without values, so that code that holds one of them need not know which build this is. Any thread.
 
 use std::convert::Infallible;
 use std::io;
@@ -11,19 +11,19 @@ use rustix::event::PollFlags;
 
 use crate::error::{Error, ErrorKind};
 
-/// How to speak TLS: not at all.
+/// The TLS settings of this build: none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Tls {}
 
 impl Tls {
-    /// What `rediss://` begins with.
+    /// Returns the error for `rediss://`: this build has no TLS.
     pub(crate) fn for_url() -> Result<Self, Error> {
         let line = concat!("sleeve = { version = \"", env!("CARGO_PKG_VERSION"), "\", features = [\"tls\"] }");
         let message = format!("this build speaks no TLS, because its feature \"tls\" is off; in Cargo.toml: {line}");
         Err(Error::unsent(ErrorKind::Configuration, message))
     }
 
-    /// Takes what an option of a URL says about TLS; whether it says anything.
+    /// Takes an option of a URL about TLS. Returns whether the option is about it.
     pub(crate) fn take_option(&mut self, _name: &str, _value: &str) -> Result<bool, Error> {
         match *self {}
     }
@@ -33,17 +33,17 @@ impl Tls {
 pub(crate) struct Handshake(Infallible);
 
 impl Handshake {
-    /// Nothing to agree on.
+    /// Returns no handshake, because there are no keys to agree on: it cannot be called.
     pub(crate) fn new(tls: &Tls, _files: Infallible, _host: &str) -> io::Result<Self> {
         match *tls {}
     }
 
-    /// Nothing to wait for.
+    /// Proceeds with no handshake: it cannot be called.
     pub(crate) fn proceed(&mut self, _stream: impl AsFd) -> io::Result<Option<PollFlags>> {
         match self.0 {}
     }
 
-    /// Nothing to encrypt with.
+    /// Returns no session, because there are no keys to encrypt with: it cannot be called.
     pub(crate) fn finish(self, _stream: impl AsFd) -> io::Result<TlsSession> {
         match self.0 {}
     }
@@ -59,7 +59,7 @@ impl TlsSession {
         match self.0 {}
     }
 
-    /// Sends what waits for room.
+    /// Sends the bytes that wait for room.
     pub(crate) fn flush(&self, _stream: impl AsFd) -> io::Result<()> {
         match self.0 {}
     }
@@ -69,12 +69,12 @@ impl TlsSession {
         match self.0 {}
     }
 
-    /// Whether something waits for room.
+    /// Returns whether something waits for room.
     pub(crate) fn has_residue(&self) -> bool {
         match self.0 {}
     }
 
-    /// Whether something was decrypted and not yet received.
+    /// Returns whether something was decrypted and not yet received.
     pub(crate) fn has_plain(&self) -> bool {
         match self.0 {}
     }

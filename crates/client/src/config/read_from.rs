@@ -2,15 +2,15 @@
 
 use crate::error::{Error, ErrorKind};
 
-/// Which servers reads may go to, in a cluster and behind Sentinels: see [`Config::read_from`](crate::Config::read_from).
+/// The servers that reads may go to, in a cluster and behind Sentinels: see [`Config::read_from`](crate::Config::read_from).
 ///
-/// Servers that are equally good take turns. A replica that cannot be reached, is silent, loads its data, has lost its primary or
-/// is more than a second or two behind it is passed over, and where none is left the primary is asked, so that nobody waits for
-/// a replica. While the primary cannot be reached, one that does not keep up is better than nobody.
+/// Servers that are equally good take turns. A replica that cannot be reached, is silent, loads its data, has lost its
+/// primary or is more than a second or two behind it is passed over. If none is left the primary is asked, so that no caller
+/// waits for a replica. While the primary cannot be reached, a replica that does not keep up is better than no server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadFrom {
-    /// The primary alone: whoever has written reads what was written. `primary` in a URL.
+    /// The primary alone: a caller that has written reads its own writes. `primary` in a URL.
     #[default]
     Primary,
     /// Replicas. `replica` in a URL.
@@ -23,7 +23,7 @@ pub enum ReadFrom {
 }
 
 impl ReadFrom {
-    /// Reads what stands in a URL.
+    /// Reads the value of the URL's option.
     pub(super) fn read(text: &str) -> Result<Self, Error> {
         match text.split_once(':') {
             None if text == "primary" => Ok(Self::Primary),

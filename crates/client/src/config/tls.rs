@@ -1,7 +1,7 @@
-//! What a connection with TLS begins with: whom to believe, and what to show.
+//! The settings of a connection with TLS: the authorities to believe, and the certificate to show.
 //!
-//! Plain data, made into rustls's own form when a connection is made, so that files are read anew each time. Reading
-//! them blocks, so no connection's task does it. Any thread.
+//! Plain data, made into rustls's own form when a connection is made, so that files are read anew each time. Reading them
+//! blocks, so no connection's task does it. Any thread.
 
 use std::fs::File;
 use std::io::Read;
@@ -16,7 +16,7 @@ use sleeve_certificates::{AnyServer, Identity, Names, Servers, Trusted, provider
 
 use crate::error::{Error, ErrorKind};
 
-/// How to speak TLS with a server. The default believes the certificate authorities that the system believes.
+/// The settings for TLS with a server. The default believes the certificate authorities that the system believes.
 ///
 /// ```
 /// use sleeve::{Config, Tls};
@@ -36,18 +36,18 @@ pub struct Tls {
     pub(crate) insecure: bool,
 }
 
-/// What a key lies under.
+/// The pass phrase of a key.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PassPhrase(Arc<[u8]>);
 
 impl fmt::Debug for PassPhrase {
-    /// Nothing of it.
+    /// Writes nothing of the pass phrase.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a pass phrase")
     }
 }
 
-/// No key is larger, be the file a device without end.
+/// The largest size of a key in bytes, which bounds the reading of a device without end.
 const KEY_BYTES_MAX: u64 = 1 << 20;
 
 /// Where PEM comes from.
@@ -60,7 +60,7 @@ pub(crate) enum Pem {
 }
 
 impl Pem {
-    /// The certificates in it, at least one.
+    /// Returns the certificates in it, at least one.
     fn certificates(&self) -> io::Result<Vec<CertificateDer<'static>>> {
         let failed = |error: pem::Error| wrong(format!("{self}: {error}"));
         let found: Result<Vec<_>, _> = match self {
@@ -98,25 +98,25 @@ impl fmt::Display for Pem {
 }
 
 impl fmt::Debug for Pem {
-    /// Nothing of the bytes: they may be a key.
+    /// Shows none of the bytes: they may be a key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
 impl Tls {
-    /// The defaults.
+    /// Creates the default settings.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A PEM file of authorities to believe instead of the system's.
+    /// Sets a PEM file of authorities to believe instead of the system's.
     pub fn ca_file(mut self, file: impl Into<PathBuf>) -> Self {
         self.ca = Some(Pem::File(file.into()));
         self
     }
 
-    /// As [`ca_file`](Tls::ca_file), for who has the PEM in memory.
+    /// Adds authorities as [`ca_file`](Tls::ca_file) does, from PEM in memory.
     ///
     /// ```
     /// use sleeve::Tls;
@@ -130,20 +130,20 @@ impl Tls {
         self
     }
 
-    /// A folder of such files.
+    /// Sets a folder of such files.
     pub fn ca_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.ca_folder = Some(folder.into());
         self
     }
 
-    /// PEM files with the certificate to show and its key, for a server that asks.
+    /// Sets the PEM files with the certificate to show and its key, for a server that asks.
     pub fn certificate(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         self.certificate = Some(Pem::File(certificate.into()));
         self.key = Some(Pem::File(key.into()));
         self
     }
 
-    /// As [`certificate`](Tls::certificate), for who has the PEM in memory.
+    /// Sets the certificate as [`certificate`](Tls::certificate) does, from PEM in memory.
     pub fn certificate_pem(mut self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
         self.certificate = Some(Pem::Bytes(certificate.as_ref().into()));
         self.key = Some(Pem::Bytes(key.as_ref().into()));
@@ -162,18 +162,18 @@ impl Tls {
         self
     }
 
-    /// Believes whoever answers. What is said is encrypted, but nobody knows to whom.
+    /// Believes any server. The connection is encrypted, but the identity of its other end is unknown.
     pub fn insecure(mut self, insecure: bool) -> Self {
         self.insecure = insecure;
         self
     }
 
-    /// What `rediss://` begins with.
+    /// Returns the settings with which `rediss://` begins.
     pub(crate) fn for_url() -> Result<Self, Error> {
         Ok(Self::new())
     }
 
-    /// Takes what an option of a URL says about TLS; whether it says anything.
+    /// Takes an option of a URL about TLS. Returns whether the option is about it.
     pub(crate) fn take_option(&mut self, name: &str, value: &str) -> Result<bool, Error> {
         match name {
             "ca" => self.ca = Some(Pem::File(value.into())),
@@ -197,13 +197,13 @@ impl Tls {
         Ok(true)
     }
 
-    /// The name that is asked for at this host.
+    /// Returns the name that is asked for at this host.
     pub(crate) fn name_of(&self, host: &str) -> io::Result<ServerName<'static>> {
         let name = self.server_name.as_deref().unwrap_or(host);
         ServerName::try_from(name.to_owned()).map_err(|error| wrong(format!("\"{name}\" is no server's name: {error}")))
     }
 
-    /// rustls's form of it.
+    /// Returns rustls's form of it.
     pub(crate) fn client_config(&self) -> io::Result<Arc<ClientConfig>> {
         let provider = Arc::new(provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -243,7 +243,7 @@ impl Tls {
             }
         }
         if self.ca.is_none() && self.ca_folder.is_none() {
-            // What the system keeps and nobody can read is of no use to anybody else either.
+            // Certificates of the system that cannot be read are passed over: no other program can use them either.
             trusted.add_of_system(rustls_native_certs::load_native_certs().certs);
         }
         Ok(trusted)

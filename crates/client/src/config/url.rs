@@ -1,7 +1,7 @@
 //! Reading a server's URL. Pure functions; any thread.
 //!
 //! A URL may hold a password, and a URL that cannot be read may hold it anywhere. So an error names the part that is wrong
-//! and says what should stand there; it never repeats what does.
+//! and says which form it should have; it never repeats the part.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use super::tls::Tls;
 use super::{Config, Endpoint, Protocol, QueueFull, Resend};
 use crate::error::{Error, ErrorKind};
 
-/// What a URL can begin with, for the errors.
+/// The possible beginnings of a URL, for the errors.
 const SCHEMES: &str =
     "redis://, rediss://, valkey://, valkeys://, redis+cluster://, redis+sentinel://, unix:// or embedded://";
 
-/// Where a server and a Sentinel listen when a URL does not say.
+/// The port of a server and a Sentinel if a URL does not name one.
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
-/// What is said of a policy where nobody says which replicas there are.
+/// The error text for a policy if no server says which replicas there are.
 pub(crate) const NO_REPLICAS: &str = "reads go to replicas in a cluster (redis+cluster://) and behind Sentinels (redis+sentinel://) alone: \
      anywhere else \"read_from\" is primary";
 
@@ -30,26 +30,27 @@ fn bad(what: impl Into<String>) -> Error {
 }
 
 impl Config {
-    /// Reads a URL: `redis://[user:password@]host[:port][/database]`, `unix://[user:password@]/path` or
-    /// `embedded://[name]`, or `embedded:///folder` for an engine whose data is kept there, each with query options.
-    /// `rediss://` is `redis://` with TLS; `valkey://` and `valkeys://` are the same two, and `redis+unix://` and
-    /// `valkey+unix://` are `unix://`. `redis+cluster://[user:password@]host[:port],host[:port][/database]` names some of the
-    /// nodes of a cluster, and so do `valkey+cluster://`, and with TLS `rediss+cluster://` and `valkeys+cluster://`.
+    /// Reads a URL: `redis://[user:password@]host[:port][/database]`, `unix://[user:password@]/path` or `embedded://[name]`,
+    /// or `embedded:///folder` for an engine with data that is kept there, each with query options. `rediss://` is `redis://`
+    /// with TLS; `valkey://` and `valkeys://` are the same two, and `redis+unix://` and `valkey+unix://` are `unix://`.
+    /// `redis+cluster://[user:password@]host[:port],host[:port][/database]` names some of the nodes of a cluster, and so do
+    /// `valkey+cluster://`, and with TLS `rediss+cluster://` and `valkeys+cluster://`.
     ///
     /// `redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/database]` names Sentinels and the service
-    /// whose primary they know ([`Endpoint::Sentinel`]); so do `rediss+sentinel://`, with TLS to the Sentinels and to the
-    /// servers, and the same two with `valkey`. The user and the password are the servers'; those of the Sentinels are the
-    /// options `sentinel_user` and `sentinel_password`.
+    /// with the primary that they know ([`Endpoint::Sentinel`]); so do `rediss+sentinel://`, with TLS to the Sentinels and to
+    /// the servers, and the same two with `valkey`. The user and the password are the servers'; those of the Sentinels are
+    /// the options `sentinel_user` and `sentinel_password`.
     ///
     /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`), `connect_timeout`, `command_timeout`,
-    /// `silence_max`, `backoff_min` and `backoff_max` (such as `250ms` or `5s`; the second and the third may be
-    /// `none`), `queue` and `reply_bytes_max` (bytes, such as `16mb`), `queue_full` (`wait` or `fail`), `resend` (`reads`,
+    /// `silence_max`, `backoff_min` and `backoff_max` (such as `250ms` or `5s`; the second and the third may be `none`),
+    /// `queue` and `reply_bytes_max` (bytes, such as `16mb`), `queue_full` (`wait` or `fail`), `resend` (`reads`,
     /// `overwrites` or `nothing`), `unix_socket` and `shared_memory` (`yes` or `no`, see [`Config::unix_socket`] and
-    /// [`Config::shared_memory`]); for a cluster and for Sentinels also `read_from` (`primary`, `replica`, `any` or `zone:NAME`,
-    /// see [`Config::read_from`]); with TLS also `ca` and `ca_folder` (whom to believe instead of the system's authorities),
-    /// `cert`, `key` and `key_pass` (what to show a server that asks, and the pass phrase of the key), `server_name`, and
-    /// `insecure=yes`. With `embedded://` every other option is one of the engine ([`Config::engine`]):
-    /// `embedded://?maxmemory=10mb&databases=64`. A user, a password, a path or a value may be percent-encoded.
+    /// [`Config::shared_memory`]); for a cluster and for Sentinels also `read_from` (`primary`, `replica`, `any` or
+    /// `zone:NAME`, see [`Config::read_from`]); with TLS also `ca` and `ca_folder` (the authorities to believe instead of the
+    /// system's), `cert`, `key` and `key_pass` (the certificate to show to a server that asks, its key, and the pass phrase
+    /// of the key), `server_name`, and `insecure=yes`. With `embedded://` every other option is one of the engine
+    /// ([`Config::engine`]): `embedded://?maxmemory=10mb&databases=64`. A user, a password, a path or a value may be
+    /// percent-encoded.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration), with a sentence that names the part that cannot be
@@ -99,7 +100,7 @@ fn read(text: &str) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// An option's name for an error, unless it may be the rest of a password.
+/// Returns an option's name for an error, unless it may be the rest of a password.
 pub(crate) fn named(name: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if !name.is_empty() && name.len() <= 40 && name.bytes().all(is_plain) {
@@ -120,7 +121,7 @@ fn tcp(place: &str) -> Result<Config, Error> {
     in_database(Config::new(Endpoint::Tcp { host, port }), database)
 }
 
-/// Several hosts, each with its port.
+/// Reads several hosts, each with its port.
 fn cluster(place: &str) -> Result<Config, Error> {
     let (addresses, database) = place.split_once('/').unwrap_or((place, ""));
     let seeds = addresses.split(',').map(|host| host_and_port(host, PORT)).collect::<Result<_, _>>()?;
@@ -141,7 +142,7 @@ fn sentinel(place: &str) -> Result<Config, Error> {
     in_database(Config::new(Endpoint::Sentinel { sentinels, service }), database)
 }
 
-/// A host, and its port or this one.
+/// Reads a host, and its port or this one.
 fn host_and_port(text: &str, port: u16) -> Result<(String, u16), Error> {
     let (host, named) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, "")) => (host, None),
@@ -159,7 +160,7 @@ fn host_and_port(text: &str, port: u16) -> Result<(String, u16), Error> {
     Ok((host, port))
 }
 
-/// The database may stand behind the host.
+/// Sets the database that may stand behind the host.
 fn in_database(mut config: Config, database: &str) -> Result<Config, Error> {
     let database = database.trim_end_matches('/');
     if !database.is_empty() {

@@ -1,9 +1,9 @@
-//! From a stream to a connection that is used: greeted, over the server's Unix socket where that is on this machine and
-//! offered, and through memory where the server shares some.
+//! From a stream to a connection that is used: greeted, over the server's Unix socket if that is on this machine and offered,
+//! and through memory if the server shares some.
 //!
-//! The move is made before anybody uses the connection, so nothing that is above here knows of it. Where it does not succeed, for
-//! whatever reason, the stream over TCP is there, greeted. One with TLS stays what it is. On the reactor's thread, as whatever
-//! connects.
+//! The move is made before any caller uses the connection, so nothing that is above here knows of it. If it does not succeed,
+//! for any reason, the stream over TCP is there, greeted. A stream with TLS stays as it is. On the reactor's thread, as all
+//! connecting code.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::unix_offer::Offer;
 use crate::config::{Config, Endpoint};
 use crate::reactor::task_context::TaskContext;
 
-/// How long the move may take: the server has just answered.
+/// The longest time that the move may take: the server has just answered.
 const MOVE_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Greets the server at the other end, and moves to its Unix socket where it may.

@@ -1,7 +1,7 @@
-//! The time that one attempt to connect may take, and who looks after things meanwhile.
+//! The time that one attempt to connect may take, and its owner's duties during that time.
 //!
-//! Before each of its waits its owner is asked whether the connection is still wanted, and uses the occasion to tell
-//! commands that their time is up. One task has an attempt; what it calls decides.
+//! Before each of its waits its owner is asked whether the connection is still wanted, and uses the occasion to fail the
+//! commands that timed out. One task has an attempt; the code that it calls decides.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -14,25 +14,26 @@ use crate::sys::now;
 pub(crate) struct Attempt<'a> {
     /// None where it may take for ever.
     deadline: Option<Instant>,
-    /// Says how long to wait at most; none when nobody wants the connection any more.
+    /// Returns the longest time to wait; none when no handle needs the connection any more.
     tick: &'a mut dyn FnMut() -> Option<Duration>,
 }
 
 impl<'a> Attempt<'a> {
-    /// An attempt that begins now. A time beyond what the machine can count is never over.
+    /// Creates an attempt that begins now. A time beyond the range of the machine's clock never passes.
     pub(crate) fn new(timeout: Duration, tick: &'a mut dyn FnMut() -> Option<Duration>) -> Self {
         Self { deadline: now().checked_add(timeout), tick }
     }
 
-    /// Waits until something happens, for no longer than there is time; or says why not to: the time is up, or nobody wants it.
+    /// Waits until something happens, for no longer than there is time; or returns the reason not to wait: the attempt timed
+    /// out, or no handle needs the connection.
     pub(crate) async fn wait(&mut self, context: &TaskContext) -> io::Result<Readiness> {
         self.wait_for(context, Duration::MAX).await
     }
 
-    /// As [`wait`](Attempt::wait), and for no longer than this.
+    /// Waits as [`wait`](Attempt::wait) does, and for no longer than this.
     pub(crate) async fn wait_for(&mut self, context: &TaskContext, time: Duration) -> io::Result<Readiness> {
         let slice = self.slice()?.min(time);
-        // A time beyond what the machine can count is never over.
+        // A time beyond the range of the machine's clock never passes.
         Ok(context.wait(now().checked_add(slice)).await)
     }
 
@@ -43,7 +44,7 @@ impl<'a> Attempt<'a> {
         Ok(())
     }
 
-    /// How long to wait now.
+    /// Returns how long to wait now.
     fn slice(&mut self) -> io::Result<Duration> {
         let wanted = (self.tick)().ok_or_else(|| io::Error::other("nobody wants it any more"))?;
         let left = self.left();
@@ -53,13 +54,13 @@ impl<'a> Attempt<'a> {
         Ok(wanted.min(left))
     }
 
-    /// Asks the owner as before a wait, for whoever has a part of the time: how long to wait at most, or none where nobody wants
-    /// the connection any more.
+    /// Asks the owner as before a wait, for code that has a part of the time: returns the longest time to wait, or none if no
+    /// handle needs the connection any more.
     pub(crate) fn tick(&mut self) -> Option<Duration> {
         (self.tick)()
     }
 
-    /// What is left of the time.
+    /// Returns the rest of the time.
     pub(crate) fn left(&self) -> Duration {
         self.deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(now()))
     }

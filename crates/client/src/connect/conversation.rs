@@ -1,7 +1,7 @@
-//! Requests and replies on a socket that nobody else uses yet, one after the other, as the reactor's tasks wait.
+//! Requests and replies on a socket that no caller uses yet, one after the other, as the reactor's tasks wait.
 //!
-//! Greetings, and what is said to Sentinels, are short conversations in which each answer decides what is said
-//! next, so they are written straight down, without the pipe and its slots. What comes is foreign: its length is bounded, and so
+//! Greetings, and the questions to Sentinels, are short conversations in which each answer decides the next request, so they
+//! are written straight down, without the pipe and its slots. The received bytes are foreign: their length is bounded, and so
 //! is the time, by the attempt that it belongs to. On the reactor's thread alone.
 
 use std::io;
@@ -17,10 +17,10 @@ use crate::reactor::task_context::{TaskContext, WatchedStream};
 use crate::request::Request;
 use crate::sys::now;
 
-/// Bytes that may have come that are no whole reply yet, or not taken.
+/// The most received bytes that are no whole reply yet, or not taken.
 const REPLY_LENGTH_MAX: usize = 1024 * 1024;
 
-/// Requests and replies on a socket that nobody else uses yet.
+/// Requests and replies on a socket that no caller uses yet.
 pub(crate) struct Conversation<'a, 'b> {
     watch: WatchedStream<&'a Socket>,
     context: &'a TaskContext,
@@ -28,12 +28,12 @@ pub(crate) struct Conversation<'a, 'b> {
     received: Vec<u8>,
     start: usize,
     scanner: Scanner,
-    /// Whether anything has come.
+    /// True if anything was received.
     has_heard: bool,
 }
 
 impl<'a, 'b> Conversation<'a, 'b> {
-    /// Nothing has been said yet.
+    /// Creates a conversation in which nothing has been sent yet.
     pub(crate) fn new(socket: &'a Socket, context: &'a TaskContext, attempt: &'a mut Attempt<'b>) -> io::Result<Self> {
         let watch = context.watch(socket)?;
         Ok(Self { watch, context, attempt, received: Vec::new(), start: 0, scanner: Scanner::new(), has_heard: false })
@@ -53,7 +53,7 @@ impl<'a, 'b> Conversation<'a, 'b> {
         Ok(())
     }
 
-    /// The next reply.
+    /// Returns the next reply.
     pub(crate) async fn reply(&mut self) -> Result<Vec<u8>, Refusal> {
         loop {
             match self.cut()? {
@@ -63,7 +63,7 @@ impl<'a, 'b> Conversation<'a, 'b> {
         }
     }
 
-    /// The next reply, if one comes within this time.
+    /// Returns the next reply, if one arrives within this time.
     pub(crate) async fn reply_within(&mut self, time: Duration) -> Result<Option<Vec<u8>>, Refusal> {
         let until = now() + time;
         loop {
@@ -76,7 +76,7 @@ impl<'a, 'b> Conversation<'a, 'b> {
         }
     }
 
-    /// Takes a whole reply from what has come. What answers no request is passed over.
+    /// Takes a whole reply from the received bytes. A message that answers no request is skipped.
     fn cut(&mut self) -> Result<Option<Vec<u8>>, Refusal> {
         loop {
             let rest = self.received.get(self.start..).unwrap_or_default();
@@ -89,7 +89,7 @@ impl<'a, 'b> Conversation<'a, 'b> {
         }
     }
 
-    /// Receives what there is, or waits for it for no longer than this.
+    /// Receives the bytes that are there, or waits for some for no longer than this.
     async fn receive(&mut self, time: Duration) -> Result<(), Refusal> {
         let mut room = [0; 4096];
         match self.watch.stream().receive(&mut room) {
@@ -101,7 +101,7 @@ impl<'a, 'b> Conversation<'a, 'b> {
                 if self.received.len() > REPLY_LENGTH_MAX {
                     return Err(no_server(&format!("its greeting is longer than {REPLY_LENGTH_MAX} bytes")));
                 }
-                // What comes without a pause leaves the others their turns, and takes no longer than there is time.
+                // A sender without a pause leaves the others their turns, and takes no longer than there is time.
                 self.attempt.yield_now(self.context).await?;
                 Ok(())
             }
@@ -115,7 +115,8 @@ impl<'a, 'b> Conversation<'a, 'b> {
         }
     }
 
-    /// The connection broke. Some servers close a port that speaks TLS without a word when what comes is none.
+    /// Returns the error of a broken connection. Some servers close a port that speaks TLS without a word when the received
+    /// bytes are not TLS.
     fn broken(&self, error: io::Error) -> Refusal {
         if self.has_heard || !self.watch.stream().is_plain_tcp() {
             return error.into();
@@ -124,7 +125,7 @@ impl<'a, 'b> Conversation<'a, 'b> {
     }
 }
 
-/// What to do about a server that speaks TLS where it is spoken to without.
+/// The advice for a server that speaks TLS when the client does not.
 const USE_TLS: &str = "if this port speaks TLS, use rediss:// (or valkeys://, or Config::tls)";
 
 fn no_reply(error: FrameError) -> Refusal {

@@ -1,7 +1,7 @@
-//! Reaching a server: its names looked up, its addresses tried, a stream that does not block.
+//! The way to a server: its names looked up, its addresses tried, a stream that does not block.
 //!
 //! Several addresses are tried as RFC 8305 has it: one that has not answered for a moment is joined by the next, and the
-//! first that answers is taken. Nothing here blocks: whatever takes time is waited for as the reactor's tasks wait.
+//! first that answers is taken. Nothing here blocks: every slow step is waited for as the reactor's tasks wait.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -29,13 +29,14 @@ use crate::config::{Config, Endpoint};
 use crate::reactor::task_context::{TaskContext, WatchedStream};
 use crate::sys::{now, simulated_stream, stream, timespec};
 
-/// How long an address may take before the next one is tried beside it.
+/// The time that an address may take before the next one is tried beside it.
 const HEAD_START_MAX: Duration = Duration::from_millis(250);
 
-/// Between two tries at a server whose queue of connections is full.
+/// The pause between two tries at a server with a full queue of connections.
 const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(5);
 
-/// After how long without a word the kernel asks whether the peer's is still there, how often it asks again, and the pause.
+/// The silence after which the kernel asks whether the peer is still there, the pause between two questions, and their
+/// number.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_PAUSE: Duration = Duration::from_secs(1);
 const KEEPALIVE_COUNT: u32 = 4;
@@ -66,7 +67,7 @@ pub(crate) async fn dial_host(
     }
 }
 
-/// A stream to one of the host's addresses.
+/// Opens a stream to one of the host's addresses.
 async fn tcp(host: &str, port: u16, context: &TaskContext, attempt: &mut Attempt<'_>) -> io::Result<OwnedFd> {
     let addresses = look_up(host, port, context, attempt).await?;
     if addresses.is_empty() {
@@ -75,13 +76,13 @@ async fn tcp(host: &str, port: u16, context: &TaskContext, attempt: &mut Attempt
     race(&addresses, context, attempt).await
 }
 
-/// What a handshake takes from files where there is none: nothing.
+/// Reads the files of a handshake in a build without TLS: none.
 #[cfg(not(feature = "tls"))]
 fn read_files(tls: &Tls, _waker: crate::reactor::TaskWaker) -> io::Result<Answer<std::convert::Infallible>> {
     match *tls {}
 }
 
-/// TLS on a stream.
+/// Begins TLS on a stream.
 async fn start_tls(
     fd: OwnedFd,
     tls: &Tls,
@@ -101,8 +102,8 @@ async fn start_tls(
     Ok(Socket::new(fd, Some((tls_session, context.task_waker()))))
 }
 
-/// Adds to an attempt whose time is up in the middle of a handshake why that may be so: a server without TLS waits for the end
-/// of the line.
+/// Adds the likely reason to the error of an attempt that timed out in the middle of a handshake: a server without TLS waits
+/// for the end of the line.
 fn late(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::TimedOut => io::Error::new(io::ErrorKind::TimedOut, HANDSHAKE_UNANSWERED),
@@ -110,7 +111,7 @@ fn late(error: io::Error) -> io::Error {
     }
 }
 
-/// A stream to a Unix socket.
+/// Opens a stream to a Unix socket.
 pub(super) async fn unix(path: &Path, context: &TaskContext, attempt: &mut Attempt<'_>) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let stream = stream(AddressFamily::UNIX)?;
@@ -139,7 +140,7 @@ async fn look_up(
     Ok(addresses)
 }
 
-/// The first of the addresses that takes the connection.
+/// Connects to the first of the addresses that takes the connection.
 async fn race(addresses: &[SocketAddr], context: &TaskContext, attempt: &mut Attempt<'_>) -> io::Result<OwnedFd> {
     let head_start = HEAD_START_MAX.min(attempt.left() / (2 * u32::try_from(addresses.len()).unwrap_or(u32::MAX)));
     let (mut untried, mut racing, mut next_at) = (addresses.iter(), Vec::new(), now());
@@ -178,7 +179,7 @@ fn begin(address: &SocketAddr, context: &TaskContext) -> io::Result<WatchedStrea
     context.watch(simulated_stream(address).unwrap_or_else(|| connecting(address))?)
 }
 
-/// A stream on its way to this address.
+/// Opens a stream that is connecting to this address.
 fn connecting(address: &SocketAddr) -> io::Result<OwnedFd> {
     let stream = stream(if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 })?;
     sockopt::set_tcp_nodelay(&stream, true)?;
@@ -203,8 +204,8 @@ fn settled(racing: &mut Vec<WatchedStream<OwnedFd>>) -> io::Result<Option<io::Re
     }
 }
 
-/// Has the kernel notice a peer's machine that is gone without a word. A process that has stopped, it does not notice. How
-/// long bytes stay unacknowledged is no sign: a server that is busy for long takes none.
+/// Makes the kernel notice that a peer's machine is gone without a word. It does not notice a process that has stopped. The
+/// time for which bytes stay unacknowledged is no sign: a server that is busy for long takes none.
 fn watch_peer(stream: &impl AsFd) -> io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
@@ -223,7 +224,7 @@ mod tests {
     use super::*;
     use crate::reactor::tests::run;
 
-    /// A server whose queue of connections is full: the kernel drops whatever else comes, as a firewall would.
+    /// Creates a server with a full queue of connections: the kernel drops all further ones, as a firewall would.
     fn black_hole() -> (OwnedFd, Vec<OwnedFd>, SocketAddr) {
         let listener = stream(AddressFamily::INET).expect("a socket");
         bind(&listener, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");

@@ -1,10 +1,10 @@
-//! The first words on a fresh connection: who we are, which protocol, which database.
+//! The first words on a fresh connection: the client's identity, the protocol, the database.
 //!
-//! HELLO asks for RESP3; a server that does not know it is greeted again in RESP2. The server is asked how many
-//! databases it has, so that a command for one that does not exist fails by itself: a SELECT that failed on a shared
-//! connection would send the commands behind it to the wrong database. One that Sentinels have named is asked whether it is a
-//! primary at all: they may not know yet, or no longer. One on this machine is asked for its Unix socket, where that is wanted.
-//! Runs in the connection's task, before anyone else knows the socket; bounded by a deadline.
+//! HELLO asks for RESP3; a server that does not know it is greeted again in RESP2. The server is asked how many databases it
+//! has, so that a command for one that does not exist fails by itself: a SELECT that failed on a shared connection would send
+//! the commands behind it to the wrong database. A server that Sentinels have named is asked whether it is a primary at all:
+//! they may not know yet, or no longer. A server on this machine is asked for its Unix socket, if that is wanted. Runs in the
+//! connection's task, before any other code knows the socket; bounded by a deadline.
 
 use std::time::Duration;
 
@@ -22,27 +22,27 @@ use crate::reactor::task_context::TaskContext;
 /// Databases that are looked for where the server does not say how many it has.
 const DATABASES_MAX: u32 = 1 << 20;
 
-/// What a server's greeting told.
+/// The data of a server's greeting.
 pub(crate) struct Greeting {
     /// Databases that exist: those below this number.
     pub(crate) databases: u32,
-    /// Whether it may be asked whether it is still there.
+    /// True if it may be asked whether it is still there.
     pub(crate) pings: bool,
-    /// Whether it speaks RESP3, in which there are messages that answer no request.
+    /// True if it speaks RESP3, in which there are messages that answer no request.
     pub(crate) speaks_resp3: bool,
-    /// After how long other credentials are to be shown, if ever.
+    /// The time after which other credentials are to be shown, if ever.
     pub(crate) renews_after: Option<Duration>,
 }
 
-/// With what a server is greeted.
+/// The data with which a server is greeted.
 pub(crate) struct Introduction<'a> {
     pub(crate) config: &'a Config,
     pub(crate) credentials: Option<&'a Credentials>,
-    /// Whether the server is asked for its Unix socket.
+    /// True if the server is asked for its Unix socket.
     pub(crate) asks_for_offer: bool,
 }
 
-/// Greets the server; what it offers comes with its greeting.
+/// Greets the server. Returns its offer with its greeting.
 pub(crate) async fn greet(
     socket: &Socket,
     introduction: &Introduction<'_>,
@@ -63,7 +63,7 @@ pub(crate) async fn greet(
     let database = config.database.to_string();
     conversation.send(&["CLIENT", "SETINFO", "LIB-NAME", "sleeve"]).await?;
     conversation.send(&["CLIENT", "SETINFO", "LIB-VER", env!("CARGO_PKG_VERSION")]).await?;
-    // Whoever knows no such option of HELLO says so, and nothing else comes of it.
+    // A server that knows no such option of HELLO says so, with no other effect.
     if asks_for_offer {
         conversation.send(&["HELLO", if greeted { "3" } else { "2" }, "UNIXSOCKET"]).await?;
     }
@@ -95,7 +95,7 @@ pub(crate) async fn greet(
         return Err(Refusal::by_server(text));
     }
     let databases = match count_of(&configured) {
-        // What a node of a cluster says of databases is about servers that are in none: in a cluster it may have fewer.
+        // A cluster node's answer about databases holds for servers outside of a cluster: in a cluster it may have fewer.
         Some(count) if !cluster => count,
         // In the middle of a long script, which this connection may be there to end, it does not say.
         None if !cluster && configured.starts_with(b"-BUSY") => u32::MAX,
@@ -134,7 +134,7 @@ fn hello<'a>(introduction: &Introduction<'a>) -> Vec<&'a str> {
     words
 }
 
-/// The greeting of RESP2.
+/// Sends the greeting of RESP2.
 async fn log_in(conversation: &mut Conversation<'_, '_>, introduction: &Introduction<'_>) -> Result<(), Refusal> {
     let mut replies = Vec::new();
     if let Some(credentials) = introduction.credentials {
@@ -153,14 +153,14 @@ async fn log_in(conversation: &mut Conversation<'_, '_>, introduction: &Introduc
     Ok(())
 }
 
-/// The number in CONFIG's answer.
+/// Returns the number in CONFIG's answer.
 fn count_of(reply: &[u8]) -> Option<u32> {
     let (Frame::Map(mut items) | Frame::Array(mut items), _) = decode(reply).ok()? else { return None };
     let Some(Ok(Frame::Bulk(count))) = items.nth(1) else { return None };
     std::str::from_utf8(count).ok()?.parse().ok()
 }
 
-/// How many databases there are, found by trying, because asking is not allowed. Ends in database `home`.
+/// Returns how many databases there are, found by trying, because asking is not allowed. Ends in database `home`.
 async fn find_databases(conversation: &mut Conversation<'_, '_>, home: &str) -> Result<u32, Refusal> {
     // Database `known` exists and `missing` does not.
     let (mut known, mut missing) = (0u32, 1u32);
@@ -183,7 +183,7 @@ async fn selects(conversation: &mut Conversation<'_, '_>, database: u32) -> Resu
     Ok(conversation.ask(&["SELECT", &database.to_string()]).await? == b"+OK\r\n")
 }
 
-/// What a server says that it is; nothing where it does not want to say.
+/// Returns the role that a server states; nothing if it does not state one.
 fn role_of(reply: &[u8]) -> Option<&'static str> {
     let (Frame::Array(mut items), _) = decode(reply).ok()? else { return None };
     match items.next()?.ok()? {

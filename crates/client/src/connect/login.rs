@@ -1,8 +1,8 @@
-//! Asking for the credentials that a connection is greeted with, where a provider has them.
+//! Asking for the credentials that a connection is greeted with, if a provider has them.
 //!
-//! A provider is the application's code and may take its time, so it is asked elsewhere (`questions`); connections that ask at
-//! the same moment hear the same answer. It has as much time as a connection may take. One that needs more is asked anew by
-//! whoever needs credentials next, and whichever call ends first is heard. Any thread may ask.
+//! A provider is the application's code and may take its time, so it is asked elsewhere (`questions`); connections that ask
+//! at the same moment get the same answer. It has as much time as a connection may take. A provider that needs more is asked
+//! anew by the next connection that needs credentials, and the call that ends first counts. Any thread may ask.
 
 use std::io;
 use std::time::Duration;
@@ -28,12 +28,12 @@ pub(crate) fn ask(provider: &Provider, waker: TaskWaker, time: Duration) -> io::
     QUESTIONS.get().ask(provider, waker, time)
 }
 
-/// What is said of a provider that has not answered in this time.
+/// Returns the error text for a provider that has not answered in this time.
 pub(crate) fn unanswered(time: Duration) -> String {
     format!("nobody has provided credentials within {time:?}, and the provider may still be at it")
 }
 
-/// Who a connection logs in as, if as anybody.
+/// Returns the credentials with which a connection logs in, if it logs in at all.
 pub(super) async fn credentials(
     config: &Config,
     context: &TaskContext,

@@ -1,7 +1,7 @@
-//! A server is asked over its Unix socket for memory to share, through which the connection goes on.
+//! The request to a server, over its Unix socket, for shared memory through which the connection goes on.
 //!
-//! It is the last that is said in the greeting. The reply comes with a descriptor, or it is an error, from whoever knows no such
-//! command or does not want to; then the connection goes on as it is. On the reactor's thread, as whatever connects.
+//! It is the last request of the greeting. The reply comes with a descriptor, or it is an error, from a server that knows no
+//! such command or refuses it; then the connection goes on as it is. On the reactor's thread, as all connecting code.
 
 use std::io;
 
@@ -18,7 +18,7 @@ const REPLY_LENGTH_MAX: usize = 1024;
 /// Goes on through memory if the server hands some out.
 ///
 /// # Errors
-/// The connection cannot be used any more: it broke, the server did not answer in time, or what it said is no answer.
+/// The connection cannot be used any more: it broke, the server did not answer in time, or its reply is no answer.
 pub(super) async fn share_memory(
     socket: Socket,
     context: &TaskContext,

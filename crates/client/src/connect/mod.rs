@@ -1,5 +1,5 @@
 //! From an endpoint to a connection that has been greeted: names, addresses, TLS, the first words, the move to a Unix socket,
-//! and who is asked first where a service is.
+//! and the Sentinels that are asked first for the place of a service.
 
 pub(crate) mod arrival;
 pub(crate) mod attempt;

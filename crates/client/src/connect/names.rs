@@ -1,4 +1,4 @@
-//! Looking names up, with whatever the system knows of them.
+//! Looking names up, with all sources that the system has for them.
 //!
 //! The system's look-up blocks, and nothing bounds it, so it happens elsewhere (`questions`). Any thread may ask.
 
@@ -10,8 +10,8 @@ use super::questions::{Answer, Questions};
 use crate::process::fork::PerProcess;
 use crate::reactor::TaskWaker;
 
-/// Names that are looked up at the same time at most. One whose servers do not answer takes half a minute, and is asked for
-/// again and again; so many have to be dead before one that is well waits for them.
+/// The most names that are looked up at the same time. A name with servers that do not answer takes half a minute, and is
+/// asked for again and again; so many have to be dead before one that is well waits for them.
 const THREADS_MAX: usize = 64;
 
 static QUESTIONS: PerProcess<Questions<String, Vec<SocketAddr>>> =

@@ -1,5 +1,5 @@
-//! The twin of `rings` where no memory is shared: a type without values, so that whoever holds one need not know which system
-//! this is. Any thread.
+//! The twin of `rings` on systems without shared memory: a type without values, so that code that holds one need not know
+//! which system this is. Any thread.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,7 +10,7 @@ use rustix::net::RecvFlags;
 pub(crate) enum Rings {}
 
 impl Rings {
-    /// Receives what is there; never any memory.
+    /// Receives the bytes that are there; never any memory.
     pub(crate) fn receive_reply(socket: impl AsFd, room: &mut [u8]) -> io::Result<(usize, Option<Self>)> {
         let (count, _) = rustix::io::retry_on_intr(|| rustix::net::recv(&socket, &mut *room, RecvFlags::empty()))?;
         Ok((count, None))
@@ -26,7 +26,7 @@ impl Rings {
         match *self {}
     }
 
-    /// Whether more would be taken.
+    /// Returns whether more would be taken.
     pub(crate) fn has_room(&self) -> bool {
         match *self {}
     }

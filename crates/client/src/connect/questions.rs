@@ -1,13 +1,14 @@
-//! Questions whose answers block whoever looks for them, and nothing bounds for how long: a name, a file.
+//! Questions with answers that take a blocking search of unbounded time: a name, a file.
 //!
-//! They have threads of their own, one for each question that is asked at the moment and no more than a number, which end
-//! when nobody asks. Who asks what is being looked for already hears the same answer; who does not want to wait any longer
-//! leaves. An answer that comes when all have left is kept for a moment, for the one who asks again, and then forgotten, with
-//! the question: it may be a secret, and what an application has captured.
+//! They have threads of their own, one for each question that is being asked, up to a maximum; a thread ends when there is no
+//! question. A caller that asks a question that is already being looked for gets the same answer; a caller that does not want
+//! to wait any longer leaves. An answer that arrives when all have left is kept for a moment, for a caller that asks again,
+//! and then forgotten, with the question: it may be a secret, or data that an application has captured.
 //!
-//! A thread that has looked for too long is given up: whoever asks then has another one look, and hears whichever answers
-//! first. It no longer counts among the threads, or a few that hang would keep all others from their answers; each is given
-//! twice the time of the one before, so that few pile up, however long the trouble lasts. Any thread may ask.
+//! A thread that has looked for too long is given up: a caller that asks then has another thread look, and gets the answer
+//! that arrives first. It no longer counts among the threads, or a few that hang would keep all others from their answers.
+//! Each thread is given twice the time of the one before, so that few pile up, even if the trouble lasts long. Any thread may
+//! ask.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -24,10 +25,11 @@ use crate::reactor::TaskWaker;
 use crate::reactor::task_context::TaskContext;
 use crate::sys::{elapsed, now};
 
-/// How long an answer is kept that nobody was left to hear: longer than the pause between two attempts to connect.
+/// The time for which an answer is kept if no caller was left to take it: longer than the pause between two attempts to
+/// connect.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 
-/// What was found, or in words why there is nothing.
+/// The answer that was found, or the reason in words why there is none.
 type Found<V> = Result<V, (io::ErrorKind, String)>;
 
 /// An answer that comes when the task was woken.
@@ -37,7 +39,7 @@ pub(crate) struct Answer<V> {
 }
 
 impl<V> Answer<V> {
-    /// What was found, once it is.
+    /// Takes the answer, once it is found.
     pub(crate) fn take(&self) -> Option<io::Result<V>> {
         let found = self.found.lock().take()?;
         Some(found.map_err(|(kind, why)| io::Error::new(kind, why)))
@@ -53,7 +55,7 @@ impl<V> Answer<V> {
         }
     }
 
-    /// Leaves it to the one who asked.
+    /// Leaves the answer to the asker.
     fn tell(&self, found: &Found<V>)
     where
         V: Clone,
@@ -62,12 +64,12 @@ impl<V> Answer<V> {
         self.task_waker.wake();
     }
 
-    /// A handle for whoever answers.
+    /// Returns a handle for the answering thread.
     fn twin(&self) -> Self {
         Self { found: Arc::clone(&self.found), task_waker: self.task_waker }
     }
 
-    /// Whether the one who asked still waits; for who answers.
+    /// Returns whether the asker still waits; for the answering thread.
     fn is_awaited(&self) -> bool {
         Arc::strong_count(&self.found) > 1
     }
@@ -75,44 +77,44 @@ impl<V> Answer<V> {
 
 /// Questions of one kind.
 pub(crate) struct Questions<K, V> {
-    /// What the threads are called.
+    /// The name of the threads.
     name: &'static str,
     threads_max: usize,
     find: fn(&K) -> io::Result<V>,
     kept_for: Duration,
     asked: Mutex<Asked<K, V>>,
-    /// Told when something is asked that the idle thread is to look for.
+    /// Notified when something is asked that the idle thread is to look for.
     came: Condvar,
 }
 
-/// Who asks what.
+/// The open questions and their askers.
 struct Asked<K, V> {
     searches: HashMap<K, Search<V>>,
-    /// What no thread has taken yet.
+    /// The questions that no thread has taken yet.
     waiting: VecDeque<K>,
-    /// Threads that are there, without those that were given up.
+    /// The number of threads, without those that were given up.
     threads: usize,
-    /// Whether one of them waits until what nobody has heard is to be forgotten.
+    /// True if one of them waits until the untaken answers are to be forgotten.
     is_idle: bool,
-    /// How often something was taken to be looked for.
+    /// The number of times that a question was taken to be looked for.
     taken: u64,
-    /// Those of these times whose threads were given up.
+    /// The numbers of those searches with threads that were given up.
     given_up: HashSet<u64>,
-    /// Answers that nobody has heard, and until when they are kept.
+    /// Answers that no caller has taken, and until when they are kept.
     unheard: HashMap<K, (Found<V>, Instant)>,
 }
 
 /// A question that is not answered yet.
 struct Search<V> {
     askers: Vec<Answer<V>>,
-    /// Which time it was taken last, and when; none while no thread has taken it.
+    /// The number and the time of the last search for it; none while no thread has taken it.
     taken: Option<(u64, Instant)>,
-    /// How many threads were given up over it.
+    /// The number of threads that were given up over it.
     given_up: u32,
 }
 
 impl<V> Search<V> {
-    /// Whether the thread that looks for it has had its time, of which the first is given so much.
+    /// Returns whether the thread that looks for it has had its time; the first thread is given `time`.
     fn is_overdue(&self, time: Duration) -> bool {
         let time = time.saturating_mul(1 << self.given_up.min(20));
         self.taken.is_some_and(|(_, since)| elapsed(since) > time)
@@ -120,7 +122,7 @@ impl<V> Search<V> {
 }
 
 impl<K: Clone + Eq + Hash + Send, V: Clone + Send> Questions<K, V> {
-    /// Nothing is asked yet. `find` looks for an answer.
+    /// Creates the threads' state without any question. `find` looks for an answer.
     pub(crate) fn new(name: &'static str, threads_max: usize, find: fn(&K) -> io::Result<V>) -> Self {
         let (searches, waiting, given_up, unheard) = Default::default();
         let (threads, is_idle, taken) = (0, false, 0);
@@ -165,7 +167,7 @@ impl<K: Clone + Eq + Hash + Send, V: Clone + Send> Questions<K, V> {
         Ok(answer)
     }
 
-    /// Sees to it that a thread takes what is asked next.
+    /// Ensures that a thread takes the next question.
     fn engage(&'static self, asked: &mut Asked<K, V>) -> io::Result<()> {
         if mem::take(&mut asked.is_idle) {
             self.came.notify_one();
@@ -186,7 +188,7 @@ impl<K: Clone + Eq + Hash + Send, V: Clone + Send> Questions<K, V> {
         while let Some(question) = self.next(&mut asked) {
             let number = asked.taken;
             asked.taken += 1;
-            // It was answered meanwhile by a thread that had been given up.
+            // A thread that had been given up has answered it in between.
             let Some(search) = asked.searches.get_mut(&question) else { continue };
             search.taken = Some((number, now()));
             let found = MutexGuard::unlocked(&mut asked, || self.find(&question));
@@ -201,7 +203,7 @@ impl<K: Clone + Eq + Hash + Send, V: Clone + Send> Questions<K, V> {
         }
     }
 
-    /// What is to be looked for next, by a thread that ends where there is nothing. One stays for as long as something is kept.
+    /// Returns the next question, for a thread that ends if there is none. One thread stays for as long as an answer is kept.
     fn next(&self, asked: &mut MutexGuard<'_, Asked<K, V>>) -> Option<K> {
         loop {
             if let Some(question) = asked.waiting.pop_front() {
@@ -225,7 +227,7 @@ impl<K: Clone + Eq + Hash + Send, V: Clone + Send> Questions<K, V> {
         match catch_unwind(AssertUnwindSafe(|| (self.find)(question))) {
             Ok(found) => found.map_err(|error| (error.kind(), error.to_string())),
             Err(payload) => {
-                // The panic hook has already said what happened. What was thrown may throw again when it is dropped.
+                // The panic hook has already reported the panic. Its payload may panic again when it is dropped.
                 mem::forget(payload);
                 Err((io::ErrorKind::Other, "looking for it panicked".to_owned()))
             }
@@ -267,7 +269,7 @@ mod tests {
         Box::leak(Box::new(Questions { kept_for, ..Questions::new("sleeve-test", threads_max, find) }))
     }
 
-    /// Has the test's questions be answered from now on, but for those that stay held.
+    /// Releases a question of the test, so that it is answered from now on.
     fn release(question: u32) {
         HELD.lock().retain(|held| *held != question);
         CHANGED.notify_all();
@@ -294,7 +296,7 @@ mod tests {
         release(11);
         assert_eq!([first, second, third].map(|answer| heard(&answer).expect("it is found")), [11, 11, 13]);
         until(|| questions.asked.lock().is_idle);
-        // What was found for who had left is there at once, and once.
+        // An answer for an asker that had left is there at once, and once.
         assert!(questions.asked.lock().unheard.contains_key(&11));
         let again = ask(11);
         assert_eq!(again.take().expect("it is there").expect_err("nothing").kind(), io::ErrorKind::NotFound);
@@ -323,7 +325,7 @@ mod tests {
         HELD.lock().push(30);
         let first = ask(30, Duration::ZERO);
         until(|| questions.asked.lock().searches.get(&30).is_some_and(|search| search.taken.is_some()));
-        // Whoever is patient waits with it.
+        // A patient asker waits with it.
         let patient = ask(30, Duration::MAX);
         assert!(questions.asked.lock().given_up.is_empty());
         until(|| {

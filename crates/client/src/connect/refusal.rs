@@ -5,30 +5,30 @@ use std::io;
 use crate::config::Endpoint;
 use crate::error::{Error, ErrorKind};
 
-/// What is said of a server that has not answered a TLS handshake in time.
+/// The error text for a server that has not answered a TLS handshake in time.
 pub(crate) const HANDSHAKE_UNANSWERED: &str =
     "the server did not answer the TLS handshake in time; if this port does not speak TLS, use redis:// (or valkey://)";
 
-/// Why a connection did not come about.
+/// The reason why a connection was not made.
 pub(crate) struct Refusal {
     pub(crate) error: Error,
-    /// Whether trying again is pointless until somebody changes something: a wrong password, a database that is not there.
+    /// True if trying again is pointless until a person changes something: a wrong password, a database that is not there.
     pub(crate) permanent: bool,
 }
 
 impl Refusal {
-    /// What another attempt may find otherwise.
+    /// Creates a refusal that another attempt may not meet.
     pub(crate) fn temporary(message: String) -> Self {
         Self { error: Error::unsent(ErrorKind::Connect, message), permanent: false }
     }
 
-    /// What stays as it is until somebody changes something.
+    /// Creates a refusal that stays until a person changes something.
     pub(crate) fn permanent(message: String) -> Self {
         Self { error: Error::unsent(ErrorKind::Connect, message), permanent: true }
     }
 
-    /// What the server said, but for the arguments that it repeats when it does not know a command: one of them may be the
-    /// password.
+    /// Creates a refusal with the server's text, without the arguments that it repeats when it does not know a command: one
+    /// of them may be the password.
     pub(crate) fn by_server(text: &[u8]) -> Self {
         let shown = String::from_utf8_lossy(text);
         let shown = shown.split(", with args beginning with").next().unwrap_or_default();
@@ -40,12 +40,12 @@ impl Refusal {
         Self::permanent(message)
     }
 
-    /// The same, but of what another attempt may find otherwise, where that is so.
+    /// Returns the same refusal, as a temporary one if another attempt may not meet it.
     pub(super) fn unless(self, may_change: bool) -> Self {
         Self { permanent: self.permanent && !may_change, ..self }
     }
 
-    /// As it is told to callers, who may have several servers.
+    /// Returns the error for callers, which may have several servers.
     pub(crate) fn at(&self, endpoint: &Endpoint) -> Error {
         Error::unsent(ErrorKind::Connect, format!("{endpoint}: {}", self.error.message()))
     }

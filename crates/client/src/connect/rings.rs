@@ -1,8 +1,8 @@
 //! Memory that a server has handed out, and through which bytes go without the kernel (`sleeve-rings`).
 //!
-//! The Unix socket over which it came stays: a byte on it is the server's bell, and its end is the connection's. What waits
-//! for the socket waits for both, so nobody above knows of the rings. Whoever reads nothing more leaves the ring asleep, so that
-//! the server rings for what comes then. Any thread.
+//! The Unix socket over which it came stays: a byte on it is the server's bell, and its end is the connection's. Code that
+//! waits for the socket waits for both, so nothing above knows of the rings. A reader that reads nothing more leaves the ring
+//! asleep, so that the server rings for later bytes. Any thread.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,14 +18,14 @@ use sleeve_rings::side::{Role, ends};
 use crate::process::lock::Mutex;
 use crate::sys::SEND_FLAGS;
 
-/// How long it is looked for a reply, before the server has to ring: longer than a server looks, which may have to be woken
-/// first.
+/// The time for which a caller looks for a reply, before the server has to ring: longer than a server looks, which may have
+/// to be woken first.
 const LOOK_MAX: Duration = Duration::from_micros(50);
 
-/// What the bell says.
+/// The byte of the bell.
 const BELL: &[u8] = b"!";
 
-/// For so many bells in a row it is looked whether something has come: a server may ring for nothing, and others wait.
+/// The most bells in a row for which a read looks for received bytes: a server may ring for nothing, and others wait.
 const BELLS_MAX: u32 = 8;
 
 /// Memory that is shared with a server: one ring to it and one from it.
@@ -40,12 +40,12 @@ struct Incoming {
 }
 
 impl Rings {
-    /// Receives what has come on the socket, and the memory if it came with that.
+    /// Receives the bytes on the socket, and the memory if it came with them.
     pub(crate) fn receive_reply(socket: impl AsFd, room: &mut [u8]) -> io::Result<(usize, Option<Self>)> {
         let (count, file) = handover::receive(socket, room)?;
         let rings = file.map(|file| {
             let (writer, mut ring) = ends(Memory::open(&file)?, Role::Client);
-            // Nobody reads before something has come.
+            // No thread reads before bytes have arrived.
             ring.fall_asleep().map_err(broken)?;
             let reader = Incoming { ring, patience: Patience::new(LOOK_MAX) };
             io::Result::Ok(Self { writer: Mutex::new(writer), reader: Mutex::new(reader) })
@@ -69,8 +69,8 @@ impl Rings {
         if full { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
     }
 
-    /// Takes what is there; 0 when the server has closed the connection and all has been taken. The server rings for what comes
-    /// behind it; it need not where something was there and the reader looks again before it sleeps.
+    /// Takes the bytes that are there; returns 0 when the server has closed the connection and all have been taken. The
+    /// server rings for the bytes behind them. It need not if bytes were there and the reader looks again before it sleeps.
     pub(crate) fn receive(&self, bell: impl AsFd, room: &mut [u8], looks_again: bool) -> io::Result<usize> {
         let reader = &mut self.reader.lock().ring;
         reader.wake_up();
@@ -90,9 +90,9 @@ impl Rings {
                 return Ok(count);
             }
             match take_bells(&bell) {
-                // What was written before the end is there.
+                // The bytes that were written before the end are there.
                 Ok(0) => return take(reader, &bell, room),
-                // What it was rung for is there.
+                // The bytes that the bell was rung for are there.
                 Ok(_) => {}
                 Err(error) => return Err(error),
             }
@@ -103,9 +103,9 @@ impl Rings {
         }
     }
 
-    /// Whether more would be taken now. If not, the server rings when it would.
+    /// Returns whether more would be taken now. If not, the server rings when it would.
     pub(crate) fn has_room(&self) -> bool {
-        // What is broken is found by whoever sends.
+        // The sender finds a broken ring.
         !self.writer.lock().wait_for_room().unwrap_or(false)
     }
 
@@ -113,7 +113,7 @@ impl Rings {
     pub(crate) fn await_bytes(&self) -> bool {
         let Incoming { ring, patience } = &mut *self.reader.lock();
         ring.wake_up();
-        // What is broken is found by whoever receives.
+        // The receiver finds a broken ring.
         if let Some(mut watch) = patience.begin() {
             while watch.goes_on() {
                 if ring.has_bytes().unwrap_or(true) {
@@ -137,7 +137,7 @@ fn take(reader: &mut Reader<Memory>, bell: impl AsFd, room: &mut [u8]) -> io::Re
     }
 }
 
-/// Takes what there is room for, and rings where the server waits for that.
+/// Takes as many bytes as there is room for, and rings if the server waits for that.
 fn read(reader: &mut Reader<Memory>, bell: impl AsFd, room: &mut [u8]) -> io::Result<usize> {
     let count = reader.read(room).map_err(broken)?;
     if reader.must_ring() {
@@ -146,14 +146,14 @@ fn read(reader: &mut Reader<Memory>, bell: impl AsFd, room: &mut [u8]) -> io::Re
     Ok(count)
 }
 
-/// Takes the bells that have come; 0 where the connection has ended.
+/// Takes the bells that have arrived; returns 0 if the connection has ended.
 fn take_bells(bell: impl AsFd) -> io::Result<usize> {
     let (count, _) = rustix::io::retry_on_intr(|| rustix::net::recv(&bell, &mut [0; 64], RecvFlags::DONTWAIT))?;
     Ok(count)
 }
 
-/// Rings. Where the socket takes nothing more the server has bells enough that it has not heard, and where it has ended whoever
-/// reads is told.
+/// Rings. If the socket takes nothing more, the server has enough bells that it has not heard. If it has ended, the reader is
+/// told.
 fn ring(bell: impl AsFd) {
     _ = send(bell, BELL, SEND_FLAGS);
 }

@@ -23,19 +23,19 @@ use crate::sys::{Event, SEND_FLAGS, timespec};
 /// A connected stream that never blocks.
 pub(crate) struct Socket {
     fd: OwnedFd,
-    /// TLS, with the waker of the task that sends what waits for room.
+    /// The TLS session, with the waker of the task that sends the bytes that wait for room.
     tls_session: Option<(TlsSession, TaskWaker)>,
     /// Memory that is shared with the server, through which all goes that is not TLS: the stream is its bell.
     rings: Option<Rings>,
 }
 
 impl Socket {
-    /// A stream that does not block, with TLS or without; the waker is that of the task which waits for it.
+    /// Creates a stream that does not block, with TLS or without; the waker is that of the task which waits for it.
     pub(crate) fn new(fd: OwnedFd, tls_session: Option<(TlsSession, TaskWaker)>) -> Self {
         Self { fd, tls_session, rings: None }
     }
 
-    /// The same stream from the moment on at which the server has handed out memory over it.
+    /// Returns the same stream with the memory that the server has handed out over it.
     pub(crate) fn with(self, rings: Rings) -> Self {
         Self { rings: Some(rings), ..self }
     }
@@ -55,12 +55,13 @@ impl Socket {
         Ok(rustix::io::retry_on_intr(|| rustix::net::send(&self.fd, bytes, SEND_FLAGS))?)
     }
 
-    /// Receives what is there now; 0 when the peer has closed.
+    /// Receives the bytes that are there now; returns 0 when the peer has closed.
     pub(crate) fn receive(&self, room: &mut [u8]) -> io::Result<usize> {
         self.receive_between(room, false)
     }
 
-    /// As `receive`; where the thread looks again before it sleeps, by `wait`, nobody need tell it of what comes until then.
+    /// Receives as `receive` does. If the thread looks again before it sleeps, by `wait`, it need not be notified of bytes
+    /// until then.
     pub(crate) fn receive_between(&self, room: &mut [u8], looks_again: bool) -> io::Result<usize> {
         if let Some(rings) = &self.rings {
             return rings.receive(&self.fd, room, looks_again);
@@ -72,50 +73,52 @@ impl Socket {
         Ok(count)
     }
 
-    /// Whether all goes through memory, so that to send costs no system call.
+    /// Returns whether all goes through memory, so that to send costs no system call.
     pub(crate) fn shares_memory(&self) -> bool {
         self.rings.is_some()
     }
 
-    /// Sends what TLS has encrypted and the kernel would not take, if it does now.
+    /// Sends the bytes that TLS has encrypted and the kernel did not take, if it does now.
     pub(crate) fn flush(&self) -> io::Result<()> {
         self.tls_session.as_ref().map_or(Ok(()), |(tls_session, _)| tls_session.flush(&self.fd))
     }
 
-    /// Ends both directions, so that whoever waits on the stream is told.
+    /// Ends both directions, so that every waiter on the stream is notified.
     pub(crate) fn shut(&self) {
-        // It fails only when the peer was faster, which is what was wanted.
+        // It fails only when the peer was faster, which has the wanted effect.
         let _ = rustix::net::shutdown(&self.fd, Shutdown::Both);
     }
 
-    /// Whether it is a stream over TCP without TLS. A broken one has no peer any more, so its own address is asked for.
+    /// Returns whether it is a stream over TCP without TLS. A broken one has no peer any more, so its own address is asked
+    /// for.
     pub(crate) fn is_plain_tcp(&self) -> bool {
         self.tls_session.is_none() && getsockname(&self.fd).is_ok_and(|address| SocketAddr::try_from(address).is_ok())
     }
 
-    /// Whether it has no TLS and both of its ends are at one address, so that the other is likely to be on this machine.
+    /// Returns whether it has no TLS and both of its ends are at one address, so that the other is likely to be on this
+    /// machine.
     pub(crate) fn is_plain_and_local(&self) -> bool {
         self.tls_session.is_none() && self.addresses().is_some_and(|(own, peer)| own.ip() == peer.ip())
     }
 
-    /// The addresses of both ends over TCP, its own first.
+    /// Returns the addresses of both ends over TCP, its own first.
     pub(crate) fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
         let of = |address: SocketAddrAny| SocketAddr::try_from(address).ok();
         Some((of(getsockname(&self.fd).ok()?)?, of(getpeername(&self.fd).ok()??)?))
     }
 
-    /// Whether TLS holds bytes back until there is room.
+    /// Returns whether TLS holds bytes back until there is room.
     pub(crate) fn has_residue(&self) -> bool {
         self.tls_session.as_ref().is_some_and(|(tls_session, _)| tls_session.has_residue())
     }
 
-    /// Whether a send that took less than all did so because the kernel takes no more now: TLS takes no more than it encrypts
-    /// at a time.
+    /// Returns whether a send that took less than all did so because the kernel takes no more now: TLS takes no more than it
+    /// encrypts at a time.
     pub(crate) fn was_full(&self) -> bool {
         self.tls_session.as_ref().is_none_or(|(tls_session, _)| tls_session.has_residue())
     }
 
-    /// Whether the kernel would take more now. If not, it reports when it does.
+    /// Returns whether the kernel would take more now. If not, it reports when it does.
     pub(crate) fn has_room(&self) -> bool {
         if let Some(rings) = &self.rings {
             return rings.has_room();
@@ -124,7 +127,7 @@ impl Socket {
         wait_for(&mut fds, Some(&timespec(Duration::ZERO))).is_err() || !fds[0].revents().is_empty()
     }
 
-    /// Sleeps until there is something to read, the event is raised, or the time is up.
+    /// Sleeps until there is something to read, the event is raised, or the timeout has passed.
     pub(crate) fn wait(&self, event: &Event, timeout: Duration) -> io::Result<Readiness> {
         if self.rings.as_ref().is_some_and(Rings::await_bytes) {
             return Ok(Readiness { readable: true, ..Readiness::default() });

@@ -1,9 +1,9 @@
-//! TLS around a stream: what is sent is encrypted on the way out, what is received decrypted on the way in.
+//! TLS around a stream: sent bytes are encrypted on the way out, received bytes decrypted on the way in.
 //!
-//! A [`TlsSession`] stands beside a connected stream and is handed it with each call. It never blocks, whatever the stream does.
-//! Once bytes are encrypted they have to leave, so what the kernel does not take stays here as residue: the next call
-//! sends it first, and whoever waits for the stream asks for room while there is some. Any thread; one call at a time gets
-//! through.
+//! A [`TlsSession`] stands beside a connected stream and is handed it with each call. It never blocks, whether the stream
+//! does or not. Once bytes are encrypted they have to leave, so those that the kernel does not take stay here as residue: the
+//! next call sends it first, and a waiter for the stream asks for room while there is some. Any thread; one call at a time
+//! gets through.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -39,11 +39,11 @@ struct State {
     /// Encrypted bytes; `sent` of them have left.
     sealed: Vec<u8>,
     sent: usize,
-    /// What the last receive has brought: `filled` bytes, of which `fed` have gone to the connection.
+    /// The bytes of the last receive: `filled` bytes, of which `fed` have gone to the connection.
     arrived: Box<[u8]>,
     filled: usize,
     fed: usize,
-    /// Whether any of what came was TLS.
+    /// True if any of the received bytes were TLS.
     has_heard: bool,
 }
 
@@ -53,11 +53,11 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const ARRIVED_BYTES: usize = 17 * 1024;
 
 impl TlsSession {
-    /// Agrees with the server at the other end of `stream` on keys. It waits, up to the deadline, whether or not the
-    /// stream blocks.
+    /// Agrees on keys with the server at the other end of `stream`. It waits, up to the deadline, whether or not the stream
+    /// blocks.
     ///
     /// # Errors
-    /// A file that cannot be used, a server that is not believed or does not believe us, or what the stream says.
+    /// A file that cannot be used, a server that is not believed or does not believe us, or the error of the stream.
     pub fn handshake(stream: impl AsFd, tls: &Tls, host: &str, deadline: Instant) -> io::Result<Self> {
         let mut handshake = Handshake::new(tls, tls.client_config()?, host)?;
         while let Some(flags) = handshake.proceed(&stream)? {
@@ -69,7 +69,7 @@ impl TlsSession {
     /// Encrypts and sends; returns how many of the bytes are on their way.
     ///
     /// # Errors
-    /// `WouldBlock` while earlier bytes wait for room, or what the stream says.
+    /// `WouldBlock` while earlier bytes wait for room, or the error of the stream.
     pub fn send(&self, stream: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
         let state = &mut *self.state.lock();
         if self.push(state, &stream)? == Flushed::Full {
@@ -78,15 +78,16 @@ impl TlsSession {
         let count = bytes.len().min(CHUNK_BYTES);
         state.connection.writer().write_all(bytes.get(..count).unwrap_or_default())?;
         state.collect()?;
-        // Some of it may have left before the stream failed, so all of it counts as if it had: who sends next, or reads, is told.
+        // Some of it may have left before the stream failed, so all of it counts as if it had: the next sender, or reader,
+        // gets the error.
         _ = self.push(state, &stream);
         Ok(count)
     }
 
-    /// Sends what waits for room, if there is some now.
+    /// Sends the bytes that wait for room, if there is some now.
     ///
     /// # Errors
-    /// What the stream says.
+    /// Those of the stream.
     pub fn flush(&self, stream: impl AsFd) -> io::Result<()> {
         if self.has_residue() {
             self.push(&mut self.state.lock(), &stream)?;
@@ -94,10 +95,10 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Sends and waits until all of it has left; for streams whose owner waits for nothing else.
+    /// Sends and waits until all of it has left; for streams with an owner that waits for nothing else.
     ///
     /// # Errors
-    /// What the stream says.
+    /// Those of the stream.
     pub fn send_all(&self, stream: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() || self.has_residue() {
             if self.has_residue() {
@@ -111,10 +112,11 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Decrypts what is there; 0 when the peer has closed. A room that is not filled leaves nothing behind.
+    /// Decrypts the bytes that are there; returns 0 when the peer has closed. A room that is not filled leaves nothing
+    /// behind.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing is there, or what the stream says, or what is wrong with what came.
+    /// `WouldBlock` when nothing is there, or the error of the stream, or the fault in the received bytes.
     pub fn receive(&self, stream: impl AsFd, room: &mut [u8]) -> io::Result<usize> {
         let state = &mut *self.state.lock();
         let mut count = 0;
@@ -148,12 +150,12 @@ impl TlsSession {
         }
     }
 
-    /// Whether encrypted bytes wait for room.
+    /// Returns whether encrypted bytes wait for room.
     pub fn has_residue(&self) -> bool {
         self.residue.load(Ordering::Relaxed)
     }
 
-    /// Whether decrypted bytes may wait to be taken: they are in no stream any more.
+    /// Returns whether decrypted bytes may wait to be taken: they are in no stream any more.
     pub fn has_plain(&self) -> bool {
         self.plain.load(Ordering::Relaxed)
     }
@@ -169,8 +171,8 @@ impl TlsSession {
 /// does not answer.
 const THREADS_MAX: usize = 16;
 
-/// Begins to read the files that a handshake takes: whoever must not block asks for them. All who ask while they are read
-/// have the same.
+/// Begins to read the files that a handshake takes, for callers that must not block. All that ask while they are read get the
+/// same.
 pub(crate) fn read_files(tls: &Tls, task_waker: TaskWaker) -> io::Result<Answer<Arc<ClientConfig>>> {
     static QUESTIONS: PerProcess<Questions<Tls, Arc<ClientConfig>>> =
         PerProcess::new(|| Questions::new("sleeve-files", THREADS_MAX, Tls::client_config));
@@ -178,13 +180,13 @@ pub(crate) fn read_files(tls: &Tls, task_waker: TaskWaker) -> io::Result<Answer<
     QUESTIONS.get().ask(tls, task_waker, Duration::MAX)
 }
 
-/// A stream on whose keys both ends have not agreed yet.
+/// A stream on which the two ends have not agreed on keys yet.
 pub(crate) struct Handshake {
     state: State,
 }
 
 impl Handshake {
-    /// Begins with what the files say; nothing is sent yet.
+    /// Begins with the content of the files; nothing is sent yet.
     pub(crate) fn new(tls: &Tls, files: Arc<ClientConfig>, host: &str) -> io::Result<Self> {
         let connection = ClientConnection::new(files, tls.name_of(host)?).map_err(io::Error::other)?;
         let arrived = vec![0; ARRIVED_BYTES].into_boxed_slice();
@@ -193,7 +195,7 @@ impl Handshake {
         Ok(Self { state })
     }
 
-    /// Goes as far as the stream does without waiting: what to wait for, or nothing when it is done.
+    /// Goes as far as the stream does without waiting. Returns the readiness to wait for, or nothing when it is done.
     pub(crate) fn proceed(&mut self, stream: impl AsFd) -> io::Result<Option<PollFlags>> {
         let state = &mut self.state;
         while state.connection.is_handshaking() {
@@ -216,7 +218,7 @@ impl Handshake {
         Ok(None)
     }
 
-    /// The stream's TLS session, when it is done.
+    /// Returns the stream's TLS session, when it is done.
     pub(crate) fn finish(mut self, stream: impl AsFd) -> io::Result<TlsSession> {
         self.state.collect()?;
         let (residue, plain) = (AtomicBool::new(true), AtomicBool::new(true));
@@ -241,7 +243,7 @@ enum Arrived {
 }
 
 impl State {
-    /// Takes what the connection has to say.
+    /// Takes the bytes that the connection has to send.
     fn collect(&mut self) -> io::Result<()> {
         while self.connection.wants_write() {
             self.connection.write_tls(&mut self.sealed)?;
@@ -264,8 +266,8 @@ impl State {
         Ok(Flushed::All)
     }
 
-    /// Gives the connection some of what has been received, and receives more first if it has all of that. What it
-    /// decrypts is to be taken before the next call: it keeps little more than one record.
+    /// Gives the connection some of the received bytes, and receives more first if it has all of them. The bytes that it
+    /// decrypts are to be taken before the next call: it keeps little more than one record.
     fn arrive(&mut self, stream: impl AsFd) -> io::Result<Arrived> {
         if self.fed == self.filled {
             let flags = RecvFlags::DONTWAIT;
@@ -291,7 +293,8 @@ impl State {
         Ok(Arrived::Bytes)
     }
 
-    /// The server has closed it during the handshake. One that does not speak TLS may do so without a word.
+    /// Returns the error if the server has closed it during the handshake. A server that does not speak TLS may do so without
+    /// a word.
     fn hung_up(&self, error: Option<io::Error>) -> io::Error {
         let mut message = "the server closed it during the handshake".to_owned();
         message.extend(error.iter().map(|error| format!(" ({error})")));
@@ -302,13 +305,13 @@ impl State {
     }
 }
 
-/// With what a record of TLS may begin (RFC 8446, section 5.1).
+/// The possible first bytes of a TLS record (RFC 8446, section 5.1).
 const TLS_RECORDS: std::ops::RangeInclusive<u8> = 0x14..=0x17;
 
 /// Bytes of a foreign answer that an error shows.
 const SHOWN_MAX: usize = 80;
 
-/// What is said of a server that answers a handshake with something else than TLS.
+/// Returns the error text for a server that answers a handshake with something other than TLS.
 fn no_tls(first: u8, answer: Option<&[u8]>) -> String {
     const USE_PLAIN: &str = "use redis:// (or valkey://) for a port without TLS";
     if !first.is_ascii_graphic() {

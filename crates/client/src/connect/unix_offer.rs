@@ -1,16 +1,18 @@
-//! A server's offer to come over its Unix socket: read, and looked into before any secret is shown there.
+//! A server's offer to come over its Unix socket: read, and checked before any secret is shown there.
 //!
-//! Whoever listens at the path that a server names need not be that server: the path may lead elsewhere here than there, in
-//! another container for one, and anybody may listen at a path of his own. And a server that is not to be trusted may name the
-//! socket of another process, so that the client shows that one its password, or works on its data. So two are asked first:
+//! The process that listens at the path that a server names need not be that server: the path may lead elsewhere here than
+//! there, in another container for one, and any process may listen at a path of its own. And a server that is not to be
+//! trusted may name the socket of another process, so that the client shows that one its password, or works on its data. So
+//! two are asked first:
 //!
 //! - **The kernel**: is the process that listens at the path the one that the offer names, in the same running kernel and the
 //!   same namespace of processes? If not, not a byte is sent.
-//! - **The process itself**: the client shows the ticket of the offer and nothing else. An answer counts that has the proof of
-//!   the offer, which nobody else can know, and the addresses of both ends of the very connection over which the offer came. Who
-//!   only passes on what another server has offered has a connection of his own to that, with other addresses.
+//! - **The process itself**: the client shows the ticket of the offer and nothing else. An answer counts if it has the proof
+//!   of the offer, which no other process can know, and the addresses of both ends of the very connection over which the
+//!   offer came. A process that only passes on the offer of another server has a connection of its own to that, with other
+//!   addresses.
 //!
-//! Only then the client logs in there. On the reactor's thread, as whatever connects.
+//! Only then the client logs in there. On the reactor's thread, as all connecting code.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -27,20 +29,20 @@ use super::socket::Socket;
 use crate::reactor::task_context::TaskContext;
 use crate::sys;
 
-/// What a server offers.
+/// The offer of a server.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
     path: PathBuf,
-    /// Which running kernel the server is on, and the namespace of its process's number.
+    /// The running kernel that the server is on, and the namespace of its process's number.
     boot: String,
     processes: String,
     process: u32,
     ticket: Ticket,
-    /// What the server shows over the socket.
+    /// The proof that the server shows over the socket.
     proof: String,
 }
 
-/// What shows over the Unix socket that it was offered.
+/// The data that shows over the Unix socket that it was offered.
 #[derive(Debug, PartialEq, Eq)]
 struct Ticket {
     /// The client to which it was given, as the server counts them.
@@ -69,10 +71,10 @@ impl Offer {
         })
     }
 
-    /// Connects to the socket, and makes sure that it is the server at the other end of `tcp` who is there.
+    /// Connects to the socket, and ensures that the listener there is the server at the other end of `tcp`.
     ///
     /// # Errors
-    /// It is on another machine or in another container, it is not to be reached from here, or somebody else listens there.
+    /// It is on another machine or in another container, it is not to be reached from here, or another process listens there.
     pub(crate) async fn dial(
         &self,
         tcp: &Socket,
@@ -94,7 +96,8 @@ impl Offer {
         if self.is_proven_by(&answer, ends, &network) { Ok(socket) } else { Err(elsewhere("another server is there")) }
     }
 
-    /// Whether this answer comes from the server at the other end of a connection with these addresses, its own first.
+    /// Returns whether this answer comes from the server at the other end of a connection with these addresses, its own
+    /// first.
     fn is_proven_by(&self, answer: &[u8], (own, peer): (SocketAddr, SocketAddr), network: &str) -> bool {
         let Ok((Frame::Array(words), _)) = decode(answer) else { return false };
         let words: Option<Vec<&str>> = words.take(5).map(|word| word.ok().and_then(as_text)).collect();
@@ -104,7 +107,7 @@ impl Offer {
     }
 }
 
-/// The address without the form that one of IPv4 has on a socket of IPv6.
+/// Returns the address without the form that one of IPv4 has on a socket of IPv6.
 fn canonical(address: SocketAddr) -> SocketAddr {
     (address.ip().to_canonical(), address.port()).into()
 }
@@ -114,7 +117,7 @@ fn as_text(frame: Frame<'_>) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// The value behind this name.
+/// Returns the value behind this name.
 fn field<'a>(items: Items<'a>, name: &[u8]) -> Option<Frame<'a>> {
     let mut items = items.map_while(Result::ok);
     while let (Some(key), Some(value)) = (items.next(), items.next()) {
@@ -129,7 +132,8 @@ fn text(items: Items<'_>, name: &[u8]) -> Option<String> {
     as_text(field(items, name)?).map(str::to_owned)
 }
 
-/// A secret of digits alone: it is sent to whom the server has named, and must be nothing that anybody could obey.
+/// Reads a secret of digits alone: it is sent to the process that the server has named, and must not be readable as a
+/// command.
 fn secret(items: Items<'_>, name: &[u8]) -> Option<String> {
     let is_one = |text: &String| text.len() == SECRET_LENGTH && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     text(items, name).filter(is_one)

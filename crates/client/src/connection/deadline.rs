@@ -16,7 +16,7 @@ use crate::request::EncodedRequest;
 use crate::sys::{exact_clock_ms, now};
 
 impl Link {
-    /// As `send`, for a request whose time is up then: also while it waits for room, or for a connection.
+    /// Sends a request as `send` does, with a deadline: also while it waits for room, or for a connection.
     pub(crate) fn send_until(
         &self,
         database: u32,
@@ -40,8 +40,8 @@ impl Link {
         Ok(Some(handle))
     }
 
-    /// As `pushed`, for what has a deadline of its own. If it is the next, the task knows of none as early, and has to hear of
-    /// it if it sleeps.
+    /// Decides on the writer as `pushed` does, for a request with a deadline of its own. If it is the next deadline, the task
+    /// knows of none as early, and has to be notified if it sleeps.
     pub(super) fn pushed_due(&self, mut shared: MutexGuard<'_, Shared>, is_next: bool) {
         let wakes = is_next && !shared.is_awake() && !planted::has(Fault::ForgetsDeadline);
         if wakes {
@@ -53,14 +53,14 @@ impl Link {
         }
     }
 
-    /// When the time of a request is up that is sent now, on the wrapping clock: at its deadline, or when no command may take
-    /// any longer.
+    /// Returns the time at which a request times out that is sent now, on the wrapping clock: at its deadline, or when no
+    /// command may take any longer.
     pub(crate) fn due_ms(&self, deadline: Instant) -> u32 {
         due_ms(deadline, self.limit_ms())
     }
 }
 
-/// A deadline on the wrapping clock: no later than so many milliseconds from now.
+/// Returns a deadline on the wrapping clock: no later than `limit_ms` milliseconds from now.
 pub(crate) fn due_ms(deadline: Instant, limit_ms: Option<u32>) -> u32 {
     let left = deadline.saturating_duration_since(now());
     let left_ms = u32::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX);

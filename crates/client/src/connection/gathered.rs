@@ -1,4 +1,5 @@
-//! What was gathered before it came here: it was admitted then, so it neither waits for room nor is refused any.
+//! Requests that were gathered before they arrive here: they were admitted then, so they neither wait for room nor are
+//! refused.
 
 use super::Link;
 use crate::error::Error;
@@ -9,8 +10,8 @@ use crate::request::name::Name;
 use crate::sys::clock_ms;
 
 impl Link {
-    /// Sends several requests with nothing in between, each with the time at which it was issued. It never waits, so that
-    /// whoever reads replies may do it.
+    /// Sends several requests with nothing in between, each with the time at which it was issued. It never waits, so that a
+    /// thread that reads replies may call it.
     pub(crate) fn send_gathered(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
         if let Err(error) = units.iter().try_for_each(|unit| self.check(unit.database)) {
             return Err((error, units));
@@ -27,8 +28,8 @@ impl Link {
         Ok(())
     }
 
-    /// As `send_gathered`, for one request that was copied before, and leaves now as far as it can. Returns the end that its
-    /// answer comes to.
+    /// Sends a request as `send_gathered` does, if it was copied before; it leaves now as far as it can. Returns the end that
+    /// its answer goes to.
     pub(crate) fn send_copied(
         &self,
         database: u32,
@@ -52,7 +53,7 @@ impl Link {
         Ok(handle)
     }
 
-    /// Whether more is queued than should be.
+    /// Returns whether more is queued than should be.
     pub(crate) fn is_overfull(&self) -> bool {
         self.shared.lock().pipe.queued() > self.config.queue_bytes_max
     }

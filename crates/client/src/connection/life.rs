@@ -1,7 +1,7 @@
-//! The life of a connection, as a task of the reactor: connects, reads, and writes what is left for it.
+//! The life of a connection, as a task of the reactor: connects, reads, and writes the bytes that are left for it.
 //!
-//! It moves bytes and decides nothing about them: frames and their askers are the reply reader's, order and loss the pipe's. It
-//! runs no foreign code but wakers, holds no lock while it waits, and ends when its client is gone and every command that
+//! It moves bytes and decides nothing about them: frames and their askers are the reply reader's, order and loss the pipe's.
+//! It runs no foreign code but wakers, holds no lock while it waits, and ends when its client is gone and every command that
 //! was sent is answered. When the connection breaks it waits a little, longer each time, and connects again.
 
 mod renewal;
@@ -30,32 +30,32 @@ use crate::reactor::task_context::TaskContext;
 use crate::sys::{chance, clock_ms, clock_us, elapsed, now};
 use renewal::Renewal;
 
-/// How long an attempt to connect goes on, or a server that turns commands away is asked again, when the client is gone that has
-/// left something to be sent.
+/// The time for which an attempt to connect goes on, or a server that turns commands away is asked again, after the client is
+/// gone and has left requests to be sent.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
-/// Between two looks whether anybody still waits on a connection that is to be closed.
+/// The pause between two checks whether a caller still waits on a connection that is to be closed.
 const CLOSING_LOOK: Duration = Duration::from_secs(1);
 
-/// Until a connection is looked at again on which a caller was just taking something in.
+/// The time until a connection is looked at again on which a caller was just reading.
 const BUSY_LOOK: Duration = Duration::from_millis(20);
 
-/// Between two looks whether a caller that was writing when the connection broke has seen that it did.
+/// The pause between two checks whether a caller that was writing when the connection broke has seen that it did.
 const LENT_LOOK: Duration = Duration::from_millis(1);
 
-/// How long a connection may be silent on which everybody was told that time is up, though the server is there: somebody in
-/// between has lost it.
+/// The longest silence of a connection on which every caller was told that it timed out, though the server is there: a device
+/// in between has lost the connection.
 const EXPIRED_SILENCE_MAX: Duration = Duration::from_secs(30);
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
-/// Starts the task of a link. Should it panic, everybody who waits is told so, instead of waiting for ever.
+/// Starts the task of a link. If it panics, every waiting caller is told so, instead of waiting for ever.
 pub(crate) fn start(link: Arc<Link>) -> io::Result<()> {
     let (task_waker, told) = (link.task_waker, Arc::clone(&link));
     reactor::start(task_waker, async move |context| live(&link, &context).await, move |why| fail_by_panic(&told, why))
 }
 
-/// The task has panicked.
+/// Fails the link, because its task has panicked.
 fn fail_by_panic(link: &Link, why: &str) {
     let why = format!("the connection's task panicked ({why})");
     // It is the first to say so, because there is one task a link.
@@ -76,7 +76,7 @@ fn fail_by_panic(link: &Link, why: &str) {
     end(link);
 }
 
-/// The whole life: connection after connection until nobody wants one.
+/// Runs the whole life: connection after connection until no handle needs one.
 async fn live(link: &Link, context: &TaskContext) {
     let mut failures = 0u32;
     let follower = link.health.follow(context.task_waker());
@@ -114,7 +114,7 @@ async fn live(link: &Link, context: &TaskContext) {
     end(link);
 }
 
-/// Whether nobody wants another connection when this one is lost; then nobody is given it any more.
+/// Returns whether no handle needs another connection when this one is lost; then it is given to no caller any more.
 fn ends_with_it(link: &Link) -> bool {
     let mut shared = link.shared.lock();
     if !link.is_lasting() {
@@ -123,7 +123,7 @@ fn ends_with_it(link: &Link) -> bool {
     !link.is_lasting()
 }
 
-/// Connects, greets, and lets what is gathered go.
+/// Connects, greets, and releases the gathered requests.
 async fn establish(
     link: &Link,
     context: &TaskContext,
@@ -158,8 +158,8 @@ async fn establish(
     Ok((socket, Renewal::after(greeting.renews_after)))
 }
 
-/// Without a connection: tells commands that their time is up, and says for how long nobody's will be. Whoever sends the
-/// first one meanwhile wakes the task.
+/// Tends the queue without a connection: fails the commands that timed out, and returns the time until the next timeout. A
+/// caller that sends the first command in that time wakes the task.
 fn tend(link: &Link) -> Duration {
     let mut done = Completions::default();
     let mut shared = link.shared.lock();
@@ -170,7 +170,7 @@ fn tend(link: &Link) -> Duration {
     left.unwrap_or(Duration::MAX)
 }
 
-/// Reads and writes until the connection is over.
+/// Reads and writes until the connection ends.
 async fn serve(
     link: &Link,
     socket: &Socket,
@@ -184,7 +184,7 @@ async fn serve(
     };
     let (mut habit, mut silence_watch) = (Habit::default(), SilenceWatch::new(&link.config, &link.health));
     let mut calls = Calls::default();
-    // What was left on another connection is gone with it.
+    // Bytes that were left on another connection are gone with it.
     link.take_left();
     // Whether there may be something to read that is not reported again, and whether that may be the end.
     let (mut unread, mut hung_up) = (false, false);
@@ -216,7 +216,7 @@ async fn serve(
         if let Some(why) = shared.fault.take() {
             return Cause::Broken(why);
         }
-        // What a lone caller was to read, and may not have, is still there.
+        // Bytes that a lone caller was to read, and may not have read, are still there.
         unread &= sleep.lone;
         unread |= std::mem::take(&mut shared.is_unread);
         let is_lone = shared.is_lone();
@@ -233,18 +233,18 @@ async fn serve(
     }
 }
 
-/// How the task waits.
+/// The way in which the task waits.
 struct Wait {
     /// The socket takes no more; room in it ends the wait.
     blocked: bool,
     timeout: Option<Duration>,
     /// A lone caller has left something, or may have.
     unread: bool,
-    /// A lone caller reads for itself; only its waker and a short time end the wait.
+    /// True if a lone caller reads its replies itself; only its waker and a short time end the wait.
     lone: bool,
 }
 
-/// Writes what is gathered, tells commands that their time is up, and says how to wait.
+/// Writes the gathered requests, fails the commands that timed out, and returns how to wait.
 fn prepare(
     link: &Link,
     habit: &mut Habit,
@@ -255,7 +255,7 @@ fn prepare(
     let sync_left = link.review_syncs(done);
     let mut shared = link.shared.lock();
     let watched = watch(link, &mut shared, silence_watch)?;
-    // Room may have been made before the one who found the socket full had said so, and is not reported again.
+    // Room may have been made before the writer that found the socket full had said so, and is not reported again.
     if shared.is_full() && shared.socket().is_some_and(|socket| socket.has_room()) {
         shared.set_full(false);
     }
@@ -273,10 +273,10 @@ fn prepare(
         link.end_lone(&mut shared);
     }
     let command_left = link.expire(&mut shared, done);
-    // Who has just had an answer may ask again at once, and need not say so.
+    // A caller that has just had an answer may ask again at once, and need not say so.
     let limit = link.limit_ms().map(|limit_ms| Duration::from_millis(limit_ms.into()));
     let nap = silence_watch.nap(limit);
-    // Where all that is on its way was told that time is up, nobody's time is watched over.
+    // If every caller of a request in flight was told that it timed out, no timeout is watched.
     let has_waiting = limit.is_none() && !shared.pipe.is_idle();
     let is_watched = command_left.is_some() || sync_left.is_some() || nap.is_some() || has_waiting;
     if leaves_to_tasks {
@@ -284,9 +284,9 @@ fn prepare(
     } else {
         shared.fall_asleep(!is_watched && !lone && (watched.is_some() || limit.is_some()));
     }
-    // A lone caller need not say when it sends what is to be over sooner.
+    // A lone caller need not announce a command with an earlier deadline.
     let lone_tick = lone.then(|| limit.map_or(LONE_TICK, |limit| LONE_TICK.min(limit)));
-    // What is left of something large waits for no more than the others' turns.
+    // The rest of a large write waits only for the turns of the others.
     let rest = (shared.may_write() && !leaves_to_tasks).then_some(Duration::ZERO);
     let timeout = command_left
         .into_iter()
@@ -319,7 +319,7 @@ fn watch(link: &Link, shared: &mut Shared, silence_watch: &mut SilenceWatch) -> 
         if (is_abandoned && silence > FAREWELL_MAX) || (shared.is_closing() && shared.pipe.is_expired()) {
             return Err(Cause::Closed);
         }
-        // It may never take them, and nobody waits until it does.
+        // The server may never take the bytes, and no caller waits until it does.
         let is_too_long = shared.closing_for().is_some_and(|time| time > FAREWELL_MAX);
         if is_too_long && shared.pipe.is_refused() && shared.pipe.is_forgotten() {
             return Err(Cause::Closed);
@@ -329,7 +329,7 @@ fn watch(link: &Link, shared: &mut Shared, silence_watch: &mut SilenceWatch) -> 
         }
     }
     match advice {
-        // Who is on his way out looks more often whether he may go.
+        // A closing connection checks more often whether it may end.
         Advice::Sleep(time) if shared.is_closing() => Ok(Some(time.unwrap_or(CLOSING_LOOK).min(CLOSING_LOOK))),
         Advice::Sleep(time) => Ok(time),
         Advice::GiveUp(why) => Err(Cause::Broken(why)),
@@ -342,16 +342,16 @@ fn watch(link: &Link, shared: &mut Shared, silence_watch: &mut SilenceWatch) -> 
     }
 }
 
-/// Keeps what never left, and fails what did.
+/// Keeps the requests that never left, and fails those that did.
 async fn disconnect(link: &Link, socket: &Socket, context: &TaskContext, cause: &Cause) {
     socket.shut();
-    // Whoever writes finds the socket shut and gives the bytes back, as soon as his thread has the processor again.
+    // The writer finds the socket shut and gives the bytes back, as soon as its thread has the processor again.
     while !cut(link, cause) {
         context.wait(Some(now() + LENT_LOOK)).await;
     }
 }
 
-/// Keeps and fails what is to be, unless somebody is still writing.
+/// Keeps and fails the requests of a lost connection, unless a writer still has the bytes. Returns whether it did.
 fn cut(link: &Link, cause: &Cause) -> bool {
     let why = match cause {
         Cause::Closed => "it was closed",
@@ -362,7 +362,7 @@ fn cut(link: &Link, cause: &Cause) -> bool {
     if shared.pipe.is_lent() {
         return false;
     }
-    // What ends with its connection is not sent again.
+    // A request that ends with its connection is not sent again.
     let resend = if link.is_lasting() && shared.is_wanted() { link.config.resend } else { Resend::Nothing };
     let taken = reply_reader.cut();
     let blamed = usize::from(shared.pipe.blames_oldest() && taken.is_empty());
@@ -385,7 +385,7 @@ fn cut(link: &Link, cause: &Cause) -> bool {
     true
 }
 
-/// Gives an error to whoever asked for these.
+/// Gives an error to the askers of these entries.
 fn fail(link: &Link, entries: Vec<Entry>, error: &Error) {
     let mut done = Completions::default();
     for mut entry in entries {
@@ -395,7 +395,7 @@ fn fail(link: &Link, entries: Vec<Entry>, error: &Error) {
     link.made_room(&link.shared.lock());
 }
 
-/// An attempt to connect has failed.
+/// Handles the failure of an attempt to connect.
 fn refuse(link: &Link, refusal: Refusal) {
     let mut shared = link.shared.lock();
     let refused = if refusal.permanent || !link.is_lasting() { shared.pipe.clear() } else { Vec::new() };
@@ -409,18 +409,18 @@ fn refuse(link: &Link, refusal: Refusal) {
     fail(link, refused, &error);
 }
 
-/// The longest pause after so many failures in a row.
+/// Returns the longest pause after this number of failures in a row.
 fn pause(link: &Link, failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(20);
     link.config.backoff_min.saturating_mul(1 << doublings).min(link.config.backoff_max)
 }
 
-/// Waits before the next attempt, at random between half the pause and all of it, so that a server that comes back is not
-/// met by all its clients at once; no longer where the server turns out to be elsewhere. False when nobody needs another
-/// connection.
+/// Waits before the next attempt, at random between half the pause and all of it, so that a restarted server is not met by
+/// all its clients at once. If the server turns out to be elsewhere, it waits no longer. Returns false if no handle needs
+/// another connection.
 async fn rest(link: &Link, context: &TaskContext, failures: u32, follower: Option<&Follower>) -> bool {
     let share = 0.5 + (chance() % 1024) as f64 / 2048.0;
-    // A time beyond what the machine can count is never over.
+    // A time beyond the range of the machine's clock never passes.
     let until = now().checked_add(pause(link, failures).mul_f64(share));
     loop {
         if link.shared.lock().is_closing() {
@@ -437,7 +437,7 @@ async fn rest(link: &Link, context: &TaskContext, failures: u32, follower: Optio
     }
 }
 
-/// Nothing will be sent any more: whatever is still gathered is told so.
+/// Ends the link: every request that is still gathered gets an error, because nothing will be sent any more.
 fn end(link: &Link) {
     let mut shared = link.shared.lock();
     shared.end();

@@ -1,6 +1,6 @@
-//! What a connection has done, in numbers.
+//! The work of a connection, in numbers.
 //!
-//! The numbers are the ledger's and the pipe's; here they become something to keep and to show. Any thread.
+//! The numbers are the ledger's and the pipe's; here they are turned into a form that can be kept and shown. Any thread.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 use super::Link;
 use crate::config::Endpoint;
 
-/// What a connection of a client is for.
+/// The purpose of a client's connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
@@ -19,12 +19,12 @@ pub enum Role {
     Shared,
     /// Calls of [`Client::priority`](crate::Client::priority).
     Priority,
-    /// What is large of [`Client::lanes`](crate::Client::lanes).
+    /// The connection for large requests of [`Client::lanes`](crate::Client::lanes).
     Large,
 }
 
 impl Role {
-    /// As the page for Prometheus names it; the shared connection has no name there.
+    /// Returns its name on the page for Prometheus; the shared connection has no name there.
     fn label(self) -> Option<&'static str> {
         match self {
             Self::Shared => None,
@@ -34,16 +34,16 @@ impl Role {
     }
 }
 
-/// What a shared connection of a client has done since there is one, and what it does now: see
+/// The work of a shared connection of a client since it was created, and its present state: see
 /// [`Client::metrics`](crate::Client::metrics).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// Where it leads.
+    /// The server that it leads to.
     pub endpoint: Endpoint,
-    /// What it is for.
+    /// The purpose of the connection.
     pub role: Role,
-    /// Whether there is a connection at the moment.
+    /// True if there is a connection at the moment.
     pub is_connected: bool,
     /// Connections that were made.
     pub connections: u64,
@@ -57,43 +57,45 @@ pub struct Metrics {
     pub replies: u64,
     /// Requests that had left and were lost with their connection.
     pub unanswered: u64,
-    /// Requests whose callers were told that time was up.
+    /// Requests with callers that were told that they timed out.
     pub timeouts: u64,
     /// Requests that have left and are not answered yet.
     pub in_flight: u64,
-    /// What requests that are not answered take, those that wait to be sent included: their bytes, and 128 each for what is kept
-    /// of them.
+    /// The memory of requests that are not answered, those that wait to be sent included: their bytes, and 128 bytes each for
+    /// their entries.
     pub queued_bytes: u64,
     /// Bytes of requests that the system has taken.
     pub bytes_sent: u64,
-    /// Bytes of replies that have come.
+    /// Bytes of replies that have arrived.
     pub bytes_received: u64,
-    /// How long replies took from the departure of their requests.
+    /// The times that replies took from the departure of their requests.
     pub latency: Latency,
 }
 
-/// How long replies took: from when their requests were handed to the system to when they were taken from it, to two
-/// significant digits. Requests that left together count from the same moment, and so do replies that came together.
+/// The times that replies took: from the moment at which their requests were handed to the system to the moment at which they
+/// were taken from it, to two significant digits. Requests that left together count from the same moment, and so do replies
+/// that arrived together.
 #[derive(Clone, Debug)]
 pub struct Latency(Option<Box<Histogram<u32>>>);
 
 impl Latency {
-    /// How many replies there were.
+    /// Returns how many replies there were.
     pub fn count(&self) -> u64 {
         self.0.as_ref().map_or(0, |histogram| histogram.len())
     }
 
-    /// The time that this share of the replies did not exceed, from 0 to 1: `quantile(0.99)` is p99. Zero without replies.
+    /// Returns the time that this share of the replies did not exceed, from 0 to 1: `quantile(0.99)` is p99. Zero without
+    /// replies.
     pub fn quantile(&self, share: f64) -> Duration {
         self.time(|histogram| histogram.value_at_quantile(share))
     }
 
-    /// The longest.
+    /// Returns the longest time.
     pub fn max(&self) -> Duration {
         self.time(Histogram::max)
     }
 
-    /// The mean.
+    /// Returns the mean time.
     pub fn mean(&self) -> Duration {
         self.time(|histogram| histogram.mean() as u64)
     }
@@ -104,8 +106,8 @@ impl Latency {
 }
 
 impl Metrics {
-    /// The same as the text that Prometheus scrapes (exposition format 0.0.4). Every line has these labels, and the endpoint;
-    /// where it is not the shared connection, also its role.
+    /// Returns the metrics as text that Prometheus scrapes (exposition format 0.0.4). Every line has these labels, and the
+    /// endpoint; if it is not the shared connection, also its role.
     ///
     /// ```no_run
     /// use sleeve::Client;
@@ -157,7 +159,7 @@ impl Metrics {
 }
 
 impl Link {
-    /// What it has done.
+    /// Returns the metrics of the connection.
     pub(crate) fn metrics(&self) -> Metrics {
         let shared = self.shared.lock();
         let (pipe, ledger) = (&shared.pipe, &shared.ledger);

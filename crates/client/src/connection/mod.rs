@@ -1,19 +1,19 @@
-//! One connection's life, seen from the callers: requests go in, and somebody writes them.
+//! One connection's life, seen from the callers: requests go in, and one thread writes them.
 //!
-//! A link is shared by every handle of a client and by a task of the reactor (`life`). It holds the pipe under one short lock. A
-//! caller encodes its request beforehand, takes the lock, pushes, and then, by what it finds:
+//! A link is shared by every handle of a client and by a task of the reactor (`life`). It holds the pipe under one short
+//! lock. A caller encodes its request beforehand, takes the lock, pushes, and then acts by the state that it finds:
 //!
-//! - nothing is in flight: the caller writes at once, outside the lock, because nobody will be faster; unless tasks have
-//!   just been woken together (`reader`), whose requests leave together too;
+//! - nothing is in flight: the caller writes at once, outside the lock, because no other thread will be faster; except if
+//!   tasks have just been woken together (`reader`), because their requests leave together too;
 //! - much is gathered: the caller writes it, which also slows down a caller that is faster than the network;
-//! - something is in flight and little is gathered: it stays, unless a lone thread sends through shared memory (`reader`).
-//!   Whoever waits for a reply writes what is gathered first, and the task writes it after the replies that it is handling; if
-//!   that task waits, the second request to be gathered wakes it. So a burst costs one system call in many requests, and a
-//!   lone request is never left lying.
+//! - something is in flight and little is gathered: it stays, unless a lone thread sends through shared memory (`reader`). A
+//!   caller that waits for a reply writes the gathered requests first, and the task writes them after the replies that it is
+//!   handling; if that task waits, the second request to be gathered wakes it. So a burst costs one system call in many
+//!   requests, and a lone request is never left lying.
 //!
-//! One thread at a time writes; what is gathered meanwhile, it or the link's task takes along afterwards.
+//! One thread at a time writes. Requests that are gathered in that time are written afterwards, by it or by the link's task.
 //!
-//! What changes under the lock besides the pipe is in `state`; what has gone over the connection is counted in its ledger.
+//! The other state under the lock is in `state`; the connection's traffic is counted in its ledger.
 
 pub(crate) mod deadline;
 mod gathered;
@@ -60,46 +60,46 @@ const BURST_BYTES: usize = 16 * 1024;
 /// A connection, or the attempt to have one.
 pub(crate) struct Link {
     pub(crate) config: Config,
-    /// Whether a lost connection is made again. Changes under the lock of `shared`.
+    /// True if a lost connection is made again. Changes under the lock of `shared`.
     pub(crate) lasting: AtomicBool,
-    /// Whether others use it at the same time although it is not made again when it is lost: that to a node of a cluster.
+    /// True if others use it at the same time although it is not made again when it is lost: that to a node of a cluster.
     pub(crate) is_common: AtomicBool,
-    /// Where it was made, and where alone it may be used.
+    /// The process in which it was made, and in which alone it may be used.
     pub(crate) process: Process,
-    /// What is known of the server by all of a client's connections.
+    /// The knowledge of the server that all of a client's connections share.
     pub(crate) health: Arc<ServerHealth>,
-    /// Whether the server may be asked whether it is still there.
+    /// True if the server may be asked whether it is still there.
     pub(crate) pings: AtomicBool,
-    /// Whether it is for commands that wait on the server, one at a time.
+    /// True if it is for commands that wait on the server, one at a time.
     pub(crate) is_blocking: AtomicBool,
-    /// Why the task has ended against its will.
+    /// The reason why the task has ended against its will.
     pub(crate) panicked: OnceLock<String>,
     pub(crate) shared: Mutex<Shared>,
     /// The reader's half. Its lock is taken before `shared`, never the other way round.
     pub(crate) reply_reader: Mutex<ReplyReader>,
-    /// Told when the queue has room, when a writer has left, when the first attempt is over, when the task has ended.
+    /// Notified when the queue has room, when a writer has left, when the first attempt has ended, when the task has ended.
     pub(crate) changed: Condvar,
     pub(crate) task_waker: TaskWaker,
-    /// Wakes a lone caller that reads for itself; made when there is one for the first time.
+    /// The event that wakes a lone caller that reads its replies itself; made when there is one for the first time.
     pub(crate) caller_event: OnceLock<Event>,
     /// The number of the connection that is there, or comes next: as the pipe has it.
     pub(crate) connection: AtomicU32,
-    /// Whether anybody may wait until something is synced: see `synced`.
+    /// True if a caller may wait until a write is synced: see `synced`.
     pub(crate) syncs: AtomicBool,
-    /// How many threads wait for replies.
+    /// The number of threads that wait for replies.
     threads: AtomicU32,
     near: Tracker,
-    /// Whether what has come is left to whoever is awake: see `reader`.
+    /// True if the received bytes are left to the tasks that are awake: see `reader`.
     left: AtomicBool,
-    /// Databases that the server has; 0 while nobody knows.
+    /// The number of databases of the server; 0 while it is unknown.
     pub(crate) databases: AtomicU32,
-    /// How long a command may take, in milliseconds; 0 for as long as it takes.
+    /// The time that a command may take, in milliseconds; 0 for as long as it takes.
     limit_ms: AtomicU32,
-    /// From when on a reply is told of as slow, in microseconds, if that is wanted.
+    /// The latency from which on a reply is reported as slow, in microseconds, if that is wanted.
     slow_us: Option<u64>,
 }
 
-/// From when on a reply is told of as slow, if anybody is to be told.
+/// Returns the latency from which on a reply is reported as slow, if it is to be reported.
 fn slow_us(config: &Config) -> Option<u64> {
     let slow_after = config.slow_after.filter(|_| config.event_hook.is_some() || cfg!(feature = "tracing"))?;
     Some(u64::try_from(slow_after.as_micros()).unwrap_or(u64::MAX))
@@ -150,7 +150,8 @@ impl Link {
         Ok(Some(handle))
     }
 
-    /// As `send` and `send_until`, for a request that takes long to be copied: nobody waits for the lock meanwhile.
+    /// Sends a request as `send` and `send_until` do, if it takes long to be copied: no other caller waits for the lock
+    /// during the copy.
     #[cold]
     fn send_long(
         &self,
@@ -170,7 +171,7 @@ impl Link {
         Ok(Some(handle))
     }
 
-    /// Whether this process has the connection, and the server this database.
+    /// Returns whether this process has the connection, and the server this database.
     #[inline]
     pub(crate) fn check(&self, database: u32) -> Result<(), Error> {
         if !self.process.is_this() {
@@ -180,25 +181,26 @@ impl Link {
         if database < databases || databases == 0 { Ok(()) } else { Err(no_such_database()) }
     }
 
-    /// Whether a request of this length may be queued at once, and no cache is to be told of it. Where it may not, see `room`.
+    /// Returns whether a request of this length may be queued at once, and no cache is to be told of it. If it may not,
+    /// see `room`.
     #[inline]
     fn has_room(&self, shared: &Shared, length: usize) -> bool {
         self.fits(shared, length) && shared.is_wanted_alone()
     }
 
-    /// Whether the queue has room for a request of this length.
+    /// Returns whether the queue has room for a request of this length.
     #[inline]
     fn fits(&self, shared: &Shared, length: usize) -> bool {
         shared.pipe.queued() + length <= self.config.queue_bytes_max
     }
 
-    /// How long a command may take in milliseconds, small enough for the wrapping clock.
+    /// Returns how long a command may take in milliseconds, small enough for the wrapping clock.
     pub(crate) fn limit_ms(&self) -> Option<u32> {
         let limit_ms = self.limit_ms.load(Ordering::Relaxed);
         (limit_ms > 0).then_some(limit_ms)
     }
 
-    /// Decides who writes what has just been gathered.
+    /// Decides on the writer of the bytes that have just been gathered.
     #[inline]
     fn pushed<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) {
         if shared.is_lone() && (shared.pipe.in_flight() > 0 || shared.pipe.is_burst()) {
@@ -242,11 +244,12 @@ impl Link {
         }
     }
 
-    /// Writes what may be written, with the lock released meanwhile.
+    /// Writes the bytes that may be written, with the lock released during the write.
     pub(crate) fn write<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) -> MutexGuard<'a, Shared> {
         shared.will_be_written = false;
         let Some(socket) = shared.socket().cloned() else { return shared };
-        // A second round takes along what was gathered during the first; more than that is the task's, or another's.
+        // A second round writes the requests that were gathered during the first; any later ones are the task's, or another
+        // caller's.
         for _ in 0..2 {
             let waiting = shared.pipe.in_flight();
             let Some((bytes, written)) = shared.pipe.lend() else { break };
@@ -254,7 +257,7 @@ impl Link {
             let rest = bytes.get(written..).unwrap_or_default();
             let length = rest.len();
             let sent = if shared.is_lone() && socket.shares_memory() {
-                // Nobody waits for the lock for long, and the server is at work while this looks at the clock.
+                // No other thread waits for the lock for long, and the server is at work while this looks at the clock.
                 let sent = socket.send(rest);
                 shared.ledger.departed(departed, clock_us());
                 sent
@@ -266,7 +269,7 @@ impl Link {
                 Ok(count) => count,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
                 Err(_) => {
-                    // The reader takes what has still come, finds the end of the stream and does what is to be done.
+                    // The reader takes the bytes that have still arrived, finds the end of the stream and handles the loss.
                     socket.shut();
                     shared.pipe.wrote(bytes, 0);
                     shared.set_full(true);
@@ -285,7 +288,8 @@ impl Link {
                 break;
             }
         }
-        // Whoever gathered while this wrote has left it to this; if it does not write it now, the task must.
+        // A caller that gathered a request during this write has left it to this thread; if this thread does not write it
+        // now, the task must.
         if shared.is_asleep() && (shared.is_full() || shared.pipe.can_write()) {
             shared.wake_up();
             self.task_waker.wake();
@@ -293,14 +297,14 @@ impl Link {
         shared
     }
 
-    /// Room was made in the queue.
+    /// Notes that room was made in the queue.
     pub(crate) fn made_room(&self, shared: &Shared) {
         if shared.waiting_for_room > 0 {
             self.changed.notify_all();
         }
     }
 
-    /// Tells whoever wants to know what has happened to the connection.
+    /// Reports an event of the connection to the event hook.
     pub(crate) fn tell(&self, event: impl FnOnce(String) -> event::Event) {
         let hook = self.config.event_hook.clone();
         if hook.is_some() || trace::is_collected() {
@@ -312,7 +316,7 @@ impl Link {
         }
     }
 
-    /// Wakes whoever waited for what was completed, and reports the errors that nobody waits for. No lock may be held.
+    /// Wakes the waiters of the completed calls, and reports the errors that no caller waits for. No lock may be held.
     #[inline]
     pub(crate) fn finish(&self, done: &mut Completions) {
         let errors = done.finish();
@@ -322,7 +326,7 @@ impl Link {
     }
 }
 
-/// What a server says to SELECT, said before the command is sent.
+/// Returns the error that a server would give to SELECT, before the command is sent.
 pub(crate) fn no_such_database() -> Error {
     Error::new(ErrorKind::Server, Effect::None, "ERR DB index is out of range")
 }

@@ -1,7 +1,8 @@
-//! A connection that keeps a near cache true: the server is asked to say what changes, and reads for the cache go out in one
+//! A connection that keeps a near cache true: the server is asked to announce changes, and reads for the cache go out in one
 //! piece.
 //!
-//! What callers write is in `tracker`, the reader's half in the reply reader (`pipe/reply_reader`). Any thread.
+//! The handling of the callers' writes is in `tracker`, the reader's half in the reply reader (`pipe/reply_reader`). Any
+//! thread.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,13 +15,14 @@ use crate::request::name::Name;
 use crate::sys::clock_ms;
 
 impl Link {
-    /// Has this cache kept true from now on, on each connection. A link has one at most.
+    /// Attaches this cache, which is kept true from now on, on each connection. A link has one at most.
     pub(crate) fn attach(&self, cache: Arc<dyn Cache>) {
         self.shared.lock().observe();
         self.attach_common(cache);
     }
 
-    /// As `attach`, for the connection to a node of a cluster, who tells the cache by itself what is sent.
+    /// Attaches a cache as `attach` does, to the connection to a node of a cluster, which itself tells the cache of the
+    /// requests that are sent.
     pub(crate) fn attach_common(&self, cache: Arc<dyn Cache>) {
         self.reply_reader.lock().cache = Some(Arc::clone(&cache));
         if self.near.cache.set(cache).is_err() {
@@ -33,7 +35,7 @@ impl Link {
         }
     }
 
-    /// Asks the server on this connection to say what changes, if there is a cache and it was not asked yet.
+    /// Asks the server on this connection to announce changes, if there is a cache and it was not asked yet.
     pub(super) fn track(&self, shared: &mut Shared) {
         let Some(cache) = self.near.cache.get() else { return };
         let connection = shared.pipe.connection();

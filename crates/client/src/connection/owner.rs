@@ -1,9 +1,10 @@
-//! What the owner of a connection does with it besides sending: waits for it, lends it, asks whether it is still there,
-//! ends it.
+//! The operations of a connection's owner other than sending: waits for it, lends it, asks whether it is still there, ends
+//! it.
 //!
-//! Some belong to one caller for a while, and to others before and after him; the pool of their client (`route/pool`) keeps
-//! them in between. How long a reply may take is set by whoever has one, command by command; its task is woken when that
-//! changes. Whether it is still of use is looked at when it enters the pool and when it leaves it. Any thread.
+//! Some connections belong to one caller for a while, and to others before and after it; the pool of their client
+//! (`route/pool`) keeps them in between. The present owner sets how long a reply may take, command by command; the
+//! connection's task is woken when that changes. A connection is checked when it enters the pool and when it leaves it. Any
+//! thread.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -44,11 +45,11 @@ impl Link {
         shared.wake_up();
         drop(shared);
         self.task_waker.wake();
-        // A time beyond what the machine can count is never over.
+        // A time beyond the range of the machine's clock never passes.
         wait.map_or(Ok(()), |wait| self.wait_end(now().checked_add(wait)))
     }
 
-    /// As `close`, in async code: waits until then, or for as long as it takes.
+    /// Closes the connection as `close` does, in async code: waits until then, or for as long as it takes.
     pub(crate) async fn close_async(self: Arc<Self>, deadline: Option<Instant>) -> Result<(), Error> {
         if !self.process.is_this() {
             return Err(inherited());
@@ -57,7 +58,7 @@ impl Link {
         self.await_end(deadline).await
     }
 
-    /// Ends the connection at once: what is on its way is lost, and what was never written is not sent.
+    /// Ends the connection at once: requests in flight are lost, and requests that were never written are not sent.
     pub(crate) fn abort(&self) {
         if !self.process.is_this() {
             return;
@@ -79,7 +80,7 @@ impl Link {
         self.finish(&mut done);
     }
 
-    /// Whether nothing is on its way and the connection is still there, or still to be made.
+    /// Returns whether nothing is in flight and the connection is still there, or still to be made.
     pub(crate) fn is_idle(&self) -> bool {
         if !self.process.is_this() {
             return false;
@@ -88,22 +89,22 @@ impl Link {
         shared.pipe.is_idle() && !shared.has_ended()
     }
 
-    /// Whether the connection is there, or will be.
+    /// Returns whether the connection is there, or will be.
     pub(crate) fn is_open(&self) -> bool {
         self.process.is_this() && !self.shared.lock().has_ended()
     }
 }
 
-/// A connection that one caller has for himself for a while, and that others have before and after him.
+/// The operations on a connection that one caller owns for a while, and that others own before and after it.
 impl Link {
-    /// The next command may wait on the server for this long, beside the command timeout.
+    /// Sets the time for which the next command may wait on the server, beside the command timeout.
     pub(crate) fn set_block_timeout(&self, block_timeout: BlockTimeout) {
         let limit = match block_timeout {
             BlockTimeout::Endless => None,
             BlockTimeout::For(time) => self.config.command_timeout.and_then(|timeout| timeout.checked_add(time)),
         };
         self.is_blocking.store(true, Ordering::Relaxed);
-        // What is longer than the clock can watch over is not watched.
+        // A limit that is longer than the clock can watch is not watched.
         let limit_ms = limit_ms(limit.filter(|limit| limit.as_millis() < u128::from(LIMIT_MS_MAX)));
         self.limit(limit_ms);
     }
@@ -114,14 +115,15 @@ impl Link {
         }
     }
 
-    /// Nobody has it for himself any more: whether it is there, and may wait for whoever needs it next.
+    /// Notes that no caller owns the connection any more. Returns whether it is connected, and may wait in the pool for the
+    /// next owner.
     pub(crate) fn enter_pool(&self) -> bool {
         let shared = self.shared.lock();
         self.lasting.store(false, Ordering::Relaxed);
         shared.is_wanted() && shared.pipe.is_connected()
     }
 
-    /// Somebody has it for himself from now on. False when it was lost.
+    /// Notes that one caller owns the connection from now on. Returns false if it was lost.
     pub(crate) fn leave_pool(&self, lasting: bool) -> bool {
         if !self.process.is_this() {
             return false;

@@ -1,11 +1,11 @@
-//! Whether a server that is silent on one connection answers on another.
+//! The probe of a server that is silent on one connection: whether it answers on another.
 //!
-//! A server may be silent for good reasons: a long script, a fork, a command that waits. One that answers whoever comes anew
-//! is there, whatever it answers. The question is asked by a task that lives as long as the question, at most one at a time
-//! for all connections of a client, and what any of them hears serves all.
+//! A server may be silent for good reasons: a long script, a fork, a command that waits. A server that answers a new
+//! connection is there, with any answer. A task asks the question and lives as long as the question, at most one at a time
+//! for all connections of a client, and an answer that any of them receives serves all.
 //!
-//! Where the server is the node of a cluster, the others are asked sooner whether it still has its slots: one that is silent
-//! and has none any more was replaced, and nobody waits for it.
+//! If the server is the node of a cluster, the other nodes are asked sooner whether it still has its slots: a node that is
+//! silent and has none any more was replaced, and no caller waits for it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -21,70 +21,71 @@ use crate::reactor::task_context::TaskContext;
 use crate::reactor::{TaskWaker, start};
 use crate::sys::now;
 
-/// Between two tries at a server that refuses.
+/// The pause between two tries at a server that refuses.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// After how long a silence of a node with commands in flight the others of its cluster are asked about it: what has taken its
-/// place they know long before it counts as gone. A node may be silent for as long because it is busy, which costs a question.
+/// The silence of a node with commands in flight after which the others of its cluster are asked about it: they know its
+/// replacement long before the node counts as gone. A node may be silent for as long because it is busy, which costs a
+/// question.
 const SUSPICION: Duration = Duration::from_secs(1);
 
-/// Between two such questions.
+/// The pause between two such questions.
 const INQUIRY_PERIOD: Duration = Duration::from_millis(500);
 
-/// What the connections of one client know of their server.
+/// The knowledge of their server that the connections of one client share.
 #[derive(Default)]
 pub(crate) struct ServerHealth {
     state: Mutex<State>,
-    /// Where it is, if Sentinels are asked for that.
+    /// The service of the server, if Sentinels are asked for its place.
     service: Option<Arc<Service>>,
     /// The task that asks others whether this server still has its part, where it is the node of a cluster.
     inquirer: Option<TaskWaker>,
-    /// Whether that task is to ask.
+    /// True if that task is to ask.
     is_suspected: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
-    /// When somebody last heard from the server.
+    /// The time at which a connection last received something from the server.
     heard: Option<Instant>,
-    /// When the question was asked that had no answer last.
+    /// The time at which the last question without an answer was asked.
     unanswered: Option<Instant>,
     asking: bool,
-    /// When a connection that heard nothing said so last.
+    /// The time at which a connection without received bytes last reported it.
     suspected: Option<Instant>,
-    /// When the cluster said that others have all its slots, while it was suspected.
+    /// The time at which the cluster said that others have all its slots, while it was suspected.
     replaced: Option<Instant>,
 }
 
-/// What is known of a server.
+/// The known state of a server.
 pub(crate) enum ProbeState {
-    /// It was heard at this time.
+    /// The server sent something at this time.
     Heard(Instant),
-    /// It did not answer a question that was asked after the silence had begun.
+    /// The server did not answer a question that was asked after the silence had begun.
     Gone,
-    /// Somebody is asking.
+    /// A probe is in flight.
     Asking,
-    /// Nobody has asked.
+    /// The server was not probed.
     None,
 }
 
 impl ServerHealth {
-    /// Nothing is known yet of the server that this configuration names.
+    /// Creates the state, with nothing known yet, of the server that this configuration names.
     pub(crate) fn of(config: &Config) -> Arc<Self> {
         Arc::new(Self { service: Service::of(config), ..Self::default() })
     }
 
-    /// Nothing is known yet of the node of a cluster, whose task asks others about it.
+    /// Creates the state, with nothing known yet, of the node of a cluster; the cluster's task asks others about it.
     pub(crate) fn of_node(inquirer: TaskWaker) -> Arc<Self> {
         Arc::new(Self { inquirer: Some(inquirer), ..Self::default() })
     }
 
-    /// After how long a silence others are asked about it, where there are others.
+    /// Returns the length of a silence after which others are asked about it, if there are others.
     pub(crate) fn suspicion(&self, silence_max: Duration) -> Option<Duration> {
         self.inquirer.map(|_| SUSPICION.min(silence_max / 5))
     }
 
-    /// A connection has heard nothing since then: others are asked about it, now and then.
+    /// Notes that a connection has received nothing since then: others are asked about it, now and then.
     pub(crate) fn suspect(&self, now: Instant) {
         let mut state = self.state.lock();
         if state.suspected.is_none_or(|suspected| now.saturating_duration_since(suspected) >= INQUIRY_PERIOD) {
@@ -95,12 +96,12 @@ impl ServerHealth {
         }
     }
 
-    /// Whether others are to be asked about it. Says so once.
+    /// Returns whether others are to be asked about it. Says so once.
     pub(crate) fn take_suspicion(&self) -> bool {
         self.is_suspected.load(Ordering::Relaxed) && self.is_suspected.swap(false, Ordering::Acquire)
     }
 
-    /// Whether it has not been heard of since a connection suspected it.
+    /// Returns whether it has not been heard of since a connection suspected it.
     pub(crate) fn is_silent(&self) -> bool {
         let state = self.state.lock();
         state.suspected.is_some() && state.suspected > state.heard
@@ -111,23 +112,25 @@ impl ServerHealth {
         self.state.lock().replaced = Some(now);
     }
 
-    /// Whether it was replaced since then, and not heard of.
+    /// Returns whether it was replaced since then, and not heard of.
     pub(crate) fn is_replaced(&self, since: Instant) -> bool {
         let state = self.state.lock();
         state.replaced.is_some_and(|replaced| replaced > since) && state.replaced > state.heard
     }
 
-    /// What Sentinels are asked for, if they are.
+    /// Returns the service that Sentinels are asked for, if they are.
     pub(crate) fn service(&self) -> Option<&Arc<Service>> {
         self.service.as_ref()
     }
 
-    /// The task of this waker connects to the server from now on, wherever it is. None where it is always at one place.
+    /// Makes the task of this waker follow the server from now on, at any place. Returns none if the server is always at
+    /// one place.
     pub(crate) fn follow(&self, task_waker: TaskWaker) -> Option<Follower> {
         self.service.as_ref().map(|service| service.follow(task_waker))
     }
 
-    /// Whoever is to know when the server turns commands away: a connection, where the server may turn out to be elsewhere.
+    /// Returns the observer that is notified when the server turns commands away: a connection, if the server may turn out to
+    /// be elsewhere.
     pub(crate) fn error_observer<W: ErrorObserver + 'static>(
         &self,
         connection: &Weak<W>,
@@ -135,13 +138,13 @@ impl ServerHealth {
         self.service.as_ref().map(|_| connection.clone() as Weak<dyn ErrorObserver>)
     }
 
-    /// The server has said something.
+    /// Notes that the server has sent something.
     pub(crate) fn hear(&self, at: Instant) {
         let mut state = self.state.lock();
         state.heard = state.heard.max(Some(at));
     }
 
-    /// What is known about the time after `since`.
+    /// Returns the known state for the time after `since`.
     pub(crate) fn known(&self, since: Instant) -> ProbeState {
         let state = self.state.lock();
         match (state.heard, state.unanswered) {
@@ -152,7 +155,7 @@ impl ServerHealth {
         }
     }
 
-    /// Has a task ask until the deadline.
+    /// Starts a task that asks until the deadline.
     pub(crate) fn ask(self: &Arc<Self>, config: &Config, deadline: Instant) {
         self.state.lock().asking = true;
         let (health, config) = (self.clone(), config.clone());
@@ -167,13 +170,13 @@ impl ServerHealth {
         let started =
             TaskWaker::new().and_then(|task_waker| start(task_waker, ask, move |_| failed.state.lock().asking = false));
         if started.is_err() {
-            // Where nobody can ask, nobody is accused.
+            // If no question can be asked, no server is accused.
             unasked.state.lock().asking = false;
         }
     }
 }
 
-/// Whether the server says anything on a connection of its own before the deadline.
+/// Returns whether the server says anything on a connection of its own before the deadline.
 async fn asks(config: &Config, service: Option<&Service>, deadline: Instant, context: &TaskContext) -> bool {
     let mut tick = || Some(PAUSE);
     loop {
@@ -185,7 +188,7 @@ async fn asks(config: &Config, service: Option<&Service>, deadline: Instant, con
         match ask_once(config, service, context, &mut attempt).await {
             Ok(0) => {}
             Ok(_) => return true,
-            // Whoever speaks TLS wrongly is there.
+            // A server that speaks TLS wrongly is there.
             Err(error) if error.kind() == std::io::ErrorKind::InvalidData => return true,
             Err(_) => {}
         }
@@ -196,7 +199,7 @@ async fn asks(config: &Config, service: Option<&Service>, deadline: Instant, con
     }
 }
 
-/// Connects, asks, and says how many bytes came.
+/// Connects, asks, and returns how many bytes arrived.
 async fn ask_once(
     config: &Config,
     service: Option<&Service>,

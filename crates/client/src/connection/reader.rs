@@ -1,24 +1,24 @@
-//! Who reads what comes on a socket: the connection's task, a task of the application, or a caller that waits.
+//! The readers of a socket: the connection's task, a task of the application, or a caller that waits.
 //!
-//! Whoever is awake, reads. One reader at a time holds the reply reader's lock, and only while it reads what is there; wake-ups
-//! happen after it is released. There are three:
+//! A task or thread that is awake reads. One reader at a time holds the reply reader's lock, and only while it reads the
+//! bytes that are there; wake-ups happen after it is released. There are three:
 //!
-//! - **The connection's task** reads where nobody else does.
-//! - **A task that waits for an answer**, for all who do. To wake a task from a foreign thread costs more than the whole
-//!   command, and to wake each of a hundred that wait costs a hundred times as much; a task that wakes its neighbours does it
-//!   cheaply. And a reader that is always awake takes replies in crumbs. So when bytes come, and a task waits for one of the
-//!   oldest replies, the reactor calls that task alone. Its turn comes when those that are ready have had theirs; then it reads
-//!   what has come together, and answers the others. What they send in their turns is left lying meanwhile, and leaves in one
-//!   piece when the first of them has to wait. Nobody depends on it: the reactor looks again a moment later, and then reads and
-//!   writes by itself what was left. Where it had to, the runtime is busy with something else, and is not asked again for a
-//!   while.
-//! - **A thread that is alone on its connection**. When it sends a command, waits for it, sends the next, and so on, the
-//!   reply need not travel over the reactor's thread: that costs two switches a command (measured on loopback: 26 us a round
-//!   trip with them, 17 without). So when the connection's task has seen such a habit for a while it leaves the socket to the
-//!   caller and waits to be woken. It takes the socket back as soon as two commands are on their way at once, as two threads
-//!   wait, as somebody awaits in a task instead of waiting on a thread, or when nobody has waited for a while: whoever notices
-//!   wakes it. Through shared memory the thread may have as many commands on their way as it likes: to send costs no system
-//!   call, so each leaves at once, and nothing is left to be written by the task.
+//! - **The connection's task** reads if no other reader does.
+//! - **A task that waits for an answer** reads for all tasks that do. To wake a task from a foreign thread costs more than
+//!   the whole command, and to wake each of a hundred that wait costs a hundred times as much; a task that wakes its
+//!   neighbours does it cheaply. And a reader that is always awake takes replies in crumbs. So when bytes arrive, and a task
+//!   waits for one of the oldest replies, the reactor calls that task alone. Its turn comes after those of the ready tasks;
+//!   then it reads the bytes that have arrived together, and answers the others. The requests that they send in their turns
+//!   are left lying, and leave in one piece when the first of them has to wait. Nothing depends on it: the reactor looks
+//!   again a moment later, and then reads and writes by itself the bytes that were left. If it had to, the runtime is busy
+//!   with something else, and is not asked again for a while.
+//! - **A thread that is alone on its connection** reads for itself. When it sends a command, waits for it, sends the next,
+//!   and so on, the reply need not travel over the reactor's thread: that costs two switches a command (measured on loopback:
+//!   26 us a round trip with them, 17 without). So when the connection's task has seen such a habit for a while it leaves the
+//!   socket to the caller and waits to be woken. It takes the socket back in any of four cases: two commands are in flight at
+//!   once; two threads wait; a task awaits a reply, instead of a thread that waits; or no caller has waited for a while. The
+//!   caller that notices wakes it. Through shared memory the thread may have any number of commands in flight: to send costs
+//!   no system call, so each leaves at once, and nothing is left to be written by the task.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -42,14 +42,15 @@ use crate::sys::{Event, clock_us, now};
 /// Reads in a row before gathered requests are looked after again.
 const READS_MAX: usize = 8;
 
-/// Bytes in a row before others have their turns: what is large is taken in pieces, so that it holds up no other connection.
+/// The number of bytes in a row before other connections have their turns: a large reply is taken in pieces, so that it holds
+/// up no other connection.
 const TURN_BYTES_MAX: usize = 128 * 1024;
 
-/// Why a connection is over.
+/// The reason why a connection has ended.
 pub(crate) enum Cause {
     /// The client is gone and has its answers.
     Closed,
-    /// The stream ended, or what came on it cannot be believed.
+    /// The stream ended, or its bytes cannot be believed.
     Broken(String),
 }
 
@@ -59,24 +60,24 @@ impl From<io::Error> for Cause {
     }
 }
 
-/// Whether there may be more to read.
+/// The rest of a read: whether there may be more.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rest {
     None,
     Maybe,
 }
 
-/// On whose behalf it is read.
+/// The party that the socket is read for.
 pub(crate) enum By<'a> {
-    /// The connection's task, which has an eye on the habit of those who wait.
+    /// The connection's task, which watches the habit of the waiting callers.
     Task(&'a mut Habit),
-    /// A task of the application, of those to whom it was left.
+    /// A task of the application, of those to which it was left.
     Awake,
     /// A thread that is alone on its connection, and looks again before it sleeps.
     Lone,
 }
 
-/// Reads what has come and answers who asked. A stream that has hung up is read to its end: that is not reported again.
+/// Reads the received bytes and answers the askers. A stream that has hung up is read to its end: that is not reported again.
 pub(crate) fn read(
     link: &Link,
     socket: &Socket,
@@ -161,8 +162,8 @@ fn take(link: &Link, reply_reader: &mut ReplyReader, bytes: usize, replies: usiz
     enough
 }
 
-/// Sends what must be sent because of a reply. It is back in the pipe before the reply reader is released: whoever cuts the
-/// connection finds it in one of them.
+/// Sends the requests that must be sent because of a reply. They are back in the pipe before the reply reader is released: a
+/// thread that cuts the connection finds them in one of the two.
 fn resume(link: &Link, reply_reader: MutexGuard<'_, ReplyReader>, next: Resumption) {
     let mut shared = link.shared.lock();
     shared.pipe.resume(next.asker, next.frames, next.database, next.request, next.time);
@@ -172,30 +173,30 @@ fn resume(link: &Link, reply_reader: MutexGuard<'_, ReplyReader>, next: Resumpti
     }
 }
 
-/// How long a task that was called has time to come, and what is gathered may be left lying then.
+/// The time that a called task has to come; so long the gathered requests may be left lying.
 const CALL_TIMEOUT: Duration = Duration::from_micros(200);
 
-/// For how many times at most no task is called after several did not come.
+/// The most times that no task is called after several did not come.
 const PAUSE_MAX: u32 = 1024;
 
-/// What the connection's task remembers of the tasks that it has called.
+/// The connection task's memory of the tasks that it has called.
 #[derive(Default)]
 pub(crate) struct Calls {
-    /// Until when the last one has time.
+    /// The time until which the last one may come.
     until: Option<Instant>,
-    /// How many in a row did not come.
+    /// The number of calls in a row that no task answered.
     missed: u32,
-    /// How many times nobody is called.
+    /// The number of times that no task is called.
     pause: u32,
 }
 
 impl Calls {
-    /// Until when what is gathered, and what has come, is left to those who are awake.
+    /// Returns the time until which the gathered requests and the received bytes are left to the tasks that are awake.
     pub(crate) fn until(&self) -> Option<Instant> {
         self.until
     }
 
-    /// Something has come. Whether it is left to a task.
+    /// Decides about received bytes. Returns whether they are left to a task.
     pub(crate) fn leave_to_task(&mut self, link: &Link) -> bool {
         if !REPORTS_ONCE {
             return false;
@@ -214,7 +215,7 @@ impl Calls {
         true
     }
 
-    /// Whether the time of the task that was called is over, and it did not come.
+    /// Returns whether the time of the task that was called has passed, and it did not come.
     pub(crate) fn take_back(&mut self, link: &Link) -> bool {
         if self.until.is_none_or(|until| until > now()) {
             return false;
@@ -228,25 +229,25 @@ impl Calls {
 }
 
 impl Link {
-    /// Leaves what has come to whoever is awake.
+    /// Leaves the received bytes to the tasks that are awake.
     fn leave(&self) {
         self.left.store(true, Ordering::Release);
     }
 
-    /// Whether what has come is left to whoever is awake.
+    /// Returns whether the received bytes are left to the tasks that are awake.
     #[inline]
     fn is_left(&self) -> bool {
         self.left.load(Ordering::Relaxed)
     }
 
-    /// Takes it upon oneself to read what was left. False when somebody else has.
+    /// Takes over the reading of the bytes that were left. Returns false if another reader has.
     pub(super) fn take_left(&self) -> bool {
         self.left.swap(false, Ordering::AcqRel)
     }
 
-    /// Reads what has come, if that was left to whoever is awake.
+    /// Reads the received bytes, if they were left to the tasks that are awake.
     pub(super) fn read_left(&self) {
-        // What comes on the socket of a parent is the parent's.
+        // Bytes on the socket of a parent process are the parent's.
         if !self.is_left() || !self.process.is_this() || !self.take_left() {
             return;
         }
@@ -261,7 +262,8 @@ impl Link {
         }
     }
 
-    /// A caller that reads leaves the rest to the task, whom nothing else would tell of what TLS has decrypted.
+    /// Leaves the rest of a caller's reading to the task: nothing else would tell the task of the bytes that TLS has
+    /// decrypted.
     pub(super) fn leave_rest(&self) {
         let mut shared = self.shared.lock();
         shared.is_unread = true;
@@ -269,7 +271,7 @@ impl Link {
         self.wake(shared);
     }
 
-    /// A caller has read what there was. Where it gives the socket back, the task looks once more.
+    /// Ends a caller's reading. If the caller gives the socket back, the task looks once more.
     fn end_reading(&self) -> MutexGuard<'_, Shared> {
         let mut shared = self.shared.lock();
         if !shared.end_reading() {
@@ -280,7 +282,7 @@ impl Link {
         shared
     }
 
-    /// A caller that reads has found the connection broken: its task does what is to be done.
+    /// Reports that a caller that reads has found the connection broken: its task handles the loss.
     pub(super) fn report(&self, cause: Cause) {
         let mut shared = self.shared.lock();
         if let Cause::Broken(why) = cause {
@@ -291,31 +293,31 @@ impl Link {
     }
 }
 
-/// How long the task leaves the socket alone before it looks whether the habit still holds.
+/// The time for which the task leaves the socket alone before it checks whether the habit still holds.
 pub(crate) const LONE_TICK: Duration = Duration::from_millis(100);
 
-/// How often the task looks and finds that nobody has waited before it thinks that nobody will.
+/// The number of times that the task finds that no caller has waited before it assumes that none will.
 const IDLE_LOOKS_MAX: u32 = 10;
 
 /// Waits in a row, each for the only reply there was, that make a habit.
 const LONE_AFTER: u32 = 16;
 
-/// How many make one at most, where others had no habit before.
+/// The most replies that make a habit, if earlier habits did not hold.
 const LONE_AFTER_MAX: u32 = 16 * 1024;
 
-/// What the task remembers of how replies are waited for.
+/// The task's memory of how callers wait for replies.
 pub(crate) struct Habit {
     /// Waits that had been counted when the task last looked.
     waits: u32,
-    /// Replies in a row that came alone and were waited for.
+    /// Replies in a row that arrived alone and were waited for.
     streak: u32,
-    /// How many make a habit: more where it did not hold for as long as it took to be seen.
+    /// The number of replies that make a habit: more if it did not hold for as long as it took to be seen.
     enough: u32,
     /// Waits that had been counted when the socket was offered to a caller, until the task reads again.
     left_at: Option<u32>,
-    /// Whether the habit held when the task last looked.
+    /// True if the habit held when the task last looked.
     settled: bool,
-    /// How often in a row it has looked and nobody had waited.
+    /// The number of times in a row that it has looked and no caller had waited.
     idle_looks: u32,
 }
 
@@ -326,25 +328,25 @@ impl Default for Habit {
 }
 
 impl Habit {
-    /// The task is about to hand out some replies: are they one, which a thread waits for? Where that is a habit the socket is
-    /// offered to whoever waits next.
+    /// Watches the habit of the callers, before the task hands out some replies: are they one reply that a thread waits for?
+    /// If that is a habit, the socket is offered to the next caller that waits.
     fn watch(&mut self, link: &Link, shared: &mut Shared, replies: usize) {
         if let Some(left_at) = self.left_at.take() {
             let has_held = shared.waits.wrapping_sub(left_at) >= self.enough;
             self.enough = if has_held { LONE_AFTER } else { (self.enough * 2).min(LONE_AFTER_MAX) };
         }
-        // A SELECT may have been answered ahead of it. Whoever begins to wait when his reply is there already counts for the
-        // next one.
+        // A SELECT may have been answered ahead of it. A caller that begins to wait when its reply is there already counts
+        // for the next one.
         self.streak = match shared.waits.wrapping_sub(self.waits) {
             1 | 2 if (replies <= 2 && shared.pipe.is_idle()) || shared.shares_memory() => self.streak + 1,
-            // One who has several on their way waits for some of them only.
+            // A caller that has several commands in flight waits for some of them only.
             0 if shared.shares_memory() => self.streak,
             _ => 0,
         };
         self.waits = shared.waits;
         if self.streak >= self.enough {
             self.streak = 0;
-            // Whoever waits on the server for long has nothing to gain.
+            // A caller that waits on the server for long has nothing to gain.
             if !link.is_blocking.load(Ordering::Relaxed) && link.has_caller_event() {
                 self.left_at = Some(shared.waits);
                 shared.is_offered = true;
@@ -352,7 +354,7 @@ impl Habit {
         }
     }
 
-    /// The task takes the socket back when a reply comes that nobody waits for, and when nobody has waited for long.
+    /// Takes the socket back for the task if a reply arrives that no caller waits for, or if no caller has waited for long.
     pub(crate) fn review(&mut self, shared: &mut Shared) {
         // A habit that has only just begun is not judged yet.
         let is_idle = self.settled && shared.is_unattended() && shared.waits == self.waits;
@@ -368,14 +370,14 @@ impl Habit {
 }
 
 impl Link {
-    /// Whether one thread may read for itself what is on its way: nobody else waits for any of that, and it need not write for
-    /// others.
+    /// Returns whether one thread may read the replies in flight for itself: no other caller waits for any of them, and it
+    /// need not write for others.
     fn is_for_one(&self, shared: &Shared) -> bool {
         let may_be_several = shared.shares_memory() || shared.pipe.in_flight() <= 1;
         may_be_several && shared.pipe.gathered() == 0 && !shared.pipe.is_awaited()
     }
 
-    /// Whether a lone caller can be woken.
+    /// Returns whether a lone caller can be woken.
     fn has_caller_event(&self) -> bool {
         self.caller_event.get().is_some() || Event::new().is_ok_and(|event| self.caller_event.set(event).is_ok())
     }
@@ -438,7 +440,7 @@ impl Driver for Link {
             let Some((socket, event)) = shared.socket().cloned().zip(self.caller_event.get()) else { return };
             shared.begin_reading();
             drop(shared);
-            // The task may have left the socket to this caller while it hands out his answer, of which nothing else tells.
+            // The task may have left the socket to this caller while it hands out its answer, of which nothing else tells.
             drop(self.reply_reader.lock());
             if handle.is_done() {
                 shared = self.end_reading();

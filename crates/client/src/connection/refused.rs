@@ -1,12 +1,12 @@
 //! Commands that the server has turned away for the moment: the connection waits, and sends them again.
 //!
-//! What is sent again, and after which pause, is the pipe's (`pipe/refused`); the connection's task ends the pause, whoever has
-//! read the refusal. A connection that is not made again when it is lost belongs to one caller, who may be within a transaction
-//! that he writes by hand: he is told at once.
+//! The pipe (`pipe/refused`) decides which commands are sent again, and after which pause; the connection's task ends the
+//! pause, whichever reader has read the refusal. A connection that is not made again when it is lost belongs to one caller,
+//! which may be within a transaction that it writes by hand: it is told at once.
 //!
-//! A server that was made a replica says READONLY. Where it is always at one place, that is the caller's to hear and nobody
-//! else's; where Sentinels say where the primary is, the connection is at an end, and they are asked again. Commands that wait
-//! for their answers on it are lost with it, but for those that were turned away, which go to the new primary.
+//! A server that was made a replica says READONLY. If the server always has the same address, that error goes to the caller
+//! alone. If Sentinels say where the primary is, the connection ends, and they are asked again. Commands that wait for their
+//! answers on it are lost with it, except those that were turned away, which go to the new primary.
 
 use std::thread;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use crate::pipe::reply_reader::{ErrorObserver, ReplyReader};
 use crate::process::lock::MutexGuard;
 use crate::sys::exact_clock_ms;
 
-/// What a replica says behind its code.
+/// The text of a replica's error behind its code.
 const READ_ONLY: &[u8] = b"write against a read only";
 
-/// How often whoever reads lets others go on while somebody has the bytes of what was turned away.
+/// The number of times that the reader yields while a writer has the bytes of requests that were turned away.
 const YIELDS_MAX: u32 = 10_000;
 
 impl Link {
-    /// Replies have come faster than whoever writes has given the bytes back that they are about: waits for him.
+    /// Waits for the writer, if replies have arrived faster than it has given back the bytes of their requests.
     #[cold]
     pub(super) fn await_writer(&self, shared: &mut MutexGuard<'_, Shared>, replies: usize) {
         for _ in 0..YIELDS_MAX {
@@ -37,7 +37,7 @@ impl Link {
         }
     }
 
-    /// Some of the replies that were just taken in turn their commands away.
+    /// Handles refusals: some of the replies that were just taken in turn their commands away.
     #[cold]
     pub(super) fn put_off(&self, shared: &mut Shared, reply_reader: &mut ReplyReader) {
         let refusals = reply_reader.take_refusals();
@@ -53,7 +53,8 @@ impl Link {
         }
     }
 
-    /// What had left alone was answered: whoever has read that may be a caller, so the task writes what was held back.
+    /// Ends a probe, which was answered: the reader of the answer may be a caller, so the task writes the requests that were
+    /// held back.
     #[cold]
     pub(super) fn end_probe(&self, shared: &mut Shared) {
         if !shared.pipe.is_refused() {
@@ -64,7 +65,7 @@ impl Link {
         self.task_waker.wake();
     }
 
-    /// Lets what was turned away go again when it is time; says for how long it is not.
+    /// Releases the requests that were turned away if the pause has ended; otherwise returns the time that is left.
     pub(super) fn resume_refused(&self, shared: &mut Shared) -> Option<Duration> {
         let left_ms = shared.pipe.pause_left_ms(exact_clock_ms())?;
         if left_ms > 0 {

@@ -1,7 +1,7 @@
-//! The bound on the queue: who sends many bytes waits for room, and for no longer than his command may take.
+//! The bound on the queue: a caller that sends many bytes waits for room, and for no longer than its command may take.
 //!
-//! Whoever waits for an answer does so in his own way, so that nobody is held up who runs tasks: such a request is queued
-//! beyond the bound, up to twice as much, and who lets go of it waits instead.
+//! A caller that waits for an answer waits in its own way, so that no thread that runs tasks is held up: such a request is
+//! queued beyond the bound, up to twice as much, and a caller that drops it waits instead.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::request::EncodedRequest;
 use crate::request::name::Name;
 use crate::sys::{clock_ms, now};
 
-/// How long somebody waits for room.
+/// The deadline of a wait for room.
 pub(super) struct RoomDeadline {
     pub(super) until: Option<Instant>,
     /// The limit of all commands, where no earlier deadline was said.
@@ -90,26 +90,26 @@ impl Link {
         }
     }
 
-    /// Tells whoever is to hear of a transaction that it is not sent.
+    /// Tells the receivers of a transaction's answers that it is not sent.
     pub(crate) fn refuse_transaction(&self, mut transaction: TransactionState, error: &Error) {
         let mut done = Completions::default();
         transaction.fail(error, &mut done);
         self.finish(&mut done);
     }
 
-    /// The lock, for requests whose caller does not wait for an answer at once.
+    /// Returns the lock, for requests with callers that do not wait for an answer at once.
     pub(super) fn admit_many(&self, name: Name, length: usize) -> Result<MutexGuard<'_, Shared>, Error> {
         let shared = self.shared.lock();
         if self.has_room(&shared, length) {
             return Ok(shared);
         }
-        // Nobody waits on their behalf later.
+        // No caller waits on their behalf later.
         self.admit(shared, name, length, &self.room_deadline(None), false).map(|(shared, _)| shared)
     }
 
-    /// The lock, once a request may be queued, and whether it fits. One that does not is queued all the same while the queue
-    /// is not twice as full as it should be; on a thread that runs tasks even then, if who waits for its answer `waits_later`
-    /// in his own way.
+    /// Returns the lock, once a request may be queued, and whether it fits. A request that does not fit is queued all the
+    /// same while the queue is not twice as full as it should be; on a thread that runs tasks even then, if the caller that
+    /// waits for its answer `waits_later` in its own way.
     pub(super) fn admit<'a>(
         &'a self,
         mut shared: MutexGuard<'a, Shared>,
@@ -162,7 +162,7 @@ impl Link {
         }
     }
 
-    /// False when the time is up.
+    /// Waits for a change of the queue. Returns false at the deadline.
     pub(super) fn wait_for_change(&self, shared: &mut MutexGuard<'_, Shared>, deadline: Option<Instant>) -> bool {
         shared.waiting_for_room += 1;
         let in_time = lock::wait_by(&self.changed, shared, deadline);

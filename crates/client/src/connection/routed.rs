@@ -1,6 +1,8 @@
-//! Requests of a cluster on the connection to one of its nodes: each keeps what it takes to be sent to another.
+//! Requests of a cluster on the connection to one of its nodes: each keeps its bytes and its caller's end, so that it can be
+//! sent to another.
 //!
-//! What the connection does not take any more, because it is lost and not made again, goes back to its sender. Any thread.
+//! Requests that the connection does not take any more, because it is lost and not made again, go back to their sender. Any
+//! thread.
 
 use std::time::Instant;
 
@@ -11,7 +13,7 @@ use crate::pipe::routed::Routed;
 use crate::pipe::slot::Handle;
 use crate::process::lock::MutexGuard;
 
-/// Why a request was not sent; where it may be sent elsewhere, here it is again.
+/// The reason why a request was not sent; if it may be sent elsewhere, the request itself.
 pub(crate) enum Unsent {
     /// The queue has no room for it.
     Full(Routed),
@@ -39,7 +41,7 @@ impl Link {
         Ok(handle)
     }
 
-    /// As `send_routed`, once there is room. It may have a deadline of its own.
+    /// Sends a request as `send_routed` does, once there is room. It may have a deadline of its own.
     pub(crate) fn send_routed_when_there_is_room(
         &self,
         mut routed: Routed,
@@ -60,8 +62,8 @@ impl Link {
         Ok(if fits { Sent::Slot(handle) } else { Sent::Queued(Queued::new(handle, room_deadline.until)) })
     }
 
-    /// Sends requests whose callers have their ends already, with nothing in between. They neither wait for room nor are
-    /// refused any. They come back, all of them, where the connection is not there any more.
+    /// Sends requests with callers that have their ends already, with nothing in between. They neither wait for room nor are
+    /// refused. All of them are returned if the connection is lost.
     pub(crate) fn resend_routed(&self, several: Vec<Routed>) -> Result<(), Vec<Routed>> {
         let shared = self.shared.lock();
         if !shared.is_wanted() {
@@ -79,7 +81,7 @@ impl Link {
         self.pushed_due(shared, is_next);
     }
 
-    /// Whoever waits here for the answer to a request that has gone elsewhere is no longer to read for himself.
+    /// Stops a caller from reading its own replies if it waits here for the answer to a request that has gone elsewhere.
     pub(crate) fn release_reader(&self) {
         let mut shared = self.shared.lock();
         self.end_lone(&mut shared);

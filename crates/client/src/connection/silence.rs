@@ -1,10 +1,10 @@
-//! How long a server has been silent, and what is to be done about it.
+//! The silence of a server: how long it has lasted, and the action that it calls for.
 //!
-//! Silence is judged by what came, not by what was answered: a long reply on its way is no silence. With a command in flight
-//! a silence of half the time that is allowed raises suspicion, and the server is asked on a second connection; when it
-//! answers there, this one waits on, and when it does not, this one is over. With nothing in flight the server is asked
-//! on this very connection. Of the node of a cluster the others are asked sooner (`probe`). It takes times and gives advice: no
-//! socket. One task has it.
+//! Silence is judged by the received bytes, not by the answered requests: a long reply on its way is no silence. With a
+//! command in flight a silence of half the allowed time raises suspicion, and the server is asked on a second connection. If
+//! it answers there, this connection waits on; if it does not, this one ends. With nothing in flight the server is asked on
+//! this very connection. If the server is the node of a cluster, the others are asked sooner (`probe`). It takes times and
+//! gives advice: no socket. One task has it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,12 +13,12 @@ use super::probe::{ProbeState, ServerHealth};
 use crate::config::Config;
 use crate::sys::{elapsed, now};
 
-/// Between two looks at a question that somebody has asked.
+/// The pause between two looks at a question that was asked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What is to be done.
+/// The action to take.
 pub(crate) enum Advice {
-    /// Nothing for so long, or for ever.
+    /// Do nothing for this time, or for ever.
     Sleep(Option<Duration>),
     /// The server is to be asked on this connection.
     Ask,
@@ -26,7 +26,7 @@ pub(crate) enum Advice {
     GiveUp(String),
 }
 
-/// What is in flight.
+/// The requests in flight.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InFlight {
     Nothing,
@@ -35,20 +35,20 @@ pub(crate) enum InFlight {
     Commands,
 }
 
-/// How long a server has been silent, and what was done about it.
+/// The length of a server's silence, and the actions taken.
 pub(crate) struct SilenceWatch {
     config: Config,
     health: Arc<ServerHealth>,
-    /// Bytes that had come when somebody looked last.
+    /// The number of bytes received up to the last look.
     received: u64,
     flight: InFlight,
-    /// Since when nothing has come, as far as it counts.
+    /// The time since which nothing has arrived, as far as it counts.
     since: Instant,
-    /// When somebody looked last.
+    /// The time of the last look.
     looked: Instant,
-    /// When somebody looked last and something had come.
+    /// The time of the last look that found new bytes.
     heard: Option<Instant>,
-    /// When the other connections were told last that the server is there.
+    /// The time at which the other connections were last told that the server is there.
     told: Option<Instant>,
 }
 
@@ -60,25 +60,25 @@ impl SilenceWatch {
         Self { config, health, received, flight, since: now, looked: now, heard: None, told: None }
     }
 
-    /// For how long nothing has come while something was in flight.
+    /// Returns the time for which nothing has arrived while a request was in flight.
     pub(crate) fn silence(&self) -> Duration {
         elapsed(self.since)
     }
 
-    /// For how long nobody need look where nothing is in flight: short enough for what is sent meanwhile. None where nothing
-    /// has come for as long, so that whoever sends the next had better say so.
+    /// Returns the time for which no look is needed while nothing is in flight: short enough for requests that are sent in
+    /// that time. Returns none if nothing has arrived for as long, so that the sender of the next request has to announce it.
     pub(crate) fn nap(&self, limit: Option<Duration>) -> Option<Duration> {
         let silence_max = self.config.silence_max;
-        // Where calls have no time limit nobody looks for their sake, and others are to be asked in time nevertheless.
+        // If calls have no time limit, no look is made for their sake, and others are to be asked in time nevertheless.
         let others = limit.is_none().then(|| silence_max.and_then(|max| self.health.suspicion(max))).flatten();
         let quiet = self.looked.duration_since(self.heard?);
         limit.into_iter().chain(silence_max.map(suspicion)).chain(others).min().filter(|&nap| quiet < nap)
     }
 
-    /// Looks at how many bytes have come by now. What is in flight was issued so long ago, where that is known.
+    /// Looks at how many bytes have arrived by now. `waited` is the age of the requests in flight, if it is known.
     pub(crate) fn look(&mut self, received: u64, flight: InFlight, waited: Option<Duration>) -> Advice {
         let now = now();
-        // What was sent after the last look cannot have been waited for since then.
+        // A request that was sent after the last look cannot have been waited for since then.
         let issued = waited.and_then(|waited| now.checked_sub(waited)).filter(|issued| *issued > self.looked);
         self.looked = now;
         if received != self.received {
@@ -127,7 +127,7 @@ impl SilenceWatch {
             ProbeState::Asking => Advice::Sleep(Some(LOOK)),
             ProbeState::None => {
                 let deadlines = self.since.checked_add(verdict).zip(now.checked_add(doubt));
-                // A time beyond what the machine can count is never over.
+                // A time beyond the range of the machine's clock never passes.
                 let Some((deadline, least)) = deadlines else { return Advice::Sleep(None) };
                 self.health.ask(&self.config, deadline.max(least));
                 Advice::Sleep(Some(LOOK))
@@ -136,7 +136,7 @@ impl SilenceWatch {
     }
 }
 
-/// How long a server may be silent with a command in flight before it is asked on a second connection.
+/// Returns how long a server may be silent with a command in flight before it is asked on a second connection.
 fn suspicion(silence_max: Duration) -> Duration {
     silence_max / 20 * 9
 }

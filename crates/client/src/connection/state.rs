@@ -1,8 +1,8 @@
-//! What a link has under its lock: how far the connection has come, whether anybody still wants it, how its task waits, and who
-//! reads.
+//! The state of a link under its lock: the connection's progress, whether a handle still needs it, how its task waits, and
+//! which party reads.
 //!
-//! The four change independently of each other. Whoever has the lock has all of them; a transition wakes nobody, which is the
-//! caller's part where it says so. Pure data.
+//! The four change independently of each other. The owner of the lock has all of them; a transition wakes no task, which is
+//! the caller's part if the comment says so. Pure data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::reactor::TaskWaker;
 use crate::reactor::lifetime::Progress;
 use crate::sys::clock_us;
 
-/// How far the connection has come.
+/// The progress of the connection.
 enum Wire {
     /// There is none: none yet, or none any more; and why, as far as an attempt has told.
     Down(Option<String>),
@@ -28,13 +28,13 @@ enum Wire {
     },
 }
 
-/// Whether anybody still wants the connection.
+/// The need for the connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Life {
     Wanted,
-    /// As `Wanted`, while a cache is told of what is sent.
+    /// As `Wanted`, while the sent requests are reported to a cache.
     Observed,
-    /// No handle is left, or the client was closed: what is in the queue is finished, and then all ends.
+    /// The last handle is gone, or the client was closed: the queue is finished, and then the connection ends.
     Closing {
         since_us: u64,
     },
@@ -42,20 +42,20 @@ enum Life {
     Ended,
 }
 
-/// How the connection's task waits.
+/// The way in which the connection's task waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sleep {
-    /// It runs, or was told to.
+    /// The task runs, or was told to.
     Awake,
-    /// It waits, or is about to, and must be woken for gathered requests.
+    /// The task waits, or is about to, and must be woken for gathered requests.
     Asleep,
-    /// It waits for no longer than a moment, and then writes what was gathered.
+    /// The task waits for no longer than a moment, and then writes the gathered requests.
     Soon,
-    /// It waits without an end, so that it must also be woken to watch over a command timeout.
+    /// The task waits without an end, so that it must also be woken to watch over a command timeout.
     Unwatched,
 }
 
-/// Who reads what comes on the socket; see `reader`.
+/// The party that reads the socket; see `reader`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reader {
     Task,
@@ -67,7 +67,7 @@ enum Reader {
     CallerLeaving,
 }
 
-/// What a link has under its lock.
+/// The state of a link under its lock.
 pub(crate) struct Shared {
     pub(crate) pipe: Pipe,
     pub(crate) ledger: Ledger,
@@ -75,25 +75,25 @@ pub(crate) struct Shared {
     life: Life,
     sleep: Sleep,
     reader: Reader,
-    /// Whether the first attempt to connect is over, and how it ended.
+    /// The outcome of the first attempt to connect, once that has ended.
     pub(crate) first: Option<Result<(), Error>>,
-    /// Woken when the first attempt is over and when the task has ended, for those who wait for that in async code.
+    /// Woken when the first attempt has ended and when the task has ended, for async code that waits for that.
     pub(crate) watchers: Vec<TaskWaker>,
     /// Callers that wait for room in the queue.
     pub(crate) waiting_for_room: usize,
-    /// How often a thread has waited for a reply.
+    /// The number of times that a thread has waited for a reply.
     pub(crate) waits: u32,
     /// A thread that waits, and is alone, may take the socket.
     pub(crate) is_offered: bool,
-    /// Whether the last replies came together: those who wait for them are about to go on together.
+    /// True if the last replies arrived together: the callers that wait for them are about to go on together.
     pub(crate) in_company: bool,
-    /// A task is about to come again, to write what others have gathered by then.
+    /// True if a task is about to come again, to write the requests that others have gathered by then.
     pub(crate) will_be_written: bool,
     /// A caller that reads has left something.
     pub(crate) is_unread: bool,
-    /// Why the connection is broken, as a caller that reads has found.
+    /// The reason why the connection is broken, as a caller that reads has found.
     pub(crate) fault: Option<String>,
-    /// What the server has said that turned commands away which wait to be sent again.
+    /// The error with which the server turned away the commands that wait to be sent again.
     pub(crate) refusal: Option<String>,
 }
 
@@ -122,14 +122,14 @@ impl Shared {
 
 /// The wire.
 impl Shared {
-    /// What is gathered goes here from now on.
+    /// Sets the socket that the gathered requests go to from now on.
     pub(crate) fn connected(&mut self, socket: Arc<Socket>) {
         self.wire = Wire::Up { socket, is_full: false };
         self.ledger.connected();
         (self.in_company, self.is_unread, self.fault) = (false, false, None);
     }
 
-    /// There is no connection, and why.
+    /// Notes that there is no connection, and why.
     pub(crate) fn disconnected(&mut self, why: String) {
         self.wire = Wire::Down(Some(why));
     }
@@ -141,7 +141,7 @@ impl Shared {
         }
     }
 
-    /// The socket was found to take more, or not to.
+    /// Notes that the socket was found to take more, or not to.
     #[inline]
     pub(crate) fn set_full(&mut self, now: bool) {
         if let Wire::Up { is_full, .. } = &mut self.wire
@@ -152,13 +152,13 @@ impl Shared {
         }
     }
 
-    /// Whether the socket takes no more at the moment.
+    /// Returns whether the socket takes no more at the moment.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         matches!(self.wire, Wire::Up { is_full: true, .. })
     }
 
-    /// Whether something is gathered that may be written now.
+    /// Returns whether something is gathered that may be written now.
     #[inline]
     pub(crate) fn may_write(&self) -> bool {
         self.pipe.can_write() && !self.is_full()
@@ -167,43 +167,43 @@ impl Shared {
 
 /// The life.
 impl Shared {
-    /// Nobody wants the connection any more. The task is to be told.
+    /// Notes that no handle needs the connection any more. The task is to be woken.
     pub(crate) fn close(&mut self) {
         if self.is_wanted() {
             self.life = Life::Closing { since_us: clock_us() };
         }
     }
 
-    /// The task has ended.
+    /// Notes that the task has ended.
     pub(crate) fn end(&mut self) {
         self.life = Life::Ended;
     }
 
-    /// Whether more can be sent.
+    /// Returns whether more can be sent.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         matches!(self.life, Life::Wanted | Life::Observed)
     }
 
-    /// As `is_wanted`, and no cache is told of what is sent.
+    /// Returns whether it is wanted, and the sent requests are reported to no cache.
     #[inline]
     pub(crate) fn is_wanted_alone(&self) -> bool {
         self.life == Life::Wanted
     }
 
-    /// A cache is told of what is sent from now on.
+    /// Notes that the requests that are sent from now on are reported to a cache.
     pub(crate) fn observe(&mut self) {
         if self.life == Life::Wanted {
             self.life = Life::Observed;
         }
     }
 
-    /// Whether all ends when the queue is finished.
+    /// Returns whether all ends when the queue is finished.
     pub(crate) fn is_closing(&self) -> bool {
         matches!(self.life, Life::Closing { .. })
     }
 
-    /// For how long that has been so.
+    /// Returns for how long the connection has been closing.
     pub(crate) fn closing_for(&self) -> Option<Duration> {
         let Life::Closing { since_us } = self.life else { return None };
         Some(Duration::from_micros(clock_us().saturating_sub(since_us)))
@@ -230,28 +230,28 @@ impl Progress for Shared {
 
 /// The task's waits.
 impl Shared {
-    /// The task is about to wait; it must also be woken to watch over a timeout where it would not do so by itself.
+    /// Notes that the task is about to wait; it must also be woken to watch over a timeout if it would not do so by itself.
     pub(crate) fn fall_asleep(&mut self, is_unwatched: bool) {
         self.sleep = if is_unwatched { Sleep::Unwatched } else { Sleep::Asleep };
     }
 
-    /// The task is about to wait, but for no longer than a moment.
+    /// Notes that the task is about to wait, but for no longer than a moment.
     pub(crate) fn doze(&mut self) {
         self.sleep = Sleep::Soon;
     }
 
-    /// Whether the task writes what is gathered in a moment, unless somebody does before.
+    /// Returns whether the task writes the gathered requests in a moment, unless another thread does before.
     #[inline]
     pub(crate) fn looks_soon(&self) -> bool {
         self.sleep == Sleep::Soon
     }
 
-    /// The task runs, or is to be woken now.
+    /// Notes that the task runs, or is to be woken now.
     pub(crate) fn wake_up(&mut self) {
         self.sleep = Sleep::Awake;
     }
 
-    /// Whether the task runs, or was told to.
+    /// Returns whether the task runs, or was told to.
     #[inline]
     pub(crate) fn is_awake(&self) -> bool {
         self.sleep == Sleep::Awake
@@ -270,18 +270,18 @@ impl Shared {
 
 /// The reader.
 impl Shared {
-    /// Whether the socket is left to a caller that reads for itself.
+    /// Returns whether the socket is left to a caller that reads its own replies.
     #[inline]
     pub(crate) fn is_lone(&self) -> bool {
         matches!(self.reader, Reader::Caller | Reader::CallerReading)
     }
 
-    /// Whether it is left to a caller and none reads.
+    /// Returns whether it is left to a caller and none reads.
     pub(crate) fn is_unattended(&self) -> bool {
         self.reader == Reader::Caller
     }
 
-    /// Whether what is sent goes through memory, without a system call.
+    /// Returns whether requests are sent through memory, without a system call.
     #[inline]
     pub(crate) fn shares_memory(&self) -> bool {
         self.socket().is_some_and(|socket| socket.shares_memory())
@@ -298,8 +298,8 @@ impl Shared {
         is_free
     }
 
-    /// Gives the socket back to the task, which is to be woken and to read: nothing else tells it of what a caller has left,
-    /// nor the server that it has to ring. True when a caller reads, which is to be told as well.
+    /// Gives the socket back to the task, which is to be woken and to read: nothing else tells it of the bytes that a caller
+    /// has left, nor tells the server that it has to ring. Returns true if a caller reads, which is to be notified as well.
     pub(crate) fn take_back(&mut self) -> bool {
         (self.is_unread, self.is_offered) = (true, false);
         self.reader = match self.reader {
@@ -310,13 +310,13 @@ impl Shared {
         self.reader == Reader::CallerLeaving
     }
 
-    /// A caller to whom the socket is left begins to read.
+    /// Notes that a caller to which the socket is left begins to read.
     pub(crate) fn begin_reading(&mut self) {
         self.reader = Reader::CallerReading;
     }
 
-    /// The caller has read what there was. False where the socket is the task's again, which is to look once more: it may have
-    /// read before this caller did for the last time.
+    /// Notes that the caller has read the received bytes. Returns false if the socket is the task's again; the task is to
+    /// look once more, because it may have read before this caller did for the last time.
     pub(crate) fn end_reading(&mut self) -> bool {
         self.reader = match self.reader {
             Reader::CallerReading | Reader::Caller => Reader::Caller,
@@ -326,9 +326,9 @@ impl Shared {
     }
 }
 
-/// What commands wait for.
+/// The phase of the waiting commands.
 impl Shared {
-    /// What commands wait for that are neither answered nor failed, as far as that is the same for all.
+    /// Returns the phase of the commands that are neither answered nor failed, as far as it is the same for all.
     pub(crate) fn phase(&self) -> Phase {
         match self.pipe.gathered() {
             _ if !self.pipe.is_connected() => Phase::Connecting,
@@ -337,13 +337,13 @@ impl Shared {
         }
     }
 
-    /// Why there is no connection, as far as an attempt has told; or why nothing leaves on it.
+    /// Returns the reason why there is no connection, as far as an attempt has told; or why nothing leaves on it.
     pub(crate) fn trouble(&self) -> Option<&str> {
         let refusal = self.refusal.as_deref().filter(|_| self.pipe.is_refused());
         self.wire.trouble().or(refusal)
     }
 
-    /// What is to be written and answered, what `trouble` says, and what has gone over it.
+    /// Returns the pipe, the text of `trouble`, and the ledger.
     pub(crate) fn parts(&mut self) -> (&mut Pipe, Option<&str>, &Ledger) {
         let refusal = self.refusal.as_deref().filter(|_| self.pipe.is_refused());
         let trouble = self.wire.trouble().or(refusal);

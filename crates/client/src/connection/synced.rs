@@ -1,8 +1,8 @@
-//! How whoever has a reply hears that its effect is synced, or replicated.
+//! The ways in which a caller that has a reply is told that its effect is synced, or replicated.
 //!
-//! On the connection that all share a Sleeve server says so in messages of its own, for which it is asked when the first wants
-//! to know (`pipe/synced`). Where a connection has one owner, a lease for one, WAIT and WAITAOF say it on that very connection:
-//! they are about what their own connection has written, and hold up nobody else.
+//! On the shared connection a Sleeve server says so in messages of its own; it is asked for them when the first caller wants
+//! to know (`pipe/synced`). If a connection has one owner, for example a lease, WAIT and WAITAOF say it on that very
+//! connection: they are about the writes of their own connection, and hold up no other caller.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,8 +21,8 @@ use crate::request::{EncodedRequest, Request};
 use crate::sys::clock_ms;
 
 impl Link {
-    /// Has whoever asked for a command of this name, and has its answer, told when its effect is so safe. The command was sent
-    /// on the connection of this number.
+    /// Returns a handle that is done when the effect of an answered command of this name has reached this level of safety.
+    /// The command was sent on the connection of this number.
     pub(super) fn tell_safe(&self, level: Level, name: Name, sent_on: u32) -> Result<Handle, Error> {
         if !self.process.is_this() {
             return Err(inherited());
@@ -37,7 +37,7 @@ impl Link {
             return self.ask_alone(level, sent_on);
         }
         if self.is_blocking.load(Ordering::Relaxed) {
-            // The command has its answer, so its own time is over.
+            // The command has its answer, so its own time limit no longer counts.
             self.set_block_timeout(BlockTimeout::For(Duration::ZERO));
         }
         let mut reply_reader = self.reply_reader.lock();
@@ -65,8 +65,8 @@ impl Link {
         Ok(handle)
     }
 
-    /// Asks on a connection that its caller has for itself, and that is never made again: another one would know nothing of
-    /// what this one has written.
+    /// Asks on a connection that one caller owns, and that is never made again: another one would know nothing of the writes
+    /// of this one.
     fn ask_alone(&self, level: Level, sent_on: u32) -> Result<Handle, Error> {
         if sent_on != self.connection.load(Ordering::Relaxed) {
             return Err(Error::unsynced(&self.ended()));
@@ -89,7 +89,7 @@ impl Link {
         }
     }
 
-    /// Tells those whose time is up that it is, and says how long the next has. For the connection's task.
+    /// Tells the callers that timed out, and returns the time that the next has left. For the connection's task.
     #[inline]
     pub(super) fn review_syncs(&self, done: &mut Completions) -> Option<Duration> {
         if self.syncs.load(Ordering::Relaxed) { self.review_waiting(done) } else { None }
@@ -115,13 +115,13 @@ impl Link {
         left_ms.map(|left_ms| Duration::from_millis(left_ms.max(limit_ms / 16).into()))
     }
 
-    /// Whether the connection may end as far as those are concerned who wait until something is synced.
+    /// Returns whether no caller that waits until something is synced keeps the connection from ending.
     pub(super) fn owes_no_sync(&self) -> bool {
         !self.syncs.load(Ordering::Relaxed)
             || self.reply_reader.try_lock().is_some_and(|reply_reader| reply_reader.synced.is_empty())
     }
 
-    /// The connection is lost: those who wait are told so. The pipe has been cut.
+    /// Tells the waiting callers that the connection is lost. The pipe has been cut.
     pub(super) fn cut_syncs(&self, shared: &Shared, synced: &mut Synced, why: &str) -> Completions {
         self.connection.store(shared.pipe.connection(), Ordering::Relaxed);
         let mut done = Completions::default();

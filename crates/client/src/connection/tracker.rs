@@ -1,4 +1,5 @@
-//! The near cache of a connection, if it has one: what callers write it is told here, and how far its server was asked is kept.
+//! The near cache of a connection, if it has one: the callers' writes are reported to it here, and the progress of the
+//! question to its server is kept.
 //!
 //! Any thread.
 
@@ -17,17 +18,17 @@ pub(super) struct Tracker {
     pub(super) cache: OnceLock<Arc<dyn Cache>>,
     /// The connection on which the server was asked last.
     pub(super) asked_on: AtomicU32,
-    /// Whether the connection that is there speaks RESP3.
+    /// True if the connection that is there speaks RESP3.
     pub(super) speaks_resp3: AtomicBool,
 }
 
 impl Tracker {
-    /// A connection was greeted.
+    /// Notes that a connection was greeted.
     pub(super) fn greeted(&self, speaks_resp3: bool) {
         self.speaks_resp3.store(speaks_resp3, Ordering::Relaxed);
     }
 
-    /// A request was sent by itself, as [`observed`](Tracker::observed).
+    /// Tells the cache of a request that was sent by itself, as [`observed`](Tracker::observed).
     pub(super) fn observed_one(&self, request: EncodedRequest<'_>) {
         let only_reads = request.name.row().is_some_and(|row| row.flags.contains(Flags::READONLY));
         if !only_reads {
@@ -35,7 +36,7 @@ impl Tracker {
         }
     }
 
-    /// Requests were sent: the cache is told, behind the sending, what they may have changed.
+    /// Tells the cache, behind the sending, which keys the sent requests may have changed.
     #[inline]
     pub(super) fn observed(&self, requests: &[u8]) {
         if let Some(cache) = self.cache.get() {
@@ -43,7 +44,8 @@ impl Tracker {
         }
     }
 
-    /// What a transaction will execute, for the cache to be told; nothing where that goes out at once, or nobody is told.
+    /// Returns the commands that a transaction will execute, for the cache to be told; nothing if they go out at once, or if
+    /// there is no cache to tell.
     pub(super) fn execution(&self, transaction: &TransactionState) -> Option<Vec<u8>> {
         self.cache.get().and(transaction.execution()).map(<[u8]>::to_vec)
     }

@@ -1,4 +1,5 @@
-//! Whom a connection leaves without an answer, and what they are told: that time is up, or that nothing more is sent.
+//! The callers that a connection leaves without an answer, and their errors: that they timed out, or that nothing more is
+//! sent.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::request::name::Name;
 use crate::sys::{clock_ms, exact_clock_ms};
 
 impl Link {
-    /// What is known now, for whom time is up.
+    /// Returns the known state of the connection, for callers that timed out.
     pub(crate) fn situation<'a>(
         &'a self,
         trouble: Option<&'a str>,
@@ -25,8 +26,8 @@ impl Link {
         Situation { endpoint: &self.config.endpoint, limit, trouble, ledger }
     }
 
-    /// Tells the commands whose time is up that it is, and says for how long nobody else's will be; none for as long as nobody
-    /// sends one.
+    /// Fails the commands that timed out, and returns the time until the next timeout; none for as long as no command is
+    /// sent.
     pub(crate) fn expire(&self, shared: &mut Shared, done: &mut Completions) -> Option<Duration> {
         let (pipe, trouble, ledger) = shared.parts();
         let due_left = pipe.next_due_ms().and_then(|_| self.expire_due(pipe, trouble, ledger, done));
@@ -35,14 +36,14 @@ impl Link {
             && shared.is_lone()
             && let Some(event) = self.caller_event.get()
         {
-            // Nobody else wakes a caller that reads for itself.
+            // Nothing else wakes a caller that reads its own replies.
             event.raise();
         }
         self.made_room(shared);
         due_left.into_iter().chain(limit_left).min()
     }
 
-    /// As `expire`, for those that have deadlines of their own.
+    /// Fails timed-out commands as `expire` does, of those with deadlines of their own.
     #[cold]
     fn expire_due(
         &self,
@@ -57,7 +58,7 @@ impl Link {
         pipe.next_due_ms().map(|due_ms| Duration::from_millis((left_ms(due_ms, now_ms) + 1).into()))
     }
 
-    /// As `expire`, for those that may take as long as any.
+    /// Fails timed-out commands as `expire` does, of those without deadlines of their own.
     fn expire_old(
         &self,
         pipe: &mut Pipe,
@@ -77,29 +78,29 @@ impl Link {
         })
     }
 
-    /// What is said to a caller who waits no longer for the answer to a command of this name.
+    /// Returns the error for a caller that no longer waits for the answer to a command of this name.
     pub(crate) fn give_up(&self, name: Name) -> Error {
         let shared = self.shared.lock();
         self.situation(shared.trouble(), None, Some(&shared.ledger)).timed_out(name, shared.phase(), Effect::Unknown)
     }
 
-    /// What is said of a command of this name whose deadline has passed before it was sent.
+    /// Returns the error of a command of this name with a deadline that has passed before it was sent.
     pub(crate) fn too_late(&self, name: Name) -> Error {
         self.situation(None, None, None).timed_out(name, Phase::Sending, Effect::None)
     }
 
-    /// The first attempt is over, or the task has ended: tells those who wait for that.
+    /// Wakes the waiters for the end of the first attempt, or of the task.
     pub(crate) fn announce(&self, shared: &mut Shared) {
         self.changed.notify_all();
         shared.watchers.drain(..).for_each(TaskWaker::wake);
     }
 
-    /// Whether a lost connection is made again.
+    /// Returns whether a lost connection is made again.
     pub(crate) fn is_lasting(&self) -> bool {
         self.lasting.load(Ordering::Relaxed)
     }
 
-    /// Why nothing can be sent any more.
+    /// Returns the reason why nothing can be sent any more.
     pub(crate) fn ended(&self) -> String {
         match self.panicked.get() {
             Some(why) => why.clone(),
@@ -111,8 +112,8 @@ impl Link {
         }
     }
 
-    /// What is said to whoever comes too late: his command was never sent. Only the connection to a node of a cluster can be lost
-    /// to a client that is open.
+    /// Returns the error for a caller that comes too late: its command was never sent. Only the connection to a node of a
+    /// cluster can be lost to a client that is open.
     pub(crate) fn came_too_late(&self) -> Error {
         let error = Error::closed(&self.ended());
         match self.is_common.load(Ordering::Relaxed) && self.panicked.get().is_none() {

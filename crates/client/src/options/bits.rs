@@ -1,4 +1,4 @@
-//! What the commands on bits can be told: which part of a string, and what is done with its fields.
+//! Options of the bit commands: the part of a string, and the operations on its fields.
 //!
 //! Each writes the words that the server documents, in the order in which it wants them. Pure data; any thread.
 
@@ -43,7 +43,7 @@ impl ToArgs for BitRange {
     }
 }
 
-/// What BITFIELD does, one step after the other.
+/// The steps of BITFIELD, one after the other.
 ///
 /// ```
 /// use sleeve::BitField;
@@ -57,7 +57,7 @@ pub struct BitField {
 }
 
 impl BitField {
-    /// Nothing yet.
+    /// Returns an empty list of steps.
     pub fn new() -> Self {
         Self::default()
     }
@@ -72,17 +72,17 @@ impl BitField {
         self.with(&[&"GET", &encoding, &offset])
     }
 
-    /// Writes a field; answers what was there.
+    /// Writes a field; answers its former value.
     pub fn set(self, encoding: &str, offset: impl std::fmt::Display, value: i64) -> Self {
         self.with(&[&"SET", &encoding, &offset, &value])
     }
 
-    /// Adds to a field; answers what is there then, or nil where that overflows and `FAIL` is in force.
+    /// Adds to a field; answers its new value, or nil if that overflows and `FAIL` is in force.
     pub fn incrby(self, encoding: &str, offset: impl std::fmt::Display, by: i64) -> Self {
         self.with(&[&"INCRBY", &encoding, &offset, &by])
     }
 
-    /// What overflow does in the steps that follow: `WRAP`, `SAT` or `FAIL`.
+    /// Sets the behaviour at overflow for the steps that follow: `WRAP`, `SAT` or `FAIL`.
     pub fn overflow(self, behaviour: &str) -> Self {
         self.with(&[&"OVERFLOW", &behaviour])
     }

@@ -1,4 +1,4 @@
-//! What the near cache can be told: its bounds in bytes and time, and below which prefixes the server tells of changes.
+//! Options of the near cache: its bounds in bytes and time, and the key prefixes for which the server reports changes.
 //!
 //! Pure data; any thread.
 
@@ -18,7 +18,7 @@ use crate::error::Error;
 pub struct CacheOptions {
     pub(crate) bytes_max: usize,
     pub(crate) ttl_max: Duration,
-    /// None where the server remembers what was read.
+    /// The prefixes of the broadcast mode; none if the server remembers the keys that were read.
     pub(crate) prefixes: Option<Vec<Vec<u8>>>,
 }
 
@@ -29,20 +29,20 @@ impl Default for CacheOptions {
 }
 
 impl CacheOptions {
-    /// 64 MiB, an hour, and a server that remembers what was read.
+    /// Returns the defaults: 64 MiB, an hour, and a server that remembers the keys that were read.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many bytes the cache takes at most, with what it takes for each key beside the reply itself; 64 MiB without
+    /// Sets the largest size of the cache in bytes, with its own memory for each key beside the reply itself; 64 MiB without
     /// this. A reply that would take more than an eighth of it is not kept.
     pub fn bytes_max(mut self, bytes: usize) -> Self {
         self.bytes_max = bytes;
         self
     }
 
-    /// How long a reply is kept at most, however seldom its key changes; an hour without this. A reply whose key has a time to
-    /// live of its own is never kept for longer than that.
+    /// Sets the longest time for which a reply is kept, however seldom its key changes; an hour without this. A reply for a
+    /// key with a time to live is never kept for longer than that.
     pub fn ttl_max(mut self, time: Duration) -> Self {
         self.ttl_max = time;
         self

@@ -1,13 +1,13 @@
-//! What a coalescing handle can be told: how long calls wait for company, and how many leave together at most.
+//! Options of a coalescing handle: how long calls wait for others, and how many leave together at most.
 //!
 //! Pure data; any thread.
 
 use std::time::Duration;
 
-/// The most calls that leave together, whatever is asked for.
+/// The largest number of calls that leave together, for every setting.
 const CALLS_MAX: usize = 16 * 1024;
 
-/// The most bytes that leave together, whatever is asked for.
+/// The largest number of bytes that leave together, for every setting.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// How a [`Coalescing`](crate::Coalescing) handle gathers calls.
@@ -40,7 +40,8 @@ impl Default for CoalesceOptions {
 }
 
 impl CoalesceOptions {
-    /// No delay: calls are gathered while those before them are unanswered. At most 512 calls, or 64 KiB, leave together.
+    /// Returns the defaults, without a delay: calls are gathered while those before them are unanswered. At most 512 calls,
+    /// or 64 KiB, leave together.
     pub fn new() -> Self {
         Self::default()
     }

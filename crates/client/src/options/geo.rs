@@ -1,4 +1,4 @@
-//! What the geo commands can be told: units, areas, and what comes with the members.
+//! Options of the geo commands: units, areas, and the facts that come with the members.
 //!
 //! Each writes the words that the server documents, in the order in which it wants them. Pure data; any thread.
 
@@ -91,7 +91,7 @@ impl ToArgs for GeoArea {
     }
 }
 
-/// In which order members come, how many, and what comes with each.
+/// The order of the members, their number, and the facts that come with each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GeoOptions {
     order: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! What the commands on keys of any type can be told: how to copy, move, restore and scan.
+//! Options of the commands on keys of any type: how to copy, move, restore and scan.
 //!
 //! Each writes the words that the server documents, in the order in which it wants them. Pure data; any thread.
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::request::{Request, ToArgs};
 
-/// What COPY can be told.
+/// Options of COPY.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CopyOptions {
     database: Option<u32>,
@@ -135,7 +135,7 @@ impl ToArgs for MigrateTarget {
     }
 }
 
-/// What RESTORE can be told.
+/// Options of RESTORE.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RestoreOptions {
     replace: bool,
@@ -183,7 +183,7 @@ impl ToArgs for RestoreOptions {
     }
 }
 
-/// What SCAN can be told.
+/// Options of SCAN.
 ///
 /// ```
 /// use sleeve::ScanOptions;
@@ -230,7 +230,7 @@ impl ToArgs for ScanOptions {
     }
 }
 
-/// What SSCAN, HSCAN and ZSCAN can be told.
+/// Options of SSCAN, HSCAN and ZSCAN.
 #[derive(Clone, Debug, Default)]
 pub struct MembersScan {
     pattern: Option<String>,

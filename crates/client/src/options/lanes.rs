@@ -1,10 +1,11 @@
-//! What a handle with lanes can be told: what counts as large, and for how long the connection for that is kept.
+//! Options of a handle with lanes: the size from which a call counts as large, and for how long the connection for such calls
+//! is kept.
 //!
 //! Pure data; any thread.
 
 use std::time::Duration;
 
-/// How a [`Lanes`](crate::Lanes) handle tells what is large: see [`Client::lanes_with`](crate::Client::lanes_with).
+/// How a [`Lanes`](crate::Lanes) handle recognizes large calls: see [`Client::lanes_with`](crate::Client::lanes_with).
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,7 +27,7 @@ impl Default for LaneOptions {
 }
 
 impl LaneOptions {
-    /// Large is what has 64 KiB or more; the connection for it is closed after 10 seconds without use.
+    /// Returns the defaults: 64 KiB or more is large; the connection for large calls is closed after 10 seconds without use.
     pub fn new() -> Self {
         Self::default()
     }

@@ -1,4 +1,4 @@
-//! What the commands on lists, and SORT, can be told: ends, sides, and where to look.
+//! Options of the list commands and of SORT: ends, sides, and where to look.
 //!
 //! Each writes the words that the server documents. Pure data; any thread.
 
@@ -46,7 +46,7 @@ impl ToArgs for ListSide {
 
 impl ToArg for ListSide {}
 
-/// What LPOS can be told.
+/// Options of LPOS.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PosOptions {
     rank: Option<i64>,
@@ -79,7 +79,7 @@ impl ToArgs for PosOptions {
     }
 }
 
-/// What SORT can be told.
+/// Options of SORT.
 ///
 /// ```
 /// use sleeve::SortOptions;
@@ -102,7 +102,7 @@ impl SortOptions {
         Self::default()
     }
 
-    /// By what the keys hold that this pattern names, its `*` being the element.
+    /// Sorts by the values of the keys that this pattern names, its `*` being the element.
     pub fn by(mut self, pattern: impl Into<String>) -> Self {
         self.by = Some(pattern.into());
         self
@@ -114,7 +114,8 @@ impl SortOptions {
         self
     }
 
-    /// Instead of each element what the key holds that this pattern names; `#` is the element. Can be said repeatedly.
+    /// Returns, instead of each element, the value of the key that this pattern names; `#` is the element. Can be given
+    /// repeatedly.
     pub fn get(mut self, pattern: impl Into<String>) -> Self {
         self.gets.push(pattern.into());
         self

@@ -1,4 +1,4 @@
-//! What commands can be told besides keys and values, as types that cannot be mistaken for each other.
+//! Options of commands besides keys and values, as types that cannot be mistaken for each other.
 //!
 //! Each writes the words that the server documents, in the order in which it wants them. Pure data; any thread.
 
@@ -54,7 +54,7 @@ fn time_argument(request: &mut Request, time: Duration, seconds: &str, milliseco
     }
 }
 
-/// What SET can be told.
+/// Options of SET.
 ///
 /// ```
 /// use std::time::Duration;
@@ -70,7 +70,7 @@ pub struct SetOptions {
 }
 
 impl SetOptions {
-    /// Nothing out of the ordinary.
+    /// Returns the defaults.
     pub fn new() -> Self {
         Self::default()
     }
@@ -143,7 +143,7 @@ words! {
         /// Only if all of them are there.
         Present = "FXX",
     }
-    /// What BITOP does with its sources.
+    /// The operation of BITOP on its sources.
     BitOperation {
         /// Bits that are set in all.
         And = "AND",
@@ -161,7 +161,7 @@ words! {
         /// The memory is free when it answers.
         Sync = "SYNC",
     }
-    /// What FUNCTION RESTORE does with the libraries that there are.
+    /// The treatment of present libraries by FUNCTION RESTORE.
     RestorePolicy {
         /// They stay; it is an error if one of the same name is restored.
         Append = "APPEND",
@@ -170,7 +170,7 @@ words! {
         /// They are removed.
         Flush = "FLUSH",
     }
-    /// What CLIENT PAUSE holds up.
+    /// The requests that CLIENT PAUSE holds up.
     PauseMode {
         /// Only commands that may write.
         Write = "WRITE",
@@ -188,10 +188,10 @@ words! {
     Switch {
         /// Yes.
         On = "ON",
-        /// No.
+        /// Turns it off.
         Off = "OFF",
     }
-    /// What kind of connection CLIENT LIST and CLIENT KILL mean.
+    /// The kind of connection for CLIENT LIST and CLIENT KILL.
     ClientType {
         /// A program's.
         Normal = "NORMAL",
@@ -204,7 +204,7 @@ words! {
     }
 }
 
-/// What LCS with IDX can be told.
+/// Options of LCS with IDX.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LcsOptions {
     min_match_length: Option<u64>,
@@ -306,11 +306,11 @@ impl ToArgs for ClientFilter {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum CommandFilter {
-    /// Those of this module.
+    /// The commands of this module.
     Module(String),
-    /// Those of this ACL category.
+    /// The commands of this ACL category.
     Category(String),
-    /// Those whose name this glob pattern matches.
+    /// The commands with a name that this glob pattern matches.
     Pattern(String),
 }
 

@@ -1,11 +1,11 @@
-//! What the commands on sorted sets can be told: when a member is added, which range is meant, how sets are combined.
+//! Options of the commands on sorted sets: when a member is added, which range is meant, how sets are combined.
 //!
 //! Each writes the words that the server documents, in the order in which it wants them. Pure data; any thread.
 
 use crate::request::{Request, ToArg, ToArgs};
 use crate::values::number::Number;
 
-/// What ZADD can be told. GEOADD takes it too, without the comparisons.
+/// Options of ZADD. GEOADD takes them too, without the comparisons.
 ///
 /// ```
 /// use sleeve::AddOptions;
@@ -21,36 +21,36 @@ pub struct AddOptions {
 }
 
 impl AddOptions {
-    /// Adds what is new, and sets the scores of what is there.
+    /// Returns the defaults: adds new members, and sets the scores of present ones.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Only adds: what is there keeps its score.
+    /// Only adds: a present member keeps its score.
     pub fn if_absent(mut self) -> Self {
         self.condition = Some("NX");
         self
     }
 
-    /// Only sets the scores of what is there.
+    /// Only sets the scores of present members.
     pub fn if_present(mut self) -> Self {
         self.condition = Some("XX");
         self
     }
 
-    /// Sets the score of what is there only if the new one is greater.
+    /// Sets the score of a present member only if the new one is greater.
     pub fn if_greater(mut self) -> Self {
         self.comparison = Some("GT");
         self
     }
 
-    /// Sets the score of what is there only if the new one is less.
+    /// Sets the score of a present member only if the new one is less.
     pub fn if_less(mut self) -> Self {
         self.comparison = Some("LT");
         self
     }
 
-    /// The answer counts members whose scores have changed, besides those that are new.
+    /// Counts members with a changed score in the answer, besides the new ones.
     pub fn count_changed(mut self) -> Self {
         self.is_changed_counted = true;
         self

@@ -1,4 +1,4 @@
-//! What the commands on streams can be told, as types that cannot be mistaken for each other.
+//! Options of the stream commands, as types that cannot be mistaken for each other.
 //!
 //! Each writes the words that the server documents, in the order in which it wants them. Pure data; any thread.
 
@@ -52,7 +52,7 @@ impl ToArgs for StreamTrim {
     }
 }
 
-/// What XREAD and XREADGROUP can be told.
+/// Options of XREAD and XREADGROUP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
     count: Option<u64>,
@@ -79,7 +79,7 @@ impl ReadOptions {
         self
     }
 
-    /// What is delivered counts as acknowledged (XREADGROUP only).
+    /// Counts delivered entries as acknowledged (XREADGROUP only).
     pub fn no_ack(mut self) -> Self {
         self.no_ack = true;
         self
@@ -130,7 +130,7 @@ impl ToArgs for GroupStart {
     }
 }
 
-/// What XCLAIM can be told.
+/// Options of XCLAIM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClaimOptions {
     idle: Option<Duration>,
@@ -139,7 +139,7 @@ pub struct ClaimOptions {
 }
 
 impl ClaimOptions {
-    /// Nothing out of the ordinary.
+    /// Returns the defaults.
     pub fn new() -> Self {
         Self::default()
     }
@@ -156,7 +156,7 @@ impl ClaimOptions {
         self
     }
 
-    /// Entries that nobody has got are claimed too.
+    /// Claims entries too that are pending for no consumer.
     pub fn force(mut self) -> Self {
         self.force = true;
         self
@@ -171,7 +171,7 @@ impl ToArgs for ClaimOptions {
     }
 }
 
-/// What a [`Consumer`](crate::Consumer) of a group can be told.
+/// Options of a [`Consumer`](crate::Consumer) of a group.
 ///
 /// ```
 /// use std::time::Duration;
@@ -213,10 +213,10 @@ impl ConsumerOptions {
         self
     }
 
-    /// Claims what any consumer of the group has had for this long without acknowledging it: because it has ended, or has dropped
-    /// the entry. Without this nothing is claimed.
+    /// Claims entries that any consumer of the group has had for this long without acknowledging them: because it has ended,
+    /// or has dropped the entry. Without this no entry is claimed.
     ///
-    /// It should be far longer than the work on an entry takes: what is claimed too early is worked on twice.
+    /// The time should be far longer than the work on an entry takes: an entry that is claimed too early is worked on twice.
     pub fn claim_after(mut self, idle: Duration) -> Self {
         self.claim_after = Some(idle);
         self

@@ -1,9 +1,10 @@
-//! What a broken connection loses: the bytes that had left are compared with the bytes of each request.
+//! The loss of a broken connection: the bytes that had left are compared with the bytes of each request.
 //!
-//! What had left whole is lost, and nobody knows whether it was executed; what had not is kept, and goes out first on the next
-//! connection, which is in another database by then and watches nothing. Ahead of it go the reads among what is lost, and
-//! what else is to be sent again (`resend`); and ahead of those what the server had turned away before they left (`refused`).
-//! Not so where whoever asked has been told meanwhile that time was up: nobody waits for that any more.
+//! A request that had left whole is lost, and it is unknown whether it was executed. A request that had not left whole is
+//! kept, and goes out first on the next connection, which is in another database by then and watches nothing. Ahead of it go
+//! the reads among the lost requests, and the others that are to be sent again (`resend`). Ahead of those go the requests
+//! that the server had turned away before they left (`refused`). A request is not sent again if its caller has been told that
+//! it timed out: no caller waits for it any more.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -21,14 +22,14 @@ use crate::process::planted::{self, Fault};
 use crate::request::name::Name;
 use crate::request::words::Places;
 
-/// What a SELECT begins with that goes ahead of a request.
+/// The beginning of a SELECT that goes ahead of a request.
 const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT\r\n";
 
 impl Pipe {
-    /// The connection broke. Returns the entries whose requests had left whole and are not sent again, which none is unless
-    /// `resend` says so; `taken` are those whose replies the reader was handing out. The others stay, to go out first on the next
-    /// connection, in the order in which they were gathered: so those that were turned away are ahead of what left after them,
-    /// which is all but a probe.
+    /// Handles the loss of the connection. Returns the entries with requests that had left whole and are not sent again;
+    /// unless `resend` says so, none is sent again. `taken` are the entries with replies that the reader was handing out. The
+    /// others stay, to go out first on the next connection, in the order in which they were gathered. So those that were
+    /// turned away are ahead of all that left after them, except a probe.
     pub(crate) fn cut(&mut self, taken: VecDeque<Entry>, resend: Resend) -> Vec<Entry> {
         let mut lost: Vec<Entry> = taken.into_iter().collect();
         let (answered, mut again) = (self.answered, Segment::default());
@@ -63,7 +64,7 @@ impl Pipe {
         self.start_anew(answered);
         let has_login = self.backlog.iter().chain([&self.out]).any(|segment| segment.entries.iter().any(logs_in));
         if count > 0 || has_told || has_login || !is_alone {
-            // Each is in its database on a connection that begins in another, and that has logged in for itself.
+            // Each is in its database on a connection that begins in another, and that has logged in itself.
             self.gather_again(|entry, _| !entry.asker.is_over() && !logs_in(entry));
         } else {
             self.reselect();
@@ -79,18 +80,18 @@ impl Pipe {
         lost
     }
 
-    /// The reply to the oldest request cannot be taken, on which the connection ends: it is the first of those that [`Pipe::cut`]
-    /// returns then, and is not sent again.
+    /// Notes that the reply to the oldest request cannot be taken, so the connection ends: the request is then the first of
+    /// those that [`Pipe::cut`] returns, and is not sent again.
     pub(crate) fn blame_oldest(&mut self) {
         self.blames_oldest = true;
     }
 
-    /// Whether it is so with the oldest request on its way.
+    /// Returns whether the reply to the oldest request in flight cannot be taken.
     pub(crate) fn blames_oldest(&self) -> bool {
         self.blames_oldest
     }
 
-    /// Nothing is on its way any more, and the next connection begins. So much was answered on the last.
+    /// Begins the next connection, with nothing in flight. `answered` is the number of bytes that were answered on the last.
     fn start_anew(&mut self, answered: u64) {
         self.write_state = WriteState::Closed;
         (self.wire_database, self.unwatches, self.is_elsewhere) = (self.home, false, false);
@@ -113,7 +114,7 @@ impl Pipe {
         entries
     }
 
-    /// What was on its way and did not leave whole. So much had left whole.
+    /// Takes the requests in flight that did not leave whole. `position` is how many bytes had left whole.
     fn take_unsent(&mut self, position: u64) -> Option<Segment> {
         let bytes = mem::take(&mut self.writing);
         let written = mem::take(&mut self.written) as u64;
@@ -129,8 +130,8 @@ impl Pipe {
         Some(segment)
     }
 
-    /// A transaction with conditions that has begun, and has not been executed because no part of that had left: it begins again,
-    /// ahead of what it held back.
+    /// Takes a transaction with conditions that has begun, and has not been executed because no part of its second phase had
+    /// left: it begins again, ahead of the requests that it held back.
     fn take_transaction(&mut self, lost: &mut Vec<Entry>) -> Option<Segment> {
         let is_transaction = |entry: &Entry| matches!(entry.asker, Asker::Transaction(_));
         let mut segment = if let Some(Entry { asker: Asker::Transaction(transaction), .. }) = lost.last()
@@ -149,7 +150,7 @@ impl Pipe {
         Some(segment)
     }
 
-    /// A transaction with conditions watches again: the old connection's WATCH is gone.
+    /// Makes a transaction with conditions watch again: the old connection's WATCH is gone.
     fn restart_transaction(&mut self, segment: &mut Segment) {
         let Some(entry) = segment.entries.front_mut() else { return };
         let Asker::Transaction(transaction) = &mut entry.asker else { return };
@@ -191,7 +192,8 @@ impl Pipe {
 
 /// Requests that are sent again.
 impl Pipe {
-    /// Puts a request that had left, and stands here in what has, among those that are to be sent again; or gives it back.
+    /// Puts a request that had left, and stands at `position` in the bytes that have, among those that are to be sent again;
+    /// or gives it back.
     fn send_again(&mut self, mut entry: Entry, position: u64, resend: Resend, again: &mut Segment) -> Option<Entry> {
         // Where nothing at all was answered the oldest may be the one that breaks connections.
         let is_suspect = (position == 0 && self.retried_until > 0) || (self.blames_oldest && position == self.answered);
@@ -213,11 +215,11 @@ impl Pipe {
         None
     }
 
-    /// The request of an entry whose bytes had left from this place of the connection on, without its SELECT; none where the
-    /// bytes are gone.
+    /// Returns the request of an entry with bytes that had left from this position of the connection on, without its SELECT;
+    /// none if the bytes are gone.
     pub(super) fn request_at(&self, entry: &Entry, position: u64) -> Option<&[u8]> {
         let bytes = match self.writing.is_empty() {
-            // Whoever writes has them; what was written before is kept by now, or answered.
+            // The writer has them; the bytes that were written before are kept by now, or answered.
             _ if self.is_lent() => &[],
             true => self.last_written.as_slice(),
             false => self.writing.get(..self.written).unwrap_or_default(),
@@ -229,13 +231,14 @@ impl Pipe {
     }
 }
 
-/// Whether it shows the server who speaks, which nobody but the connection itself does.
+/// Returns whether it authenticates the connection, which only the connection itself does.
 fn logs_in(entry: &Entry) -> bool {
     let row = entry.asker.name().and_then(Name::row);
     row.is_some_and(|row| row.connection == Some(OwnConnection::Greeting))
 }
 
-/// Whether somebody waits for a reply that can be asked for again: the command only reads, and does not wait on the server.
+/// Returns whether a caller waits for a reply that can be asked for again: the command only reads, and does not wait on the
+/// server.
 fn only_reads(entry: &Entry) -> bool {
     let is_awaited = match &entry.asker {
         Asker::Slot(target) => !target.is_abandoned(),
@@ -246,7 +249,7 @@ fn only_reads(entry: &Entry) -> bool {
     is_awaited && row.is_some_and(|row| row.flags.contains(Flags::READONLY) && row.timeout.is_none())
 }
 
-/// Whether a command that writes may be sent again though it had left.
+/// Returns whether a command that writes may be sent again though it had left.
 fn may_repeat(entry: &Entry, request: &[u8], resend: Resend) -> bool {
     let Some(row) = entry.asker.name().and_then(Name::row).filter(|_| matches!(entry.asker, Asker::Slot(_))) else {
         return false;

@@ -16,10 +16,10 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 static DRIVERS: LazyLock<Mutex<HashMap<u64, Weak<dyn Driver>>>> = LazyLock::new(Mutex::default);
 
 impl DriverNumber {
-    /// Nobody's.
+    /// The number of no driver.
     pub(crate) const NONE: Self = Self(0);
 
-    /// The next number, for this driver; to be given back with [`remove`](DriverNumber::remove).
+    /// Takes the next number, for this driver; to be given back with [`remove`](DriverNumber::remove).
     #[cfg_attr(not(feature = "embedded"), expect(dead_code, reason = "only engines have numbers"))]
     pub(crate) fn enter(driver: Weak<dyn Driver>) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,6 @@
-//! What the pipe keeps of a request until it is answered: who asked, and what its bytes were worth.
+//! The pipe's record of a request until it is answered: its asker, and the length of its bytes.
 //!
-//! Pure data; whoever has the pipe or the reply reader has its entries.
+//! Pure data; the owner of the pipe or of the reply reader has its entries.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -14,16 +14,16 @@ use super::transaction_state::{Step, TransactionState};
 use crate::error::{Effect, Error};
 use crate::request::name::Name;
 
-/// How many requests are unanswered at least when a task is called to read for the others.
+/// The least number of unanswered requests for which a task is called to read for the others.
 const COMPANY_MIN: usize = 4;
 
 /// Among how many of the oldest requests a task is looked for that may read.
 const CALLED_MAX: usize = 8;
 
-/// A request that was issued before it is gathered may be told so much too late that its time is up: this part of the time.
+/// The share of a request's time by which its timeout may be reported too late, if it was issued before it is gathered.
 pub(crate) const LATE_SHARE: u32 = 16;
 
-/// Who gets the replies of an entry.
+/// The receiver of the replies of an entry.
 pub(crate) enum Asker {
     /// One caller, one reply.
     Slot(Target),
@@ -33,16 +33,16 @@ pub(crate) enum Asker {
     Read(Box<Read>),
     /// One caller, one reply, unless a node of a cluster turns the request away.
     Routed(Box<Routed>),
-    /// Whoever is told how far the disk is; with true, the replicas too.
+    /// The callers that wait until the disk has their writes; with true, until the replicas have them too.
     Follow(bool),
     /// The cache that is to be told when keys change.
     Tracking,
-    /// Nobody any more: the caller was told something else, or never cared.
+    /// The absence of a receiver: the caller was given another answer, or never waited for one.
     Nobody,
 }
 
 impl Asker {
-    /// Whether nobody waits for the answer.
+    /// Returns whether no caller waits for the answer.
     pub(crate) fn is_abandoned(&self) -> bool {
         match self {
             Self::Slot(target) => target.is_abandoned(),
@@ -53,7 +53,7 @@ impl Asker {
         }
     }
 
-    /// Whether somebody may sleep until the answer comes.
+    /// Returns whether a caller may sleep until the answer comes.
     pub(super) fn is_awaited(&self) -> bool {
         match self {
             Self::Slot(target) => target.is_awaited(),
@@ -63,7 +63,7 @@ impl Asker {
         }
     }
 
-    /// Whether nobody is told anything by the answer: whoever asked was told something else, or never cared.
+    /// Returns whether the answer goes to no caller: the caller was given another answer, or never waited for one.
     pub(crate) fn is_over(&self) -> bool {
         match self {
             Self::Transaction(transaction) => transaction.is_over(),
@@ -73,18 +73,18 @@ impl Asker {
         }
     }
 
-    /// The waker of the task that waits for the answer, if a task does: see [`Target::call`].
+    /// Returns the waker of the task that waits for the answer, if a task does: see [`Target::call`].
     pub(crate) fn call(&self) -> Option<Waker> {
         match self {
             Self::Slot(target) => target.call(),
             Self::Read(read) => read.target()?.call(),
-            // Whoever waits for one that was sent to another node before does not read here.
+            // A caller that waits for a request that was sent to another node before does not read here.
             Self::Routed(routed) if routed.is_first() => routed.target()?.call(),
             _ => None,
         }
     }
 
-    /// The request left then, and its reply came then: noted where one caller wants to know.
+    /// Notes the times at which the request left and its reply arrived, if one caller wants to know.
     pub(super) fn stamp(&self, left_us: u64, came_us: u64) {
         match self {
             Self::Slot(target) => target.stamp(left_us, came_us),
@@ -93,7 +93,7 @@ impl Asker {
         }
     }
 
-    /// Which command was asked for; none when nobody asked.
+    /// Returns the name of the command; none if there is no asker.
     pub(crate) fn name(&self) -> Option<Name> {
         match self {
             Self::Slot(target) => Some(target.name()),
@@ -119,7 +119,8 @@ impl Asker {
         Step::Done
     }
 
-    /// Gives an error to whoever asked. What takes several replies keeps its place, so that they are taken and its end is seen.
+    /// Gives an error to the asker. An entry that takes several replies keeps its place, so that they are taken and its end
+    /// is seen.
     pub(crate) fn fail(&mut self, error: &Error, done: &mut Completions) {
         match mem::replace(self, Self::Nobody) {
             Self::Slot(target) => target.complete(Payload::Failed(error.clone()), done),
@@ -142,37 +143,38 @@ pub(crate) struct Entry {
     pub(crate) asker: Asker,
     /// Replies that come for it, its SELECT's included.
     pub(crate) replies: u32,
-    /// Whether a SELECT of its own goes ahead of it.
+    /// True if a SELECT of its own goes ahead of it.
     pub(crate) selects: bool,
     /// The database that it runs in.
     pub(crate) database: u32,
-    /// When its caller sent it, on the link's wrapping clock; where it has a deadline of its own, when that is.
+    /// The time at which its caller sent it, on the link's wrapping clock; if it has a deadline of its own, that deadline.
     pub(crate) at_ms: u32,
-    /// Whether it has a deadline of its own.
+    /// True if it has a deadline of its own.
     pub(crate) has_deadline: bool,
-    /// Whether it writes, had left on a connection that was lost, and is to be sent again: it may have been executed.
+    /// True if it writes, had left on a connection that was lost, and is to be sent again: it may have been executed.
     pub(crate) had_left: bool,
     /// Bytes that it takes on the wire, its SELECT included.
     pub(crate) length: usize,
 }
 
-/// What is kept of a request beside its bytes while it is unanswered, about: its entry, the slot of its answer, and room that
-/// grows ahead of what is in it.
+/// The approximate memory that an unanswered request takes beyond its bytes: its entry, the slot of its answer, and spare
+/// capacity of the queues.
 pub(crate) const HELD_BYTES: usize = 128;
 
-/// When the time of a request is up, on the link's wrapping clock of milliseconds.
+/// The time at which a request times out, on the link's wrapping clock of milliseconds.
 #[derive(Clone, Copy)]
 pub(crate) enum Time {
-    /// As long after this as any command may take.
+    /// The issue time: the request times out as long after this as any command may take.
     Issued(u32),
     /// At this time.
     Due(u32),
 }
 
-/// When the time of a request is up that was issued then, and is gathered now, if it may take so long.
+/// Returns the time at which a request times out that was issued at `issued_ms` and is gathered now, if it may take
+/// `limit_ms`.
 pub(crate) fn issued(issued_ms: u32, now_ms: u32, limit_ms: Option<u32>) -> Time {
     match limit_ms {
-        // What is older than those ahead of it has to be watched by its own time: of the others only the first are.
+        // A request that is older than those ahead of it has to be watched by its own time: of the others only the first are.
         Some(limit_ms) if is_before(issued_ms.wrapping_add(limit_ms / LATE_SHARE), now_ms) => {
             Time::Due(issued_ms.wrapping_add(limit_ms))
         }
@@ -180,13 +182,13 @@ pub(crate) fn issued(issued_ms: u32, now_ms: u32, limit_ms: Option<u32>) -> Time
     }
 }
 
-/// Whether one time of a wrapping clock of milliseconds is before another.
+/// Returns whether one time of a wrapping clock of milliseconds is before another.
 #[inline]
 pub(crate) fn is_before(time_ms: u32, other_ms: u32) -> bool {
     (time_ms.wrapping_sub(other_ms) as i32) < 0
 }
 
-/// How long it is until a time of a wrapping clock of milliseconds; nothing where that has come.
+/// Returns the time until a time of a wrapping clock of milliseconds; 0 if that has passed.
 pub(crate) fn left_ms(until_ms: u32, now_ms: u32) -> u32 {
     if is_before(until_ms, now_ms) { 0 } else { until_ms.wrapping_sub(now_ms) }
 }
@@ -208,7 +210,7 @@ impl Entry {
         Self { asker, replies, selects, database, at_ms, has_deadline, had_left: false, length }
     }
 
-    /// What it counts for, as long as it is unanswered.
+    /// Returns the bytes that it counts for, as long as it is unanswered.
     pub(super) fn held(&self) -> usize {
         self.length + HELD_BYTES
     }
@@ -218,7 +220,7 @@ impl Entry {
         self.replies - u32::from(self.selects)
     }
 
-    /// Gives an error to whoever asked. One that says that nothing was sent is not true of what had left before.
+    /// Gives an error to the asker. An error that says that nothing was sent is not true of a request that had left before.
     pub(crate) fn fail(&mut self, error: &Error, done: &mut Completions) {
         if self.had_left && error.effect() == Effect::None {
             let message = format!("{error}; it had left on a connection that was lost, so its effect is unknown");
@@ -227,7 +229,7 @@ impl Entry {
         self.asker.fail(error, done);
     }
 
-    /// When its time is up.
+    /// Returns the time at which it times out.
     pub(crate) fn time(&self) -> Time {
         if self.has_deadline { Time::Due(self.at_ms) } else { Time::Issued(self.at_ms) }
     }
@@ -237,14 +239,15 @@ impl Entry {
 pub(crate) struct Unit {
     pub(crate) database: u32,
     pub(crate) target: Target,
-    /// How many bytes of the unit's buffer are this request's.
+    /// The number of bytes of the unit's buffer that are this request's.
     pub(crate) length: usize,
-    /// When it was issued, on the link's wrapping clock, where that was before it is sent; of no meaning elsewhere.
+    /// The time at which it was issued, on the link's wrapping clock, if that was before it is sent; otherwise it has no
+    /// meaning.
     pub(crate) issued_ms: u32,
 }
 
-/// The waker of a task that waits for one of the oldest replies, if one does, and others wait too: woken by it, the task comes
-/// to read. So many at the front were told that time is up.
+/// Takes the waker of a task that waits for one of the oldest replies, if one does, and others wait too: woken by it, the
+/// task comes to read. `expired` requests at the front were told that they timed out.
 pub(crate) fn call_task(in_flight: &VecDeque<Entry>, expired: usize) -> Option<Waker> {
     if in_flight.len() - expired < COMPANY_MIN {
         return None;

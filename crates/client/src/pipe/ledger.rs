@@ -1,8 +1,8 @@
-//! What has gone over a link, how long its replies took, and why some took long.
+//! The traffic of a link, how long its replies took, and why some took long.
 //!
-//! Times are taken a batch at a time: when requests are handed to the system, and when replies are taken from it. What a
-//! request waited for before it left is told to a tick of the system's coarse clock, on which it was issued. Pure data under the
-//! link's lock; times are arguments, in microseconds of a clock that does not wrap.
+//! Times are taken a batch at a time: when requests are handed to the system, and when replies are taken from it. The time
+//! that a request waited before it left is known to within a tick of the system's coarse clock, on which it was issued. Pure
+//! data under the link's lock; times are arguments, in microseconds of a clock that does not wrap.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,31 +17,31 @@ use crate::request::name::Name;
 /// Two significant digits of a time, as Redis and its tools have them.
 const DIGITS: u8 = 2;
 
-/// What is remembered of requests that were handed to the system together.
+/// A record of requests that were handed to the system together.
 struct Departure {
-    /// How many of them are not answered.
+    /// The number of them that are not answered.
     left: usize,
     at_us: u64,
-    /// What had gone over the link by then.
+    /// The traffic of the link up to then.
     before: Traffic,
 }
 
-/// What has gone over a link.
+/// The traffic of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
     pub(crate) replies: u64,
     pub(crate) bytes_received: u64,
-    /// For how long the socket took no more.
+    /// The time for which the socket took no more.
     pub(crate) full_us: u64,
 }
 
-/// What has gone over a link, and how long its replies took.
+/// The traffic of a link, and how long its replies took.
 #[derive(Default)]
 pub(crate) struct Ledger {
     /// The oldest first.
     departures: VecDeque<Departure>,
     traffic: Traffic,
-    /// Since when the socket takes no more, if it does not.
+    /// The time since which the socket takes no more, if it does not.
     full_since_us: Option<u64>,
     pub(crate) requests: u64,
     /// Bytes that the system has taken.
@@ -52,7 +52,7 @@ pub(crate) struct Ledger {
     pub(crate) refused: u64,
     /// Requests that left and were lost with their connection.
     pub(crate) unanswered: u64,
-    /// From a request's departure to its reply's arrival, in microseconds.
+    /// The times from a request's departure to its reply's arrival, in microseconds.
     latencies: Option<Box<Histogram<u32>>>,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Slow {
 }
 
 impl Slow {
-    /// As an event.
+    /// Returns it as an event.
     pub(crate) fn told(self, endpoint: String) -> Event {
         let Self { name, queued, travelled, cause } = self;
         Event::Slow { endpoint, command: name.to_string(), queued, travelled, cause }
@@ -76,11 +76,11 @@ impl Slow {
     }
 }
 
-/// So many bytes in one wait are many.
+/// The number of bytes in one wait that counts as many.
 const MANY_BYTES: u64 = 1024 * 1024;
 
 impl Ledger {
-    /// So many requests are handed to the system now.
+    /// Notes that `requests` requests are handed to the system now.
     pub(crate) fn departed(&mut self, requests: usize, now_us: u64) {
         if requests > 0 {
             self.requests += requests as u64;
@@ -89,8 +89,8 @@ impl Ledger {
         }
     }
 
-    /// So many bytes came now, and with them the replies to the first `count` of these requests. Tells of the first that took
-    /// longer than `slow_us`.
+    /// Notes that `bytes` bytes arrived now, and with them the replies to the first `count` of these requests. Reports the
+    /// first that took longer than `slow_us`.
     pub(crate) fn arrived(
         &mut self,
         bytes: usize,
@@ -128,7 +128,7 @@ impl Ledger {
         slow
     }
 
-    /// What has gone over the link since then, with so many bytes that came now.
+    /// Returns the traffic of the link since `before`, including `bytes` that arrived now.
     fn since(&self, before: Traffic, bytes: usize, now_us: u64) -> Traffic {
         let now = self.traffic_by(now_us);
         Traffic {
@@ -144,12 +144,12 @@ impl Ledger {
             self.latencies = Histogram::new(DIGITS).ok().map(Box::new);
         }
         if let Some(latencies) = &mut self.latencies {
-            // It grows to whatever a time can be.
+            // It grows to any value that a time can have.
             _ = latencies.record_n(travelled_us.max(1), u32::try_from(count).unwrap_or(u32::MAX));
         }
     }
 
-    /// The socket takes no more, or takes more again.
+    /// Notes that the socket takes no more, or takes more again.
     pub(crate) fn full(&mut self, is_full: bool, now_us: u64) {
         match (is_full, self.full_since_us) {
             (true, None) => self.full_since_us = Some(now_us),
@@ -161,12 +161,12 @@ impl Ledger {
         }
     }
 
-    /// A connection was made.
+    /// Notes that a connection was made.
     pub(crate) fn connected(&mut self) {
         self.connections += 1;
     }
 
-    /// The connection was lost, and so many requests with it that had left.
+    /// Notes that the connection was lost, and with it `unanswered` requests that had left.
     pub(crate) fn cut(&mut self, unanswered: usize, now_us: u64) {
         self.departures.clear();
         self.full(false, now_us);
@@ -174,23 +174,23 @@ impl Ledger {
         self.unanswered += unanswered as u64;
     }
 
-    /// What has gone over the link, as far as somebody has looked.
+    /// Returns the traffic of the link, as of the last look at it.
     pub(crate) fn traffic(&self) -> Traffic {
         self.traffic
     }
 
-    /// What has gone over the link by now.
+    /// Returns the traffic of the link up to now.
     fn traffic_by(&self, now_us: u64) -> Traffic {
         let full_us = self.full_since_us.map_or(0, |since_us| now_us.saturating_sub(since_us));
         Traffic { full_us: self.traffic.full_us + full_us, ..self.traffic }
     }
 
-    /// How long replies took, in microseconds; none before the first.
+    /// Returns how long replies took, in microseconds; none before the first.
     pub(crate) fn latencies(&self) -> Option<&Histogram<u32>> {
         self.latencies.as_deref()
     }
 
-    /// What has happened since the oldest request left that is not answered, in words; none where none has left.
+    /// Describes the traffic since the oldest unanswered request left, in words; none if none has left.
     #[cold]
     pub(crate) fn since_oldest(&self, now_us: u64) -> Option<String> {
         let Departure { at_us, before, .. } = self.departures.front()?;
@@ -204,7 +204,7 @@ impl Ledger {
         Some(format!("the oldest unanswered request left {waited:.1?} ago, and since then {came}"))
     }
 
-    /// For how long the socket has taken no more, in words, if it takes no more.
+    /// Describes for how long the socket has taken no more, in words, if it takes no more.
     #[cold]
     pub(crate) fn fullness(&self, now_us: u64) -> Option<String> {
         let full = Duration::from_micros(now_us.saturating_sub(self.full_since_us?));
@@ -212,7 +212,7 @@ impl Ledger {
     }
 }
 
-/// What is to be told of a request that left and was answered then, while this went over the link.
+/// Returns the report of a slow request that left and was answered at these times, with the link's traffic in between.
 fn judge(entry: &Entry, left_us: u64, now_us: u64, meanwhile: Traffic) -> Option<Slow> {
     // One with a deadline of its own does not tell when it was issued.
     let waited_ms = ((left_us / 1000) as u32).wrapping_sub(entry.at_ms);
@@ -235,7 +235,7 @@ mod tests {
     use super::super::testing::source;
     use super::*;
 
-    /// The replies to requests that were issued then have come, with so many bytes.
+    /// Notes that the replies to requests that were issued at these times have arrived, with `bytes` bytes.
     fn arrive(ledger: &mut Ledger, bytes: usize, issued_ms: &[u32], now_us: u64) -> Option<Slow> {
         ledger.arrived(bytes, (&answered(issued_ms), issued_ms.len()), now_us, Some(SECOND))
     }

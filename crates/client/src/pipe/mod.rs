@@ -1,14 +1,14 @@
-//! The spine of the client: what is to be written, and who waits for which reply.
+//! The spine of the client: the bytes that are to be written, and the askers that wait for the replies.
 //!
-//! Requests are gathered in order into an out-buffer, each with an entry that says who asked. Writing moves the buffer
-//! out and its entries to the in-flight queue; replies come back in the same order and pop them. That is all of
-//! pipelining and multiplexing. Three things are decided here besides. A SELECT goes in front of a request when the
-//! database on the wire is another. A transaction with conditions holds back what comes after it until its looks are
-//! answered. And when a connection breaks, the bytes that had left are compared with the bytes of each entry: what had
-//! left whole is lost with an unknown effect, what had not is kept and goes out first on the next connection.
+//! Requests are gathered in order into an out-buffer, each with an entry that names its asker. Writing moves the buffer out
+//! and its entries to the in-flight queue; replies arrive in the same order and pop them. That is all of pipelining and
+//! multiplexing. Three more things are decided here. A SELECT goes in front of a request if the database on the wire is
+//! another. A transaction with conditions holds back the requests after it until its looks are answered. And when a
+//! connection breaks, the bytes that had left are compared with the bytes of each entry: a request that had left whole is
+//! lost with an unknown effect; a request that had not is kept and goes out first on the next connection.
 //!
-//! It takes bytes and gives bytes: no socket, no clock (times are arguments, in milliseconds), no thread. Its owner keeps
-//! it under one short lock, from any thread; it runs no foreign code: wake-ups are collected and happen elsewhere.
+//! It takes bytes and gives bytes: no socket, no clock (times are arguments, in milliseconds), no thread. Its owner keeps it
+//! under one short lock, from any thread; it runs no foreign code: wake-ups are collected and happen elsewhere.
 
 mod cut;
 pub(crate) mod driver_number;
@@ -57,13 +57,13 @@ pub(crate) const UNWATCH: &[u8] = b"*1\r\n$7\r\nUNWATCH\r\n";
 /// An emptied in-flight queue with room for more entries than this is given back to the allocator.
 const KEPT_ENTRIES_MAX: usize = 32 * 1024;
 
-/// Whether anything may leave.
+/// The state of writing: whether anything may leave.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WriteState {
     /// There is no connection.
     Closed,
     Open,
-    /// Somebody has the bytes and is writing them.
+    /// A writer has the bytes and is writing them.
     Lent,
 }
 
@@ -71,42 +71,43 @@ enum WriteState {
 pub(crate) struct Pipe {
     /// Segments that go out before `out`.
     backlog: VecDeque<Segment>,
-    /// Where requests are gathered.
+    /// The segment in which requests are gathered.
     out: Segment,
-    /// Bytes on their way to the socket, whose first `written` have left. Lent to whoever writes.
+    /// Bytes on their way to the socket; the first `written` of them have left. Lent to the writer.
     writing: Vec<u8>,
     written: usize,
-    /// What was written last, whole, until something else is to be; and what of all before that is not answered.
+    /// The bytes that were written last, whole, until others are to be written; and the replay buffer of earlier bytes that
+    /// are not answered.
     last_written: Vec<u8>,
     replay_buffer: ReplayBuffer,
     retry_budget: RetryBudget,
     /// The reads that were sent again on this connection, because another broke, stand before this place of it.
     retried_until: u64,
-    /// The oldest request on its way is not sent again: nobody can take its reply.
+    /// True if the oldest request in flight is not sent again: its reply cannot be taken.
     blames_oldest: bool,
-    /// Of the requests in `writing`.
+    /// The precedence of the requests in `writing`.
     writing_precedence: Precedence,
     write_state: WriteState,
     in_flight: VecDeque<Entry>,
-    /// How many entries at the front of `in_flight` have already been told that time is up.
+    /// The number of entries at the front of `in_flight` that have already been told that they timed out.
     expired: usize,
     /// The next deadline that a request has of its own, or an earlier time.
     next_due_ms: Option<u32>,
-    /// Requests that were told that time is up.
+    /// Requests that were told that they timed out.
     pub(crate) timeouts: u64,
     /// Bytes that left on this connection, and how many of them belong to answered entries.
     sent: u64,
     answered: u64,
-    /// What everything counts for that is not answered: bytes, but for those of `dead`, and [`HELD_BYTES`] each.
+    /// The size of everything that is not answered: its bytes, except those of `dead`, and [`HELD_BYTES`] each.
     queued: usize,
-    /// Bytes that are gathered for callers who were told that time is up: they are taken out before they may leave.
+    /// Bytes that are gathered for callers that were told that they timed out: they are taken out before they may leave.
     dead: usize,
-    /// Why nothing may be written after what is on its way, if that is so.
+    /// The reason why nothing may be written after the bytes in flight, if there is one.
     hold: Hold,
     pause: Pause,
-    /// Where the bytes end on this connection that left alone last.
+    /// The end of the bytes on this connection that left alone last.
     probe_end: u64,
-    /// Whether the connection is not in the database that it should be in, because a SELECT was turned away.
+    /// True if the connection is not in the database that it should be in, because a SELECT was turned away.
     is_elsewhere: bool,
     /// The database that the last gathered request leaves the connection in.
     database: u32,
@@ -114,7 +115,7 @@ pub(crate) struct Pipe {
     wire_database: u32,
     /// The database that a fresh connection is in.
     home: u32,
-    /// A transaction whose keys are watched was taken out before it was executed: they are to be released.
+    /// True if a transaction with watched keys was taken out before it was executed: the keys are to be released.
     unwatches: bool,
     source: Source,
     /// The number of the connection that is there, or comes next.
@@ -164,8 +165,8 @@ impl Pipe {
         handle
     }
 
-    /// As `push`, for a request with a deadline of its own, which is no later than that of any other that is sent now. Whether
-    /// no deadline is known to be earlier: whoever watches over them has to hear of it then.
+    /// Queues a request as `push` does, with a deadline of its own, which is no later than that of any other that is sent
+    /// now. Returns also whether no deadline is known to be earlier: the watcher of deadlines has to be notified then.
     pub(crate) fn push_due(&mut self, database: u32, request: EncodedRequest<'_>, due_ms: u32) -> (Handle, bool) {
         let (target, handle) = self.source.pair(request.name);
         self.gather(Asker::Slot(target), 1, database, request.bytes, Time::Due(due_ms));
@@ -181,8 +182,8 @@ impl Pipe {
         self.push_units_at(units, bytes, |_| Time::Issued(now_ms));
     }
 
-    /// As `push_units`, for requests that were issued earlier, and after which so much time is up, if it ever is. Whether no
-    /// deadline is known to be earlier than one of theirs: as in `push_due`.
+    /// Queues requests as `push_units` does, if they were issued earlier; they time out after `limit_ms`, if ever. Returns
+    /// whether no deadline is known to be earlier than one of theirs: as in `push_due`.
     pub(crate) fn push_issued(&mut self, units: Vec<Unit>, bytes: &[u8], now_ms: u32, limit_ms: Option<u32>) -> bool {
         let mut next_ms = self.next_due_ms;
         self.push_units_at(units, bytes, |unit| {
@@ -220,7 +221,7 @@ impl Pipe {
         is_next
     }
 
-    /// Gathers a transaction; one with conditions also holds back whatever comes after it.
+    /// Gathers a transaction; one with conditions also holds back every request after it.
     pub(crate) fn push_transaction(&mut self, state: TransactionState, database: u32, request: &[u8], now_ms: u32) {
         let (holds, frames) = (state.holds(), state.frames());
         if holds {
@@ -233,7 +234,7 @@ impl Pipe {
         }
     }
 
-    /// The two ends of an answer that is not the reply to a request.
+    /// Returns the two ends of an answer that is not the reply to a request.
     pub(crate) fn pair(&mut self, name: Name) -> (Target, Handle) {
         self.source.pair(name)
     }
@@ -243,12 +244,12 @@ impl Pipe {
         self.push(self.database, request, now_ms)
     }
 
-    /// Gathers a request whose answer no caller waits for.
+    /// Gathers a request with an answer that no caller waits for.
     pub(crate) fn push_unasked(&mut self, asker: Asker, request: &[u8], now_ms: u32) {
         self.gather(asker, 1, self.database, request, Time::Issued(now_ms));
     }
 
-    /// Gathers what takes so many replies.
+    /// Gathers a request that takes `frames` replies.
     #[inline]
     pub(crate) fn gather(&mut self, asker: Asker, frames: u32, database: u32, request: &[u8], time: Time) {
         if self.is_held() && self.hold.is_refusing() && ends_script(&asker, request) {
@@ -263,19 +264,19 @@ impl Pipe {
         }
     }
 
-    /// What requests that are not answered yet count for, for the bound on the queue.
+    /// Returns the size of the requests that are not answered yet, for the bound on the queue.
     pub(crate) fn queued(&self) -> usize {
         self.queued
     }
 
-    /// Bytes that are gathered and not on their way.
+    /// Returns the number of bytes that are gathered and not on their way.
     #[inline]
     pub(crate) fn gathered(&self) -> usize {
         let last = self.out.bytes.len() - self.out.start;
         if self.backlog.is_empty() { last } else { last + self.backlog.iter().map(Segment::length).sum::<usize>() }
     }
 
-    /// Whether more is gathered than one request.
+    /// Returns whether more is gathered than one request.
     #[inline]
     pub(crate) fn is_burst(&self) -> bool {
         let last = self.out.entries.len();
@@ -283,41 +284,41 @@ impl Pipe {
         last > 1 || (!self.backlog.is_empty() && last + before() > 1)
     }
 
-    /// Requests that are on their way or written, and not answered yet.
+    /// Returns the number of requests that are written or being written, and not answered yet.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Whether nothing waits to be written or answered.
+    /// Returns whether nothing waits to be written or answered.
     pub(crate) fn is_idle(&self) -> bool {
         self.in_flight.is_empty() && self.out.entries.is_empty() && self.backlog.is_empty()
     }
 
-    /// Whether somebody has the bytes and is writing them.
+    /// Returns whether a writer has the bytes and is writing them.
     pub(crate) fn is_lent(&self) -> bool {
         self.write_state == WriteState::Lent
     }
 
-    /// Whether there is something that may be written now, by somebody who is not writing yet.
+    /// Returns whether there are bytes that may be written now, and no writer has them yet.
     #[inline]
     pub(crate) fn can_write(&self) -> bool {
         self.write_state == WriteState::Open && (!self.writing.is_empty() || self.may_begin())
     }
 
-    /// Whether there is a segment that may leave now.
+    /// Returns whether there is a segment that may leave now.
     #[inline]
     fn may_begin(&self) -> bool {
         (!self.out.bytes.is_empty() || !self.backlog.is_empty())
             && (!self.is_held() || !self.hold.is_on() || self.is_urgent())
     }
 
-    /// Whether anything but the order of what is gathered says what may leave.
+    /// Returns whether anything but the order of the gathered requests decides which may leave.
     #[inline]
     pub(crate) fn is_held(&self) -> bool {
         !matches!(self.hold, Hold::Nothing)
     }
 
-    /// Whether the first in line leaves even while others are held back.
+    /// Returns whether the first in line leaves even while others are held back.
     fn is_urgent(&self) -> bool {
         self.backlog.front().is_some_and(|segment| segment.precedence == Precedence::Urgent)
     }
@@ -342,7 +343,7 @@ impl Pipe {
         Some((mem::take(&mut self.writing), self.written))
     }
 
-    /// Moves the next segment on its way.
+    /// Begins to write the next segment.
     fn next_segment(&mut self) {
         if mem::take(&mut self.unwatches) {
             let (database, length) = (self.wire_database, UNWATCH.len());
@@ -396,10 +397,10 @@ impl Pipe {
         }
     }
 
-    /// Moves the entries whose replies are all among so many into `pending`, which is empty. Whoever waits for more stays in
-    /// flight, where his time is watched over.
+    /// Moves the entries with replies that are all among the first `replies` into `pending`, which is empty. An entry that
+    /// waits for more stays in flight, where its time is watched.
     ///
-    /// False when there are replies that nobody asked for.
+    /// Returns false if there are replies without an asker.
     pub(crate) fn take(&mut self, replies: usize, pending: &mut VecDeque<Entry>) -> bool {
         let (mut rest, mut count, mut length) = (replies, 0, 0);
         for entry in &self.in_flight {
@@ -428,12 +429,12 @@ impl Pipe {
         rest == 0 || self.take_select(pending)
     }
 
-    /// As `take`, where the replies that are left are only a part of what the first entry waits for: its SELECT's becomes an
-    /// entry of its own. The other replies of a transaction wait for the last.
+    /// Takes replies as `take` does, if the replies that are left are only a part of those that the first entry waits for:
+    /// its SELECT's becomes an entry of its own. The other replies of a transaction wait for the last.
     #[cold]
     fn take_select(&mut self, pending: &mut VecDeque<Entry>) -> bool {
         let Some(first) = self.in_flight.front_mut() else { return false };
-        // What has not left whole may be sent again, with its SELECT.
+        // A request that has not left whole may be sent again, with its SELECT.
         if first.selects && self.answered + first.length as u64 <= self.sent {
             (first.selects, first.replies) = (false, first.replies - 1);
             pending.push_back(Entry::new(Asker::Nobody, 1, true, first.database, 0, first.time()));
@@ -441,44 +442,44 @@ impl Pipe {
         true
     }
 
-    /// The database that the last gathered request leaves the connection in.
+    /// Returns the database that the last gathered request leaves the connection in.
     #[cfg(feature = "embedded")]
     pub(crate) fn database(&self) -> u32 {
         self.database
     }
 
-    /// A SELECT was executed that did not go through this pipe.
+    /// Notes that a SELECT was executed that did not go through this pipe.
     #[cfg(feature = "embedded")]
     pub(crate) fn set_database(&mut self, database: u32) {
         self.database = database;
     }
 
-    /// A fresh connection is there: what is gathered may leave.
+    /// Begins a fresh connection: the gathered requests may leave.
     pub(crate) fn connect(&mut self) {
         self.write_state = WriteState::Open;
     }
 
-    /// The number of the connection that is there, or comes next.
+    /// Returns the number of the connection that is there, or is made next.
     pub(crate) fn connection(&self) -> u32 {
         self.connection
     }
 
-    /// Whether requests can leave at once.
+    /// Returns whether requests can leave at once.
     pub(crate) fn is_connected(&self) -> bool {
         self.write_state != WriteState::Closed
     }
 
-    /// Whether somebody may sleep until one of those is answered that are on their way.
+    /// Returns whether a caller may sleep until one of the requests in flight is answered.
     pub(crate) fn is_awaited(&self) -> bool {
         self.in_flight.iter().any(|entry| entry.asker.is_awaited())
     }
 
-    /// See [`call_task`].
+    /// Calls a task to read; see [`call_task`].
     pub(crate) fn call_task(&self) -> Option<Waker> {
         call_task(&self.in_flight, self.expired)
     }
 
-    /// The first segment with requests in it, or the empty one where they are gathered.
+    /// Returns the first segment with requests in it, or the empty one where they are gathered.
     fn first_segment(&mut self) -> &mut Segment {
         while self.backlog.front().is_some_and(|segment| segment.entries.is_empty()) {
             self.backlog.pop_front();
@@ -487,7 +488,7 @@ impl Pipe {
     }
 }
 
-/// The failure of a request whose database could not be selected.
+/// Returns the error of a request with a database that could not be selected.
 pub(crate) fn select_failed(reply: &[u8]) -> Error {
     Error::protocol(format_args!("SELECT was answered with {}", reply.escape_ascii()))
 }

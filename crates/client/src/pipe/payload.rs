@@ -1,8 +1,8 @@
 //! The answer to one command, as it lies in its slot until the caller takes it, and in a cache.
 //!
-//! Most replies are short and lie in the slot itself, so that they cost no memory of their own; a longer one that several
-//! callers have, or a cache as well, is one shared copy. What was a bulk string may lie without its frame, which whoever cut it
-//! off has read already. Nothing is decoded here. Pure data; any thread.
+//! Most replies are short and lie in the slot itself, so that they cost no memory of their own. A longer one that several
+//! callers have, or a cache as well, is one shared copy. The content of a bulk string may lie without its frame, if the code
+//! that cut it off has read the frame already. Nothing is decoded here. Pure data; any thread.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const INLINE_LENGTH_MAX: usize = 30;
 pub(crate) enum Payload {
     /// A reply of `length` bytes.
     Short { length: u8, bytes: [u8; INLINE_LENGTH_MAX] },
-    /// A reply that is a bulk string of `length` bytes, without its frame: whoever cut it off has read that.
+    /// A reply that is a bulk string of `length` bytes, without its frame: the code that cut it off has read the frame.
     Text { length: u8, bytes: [u8; INLINE_LENGTH_MAX] },
     /// A longer reply.
     Long(Box<[u8]>),
@@ -71,7 +71,7 @@ impl Payload {
         }
     }
 
-    /// The reply itself.
+    /// Returns the reply itself.
     #[inline]
     pub(crate) fn frame(&self) -> Result<Frame<'_>, Error> {
         match self {
@@ -84,7 +84,8 @@ impl Payload {
         }
     }
 
-    /// The bytes of the reply as they came: of every kind but a string without its frame, and of none where there is no reply.
+    /// Returns the bytes of the reply as they arrived: of every kind but a string without its frame, and of none if there is
+    /// no reply.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Short { length, bytes } => bytes.get(..usize::from(*length)).unwrap_or_default(),
@@ -94,7 +95,7 @@ impl Payload {
         }
     }
 
-    /// The error that this is, if it is one.
+    /// Returns the error that this is, if it is one.
     pub(crate) fn into_error(self) -> Option<Error> {
         match self {
             Self::Failed(error) => Some(error),

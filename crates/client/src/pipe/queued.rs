@@ -1,6 +1,6 @@
-//! What became of a request that was sent, and who waits for room in a queue that is fuller than it should be.
+//! The outcome of sending a request, and the wait for room in a queue that is fuller than it should be.
 //!
-//! Whoever waits for the answer waits in his own way; whoever lets go of it waits for room. Any thread.
+//! A caller that waits for the answer waits in its own way; a caller that drops it waits for room. Any thread.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -9,28 +9,28 @@ use super::driver_number::DriverNumber;
 use super::slot::Handle;
 use super::slot::Payload;
 
-/// What became of a request that was sent.
+/// The outcome of sending a request.
 pub(crate) enum Sent {
     /// Its answer will come.
     Slot(Handle),
-    /// Its answer will come, but the queue is fuller than it should be, for which somebody has to wait.
+    /// Its answer will come, but the queue is fuller than it should be; the caller has to wait for that.
     Queued(Queued),
-    /// It was answered by the call itself: by an engine in this process, or from the near cache.
+    /// The call itself answered it: by an engine in this process, or from the near cache.
     Ready(Payload, DriverNumber),
 }
 
-/// A request beyond the bound on the queue: whoever lets go of it without waiting for its answer waits for room instead.
+/// A request beyond the bound on the queue: a caller that drops it without waiting for its answer waits for room instead.
 pub(crate) struct Queued {
     handle: Option<Handle>,
     deadline: Option<Instant>,
 }
 
 thread_local! {
-    /// Whether this thread was seen to run tasks, which must not be held up.
+    /// True if this thread was seen to run tasks, which must not be held up.
     static RUNS_TASKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread was seen to run tasks that wait for room.
+/// Returns whether this thread was seen to run tasks that wait for room.
 pub(crate) fn runs_tasks() -> bool {
     RUNS_TASKS.get()
 }

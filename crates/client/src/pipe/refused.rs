@@ -1,18 +1,19 @@
 //! Requests that the server turned away for the moment, and that go again.
 //!
 //! A server that loads its data, runs a script for long or has lost its primary answers every command with an error and
-//! executes none. Neither has anything happened nor is anything wrong with the command, so it is sent again, whether it reads
-//! or writes, after a pause that grows with every round, for as long as its caller gives it time. Its bytes are those that are
-//! kept for reads (`resend`); where they are gone, and in a transaction, the error is the caller's.
+//! executes none. Nothing has been executed and nothing is wrong with the command, so it is sent again, whether it reads or
+//! writes, after a pause that grows with every round, for as long as its caller gives it time. Its bytes are those that are
+//! kept for reads (`resend`); if they are gone, and in a transaction, the error is the caller's.
 //!
-//! Order: what was turned away is first in line, in its old order. When the pause is over the oldest of it leaves alone, as a
-//! probe, and nothing behind it leaves before it is answered, so nothing overtakes it. Only what had left behind it before it
-//! was turned away is answered as it comes, and may be executed before. What ends a script that holds the server leaves at once:
-//! whatever it overtakes cannot be executed before.
+//! Order: the requests that were turned away are first in line, in their old order. After the pause the oldest of them leaves
+//! alone, as a probe, and nothing behind it leaves before it is answered, so nothing overtakes it. Only the requests that had
+//! left behind it before it was turned away are answered as their replies arrive, and may be executed before. A command that
+//! ends a script that holds the server leaves at once: the requests that it overtakes cannot be executed before.
 //!
-//! A SELECT that the pipe has put ahead of a request may be turned away like any other. The connection is in another database
-//! then than the pipe has meant it to be, and is told again before anything else leaves; what is executed there in between ends
-//! the connection (`reply_reader`). It takes bytes and gives bytes: no socket, no clock (times are arguments), no thread.
+//! A SELECT that the pipe has put ahead of a request may be turned away like any other. The connection is then in another
+//! database than the pipe intended, and is told again before anything else leaves. A command that is executed there in
+//! between ends the connection (`reply_reader`). It takes bytes and gives bytes: no socket, no clock (times are arguments),
+//! no thread.
 
 pub(crate) mod hold;
 #[cfg(test)]
@@ -32,14 +33,15 @@ use hold::{Hold, ends_script, may_end_script};
 /// The longest tick of the coarse clock, on which it is said when a command was issued.
 const TICK_MS: u32 = 10;
 
-/// Between two looks whether all is answered that had left.
+/// The pause between two checks whether all requests that had left are answered.
 const LOOK_MS: u32 = 5;
 
-/// What the server has turned away.
+/// The requests that the server has turned away.
 impl Pipe {
-    /// Takes those out of `taken`, whose replies are here, that the server has turned away for the moment: `refusals` are the
-    /// numbers of such replies among theirs, in order. They go again after a pause, if the connection `retries`. Where any
-    /// command may take so long, they keep the time that they have left. Whether anything is held back because of it.
+    /// Takes those out of `taken`, which have their replies, that the server has turned away for the moment: `refusals` are
+    /// the numbers of such replies among theirs, in order. They go again after a pause, if the connection `retries`. If any
+    /// command may take `limit_ms`, they keep the time that they have left. Returns whether anything is held back because of
+    /// it.
     #[cold]
     pub(crate) fn put_off(
         &mut self,
@@ -79,7 +81,7 @@ impl Pipe {
         let Some(request) = self.request_at(entry, from).map(<[u8]>::to_vec) else { return };
         let asker = mem::replace(&mut entry.asker, Asker::Nobody);
         let time = match (entry.time(), limit_ms) {
-            // It is older than those that it will be among, of whom only the first are watched.
+            // It is older than the requests that it will be among; of those only the first are watched.
             (Time::Issued(at_ms), Some(limit_ms)) => Time::Due(at_ms.wrapping_add(limit_ms + TICK_MS)),
             (time, _) => time,
         };
@@ -104,7 +106,7 @@ impl Pipe {
         }
     }
 
-    /// How many segments at the front are urgent, and how many behind them are to be tried again.
+    /// Returns how many segments at the front are urgent, and how many behind them are to be tried again.
     pub(super) fn ahead(&mut self) -> (usize, usize) {
         self.first_segment();
         let count = |precedence, skipped| {
@@ -114,13 +116,13 @@ impl Pipe {
         (urgent, count(Precedence::Retry, urgent))
     }
 
-    /// The server has turned something away. A transaction that looks at its keys holds all back as it is, and knows when that
-    /// ends; and so does a probe that is out.
+    /// Begins a pause, because the server has turned a request away. A transaction that looks at its keys holds all back as
+    /// it is, and knows when that ends; and so does a probe that is out.
     fn begin_pause(&mut self, now_ms: u32, is_probe: bool) {
         if self.hold.is_on() {
             return;
         }
-        // While a probe is out whatever ends a script goes ahead when it is gathered.
+        // While a probe is in flight, a command that ends a script goes ahead when it is gathered.
         if !is_probe {
             self.advance_urgent();
         }
@@ -128,7 +130,7 @@ impl Pipe {
         self.pause.begin(now_ms);
     }
 
-    /// Whether nobody has the bytes of the requests that so many replies are about.
+    /// Returns whether the bytes of the requests that the next `replies` replies answer are here, and not lent to a writer.
     #[cold]
     pub(crate) fn has_bytes_of(&self, replies: usize) -> bool {
         let (mut position, mut rest) = (self.answered, replies);
@@ -155,32 +157,32 @@ impl Pipe {
         });
     }
 
-    /// How long nothing leaves yet, because the server has turned something away: also until all is answered that had left, of
-    /// which more may have been turned away.
+    /// Returns how long nothing leaves yet, because the server has turned something away: also until all is answered that had
+    /// left, of which more may have been turned away.
     pub(crate) fn pause_left_ms(&self, now_ms: u32) -> Option<u32> {
         let left_ms = left_ms(self.pause.until_ms?, now_ms);
         Some(if self.in_flight.is_empty() { left_ms } else { left_ms.max(LOOK_MS) })
     }
 
-    /// Whether nothing leaves for a while.
+    /// Returns whether nothing leaves for a while.
     #[inline]
     pub(crate) fn is_pausing(&self) -> bool {
         self.pause.until_ms.is_some()
     }
 
-    /// Whether the server turns requests away, as far as is known, so that some are held back.
+    /// Returns whether the server turns requests away, as far as is known, so that some are held back.
     #[inline]
     pub(crate) fn is_refused(&self) -> bool {
         self.hold.is_refusing()
     }
 
-    /// Whether a request has left alone and is not answered yet.
+    /// Returns whether a request has left alone and is not answered yet.
     #[inline]
     pub(crate) fn is_probing(&self) -> bool {
         matches!(self.hold, Hold::Probing { .. })
     }
 
-    /// The pause is over.
+    /// Ends the pause.
     pub(crate) fn end_pause(&mut self) {
         if self.pause.until_ms.take().is_some() {
             self.hold = Hold::ProbeNext;
@@ -188,9 +190,9 @@ impl Pipe {
     }
 }
 
-/// What leaves next.
+/// The choice of the request that leaves next.
 impl Pipe {
-    /// The second phase of a transaction goes out next, and what was held back after it.
+    /// Sends the second phase of a transaction next, and the requests that were held back after it.
     pub(crate) fn resume(&mut self, asker: Asker, frames: u32, database: u32, request: Vec<u8>, time: Time) {
         let length = request.len();
         let entry = Entry::new(asker, frames, false, database, length, time);
@@ -213,13 +215,13 @@ impl Pipe {
         self.backlog.insert(urgent, segment);
     }
 
-    /// There is no pause, but the server may still turn requests away: one leaves alone.
+    /// Sends one request alone next: there is no pause, but the server may still turn requests away.
     pub(super) fn probe_next(&mut self) {
         self.advance_urgent();
         self.hold = Hold::ProbeNext;
     }
 
-    /// What ends a script that holds the server goes ahead of what is gathered.
+    /// Moves the commands that end a script that holds the server ahead of the gathered requests.
     fn advance_urgent(&mut self) {
         let segments = self.backlog.iter().chain([&self.out]);
         if !segments.flat_map(|segment| &segment.entries).any(|entry| may_end_script(&entry.asker)) {
@@ -236,7 +238,8 @@ impl Pipe {
         urgent.into_iter().for_each(|(asker, request, time)| self.gather_urgent(asker, &request, time));
     }
 
-    /// Puts what leaves next first in line, where the server turns requests away or has just done so. Nothing is urgent.
+    /// Puts the request that leaves next first in line, if the server turns requests away or has just done so. Nothing is
+    /// urgent.
     #[cold]
     pub(super) fn choose_next(&mut self) {
         if self.hold == Hold::ProbeNext {
@@ -251,7 +254,7 @@ impl Pipe {
         }
     }
 
-    /// The oldest request that was turned away leaves alone; before it the SELECT of its database, alone too, if it needs one.
+    /// Sends the oldest request that was turned away alone; before it the SELECT of its database, alone too, if it needs one.
     fn begin_probe(&mut self) {
         let wire_database = self.wire_database;
         let is_elsewhere = mem::take(&mut self.is_elsewhere);
@@ -273,7 +276,7 @@ impl Pipe {
         self.probe_end = self.answered + (unanswered + self.first_segment().length()) as u64;
     }
 
-    /// Has the connection select a database before anything else leaves.
+    /// Queues SELECT for a database ahead of everything else.
     fn select_first(&mut self, database: u32) {
         let time = self.first_segment().entries.front().map_or(Time::Issued(0), Entry::time);
         let mut bytes = Vec::new();
@@ -297,7 +300,8 @@ impl Pipe {
         self.backlog.push_front(alone);
     }
 
-    /// The server is well again: what was turned away leaves together, each in its database, and then what is behind it.
+    /// Releases the requests after the server has recovered: those that were turned away leave together, each in its
+    /// database, and then those behind them.
     fn release(&mut self) {
         let (mut released, mut selected) = (Segment::default(), self.wire_database);
         while self.first_segment().precedence == Precedence::Retry
@@ -318,8 +322,8 @@ impl Pipe {
     }
 }
 
-/// Whether one caller waits for one reply to a command that is known not to say of itself what it likes, as a script may. What
-/// ends a script is of no use later.
+/// Returns whether one caller waits for one reply to a command that cannot produce such an error itself, as a script may. A
+/// command that ends a script is of no use later.
 fn may_go_again(entry: &Entry) -> bool {
     let is_plain = |name: Name| name.row().is_some_and(|row| !row.runs_script());
     matches!(&entry.asker, Asker::Slot(target) if is_plain(target.name())) && !may_end_script(&entry.asker)

@@ -1,9 +1,10 @@
-//! The other end of the spine: bytes come in, frames are cut, and the oldest askers get them.
+//! The other end of the spine: bytes arrive, frames are cut, and the oldest askers get them.
 //!
-//! Whoever reads the socket fills the buffer here, cuts what arrived into frames, takes as many entries from the pipe (the
-//! only step under the pipe's lock), and then hands every frame to its entry without any lock. Messages that answer no
-//! request (RESP3's push type) are for those who wait for the disk and for the near cache, or nobody's. A reply that nobody
-//! asked for, or bytes that are no reply, end the connection: nothing after them can be trusted to belong to its asker.
+//! The thread that reads the socket fills the buffer here, cuts the bytes into frames, takes as many entries from the pipe
+//! (the only step under the pipe's lock), and then hands every frame to its entry without any lock. Messages that answer no
+//! request (RESP3's push type) are for the callers that wait for the disk and for the near cache, or for no one. A reply
+//! without an asker, or bytes that are no reply, end the connection: nothing after them can be trusted to belong to its
+//! asker.
 //!
 //! It takes bytes and gives bytes: no socket, no clock, no thread. One reader at a time owns it.
 
@@ -25,8 +26,8 @@ use super::{UNWATCH, select_failed};
 use crate::error::{Effect, Error};
 use crate::process::planted::{self, Fault};
 
-/// What an empty buffer is given, and what it grows by for a reply that does not fit into it: a read never takes long, so that
-/// other connections have their turns.
+/// The length of an empty buffer, and the step by which it grows for a reply that does not fit into it: a read never takes
+/// long, so that other connections have their turns.
 const BUFFER_LENGTH: usize = 64 * 1024;
 
 /// Bytes that a reply has at least which is handed over with the buffer that it stands in instead of being copied.
@@ -38,7 +39,7 @@ const NO_REPLY: u8 = b'?';
 /// A buffer that grew beyond this shrinks again when it is empty.
 const KEPT_LENGTH_MAX: usize = 256 * 1024;
 
-/// What is said of a reply that is longer than may be kept.
+/// Returns the error for a reply that is longer than may be kept.
 pub(crate) fn too_long(length: u64, max: usize) -> Error {
     Error::protocol(format_args!(
         "a reply of {length} bytes or more is longer than reply_bytes_max, {max} bytes: if the server is to be trusted, ask for \
@@ -46,7 +47,7 @@ pub(crate) fn too_long(length: u64, max: usize) -> Error {
     ))
 }
 
-/// What remains to be sent because of a reply: the second phase of a transaction, or the release of its keys.
+/// The requests that remain to be sent because of a reply: the second phase of a transaction, or the release of its keys.
 pub(crate) struct Resumption {
     pub(crate) asker: Asker,
     pub(crate) frames: u32,
@@ -69,14 +70,14 @@ impl Resumption {
     }
 }
 
-/// Who is to know when a server turns commands away.
+/// The observer that is notified when a server turns commands away.
 pub(crate) trait ErrorObserver: Send + Sync {
-    /// The server has answered with this error. The reply reader's lock is held.
+    /// Notes that the server has answered with this error. The reply reader's lock is held.
     fn refused(&self, error: &[u8]);
 }
 
-/// Whoever is to know of errors hears of this one, if it is one. Those that a server turns commands away with are too long to be
-/// kept in a slot, so nobody asks this of a reply that is short.
+/// Notifies the error observer of this reply, if it is an error. The errors with which a server turns commands away are too
+/// long to be kept in a slot, so a short reply is not looked at.
 fn tell_of_error(error_observer: Option<&Weak<dyn ErrorObserver>>, reply: &[u8]) {
     if reply.first() == Some(&b'-')
         && let Some(error_observer) = error_observer.and_then(Weak::upgrade)
@@ -93,7 +94,7 @@ fn keep(error_observer: Option<&Weak<dyn ErrorObserver>>, reply: &[u8], head: us
     })
 }
 
-/// Takes the reply to a SELECT that went ahead of a request: what it says, if it turns it away for the moment.
+/// Takes the reply to a SELECT that went ahead of a request. Returns the reply if it turns the SELECT away for the moment.
 fn accept_select(reply: &[u8]) -> Result<Option<Box<[u8]>>, Error> {
     match reply {
         b"+OK\r\n" => Ok(None),
@@ -102,7 +103,7 @@ fn accept_select(reply: &[u8]) -> Result<Option<Box<[u8]>>, Error> {
     }
 }
 
-/// Takes note of an answer: it is wrong if the last SELECT was turned away, and what it answers was not.
+/// Checks an answer: it is wrong if the last SELECT was turned away, and the command that it answers was not.
 #[inline]
 fn check_database(select_refusal: Option<&[u8]>, asker: &Asker, reply: &[u8]) -> Result<(), Error> {
     let Some(refusal) = select_refusal.filter(|_| !runs_anywhere(asker)) else { return Ok(()) };
@@ -112,22 +113,22 @@ fn check_database(select_refusal: Option<&[u8]>, asker: &Asker, reply: &[u8]) ->
     }
 }
 
-/// Whether an answer is right whichever database the connection is in, or nobody's.
+/// Returns whether an answer is right in any database, or goes to no caller.
 fn runs_anywhere(asker: &Asker) -> bool {
     may_end_script(asker) || matches!(asker, Asker::Nobody | Asker::Follow(_) | Asker::Tracking)
 }
 
-/// Where a whole reply stands in the buffer.
+/// The place of a whole reply in the buffer.
 #[derive(Clone, Copy)]
 struct Whole {
     start: usize,
     end: usize,
-    /// How many bytes stand in front of its text, where it is a short bulk string; otherwise 0.
+    /// The number of bytes in front of its text, if it is a short bulk string; otherwise 0.
     head: usize,
 }
 
 impl Whole {
-    /// So many bytes in front of it are gone.
+    /// Moves it, because `count` bytes in front of it are gone.
     fn move_by(&mut self, count: usize) {
         (self.start, self.end) = (self.start - count, self.end - count);
     }
@@ -143,23 +144,23 @@ pub(crate) struct ReplyReader {
     scanner: Scanner,
     /// Whole replies that no entry was found for yet: those of a transaction wait here for the last.
     replies: Vec<Whole>,
-    /// Entries whose replies are all here; empty but while they are handed out.
+    /// Entries with all their replies here; empty except while they are handed out.
     pub(crate) pending: VecDeque<Entry>,
-    /// Bytes that have come on all connections so far.
+    /// The number of bytes received on all connections so far.
     pub(crate) bytes_total: u64,
-    /// Where messages about the journal begin and end that are here.
+    /// The beginnings and ends of the received messages about the journal.
     messages: Vec<(usize, usize)>,
-    /// Who waits until the disk has what a reply shows.
+    /// The callers that wait until the disk has the effects that a reply shows.
     pub(crate) synced: Synced,
-    /// What is kept true by messages that say which keys have changed.
+    /// The cache that is kept true by messages that name the changed keys.
     pub(crate) cache: Option<Arc<dyn Cache>>,
-    /// Who is to know of errors, if anybody is.
+    /// The observer of errors, if there is one.
     error_observer: Option<Weak<dyn ErrorObserver>>,
     /// The numbers of those of `replies` that turn a command away for the moment.
     refusals: Vec<usize>,
-    /// What the last of them said.
+    /// The error of the last of them.
     pub(crate) refusal: Option<Error>,
-    /// What was said to the last SELECT, if it was turned away: until the next the connection is in another database.
+    /// The reply to the last SELECT, if it was turned away: until the next the connection is in another database.
     select_refusal: Option<Box<[u8]>>,
     /// Bytes that may be kept of replies that no entry can be given yet; none where the other end is trusted.
     reply_bytes_max: Option<usize>,
@@ -168,23 +169,23 @@ pub(crate) struct ReplyReader {
 }
 
 impl ReplyReader {
-    /// Whether a reply that is here turns a command away for the moment.
+    /// Returns whether a reply that is here turns a command away for the moment.
     #[inline]
     pub(crate) fn has_refusals(&self) -> bool {
         !self.refusals.is_empty()
     }
 
-    /// One with somebody who is to know of errors, that keeps so many bytes of a reply at most.
+    /// Creates a reader with an error observer, that keeps at most `reply_bytes_max` bytes of a reply.
     pub(crate) fn new(error_observer: Option<Weak<dyn ErrorObserver>>, reply_bytes_max: usize) -> Self {
         Self { error_observer, reply_bytes_max: Some(reply_bytes_max), ..Self::default() }
     }
 
-    /// Whether a reply was longer than may be kept, on which the connection ends.
+    /// Returns whether a reply was longer than may be kept, on which the connection ends.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.excess.is_some()
     }
 
-    /// Room to read into: never empty, and never so much that filling it takes long.
+    /// Returns the room to read into: never empty, and never so much that filling it takes long.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         let mut kept = self.replies.first().map_or(self.start, |whole| whole.start);
         if kept == self.end {
@@ -202,15 +203,15 @@ impl ReplyReader {
         self.buffer.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// Makes room behind what is kept, which begins here.
+    /// Makes room behind the bytes that are kept, which begin at `kept`.
     fn make_room(&mut self, kept: usize) {
-        // What is long is moved once: it stands at the front from then on.
+        // A long reply is moved once: it stands at the front from then on.
         if kept > 0 {
             self.buffer.copy_within(kept..self.end, 0);
             (self.start, self.end) = (self.start - kept, self.end - kept);
             self.replies.iter_mut().for_each(|whole| whole.move_by(kept));
         }
-        // What is left behind a reply that was handed over may be a single byte.
+        // The buffer that is left behind a reply that was handed over may be a single byte.
         if self.buffer.len() < BUFFER_LENGTH || self.buffer.len() - self.end < self.buffer.len() / 2 {
             let (length, capacity) = (self.buffer.len() + BUFFER_LENGTH, self.buffer.capacity());
             if length > capacity {
@@ -223,22 +224,22 @@ impl ReplyReader {
         self.buffer.truncate(self.end + BUFFER_LENGTH);
     }
 
-    /// How long that is at least of which the beginning is here, by what has come and by what it claims, where it is longer than
-    /// may be kept.
+    /// Returns the least length of the reply that begins at `kept`, by the bytes that arrived and by the length that it
+    /// claims, if that is longer than may be kept.
     fn excess_of(&self, kept: usize) -> Option<u64> {
         let rest = self.buffer.get(self.start..self.end).unwrap_or_default();
         let length = self.scanner.length_min(rest).saturating_add((self.start - kept) as u64);
         self.reply_bytes_max.is_some_and(|max| length > max as u64).then_some(length)
     }
 
-    /// Forgets a reply that is too long, at once, and the memory that it has taken. Whoever reads next is told.
+    /// Drops a reply that is too long, at once, and the memory that it has taken. The next reader gets the error.
     fn refuse(&mut self, length: u64) {
         self.excess = Some(length);
         self.buffer = vec![0; BUFFER_LENGTH];
         self.distrust();
     }
 
-    /// Why what has come cannot be read on.
+    /// Returns the reason why the received bytes cannot be read on.
     #[cold]
     fn fault(&self, error: FrameError) -> Error {
         match (self.excess, self.reply_bytes_max) {
@@ -247,7 +248,8 @@ impl ReplyReader {
         }
     }
 
-    /// `count` bytes were read into the room. Returns how many whole replies are here that no entry was taken for yet.
+    /// Notes that `count` bytes were read into the room. Returns how many whole replies are here that no entry was taken for
+    /// yet.
     pub(crate) fn filled(&mut self, count: usize) -> Result<usize, Error> {
         self.end += count;
         self.bytes_total += count as u64;
@@ -281,7 +283,7 @@ impl ReplyReader {
         }
     }
 
-    /// An error of this length has come. If it turns a command away for the moment, that is noted.
+    /// Takes an error of this length. If it turns a command away for the moment, that is noted.
     #[cold]
     fn suspect(&mut self, length: usize) {
         let reply = self.buffer.get(self.start..self.start + length).unwrap_or_default();
@@ -292,8 +294,8 @@ impl ReplyReader {
         }
     }
 
-    /// The numbers of those replies to `pending` that turn a command away for the moment, in order. What others of them are about
-    /// is not known yet.
+    /// Returns the numbers of those replies to `pending` that turn a command away for the moment, in order. The entries of
+    /// later replies are not known yet.
     pub(crate) fn take_refusals(&mut self) -> Vec<usize> {
         let count: usize = self.pending.iter().map(|entry| entry.replies as usize).sum();
         if count == 0 {
@@ -303,20 +305,20 @@ impl ReplyReader {
         mem::replace(&mut self.refusals, rest.into_iter().map(|refusal| refusal - count).collect())
     }
 
-    /// A message of this length has come that answers no request.
+    /// Takes a message of this length that answers no request.
     #[cold]
     fn sort(&mut self, length: usize) {
         let message = self.buffer.get(self.start..self.start + length).unwrap_or_default();
         if is_message(message) {
             self.messages.push((self.start, self.start + length));
         } else if let Some(cache) = &self.cache {
-            // Ahead of the replies that have come with it, which are not kept then, although some may be newer.
+            // Ahead of the replies that have arrived with it, which are not kept then, although some may be newer.
             cache.told(behind_attributes(message));
         }
     }
 
-    /// Hands the replies to their entries, and the messages to those who wait for them. What must be sent because of them is
-    /// returned.
+    /// Hands the replies to their entries, and the messages to the callers that wait for them. Returns the requests that must
+    /// be sent because of them.
     pub(crate) fn deliver(&mut self, done: &mut Completions) -> Result<Option<Resumption>, Error> {
         self.hand_out(done).inspect_err(|_| self.distrust())
     }
@@ -356,7 +358,7 @@ impl ReplyReader {
                 }
                 Asker::Read(read) => read.accept(reply, done),
                 asker @ Asker::Routed(_) => asker.accept_routed(reply, self.cache.as_deref(), done),
-                // Whoever was told that time is up has left all the replies that are still to come in their place.
+                // A caller that was told that it timed out has left all the replies that are still to arrive in their place.
                 _ if received < entry.replies => Step::More,
                 _ => Step::Done,
             };
@@ -389,8 +391,8 @@ impl ReplyReader {
         Ok(resumption)
     }
 
-    /// Nothing more that comes on this connection can be believed: whoever reads next, before it is cut, finds what begins no
-    /// reply. Those who are left in `pending` hear of the cut.
+    /// Notes that no later byte of this connection can be believed: the next reader, before the connection is cut, finds
+    /// bytes that begin no reply. The callers that are left in `pending` are told by the cut.
     #[cold]
     pub(crate) fn distrust(&mut self) {
         self.replies.clear();
@@ -401,7 +403,7 @@ impl ReplyReader {
         }
     }
 
-    /// Gives away the buffer, which begins with a reply that ends here. What lies behind that is moved to another.
+    /// Gives away the buffer, which begins with a reply that ends at `end`. The bytes behind it are moved to another buffer.
     #[cold]
     fn hand_over(&mut self, end: usize) -> Box<[u8]> {
         let tail = self.buffer.get(end..self.end).unwrap_or_default().to_vec();
@@ -413,8 +415,8 @@ impl ReplyReader {
         whole.into_boxed_slice()
     }
 
-    /// Whoever waits for a message has had his reply before any of these bytes were read, so their order among replies says
-    /// nothing.
+    /// Handles the messages. A caller that waits for a message had its reply before any of these bytes were read, so their
+    /// order among replies says nothing.
     #[cold]
     fn hear(&mut self, done: &mut Completions) {
         for (start, end) in self.messages.drain(..) {
@@ -422,7 +424,7 @@ impl ReplyReader {
         }
     }
 
-    /// The connection broke: forgets its bytes and returns the entries that were being answered.
+    /// Handles the loss of the connection: forgets its bytes and returns the entries that were being answered.
     pub(crate) fn cut(&mut self) -> VecDeque<Entry> {
         self.cache.iter().for_each(|cache| cache.lost());
         (self.start, self.end) = (0, 0);

@@ -1,44 +1,46 @@
-//! Reads that are sent again when their connection breaks: what is kept of what has left, and how much of it may leave again.
+//! Reads that are sent again when their connection breaks: the bytes in flight that are kept, and how many of them may leave
+//! again.
 //!
-//! A read whose answer was lost has changed nothing, so it may be asked again, and its caller need not know. Nothing is
-//! decided before a connection breaks. Until then the bytes that were written last stay where they are, and what was written
-//! before them and is not answered yet is copied into the replay buffer when the next are written; where a caller waits for each
-//! of his answers nothing is ever moved. A command that writes is not sent again, whatever is known of it, but where its user has
-//! said that those which only overwrite may be: which these are, the command table says.
+//! A read with a lost answer has changed nothing, so it may be asked again, and its caller need not know. Nothing is decided
+//! before a connection breaks. Until then the bytes that were written last stay in place. The bytes that were written before
+//! them and are not answered yet are copied into the replay buffer when the next are written. If a caller waits for each of
+//! its answers, nothing is ever moved. A command that writes is not sent again, except if its user has allowed it for
+//! commands that only overwrite; the command table says which these are.
 //!
-//! A server that fails is not to be asked twice as much. So what is sent again is paid for, byte by byte, out of a retry budget
-//! into which a share of what is answered goes. And where a connection has answered nothing at all, its oldest request is not
-//! sent a third time: it may be what breaks them. What a server turns away for the moment is not paid for: it goes after a pause
-//! (`refused`). It takes bytes and gives bytes: no socket, no clock, no thread.
+//! A server that fails is not to be asked twice as much. So every byte that is sent again is paid for out of a retry budget
+//! into which a share of the answered bytes goes. And if a connection has answered nothing at all, its oldest request is not
+//! sent a third time: it may be the request that breaks the connections. A request that a server turns away for the moment is
+//! not paid for: it goes after a pause (`refused`). It takes bytes and gives bytes: no socket, no clock, no thread.
 
 /// Bytes of the replay buffer. Beyond them the oldest are dropped, until half is left: those cannot be sent again.
 const REPLAY_BYTES_MAX: usize = 512 * 1024;
 
-/// The retry budget of a fresh pipe, in bytes, and what it never exceeds.
+/// The retry budget of a fresh pipe, in bytes, and its maximum.
 const RETRY_BYTES_FIRST: u64 = 64 * 1024;
 const RETRY_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Of so many bytes that are answered one may be sent again.
+/// The number of answered bytes for which one byte may be sent again.
 const RETRY_SHARE: u64 = 5;
 
-/// What has left on a connection, is not answered yet and may have to leave again, without what was written last.
+/// The bytes that have left on a connection, are not answered yet and may have to leave again, without those that were
+/// written last.
 #[derive(Default)]
 pub(super) struct ReplayBuffer {
     bytes: Vec<u8>,
-    /// How much had left on the connection before them.
+    /// The number of bytes that had left on the connection before them.
     start: u64,
 }
 
-/// What was written last on a connection, whole.
+/// The bytes that were written last on a connection, whole.
 #[derive(Clone, Copy)]
 pub(super) struct LastWritten<'a> {
     pub(super) bytes: &'a [u8],
-    /// How much has left, these included.
+    /// The number of bytes that have left, these included.
     pub(super) sent: u64,
 }
 
 impl<'a> LastWritten<'a> {
-    /// What has left from one place of the connection to another, if it is among these.
+    /// Returns the bytes that have left between two positions of the connection, if they are among these.
     fn get(self, from: u64, to: u64) -> Option<&'a [u8]> {
         let index = |at: u64| usize::try_from((at + self.bytes.len() as u64).checked_sub(self.sent)?).ok();
         self.bytes.get(index(from)?..index(to)?)
@@ -46,14 +48,16 @@ impl<'a> LastWritten<'a> {
 }
 
 impl ReplayBuffer {
-    /// Where its bytes end; whatever is not answered and stands behind them was written last.
+    /// Returns the position at which its bytes end; the unanswered bytes behind it were written last.
     pub(super) fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
 
-    /// Takes a copy of what was written last, because something else is to be written now. So much of what has left is answered.
+    /// Copies the bytes that were written last, because others are to be written now. `answered` of the bytes that have left
+    /// are answered.
     pub(super) fn append(&mut self, written: LastWritten<'_>, answered: u64) {
-        // What was taken out before it left stands ahead of what has left, and what is between the two is answered.
+        // Bytes that were taken out before they left stand ahead of those that have left, and the bytes between the two are
+        // answered.
         let first = self.end().max(written.sent.saturating_sub(written.bytes.len() as u64));
         if first > self.end() {
             *self = Self { bytes: Vec::new(), start: first };
@@ -74,7 +78,7 @@ impl ReplayBuffer {
         self.start += dropped as u64;
     }
 
-    /// What has left from one place of the connection to another, if it is still there.
+    /// Returns the bytes that have left between two positions of the connection, if they are still there.
     pub(super) fn get<'a>(&'a self, from: u64, to: u64, written: LastWritten<'a>) -> Option<&'a [u8]> {
         if from >= self.end() {
             return written.get(from, to);
@@ -84,7 +88,7 @@ impl ReplayBuffer {
     }
 }
 
-/// How many bytes may be sent again.
+/// The number of bytes that may be sent again.
 pub(super) struct RetryBudget(u64);
 
 impl RetryBudget {
@@ -92,17 +96,17 @@ impl RetryBudget {
         Self(RETRY_BYTES_FIRST)
     }
 
-    /// Whether it is enough for so many bytes.
+    /// Returns whether it is enough for this number of bytes.
     pub(super) fn allows(&self, bytes: u64) -> bool {
         bytes <= self.0
     }
 
-    /// So many bytes, which it allows, are sent again.
+    /// Spends the budget on these bytes, which it allows and which are sent again.
     pub(super) fn spend(&mut self, bytes: u64) {
         self.0 -= bytes;
     }
 
-    /// So many bytes were answered on a connection that is over.
+    /// Adds a share of the bytes that were answered on a connection that has ended.
     pub(super) fn refill(&mut self, answered: u64) {
         self.0 = (self.0 + answered / RETRY_SHARE).min(RETRY_BYTES_MAX);
     }
@@ -112,7 +116,7 @@ impl RetryBudget {
 mod tests {
     use super::*;
 
-    /// All that was kept was dropped when one more did not fit.
+    /// Checks a fault of the past: all that was kept was dropped when one more did not fit.
     #[test]
     fn what_was_written_most_recently_is_kept_when_the_buffer_is_full() {
         let (mut replay_buffer, mut sent) = (ReplayBuffer::default(), 0);

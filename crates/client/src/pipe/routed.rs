@@ -1,16 +1,16 @@
-//! A request of a cluster: what is kept of it until it is answered, so that it can go to another node.
+//! A request of a cluster: the parts of it that are kept until it is answered, so that it can go to another node.
 //!
-//! A node answers some requests by turning them away: their slot is another's, or on the move, or the cluster is not well.
-//! And a connection may be lost before a request has left on it. In either case nothing was executed, and the request goes
-//! back to whoever has sent it, with its bytes and its caller's end, to be sent again. A reply of any other kind is the
-//! caller's, and so is the loss of a connection on which the request had left: it may have been executed.
+//! A node answers some requests by turning them away: their slot is another node's, or is being moved, or the cluster is not
+//! well. And a connection may be lost before a request has left on it. In either case nothing was executed, and the request
+//! goes back to its sender, with its bytes and its caller's end, to be sent again. A reply of any other kind is the caller's,
+//! and so is the loss of a connection on which the request had left: it may have been executed.
 //!
 //! A script may end with an error of its own that reads as a node's, after it has written. Nothing in such a reply tells the
-//! two apart, but for a redirection, which names the slot of the keys and a node: scripts have no way to learn of these. So a
-//! script that may write comes back with a redirection alone; every other error is its caller's, who knows what it does.
+//! two apart, except for a redirection, which names the slot of the keys and a node: scripts have no way to learn of these.
+//! So a script that may write comes back with a redirection alone; every other error is its caller's, which knows the
+//! script.
 //!
-//! It takes bytes and gives bytes: no socket, no clock, no thread. What becomes of a request that comes back is decided in
-//! `route/cluster`.
+//! It takes bytes and gives bytes: no socket, no clock, no thread. `route/cluster` decides on a request that comes back.
 
 use std::mem;
 use std::sync::{Arc, Weak};
@@ -30,22 +30,22 @@ const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
 pub(crate) const TURNED_AWAY: [&str; 9] =
     ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "BUSY", "READONLY", "MASTERDOWN", "UNBLOCKED"];
 
-/// Takes requests back.
+/// The sender that takes requests back.
 ///
-/// A reader calls it with its own lock held, and whoever looks after a connection. It only takes note, and waits for no lock
-/// under which anybody waits.
+/// A reader calls it with its own lock held, and so does the owner of a connection. It only takes note, and waits for no lock
+/// under which a thread waits.
 pub(crate) trait Redirector: Send + Sync {
-    /// A node has turned this request away, and this is what it said; or the connection was lost before the request had
-    /// left, and this is why. Nothing was executed.
+    /// Takes back a request that a node has turned away, with the node's error; or a request on a connection that was lost
+    /// before the request had left, with the reason. Nothing was executed.
     fn came_back(&self, request: Routed, why: Error, done: &mut Completions);
 }
 
-/// Whom a request is for.
+/// The node that a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Destination {
     /// The owner of this slot.
     Slot(u16),
-    /// Whoever has a copy of this slot, the owner among them. It only reads.
+    /// Any node that has a copy of this slot, the owner among them. The request only reads.
     Copies(u16),
     /// Any node that owns slots.
     Anybody,
@@ -53,20 +53,20 @@ pub(crate) enum Destination {
     Node(u32),
 }
 
-/// Whose the answer is.
+/// The receiver of the answer.
 enum End {
     Caller(Target),
-    /// A cache's, and of those who wait there.
+    /// A cache, and the callers that wait there.
     Cache(Box<Read>),
 }
 
-/// What has become of a request with one reply.
+/// The outcome of a request with one reply.
 pub(super) enum Accepted {
     /// There are more to come.
     More(Box<Routed>),
     /// The reply is this caller's.
     Answered(Target),
-    /// It has come back, or was answered.
+    /// The request has come back, or was answered.
     Over,
 }
 
@@ -79,24 +79,24 @@ pub(crate) struct Routed {
     whole: Option<Arc<[u8]>>,
     pub(crate) name: Name,
     pub(crate) database: u32,
-    /// When its caller sent it, on the wrapping clock of milliseconds; or when its time is up.
+    /// The time at which its caller sent it, on the wrapping clock of milliseconds; or at which it times out.
     pub(crate) at_ms: u32,
-    /// Whether that is when its time is up.
+    /// True if `at_ms` is the time at which it times out.
     pub(crate) is_due: bool,
-    /// Whether its caller has said when that is.
+    /// True if its caller has said when that is.
     pub(crate) has_deadline: bool,
     pub(crate) destination: Destination,
-    /// By which number a connection is known that it has for itself, if it has one.
+    /// The number of the connection that it has alone, if it has one.
     pub(crate) dedicated: Option<u64>,
     /// The number of the node that it was sent to last.
     pub(crate) node: u32,
-    /// How often it was sent, as far as nodes have turned it away.
+    /// The number of times that it was sent and turned away by a node.
     pub(crate) attempts: u16,
-    /// How many redirections it has followed in a row without a pause.
+    /// The number of redirections that it has followed in a row without a pause.
     pub(crate) redirections: u16,
-    /// Whether the node is told that the slot is on its way there.
+    /// True if the node is told that the slot is being moved there.
     is_asking: bool,
-    /// Whether the reply to ASKING has not come yet.
+    /// True if the reply to ASKING has not come yet.
     is_asked: bool,
 }
 
@@ -131,27 +131,27 @@ impl Routed {
         }
     }
 
-    /// Whose the answer is.
+    /// Sets the receiver of the answer.
     pub(crate) fn attach(&mut self, target: Target) {
         self.end = Some(End::Caller(target));
     }
 
-    /// The answer is a cache's. All that belongs to the read leaves with it the first time.
+    /// Sets a cache's read as the receiver of the answer. All that belongs to the read leaves with it the first time.
     pub(crate) fn attach_read(&mut self, read: Box<Read>, whole: Arc<[u8]>) {
         (self.end, self.whole) = (Some(End::Cache(read)), Some(whole));
     }
 
-    /// Whether the next node is to be told that the slot is on its way there.
+    /// Notes whether the next node is to be told that the slot is being moved there.
     pub(crate) fn ask(&mut self, is_asking: bool) {
         (self.is_asking, self.is_asked) = (is_asking, false);
     }
 
-    /// Whether the next node is told so.
+    /// Returns whether the next node is told that the slot is being moved there.
     pub(crate) fn is_asking(&self) -> bool {
         self.is_asking
     }
 
-    /// How many replies come for it.
+    /// Returns how many replies come for it.
     pub(super) fn frames(&self) -> u32 {
         match &self.end {
             Some(End::Cache(read)) if self.whole.is_some() => read.frames(),
@@ -159,7 +159,7 @@ impl Routed {
         }
     }
 
-    /// Its bytes, with what goes together with them.
+    /// Returns its bytes, with those that go together with them.
     pub(super) fn request(&self) -> Arc<[u8]> {
         match &self.whole {
             Some(whole) => Arc::clone(whole),
@@ -175,12 +175,12 @@ impl Routed {
         }
     }
 
-    /// Whether whoever waits for it may read where the request is now.
+    /// Returns whether its caller may read where the request is now.
     pub(super) fn is_first(&self) -> bool {
         self.attempts == 0 && self.dedicated.is_none()
     }
 
-    /// Whether nobody waits for the answer any more. Those who wait at a cache are not known here.
+    /// Returns whether no caller waits for the answer any more. Callers that wait at a cache are not known here.
     pub(crate) fn is_abandoned(&self) -> bool {
         match &self.end {
             Some(End::Caller(target)) => target.is_abandoned(),
@@ -198,7 +198,7 @@ impl Routed {
         }
     }
 
-    /// Takes a reply, which has come over the connection that keeps this cache true, if it keeps one. A request that was turned
+    /// Takes a reply that arrived over the connection that keeps this cache true, if it keeps one. A request that was turned
     /// away comes back.
     pub(super) fn accept(
         mut self: Box<Self>,
@@ -224,7 +224,7 @@ impl Routed {
         }
     }
 
-    /// As `accept`, for a read for a cache.
+    /// Takes a reply as `accept` does, for a read for a cache.
     fn accept_read(
         mut self: Box<Self>,
         mut read: Box<Read>,
@@ -248,8 +248,8 @@ impl Routed {
         Accepted::Over
     }
 
-    /// Whether it is the node that has said this, and nothing that the request has had executed: a script, or a command that
-    /// nobody here knows.
+    /// Returns whether the error is the node's own, and does not come from code that the request ran: a script, or a command
+    /// that the client does not know.
     fn is_of_server(&self, why: &Error) -> bool {
         if self.name.row().is_some_and(|row| !row.runs_script() || row.flags.contains(Flags::READONLY)) {
             return true;
@@ -264,7 +264,7 @@ impl Routed {
         }
     }
 
-    /// Gives it back to whoever has sent it.
+    /// Gives it back to its sender.
     fn come_back(mut self, why: Error, done: &mut Completions) {
         self.whole = None;
         match self.redirector.upgrade() {
@@ -273,7 +273,8 @@ impl Routed {
         }
     }
 
-    /// The connection takes no answer to it. What never left on it comes back; all else is told to the caller.
+    /// Fails a request that the connection will not answer. A request that never left comes back; any other error is told to
+    /// the caller.
     pub(super) fn fail(self, error: &Error, done: &mut Completions) {
         let never_left = error.effect() == Effect::None;
         match error.kind() {
@@ -289,7 +290,7 @@ impl Routed {
     }
 }
 
-/// What a node has said that has turned a request away before it was executed; none where the reply says anything else.
+/// Returns the error of a node that has turned a request away before it was executed; none if the reply says anything else.
 fn turned_away(reply: &[u8]) -> Option<Error> {
     let text = reply.strip_prefix(b"-")?.trim_ascii_end();
     let is_code = |code: &&str| text.strip_prefix(code.as_bytes()).is_some_and(|rest| matches!(rest, [] | [b' ', ..]));

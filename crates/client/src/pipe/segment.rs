@@ -1,7 +1,7 @@
-//! Requests that are written in one go, as bytes and as who asked for them.
+//! Requests that are written in one go, as bytes and as a list of their askers.
 //!
-//! What is taken from the front is not moved away: the segment remembers where its first request begins. Pure data; whoever
-//! has the pipe has its segments.
+//! Requests that are taken from the front are not moved away: the segment remembers where its first request begins. Pure
+//! data; the owner of the pipe has its segments.
 
 pub(crate) mod long;
 mod regather;
@@ -16,37 +16,38 @@ const GAP_KEPT_MAX: usize = 64 * 1024;
 /// The longest SELECT, in bytes.
 pub(crate) const SELECT_LENGTH_MAX: usize = 40;
 
-/// Which requests leave before which, and which of them leave while others are held back.
+/// The order of requests: which leave before which, and which of them leave while others are held back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Precedence {
-    /// They leave first, and are never held back: they end what the server is busy with, or a transaction that has begun.
+    /// Requests that leave first, and are never held back: they end the work that the server is busy with, or a transaction
+    /// that has begun.
     Urgent,
-    /// The server has turned them away. They leave before those that were sent after them, and may lack SELECTs.
+    /// Requests that the server has turned away. They leave before those that were sent after them, and may lack SELECTs.
     Retry,
     #[default]
     Normal,
 }
 
-/// The bytes of requests that leave together, and who waits for their replies.
+/// The bytes of requests that leave together, and the entries that wait for their replies.
 #[derive(Default)]
 pub(crate) struct Segment {
     pub(crate) bytes: Vec<u8>,
-    /// Where in `bytes` the first of `entries` begins.
+    /// The position in `bytes` at which the first of `entries` begins.
     pub(crate) start: usize,
     pub(crate) entries: VecDeque<Entry>,
-    /// Whether nothing may be written after it until it is answered.
+    /// True if nothing may be written after it until it is answered.
     pub(crate) holds: bool,
     pub(crate) precedence: Precedence,
 }
 
 impl Segment {
-    /// A segment of one request.
+    /// Creates a segment of one request.
     pub(crate) fn of_one(entry: Entry, bytes: Vec<u8>) -> Self {
         Self { bytes, entries: VecDeque::from([entry]), ..Self::default() }
     }
 
-    /// Appends a request, with a SELECT ahead of it where another database than its own is selected by then. Returns what it
-    /// counts for, as long as it is unanswered.
+    /// Appends a request, with a SELECT ahead of it if another database than its own is selected by then. Returns the bytes
+    /// that it counts for, as long as it is unanswered.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -85,12 +86,12 @@ impl Segment {
         self.bytes.len() - self.start
     }
 
-    /// What its requests count for, as long as they are unanswered.
+    /// Returns the bytes that its requests count for, as long as they are unanswered.
     pub(crate) fn held(&self) -> usize {
         self.length() + self.entries.len() * HELD_BYTES
     }
 
-    /// The bytes of its requests.
+    /// Returns the bytes of its requests.
     pub(crate) fn rest(&self) -> &[u8] {
         self.bytes.get(self.start..).unwrap_or_default()
     }

@@ -1,8 +1,8 @@
 //! The pipe and the reply reader against a server made of bytes, in one thread, from one seed.
 //!
-//! Requests are gathered, written in pieces, executed by a small model of a server, answered in pieces; the connection is
-//! cut anywhere, times run out, handles are dropped. Whatever happens, each command's fate must be what its caller was
-//! told, and nobody may be left without an answer. A seed that fails is the whole story of the failure.
+//! Requests are gathered, written in pieces, executed by a small model of a server, answered in pieces. The connection is cut
+//! anywhere, requests time out, handles are dropped. In every case, the fate of each command must be the one that its caller
+//! was told, and no caller may be left without an answer. A failing seed alone reproduces its failure.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -29,11 +29,11 @@ struct Server {
     executed: HashMap<(u32, String), u32>,
     database: u32,
     queued: Option<Vec<Vec<String>>>,
-    /// Whether it loads its data, and turns away what it is asked outside of transactions.
+    /// True while it loads its data, and turns away requests outside of transactions.
     is_loading: bool,
-    /// Whether a script holds it until it is ended: it turns away the same, and SELECT too.
+    /// True if a script holds it until it is ended: it turns away the same, and SELECT too.
     is_busy: bool,
-    /// Whether the last SELECT was turned away: what it executes then runs where it should not.
+    /// True if the last SELECT was turned away: commands that it executes then run where they should not.
     is_elsewhere: bool,
     /// The numbers of the commands that were just executed, in that order.
     order: Vec<usize>,
@@ -98,12 +98,12 @@ impl Server {
 
 const BUSY: &[u8] = b"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";
 
-/// What the commands are to the pipe: one writes, one only reads, and one ends a script.
+/// The kinds of commands for the pipe: one writes, one only reads, and one ends a script.
 const WRITE: Name = Name::of(&["INCR"]);
 const READ: Name = Name::of(&["GET"]);
 const KILL: Name = Name::of(&["SCRIPT", "KILL"]);
 
-/// A command whose caller waits, or has gone.
+/// A command with a caller that waits, or has gone.
 struct Asked {
     database: u32,
     key: String,
@@ -112,7 +112,7 @@ struct Asked {
     due_ms: Option<u32>,
     told: Option<Effect>,
     only_reads: bool,
-    /// Whether it was asked when the server was known to turn others away, as it does since: it overtakes none of them.
+    /// True if it was asked when the server was known to turn others away, as it does since: it overtakes none of them.
     overtakes_none: bool,
 }
 
@@ -128,10 +128,10 @@ struct World {
     up: VecDeque<u8>,
     down: VecDeque<u8>,
     asked: Vec<Asked>,
-    /// Transactions, and what ends scripts: whatever their outcome, it is waited for.
+    /// Transactions, and commands that end scripts: their outcome is waited for in every case.
     outcomes: Vec<Handle>,
     now_ms: u32,
-    /// Bytes that somebody is writing, and how many of them have left besides.
+    /// Bytes that a writer has, and how many more of them have left.
     lent: Option<(Vec<u8>, usize)>,
     /// The youngest command that was executed and overtakes none.
     youngest: Option<usize>,
@@ -162,14 +162,14 @@ impl World {
         }
     }
 
-    /// A fresh command: its database, key and bytes.
+    /// Returns a fresh command: its database, key and bytes.
     fn command(&mut self) -> (u32, String, Vec<u8>) {
         let key = format!("k{}", self.asked.len());
         let request = bytes_of(&["ADD", &key]);
         (self.dice.roll(12) as u32, key, request)
     }
 
-    /// As `command`, or one that only reads.
+    /// Returns a command as `command` does, or one that only reads.
     fn any_command(&mut self) -> (u32, String, Vec<u8>, Name) {
         let (database, key, request) = self.command();
         match self.dice.roll(2) {
@@ -192,7 +192,7 @@ impl World {
             _ => {
                 let (database, key, request, name) = self.any_command();
                 let request = EncodedRequest { bytes: &request, name };
-                // None is later than that of others, who have a hundred.
+                // No deadline is later than those of the other requests, which have a hundred.
                 let due_ms = (self.dice.roll(3) == 0).then(|| self.now_ms.wrapping_add(self.dice.roll(100) as u32));
                 let handle = match due_ms {
                     _ if self.dice.roll(4) == 0 => {
@@ -208,7 +208,7 @@ impl World {
         }
     }
 
-    /// Has a script ended that holds the server, if one does.
+    /// Queues a command that ends a script that holds the server, if one does.
     fn ask_kill(&mut self) {
         let database = self.dice.roll(4) as u32;
         let request = bytes_of(&["SCRIPT", "KILL"]);
@@ -245,7 +245,7 @@ impl World {
             let transaction = TransactionState::new(targets, outcome, None);
             return self.pipe.push_transaction(transaction, database, &execution, self.now_ms);
         }
-        // A key that nobody adds to does not exist; asking for the opposite makes the condition false.
+        // A key that no request adds to does not exist; asking for the opposite makes the condition false.
         let checks = vec![Check::Exists(false), Check::Exists(self.dice.roll(4) == 0)];
         let watches = bytes_of(&["WATCH", "x"]).repeat(2);
         let request = [watches, bytes_of(&["EXISTS", "x"]).repeat(2)].concat();
@@ -258,7 +258,7 @@ impl World {
         );
     }
 
-    /// Somebody sends what may leave, and says so then or later.
+    /// Sends the bytes that may leave, and returns them then or later.
     fn write(&mut self) {
         if self.lent.is_some() {
             return self.give_back();
@@ -273,14 +273,14 @@ impl World {
         }
     }
 
-    /// Whoever has sent something says how much.
+    /// Returns the lent bytes, and how many of them have left.
     fn give_back(&mut self) {
         if let Some((bytes, count)) = self.lent.take() {
             self.pipe.wrote(bytes, count);
         }
     }
 
-    /// The server executes the whole requests among the next bytes.
+    /// Executes the whole requests among the next bytes, as the server.
     fn serve(&mut self) {
         let mut rest = self.up.make_contiguous();
         let mut used = 0;
@@ -327,7 +327,7 @@ impl World {
     }
 
     fn cut(&mut self) {
-        // The server may still execute what had arrived; its answers go nowhere.
+        // The server may still execute requests that had arrived; its answers go nowhere.
         if self.dice.roll(2) == 0 {
             self.serve();
         }
@@ -337,7 +337,7 @@ impl World {
         let has_answered = self.pipe.answered > 0;
         let is_read = |entry: &&Entry| entry.asker.name() == Some(READ) && !entry.asker.is_abandoned();
         let taken = self.reply_reader.cut();
-        // Only the oldest may be what breaks connections.
+        // Only the oldest may be the request that breaks connections.
         let reads_max = usize::from(!has_answered) + taken.iter().filter(is_read).count();
         let lost = self.pipe.cut(taken, Resend::Reads);
         let mut done = Completions::default();
@@ -447,7 +447,7 @@ impl World {
         let Self { driver, pipe, source, reply_reader, asked, outcomes, .. } = self;
         for outcome in outcomes {
             let payload: Payload = outcome.take().unwrap_or_else(|_| panic!("a transaction has no outcome"));
-            // Its commands were compared; that it has an end, of whatever kind, is all that is asked of it here.
+            // Its commands were compared; here it is only checked that it has ended, in any way.
             drop(payload);
         }
         drop((pipe, source, reply_reader, asked));

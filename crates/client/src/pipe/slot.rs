@@ -1,24 +1,24 @@
-//! Where an answer lands: slots in chunks, each shared by one asker and one answerer.
+//! Slots, in which answers land: they lie in chunks, and each is shared by one asker and one answerer.
 //!
-//! A command in flight has two ends. The [`Handle`] is the caller's: it looks, waits, takes or lets go. The [`Target`]
-//! is the connection's: it completes the slot exactly once. Dropping a handle never disturbs the target, and a target
-//! that is dropped answers with an error, so that nobody waits for an answer that cannot come.
+//! A command in flight has two ends. The [`Handle`] is the caller's: it looks, waits, takes or lets go. The [`Target`] is the
+//! connection's: it completes the slot exactly once. Dropping a handle never disturbs the target, and a target that is
+//! dropped answers with an error, so that no caller waits for an answer that cannot arrive.
 //!
-//! Slots are made a chunk at a time and counted by one reference count for the whole chunk, which is charged in advance
-//! with both ends of every slot. So a command costs no allocation and no atomic increment, and the answerer returns its
-//! references a batch at a time. This is the one module of the client with `unsafe` in it; measured against one
-//! `Arc<Mutex<..>>` a command, it halves what a pipelined command costs the client.
+//! Slots are made a chunk at a time and counted by one reference count for the whole chunk, which is charged in advance with
+//! both ends of every slot. So a command costs no allocation and no atomic increment, and the answerer returns its references
+//! a batch at a time. This is the one module of the client with `unsafe` in it; measured against one `Arc<Mutex<..>>` a
+//! command, it halves the client's cost of a pipelined command.
 //!
-//! How the two ends agree, in one byte a slot: the handle moves `EMPTY` to `WAITING` after it has stored a waker, and
-//! back before it touches the waker again; it leaves by moving `EMPTY` to `DROPPED` or `FORGOTTEN`. The target stores
-//! the payload first and then swaps in `DONE`; what it finds there says whether the waker, or the payload, is now its own.
-//! A target that wants its asker's task to come and read moves `WAITING` to `CALLING`, takes the waker, and moves on to `EMPTY`;
-//! the handle waits for those few instructions.
-//! Either end may be on any thread; nothing here blocks.
+//! The two ends agree through one byte a slot. The handle moves `EMPTY` to `WAITING` after it has stored a waker, and back
+//! before it touches the waker again; it leaves by moving `EMPTY` to `DROPPED` or `FORGOTTEN`. The target stores the payload
+//! first and then swaps in `DONE`; the value that it finds there says whether the waker, or the payload, is now its own. A
+//! target that wants its asker's task to come and read moves `WAITING` to `CALLING`, takes the waker, and moves on to
+//! `EMPTY`; the handle waits for those few instructions. Either end may be on any thread; nothing here blocks.
 //!
-//! What passes between the ends is a [`Payload`]: the bytes of one reply, or why there are none. Most replies are short, so they
-//! are kept inside the slot; longer ones are copied once into memory of their own size, which keeps a small reply from holding
-//! on to a large read buffer; a very long one is handed over in its buffer. It is decoded on the caller's thread.
+//! A [`Payload`] passes between the ends: the bytes of one reply, or the reason why there are none. Most replies are short,
+//! so they are kept inside the slot. Longer ones are copied once into memory of their own size, which keeps a small reply
+//! from holding on to a large read buffer. A very long one is handed over in its buffer. It is decoded on the caller's
+//! thread.
 
 pub(crate) mod stamps;
 #[cfg(test)]
@@ -40,57 +40,57 @@ use crate::request::level::Level;
 use crate::request::name::Name;
 use stamps::Stamps;
 
-/// What an asker that waits may ask of the connection that will answer.
+/// The calls that a waiting asker may make on the connection that will answer.
 pub(crate) trait Driver: Send + Sync {
-    /// Writes what is gathered, because a task is about to wait for it; but while `may_yield`, where that would take a
-    /// system call, rather has the task come again when others have had their turn.
+    /// Writes the gathered requests, because a task is about to wait for a reply. While `may_yield`, if that would take a
+    /// system call, it has the task come again after the other ready tasks instead.
     fn flush(&self, may_yield: bool) -> Flush;
 
-    /// Reads what has come, if it was left to whoever is awake, because a task is about to wait for it.
+    /// Reads the received bytes, if they were left to the tasks that are awake, because a task is about to wait for a reply.
     fn read(&self) {}
 
-    /// Writes what is gathered, because a thread is about to sleep until `handle` is done. May do the waiting itself, or
-    /// part of it. The thread says when it waits no longer: [`Driver::leave`].
+    /// Writes the gathered requests, because a thread is about to sleep until `handle` is done. May do the waiting itself, or
+    /// part of it. The thread announces the end of its wait: [`Driver::leave`].
     fn attend(&self, handle: &Handle, deadline: Option<Instant>) {
         let _ = (handle, deadline);
         _ = self.flush(false);
     }
 
-    /// A thread that has attended waits no longer.
+    /// Notes that a thread that has attended waits no longer.
     fn leave(&self) {}
 
-    /// Waits on this thread until the queue has room again, or the time is up.
+    /// Waits on this thread until the queue has room again, or the deadline has passed.
     fn wait_for_room(&self, deadline: Option<Instant>, is_task: bool) {
         let _ = (deadline, is_task);
     }
 
-    /// Why no answer can come to this process; none where one can.
+    /// Returns the reason why no answer can come to this process; none where one can.
     fn lost(&self) -> Option<Error> {
         None
     }
 
-    /// What is said to a caller who waits no longer for the answer to a command of this name, which may come still.
+    /// Returns the error for a caller that no longer waits for the answer to a command of this name, which may still arrive.
     fn given_up(&self, name: Name) -> Error {
         unanswered(name)
     }
 
-    /// What is called with the errors of forgotten commands.
+    /// Returns the hook that is called with the errors of forgotten commands.
     fn error_hook(&self) -> Option<ErrorHook>;
 
-    /// Has whoever asked for a command of this name, and has its answer, told when its effect is so safe. The command was sent on
-    /// the connection of this number.
+    /// Returns a handle that is done when the effect of an answered command of this name has reached this level of safety.
+    /// The command was sent on the connection of this number.
     fn safe(&self, level: Level, name: Name, sent_on: u32) -> Result<Handle, Error> {
         let _ = sent_on;
         Err(Error::usage(format!("nobody knows here when what {name} has done is {level}")))
     }
 }
 
-/// What is said where nobody knows of the connection.
+/// Returns the error of a command if nothing is known of the connection.
 fn unanswered(name: Name) -> Error {
     Error::new(ErrorKind::Timeout, Effect::Unknown, format!("{name} was not answered in time; its effect is unknown"))
 }
 
-/// What a task that is about to wait has to do.
+/// The next step of a task that is about to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flush {
     /// Wait.
@@ -108,20 +108,20 @@ const DROPPED: u8 = 3;
 const FORGOTTEN: u8 = 4;
 const CALLING: u8 = 5;
 
-/// In the place of a connection's number: no connection yet.
+/// The number that stands for no connection yet.
 const UNSENT: u32 = 0;
 
 /// The number of a link's first connection.
 pub(crate) const FIRST_CONNECTION: u32 = 1;
 
-/// How many slots the largest chunk has. Smaller ones are made first, because most connections are idle.
+/// The number of slots of the largest chunk. Smaller ones are made first, because most connections are idle.
 const SLOTS_MAX: usize = 256;
 
 struct Slot {
     state: AtomicU8,
-    /// Whether a task waits, and no thread: written before `WAITING`, read behind it.
+    /// True if a task waits, and no thread: written before `WAITING`, read behind it.
     is_task: AtomicBool,
-    /// Which command it is for: written before the ends are handed out, and read by either.
+    /// The command that it is for: written before the ends are handed out, and read by either.
     name: AtomicU16,
     payload: UnsafeCell<MaybeUninit<Payload>>,
     waker: UnsafeCell<Option<Waker>>,
@@ -130,16 +130,16 @@ struct Slot {
 struct Chunk {
     /// Ends of slots that are alive, or that have not been handed out yet.
     references: AtomicUsize,
-    /// The number of the connection on which its requests leave first, [`UNSENT`] while they are still gathered where
-    /// nobody sends them by himself.
+    /// The number of the connection on which its requests leave first; [`UNSENT`] while they are gathered in a place from
+    /// which only their owner sends them.
     sent_on: AtomicU32,
     driver: Weak<dyn Driver>,
     slots: Box<[Slot]>,
-    /// When requests left that are timed, and when their replies came.
+    /// The times at which timed requests left and their replies arrived.
     stamps: Stamps,
 }
 
-/// One end's place: which slot of which chunk.
+/// The place of one end: a slot of a chunk.
 #[derive(Clone, Copy)]
 struct SlotRef {
     chunk: NonNull<Chunk>,
@@ -147,14 +147,14 @@ struct SlotRef {
 }
 
 impl SlotRef {
-    /// Which command it is for.
+    /// Returns which command it is for.
     fn name(&self) -> Name {
         Name::from_number(self.slot().name.load(Ordering::Relaxed))
     }
 
     fn slot(&self) -> &Slot {
-        // SAFETY: whoever holds a `SlotRef` holds one of the references that the chunk was charged with for it, so the
-        // chunk is alive; `index` was in bounds when the place was made and chunks never shrink.
+        // SAFETY: the owner of a `SlotRef` holds one of the references that the chunk was charged with for it, so the chunk
+        // is alive; `index` was in bounds when the place was made and chunks never shrink.
         unsafe { self.chunk.as_ref().slots.get_unchecked(self.index as usize) }
     }
 }
@@ -191,24 +191,25 @@ impl Source {
         Self { driver, chunk: None, next: 0, length: 0, sent_on: FIRST_CONNECTION }
     }
 
-    /// As [`new`](Source::new), for requests that somebody has to send first: waiting before that is an error.
+    /// Creates a source as [`new`](Source::new) does, for requests that their owner has to send first: waiting before that is
+    /// an error.
     pub(crate) fn unsent(driver: Weak<dyn Driver>) -> Self {
         Self { driver, chunk: None, next: 0, length: 0, sent_on: UNSENT }
     }
 
-    /// The next pairs are for another connection.
+    /// Renews the source: the next pairs are for another connection.
     pub(crate) fn renew_for(&mut self, connection: u32) {
         self.renew();
         self.sent_on = connection;
     }
 
-    /// The next pairs share nothing with those before, which may be sent by now.
+    /// Renews the source: the next pairs share nothing with those before, which may be sent by now.
     pub(crate) fn renew(&mut self) {
         self.give_back();
         self.next = 0;
     }
 
-    /// Gives back what was not handed out.
+    /// Gives back the references of slots that were not handed out.
     fn give_back(&mut self) {
         if let Some(chunk) = self.chunk.take()
             && self.next < self.length
@@ -219,7 +220,7 @@ impl Source {
         }
     }
 
-    /// The two ends of a fresh slot, for a command of this name.
+    /// Returns the two ends of a fresh slot, for a command of this name.
     #[inline]
     pub(crate) fn pair(&mut self, name: Name) -> (Target, Handle) {
         let chunk = match self.chunk {
@@ -272,41 +273,42 @@ unsafe impl Send for Handle {}
 unsafe impl Sync for Handle {}
 
 impl Handle {
-    /// Whether the answer is there.
+    /// Returns whether the answer is there.
     pub(crate) fn is_done(&self) -> bool {
         self.slot_ref.slot().state.load(Ordering::Acquire) == DONE
     }
 
-    /// The connection that will answer, if it still exists.
+    /// Returns the connection that will answer, if it still exists.
     pub(crate) fn driver(&self) -> Option<std::sync::Arc<dyn Driver>> {
         // SAFETY: this handle's reference keeps the chunk alive.
         unsafe { self.slot_ref.chunk.as_ref() }.driver.upgrade()
     }
 
-    /// Whether nobody has sent the request yet.
+    /// Returns whether the request is still unsent.
     pub(crate) fn is_unsent(&self) -> bool {
         self.sent_on() == UNSENT && !self.is_done()
     }
 
-    /// The number of the connection that was there, or was to come next, when the request was sent. It may have left on a
-    /// later one.
+    /// Returns the number of the connection that was there, or was to be made next, when the request was sent. It may have
+    /// left on a later one.
     pub(crate) fn sent_on(&self) -> u32 {
         // SAFETY: this handle's reference keeps the chunk alive.
         unsafe { self.slot_ref.chunk.as_ref() }.sent_on.load(Ordering::Acquire)
     }
 
-    /// Which command it is for.
+    /// Returns which command it is for.
     pub(crate) fn name(&self) -> Name {
         self.slot_ref.name()
     }
 
-    /// When the request left, and when its reply came, in microseconds, if it is timed and both are known.
+    /// Returns when the request left, and when its reply came, in microseconds, if it is timed and both are known.
     pub(crate) fn times(&self) -> Option<(u64, u64)> {
         // SAFETY: this handle's reference keeps the chunk alive.
         unsafe { self.slot_ref.chunk.as_ref() }.stamps.get(self.slot_ref.index as usize)
     }
 
-    /// Why it is of no use to wait, if it is of none: nobody has sent the request, or the answer goes to another process.
+    /// Returns the reason why waiting is of no use, if there is one: the request is unsent, or the answer goes to another
+    /// process.
     pub(crate) fn hopeless(&self, driver: Option<&dyn Driver>) -> Option<Error> {
         if self.is_unsent() {
             return Some(Error::usage(
@@ -316,7 +318,7 @@ impl Handle {
         driver.and_then(Driver::lost)
     }
 
-    /// What is said to a caller who waits no longer.
+    /// Returns the error for a caller that no longer waits.
     #[cold]
     pub(crate) fn given_up(&self) -> Error {
         let name = self.slot_ref.name();
@@ -340,8 +342,8 @@ impl Handle {
         Ok(payload)
     }
 
-    /// Leaves a waker to be woken when the answer comes. `Ready` when it is there already. The waker of a task may also be
-    /// woken so that the task reads what has come.
+    /// Leaves a waker to be woken when the answer arrives. Returns `Ready` if it is there already. The waker of a task may
+    /// also be woken so that the task reads the received bytes.
     pub(crate) fn poll_ready(&mut self, context: &mut Context<'_>, is_task: bool) -> Poll<()> {
         if !self.recall() {
             return Poll::Ready(());
@@ -368,8 +370,8 @@ impl Handle {
     pub(crate) fn forget(mut self) -> Option<Payload> {
         if self.recall() && self.leave(FORGOTTEN) {
             let slot_ref = ManuallyDrop::new(self).slot_ref;
-            // SAFETY: this end's reference, which nobody uses any more. The end is not dropped but released: from here on a
-            // `DONE` no longer means that the payload is its own.
+            // SAFETY: this end's reference, which has no other use any more. The end is not dropped but released: from here
+            // on a `DONE` no longer means that the payload is its own.
             unsafe { release(slot_ref.chunk, 1) };
             return None;
         }
@@ -403,7 +405,7 @@ impl Drop for Handle {
             // SAFETY: the slot is `DONE`, so the payload is stored and belongs to this end.
             unsafe { (*self.slot_ref.slot().payload.get()).assume_init_drop() };
         }
-        // SAFETY: this end's reference, which nobody uses any more.
+        // SAFETY: this end's reference, which has no other use any more.
         unsafe { release(self.slot_ref.chunk, 1) };
     }
 }
@@ -417,18 +419,18 @@ pub(crate) struct Target {
 unsafe impl Send for Target {}
 
 impl Target {
-    /// The request, and with it its neighbours', is being sent on this connection: its answer may be waited for.
+    /// Notes that the request, and with it its neighbours', is being sent on this connection: its answer may be waited for.
     pub(crate) fn mark_sent(&self, connection: u32) {
         // SAFETY: this target's reference keeps the chunk alive.
         unsafe { self.slot_ref.chunk.as_ref() }.sent_on.store(connection, Ordering::Release);
     }
 
-    /// Which command it is for.
+    /// Returns which command it is for.
     pub(crate) fn name(&self) -> Name {
         self.slot_ref.name()
     }
 
-    /// The request left then, and its reply came then: noted if it is timed.
+    /// Notes the times at which the request left and its reply arrived, if it is timed.
     pub(super) fn stamp(&self, left_us: u64, came_us: u64) {
         if self.name().is_timed() {
             // SAFETY: this target's reference keeps the chunk alive.
@@ -437,17 +439,18 @@ impl Target {
         }
     }
 
-    /// Whether a task or a thread sleeps until the answer comes.
+    /// Returns whether a task or a thread sleeps until the answer comes.
     pub(crate) fn is_awaited(&self) -> bool {
         matches!(self.slot_ref.slot().state.load(Ordering::Relaxed), WAITING | CALLING)
     }
 
-    /// Whether nobody waits for the answer any more.
+    /// Returns whether no caller waits for the answer any more.
     pub(crate) fn is_abandoned(&self) -> bool {
         matches!(self.slot_ref.slot().state.load(Ordering::Relaxed), DROPPED | FORGOTTEN)
     }
 
-    /// The waker of the task that waits for the answer, if a task does. Woken by it, the task comes and leaves another.
+    /// Returns the waker of the task that waits for the answer, if a task does. Woken by it, the task comes and leaves
+    /// another.
     pub(crate) fn call(&self) -> Option<Waker> {
         let slot = self.slot_ref.slot();
         slot.state.compare_exchange(WAITING, CALLING, Ordering::Acquire, Ordering::Relaxed).ok()?;
@@ -455,7 +458,7 @@ impl Target {
             slot.state.store(WAITING, Ordering::Release);
             return None;
         }
-        // SAFETY: between `WAITING`, which was found, and what is stored next, the handle leaves the waker alone.
+        // SAFETY: between `WAITING`, which was found, and the state that is stored next, the handle leaves the waker alone.
         let waker = unsafe { (*slot.waker.get()).take() };
         slot.state.store(EMPTY, Ordering::Release);
         waker
@@ -485,7 +488,7 @@ impl Drop for Target {
     }
 }
 
-/// Stores the payload and finds out who cares.
+/// Stores the payload and finds the waker or the payload's new owner by the state of the slot.
 ///
 /// # Safety
 /// The caller is the slot's target, and does this once.
@@ -516,12 +519,12 @@ pub(crate) struct Completions {
     rare: Option<Box<Rare>>,
 }
 
-/// What few batches have.
+/// The rare parts of a batch.
 #[derive(Default)]
 struct Rare {
-    /// Those that need not be woken. They are foreign code when they are dropped, too.
+    /// The wakers that need not be woken. They are foreign code when they are dropped, too.
     twins: Vec<Waker>,
-    /// What was said to commands that were forgotten.
+    /// The errors of commands that were forgotten.
     errors: Vec<Error>,
 }
 
@@ -529,7 +532,7 @@ struct Rare {
 unsafe impl Send for Completions {}
 
 impl Completions {
-    /// Wakes everybody who waited for what was completed, and hands out the errors of forgotten commands.
+    /// Wakes all waiters of the completed slots, and returns the errors of forgotten commands.
     ///
     /// Call it without any lock held: a waker is foreign code.
     #[inline]
@@ -545,7 +548,7 @@ impl Completions {
         rare.errors
     }
 
-    /// Whether something was completed since it was finished last.
+    /// Returns whether something was completed since it was finished last.
     pub(crate) fn has_some(&self) -> bool {
         self.references > 0 || !self.wakers.is_empty()
     }

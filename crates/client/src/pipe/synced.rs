@@ -1,10 +1,10 @@
-//! Who waits until the server's disk, or replicas, have what a reply shows.
+//! The callers that wait until the server's disk, or replicas, have the effects that a reply shows.
 //!
-//! A Sleeve server that was asked to says behind its replies up to which offset of its journal they show what was done, up to
-//! which its disk has it, and up to which so many replicas have it (CLIENT JOURNAL). The first such message behind a reply covers
-//! it; when the disk or the replicas have got so far the reply's effect is as safe as was asked for. Whoever enters here has its
-//! reply already, so the next message covers it, and a request is sent behind whose own reply one is sure to come, unless one is
-//! on its way.
+//! A Sleeve server that was asked to announces behind its replies three offsets of its journal (CLIENT JOURNAL): up to which
+//! offset the replies show its effects, up to which its disk has it, and up to which so many replicas have it. The first such
+//! message behind a reply covers it. When the disk or the replicas have reached that offset, the reply's effect is as safe as
+//! was asked for. A caller that enters here has its reply already, so the next message covers it. A request is sent after it,
+//! with a reply of its own behind which a message is sure to arrive, unless such a request is in flight.
 //!
 //! It takes bytes and gives bytes: no socket, no clock, no thread. The reader owns it; the reader's lock guards it.
 
@@ -15,29 +15,29 @@ use crate::error::{Effect, Error, ErrorKind};
 use crate::request::level::Level;
 use crate::request::name::Name;
 
-/// With what a message about the journal begins.
+/// The beginning of a message about the journal.
 const MESSAGE: &[u8] = b">3\r\n$7\r\njournal\r\n";
-/// The same where replicas are told of.
+/// The beginning of such a message with the offsets of replicas.
 const MESSAGE_WITH_REPLICAS: &[u8] = b">5\r\n$7\r\njournal\r\n";
 
-/// What is said when something is as safe as was asked for.
+/// The reply to a caller when its effect is as safe as was asked for.
 pub(crate) const IS_SAFE: &[u8] = b"+OK\r\n";
 
-/// Whether this is a message about the journal.
+/// Returns whether this is a message about the journal.
 pub(crate) fn is_message(bytes: &[u8]) -> bool {
     bytes.starts_with(MESSAGE) || bytes.starts_with(MESSAGE_WITH_REPLICAS)
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SafetyMessage {
     /// The replies so far show nothing that stands behind this offset.
     shown: i64,
-    /// The disk has everything up to this offset; none where nobody will ever know.
+    /// The offset up to which the disk has everything; none if the server will never know.
     synced: Option<i64>,
     /// At least one replica, two, three ... have applied everything up to these offsets.
     applied_by: Vec<i64>,
-    /// They have it on their disks.
+    /// The offsets up to which the replicas have everything on their disks.
     synced_by: Vec<i64>,
 }
 
@@ -57,7 +57,7 @@ impl SafetyMessage {
         Some(Self { shown, synced, applied_by, synced_by })
     }
 
-    /// Whether what lies before an offset is so safe.
+    /// Returns whether everything before an offset has reached this level of safety.
     fn covers(&self, level: Level, offset: i64) -> bool {
         let have = |offsets: &[i64], count: usize| match count.checked_sub(1) {
             Some(index) => offsets.get(index).is_some_and(|reached| *reached >= offset),
@@ -71,19 +71,19 @@ impl SafetyMessage {
     }
 }
 
-/// What an array of integers has.
+/// Returns the elements of an array of integers.
 fn integers(frame: Frame<'_>) -> Option<Vec<i64>> {
     let Frame::Array(items) = frame else { return None };
     items.map(|item| if let Ok(Frame::Integer(number)) = item { Some(number) } else { None }).collect()
 }
 
-/// Who waits on one connection, and what is known of its server.
+/// The callers that wait on one connection, and the known offsets of its server.
 #[derive(Default)]
 pub(crate) struct Synced {
     waiting: Vec<Waiting>,
-    /// A request to be told is on its way, and one to be told of replicas.
+    /// True while a question about the disk is in flight, and the same about replicas.
     asking: [bool; 2],
-    /// Why this server will not tell.
+    /// The reason why this server will not tell.
     refusal: Option<Error>,
 }
 
@@ -96,23 +96,23 @@ struct Waiting {
 }
 
 impl Synced {
-    /// Why nobody will be told on this connection, if that is so.
+    /// Returns the reason why no caller will be told on this connection, if there is one.
     pub(crate) fn refusal(&self) -> Option<&Error> {
         self.refusal.as_ref()
     }
 
-    /// Whether nobody waits.
+    /// Returns whether no caller waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Enters somebody whose reply is there already. Whether [`Level::question`] is to be sent now.
+    /// Adds a caller with a reply that is there already. Returns whether [`Level::question`] is to be sent now.
     pub(crate) fn enter(&mut self, level: Level, target: Target, now_ms: u32) -> bool {
         self.waiting.push(Waiting { level, shown: None, issued_ms: now_ms, target });
         !std::mem::replace(&mut self.asking[usize::from(level.is_of_replicas())], true)
     }
 
-    /// [`Level::question`] was answered, about replicas or not.
+    /// Takes the answer to [`Level::question`], about replicas or not.
     pub(crate) fn answered(&mut self, of_replicas: bool, reply: &[u8], done: &mut Completions) {
         self.asking[usize::from(of_replicas)] = false;
         if let Some(refused) = Payload::of(reply).into_error() {
@@ -130,7 +130,7 @@ impl Synced {
         }
     }
 
-    /// A message has come. All who wait have their replies, so it covers those that were not covered yet.
+    /// Takes a message. All waiting callers have their replies, so it covers those that were not covered yet.
     pub(crate) fn told(&mut self, message: &[u8], done: &mut Completions) {
         let Some(told) = SafetyMessage::of(message) else { return };
         if told.synced.is_none() {
@@ -161,13 +161,15 @@ impl Synced {
         }
     }
 
-    /// The connection is lost, and with it what was on its way: nobody will hear any more.
+    /// Fails the waiting callers because the connection is lost, and with it the messages in flight: none of them will be
+    /// told any more.
     pub(crate) fn cut(&mut self, why: &str, done: &mut Completions) {
         self.fail(&Error::unsynced(why), done);
         *self = Self::default();
     }
 
-    /// Tells those who have waited for longer than `limit_ms` that their time is up; how long the others have left.
+    /// Tells the callers that have waited for longer than `limit_ms` that they timed out. Returns the time that the others
+    /// have left.
     pub(crate) fn expire(
         &mut self,
         now_ms: u32,
@@ -211,7 +213,7 @@ mod tests {
         assert!(synced.enter(Level::Synced, target, 0), "the last request was answered");
         synced.told(&message(":20", ":10"), &mut done);
         assert!(first.is_done() && second.is_done() && !third.is_done());
-        // What is no such message says nothing.
+        // Bytes that are no such message say nothing.
         for odd in
             [&message(":20", "$1"), &message("$2", ":30"), &message(":20", ":x"), b">1\r\n$7\r\njournal\r\n".as_slice()]
         {

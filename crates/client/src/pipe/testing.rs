@@ -1,11 +1,11 @@
-//! What the tests of several rooms need: a place where replies land without a connection, and random numbers from a seed.
+//! Helpers for the tests of several modules: a source of slots without a connection, and random numbers from a seed.
 
 use std::cell::Cell;
 
 use super::slot::Source;
 pub(crate) use crate::reply::by_hand::{driver, nobody};
 
-/// Where replies land that nobody pushes on.
+/// Creates a source of slots without a driver.
 pub(crate) fn source() -> Source {
     Source::new(nobody())
 }
@@ -18,7 +18,7 @@ impl Dice {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    /// A number below `sides`.
+    /// Returns a number below `sides`.
     pub(crate) fn roll(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -47,7 +47,7 @@ impl Drop for Alive {
     }
 }
 
-/// How many chunks of slots there are of this thread.
+/// Returns how many chunks of slots there are of this thread.
 pub(crate) fn chunks_alive() -> isize {
     CHUNKS_ALIVE.get()
 }

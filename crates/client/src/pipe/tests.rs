@@ -1,4 +1,4 @@
-//! Time that is up: told in time however much is queued, and told the truth.
+//! Timeouts: reported in time however much is queued, and reported truthfully.
 
 use std::time::{Duration, Instant};
 
@@ -41,13 +41,13 @@ fn effect(handle: Handle) -> Effect {
     handle.take().ok().expect("it is done").frame().expect_err("it failed").effect()
 }
 
-/// A reply of a string of this length.
+/// Returns a reply of a string of this length.
 fn bulk(length: usize) -> Vec<u8> {
     let text: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
     [format!("${length}\r\n").as_bytes(), &text, b"\r\n"].concat()
 }
 
-/// They are moved once at most, and whoever reads them is never long at it.
+/// Checks that large replies are moved once at most, and that no single read takes long.
 #[test]
 fn large_replies_come_whole_in_reads_of_bounded_length() {
     let lengths = [3, 700_000, 5, 0, 300_000, 300_000, 250_000, 1, 3_000_000, 2_000_000, 7];
@@ -75,7 +75,7 @@ fn large_replies_come_whole_in_reads_of_bounded_length() {
     }
 }
 
-/// The replies of a transaction stay where they are until the last is there, however many they are.
+/// Checks that the replies of a transaction stay where they are until the last is there, however many they are.
 #[test]
 fn a_long_transaction_is_answered_when_all_its_replies_have_come() {
     let count = if cfg!(miri) { 200 } else { 40_000 };
@@ -107,7 +107,8 @@ fn a_long_transaction_is_answered_when_all_its_replies_have_come() {
     }
 }
 
-/// Room for nothing looks like the end of the connection, and what is left of a buffer outlives the connection.
+/// Checks the room behind a large reply: no room looks like the end of the connection, and the rest of a buffer outlives the
+/// connection.
 #[test]
 fn there_is_room_behind_a_large_reply_however_little_of_the_next_has_come_with_it() {
     for behind in [1, 2, 3, 100] {
@@ -137,7 +138,8 @@ fn there_is_room_behind_a_large_reply_however_little_of_the_next_has_come_with_i
     }
 }
 
-/// Another reader may be waiting for his turn when one finds that: what he finds must not be handed to those who are left.
+/// Checks the state after bytes that cannot be believed. Another reader may be waiting for its turn when one finds them: the
+/// bytes that it finds must not be handed to the entries that are left.
 #[test]
 fn after_what_cannot_be_believed_nothing_is_read_before_the_cut() {
     let (mut pipe, mut reply_reader, mut done) = (pipe(), ReplyReader::default(), Completions::default());
@@ -163,7 +165,7 @@ fn after_what_cannot_be_believed_nothing_is_read_before_the_cut() {
     assert_eq!(read(&mut reply_reader, b"$1\r\ne\r\n"), Ok(1));
 }
 
-/// Removing one after the other moved all bytes behind it each time, which took minutes.
+/// Checks a fault of the past: removing one after the other moved all bytes behind it each time, which took minutes.
 #[test]
 #[cfg_attr(miri, ignore = "160,000 requests")]
 fn a_long_queue_expires_in_time_in_proportion_to_its_length() {
@@ -207,7 +209,7 @@ fn what_waits_behind_a_full_socket_is_told_too_and_the_rest_finds_its_database()
     assert_eq!(lend_all(&mut pipe), "*1\r\n$1\r\nE\r\n");
 }
 
-/// Each had all that was gathered copied.
+/// Checks a fault of the past: each had all that was gathered copied.
 #[test]
 fn what_is_told_at_its_own_deadline_moves_nothing_until_it_may_leave_or_is_much() {
     let (mut pipe, mut done) = (pipe(), Completions::default());
@@ -226,13 +228,13 @@ fn what_is_told_at_its_own_deadline_moves_nothing_until_it_may_leave_or_is_much(
     let all = select(3) + &String::from_utf8_lossy(&many) + &select(5) + "BEHIND";
     assert_eq!(lend_all(&mut pipe), all);
     assert_eq!((pipe.queued(), pipe.gathered()), (all.len() + 2 * HELD_BYTES, 0));
-    // What is much is not kept, and nothing is for whoever closes.
+    // A large amount is not kept, and nothing is kept for a client that closes.
     let (late, _) = pipe.push_due(7, unnamed(&many), 30);
     assert!(pipe.expire_due(31, &situation(), &mut done) && !behind.is_done());
     assert_eq!((effect(late), pipe.queued(), pipe.gathered()), (Effect::None, all.len() + 2 * HELD_BYTES, 0));
     _ = pipe.push(5, unnamed(b"LAST"), 32);
     assert_eq!(lend_all(&mut pipe), "LAST");
-    // What is first in line on a fresh connection gets a SELECT, though nobody waits for it.
+    // The request that is first in line on a fresh connection gets a SELECT, though no caller waits for it.
     let (first, _) = pipe.push_due(5, unnamed(b"FIRST"), 40);
     _ = pipe.push(5, unnamed(&many), 33);
     assert!(pipe.expire_due(41, &situation(), &mut done) && effect(first) == Effect::None);
@@ -246,7 +248,7 @@ fn what_is_told_at_its_own_deadline_moves_nothing_until_it_may_leave_or_is_much(
 fn who_was_told_leaves_all_his_replies_in_their_place() {
     let (mut pipe, mut reply_reader, mut done) = (pipe(), ReplyReader::default(), Completions::default());
     pipe.connect();
-    // As ASKING and a request that was told that its time is up.
+    // As ASKING and a request that was told that it timed out.
     pipe.gather(Asker::Nobody, 2, 0, b"TOLD", Time::Issued(0));
     let next = pipe.push(0, unnamed(b"NEXT"), 0);
     lend_all(&mut pipe);
@@ -295,7 +297,7 @@ fn one_request_alone_is_no_burst_however_long_it_is() {
     assert!(pipe.is_burst());
 }
 
-/// A transaction that looks at a key first, and the end that is told its outcome.
+/// Returns a transaction that looks at a key first, and the end that is told its outcome.
 fn with_condition(pipe: &mut Pipe) -> (TransactionState, Handle) {
     let (outcome, told) = pipe.source.pair(Name::UNKNOWN);
     let watch = Watch { request: b"W".to_vec(), checks: vec![Check::Exists(true)], execution: b"X".to_vec() };
@@ -384,7 +386,7 @@ fn a_write_that_is_to_be_sent_again_and_is_not_may_have_been_executed() {
             let handle = if way == 1 { pipe.push_due(0, request, 50).0 } else { pipe.push(0, request, 0) };
             lend_all(&mut pipe);
             assert!(pipe.cut(VecDeque::new(), Resend::Overwrites).is_empty());
-            // It may be gathered anew meanwhile, and the connection lost again.
+            // It may be gathered anew in between, and the connection lost again.
             assert!(pipe.cut(VecDeque::new(), Resend::Overwrites).is_empty());
             end(&mut pipe, &mut done);
             done.finish();

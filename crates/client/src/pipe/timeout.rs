@@ -1,7 +1,8 @@
-//! The error for a command whose time is up: which command, at which server, what it waited for, and why that did not come.
+//! The error of a command that timed out: which command, at which server, the phase in which it waited, and the reason for
+//! the delay.
 //!
-//! A command is told by its name and never by its arguments, which may be secrets. Whoever has the lock on the pipe tells them,
-//! so many commands that fail for the same reason share one sentence.
+//! A command is identified by its name and never by its arguments, which may be secrets. The owner of the pipe's lock tells
+//! the callers, so many commands that fail for the same reason share one sentence.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::process::planted::{self, Fault};
 use crate::request::name::Name;
 use crate::sys::clock_us;
 
-/// What a command waited for when its time was up.
+/// The phase of a command when it timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// A connection.
@@ -29,19 +30,19 @@ pub(crate) enum Phase {
     Answering,
 }
 
-/// What is known of a connection when time is up.
+/// The known state of a connection at a timeout.
 pub(crate) struct Situation<'a> {
     pub(crate) endpoint: &'a Endpoint,
-    /// How long a command may take; none where its caller has said how long he waits.
+    /// The time that a command may take; none if its caller has set a deadline.
     pub(crate) limit: Option<Duration>,
-    /// Why there is no connection, as far as an attempt has told.
+    /// The reason why there is no connection, as far as an attempt has reported one.
     pub(crate) trouble: Option<&'a str>,
-    /// What has gone over it; none where nothing travels.
+    /// The connection's traffic; none if it has no traffic.
     pub(crate) ledger: Option<&'a Ledger>,
 }
 
 impl Situation<'_> {
-    /// What is said to whoever asked for the command of this name, and what became of it.
+    /// Returns the error for the asker of the command of this name, with the effect of the command.
     #[cold]
     pub(crate) fn timed_out(&self, name: Name, phase: Phase, effect: Effect) -> Error {
         let outcome = match effect {
@@ -53,7 +54,7 @@ impl Situation<'_> {
         Error::new(ErrorKind::Timeout, effect, message)
     }
 
-    /// What is said to a caller for whose request the queue had no room.
+    /// Returns the error for a caller with a request that found no room in the queue.
     #[cold]
     pub(crate) fn no_room(&self, name: Name, phase: Phase) -> Error {
         let message = format!(
@@ -80,7 +81,7 @@ impl Situation<'_> {
         self.facts(phase).map_or_else(|| what.to_owned(), |facts| format!("{what} ({facts})"))
     }
 
-    /// What is known of the connection that tells where the time went.
+    /// Describes the state of the connection that explains the time spent.
     fn facts(&self, phase: Phase) -> Option<String> {
         let (ledger, now_us) = (self.ledger?, clock_us());
         let full = ledger.fullness(now_us);
@@ -92,7 +93,7 @@ impl Situation<'_> {
 }
 
 impl fmt::Display for Situation<'_> {
-    /// The time that was not enough.
+    /// Writes the time that was not enough.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.limit {
             Some(limit) => write!(f, "the command timeout of {limit:?}"),
@@ -101,12 +102,12 @@ impl fmt::Display for Situation<'_> {
     }
 }
 
-/// Tells commands in a row that their time is up.
+/// The state of telling commands in a row that they timed out.
 struct Verdict<'a> {
     situation: &'a Situation<'a>,
-    /// What was said last, and to whom.
+    /// The error that was given last, and its command.
     said: Option<(Name, Phase, Error)>,
-    /// How many were told.
+    /// The number of commands that were told.
     told: u64,
 }
 
@@ -115,7 +116,7 @@ impl<'a> Verdict<'a> {
         Self { situation, said: None, told: 0 }
     }
 
-    /// Tells whoever asked.
+    /// Gives the error to the asker.
     fn tell(&mut self, entry: &mut Entry, phase: Phase, done: &mut Completions) {
         let Some(name) = entry.asker.name() else { return };
         let has_left = phase == Phase::Answering || entry.had_left;
@@ -131,31 +132,32 @@ impl<'a> Verdict<'a> {
 }
 
 impl Pipe {
-    /// Whether all has left, and nobody waits for an answer any more.
+    /// Returns whether all requests have left, and no caller waits for an answer any more.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.gathered() == 0 && self.writing.is_empty() && self.in_flight.iter().all(|entry| entry.asker.is_abandoned())
     }
 
-    /// Whether nobody waits for an answer any more, to what has left or to what has not.
+    /// Returns whether no caller waits for an answer any more, to a request that has left or to one that has not.
     pub(crate) fn is_forgotten(&self) -> bool {
         let unsent = self.backlog.iter().chain([&self.out]).flat_map(|segment| &segment.entries);
         self.in_flight.iter().chain(unsent).all(|entry| entry.asker.is_abandoned())
     }
 
-    /// Whether all has left, and everybody who waited was told something else.
+    /// Returns whether all requests have left, and every waiting caller was given another answer.
     pub(crate) fn is_expired(&self) -> bool {
         self.gathered() == 0 && self.in_flight.iter().all(|entry| entry.asker.is_over())
     }
 
-    /// Tells the requests without deadlines of their own that were issued before `before_ms` that their time is up. Whether
-    /// there were any.
+    /// Tells the requests without deadlines of their own that were issued before `before_ms` that they timed out. Returns
+    /// whether there were any.
     ///
-    /// What has left, or may be leaving, keeps its place, because its reply will still come. What never left is taken out
-    /// whole and will not be sent, at no cost but its own: bytes are not moved, however many there are behind it.
+    /// A request that has left, or may be leaving, keeps its place, because its reply will still arrive. A request that never
+    /// left is taken out whole and will not be sent, at no cost but its own: bytes are not moved, however many there are
+    /// behind it.
     pub(crate) fn expire(&mut self, before_ms: u32, situation: &Situation<'_>, done: &mut Completions) -> bool {
         let mut verdict = Verdict::new(situation);
         let told_before = self.expired;
-        // Whoever has a deadline that has not come is older than those behind, who have longer to wait.
+        // A request with a deadline in the future is older than those behind it, which have longer to wait.
         while let Some(entry) = self.in_flight.get_mut(self.expired)
             && (entry.was_told() || entry.was_issued_before(before_ms))
         {
@@ -182,8 +184,9 @@ impl Pipe {
         removed || self.expired > told_before
     }
 
-    /// Tells the requests whose own deadlines were before `now_ms` that their time is up. Whether there were any. What never left
-    /// is taken out before it may leave, or when that is more than half of what is gathered: all of it is moved for that.
+    /// Tells the requests with deadlines of their own that were before `now_ms` that they timed out. Returns whether there
+    /// were any. A request that never left is taken out before it may leave, or when such requests are more than half of
+    /// those that are gathered: all gathered bytes are moved for that.
     pub(crate) fn expire_due(&mut self, now_ms: u32, situation: &Situation<'_>, done: &mut Completions) -> bool {
         if self.next_due_ms.is_none_or(|due_ms| !is_before(due_ms, now_ms)) {
             return false;
@@ -221,18 +224,18 @@ impl Pipe {
         has_told
     }
 
-    /// What those wait for that have not left.
+    /// Returns the phase of the requests that have not left.
     fn unsent_phase(&self) -> Phase {
         if self.is_connected() { Phase::Sending } else { Phase::Connecting }
     }
 
-    /// The next deadline that a request has of its own, or an earlier time.
+    /// Returns the next deadline that a request has of its own, or an earlier time.
     pub(crate) fn next_due_ms(&self) -> Option<u32> {
         self.next_due_ms
     }
 
-    /// When the oldest request was issued that has not been told that time is up. None where that has a deadline of its own,
-    /// which comes first.
+    /// Returns the time at which the oldest request was issued that has not been told that it timed out. Returns none if that
+    /// has a deadline of its own, which comes first.
     pub(crate) fn oldest_ms(&self) -> Option<u32> {
         let unsent = || self.backlog.iter().chain([&self.out]).find_map(|segment| segment.entries.front());
         let oldest = self.in_flight.get(self.expired).or_else(unsent)?;
@@ -245,7 +248,7 @@ impl Entry {
         !self.has_deadline && is_before(self.at_ms, before_ms)
     }
 
-    /// Whether it has had a deadline, and was told that it has passed.
+    /// Returns whether it has had a deadline, and was told that it has passed.
     pub(super) fn was_told(&self) -> bool {
         self.has_deadline && matches!(self.asker, Asker::Nobody)
     }

@@ -1,12 +1,13 @@
-//! A transaction on the shared connection, as what happens between its requests and its replies.
+//! A transaction on the shared connection, as the sequence of its requests and its replies.
 //!
-//! A transaction is one entry of the pipe that takes many replies: MULTI's, one `QUEUED` a command, and EXEC's, whose
-//! elements are the commands' answers. With conditions it has two phases. In the first, WATCH and one look at each key
-//! go out, and the pipe holds back everything else; when the looks are answered, the second is MULTI to EXEC, or UNWATCH.
-//! So the conditions are checked, and stay true until EXEC, without a round trip that another command could slip into.
+//! A transaction is one entry of the pipe that takes many replies: MULTI's, one `QUEUED` a command, and EXEC's, with the
+//! commands' answers as elements. With conditions it has two phases. In the first, WATCH and one look at each key go out, and
+//! the pipe holds back everything else; when the looks are answered, the second is MULTI to EXEC, or UNWATCH. So the
+//! conditions are checked, and stay true until EXEC, without a round trip that another command could slip into.
 //!
-//! It refuses to send anything: it says what should go out next, and the pipe does so. When the connection breaks before
-//! EXEC has left, it begins again from the first phase, because nothing has been executed. Used by the pipe's reader only.
+//! It sends nothing itself: it says which request should go out next, and the pipe sends it. When the connection breaks
+//! before EXEC has left, it begins again from the first phase, because nothing has been executed. Used by the pipe's reader
+//! only.
 
 use sleeve_wire::frame::{self, Frame, Scanner};
 
@@ -14,7 +15,7 @@ use super::slot::{Completions, Payload, Target};
 use crate::error::{Effect, Error, ErrorKind};
 use crate::request::name::Name;
 
-/// What a condition asks of the look at its key.
+/// The requirement of a condition on the look at its key.
 #[derive(Clone, Debug)]
 pub(crate) enum Check {
     /// EXISTS: whether the key is there.
@@ -36,7 +37,7 @@ impl Check {
     }
 }
 
-/// The first phase: what is watched and looked at.
+/// The first phase: the keys that are watched and looked at.
 pub(crate) struct Watch {
     /// WATCH once a condition, then one look a condition, as they travel.
     pub(crate) request: Vec<u8>,
@@ -45,15 +46,15 @@ pub(crate) struct Watch {
     pub(crate) execution: Vec<u8>,
 }
 
-/// What the pipe does after a reply.
+/// The next step of the pipe after a reply.
 pub(crate) enum Step {
     /// More replies belong to this transaction.
     More,
     /// This was the last one.
     Done,
-    /// The looks hold: this goes out next, and answers to it come back here.
+    /// The looks hold: these requests go out next, and answers to them come back here.
     Execute(Vec<u8>),
-    /// The transaction is over, and the watched keys are to be released.
+    /// The transaction has ended, and the watched keys are to be released.
     Release,
 }
 
@@ -70,12 +71,12 @@ pub(crate) struct TransactionState {
     /// The commands that still wait for their answers, and the transaction as a whole.
     commands: Vec<Option<Target>>,
     outcome: Option<Target>,
-    /// Replies of this phase that have come.
+    /// The number of replies of this phase that have arrived.
     received: usize,
-    /// Why the looks do not hold; the inner `None` stands for a condition that is simply false.
+    /// The reason why the looks do not hold; the inner `None` stands for a condition that is simply false.
     verdict: Option<Option<Error>>,
-    /// Why the server did not queue a command that it may take later, or another server may. EXEC fails then, and does not say
-    /// why.
+    /// The reason why the server did not queue a command that it may take later, or another server may. EXEC fails then, and
+    /// does not say why.
     turned_away: Option<Error>,
 }
 
@@ -87,7 +88,7 @@ impl TransactionState {
         Self { phase, watch, commands, outcome: Some(outcome), received: 0, verdict, turned_away }
     }
 
-    /// How many replies this phase takes.
+    /// Returns how many replies this phase takes.
     pub(crate) fn frames(&self) -> u32 {
         let frames = match (&self.watch, self.phase) {
             (Some(watch), Phase::Watching) => watch.checks.len() * 2,
@@ -96,37 +97,38 @@ impl TransactionState {
         u32::try_from(frames).unwrap_or(u32::MAX)
     }
 
-    /// Whether everything else must wait until this phase is answered.
+    /// Returns whether everything else must wait until this phase is answered.
     pub(crate) fn holds(&self) -> bool {
         self.phase == Phase::Watching
     }
 
-    /// Whether keys are watched for it, and EXEC would release them.
+    /// Returns whether keys are watched for it, and EXEC would release them.
     pub(crate) fn has_watched(&self) -> bool {
         self.watch.is_some() && self.phase == Phase::Executing
     }
 
-    /// Whether whoever waited for it has been told how it ended, or that nobody knows.
+    /// Returns whether the waiting caller has been told how it ended, or that this is unknown.
     pub(crate) fn is_over(&self) -> bool {
         self.outcome.is_none()
     }
 
-    /// Whether nobody waits for any of its answers any more.
+    /// Returns whether no caller waits for any of its answers any more.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.commands.iter().flatten().chain(&self.outcome).all(Target::is_abandoned)
     }
 
-    /// By which name the transaction goes, while somebody waits for it.
+    /// Returns the name of the transaction, while a caller waits for it.
     pub(crate) fn name(&self) -> Option<Name> {
         self.outcome.as_ref().map(Target::name)
     }
 
-    /// Has somebody else told how it ends. Returns whoever was to be told before.
+    /// Sets another receiver of the outcome. Returns the receiver that was set before.
     pub(crate) fn tell_instead(&mut self, outcome: Target) -> Option<Target> {
         self.outcome.replace(outcome)
     }
 
-    /// The first phase's request, to begin again after the connection broke before EXEC left; `None` without conditions.
+    /// Returns the first phase's request, to begin again after the connection broke before EXEC left; `None` without
+    /// conditions.
     pub(crate) fn restart(&mut self) -> Option<Vec<u8>> {
         let watch = self.watch.as_ref()?;
         self.phase = Phase::Watching;
@@ -135,12 +137,13 @@ impl TransactionState {
         Some(watch.request.clone())
     }
 
-    /// What is executed if the conditions hold; none where there are none, and that goes out at once.
+    /// Returns the requests that are executed if the conditions hold; none if there are no conditions, and the transaction
+    /// goes out at once.
     pub(crate) fn execution(&self) -> Option<&[u8]> {
         self.watch.as_ref().map(|watch| watch.execution.as_slice())
     }
 
-    /// Answers whoever still waits with an error. Replies that come later are taken and dropped.
+    /// Answers the callers that still wait with an error. Replies that arrive later are taken and dropped.
     pub(crate) fn fail(&mut self, error: &Error, done: &mut Completions) {
         for command in &mut self.commands {
             if let Some(target) = command.take() {
@@ -240,7 +243,7 @@ impl TransactionState {
         }
     }
 
-    /// Nothing was executed, and that is no error of the transaction as a whole: it answers false.
+    /// Ends the transaction without execution, which is no error of the transaction as a whole: it answers false.
     fn abort(&mut self, why: &str, done: &mut Completions) {
         let outcome = self.outcome.take();
         let error = Error::new(ErrorKind::Aborted, Effect::None, format!("{why}, so it was not executed"));

@@ -1,9 +1,9 @@
-//! The thread on which callbacks and error hooks run, and where what they have captured is dropped.
+//! The thread on which callbacks and error hooks run, and on which their captured values are dropped.
 //!
-//! One for the whole process, started when the first callback is due. So no foreign code runs on the reactor's thread or
-//! under one of its locks: a callback may take its time, may use the client, and may wait for replies; it only holds up
-//! other callbacks. Where the system gives no thread they wait until it does: whoever brings the next one tries again, and the
-//! reactor does. One that panics ends itself, not the thread. A forked child has a thread of its own.
+//! There is one for the whole process, started when the first callback is due. So no foreign code runs on the reactor's
+//! thread or under one of its locks: a callback may take its time, may use the client, and may wait for replies; it only
+//! holds up other callbacks. If the system gives no thread, callbacks wait until it does: the next callback tries again, and
+//! so does the reactor. A callback that panics ends itself, not the thread. A forked child has a thread of its own.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,7 +20,7 @@ use crate::error::Error;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// What is to be run, and whether anybody runs it.
+/// The jobs to run, and whether a thread runs them.
 struct Jobs {
     queue: Mutex<Queue>,
     came: Condvar,
@@ -40,14 +40,14 @@ static JOBS: PerProcess<Jobs> = PerProcess::new(|| Jobs::new(start));
 /// Whether callbacks wait for a thread that could not be started.
 static IS_LATE: AtomicBool = AtomicBool::new(false);
 
-/// Has `job` run soon, after the jobs that were given before it.
+/// Queues `job` behind the jobs that were given before it.
 pub(crate) fn run(job: impl FnOnce() + Send + 'static) {
     if !JOBS.get().put(Box::new(job)) {
         IS_LATE.store(true, Ordering::Relaxed);
     }
 }
 
-/// Has the hook told of errors that nobody waits for, if there is one, and whoever collects what fails.
+/// Reports the errors of forgotten calls to the hook, if there is one, and to the collector of traces.
 pub(crate) fn report<H: Fn(&Error) + Send + Sync + ?Sized + 'static>(errors: Vec<Error>, hook: Option<&Arc<H>>) {
     if (hook.is_none() && !trace::is_collected()) || errors.is_empty() {
         return;
@@ -76,7 +76,7 @@ fn try_again() -> bool {
     is_served
 }
 
-/// Something of the application's that is dropped where its code runs, whoever has it last.
+/// A value of the application that is dropped on the callback thread, regardless of its last owner.
 pub(crate) struct Foreign<T: Send + 'static>(Option<T>);
 
 impl<T: Send + 'static> Foreign<T> {
@@ -135,7 +135,7 @@ fn start(jobs: &'static Jobs) -> io::Result<()> {
 fn serve(jobs: &Jobs) {
     loop {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(jobs.next())) {
-            // The panic hook has already said what happened. What was thrown may throw again when it is dropped.
+            // The panic hook has already reported it. The payload may panic again when it is dropped.
             mem::forget(payload);
         }
     }

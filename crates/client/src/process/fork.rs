@@ -1,10 +1,10 @@
-//! Whether this process is the one in which something was made.
+//! Whether this process is the one in which a value was made.
 //!
-//! A child that was forked has its parent's memory, and so its parent's connections, but none of its threads: what it would
-//! send there would be answered to the parent's callers, and its own would wait for ever. So whatever has a thread or a
-//! connection remembers in which process it was made, and asks before it is used. The system counts for us: its fork calls
-//! back in the child, and the question costs one load. (A child made by `clone` itself, past the system's library, is not
-//! noticed.) Any thread.
+//! A child that was forked has its parent's memory, and so its parent's connections, but none of its threads: replies to its
+//! requests would reach the parent's callers, and its own would wait for ever. So everything with a thread or a connection
+//! remembers the process in which it was made, and checks it before use. The system counts for us: its fork calls back in the
+//! child, and the check costs one load. (A child made by `clone` itself, past the system's library, is not noticed.) Any
+//! thread.
 
 use std::ffi::c_int;
 use std::sync::Once;
@@ -50,7 +50,7 @@ impl Process {
     }
 }
 
-/// What a child is told that uses what its parent has made.
+/// Returns the error for a child that uses a connection of its parent.
 #[cold]
 pub(crate) fn inherited() -> Error {
     Error::unsent(
@@ -60,7 +60,7 @@ pub(crate) fn inherited() -> Error {
     )
 }
 
-/// What a child is told that waits for what its parent has asked.
+/// Returns the error for a child that waits for a reply to its parent.
 #[cold]
 pub(crate) fn answered_to_parent() -> Error {
     Error::new(
@@ -70,8 +70,8 @@ pub(crate) fn answered_to_parent() -> Error {
     )
 }
 
-/// A thing that each process makes for itself when it first needs it. A child leaves its parent's alone: whatever the
-/// parent's threads were about to do with it stays undone.
+/// A value that each process makes for itself at its first use. A child leaves its parent's alone: work that the parent's
+/// threads were about to do with it stays undone.
 pub(crate) struct PerProcess<T: Sync + 'static> {
     place: AtomicPtr<Made<T>>,
     make: fn() -> T,
@@ -91,7 +91,7 @@ impl<T: Sync + 'static> PerProcess<T> {
     pub(crate) fn get(&self) -> &'static T {
         loop {
             let found = self.place.load(Ordering::Acquire);
-            // SAFETY: what is stored here was made by `Box::into_raw` and is never freed.
+            // SAFETY: the stored address was made by `Box::into_raw` and is never freed.
             if let Some(made) = unsafe { found.as_ref() }
                 && made.process.is_this()
             {
@@ -99,7 +99,7 @@ impl<T: Sync + 'static> PerProcess<T> {
             }
             let made = Box::into_raw(Box::new(Made { process: Process::this(), thing: (self.make)() }));
             if self.place.compare_exchange(found, made, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                // SAFETY: another thread was faster, so nobody else has seen this one.
+                // SAFETY: another thread was faster, so this one was never shared.
                 drop(unsafe { Box::from_raw(made) });
             }
         }

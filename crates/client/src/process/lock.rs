@@ -1,11 +1,11 @@
-//! The client's locks, which a forked child can use: whoever waits for one waits at its own memory, and nowhere else.
+//! The client's locks, which a forked child can use: a waiting thread waits at the lock's own memory, and nowhere else.
 //!
-//! Locks that keep all who wait in one table of the process, as `parking_lot`'s do, have a lock on that table. A child that is
-//! forked while a thread of its parent has that one finds it taken for ever, also for locks which the child makes for itself.
-//! So on Linux the locks are our own (`lock/futex`), with the types of `lock_api`, and so with the calls of `parking_lot`.
-//! Elsewhere they are `parking_lot`'s, because nothing else wakes who waits at a word there; what is said above holds for a child
-//! there. No lock is fair, and none is poisoned when its holder panics. What a condition variable wakes looks again whether what
-//! it waits for is so: it may have been woken for nothing. Any thread.
+//! Locks that keep all waiting threads in one table of the process, as `parking_lot`'s do, have a lock on that table. A child
+//! that is forked while a thread of its parent holds that one finds it taken for ever, also for locks which the child makes
+//! for itself. So on Linux the locks are our own (`lock/futex`), with the types of `lock_api`, and so with the calls of
+//! `parking_lot`. Elsewhere they are `parking_lot`'s, because nothing else wakes a thread that waits at a word there; a child
+//! there has the fault described above. No lock is fair, and none is poisoned when its holder panics. A thread that a
+//! condition variable wakes checks its condition again: it may have been woken for nothing. Any thread.
 
 #[cfg(target_os = "linux")]
 mod futex;
@@ -31,7 +31,7 @@ pub(crate) fn wait_by<T: ?Sized>(changed: &Condvar, guard: &mut MutexGuard<'_, T
     }
 }
 
-/// A lock that many may hold who read, or one who writes: that of std, which has no table of the process either.
+/// A lock for many readers or one writer: that of std, which has no table of the process either.
 #[derive(Debug, Default)]
 pub(crate) struct RwLock<T>(std::sync::RwLock<T>);
 
@@ -40,13 +40,13 @@ impl<T> RwLock<T> {
         Self(std::sync::RwLock::new(value))
     }
 
-    /// Waits until nobody writes.
+    /// Waits until there is no writer.
     #[inline]
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody else has it.
+    /// Waits until there is no other holder.
     #[inline]
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)

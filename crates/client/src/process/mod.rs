@@ -1,5 +1,4 @@
-//! What concerns the process: whether it was forked, its locks, threads for what must not run on the caller's, wakers, and where
-//! it is told what happens.
+//! Concerns of the process: forks, locks, threads for blocking work, wakers, callbacks and traces.
 
 pub(crate) mod callback;
 pub(crate) mod fork;

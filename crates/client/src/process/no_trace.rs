@@ -1,10 +1,10 @@
-//! The twin of `trace` in a program without the feature: nobody collects anything.
+//! The twin of `trace` in a program without the feature: it collects nothing.
 
 use std::fmt::Display;
 
 use crate::error::Error;
 
-/// Whether anybody may collect what is told.
+/// Returns whether traces may be collected.
 pub(crate) const fn is_collected() -> bool {
     false
 }

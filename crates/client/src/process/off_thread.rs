@@ -1,8 +1,8 @@
-//! What blocks, on a thread of its own, for those who must not block: an async runtime's threads.
+//! Blocking work on a thread of its own, for callers that must not block: an async runtime's threads.
 //!
-//! For what an engine in this process does that may take long (opening a folder, subscribing, closing) and is rare, so a thread
-//! each is no price. The future may be dropped; what was
-//! begun is then finished, and its result dropped where it came to be. Any runtime.
+//! For operations of an engine in this process that may take long (opening a folder, subscribing, closing) and are rare, so
+//! that a thread each is no price. The future may be dropped; the work is then finished, and its result dropped on its
+//! thread. Any runtime.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::thread;
 use super::lock::Mutex;
 use crate::error::{Error, ErrorKind};
 
-/// What the thread and the future share.
+/// The state that the thread and the future share.
 struct Outcome<R> {
     result: Option<R>,
     waker: Option<Waker>,

@@ -8,25 +8,25 @@ use std::cell::Cell;
 pub(crate) enum Fault {
     /// Of replies that come together the first two go to each other's callers.
     SwapsReplies,
-    /// A write whose answer was lost is sent again, whatever it does.
+    /// Any write is sent again after its answer was lost.
     RepeatsWrites,
-    /// Whoever is told that a write was to be sent again hears that it had never left.
+    /// The caller of a write that was to be sent again is told that it had never left.
     ForgetsThatItLeft,
-    /// A command of a cluster whose answer was lost is sent again, whatever it does.
+    /// Any command of a cluster is sent again after its answer was lost.
     SendsAgainInCluster,
     /// The reply to ASKING is taken for that to the command behind it.
     TakesReplyToAsking,
-    /// A large call of a handle with lanes leaves before what was sent ahead of it is answered.
+    /// A large call of a handle with lanes leaves before the calls ahead of it are answered.
     OvertakesOnLane,
-    /// Of those who are woken together one is forgotten.
+    /// One of the wakers that are called together is forgotten.
     LosesWaker,
-    /// What is not sent because time is up counts as queued for ever.
+    /// A call that is not sent because its time is up counts as queued for ever.
     KeepsBudget,
     /// A message that answers nothing is taken for a reply.
     TakesMessage,
-    /// The reactor does not read what it has left to a task that did not come.
+    /// The reactor does not read bytes that it left to a task that did not come.
     NeverReadsWhatWasLeft,
-    /// A deadline that is sooner than all others is not told to whoever watches over them.
+    /// A deadline that is sooner than all others is not reported to the watch over deadlines.
     ForgetsDeadline,
 }
 
@@ -35,7 +35,7 @@ thread_local! {
     static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
 }
 
-/// Has this thread make a mistake, or none any more.
+/// Plants a fault in this thread, or removes it.
 #[cfg(test)]
 pub(crate) fn plant(fault: Option<Fault>) {
     PLANTED.set(fault);

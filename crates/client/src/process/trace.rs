@@ -1,8 +1,8 @@
-//! What happens, told to whoever collects the program's traces: with feature `tracing`. Its twin is `no_trace`.
+//! Reports events to the program's collector of traces: with feature `tracing`. Its twin is `no_trace`.
 //!
-//! A call that fails is told of in the thread that hears of it, so the event belongs to the caller's span; what happens to
-//! connections, slow replies and the errors of forgotten calls are told on the callback thread. A call that is well is told of
-//! nowhere, so it costs nothing. Collectors are foreign code: no lock may be held.
+//! A call that fails is reported in the thread that receives the error, so the event belongs to the caller's span; events of
+//! connections, slow replies and the errors of forgotten calls are reported on the callback thread. A successful call is not
+//! reported, so it costs nothing. Collectors are foreign code: no lock may be held.
 
 use std::fmt::Display;
 
@@ -10,7 +10,7 @@ use tracing::{Level, dispatcher, event};
 
 use crate::error::{Error, ErrorKind};
 
-/// Whether anybody may collect what is told.
+/// Returns whether traces may be collected.
 pub(crate) fn is_collected() -> bool {
     dispatcher::has_been_set()
 }
@@ -23,7 +23,7 @@ pub(crate) fn happened(what: &impl Display, is_well: bool) {
     }
 }
 
-/// A call has failed. What the caller or the data is to blame for is of less interest than the rest.
+/// Reports a call that has failed. Faults of the caller or of the data have a lower level than others.
 #[cold]
 pub(crate) fn failed(error: &Error) {
     let (kind, effect) = (error.kind(), error.effect());

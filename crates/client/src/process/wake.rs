@@ -1,12 +1,12 @@
-//! Waking those who wait, whoever they are: wakers are foreign code, also when they are dropped.
+//! Calling wakers: they are foreign code, also when they are dropped.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 use super::planted::{self, Fault};
 
-/// Wakes one after the other. A waker that panics has woken nobody, but the others are woken all the same, and the thread
-/// that answers them goes on.
+/// Calls one waker after the other. If one panics, the others are called all the same, and the thread that answers calls goes
+/// on.
 pub(crate) fn wake_all(wakers: impl Iterator<Item = Waker>) {
     let is_woken = |place: usize| place != 2 || !planted::has(Fault::LosesWaker);
     call_all(wakers.enumerate().filter(|(place, _)| is_woken(*place)).map(|(_, waker)| waker), Waker::wake);
@@ -19,7 +19,7 @@ pub(crate) fn drop_all(wakers: impl Iterator<Item = Waker>) {
 
 fn call_all(mut wakers: impl Iterator<Item = Waker>, call: fn(Waker)) {
     while let Err(payload) = catch_unwind(AssertUnwindSafe(|| wakers.by_ref().for_each(call))) {
-        // The panic hook has already said what happened. What was thrown may throw again when it is dropped.
+        // The panic hook has already reported it. The payload may panic again when it is dropped.
         std::mem::forget(payload);
     }
 }

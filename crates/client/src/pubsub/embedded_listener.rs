@@ -1,7 +1,7 @@
 //! A subscription to the embedded engine: a session that is read in the reader's own thread.
 //!
-//! No thread and no queue of its own: whoever waits asks the session, and the engine wakes it when there is something. A
-//! reader that does not look for so long that the engine closes its session gets another one, and is told.
+//! It has no thread and no queue of its own: a waiting reader asks the session, and the engine wakes it when there is
+//! something. A reader that does not look for so long that the engine closes its session gets another one, and is told.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,8 @@ use crate::process::lock::{Mutex, MutexGuard};
 use crate::process::wake::wake_all;
 use crate::route::embedded::clock::EngineClock;
 
-/// Between two looks at the clock of a reader that waits long, so that keys expire in an engine that has no other thread.
+/// The time between two looks at the clock of a reader that waits long, so that keys expire in an engine that has no other
+/// thread.
 const WAIT_SLICE: Duration = Duration::from_millis(50);
 
 /// A session of the embedded engine that only listens.
@@ -28,14 +29,14 @@ pub(crate) struct EmbeddedListener {
     clock: EngineClock,
     wakers: Arc<Mutex<Vec<Waker>>>,
     session: Mutex<Session>,
-    /// Whoever is to have the session next.
+    /// The lock of the caller that gets the session next.
     next: Mutex<()>,
 }
 
 struct Session {
     local: Local,
     clock: EngineClock,
-    /// What it is subscribed to.
+    /// The names that it is subscribed to.
     names: Names,
     received: Vec<u8>,
     events: VecDeque<SubscriptionEvent>,
@@ -60,7 +61,7 @@ impl EmbeddedListener {
         Ok(listener)
     }
 
-    /// Changes what it is subscribed to.
+    /// Changes the names that it is subscribed to.
     pub(crate) fn change(&self, mut change: Change) -> Result<(), Error> {
         let mut session = self.session();
         let added = session.names.apply(&mut change);
@@ -84,7 +85,7 @@ impl EmbeddedListener {
         changed
     }
 
-    /// The engine has closed the session: another one takes its place, with the same names.
+    /// Opens another session, with the same names, because the engine has closed the old one.
     fn reopen(&self, session: &mut Session) -> Result<(), Error> {
         session.local = connect(&self.engine, &self.clock, &self.wakers);
         session.received.clear();
@@ -98,7 +99,7 @@ impl EmbeddedListener {
         Ok(())
     }
 
-    /// The next, or none when the time is up.
+    /// Returns the next event, or none at the deadline.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<Option<SubscriptionEvent>, Error> {
         let mut session = self.session();
         loop {
@@ -110,13 +111,13 @@ impl EmbeddedListener {
                 return Ok(None);
             }
             self.look(&mut session, left.min(WAIT_SLICE))?;
-            // Who wants to change something has his turn.
+            // A caller that wants to change something has its turn.
             drop(session);
             session = self.session();
         }
     }
 
-    /// The next, if it is there; else this waker is woken when it may be.
+    /// Returns the next event, if it is there; else this waker is woken when it may be.
     pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<SubscriptionEvent, Error>> {
         let mut session = self.session();
         let mut wakers = self.wakers.lock();
@@ -132,13 +133,14 @@ impl EmbeddedListener {
         session.events.pop_front().map(Ok)
     }
 
-    /// The session. One who waits for it comes before those who come after him, also before one who has just given it back.
+    /// Returns the session. A caller that waits for it comes before later callers, also before one that has just given it
+    /// back.
     fn session(&self) -> MutexGuard<'_, Session> {
         let _next = self.next.lock();
         self.session.lock()
     }
 
-    /// Takes what has come within this time.
+    /// Takes the output that arrives within this time.
     fn look(&self, session: &mut Session, timeout: Duration) -> Result<(), Error> {
         let mut received = std::mem::take(&mut session.received);
         session.local.wait_for_mail(timeout);
@@ -149,14 +151,14 @@ impl EmbeddedListener {
     }
 }
 
-/// Why the engine did not do what it was told.
+/// The reason why the engine did not carry out a change.
 enum ChangeError {
     Closed,
     Refused(Error),
 }
 
 impl Session {
-    /// Has the engine make a change of the names.
+    /// Sends a change of the names to the engine.
     fn tell(&mut self, change: &Change) -> Result<(), ChangeError> {
         let request = change.verb.request(&change.names).map_err(ChangeError::Refused)?;
         let mut received = std::mem::take(&mut self.received);
@@ -173,7 +175,7 @@ impl Session {
         }
     }
 
-    /// Cuts what was received into events; how many names were confirmed, and what was refused.
+    /// Cuts the received bytes into events. Returns how many names were confirmed, and the refusal if there was one.
     fn cut(&mut self) -> Result<(usize, Option<Error>), Error> {
         let (mut scanner, mut start, mut confirmed, mut refused) = (Scanner::new(), 0, 0, None);
         while let Some(length) =

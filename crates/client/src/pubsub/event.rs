@@ -1,4 +1,4 @@
-//! What a subscription brings: messages, and that some may be missing.
+//! The events of a subscription: messages, and notices that some may be missing.
 //!
 //! Decoding is the reader's business, on its own thread. It takes bytes and gives values; no socket, no clock.
 
@@ -8,18 +8,18 @@ use super::names::SubscriptionVerb;
 use crate::error::Error;
 use crate::values::decode::FromReply;
 
-/// What a [`Subscription`](crate::Subscription) brings.
+/// An event of a [`Subscription`](crate::Subscription).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SubscriptionEvent {
-    /// Somebody published this.
+    /// A published message.
     Message(Message),
-    /// The connection was lost, and made again just now: what was published meanwhile is missing.
+    /// The connection was lost, and made again just now: messages that were published in between are missing.
     Resumed,
 }
 
 impl SubscriptionEvent {
-    /// The message, if it is one.
+    /// Returns the message, if it is one.
     pub fn into_message(self) -> Option<Message> {
         match self {
             Self::Message(message) => Some(message),
@@ -46,21 +46,21 @@ impl SubscriptionEvent {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Where it was published.
+    /// The channel on which it was published.
     pub channel: Vec<u8>,
-    /// The pattern by which it came here, where it was subscribed by one.
+    /// The pattern by which it was received, if it was subscribed by one.
     pub pattern: Option<Vec<u8>>,
-    /// What was published.
+    /// The content of the message.
     pub payload: Vec<u8>,
 }
 
 impl Message {
-    /// The channel as text; bytes that are none are replaced.
+    /// Returns the channel as text; bytes that are none are replaced.
     pub fn channel_text(&self) -> String {
         String::from_utf8_lossy(&self.channel).into_owned()
     }
 
-    /// The payload as any type that a reply can be turned into.
+    /// Returns the payload as any type that a reply can be turned into.
     ///
     /// # Errors
     /// [`ErrorKind::Conversion`](crate::ErrorKind::Conversion) when it is none.
@@ -69,15 +69,15 @@ impl Message {
     }
 }
 
-/// What a frame on a subscriber's connection says.
+/// The content of a frame on a subscriber's connection.
 pub(crate) enum PubSubFrame {
-    /// One more name is confirmed, or no longer subscribed.
+    /// The confirmation of one more name, or of one that is no longer subscribed.
     Confirmed(SubscriptionVerb),
     /// A message.
     Message(Message),
     /// The server refuses.
     Refused(Error),
-    /// Nothing that concerns a subscription.
+    /// A frame that does not concern a subscription.
     Other,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn read(frame: &[u8]) -> PubSubFrame {
         Ok((Frame::Error(text), _)) => return PubSubFrame::Refused(Error::server(text)),
         _ => return PubSubFrame::Other,
     };
-    // No message has more words, whatever else it claims.
+    // A message never has more words, even if it claims so.
     let words: Vec<Frame<'_>> = items.filter_map(Result::ok).take(5).collect();
     match words.as_slice() {
         [Frame::Bulk(b"message" | b"smessage"), Frame::Bulk(channel), Frame::Bulk(payload)] => {

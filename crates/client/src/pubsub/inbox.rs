@@ -1,7 +1,7 @@
-//! Where the task of a subscription leaves what has come, and where its readers wait for it.
+//! The inbox in which the task of a subscription leaves the events, and in which its readers wait for them.
 //!
 //! It holds a bounded number of bytes: when the readers are slower than the publishers the task stops reading, and the
-//! server's own limit decides what becomes of so slow a subscriber. Any thread.
+//! server's own limit decides on so slow a subscriber. Any thread.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -18,7 +18,7 @@ pub(crate) struct Inbox {
     state: Mutex<State>,
     changed: Condvar,
     bytes_max: usize,
-    /// Of the task, which waits while it is full.
+    /// The waker of the task, which waits while it is full.
     task_waker: TaskWaker,
 }
 
@@ -27,18 +27,18 @@ struct State {
     events: VecDeque<SubscriptionEvent>,
     bytes: usize,
     wakers: Vec<Waker>,
-    /// Nothing will come any more, and why.
+    /// The reason why no event will arrive any more, if there is one.
     ended: Option<Error>,
     /// The server has confirmed all names at least once.
     begun: bool,
-    /// Nobody reads any more.
+    /// True if there is no reader any more.
     dropped: bool,
-    /// Woken when it has begun or ended, for those who wait for that in async code.
+    /// Woken when it has begun or ended, for async code that waits for that.
     task_wakers: Vec<TaskWaker>,
 }
 
 impl State {
-    /// Whether all names were confirmed once, or never will be.
+    /// Returns whether all names were confirmed once, or never will be.
     fn beginning(&self) -> Option<Result<(), Error>> {
         if self.begun { Some(Ok(())) } else { self.ended.clone().map(Err) }
     }
@@ -49,13 +49,13 @@ impl Inbox {
         Self { state: Mutex::default(), changed: Condvar::new(), bytes_max, task_waker }
     }
 
-    /// Whether nothing may be left at present. When that is no longer so, the task is woken.
+    /// Returns whether no event may be left at present. When there is room again, the task is woken.
     pub(crate) fn is_full(&self) -> bool {
         let state = self.state.lock();
         state.bytes > self.bytes_max && !state.dropped
     }
 
-    /// Leaves something for the readers; false when nobody reads any more.
+    /// Leaves an event for the readers. Returns false when there is no reader any more.
     pub(crate) fn put(&self, event: SubscriptionEvent) -> bool {
         let mut state = self.state.lock();
         state.bytes += weight(&event);
@@ -68,7 +68,7 @@ impl Inbox {
         is_wanted
     }
 
-    /// All names are confirmed.
+    /// Notes that all names are confirmed.
     pub(crate) fn begin(&self) {
         let mut state = self.state.lock();
         state.begun = true;
@@ -76,7 +76,7 @@ impl Inbox {
         self.changed.notify_all();
     }
 
-    /// Nothing will come any more.
+    /// Ends the inbox: no event will arrive any more.
     pub(crate) fn end(&self, error: Error) {
         let mut state = self.state.lock();
         state.ended.get_or_insert(error);
@@ -87,13 +87,13 @@ impl Inbox {
         wake_all(wakers.into_iter());
     }
 
-    /// Nobody reads any more.
+    /// Notes that there is no reader any more.
     pub(crate) fn abandon(&self) {
         self.state.lock().dropped = true;
         self.task_waker.wake();
     }
 
-    /// Whether nobody reads any more.
+    /// Returns whether there is no reader any more.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.state.lock().dropped
     }
@@ -109,7 +109,7 @@ impl Inbox {
         }
     }
 
-    /// Whether all names are confirmed, once that is known; until then the task is woken when it may be.
+    /// Returns whether all names are confirmed, once that is known; until then the task is woken when it may be.
     pub(crate) fn look_begun(&self, task_waker: TaskWaker) -> Option<Result<(), Error>> {
         let mut state = self.state.lock();
         let begun = state.beginning();
@@ -119,7 +119,7 @@ impl Inbox {
         begun
     }
 
-    /// The next, or none when the time is up; forever without a time.
+    /// Returns the next event, or none at the deadline; waits forever without one.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<Option<SubscriptionEvent>, Error> {
         let mut state = self.state.lock();
         loop {
@@ -136,7 +136,7 @@ impl Inbox {
         }
     }
 
-    /// The next, if it is there; else this waker is woken when it is.
+    /// Returns the next event, if it is there; else this waker is woken when it is.
     pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<SubscriptionEvent, Error>> {
         let mut state = self.state.lock();
         let taken = self.take(&mut state);

@@ -1,7 +1,8 @@
-//! The task of a subscription: connects, subscribes to what is wanted, reads, and begins again when the connection is lost.
+//! The task of a subscription: connects, subscribes to the wanted names, reads, and begins again when the connection is lost.
 //!
-//! It has a connection of its own, because what is subscribed on a shared one would come to everybody. It moves frames into
-//! the inbox and decides nothing about them; it ends when nobody reads any more, or when the server refuses for good.
+//! It has a connection of its own, because messages of a subscription on a shared one would go to every caller. It moves
+//! frames into the inbox and decides nothing about them. It ends when there is no reader any more, or when the server refuses
+//! for good.
 
 use std::io;
 use std::sync::Arc;
@@ -33,19 +34,19 @@ use crate::route::cluster::Cluster;
 use crate::route::cluster::slots::slot_of;
 use crate::sys::{elapsed, now};
 
-/// What a reader of a connection shares with the subscription.
+/// The state that a reader of a connection shares with the subscription.
 pub(crate) struct Listener {
     pub(crate) config: Config,
     pub(crate) upstream: Upstream,
     pub(crate) inbox: Inbox,
     pub(crate) task_waker: TaskWaker,
-    /// What it is subscribed to, and who waits until it is.
+    /// The names that it is subscribed to, and the callers that wait until it is.
     pub(crate) wanted: WantedNames,
-    /// Where it was made, and where alone it may be read.
+    /// The process in which it was made, and in which alone it may be read.
     pub(crate) process: Process,
 }
 
-/// Where it listens.
+/// The place where it listens.
 pub(crate) enum Upstream {
     /// At this server, of which all of a client's connections know this.
     Server(Arc<ServerHealth>),
@@ -54,7 +55,7 @@ pub(crate) enum Upstream {
 }
 
 impl Listener {
-    /// Which server is listened to now, and what is known of it.
+    /// Returns the server that is listened to now, and the known state of it.
     fn server(&self) -> Result<(Config, Arc<ServerHealth>), Error> {
         match &self.upstream {
             Upstream::Server(health) => Ok((self.config.clone(), Arc::clone(health))),
@@ -62,7 +63,7 @@ impl Listener {
         }
     }
 
-    /// Whoever tells where the server is, if somebody does.
+    /// Returns the follower of the server's address, if there is a service to follow.
     fn follower(&self, task_waker: TaskWaker) -> Option<Follower> {
         match &self.upstream {
             Upstream::Server(health) => health.follow(task_waker),
@@ -70,20 +71,20 @@ impl Listener {
         }
     }
 
-    /// Whether a server's refusal says that somebody else is to be asked, or the same later.
+    /// Returns whether a server's refusal says that another server is to be asked, or the same later.
     fn is_elsewhere(&self, error: &Error) -> bool {
         matches!(self.upstream, Upstream::Cluster(_))
             && matches!(error.code(), Some("MOVED" | "ASK" | "CLUSTERDOWN" | "LOADING"))
     }
 
-    /// What was seen shows that the cluster has changed.
+    /// Notes a sign that the cluster has changed.
     fn doubt(&self) {
         if let Upstream::Cluster(cluster) = &self.upstream {
             cluster.doubt();
         }
     }
 
-    /// Nothing will come any more, and nothing is confirmed.
+    /// Ends the subscription: no event will arrive any more, and nothing is confirmed.
     fn end(&self, error: Error) {
         self.wanted.end(error.clone());
         self.inbox.end(error);
@@ -93,17 +94,17 @@ impl Listener {
 /// Bytes that one receive takes at most.
 const BUFFER_LEN: usize = 64 * 1024;
 
-/// Until what is to be asked is looked at again.
+/// The time until the task checks again whether there is something to ask.
 const SLICE: Duration = Duration::from_millis(50);
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
-/// Starts the task. Should it panic, whoever reads is told so, instead of waiting for ever.
+/// Starts the task. If it panics, the readers are told so, instead of waiting for ever.
 pub(crate) fn start(listener: Arc<Listener>) -> io::Result<()> {
     let (task_waker, told) = (listener.task_waker, Arc::clone(&listener));
     let task = async move |context| {
         live(&listener, &context).await;
-        // Nobody is left to confirm anything to who waits for it.
+        // No task is left to confirm anything to a waiting caller.
         listener.wanted.end(Error::unsent(ErrorKind::Closed, "the subscription was dropped"));
     };
     reactor::start(task_waker, task, move |_| {
@@ -111,15 +112,15 @@ pub(crate) fn start(listener: Arc<Listener>) -> io::Result<()> {
     })
 }
 
-/// Why a connection is over.
+/// The reason why a connection has ended.
 enum Cause {
-    /// Nobody reads any more.
+    /// There is no reader any more.
     Abandoned,
     /// The server does not want this subscription.
     Refused(Error),
     /// The server does not want the connection: its password, its database. That may change, as it does for a client.
     Turned(Error),
-    /// It was lost, or could not be made.
+    /// The connection was lost, or could not be made.
     Lost(Error),
 }
 
@@ -145,12 +146,12 @@ async fn live(listener: &Listener, context: &TaskContext) {
             listener.doubt();
         }
         match cause {
-            // The map may have been wrong: whoever owns the slot is about to be known.
+            // The map may have been wrong: the owner of the slot is about to be known.
             Cause::Lost(error)
                 if !has_begun && listener.is_elsewhere(&error) && elapsed(began) < listener.config.connect_timeout => {}
             Cause::Abandoned => return,
             Cause::Refused(error) => return listener.end(error),
-            // Who subscribes is told at once when that does not work; later on it is tried for ever.
+            // A caller that subscribes is told at once when that does not work; later on it is tried for ever.
             Cause::Turned(error) | Cause::Lost(error) if !has_begun => return listener.end(error),
             Cause::Lost(_) if elapsed(since) > pause => pause = listener.config.backoff_min,
             Cause::Turned(_) | Cause::Lost(_) => pause = pause.saturating_mul(2).min(listener.config.backoff_max),
@@ -165,10 +166,10 @@ async fn live(listener: &Listener, context: &TaskContext) {
     }
 }
 
-/// Waits before the next attempt, however often somebody changes what is wanted; no longer where the server turns out to be
-/// elsewhere. False when nobody reads any more.
+/// Waits before the next attempt, however often the wanted names are changed; no longer if the server turns out to be
+/// elsewhere. Returns false when there is no reader any more.
 async fn rest(listener: &Listener, context: &TaskContext, pause: Duration, follower: Option<&Follower>) -> bool {
-    // A time beyond what the machine can count is never over.
+    // A time beyond the range of the machine's clock never passes.
     let until = now().checked_add(pause);
     loop {
         if listener.inbox.is_abandoned() {
@@ -183,7 +184,7 @@ async fn rest(listener: &Listener, context: &TaskContext, pause: Duration, follo
     }
 }
 
-/// One connection, from its beginning to its end.
+/// Runs one connection, from its beginning to its end.
 async fn serve(listener: &Listener, context: &TaskContext, follower: Option<&Follower>, has_begun: &mut bool) -> Cause {
     let (config, health) = match listener.server() {
         Ok(server) => server,
@@ -239,19 +240,19 @@ struct Reader<'a> {
     context: &'a TaskContext,
     silence_watch: SilenceWatch,
     pings: bool,
-    /// Whether the server was asked whether it is still there, and has not said anything since.
+    /// True if the server was asked whether it is still there, and has not said anything since.
     asked: bool,
     received_total: u64,
-    /// What the socket has not taken yet.
+    /// The bytes that the socket has not taken yet.
     unsent: Vec<u8>,
-    /// When the server has last confirmed something, or was told what to confirm.
+    /// The time at which the server last confirmed something, or was sent something to confirm.
     confirmed_at: Instant,
-    /// Whether readers are to be told that messages may be missing.
+    /// True if readers are to be told that messages may be missing.
     resumes: bool,
 }
 
 impl Reader<'_> {
-    /// Reads until the connection is over.
+    /// Reads until the connection ends.
     async fn read(&mut self, has_begun: &mut bool) -> Result<Cause, Cause> {
         let listener = self.listener;
         let (mut scanner, mut received) = (Scanner::new(), Vec::new());
@@ -288,7 +289,7 @@ impl Reader<'_> {
             }
             received.drain(..start);
             check_length(&scanner, &mut received, listener.config.reply_bytes_max)?;
-            // What comes without a pause leaves the others their turns, and lets what is to be sent be sent.
+            // A sender without a pause leaves the others their turns, and lets waiting requests be sent.
             self.prepare()?;
             self.context.yield_now().await;
         }
@@ -298,12 +299,12 @@ impl Reader<'_> {
     async fn wait(&mut self) -> Result<(), Cause> {
         let timeout = self.prepare()?;
         self.watch.arm(!self.unsent.is_empty() || self.socket.has_residue())?;
-        // A time beyond what the machine can count is never over.
+        // A time beyond the range of the machine's clock never passes.
         self.context.wait(timeout.and_then(|timeout| now().checked_add(timeout))).await;
         Ok(())
     }
 
-    /// Sends what is to be sent, and says how long nothing else is to be done.
+    /// Sends the waiting requests, and returns the time for which there is nothing else to do.
     fn prepare(&mut self) -> Result<Option<Duration>, Cause> {
         let listener = self.listener;
         let wait_max = match listener.wanted.has_begun() {
@@ -327,7 +328,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes what has come; an error ends the connection.
+    /// Takes a received frame; an error ends the connection.
     fn take(&mut self, frame: &[u8], has_begun: &mut bool) -> Result<(), Cause> {
         let listener = self.listener;
         match event::read(frame) {
@@ -355,13 +356,13 @@ impl Reader<'_> {
                     return Err(Cause::Abandoned);
                 }
             }
-            // Whoever it is for is asked instead; all that is wanted stays so.
+            // The server that it is for is asked instead; all wanted names stay so.
             PubSubFrame::Refused(error) if listener.is_elsewhere(&error) => return Err(Cause::Lost(error)),
             PubSubFrame::Refused(error) => {
                 let beginning = !listener.wanted.has_begun();
                 match listener.wanted.refuse(&error) {
                     Progress::Beginning => return Err(Cause::Refused(error)),
-                    // The next connection begins without what was refused.
+                    // The next connection begins without the refused names.
                     Progress::Change if beginning => return Err(Cause::Lost(error)),
                     _ => {}
                 }
@@ -391,7 +392,7 @@ impl Reader<'_> {
             Advice::Sleep(time) => Ok(time),
             Advice::GiveUp(why) => Err(io::Error::other(why).into()),
             Advice::Ask => {
-                // What cannot be sent now is asked another time, or found to be lost.
+                // A question that cannot be sent now is asked another time, or the connection is found to be lost.
                 self.asked = self.pings && self.unsent.is_empty();
                 if self.asked {
                     self.unsent.extend_from_slice(PING);
@@ -405,8 +406,8 @@ impl Reader<'_> {
 /// Bytes of room that are kept however few are needed.
 const KEPT_LEN: usize = 1024 * 1024;
 
-/// Fails where the message of which the beginning is here is longer than may be kept. The room of a long one that is over is
-/// given back.
+/// Fails if the message that begins in the buffer is longer than may be kept. Returns the memory of a long one that has
+/// ended.
 fn check_length(scanner: &Scanner, received: &mut Vec<u8>, bytes_max: usize) -> Result<(), Cause> {
     if received.len() < BUFFER_LEN {
         received.shrink_to(KEPT_LEN);

@@ -1,6 +1,6 @@
 //! The names that a subscription is to have, and the words by which they are added and taken away.
 //!
-//! Pure data; whoever has the lock on a subscription has its names.
+//! Pure data; the owner of the lock on a subscription has its names.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::request::Request;
 use crate::route::cluster::slots::slot_of_all;
 
-/// What a subscription is told, and what its server confirms.
+/// The commands of a subscription, which its server confirms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SubscriptionVerb {
     Subscribe,
@@ -20,10 +20,10 @@ pub(crate) enum SubscriptionVerb {
 }
 
 impl SubscriptionVerb {
-    /// Those that add names.
+    /// The verbs that add names.
     pub(crate) const ADDING: [Self; 3] = [Self::Subscribe, Self::PSubscribe, Self::SSubscribe];
 
-    /// The command.
+    /// Returns the command.
     pub(crate) fn command(self) -> &'static str {
         match self {
             Self::Subscribe => "SUBSCRIBE",
@@ -35,7 +35,7 @@ impl SubscriptionVerb {
         }
     }
 
-    /// What a confirmation that begins with this word confirms.
+    /// Returns the verb that a confirmation that begins with this word confirms.
     pub(crate) fn confirmed(word: &[u8]) -> Option<Self> {
         Some(match word {
             b"subscribe" => Self::Subscribe,
@@ -48,7 +48,7 @@ impl SubscriptionVerb {
         })
     }
 
-    /// Whether it adds names, and to which of the three sets it does what it does.
+    /// Returns whether it adds names, and which of the three sets it changes.
     fn place(self) -> (bool, usize) {
         match self {
             Self::Subscribe => (true, 0),
@@ -60,7 +60,7 @@ impl SubscriptionVerb {
         }
     }
 
-    /// The request that tells a server so.
+    /// Returns the request that tells a server so.
     pub(crate) fn request(self, names: &[Vec<u8>]) -> Result<Vec<u8>, Error> {
         Request::bytes_of(|request| {
             request.word(self.command());
@@ -77,7 +77,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Whether the shard channels that it adds lie in one slot, with this one that is there.
+    /// Returns whether the shard channels that it adds lie in one slot, with this one that is there.
     pub(crate) fn check_one_slot(&self, there: Option<&[u8]>) -> Result<(), Error> {
         match self.verb {
             SubscriptionVerb::SSubscribe => {
@@ -118,12 +118,12 @@ impl Names {
         }
     }
 
-    /// The shard channels.
+    /// Returns the shard channels.
     pub(crate) fn shard_channels(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.0.get(2).into_iter().flatten()
     }
 
-    /// What a fresh connection is told.
+    /// Returns the changes with which a fresh connection begins.
     pub(crate) fn all(&self) -> Vec<Change> {
         let sets = SubscriptionVerb::ADDING.into_iter().zip(&self.0).filter(|(_, set)| !set.is_empty());
         sets.map(|(verb, set)| Change { verb, names: set.iter().cloned().collect() }).collect()

@@ -50,7 +50,7 @@ use crate::sys::now;
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 ///
-/// It gains and loses channels while it lives; what is wanted last is what every new connection begins with.
+/// It gains and loses channels while it lives; every new connection begins with the channels that are wanted last.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
@@ -68,8 +68,8 @@ use crate::sys::now;
 /// ```
 ///
 /// In async code `subscription.recv().await` is the same, in any runtime and without another crate; in a `while let`,
-/// `subscription.next().await`. It is a [`Stream`] too, for `StreamExt` and its kin, and a `for` loop over it waits for each; all
-/// of these end after an error.
+/// `subscription.next().await`. It is a [`Stream`] too, for `StreamExt` and its kin, and a `for` loop over it waits for each;
+/// all of these end after an error.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
@@ -100,15 +100,15 @@ enum Source {
     Local(Arc<EmbeddedListener>),
 }
 
-/// Methods that change what a subscription listens to.
+/// Methods that change the names that a subscription listens to.
 macro_rules! changes {
     ($($(#[$doc:meta])* $method:ident $method_async:ident $verb:ident;)+) => { $(
         $(#[$doc])*
         ///
-        /// What is wanted holds from now on, for every connection that is made again.
+        /// The change holds from now on, for every connection that is made again.
         ///
         /// # Errors
-        /// What the server says when it refuses, and then nothing has changed. [`ErrorKind::Timeout`] when it does not
+        /// The server's error when it refuses, and then nothing has changed. [`ErrorKind::Timeout`] when it does not
         /// confirm within the connect timeout; it stays wanted then.
         pub fn $method(&self, names: impl ToArgs) -> Result<(), Error> {
             self.source.change(change(SubscriptionVerb::$verb, names)?)
@@ -125,7 +125,7 @@ macro_rules! changes {
 }
 
 impl Source {
-    /// Changes what it listens to, and waits until that is confirmed.
+    /// Changes the names that it listens to, and waits until that is confirmed.
     fn change(&self, change: Change) -> Result<(), Error> {
         match self {
             Self::Remote(listener) if !listener.process.is_this() => Err(inherited()),
@@ -138,7 +138,7 @@ impl Source {
         }
     }
 
-    /// As `change`, without blocking the thread that asks.
+    /// Changes the names as `change` does, without blocking the thread that asks.
     async fn change_async(self, change: Change) -> Result<(), Error> {
         match self {
             Self::Remote(listener) if !listener.process.is_this() => Err(inherited()),
@@ -198,7 +198,7 @@ impl Subscription {
         }
     }
 
-    /// As `open`, without blocking the thread that asks.
+    /// Opens a subscription as `open` does, without blocking the thread that asks.
     pub(crate) async fn open_async(route: Route, verb: SubscriptionVerb, names: impl ToArgs) -> Result<Self, Error> {
         let first = change(verb, names)?;
         match route {
@@ -212,7 +212,7 @@ impl Subscription {
         }
     }
 
-    /// In the engine, where everything is confirmed at once.
+    /// Opens a subscription in the engine, where everything is confirmed at once.
     #[cfg(feature = "embedded")]
     fn local(embedded: &Embedded, first: Change) -> Result<Self, Error> {
         let listener = EmbeddedListener::open(embedded.engine(), first, embedded.config().queue_bytes_max)?;
@@ -222,11 +222,11 @@ impl Subscription {
     changes! {
         /// Listens to these channels too, and waits until the server has confirmed it.
         subscribe subscribe_async Subscribe;
-        /// Listens to all channels too whose names match these patterns; see [`subscribe`](Self::subscribe).
+        /// Listens also to all channels with names that match these patterns; see [`subscribe`](Self::subscribe).
         psubscribe psubscribe_async PSubscribe;
         /// Listens to these shard channels too; see [`subscribe`](Self::subscribe).
         ssubscribe ssubscribe_async SSubscribe;
-        /// Listens to these channels no more, to none at all without names. Messages that had come before stay.
+        /// Listens to these channels no more, to none at all without names. Messages that had arrived before stay.
         unsubscribe unsubscribe_async Unsubscribe;
         /// Listens no more by these patterns, by none at all without names.
         punsubscribe punsubscribe_async PUnsubscribe;
@@ -238,7 +238,7 @@ impl Subscription {
         Self { source, ended: AtomicBool::new(false) }
     }
 
-    /// On a connection that is yet to be made.
+    /// Opens a subscription on a connection that is yet to be made.
     fn remote(route: &Route, first: Change) -> Result<(Self, Arc<Listener>), Error> {
         route.check_process()?;
         let (config, process) = (route.config().clone(), Process::this());
@@ -260,13 +260,13 @@ impl Subscription {
         Ok((Self::of(Source::Remote(Arc::clone(&listener))), listener))
     }
 
-    /// What comes next; to be awaited, or waited for.
+    /// Returns the next event; to be awaited, or waited for.
     pub fn recv(&self) -> Recv<'_> {
         Recv { subscription: self }
     }
 
-    /// Returns what comes next once it is there, and `None` behind the error that has ended it: as a stream's `next`, without a
-    /// crate for that.
+    /// Returns the next event once it is there, and `None` behind the error that has ended it: as a stream's `next`, without
+    /// a crate for that.
     ///
     /// ```no_run
     /// # async fn read(subscription: sleeve::Subscription) -> Result<(), sleeve::Error> {
@@ -281,17 +281,18 @@ impl Subscription {
         self.until_error(event)
     }
 
-    /// All that comes, one after the other; this thread waits for each. The last is why nothing more comes.
+    /// Returns an iterator over all events, one after the other; this thread waits for each. The last is the error that ends
+    /// it.
     pub fn iter(&self) -> Messages<'_> {
         Messages { subscription: self }
     }
 
-    /// What comes next, or `None` when the time is up.
+    /// Returns the next event, or `None` at the timeout.
     ///
     /// # Errors
-    /// Why nothing will come any more.
+    /// The reason why no event will arrive any more.
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<SubscriptionEvent>, Error> {
-        // A time beyond what the machine can count is never over.
+        // A time beyond the range of the machine's clock never passes.
         self.wait_until(now().checked_add(timeout))
     }
 
@@ -304,7 +305,7 @@ impl Subscription {
         }
     }
 
-    /// For iterators and streams: an error is the last that they bring.
+    /// Returns an event for iterators and streams: an error is the last that they give.
     fn until_error(&self, event: Result<SubscriptionEvent, Error>) -> Option<Result<SubscriptionEvent, Error>> {
         let had_ended = self.ended.fetch_or(event.is_err(), Ordering::Relaxed);
         (!had_ended || event.is_ok()).then_some(event)
@@ -347,7 +348,7 @@ impl<'a> IntoIterator for &'a Subscription {
     }
 }
 
-/// A change that adds these names, or takes them away.
+/// Returns a change that adds these names, or takes them away.
 fn change(verb: SubscriptionVerb, names: impl ToArgs) -> Result<Change, Error> {
     let mut request = Request::empty();
     request.arg(names);
@@ -362,7 +363,7 @@ fn change(verb: SubscriptionVerb, names: impl ToArgs) -> Result<Change, Error> {
     }
 }
 
-/// What a subscription brings, as an iterator that waits for each; see [`Subscription::iter`].
+/// The events of a subscription, as an iterator that waits for each; see [`Subscription::iter`].
 #[derive(Debug)]
 pub struct Messages<'a> {
     subscription: &'a Subscription,
@@ -392,7 +393,7 @@ impl Stream for Subscription {
     }
 }
 
-/// What a subscription brings next. Dropped, it takes nothing away from who asks later.
+/// The next event of a subscription. If it is dropped, it takes no event away from a later caller.
 #[derive(Debug)]
 #[must_use = "nothing happens until it is awaited or waited for"]
 pub struct Recv<'a> {
@@ -412,10 +413,10 @@ impl Recv<'_> {
         }
     }
 
-    /// Waits for it for at most this long; `None` when the time is up.
+    /// Waits for it for at most this long; `None` at the timeout.
     ///
     /// # Errors
-    /// Why nothing will come any more.
+    /// The reason why no event will arrive any more.
     pub fn wait_for(self, timeout: Duration) -> Result<Option<SubscriptionEvent>, Error> {
         self.subscription.recv_timeout(timeout)
     }

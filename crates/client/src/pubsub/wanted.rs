@@ -1,9 +1,9 @@
-//! What a subscription over a connection is to be subscribed to, and who waits until it is.
+//! The names that a subscription over a connection is to have, and the callers that wait until it has them.
 //!
-//! A change counts at once: whatever becomes of the connection, the next one begins with all names that are wanted then. So
-//! a change is done when the server has confirmed it, or when a fresh connection has confirmed everything. One that the
-//! server refuses is taken back. Callers ask for changes from any thread; the subscription's own task sends them and takes
-//! the confirmations.
+//! A change counts at once: in every case, the next connection begins with all names that are wanted then. So a change is
+//! done when the server has confirmed it, or when a fresh connection has confirmed everything. A change that the server
+//! refuses is taken back. Callers ask for changes from any thread; the subscription's own task sends them and takes the
+//! confirmations.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -14,7 +14,7 @@ use crate::error::{Effect, Error, ErrorKind};
 use crate::process::lock::{Condvar, Mutex};
 use crate::reactor::TaskWaker;
 
-/// The channels that a subscription is to have, and who waits for their confirmation.
+/// The channels that a subscription is to have, and the callers that wait for their confirmation.
 pub(crate) struct WantedNames {
     state: Mutex<State>,
     changed: Condvar,
@@ -29,18 +29,18 @@ struct State {
     sent: VecDeque<PendingChange>,
     /// Changes that a fresh connection makes with its first words.
     carried: Vec<PendingChange>,
-    /// Those who wait, and what became of their changes.
+    /// The waiting callers, and the outcomes of their changes.
     waiting: HashMap<u64, Option<Result<(), Error>>>,
     next: u64,
-    /// Woken at the next change of any of this, for those who wait in async code.
+    /// Woken at the next change of any of this, for waiting async code.
     task_wakers: Vec<TaskWaker>,
-    /// Nothing is confirmed any more, and why.
+    /// The reason why nothing is confirmed any more, if there is one.
     ended: Option<Error>,
 }
 
-/// A change that somebody asked for, or that begins a connection.
+/// A change that a caller asked for, or that begins a connection.
 struct PendingChange {
-    /// Who waits for it; none where nobody does.
+    /// The number of the waiting caller; none if no caller waits.
     number: Option<u64>,
     change: Change,
     /// The names that it adds, for when it is refused.
@@ -49,12 +49,12 @@ struct PendingChange {
     left: usize,
 }
 
-/// What a confirmation or a refusal was about.
+/// The subject of a confirmation or a refusal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// Something that nobody asked for.
+    /// A change that no caller asked for.
     None,
-    /// One of the first words of a connection.
+    /// The confirmation of one of the first words of a connection.
     Beginning,
     /// The last of the first words of a connection: all is confirmed.
     Begun,
@@ -73,7 +73,7 @@ impl State {
         self.sent.front().is_some_and(|asked| asked.number.is_none())
     }
 
-    /// What became of the change of this number, once that is known.
+    /// Returns the outcome of the change of this number, once that is known.
     fn outcome(&mut self, number: u64) -> Option<Result<(), Error>> {
         let known = self.waiting.get(&number).cloned().flatten().or_else(|| self.ended.clone().map(Err));
         if known.is_some() {
@@ -82,7 +82,7 @@ impl State {
         known
     }
 
-    /// All that a fresh connection was told is confirmed.
+    /// Notes that all names of a fresh connection are confirmed.
     fn begin(&mut self) {
         for asked in mem::take(&mut self.carried) {
             self.settle(asked.number, &Ok(()));
@@ -98,7 +98,7 @@ impl WantedNames {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// One of the shard channels, if there are any. In a cluster all lie in one slot.
+    /// Returns one of the shard channels, if there are any. In a cluster all lie in one slot.
     pub(crate) fn shard_channel(&self) -> Option<Vec<u8>> {
         self.state.lock().names.shard_channels().next().cloned()
     }
@@ -138,7 +138,7 @@ impl WantedNames {
         }
     }
 
-    /// What became of the change of this number, once that is known; until then the task is woken when it may be.
+    /// Returns the outcome of the change of this number, once that is known; until then the task is woken when it may be.
     pub(crate) fn look(&self, number: u64, task_waker: TaskWaker, is_late: bool) -> Option<Result<(), Error>> {
         let mut state = self.state.lock();
         let outcome = state.outcome(number).or_else(|| is_late.then(|| Err(unconfirmed())));
@@ -148,18 +148,18 @@ impl WantedNames {
         outcome
     }
 
-    /// Nobody waits for the change of this number any more.
+    /// Notes that no caller waits for the change of this number any more.
     pub(crate) fn leave(&self, number: u64) {
         self.state.lock().waiting.remove(&number);
     }
 
-    /// Tells those who wait that something has changed.
+    /// Notifies the waiting callers that something has changed.
     fn announce(&self, state: &mut State) {
         self.changed.notify_all();
         state.task_wakers.drain(..).for_each(TaskWaker::wake);
     }
 
-    /// A fresh connection: what it is to be told. Where that is nothing, it has begun.
+    /// Begins a fresh connection. Returns the bytes that it is to be sent; if there are none, it has begun.
     pub(crate) fn restart(&self) -> Result<Vec<u8>, Error> {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -178,12 +178,12 @@ impl WantedNames {
         Ok(request)
     }
 
-    /// Whether the first words of a connection are all confirmed.
+    /// Returns whether the first words of a connection are all confirmed.
     pub(crate) fn has_begun(&self) -> bool {
         !self.state.lock().is_beginning()
     }
 
-    /// What is to be sent now.
+    /// Returns the bytes that are to be sent now.
     pub(crate) fn take_unsent(&self) -> Result<Vec<u8>, Error> {
         let mut state = self.state.lock();
         let mut request = Vec::new();
@@ -194,7 +194,7 @@ impl WantedNames {
         Ok(request)
     }
 
-    /// The server has confirmed one name.
+    /// Takes the server's confirmation of one name.
     pub(crate) fn confirm(&self, verb: SubscriptionVerb) -> Progress {
         let mut state = self.state.lock();
         let beginning = state.is_beginning();
@@ -216,14 +216,16 @@ impl WantedNames {
         if beginning { Progress::Beginning } else { Progress::Change }
     }
 
-    /// The server has refused what it was told last and has not confirmed yet. What was added in vain is taken back.
+    /// Takes the server's refusal of the change that was sent and is not confirmed yet. The names that were added in vain are
+    /// taken back.
     pub(crate) fn refuse(&self, error: &Error) -> Progress {
         let mut state = self.state.lock();
         if state.sent.is_empty() {
             return Progress::None;
         }
         let beginning = state.is_beginning();
-        // What begins a connection holds the changes that were asked for while there was none: one of those is to blame.
+        // The first words of a connection hold the changes that were asked for while there was none: one of those is to
+        // blame.
         let refused =
             if beginning { mem::take(&mut state.carried) } else { state.sent.pop_front().into_iter().collect() };
         let has_blame = !refused.is_empty();
@@ -235,7 +237,7 @@ impl WantedNames {
         if beginning && !has_blame { Progress::Beginning } else { Progress::Change }
     }
 
-    /// Nothing is confirmed any more.
+    /// Ends the confirmations: nothing is confirmed any more.
     pub(crate) fn end(&self, error: Error) {
         let mut state = self.state.lock();
         state.ended.get_or_insert(error);

@@ -1,8 +1,7 @@
-//! The reactor's thread: round after round it takes what was submitted, gives turns to those who have something to do, and
-//! sleeps.
+//! The reactor's thread: in each round it takes the submissions, gives turns to the tasks that are ready, and sleeps.
 //!
-//! A turn polls a task once. Within a round nobody has two turns, so a task that always has something to do holds up no other.
-//! A panic ends the task that it came from; one of the rounds themselves ends all tasks, and the next to come starts a new
+//! A turn polls a task once. Within a round no task has two turns, so a task that is always ready holds up no other. A panic
+//! ends the task that it came from; a panic of the rounds themselves ends all tasks, and the next submission starts a new
 //! thread. The reactor's thread alone.
 
 use std::any::Any;
@@ -23,13 +22,13 @@ use super::waker::{NewTask, OnPanic, Reactor, Submissions, Work};
 use crate::process::callback;
 use crate::sys::now;
 
-/// How long is slept where the system does not say what has happened: then everybody looks.
+/// The length of a sleep if the system cannot report events: then every task has a turn.
 const BLIND_PAUSE: Duration = Duration::from_millis(10);
 
 /// Between two tries to start the thread for callbacks, where the system gave none.
 const LATE_PAUSE: Duration = Duration::from_millis(50);
 
-/// A task and what it waits for.
+/// A task and the events that it waits for.
 struct Task {
     work: Work,
     on_panic: OnPanic,
@@ -43,7 +42,7 @@ struct Task {
 }
 
 impl Task {
-    /// Has it called at this time, unless it is called before in any case.
+    /// Schedules a turn for it at this time, unless an earlier one is scheduled.
     fn enter(&mut self, until: Instant, number: u64, timers: &mut Timers) {
         if self.entered.is_none_or(|entered| until < entered) {
             self.later = self.entered.replace(until).or(self.later);
@@ -60,7 +59,7 @@ pub(super) struct EventLoop {
     /// The queue of the present round; its room is used again.
     turns: Vec<u64>,
     timers: Timers,
-    /// What is being taken; its room is used again.
+    /// The submissions being taken; the buffer is used again.
     submissions: Submissions,
 }
 
@@ -87,7 +86,7 @@ impl EventLoop {
         }
     }
 
-    /// Takes what was submitted, and gives a turn to those who have something to do. False when nobody is left.
+    /// Takes the submissions, and gives turns to the tasks that are ready. Returns false when no task is left.
     pub(super) fn round(&mut self) -> bool {
         if !self.take_submissions() {
             return false;
@@ -99,7 +98,8 @@ impl EventLoop {
         true
     }
 
-    /// The rounds themselves have panicked. Whoever comes next has a thread of his own, and all who are here are told.
+    /// Ends the thread after a panic of the rounds themselves. The next submission gets a new thread, and the present tasks
+    /// are told.
     fn give_up(&mut self, why: &str) {
         let mut submissions = self.reactor.submissions.lock();
         submissions.is_read = false;
@@ -116,7 +116,7 @@ impl EventLoop {
         }
     }
 
-    /// Takes what was submitted. False when there is nothing to be done any more, and whoever comes next needs another thread.
+    /// Takes the submissions. Returns false when no task is left; the next submission then needs another thread.
     fn take_submissions(&mut self) -> bool {
         let mut submissions = self.reactor.submissions.lock();
         mem::swap(&mut submissions.new_tasks, &mut self.submissions.new_tasks);
@@ -173,7 +173,7 @@ impl EventLoop {
             return;
         }
         if let Some(Task { work, on_panic, .. }) = self.tasks.remove(&number) {
-            // What a task leaves behind may panic when it is dropped, and so may what would have told of it.
+            // The remains of a task may panic when they are dropped, and so may the callback that would have told of it.
             let dropped = drop_caught(work);
             match outcome.map_err(reason).and(dropped) {
                 Err(why) => tell(on_panic, &why),
@@ -197,7 +197,7 @@ impl EventLoop {
         }
     }
 
-    /// Has those called to whom something has happened meanwhile, or whose time has come.
+    /// Gives turns to the tasks with an event, or with a timer that is due.
     pub(super) fn wake_up(&mut self, outcome: io::Result<()>, events: &mut Events) {
         self.reactor.sleeps.store(false, Ordering::SeqCst);
         for (number, ready) in events.drain() {
@@ -213,13 +213,13 @@ impl EventLoop {
         self.call_due();
     }
 
-    /// Whether somebody has written who did not see that this thread was about to sleep.
+    /// Returns whether there is a submission from a thread that did not see that this thread was about to sleep.
     fn has_submissions(&self) -> bool {
         let submissions = self.reactor.submissions.lock();
         !submissions.woken.is_empty() || !submissions.new_tasks.is_empty()
     }
 
-    /// Gives a turn to those whose time has come, unless they have moved it on.
+    /// Gives a turn to tasks with a timer that is due, unless they have moved it on.
     fn call_due(&mut self) {
         if self.timers.next().is_none() {
             return;
@@ -245,12 +245,12 @@ impl EventLoop {
 fn reason(payload: Box<dyn Any + Send>) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let why = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("without a word").to_owned();
-    // What was thrown may throw again when it is dropped.
+    // The panic's payload may panic again when it is dropped.
     mem::forget(payload);
     why
 }
 
-/// Tells whoever started a task why it is over.
+/// Tells the owner of a task why it has ended.
 fn tell(on_panic: OnPanic, why: &str) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| on_panic(why))) {
         mem::forget(payload);

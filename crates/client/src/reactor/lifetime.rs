@@ -1,8 +1,9 @@
-//! Waiting for what a task brings about once: that the first attempt is over, and that all has ended. A connection is such a
-//! thing, and a cluster.
+//! Waiting for the two events of a task's life: the end of the first attempt, and the end of everything. A connection has
+//! such a life, and so has a cluster.
 //!
-//! How far it has come stands under its own lock, with those who wait for that in async code; who waits on a thread has its
-//! condition variable. Its task tells both whenever either changes, and nobody asks in turns. Any thread but the reactor's.
+//! The progress stands under a lock of its own, with the wakers of async code that waits for it; threads wait at the
+//! condition variable. The task notifies both whenever the progress changes, so that no waiter polls. Any thread but the
+//! reactor's.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,16 +22,16 @@ pub(crate) trait Progress {
     /// Whether nothing more will come.
     fn has_ended(&self) -> bool;
 
-    /// Whom to wake when either changes.
+    /// Returns the tasks to wake when either changes.
     fn watchers(&mut self) -> &mut Vec<TaskWaker>;
 }
 
-/// What begins and ends once.
+/// A life that begins and ends once.
 pub(crate) trait Lifetime: Send + Sync + 'static {
     /// How far it has come.
     type Progress: Progress;
 
-    /// How far it has come, and what is told when that changes.
+    /// Returns the progress, and the condition variable that is notified when it changes.
     fn progress(&self) -> (&Mutex<Self::Progress>, &Condvar);
 
     /// Where it leads to.

@@ -1,13 +1,13 @@
-//! One thread for all connections of a process: it sleeps until something happens to one of them, and gives that one a turn.
+//! One thread for all connections of a process: it sleeps until there is an event for one of them, and gives that one a turn.
 //!
-//! What has a turn is a task: the life of a connection, of a subscription, of a question. It is written as one straight
-//! function, a future, and goes as far as it can without waiting; then it says what it waits for (`task_context`): something on
-//! its sockets, its waker, a time. A task knows nothing of the others and must never block, because all of them stand still
-//! meanwhile. One that panics harms nobody else: whoever started it is told.
+//! A turn belongs to a task: the life of a connection, of a subscription, of a question. It is written as one straight
+//! function, a future, and runs as far as it can without waiting; then it names the events that it waits for
+//! (`task_context`): readiness of its sockets, its waker, a time. A task knows nothing of the others and must never block,
+//! because all of them stand still in that time. A task that panics harms no other: its owner is told.
 //!
-//! The thread starts with the first task and ends with the last. Whoever is not on it reaches a task by its [`TaskWaker`]; a turn
-//! that is given for no reason does no harm, so wakers are called freely. How the system is asked what has happened differs
-//! (epoll, and poll on other systems than Linux); the twins are chosen in `poller`. A forked child has a reactor of its own.
+//! The thread starts with the first task and ends with the last. Other threads reach a task by its [`TaskWaker`]; a turn
+//! without a reason does no harm, so wakers are called freely. Systems differ in how they report events (epoll, and poll on
+//! other systems than Linux); `poller` chooses the twin. A forked child has a reactor of its own.
 
 mod event_loop;
 pub(crate) mod lifetime;
@@ -31,7 +31,7 @@ use task_context::TaskContext;
 pub(crate) use waker::TaskWaker;
 use waker::{Begin, NewTask, Reactor};
 
-/// Whether the system reports once what has come, and not for as long as it was not read: then somebody else may read it.
+/// Whether the system reports arrived bytes once, and not for as long as they are unread: then another thread may read them.
 pub(crate) const REPORTS_ONCE: bool = poller::REPORTS_ONCE;
 
 /// Starts the task of this waker, and the thread if there is none. `on_panic` is told why it has panicked, should it panic.

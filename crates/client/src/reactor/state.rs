@@ -1,6 +1,6 @@
-//! What the reactor and a task tell each other: what has happened, and when the task is to have its next turn.
+//! The state that the reactor and a task share: the events since the task's last turn, and the time of its next one.
 //!
-//! Both write into cells that they share, so a turn takes no argument and returns nothing but whether the task is over. On the
+//! Both write into shared cells, so a turn takes no argument and returns nothing but whether the task is over. On the
 //! reactor's thread alone.
 
 use std::cell::Cell;
@@ -9,16 +9,16 @@ use std::time::Instant;
 /// The number that no task has.
 pub(super) const NOBODY: u64 = 0;
 
-/// What has happened.
+/// The events since the task's last turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Readiness {
     /// Something has come on a socket, or its end.
     pub(crate) readable: bool,
     /// A socket takes something again.
     pub(crate) writable: bool,
-    /// The other end of a socket has closed it: what is left may be less than a receive has room for.
+    /// The peer has closed a socket: the rest may be less than a receive has room for.
     pub(crate) hung_up: bool,
-    /// Somebody has woken the task.
+    /// The task's waker was called.
     pub(crate) woken: bool,
 }
 
@@ -29,7 +29,7 @@ impl Readiness {
         self != Self::default()
     }
 
-    /// This, and what happened besides.
+    /// Returns the union of both events.
     pub(super) fn with(self, more: Self) -> Self {
         Self {
             readable: self.readable || more.readable,
@@ -40,7 +40,7 @@ impl Readiness {
     }
 }
 
-/// What the reactor and a task tell each other.
+/// The cells that the reactor and a task share.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) ready: Cell<Readiness>,

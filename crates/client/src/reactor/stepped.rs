@@ -35,7 +35,7 @@ enum Phase {
     Asleep(Option<Instant>),
 }
 
-/// What a step has found.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// There was something to do.
@@ -62,7 +62,7 @@ impl Stepped {
         Self { reactor, event_loop: EventLoop::new(reactor), events: Events::new(), phase: Phase::Awake }
     }
 
-    /// Does what the thread would do next: a round, or, where it sleeps, what ends that.
+    /// Does the thread's next step: a round, or, if it sleeps, the event that ends the sleep.
     pub(crate) fn step(&mut self) -> Step {
         match self.phase {
             Phase::Awake if !self.reactor.submissions.lock().is_read || !self.event_loop.round() => Step::Ended,

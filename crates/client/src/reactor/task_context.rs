@@ -1,7 +1,7 @@
-//! A task's own view of the reactor: what it waits for, and what has happened since it looked last.
+//! A task's own view of the reactor: the events that it waits for, and those since its last look.
 //!
-//! On the reactor's thread alone. What a socket reports counts for the whole task, which looks at each of its sockets
-//! itself, and before it waits: something may have come before the socket was watched.
+//! On the reactor's thread alone. An event of a socket counts for the whole task, which looks at each of its sockets itself,
+//! and before it waits: bytes may have arrived before the socket was watched.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -16,7 +16,7 @@ use super::waker::TaskWaker;
 
 use crate::sys::now;
 
-/// What a task is handed: how it waits, and how others wake it.
+/// The context of a task: how it waits, and how others wake it.
 pub(crate) struct TaskContext {
     pub(super) task_waker: TaskWaker,
     pub(super) state: Rc<State>,
@@ -60,7 +60,7 @@ impl TaskContext {
         .await;
     }
 
-    /// Has whatever happens to this stream count as happening to this task. It is armed until it is told otherwise.
+    /// Watches this stream: its events count as events of this task. It stays armed until it is disarmed.
     pub(crate) fn watch<S: AsFd>(&self, stream: S) -> io::Result<WatchedStream<S>> {
         self.task_waker.reactor.poller.add(&stream, self.task_waker.number)?;
         Ok(WatchedStream { task_waker: self.task_waker, stream, is_armed: Cell::new(true) })
@@ -80,14 +80,13 @@ impl<S: AsFd> WatchedStream<S> {
         &self.stream
     }
 
-    /// Has what comes on it reported from now on, and whether it takes something again if `writes`; to be said before every
-    /// wait.
+    /// Asks for reports of arriving bytes, and of room for writing if `writes`; to be called before every wait.
     pub(crate) fn arm(&self, writes: bool) -> io::Result<()> {
         let was_armed = self.is_armed.replace(true);
         self.task_waker.reactor.poller.arm(&self.stream, self.task_waker.number, was_armed, writes)
     }
 
-    /// Leaves it alone, but for its end: somebody else reads.
+    /// Stops reports, except of the end: another thread reads.
     pub(crate) fn disarm(&self) -> io::Result<()> {
         if self.is_armed.replace(false) {
             self.task_waker.reactor.poller.disarm(&self.stream, self.task_waker.number)?;

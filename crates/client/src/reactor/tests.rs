@@ -13,7 +13,7 @@ use super::state::Readiness;
 use super::task_context::TaskContext;
 use super::{TaskWaker, start};
 
-/// Runs a task to its end, and returns what it makes.
+/// Runs a task to its end, and returns its result.
 pub(crate) fn run<R: Send + 'static, F: Future<Output = R> + 'static>(
     task: impl FnOnce(TaskContext) -> F + Send + 'static,
 ) -> R {
@@ -143,7 +143,7 @@ fn what_comes_on_a_stream_is_reported_and_its_end() {
     assert_eq!(reader.join().expect("it ends"), b"abcd");
 }
 
-/// What a wait of no time finds on each number.
+/// Returns the events of each number that a wait of no time reports.
 fn found(poller: &poll::Poller) -> Vec<(u64, Readiness)> {
     let mut events = poll::Events::new();
     poller.wait(&mut events, Some(Duration::ZERO)).expect("it does not fail");

@@ -30,7 +30,7 @@ impl Timers {
         self.entries.len()
     }
 
-    /// The next entry whose time has come, with that time.
+    /// Returns the next entry that is due, with its time.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<(Instant, u64)> {
         if self.next()? > now {
             return None;

@@ -1,9 +1,8 @@
-//! How a task is reached from other threads: its waker, and what is submitted to the reactor's thread, which it takes between
-//! its rounds.
+//! How other threads reach a task: its waker, and the submissions to the reactor's thread, which it takes between its rounds.
 //!
-//! Submissions are written under a short lock. The thread says that it sleeps before it looks at them for the last time, and
-//! whoever writes looks at that afterwards, so one of the two always sees the other; a thread that is awake costs no system
-//! call. Any thread.
+//! Submissions are written under a short lock. The thread announces its sleep before it looks at them for the last time, and
+//! a submitting thread looks at the announcement afterwards, so one of the two always sees the other; a thread that is awake
+//! costs no system call. Any thread.
 
 use std::io;
 use std::pin::Pin;
@@ -15,7 +14,7 @@ use super::state::{NOBODY, State};
 use crate::process::fork::{PerProcess, Process};
 use crate::process::lock::Mutex;
 
-/// What is left to do of a task.
+/// The rest of a task's work.
 pub(super) type Work = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Begins a task, on the reactor's thread.
@@ -31,7 +30,7 @@ pub(super) struct NewTask {
     pub(super) on_panic: OnPanic,
 }
 
-/// What other threads have submitted, for the thread to find between its rounds.
+/// The submissions of other threads, which the reactor's thread takes between its rounds.
 #[derive(Default)]
 pub(super) struct Submissions {
     pub(super) new_tasks: Vec<NewTask>,
@@ -52,7 +51,7 @@ pub(super) struct Reactor {
 }
 
 impl Reactor {
-    /// This process's own. It is never given back: what a waker names is always there.
+    /// Returns this process's own reactor. It is never freed: the target of a waker always exists.
     fn this() -> io::Result<&'static Self> {
         #[cfg(test)]
         if let Some(reactor) = super::stepped::reactor() {
@@ -84,7 +83,7 @@ impl Reactor {
         !self.sleeps.load(Ordering::SeqCst)
     }
 
-    /// Has the thread look at its submissions, which have just been changed.
+    /// Wakes the thread to look at its submissions, which have just been changed.
     pub(super) fn wake(&self) {
         if self.sleeps.swap(false, Ordering::SeqCst) {
             self.poller.wake();
@@ -108,7 +107,7 @@ impl TaskWaker {
 
     /// Gives the task a turn soon.
     pub(crate) fn wake(self) {
-        // What a child has inherited belongs to its parent, and so do the locks.
+        // Inherited state in a child belongs to its parent, and so do the locks.
         if !self.reactor.process.is_this() {
             return;
         }

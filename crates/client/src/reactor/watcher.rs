@@ -1,7 +1,7 @@
-//! Waiting in async code, on any runtime, for something that a connection's task brings about: a task of the reactor looks
-//! whether it has come, whenever it is woken, and wakes whoever awaits it.
+//! Waiting in async code, on any runtime, for the result of a connection's task: a task of the reactor checks for it,
+//! whenever it is woken, and wakes the waiting future.
 //!
-//! Dropped before that, it looks no more.
+//! A future that is dropped before ends the check.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::process::lock::Mutex;
 use crate::process::wake::wake_all;
 use crate::sys::now;
 
-/// What the task and the future share.
+/// The state that the task and the future share.
 struct Outcome<R> {
     result: Option<Result<R, Error>>,
     waker: Option<Waker>,
-    /// Nobody awaits it any more.
+    /// The future was dropped.
     is_dropped: bool,
 }
 
-/// The end of whoever awaits it.
+/// The end of the future that awaits it.
 struct Awaited<R> {
     outcome: Arc<Mutex<Outcome<R>>>,
     task_waker: TaskWaker,
@@ -36,8 +36,9 @@ impl<R> Drop for Awaited<R> {
     }
 }
 
-/// Waits until `look` finds something. It is called on the reactor's thread and must not block; as long as there is nothing, it
-/// has to see to it that the task is woken when there may be. After `until` it is told that it is late, and says what that means.
+/// Waits until `look` finds something. It is called on the reactor's thread and must not block; as long as it finds nothing,
+/// it has to ensure that the task is woken when there may be something. After `until` it is told that it is late, and returns
+/// the error for that.
 pub(crate) async fn watch_for<R: Send + 'static>(
     until: Option<Instant>,
     mut look: impl FnMut(TaskWaker, bool) -> Option<Result<R, Error>> + Send + 'static,
@@ -73,7 +74,7 @@ pub(crate) async fn watch_for<R: Send + 'static>(
     .await
 }
 
-/// Leaves what was found to whoever awaits it.
+/// Leaves the result to the future that awaits it.
 fn tell<R>(outcome: &Mutex<Outcome<R>>, result: Result<R, Error>) {
     let mut outcome = outcome.lock();
     outcome.result = Some(result);

@@ -1,6 +1,6 @@
-//! A pipe without a connection, whose bytes the caller moves: for those who count what it costs, and for tests.
+//! A pipe without a connection, with bytes that the caller moves: for instruction counts, and for tests.
 //!
-//! It is no part of the client's interface: whoever calls it is in this workspace. One thread owns it.
+//! It is no part of the client's interface: its callers are in this workspace. One thread owns it.
 
 use std::sync::{Arc, Weak};
 
@@ -14,7 +14,7 @@ use crate::pipe::slot::{Completions, Driver, Flush, Handle, Source};
 use crate::request::EncodedRequest;
 use crate::request::name::Name;
 
-/// Nobody to push on: whoever moves the bytes does it all.
+/// A driver without a connection: the caller moves the bytes.
 struct Nobody;
 
 impl Driver for Nobody {
@@ -27,17 +27,17 @@ impl Driver for Nobody {
     }
 }
 
-/// Who is pushed on in vain.
+/// Returns a driver that does nothing when it is asked to write.
 pub(crate) fn driver() -> Arc<dyn Driver> {
     Arc::new(Nobody)
 }
 
-/// The same, gone.
+/// Returns a driver that is gone.
 pub(crate) fn nobody() -> Weak<dyn Driver> {
     Arc::downgrade(&driver())
 }
 
-/// A pipe, its reader, and who waits for replies.
+/// A pipe, its reader, and the calls that wait for replies.
 #[doc(hidden)]
 pub struct PipeByHand {
     pipe: Pipe,
@@ -71,10 +71,10 @@ impl PipeByHand {
         sent
     }
 
-    /// Takes in bytes of replies and completes those whom they answer.
+    /// Takes in bytes of replies and completes the calls that they answer.
     ///
     /// # Errors
-    /// When they are no replies, or nobody has asked for them.
+    /// When they are no replies, or there is no call for them.
     pub fn answer(&mut self, mut replies: &[u8]) -> Result<(), Error> {
         while !replies.is_empty() {
             let room = self.reader.room();

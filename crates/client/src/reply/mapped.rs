@@ -1,7 +1,7 @@
-//! A reply of which something is made before anyone sees it.
+//! A reply with a function that converts its answer.
 //!
-//! The function runs on the thread that takes the answer, as decoding does, and not where bytes arrive. It refuses to be a
-//! combinator for all futures: what follows a reply with another command belongs into the code that awaits it.
+//! The function runs on the thread that takes the answer, as decoding does, and not where bytes arrive. It is no combinator
+//! for all futures: a second command behind the reply belongs into the code that awaits it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::reply::{Reply, already_taken};
 use crate::values::decode::FromReply;
 
-/// A [`Reply`] and what is made of its answer: see [`Reply::map`] and [`Reply::and_then`].
+/// A [`Reply`] and the function that converts its answer: see [`Reply::map`] and [`Reply::and_then`].
 ///
 /// It is awaited, waited for, given a callback, forgotten or dropped as the reply itself would be.
 #[must_use = "await it, wait for it, or forget it to have errors reported"]
@@ -82,7 +82,7 @@ impl<T: FromReply, U, F: FnOnce(T) -> Result<U, Error>> Mapped<T, F> {
     /// Blocks this thread until the answer is there: see [`Reply::wait`].
     ///
     /// # Errors
-    /// As for [`Reply::wait`], and what the function says.
+    /// As for [`Reply::wait`], and the function's own.
     pub fn wait(self) -> Result<U, Error> {
         self.reply.wait().and_then(|value| made(self.make, value))
     }
@@ -90,7 +90,7 @@ impl<T: FromReply, U, F: FnOnce(T) -> Result<U, Error>> Mapped<T, F> {
     /// Blocks this thread until the answer is there, but for no longer than this: see [`Reply::wait_for`].
     ///
     /// # Errors
-    /// As for [`Reply::wait_for`], and what the function says.
+    /// As for [`Reply::wait_for`], and the function's own.
     pub fn wait_for(self, timeout: Duration) -> Result<U, Error> {
         self.reply.wait_for(timeout).and_then(|value| made(self.make, value))
     }

@@ -1,8 +1,8 @@
-//! A reply that is on its way: all waiting lives here.
+//! A reply in flight: all waiting lives here.
 //!
-//! A command is sent by its call; what the call returns only says how to hear the answer. It can be awaited in any
+//! A call sends its command; the value that it returns only offers ways to receive the answer. It can be awaited in any
 //! runtime, waited for on a thread, given a callback, forgotten, or dropped, and none of these reaches back into the
-//! connection except to write what is still gathered. The answer is decoded here, on the thread that takes it.
+//! connection except to write gathered bytes. The answer is decoded here, on the thread that takes it.
 
 pub(crate) mod by_hand;
 pub(crate) mod mapped;
@@ -55,7 +55,7 @@ pub struct Reply<T> {
     result: PhantomData<fn() -> T>,
 }
 
-/// What a reply has until it is answered; dropping it gives it back.
+/// A resource that a reply keeps until it is answered; dropping it gives it back.
 pub(crate) trait Guard: Send + Sync {
     /// The answer is this, and is being taken.
     fn answered(&self, payload: &Payload) {
@@ -63,9 +63,9 @@ pub(crate) trait Guard: Send + Sync {
     }
 }
 
-/// What is left of a reply that is waited for in another way.
+/// The parts of a reply that is waited for in another way.
 pub(crate) enum Parts {
-    /// Its answer will be here; with it what the reply has until then.
+    /// The slot of its answer, with the resource that the reply keeps until then.
     Slot(Handle, Option<Box<dyn Guard>>),
     /// Its answer is this; given by the engine of this number.
     Answered(Payload, DriverNumber),
@@ -77,7 +77,7 @@ enum State {
     Queued(Queued),
     /// As `Slot`, with a connection that the command has for itself. Dropped before the answer, the command is given up.
     Apart(Handle, Box<dyn Guard>),
-    /// Answered by the call itself; the hook is there for `forget`, the number for whoever asks whether it is synced.
+    /// Answered by the call itself; the hook is for `forget`, the number for a question whether the write is synced.
     Ready(Payload, Option<ErrorHook>, DriverNumber),
     Taken,
 }
@@ -91,7 +91,7 @@ impl<T: FromReply> Reply<T> {
         Self::new(State::Slot(handle))
     }
 
-    /// The reply to what was sent.
+    /// Returns the reply to a command that was sent.
     #[inline]
     pub(crate) fn sent(sent: Sent, hook: Option<&ErrorHook>) -> Self {
         match sent {
@@ -109,7 +109,7 @@ impl<T: FromReply> Reply<T> {
         Self::new(State::Ready(payload, hook.cloned(), DriverNumber::NONE))
     }
 
-    /// Whom to wait for instead of this reply: its answer, or who is going to have it.
+    /// Returns the parts to wait for instead of this reply: its answer, or the slot that will have it.
     pub(crate) fn into_parts(mut self) -> Parts {
         if let State::Queued(_) = self.state {
             self.settle(|queued| queued.into_handle(false));
@@ -141,7 +141,7 @@ impl<T: FromReply> Reply<T> {
         poll(handle, &mut self.has_yielded, context, is_task)
     }
 
-    /// Whether nobody has sent the command yet.
+    /// Returns whether the command has not been sent yet.
     fn is_unsent(&self) -> bool {
         matches!(&self.state, State::Slot(handle) if handle.is_unsent())
     }
@@ -160,7 +160,7 @@ impl<T: FromReply> Reply<T> {
         }
     }
 
-    /// Waiting for the answer is what its owner does from here on, and not waiting for room in the queue.
+    /// Ends the wait for room in the queue: from here on its owner waits for the answer.
     fn settle(&mut self, take: impl FnOnce(Queued) -> Option<Handle>) {
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Queued(queued) => self.state = take(queued).map_or(State::Taken, State::Slot),
@@ -215,7 +215,7 @@ impl<T: FromReply> Reply<T> {
         T: 'static,
     {
         self.settle(Queued::wait_for_room);
-        // Nobody else has a turn between two looks of this one's.
+        // No other task has a turn between two looks of this one.
         self.has_yielded = true;
         let then = Arc::new(Then { pending: Mutex::new(Some((self, callback))) });
         then.proceed();
@@ -272,7 +272,7 @@ impl<T> std::fmt::Debug for Reply<T> {
     }
 }
 
-/// Keeps the connection of a command that nobody waits for until it is answered.
+/// Keeps the connection of a forgotten command until it is answered.
 fn forget_apart(handle: Handle, guard: Box<dyn Guard>) {
     let hook = handle.driver().and_then(|driver| driver.error_hook());
     let apart = Reply::<Value>::apart(handle, guard);
@@ -317,7 +317,7 @@ pub(crate) fn read<T: FromReply>(payload: Payload) -> Result<T, Error> {
     result.inspect_err(trace::failed)
 }
 
-/// What is said to a caller who waits no longer.
+/// Returns the error for a caller that waits no longer.
 #[cold]
 fn given_up(handle: &Handle) -> Error {
     let error = handle.given_up();
@@ -398,7 +398,7 @@ fn park(handle: &mut Handle, deadline: Option<Instant>) {
 /// Blocks this thread until that is ready, or the time is up.
 pub(crate) fn parked<T>(deadline: Option<Instant>, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
     loop {
-        // The thread-local is let go meanwhile: what is polled may be a reply that waits in the same thread.
+        // The thread-local is released during the poll: the polled reply may be one that waits in the same thread.
         let waker = WAKER.with(Waker::clone);
         if let Poll::Ready(value) = poll(&mut Context::from_waker(&waker)) {
             return Some(value);

@@ -1,7 +1,7 @@
-//! A reply that waits until what its command has done is on the server's disk, or has reached replicas.
+//! A reply that waits until its command's effect is on the server's disk, or has reached replicas.
 //!
-//! First the reply itself, then the word of whoever carried it that its effect is so safe; one after the other, so that nothing
-//! is asked of a command that has failed. All waiting is done as for a reply.
+//! First comes the reply itself, then the confirmation of the connection or engine that executed it; one after the other, so
+//! that no confirmation is requested for a failed command. All waiting is done as for a reply.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -21,7 +21,7 @@ use crate::request::name::Name;
 use crate::sys::now;
 use crate::values::decode::FromReply;
 
-/// The answer to a command, once what it has done is as safe as was asked for: see [`Reply::synced`], [`Reply::replicated`] and
+/// The answer to a command, once its effect is as durable as requested: see [`Reply::synced`], [`Reply::replicated`] and
 /// [`Reply::synced_on`].
 ///
 /// `.await` it in any async runtime, or [`wait`](Synced::wait) for it on a thread. Dropping it takes nothing back.
@@ -41,20 +41,21 @@ enum Stage {
     Syncing {
         answer: Payload,
         word: Handle,
-        /// What the reply had until it was answered.
+        /// The resource that the reply kept until it was answered.
         guard: Option<Box<dyn Guard>>,
     },
-    /// Nothing is waited for any more.
+    /// The outcome is known.
     Settled(Result<Payload, Error>),
     Taken,
 }
 
 impl<T: FromReply> Reply<T> {
-    /// The same answer, but only once what the command has done is synced to the server's disk: from then on not even a
-    /// loss of power takes it back.
+    /// Waits for the same answer, but returns it only once the command's effect is synced to the server's disk: from then on
+    /// not even a loss of power takes it back.
     ///
-    /// Under `appendfsync everysec` that takes up to a second, which nobody else waits; under `always` it is so as soon as the
-    /// answer comes. It covers what the reply shows: behind a command that reads, what others had written.
+    /// Under `appendfsync everysec` that takes up to a second, during which no other caller waits; under `always` it is so as
+    /// soon as the answer comes. It covers everything that the reply shows: for a command that reads, the writes of others
+    /// that it saw.
     ///
     /// ```
     /// # #[cfg(feature = "embedded")] {
@@ -62,7 +63,7 @@ impl<T: FromReply> Reply<T> {
     ///
     /// # let folder = std::env::temp_dir().join(format!("sleeve-synced-{}", std::process::id()));
     /// # let url = format!("embedded://{}", folder.display());
-    /// let client = Client::connect(&url)?; // embedded:///var/lib/app, or a server with a log
+    /// let client = Client::connect(&url)?; // embedded:///var/lib/app, or a server with an AOF
     /// client.set("order:7", "paid").synced().wait()?; // or .await
     /// # drop(client);
     /// # std::fs::remove_dir_all(folder).expect("it was there");
@@ -72,27 +73,27 @@ impl<T: FromReply> Reply<T> {
     ///
     /// # Where it can be known
     ///
-    /// - From a Sleeve server, on the connection that all share, which is asked to tell with the first of these; and from an
-    ///   engine in this process that has a folder.
-    /// - From Redis 7.2 and later and from Valkey on a connection of one's own, where WAITAOF tells:
-    ///   `client.lease()?.set("order:7", "paid").synced()`. The lease's next commands wait meanwhile. On a shared
-    ///   connection these servers do not tell, and this fails at once.
+    /// - From a Sleeve server, on the connection that all callers share: the first of these calls asks the server for
+    ///   notifications. And from an engine in this process that has a folder.
+    /// - From Redis 7.2 and later and from Valkey on a connection of one's own, by WAITAOF: `client.lease()?.set("order:7",
+    ///   "paid").synced()`. The lease's next commands wait in that time. On a shared connection these servers do not tell,
+    ///   and this fails at once.
     ///
     /// # Errors
-    /// The command's own, as soon as it is there. [`Effect::Answered`](crate::Effect::Answered) where the command was executed,
-    /// but the server cannot tell: it is older, it keeps no log (`appendonly no`), or it never syncs it (`appendfsync no`).
-    /// [`Effect::Unknown`](crate::Effect::Unknown) where nobody heard: the connection was lost
+    /// The command's own, as soon as it is there. [`Effect::Answered`](crate::Effect::Answered) if the command was executed,
+    /// but the server cannot tell: it is older, it keeps no AOF (`appendonly no`), or it never syncs it (`appendfsync no`).
+    /// [`Effect::Unknown`](crate::Effect::Unknown) if no confirmation arrived: the connection was lost
     /// ([`ErrorKind::Disconnected`](crate::ErrorKind::Disconnected)), or the client's command timeout, which begins anew with
     /// the answer, was over ([`ErrorKind::Timeout`](crate::ErrorKind::Timeout)).
     pub fn synced(self) -> Synced<T> {
         self.safe(Level::Synced)
     }
 
-    /// The same answer, but only once so many replicas have applied what the command has done: from then on it survives the
-    /// loss of the primary, as long as one of them takes its place, or takes it from another that has as much.
+    /// Waits for the same answer, but returns it only once this many replicas have applied the command's effect: from then on
+    /// it survives the loss of the primary, as long as one of them takes its place, or a replica that has received as much.
     ///
-    /// It costs about a round trip between the primary and its replicas, which nobody else waits. Fewer replicas than that, or
-    /// slow ones, end in a timeout. It says nothing of disks: [`synced_on`](Reply::synced_on) does.
+    /// It costs about a round trip between the primary and its replicas, during which no other caller waits. Fewer replicas
+    /// than that, or slow ones, end in a timeout. It says nothing of disks: [`synced_on`](Reply::synced_on) does.
     ///
     /// ```no_run
     /// use sleeve::{Client, prelude::*};
@@ -102,22 +103,22 @@ impl<T: FromReply> Reply<T> {
     /// # Ok::<(), sleeve::Error>(())
     /// ```
     ///
-    /// From a Sleeve server it is known on the connection that all share, and from an engine in this process that serves
-    /// replicas. From Redis and Valkey it is known on a connection of one's own, by WAIT:
+    /// From a Sleeve server it is known on the connection that all callers share, and from an engine in this process that
+    /// serves replicas. From Redis and Valkey it is known on a connection of one's own, by WAIT:
     /// `client.lease()?.set("order:7", "paid").replicated(1)`.
     ///
     /// # Errors
-    /// As for [`synced`](Reply::synced). Where the connection is lost, or another server has become the primary, it is not known
-    /// whether replicas have it, nor whether it is lost ([`Effect::Unknown`](crate::Effect::Unknown)).
+    /// As for [`synced`](Reply::synced). If the connection is lost, or another server has become the primary, it is not known
+    /// whether replicas have the write, nor whether it is lost ([`Effect::Unknown`](crate::Effect::Unknown)).
     pub fn replicated(self, replicas: usize) -> Synced<T> {
         self.safe(Level::Replicated(replicas))
     }
 
-    /// The same answer, but only once what the command has done is on the disks of so many replicas: from then on not even a loss
-    /// of power at all servers takes it back, as long as one of them takes the primary's place.
+    /// Waits for the same answer, but returns it only once the command's effect is on the disks of this many replicas: from
+    /// then on not even a loss of power at all servers takes it back, as long as one of them takes the primary's place.
     ///
-    /// The primary's own disk does not count: [`synced`](Reply::synced) is about that. A replica without a log
-    /// (`appendonly no`) never says that it has anything on its disk.
+    /// The primary's own disk does not count: [`synced`](Reply::synced) is about that. A replica without an AOF (`appendonly
+    /// no`) never reports that it has anything on its disk.
     ///
     /// ```no_run
     /// use sleeve::{Client, prelude::*};
@@ -128,7 +129,7 @@ impl<T: FromReply> Reply<T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`replicated`](Reply::replicated). From others than Sleeve it takes WAITAOF, so Redis 7.2 or Valkey.
+    /// As for [`replicated`](Reply::replicated). Other servers than Sleeve need WAITAOF, so Redis 7.2 or Valkey.
     pub fn synced_on(self, replicas: usize) -> Synced<T> {
         self.safe(Level::SyncedOn(replicas))
     }
@@ -144,7 +145,7 @@ impl<T: FromReply> Reply<T> {
     }
 }
 
-/// By whom a command was sent, who can say whether its effect is synced.
+/// The connection or engine that sent the command, and can say whether its effect is synced.
 struct SentBy {
     name: Name,
     sent_on: u32,
@@ -156,7 +157,7 @@ impl SentBy {
         Self { name: handle.name(), sent_on: handle.sent_on(), driver: handle.driver() }
     }
 
-    /// Asks whether what was answered is so safe; where it is an error, there is nothing to ask.
+    /// Asks whether the effect is as durable as requested; an error needs no question.
     fn ask(self, level: Level, answer: Payload, guard: Option<Box<dyn Guard>>) -> Stage {
         if answer.frame().is_err() {
             return Stage::Settled(Ok(answer));
@@ -257,7 +258,7 @@ impl<T> std::fmt::Debug for Synced<T> {
     }
 }
 
-/// What WAIT or WAITAOF has answered, or somebody else who knows.
+/// Interprets the answer of WAIT or WAITAOF, or another confirmation.
 fn understand(level: Level, word: &Payload) -> Result<(), Error> {
     let cannot_tell = |why: &str| Error::new(ErrorKind::Server, Effect::Answered, format!("it is done, but {why}"));
     if let Payload::Failed(error) = word {
@@ -269,7 +270,7 @@ fn understand(level: Level, word: &Payload) -> Result<(), Error> {
     };
     let frame = word.frame();
     match (frame, level) {
-        // Said by whoever has looked at the level itself.
+        // A confirmation that has checked the level itself.
         (Ok(Frame::Simple(b"OK")), _) => Ok(()),
         (Ok(Frame::Integer(count)), Level::Replicated(wanted)) => reached(count, wanted),
         (Ok(Frame::Array(mut items)), Level::Synced | Level::SyncedOn(_)) => {
@@ -281,7 +282,7 @@ fn understand(level: Level, word: &Payload) -> Result<(), Error> {
             }
         }
         (Ok(_), _) => Err(Error::protocol("WAIT or WAITAOF was answered with another type")),
-        // It is a replica by now, and what it had done as a primary may be lost.
+        // The server is a replica by now, and its effects as a primary may be lost.
         (Err(error), _) if error.code() == Some("UNBLOCKED") || error.message().contains("with replica instances") => {
             Err(Error::unsynced("another server is the primary now"))
         }

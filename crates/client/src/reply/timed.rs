@@ -1,7 +1,7 @@
 //! A reply that tells how long it took, part by part.
 //!
-//! It is waited for as every reply is. What the connection knows of it is noted beside its slot (`pipe/slot/stamps`); when the
-//! call was made, when the answer was taken and when it was decoded is known here. Whoever waits reads the clock.
+//! It is waited for as every reply is. The connection notes its times beside the slot (`pipe/slot/stamps`); the times of the
+//! call, of taking the answer and of decoding it are known here. The waiting thread reads the clock.
 
 use std::fmt;
 use std::future::Future;
@@ -24,15 +24,15 @@ use crate::values::decode::FromReply;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timing {
-    /// How long the request waited here until it was handed to the system: for a connection, for room, for what was ahead of it,
-    /// or for others to leave with it. `None` where that is not known: it failed before, or several nodes of a cluster were
-    /// asked.
+    /// The time that the request waited here until it was handed to the system: for a connection, for room, for requests
+    /// ahead of it, or for others to leave with it. `None` if that is not known: it failed before, or several nodes of a
+    /// cluster were asked.
     pub queued: Option<Duration>,
     /// From then until its reply was taken from the system: the network, and the server. Where a redirection was followed or the
     /// request was sent again, this is the last time, and `queued` has those before. In an engine of this process, or a near
     /// cache, this is how long the call took.
     pub travelled: Option<Duration>,
-    /// From then until whoever waits took the reply: until the thread or task that waits had its turn.
+    /// From then until the waiting caller took the reply: until its thread or task had its turn.
     pub ready: Option<Duration>,
     /// How long it took to make the value of it that was asked for.
     pub decoded: Duration,
@@ -70,7 +70,7 @@ pub struct TimedReply<T> {
 }
 
 enum Stage {
-    /// Its answer will be here; with it what the reply has until then.
+    /// The slot of its answer, with the resource that the reply keeps until then.
     Waiting(Handle, Option<Box<dyn Guard>>),
     /// It was answered by the call itself, which ended then.
     Answered(Payload, u64),
@@ -118,7 +118,7 @@ impl<T: FromReply> TimedReply<T> {
         self.conclude()
     }
 
-    /// Takes what is there, or says why nothing is.
+    /// Takes the answer, or returns the reason why there is none.
     fn conclude(&mut self) -> (Result<T, Error>, Timing) {
         let taken_us = clock_us();
         let (payload, times) = match mem::replace(&mut self.stage, Stage::Taken) {
@@ -128,7 +128,7 @@ impl<T: FromReply> TimedReply<T> {
                 drop(guard);
                 (payload, times)
             }
-            // What was refused before it was sent took no way.
+            // A call that was refused before it was sent has no times.
             Stage::Answered(payload @ Payload::Failed(_), _) => (payload, None),
             Stage::Answered(payload, came_us) => (payload, Some((self.issued_us, came_us))),
             Stage::Taken => (Payload::Failed(already_taken()), None),

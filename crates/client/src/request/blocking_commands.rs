@@ -18,7 +18,7 @@ pub(crate) enum BlockTimeout {
 }
 
 impl BlockTimeout {
-    /// A number of units of time, as the server reads it. What is no time the server refuses at once.
+    /// Reads a number of units of time as the server does. The server refuses any other text at once.
     fn of(word: Option<&&[u8]>, unit: Duration) -> Self {
         let number: Option<f64> = word.and_then(|word| str::from_utf8(word).ok()?.parse().ok());
         match number {

@@ -1,4 +1,4 @@
-//! How safe what a command has done is to be, and how a server is asked to tell. Plain data.
+//! The durability that a caller requests for a write, and the question to a server about it. Plain data.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ const FOLLOW: &[u8] = b"*3\r\n$6\r\nCLIENT\r\n$7\r\nJOURNAL\r\n$2\r\nON\r\n";
 /// Asks to be told of replicas, too; each time it is said these are asked how far they are.
 const FOLLOW_REPLICAS: &[u8] = b"*4\r\n$6\r\nCLIENT\r\n$7\r\nJOURNAL\r\n$2\r\nON\r\n$8\r\nREPLICAS\r\n";
 
-/// How safe what a command has done is to be.
+/// The durability that a caller requests for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     /// The server's disk has it.
@@ -25,7 +25,7 @@ impl Level {
         self != Self::Synced
     }
 
-    /// What a server is asked that is to tell.
+    /// Returns the request that asks a server for notifications.
     pub(crate) fn question(self) -> &'static [u8] {
         if self.is_of_replicas() { FOLLOW_REPLICAS } else { FOLLOW }
     }

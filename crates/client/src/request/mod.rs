@@ -1,12 +1,12 @@
-//! A command on its way out: its words and arguments as the bytes that travel.
+//! A command on its way out: its words and arguments as the bytes on the wire.
 //!
-//! A request is written once, in its final form, into a buffer of the calling thread; the pipe then copies it under its
-//! lock (a long one is copied before), so that no foreign code (an argument's [`ToArgs`]) ever runs under a lock. The number of
+//! A request is written once, in its final form, into a buffer of the calling thread; the pipe then copies it under its lock
+//! (a long one is copied before), so that no foreign code (an argument's [`ToArgs`]) ever runs under a lock. The number of
 //! arguments stands in front of them and is only known at the end; room for it is left at the start and it is written
 //! right-aligned.
 //!
-//! It refuses to know commands: what is sent is what was said. Any thread; the buffer is the thread's own, and an
-//! argument that itself sends a command while it is being written simply gets another.
+//! It knows no commands: it sends the caller's words. Any thread; the buffer is the thread's own, and an argument that itself
+//! sends a command while it is being written simply gets another.
 
 pub(crate) mod blocking_commands;
 pub(crate) mod level;
@@ -81,7 +81,7 @@ pub trait ToArgs {
 #[diagnostic::on_unimplemented(message = "`{Self}` cannot be sent as one argument of a command")]
 pub trait ToArg: ToArgs {}
 
-// Texts and bytes travel as they are; what has to be written in another way first is in `values::argument`.
+// Texts and bytes are sent as they are; `values::argument` converts other types.
 macro_rules! text_arguments {
     ($($inner:ty: $type:ty),*) => { $(
         impl ToArgs for $type {
@@ -171,7 +171,7 @@ impl<const LENGTH: usize> Head<LENGTH> {
 }
 
 impl std::fmt::Debug for Request {
-    /// How much it is; what it says may be a password.
+    /// Prints its size only; its contents may be a password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Request").field("words", &self.count).finish_non_exhaustive()
     }
@@ -315,7 +315,7 @@ impl Request {
         self.bytes(word.as_bytes())
     }
 
-    /// Adds whatever arguments `value` stands for: one, several or none.
+    /// Adds the arguments that `value` stands for: one, several or none.
     #[inline]
     pub fn arg(&mut self, value: impl ToArgs) -> &mut Self {
         value.write_to(self);

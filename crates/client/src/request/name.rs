@@ -1,8 +1,8 @@
-//! Which command a request is, in two bytes: the number of its row in the command table.
+//! The command of a request, in two bytes: the number of its row in the command table.
 //!
-//! Whether its reply is timed is one bit beside it, which goes wherever the name goes and changes nothing that is known of the
-//! command. A typed method's is known to the compiler; a command by name is looked up where it is begun. What an error says of a
-//! command is its name, never an argument: that may be a secret. Pure functions; any thread.
+//! One bit beside it says whether its reply is timed; it goes wherever the name goes and changes nothing else about the
+//! command. The compiler knows the row of a typed method; a command by name is looked up where it is begun. Errors name the
+//! command, never an argument: that may be a secret. Pure functions; any thread.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use sleeve_wire::commands::{Row, all, find, find_sub};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Name(u16);
 
-/// The bit of a command whose reply is timed.
+/// The bit of a command with a timed reply.
 const TIMED: u16 = 1 << 15;
 
 impl Name {
@@ -60,7 +60,7 @@ impl Name {
         if index < all().len() { Some(&all()[index]) } else { None }
     }
 
-    /// The same command, whose reply is timed.
+    /// Returns the same command with a timed reply.
     pub(crate) const fn timed(self) -> Self {
         Self(self.0 | TIMED)
     }

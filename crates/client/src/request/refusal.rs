@@ -1,8 +1,8 @@
-//! Commands that a shared connection cannot carry, and what to use instead.
+//! Commands that a shared connection cannot carry, and their replacements.
 //!
-//! Everyone's commands travel on one connection, so a command that changes the connection's state or answers out of turn
-//! would change or confuse everyone. (Those that wait get a connection of their own.) Typed methods never send one; this is the
-//! check for `cmd`. Which commands these are stands in the command table; what to use instead is this client's. Pure
+//! All callers' commands travel on one connection, so a command that changes the connection's state or answers out of turn
+//! would change or confuse every call. (Blocking commands get a connection of their own.) Typed methods never send one; this
+//! is the check for `cmd`. The command table says which commands these are; the replacements are this client's. Pure
 //! functions; any thread.
 
 use sleeve_wire::commands::{OwnConnection, Row};

@@ -1,7 +1,7 @@
-//! The words of a request as it travels: where each begins and ends in its bytes.
+//! The words of a request on the wire: where each begins and ends in its bytes.
 //!
-//! For whoever has the bytes alone: the near cache and the routing of a cluster, which ask the command table where keys
-//! stand. The bytes are this client's own, so what is not as it writes them ends the words. Pure functions; any thread.
+//! For code that has only the bytes: the near cache and the routing of a cluster, which ask the command table where keys
+//! stand. The bytes are this client's own, so bytes of another form end the words. Pure functions; any thread.
 
 use sleeve_wire::arguments::{Args, Span};
 
@@ -67,7 +67,7 @@ impl Iterator for Words<'_> {
 pub(crate) struct Places(Vec<Span>);
 
 impl Places {
-    /// Those of the request that these bytes begin with.
+    /// Returns the words of the request at the beginning of these bytes.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(Words::of(bytes).map(|(start, end)| Span { start: start as u32, len: (end - start) as u32 }).collect())
     }

@@ -3,11 +3,11 @@
 //! A call executes in the caller's thread, between two lines of its program: the request's bytes go into a session of the
 //! engine and the reply's bytes come out. No socket, no thread, no queue. Several sessions are kept, so that threads that
 //! call at the same time run at the same time; a session is opened when all others are busy, and each caller's own order
-//! holds because a call returns answered. (What CLIENT says about "this connection" is said about one of the sessions.)
+//! holds because a call returns answered. (CLIENT commands about "this connection" refer to one of the sessions.)
 //!
-//! The reply that does not come at once, because the command waits for a key or CLIENT PAUSE holds it up, goes through the
-//! same pipe and reply reader as on a connection. A thread that lives only meanwhile takes it in: the engine wakes it when there
-//! is something, and the thread itself looks when a time is over.
+//! A late reply, because the command blocks or CLIENT PAUSE holds it up, goes through the same pipe and reply reader as on a
+//! connection. A thread that lives only until then takes it in: the engine wakes it when there is a reply, and the thread
+//! itself checks timeouts.
 
 pub(crate) mod clock;
 mod deadline;
@@ -54,7 +54,7 @@ const SESSIONS_MAX: usize = 8;
 /// The longest sleep while replies are late, so that keys expire in an engine that has no other thread.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 
-/// How often who closes looks whether the last late reply has come.
+/// The interval at which a closing client checks whether the last late reply has come.
 const CLOSE_TICK: Duration = Duration::from_millis(2);
 
 /// A session of the engine with its way in and out.
@@ -76,7 +76,7 @@ pub(crate) struct Embedded {
     closed: AtomicBool,
     /// Whether a thread is asking for replies that are late.
     asking: AtomicBool,
-    /// What that thread sleeps by.
+    /// The event on which that thread sleeps.
     wakeup: Arc<Wakeup>,
     me: Weak<Embedded>,
     /// By which replies find it that were answered at once.
@@ -156,12 +156,12 @@ impl Embedded {
         Ok(bound)
     }
 
-    /// Takes no more, and waits until what waits is answered, for at most this long.
+    /// Takes no more calls, and waits until late ones are answered, for at most this long.
     pub(crate) fn close(&self, wait: Option<Duration>) -> Result<(), Error> {
         self.closed.store(true, Ordering::Release);
         let Some(wait) = wait else { return Ok(()) };
         let deadline = Instant::now().checked_add(wait);
-        // Whoever was told that time is up needs no answer.
+        // A caller that has had its timeout error needs no answer.
         while !self.open_sessions().all(|session| session.lock().pipe.is_expired()) {
             let left = deadline.map_or(SLEEP_MAX, |at| at.saturating_duration_since(Instant::now()));
             if left.is_zero() {
@@ -184,14 +184,14 @@ impl Embedded {
         !self.closed.load(Ordering::Acquire)
     }
 
-    /// Gives up whatever is late, and takes no more.
+    /// Gives up late calls, and takes no more.
     pub(crate) fn abort(&self) {
         self.closed.store(true, Ordering::Release);
         self.give_up(&Error::disconnected("it was given up"));
         self.wakeup.wake();
     }
 
-    /// Answers whatever is late with this error.
+    /// Answers all late calls with this error.
     fn give_up(&self, error: &Error) {
         let mut done = Completions::default();
         for session in self.open_sessions() {
@@ -221,7 +221,7 @@ impl Embedded {
         Ok(Sent::Slot(handle))
     }
 
-    /// What is known now, for whom time is up.
+    /// Returns the present situation, for the text of timeout errors.
     fn situation(&self) -> Situation<'_> {
         Situation { endpoint: &self.config.endpoint, limit: None, trouble: None, ledger: None }
     }
@@ -257,7 +257,7 @@ impl Embedded {
         if database < self.databases { Ok(()) } else { Err(no_such_database()) }
     }
 
-    /// A session that nobody is using, a new one, or the turn at a busy one.
+    /// Returns an idle session, a new one, or the turn at a busy one.
     #[inline]
     fn session(&self) -> MutexGuard<'_, Session> {
         for session in &self.sessions {
@@ -269,7 +269,7 @@ impl Embedded {
         first.get_or_init(|| Mutex::new(Session::new(self))).lock()
     }
 
-    /// Runs what is gathered (`executed` says that it has run already) and answers whoever is answered by it.
+    /// Runs the gathered requests (`executed` says that they have run already) and completes the calls that are answered.
     fn take_in(&self, mut session: MutexGuard<'_, Session>, executed: bool) {
         let mut done = Completions::default();
         let outcome = session.run(executed, &mut done);
@@ -284,12 +284,12 @@ impl Embedded {
         }
     }
 
-    /// Wakes whoever waited for what was completed, and reports the errors that nobody waits for.
+    /// Wakes the callers of completed calls, and reports errors of forgotten ones.
     pub(crate) fn finish(&self, done: &mut Completions) {
         callback::report(done.finish(), self.config.error_hook.as_ref());
     }
 
-    /// Has a thread ask for late replies until there are none.
+    /// Starts a thread that asks for late replies until there are none.
     fn ask_later(&self) {
         if self.asking.swap(true, Ordering::AcqRel) {
             return;
@@ -304,7 +304,7 @@ impl Embedded {
         };
         if let Err(error) = start(ask) {
             self.asking.store(false, Ordering::Release);
-            // Nobody would ever look for these replies: who waits for them has none of this engine's threads.
+            // These replies would never arrive: their callers have none of this engine's threads.
             self.give_up(&Error::disconnected(&format!(
                 "the system gives no thread that would wait for the reply ({error}); raise the limit of threads, or use \
                  fewer"
@@ -353,7 +353,7 @@ impl Drop for Embedded {
     }
 }
 
-/// What is said to whom a session does not answer any more: somebody ended it, or the engine itself is over.
+/// Returns the error for calls of a session that has ended: it was killed, or the engine itself is over.
 fn lost(local: &Local) -> Error {
     match local.failure() {
         None => Error::disconnected("the session was ended"),
@@ -425,7 +425,7 @@ impl Session {
             before -= 1;
         }
         if outcome.is_err() {
-            // Somebody ended the session; the next request gets another.
+            // The session was killed; the next request gets another.
             let error = lost(&self.local);
             self.renew(embedded, &error, &mut Completions::default());
             return Some(payload.unwrap_or(Payload::Failed(error)));
@@ -436,7 +436,7 @@ impl Session {
         payload
     }
 
-    /// Runs what is gathered and hands its replies out.
+    /// Runs the gathered requests and hands out their replies.
     fn run(&mut self, mut executed: bool, done: &mut Completions) -> Result<(), Error> {
         if !executed {
             self.replies.clear();
@@ -465,7 +465,7 @@ impl Session {
         }
     }
 
-    /// Gives the replies that have come to who asked.
+    /// Gives the replies that have come to their callers.
     fn hand_out(&mut self, done: &mut Completions) -> Result<(), Error> {
         let mut rest = self.replies.as_slice();
         while !rest.is_empty() {
@@ -486,7 +486,7 @@ impl Session {
         Ok(())
     }
 
-    /// Opens another session; what the old one has not answered fails.
+    /// Opens another session; unanswered calls of the old one fail.
     fn renew(&mut self, embedded: &Embedded, error: &Error, done: &mut Completions) {
         let lost = self.pipe.cut(self.reply_reader.cut(), Resend::Nothing);
         for mut entry in lost.into_iter().chain(self.pipe.clear()) {

@@ -1,7 +1,7 @@
-//! The calls of a way that only a handle which gathers requests makes (`api/coalesce`).
+//! The calls that only a coalescing handle makes of a route (`api/coalesce`).
 //!
-//! Its requests were admitted and issued before they are sent, and whoever hands out replies may be the one who sends them: so
-//! these look and send, and never wait for room. Any thread.
+//! Its requests were admitted and issued before they are sent, and the thread that hands out replies may be the one that
+//! sends them: so these calls look and send, and never wait for room. Any thread.
 
 use super::Route;
 use crate::error::Error;
@@ -55,7 +55,7 @@ impl Route {
         !matches!(self, Self::Remote(_) | Self::Replicated(..) | Self::Cluster(_))
     }
 
-    /// Whom a waiter may push on.
+    /// Returns the driver that a waiting caller may ask to write.
     pub(crate) fn as_driver(&self) -> &dyn Driver {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => &**link,
@@ -65,7 +65,7 @@ impl Route {
         }
     }
 
-    /// Wakes whoever waited for what was completed, and reports the errors that nobody waits for. No lock may be held.
+    /// Wakes the callers of completed calls, and reports errors of forgotten ones. No lock may be held.
     pub(crate) fn finish(&self, done: &mut Completions) {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => link.finish(done),

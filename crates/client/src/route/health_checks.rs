@@ -1,11 +1,11 @@
-//! Which replicas are fit to be read from, found out beforehand, so that no caller has to.
+//! Health checks of replicas: which of them are fit to be read from, found out before a caller needs it.
 //!
-//! Each is asked now and then for its role: it is fit if it answers soon, follows its primary and is not behind what that had
-//! written at the last look. Fresh connections to a cluster's replicas are told first that they are for reading, and where the
-//! zone matters, servers are asked for theirs. A replica that turns a read away, or loses its connection, is not fit until it has
-//! answered again.
+//! Each is asked now and then for its role: it is fit if it answers soon, follows its primary and has the primary's writes up
+//! to the last check. A fresh connection to a cluster's replica is first switched to reading, and if the zone matters,
+//! servers are asked for theirs. A replica that turns a read away, or loses its connection, is not fit until it has answered
+//! again.
 //!
-//! It belongs to one task, which asks and hears without a wait; on the reactor's thread alone. Foreign bytes.
+//! The checks belong to one task, which asks and receives without waiting; on the reactor's thread alone. Foreign bytes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::pipe::slot::Handle;
 use crate::request::name::Name;
 use crate::sys::now;
 
-/// Between two looks; a replica that is behind what its primary had written one or two of them ago is not fit.
+/// The time between two checks; a replica that lacks writes of one or two checks ago is not fit.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// How long a replica may take to answer.
@@ -44,11 +44,11 @@ pub(super) struct HealthChecks {
     /// Whether connections to replicas have to be told that they are for reading.
     is_cluster: bool,
     next_at: Instant,
-    /// What is known of each server, by the number of its node.
+    /// The state of each server, by the number of its node.
     known: HashMap<u32, Known>,
 }
 
-/// What is known of a server.
+/// The state of a server.
 #[derive(Default)]
 struct Known {
     /// Over which connection it was asked last, and the number of that by then: one that is made again may lead to another
@@ -62,7 +62,7 @@ struct Known {
     written: (Option<i64>, Option<i64>),
 }
 
-/// What a server was asked.
+/// A question to a server.
 struct Question {
     parts: Vec<(Ask, Part)>,
     until: Instant,
@@ -81,7 +81,7 @@ enum Part {
     Answered(Payload),
 }
 
-/// What a server says that it is.
+/// The role that a server claims.
 #[derive(Debug, PartialEq, Eq)]
 enum Role {
     Primary {
@@ -100,7 +100,7 @@ impl HealthChecks {
         Self { policy: policy.clone(), is_cluster, next_at: now(), known: HashMap::new() }
     }
 
-    /// When it is to be looked at again although nobody rings.
+    /// Returns the time of the next check if no event comes first.
     pub(super) fn next_look(&self, now: Instant) -> Option<Instant> {
         if self.policy == ReadFrom::Primary {
             return None;
@@ -115,7 +115,8 @@ impl HealthChecks {
         self.next_at = now;
     }
 
-    /// Hears who has answered, and asks again where it is time. Whether a server has turned out to be another's primary.
+    /// Takes the answers that have come, and asks again when it is time. Returns whether a server has turned out to be a
+    /// replica or the primary of another.
     pub(super) fn turn<'a>(
         &mut self,
         shards: impl Iterator<Item = (&'a Arc<Node>, &'a Replicas)>,
@@ -165,7 +166,7 @@ impl HealthChecks {
 
 /// Questions.
 impl HealthChecks {
-    /// What a server is to be asked over this connection: some things once.
+    /// Returns the questions for a server over this connection; some are asked once.
     fn asks(&self, known: &Known, link: Option<&Arc<Link>>, is_replica: bool) -> Vec<Ask> {
         let is_fresh = link.is_some_and(|link| known.link.as_ref().is_none_or(|known| !Arc::ptr_eq(known, link)));
         let mut asks = Vec::new();
@@ -200,7 +201,7 @@ impl Known {
         self.question = Some(Question { parts, until: now + ANSWER_TIMEOUT });
     }
 
-    /// All answers, once they are there. Who takes too long is not fit meanwhile.
+    /// Returns all answers, once they are there. A server that takes too long is not fit in that time.
     fn hear(&mut self, node: &Node, now: Instant) -> Option<Vec<(Ask, Payload)>> {
         let Question { parts, until } = self.question.take()?;
         let parts: Vec<_> = parts.into_iter().map(|(ask, part)| (ask, part.taken())).collect();
@@ -235,7 +236,7 @@ impl Known {
         }
     }
 
-    /// A replica has answered, whose primary had written so much a look ago. Whether it is a replica no more.
+    /// Takes the answer of a replica; its primary's offset one check ago is `written`. Returns whether it still is a replica.
     fn is_replica(&mut self, answers: &[(Ask, Payload)], node: &Node, policy: &ReadFrom, written: Option<i64>) -> bool {
         let mut has_changed = false;
         for (ask, answer) in answers {
@@ -289,13 +290,13 @@ impl Part {
     }
 }
 
-/// Whether a server that answers so to a question for its role cannot be read from: it has no data, or no connection. One that
-/// may not say what it is, is believed to be what it is said to be.
+/// Returns whether this answer to ROLE means that the server cannot be read from: it has no data, or no connection. A server
+/// that may not tell its role is believed to have the expected one.
 fn is_without_data(answer: &Payload) -> bool {
     answer.frame().is_err_and(|error: Error| error.code().is_none_or(|code| WITHOUT_DATA.contains(&code)))
 }
 
-/// What the answer to ROLE says.
+/// Reads the role from the answer to ROLE.
 fn role(answer: &Payload) -> Role {
     let read = || {
         let Frame::Array(mut items) = answer.frame().ok()? else { return None };

@@ -1,8 +1,8 @@
-//! Requests that a task of the reactor sends for itself: how a node's role is asked for, or who owns which slot.
+//! Requests that a task of the reactor sends for itself: for a node's role, or for the owners of slots.
 //!
-//! A task must not wait as callers do, so each answer has a waker that gives the task a turn; it takes the answer then without
-//! a wait. They are admitted to a full queue as well: what the client needs to know does not wait for what it is asked. On the
-//! reactor's thread alone.
+//! A task must not wait as callers do, so each answer has a waker that gives the task a turn, and the task then takes the
+//! answer without waiting. They are admitted to a full queue as well: the client's own questions do not wait behind its
+//! callers' requests. On the reactor's thread alone.
 
 use std::sync::{Arc, Weak};
 use std::task::{Context, Wake, Waker};

@@ -1,6 +1,6 @@
-//! Where a client's requests go: over a connection, to the nodes of a cluster, or into an engine in this process.
+//! The route of a client's requests: over a connection, to the nodes of a cluster, or into an engine in this process.
 //!
-//! The twins are chosen here and nowhere else; whatever is above sends through the same few calls.
+//! The twins are chosen here and nowhere else; all code above sends through the same few calls.
 
 pub(crate) mod cluster;
 #[cfg(feature = "embedded")]
@@ -50,7 +50,7 @@ use cluster::{Cluster, task};
 use embedded::Embedded;
 use replicated::Replicated;
 
-/// What to do about an engine that was left out.
+/// The remedy for a build without the engine.
 #[cfg(not(feature = "embedded"))]
 const NO_ENGINE: &str = concat!(
     "this build has no engine in it, because its feature \"embedded\" is off; in Cargo.toml: sleeve = { version = \"",
@@ -120,7 +120,8 @@ impl Route {
         }
     }
 
-    /// A way of one's own to the same place, for what cannot be shared. `lasting` says whether a lost connection is made again.
+    /// Returns a separate route to the same place, for calls that cannot share one. `lasting` says whether a lost connection
+    /// is made again.
     pub(crate) fn separate(&self, lasting: bool) -> Result<Self, Error> {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => {
@@ -134,8 +135,8 @@ impl Route {
         }
     }
 
-    /// Whether what has failed with this on a connection of one's own may work on another: the cluster has changed, and nothing
-    /// was executed. It is looked at anew then.
+    /// Returns whether a call that failed with this error on a connection of its own may work on another: the cluster has
+    /// changed, and nothing was executed. The map is then refreshed.
     pub(crate) fn has_changed(&self, error: &Error) -> bool {
         let Self::Cluster(cluster) = self else { return false };
         let has_changed = match (error.kind(), error.effect()) {
@@ -149,7 +150,7 @@ impl Route {
         has_changed
     }
 
-    /// Whether it may wait in a pool for whoever needs one: then it is not made again when it is lost.
+    /// Puts it into the pool, if it is still connected: from then on a lost connection is not made again.
     pub(crate) fn enter_pool(&self) -> bool {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => link.enter_pool(),
@@ -159,7 +160,8 @@ impl Route {
         }
     }
 
-    /// Somebody has it for himself from now on, and it is made again when it is lost if it is `lasting`. False when it was lost.
+    /// Takes it out of the pool for one caller; a lost connection is made again if it is `lasting`. Returns false when it was
+    /// lost.
     pub(crate) fn leave_pool(&self, lasting: bool) -> bool {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => link.leave_pool(lasting),
@@ -178,7 +180,7 @@ impl Route {
         }
     }
 
-    /// Whom a waiter may push on.
+    /// Returns the driver that a waiting caller may ask to write.
     pub(crate) fn driver(&self) -> Weak<dyn Driver> {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => Arc::downgrade(link) as Weak<dyn Driver>,
@@ -208,7 +210,7 @@ impl Route {
         }
     }
 
-    /// What is called with the errors of forgotten commands.
+    /// Returns the function that receives the errors of forgotten commands.
     pub(crate) fn error_hook(&self) -> Option<&ErrorHook> {
         self.config().error_hook.as_ref()
     }
@@ -245,7 +247,7 @@ impl Route {
         }
     }
 
-    /// As `ask`, for a request whose time is up then.
+    /// Sends as `ask` does, with a deadline.
     pub(crate) fn ask_until<T: FromReply>(
         &self,
         database: u32,
@@ -270,7 +272,7 @@ impl Route {
         }
     }
 
-    /// As `send`, for a request whose time is up then.
+    /// Sends as `send` does, with a deadline.
     pub(crate) fn send_until(
         &self,
         database: u32,
@@ -327,7 +329,7 @@ impl Route {
         }
     }
 
-    /// What each of its connections has done; of those that another process has, nothing.
+    /// Returns the metrics of each of its connections in this process.
     pub(crate) fn metrics(&self) -> Vec<Metrics> {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) if !link.process.is_this() => Vec::new(),
@@ -371,12 +373,12 @@ impl Route {
         }
     }
 
-    /// Gives up what is on its way, and ends the connection.
+    /// Gives up calls in flight, and ends the connection.
     pub(crate) fn abort(&self) {
         match self {
             Self::Remote(link) => link.abort(),
             Self::Replicated(_, replicated) => replicated.abort(),
-            // What is on its way is answered all the same: nobody but the client's end ends its nodes' connections.
+            // Calls in flight are answered all the same: only the end of the client ends its nodes' connections.
             Self::Cluster(cluster) => _ = cluster.close(None),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.abort(),
@@ -417,7 +419,7 @@ fn send(link: &Link, database: u32, request: EncodedRequest<'_>) -> Result<Sent,
     }
 }
 
-/// Out of the way of what goes to the one server that there is.
+/// Sends a request that is not for the one and only server.
 #[inline(never)]
 fn send_replicated(
     link: &Link,

@@ -1,9 +1,9 @@
-//! One node of a cluster, or a replica that reads go to, as a client sees it: its address, the connection that all share, and
-//! when it is tried again.
+//! One node of a cluster, or a replica that serves reads, as a client sees it: its address, the shared connection, and the
+//! time of the next attempt.
 //!
-//! A node has one connection at a time, which is not made again when it is lost: what had not left on it comes back and goes
-//! to whoever owns the slot by then. Another one is made by the cluster's own task alone. That runs on the thread on which
-//! connections end, so that all that a lost one gives back is there before anything is sent on the next.
+//! A node has one connection at a time, which is not made again when it is lost: requests that had not left on it come back
+//! and go to the owner of the slot by then. The cluster's own task alone makes another one. It runs on the thread on which
+//! connections end, so that everything that a lost one gives back is there before a request is sent on the next.
 
 use std::io;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ impl Node {
         Self { number, address, config, health: Arc::default(), link, failures, rests_until, named, fitness, is_near }
     }
 
-    /// The node of a cluster, whose task asks others about it where it is silent.
+    /// Returns a node of a cluster. If it is silent, the cluster's task asks other nodes about it.
     pub(super) fn in_cluster(number: u32, address: Address, config: &Config, inquirer: TaskWaker) -> Self {
         Self { health: ServerHealth::of_node(inquirer), ..Self::new(number, address, config) }
     }
@@ -107,12 +107,12 @@ impl Node {
         Ok(link)
     }
 
-    /// How it is connected to, and what is known of it by all connections to it.
+    /// Returns how to connect to it, and the health that all connections to it share.
     pub(super) fn place(&self) -> (Config, Arc<ServerHealth>) {
         (self.config.clone(), Arc::clone(&self.health))
     }
 
-    /// What is known of it by all connections to it.
+    /// Returns the health that all connections to it share.
     pub(super) fn health(&self) -> &ServerHealth {
         &self.health
     }
@@ -142,7 +142,7 @@ impl Node {
         match self.separate() {
             Ok(link) => {
                 link.is_common.store(true, Ordering::Relaxed);
-                // Nobody has made it ready for reading yet.
+                // The connection has not been switched to reading yet.
                 self.set_fitness(Fitness::Unfit);
                 *self.link.write() = Some(Arc::clone(&link));
                 Some(link)
@@ -217,7 +217,7 @@ impl Node {
         }
     }
 
-    /// Nobody needs it: what is on its way is finished, what was never sent comes back.
+    /// Ends the connection to a node that is no longer needed: calls in flight are finished, unsent ones come back.
     pub(super) fn dismiss(&self) {
         let Some(link) = self.link.write().take() else { return };
         let is_connected = link.shared.lock().pipe.is_connected();

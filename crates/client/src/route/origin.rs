@@ -1,6 +1,7 @@
-//! What all handles of one client share: the way to its server, and connections for those who need one for themselves.
+//! The state that all handles of one client share: the route to its server, and connections of their own for calls that need
+//! one.
 //!
-//! When the last handle is dropped, what was sent is still answered, and then the connections are closed. Any thread.
+//! When the last handle is dropped, sent calls are still answered, and then the connections are closed. Any thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -26,26 +27,26 @@ use crate::request::{EncodedRequest, Request};
 use crate::sys::now;
 use crate::values::decode::FromReply;
 
-/// What the handles of one client share.
+/// The state that the handles of one client share.
 pub(crate) struct Origin {
     pub(crate) route: Route,
-    /// The way for what must not queue behind large things, once somebody has asked for it.
+    /// The route for calls that must not queue behind large ones, from its first use on.
     priority: OnceLock<Route>,
     /// Connections for the next leases and commands that wait.
     pub(crate) pool: Arc<Pool>,
-    /// Those who keep requests back for a while.
+    /// The handles that keep requests back for a while.
     reserves: Mutex<Vec<Weak<dyn Reserve>>>,
-    /// The near cache, once somebody has asked for it.
+    /// The near cache, from its first use on.
     near: OnceLock<Arc<Near>>,
-    /// The lane for what is large, once somebody has asked for it.
+    /// The lane for large calls, from its first use on.
     lane: OnceLock<Arc<Lane>>,
     /// Held while any of these is opened.
     opening: Mutex<()>,
-    /// No more is taken. Set while `opening` is held.
+    /// The client takes no more calls. Set while `opening` is held.
     is_closed: AtomicBool,
 }
 
-/// How long a client that is closed waits for what was kept back, if its server does not answer.
+/// The longest time for which a closing client waits for gathered requests, if its server does not answer.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
 impl Drop for Origin {
@@ -72,14 +73,14 @@ impl Origin {
         }
     }
 
-    /// Somebody keeps requests back.
+    /// Registers a handle that keeps requests back.
     pub(crate) fn enter(&self, reserve: Weak<dyn Reserve>) {
         let mut reserves = self.reserves.lock();
         reserves.retain(|reserve| reserve.strong_count() > 0);
         reserves.push(reserve);
     }
 
-    /// The way for what must not queue behind large things.
+    /// Returns the route for calls that must not queue behind large ones.
     pub(crate) fn priority(&self) -> Result<Route, Error> {
         self.route.check_process()?;
         let _opening = self.opening.lock();
@@ -95,7 +96,7 @@ impl Origin {
         Ok(self.priority.get_or_init(|| route).clone())
     }
 
-    /// What each of its connections has done that it shares.
+    /// Returns the metrics of each shared connection.
     pub(crate) fn metrics(&self) -> Vec<Metrics> {
         let of = |role: Role| move |metrics: Metrics| Metrics { role, ..metrics };
         let priority = self.priority.get().into_iter().flat_map(Route::metrics).map(of(Role::Priority));
@@ -103,7 +104,7 @@ impl Origin {
         self.route.metrics().into_iter().chain(priority).chain(lane).collect()
     }
 
-    /// The lane for what is large; made with these options where there is none.
+    /// Returns the lane for large calls, which is made with these options if there is none.
     pub(crate) fn lane(&self, options: Option<LaneOptions>) -> Result<Arc<Lane>, Error> {
         if let Route::Cluster(_) = self.route {
             return Err(Error::usage("in a cluster there are no lanes: use client.priority() for what must not wait"));
@@ -150,7 +151,7 @@ impl Origin {
     /// priority, and on those that commands which wait have for themselves. One that does not finish keeps none of the others
     /// open.
     pub(crate) fn close(&self, timeout: Duration) -> Result<(), Error> {
-        // A time beyond what the machine can count is never over.
+        // A deadline beyond the range of the clock never comes.
         let deadline = now().checked_add(timeout);
         let (reserves, farewell) = (self.close_reserves(), self.farewell(deadline));
         reserves.iter().for_each(|reserve| reserve.settle(farewell));
@@ -158,7 +159,7 @@ impl Origin {
         self.end_routes().iter().map(|route| route.close(Some(left()))).fold(Ok(()), Result::and)
     }
 
-    /// No more is taken. Those who keep requests back send what is left.
+    /// Stops taking calls. Handles that keep requests back send them.
     fn close_reserves(&self) -> Vec<Arc<dyn Reserve>> {
         let opening = self.opening.lock();
         self.is_closed.store(true, Ordering::Release);
@@ -168,7 +169,7 @@ impl Origin {
         reserves
     }
 
-    /// All ways, each of which takes no more from now on and ends when what it has is answered.
+    /// Returns all routes, each of which takes no more calls from now on and ends when its calls are answered.
     fn end_routes(&self) -> Vec<Route> {
         let shared = [Some(&self.route), self.priority.get()].into_iter().flatten().cloned();
         let lane = self.lane.get().and_then(|lane| lane.end_route());
@@ -178,7 +179,7 @@ impl Origin {
         routes
     }
 
-    /// For how long what was kept back is waited for.
+    /// Returns until when gathered requests are waited for.
     fn farewell(&self, deadline: Option<Instant>) -> Instant {
         let farewell = now() + FAREWELL_MAX;
         deadline.map_or(farewell, |deadline| deadline.min(farewell))
@@ -186,7 +187,7 @@ impl Origin {
 
     /// As `close`, in async code.
     pub(crate) async fn close_async(&self, timeout: Duration) -> Result<(), Error> {
-        // A time beyond what the machine can count is never over.
+        // A deadline beyond the range of the clock never comes.
         let deadline = now().checked_add(timeout);
         let farewell = self.farewell(deadline);
         let mut result = Ok(());
@@ -216,7 +217,7 @@ impl Origin {
         })
     }
 
-    /// The same, but one that may wait, and does not, goes this other way.
+    /// Sends as `ask_waiting` does, but a blocking command that does not block takes this other route.
     pub(crate) fn ask_waiting_or<T: FromReply>(
         &self,
         database: u32,

@@ -1,9 +1,9 @@
-//! Connections that one caller has for itself for a while: a lease, or a command that waits on the server.
+//! Connections that one caller has for itself for a while: a lease, or a blocking command.
 //!
-//! Each client keeps a few of them for the next who needs one. Whoever takes one says whether it is made again when it is
-//! lost: a command that waits is then sent on the next one if it had not left, while a lease would forget what was watched. In
-//! the pool none is made again. Commands that wait come here by themselves, so that nobody on the shared connection waits
-//! with them; one that is answered gives its connection back, and one whose reply is dropped before gives it up, and with the
+//! Each client keeps a few of them for the next call that needs one. The caller says whether a lost connection is made again:
+//! a blocking command is then sent on the next one if it had not left, while a lease would forget its watched keys. In the
+//! pool none is made again. Blocking commands come here by themselves, so that no caller on the shared connection waits with
+//! them; an answered one gives its connection back, and one with a reply that was dropped before gives it up, and with the
 //! connection the server forgets the command. Any thread.
 
 use std::sync::Arc;
@@ -20,11 +20,10 @@ use crate::process::lock::Mutex;
 use crate::reply::Guard;
 use crate::request::{EncodedRequest, ToArgs};
 
-/// Connections that a client keeps for those who need one next.
+/// The number of idle connections that a client keeps.
 const IDLE_MAX: usize = 16;
 
-/// Connections that nobody has at the moment, and those on which commands wait. They are closed when neither a client nor a
-/// waiting command is left.
+/// Idle connections, and those of blocking commands. They are closed when neither a client nor a blocking command is left.
 #[derive(Default)]
 pub(crate) struct Pool {
     idle: Mutex<Vec<Route>>,
@@ -87,7 +86,7 @@ impl Pool {
         }
     }
 
-    /// Keeps one for the next, or closes it. What was sent on it last may still be unanswered.
+    /// Keeps one for the next call, or closes it. The last request on it may still be unanswered.
     pub(crate) fn give_back(&self, route: Route) {
         let mut idle = self.idle.lock();
         if idle.len() < IDLE_MAX && route.enter_pool() {
@@ -109,7 +108,7 @@ impl Drop for Pool {
     }
 }
 
-/// Has it end when it has nothing more to do.
+/// Ends it when its calls are answered.
 fn close(route: &Route) {
     // Without a wait it cannot fail.
     let _ = route.close(None);

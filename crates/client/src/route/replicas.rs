@@ -1,7 +1,7 @@
-//! The replicas of one primary, and which of them is asked next.
+//! The replicas of one primary, and the choice of the next one to read from.
 //!
-//! Whoever reads takes a number in passing; equals take turns by it. Whether one is fit is known beforehand (`health_checks`), so
-//! that nobody waits to find out. Any thread.
+//! Each read takes a number; equally fit replicas take turns by it. Their fitness is known beforehand (`health_checks`), so
+//! that no caller waits to find out. Any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,7 +35,7 @@ pub(super) fn may_answer(name: Name) -> bool {
 /// The replicas of one primary.
 pub(super) struct Replicas {
     pub(super) all: Vec<Arc<Node>>,
-    /// Whose turn it is.
+    /// The number of the next read.
     turn: AtomicUsize,
 }
 
@@ -45,7 +45,7 @@ impl Replicas {
         Self { all, turn: AtomicUsize::new(rotation) }
     }
 
-    /// Whom a read goes to; none where that is the primary. One that does not keep up is better than nobody.
+    /// Returns the replica for a read; none if it goes to the primary. A replica that lags is better than none.
     pub(super) fn choose(&self, policy: &ReadFrom, primary: &Node) -> Option<&Arc<Node>> {
         self.choose_beside(policy, primary.is_near(), || primary.is_connected())
     }
@@ -70,7 +70,8 @@ impl Replicas {
         chosen.or_else(|| if is_primary_there() { None } else { self.next(|node| node.is(Fitness::Stale), 0) })
     }
 
-    /// The one of these whose turn it is, where so many others take turns with them; none where it is one of the others'.
+    /// Returns the next of the eligible replicas in turn, when so many other servers take turns with them; none if the turn
+    /// is one of the others'.
     fn next(&self, is_eligible: impl Fn(&Node) -> bool, others: usize) -> Option<&Arc<Node>> {
         let eligible = || self.all.iter().filter(|node| is_eligible(node));
         let count = eligible().count();
@@ -91,8 +92,8 @@ mod tests {
     const STALE: (Fitness, bool) = (Fitness::Stale, false);
     const UNFIT: (Fitness, bool) = (Fitness::Unfit, false);
 
-    /// Who is asked in six turns, the primary being number 0. Of each replica, how fit it is and whether it is near; of the
-    /// primary, whether it is near, and there.
+    /// Returns the servers of six turns, with number 0 for the primary. Each replica is given by its fitness and whether it
+    /// is near; the primary by whether it is near, and connected.
     fn asked(policy: &ReadFrom, replicas: &[(Fitness, bool)], (is_near, is_there): (bool, bool)) -> [u32; 6] {
         let node = |(number, &(fitness, is_near)): (u32, &(Fitness, bool))| {
             let node = Node::new(number, Address { host: "h".to_owned(), port: 1 }, &Config::default());

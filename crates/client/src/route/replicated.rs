@@ -1,10 +1,10 @@
-//! A server whose replicas may be read from, as Sentinels name them.
+//! A server with replicas that serve reads, as Sentinels name them.
 //!
-//! Everything goes over the connection to the primary, as without replicas, but for reads that the configuration lets go
-//! elsewhere. Which replicas there are, one task asks the Sentinels; another looks whether they are fit (`health_checks`), and
-//! sends on to the primary what one of them has turned away or lost. Callers only look at what is known.
+//! All requests go over the connection to the primary, as without replicas, except reads that the configuration allows
+//! elsewhere. One task asks the Sentinels for the replicas; another checks their fitness (`health_checks`), and sends on to
+//! the primary the reads that one of them has turned away or lost. Callers only look at the known state.
 //!
-//! Any thread; nobody waits here but who closes it.
+//! Any thread; only closing waits here.
 
 use std::iter;
 use std::mem;
@@ -41,7 +41,7 @@ const PRIMARY: u32 = 1;
 const SEARCH_PERIOD: Duration = Duration::from_secs(10);
 const SEARCH_PAUSE: Duration = Duration::from_millis(500);
 
-/// How often a read is sent whose connections are lost one after the other.
+/// The number of times that a read is sent if its connections are lost one after the other.
 const ATTEMPTS_MAX: u16 = 3;
 
 /// Between two looks whether replicas have answered everything, when all is to end.
@@ -55,15 +55,15 @@ pub(crate) struct Replicated {
     primary: Arc<Node>,
     replicas: RwLock<Replicas>,
     returned: Mutex<Returned>,
-    /// What the Sentinels have said, until it is taken over.
+    /// The Sentinels' answer, until it is taken over.
     found: Mutex<Option<Vec<Address>>>,
     /// Something shows that there are others by now.
     is_doubted: AtomicBool,
-    /// Nothing is read from replicas any more.
+    /// Set when reads no longer go to replicas.
     is_closed: AtomicBool,
-    /// What replicas had to answer when that began: whoever closes waits for these, however often it is closed.
+    /// The connections with unanswered reads at that moment: every closing caller waits for these.
     ending: Mutex<Vec<Arc<Link>>>,
-    /// Wakes who looks after replicas, and who searches for them.
+    /// Wakes the task that checks replicas, and the one that searches for them.
     task_waker: TaskWaker,
     search_waker: TaskWaker,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Replicated {
 #[derive(Default)]
 struct Returned {
     requests: Vec<(Routed, Error)>,
-    /// Nobody sends them on any more.
+    /// The task that sends them on has ended.
     is_over: bool,
 }
 
@@ -120,8 +120,7 @@ impl Replicated {
         routed.node = node.number;
         let sent = node.link().map(|link| link.send_routed(routed));
         if matches!(sent, None | Some(Err(Unsent::Ended(_)))) {
-            // Whoever reads next need not find out again. A queue that is full, or a database that is not there, says nothing
-            // about the replica.
+            // The next reader need not find out again. A full queue, or a missing database, says nothing about the replica.
             node.set_fitness(Fitness::Unfit);
         }
         sent?.ok()
@@ -141,7 +140,7 @@ impl Replicated {
         self.replicas.read().all.iter().filter_map(|node| node.link()).collect()
     }
 
-    /// What the connection to each replica has done.
+    /// Returns the metrics of the connection to each replica.
     pub(super) fn metrics(&self) -> Vec<Metrics> {
         self.links().iter().map(|link| link.metrics()).collect()
     }
@@ -151,14 +150,14 @@ impl Replicated {
         self.links().iter().all(|link| link.is_idle())
     }
 
-    /// Reads no more from replicas, and ends the connection to the primary when what was read is answered.
+    /// Stops reading from replicas, and ends the connection to the primary when the reads are answered.
     pub(super) fn close(&self, wait: Option<Duration>) -> Result<(), Error> {
         if !self.link.process.is_this() {
             return wait.map_or(Ok(()), |_| Err(inherited()));
         }
         let links = self.end_reads();
         let Some(wait) = wait else { return Ok(()) };
-        // A time beyond what the machine can count is never over.
+        // A deadline beyond the range of the clock never comes.
         let deadline = now().checked_add(wait);
         let left = || deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(now()));
         links.iter().try_for_each(|link| link.close(Some(left())))?;
@@ -178,7 +177,7 @@ impl Replicated {
         Arc::clone(&self.link).close_async(deadline).await
     }
 
-    /// Gives up what is on its way.
+    /// Gives up calls in flight.
     pub(super) fn abort(&self) {
         if !self.link.process.is_this() {
             return;
@@ -187,7 +186,7 @@ impl Replicated {
         self.link.abort();
     }
 
-    /// Nothing is read from replicas any more. The connections on which something may still be on its way.
+    /// Stops reading from replicas, and returns the connections that may have reads in flight.
     fn end_reads(&self) -> Vec<Arc<Link>> {
         let mut ending = self.ending.lock();
         if !self.is_closed.load(Ordering::Acquire) {
@@ -204,7 +203,7 @@ impl Replicated {
 
 /// Looking after replicas, on the reactor's thread.
 impl Replicated {
-    /// Turn after turn, until the client is gone and what was read is answered.
+    /// Runs turn after turn, until the client is gone and the reads are answered.
     async fn care(&self, context: &TaskContext) {
         let config = &self.link.config;
         let driver = Arc::downgrade(&self.link) as Weak<dyn Driver>;
@@ -234,7 +233,7 @@ impl Replicated {
         let _ = self.link.close(None);
     }
 
-    /// Nothing is sent on any more.
+    /// Stops sending reads on.
     fn end(&self, why: &str) {
         self.is_closed.store(true, Ordering::Release);
         self.returned.lock().is_over = true;
@@ -261,7 +260,7 @@ impl Replicated {
         gone.iter().for_each(|node| node.dismiss());
     }
 
-    /// Sends on what came back.
+    /// Sends on the reads that came back.
     fn send_on(&self) {
         let requests = mem::take(&mut self.returned.lock().requests);
         if requests.is_empty() {
@@ -282,7 +281,7 @@ impl Replicated {
         }
         let is_lost = why.kind() == ErrorKind::Disconnected;
         let is_forbidden = is_lost && self.link.config.resend == Resend::Nothing;
-        // What the primary itself says, the caller is told.
+        // An error of the primary itself goes to the caller.
         if is_forbidden || routed.attempts >= ATTEMPTS_MAX || (routed.node == PRIMARY && !is_lost) {
             return routed.give_up(why, done);
         }
@@ -290,7 +289,7 @@ impl Replicated {
         routed.node = PRIMARY;
         time_left::own(&mut routed, self.link.limit_ms());
         match self.link.resend_routed(vec![routed]) {
-            // Nobody waits there who would write it.
+            // No caller waits there that would write it.
             Ok(()) => _ = self.link.flush(false),
             Err(back) => back.into_iter().for_each(|routed| routed.give_up(why.clone(), done)),
         }

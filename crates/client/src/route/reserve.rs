@@ -1,13 +1,13 @@
-//! Who keeps requests back for a while: a client that is closed waits until they are sent.
+//! Handles that keep requests back for a while: a closing client waits until these are sent.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::reactor::TaskWaker;
 
-/// Somebody who keeps requests back for a while, before they are sent.
+/// A handle that keeps requests back for a while, before they are sent.
 pub(crate) trait Reserve: Send + Sync {
-    /// Takes no more, and sends what is left.
+    /// Takes no more requests, and sends the remaining ones.
     fn close(self: Arc<Self>);
 
     /// Whether all that was left is answered. Where it is not, the task is woken when that may have changed.

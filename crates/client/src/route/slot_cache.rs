@@ -1,6 +1,6 @@
-//! What a cluster knows of a near cache that its connections keep true, and which of them it was told of last.
+//! A cluster's view of a near cache that its connections invalidate, and the owners that the cache was told last.
 //!
-//! What is told to it, and when, is in `cluster/cached`. Pure data; it belongs to the cluster's task.
+//! `cluster/cached` decides when it is told. Pure data; it belongs to the cluster's task.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -20,7 +20,7 @@ pub(crate) trait SlotCache: Send + Sync {
     /// From now on each slot is kept true by the connection of this number, or by none where that is 0.
     fn follow(&self, connection_of: &mut dyn FnMut(u16) -> u32);
 
-    /// These requests were sent, so the caller must not read what was there before them.
+    /// Tells the cache that these requests were sent, so that the caller does not read the values before them.
     fn wrote(&self, requests: &[u8]);
 }
 
@@ -49,8 +49,8 @@ impl CacheLinks {
         }
     }
 
-    /// Tells the cache who keeps what true, if that has changed: these nodes by this version of a map, each the slots of its
-    /// place.
+    /// Tells the cache which connection invalidates which slots, if that has changed: these nodes by this version of a map,
+    /// each with its slots.
     pub(super) fn tell(
         &mut self,
         cache: &Arc<dyn SlotCache>,

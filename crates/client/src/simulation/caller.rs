@@ -1,4 +1,4 @@
-//! Those who call: each issues commands, alone and several at a time, and waits for them, or does not.
+//! The callers: each issues commands, alone and several at a time, and waits for them, or does not.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -21,7 +21,7 @@ use crate::reply::Reply;
 use crate::sys::{clock_us, now};
 use crate::values::decode::FromReply;
 
-/// What all callers share.
+/// The state that all callers share.
 pub(super) struct Shared {
     pub(super) dice: Rc<RefCell<Dice>>,
     pub(super) timers: Rc<Timers>,
@@ -41,20 +41,20 @@ impl Shared {
     }
 }
 
-/// What an answer is to be.
+/// The expected answer.
 #[derive(Clone, Debug)]
 enum Expected {
     /// This number.
     Number(i64),
-    /// The length of a text whose end is this token now.
+    /// The length of a text that ends with this token now.
     Length { key: String, token: String },
     /// These words.
     Words(String),
-    /// Nothing but that it is done.
+    /// Only that the command is done.
     Done,
-    /// What was set last, each by somebody, or nothing.
+    /// The values that were set last, each by some caller, or nil.
     Set(Vec<String>),
-    /// A text that grows, with what the caller himself knows to be in it.
+    /// A text that grows, with the tokens that this caller knows to be in it.
     Grown { key: String, tokens: Vec<String>, behind: Vec<usize> },
     /// An element of this list, or nothing.
     Element(String),
@@ -81,14 +81,14 @@ struct Call {
     wait_us: u64,
 }
 
-/// One who calls.
+/// A caller.
 pub(super) struct Caller {
     pub(super) shared: Rc<Shared>,
     pub(super) client: Client,
     /// In how many databases he works, and with how many keys of a kind.
     pub(super) databases: usize,
     pub(super) number: usize,
-    /// What he has appended, or tried to.
+    /// The tokens that it has appended, or tried to.
     pub(super) appends: Vec<Append>,
 }
 
@@ -143,7 +143,7 @@ impl Caller {
         self.shared.timers.sleep_until(at_us).await;
     }
 
-    /// How long a command may take, if nobody says less.
+    /// Returns how long a command may take, unless the call sets a shorter time.
     fn limit_us(&self) -> u64 {
         self.client.config().command_timeout.map_or(1 << 50, |limit| limit.as_micros() as u64)
     }
@@ -179,7 +179,7 @@ impl Caller {
             Poll::Ready(())
         })
         .await;
-        // Since when an answer was there that is found there, nobody knows.
+        // If the answer is there at once, it is unknown how long it has been there.
         let waits = first.is_none();
         let result = if let Some(Poll::Ready(result)) = first {
             result
@@ -207,7 +207,7 @@ impl Caller {
         }
     }
 
-    /// Has in mind what was appended.
+    /// Notes that an append is done.
     fn remember(&mut self, write: Option<usize>) {
         let own = self.appends.iter_mut().filter(|append| Some(append.write) == write);
         own.for_each(|append| append.is_done = true);
@@ -305,7 +305,7 @@ impl Caller {
         Call { expected, database, write, hearing, began_us: clock_us(), limit_us, wait_us: 0 }
     }
 
-    /// Has some writes executed together.
+    /// Executes some writes in one transaction.
     async fn transact(&mut self) {
         let database = self.shared.roll(self.databases.max(1)) as u32;
         let transaction = self.client.db(database).transaction();
@@ -363,7 +363,7 @@ impl Caller {
     }
 }
 
-/// Whose texts are soon large, and whose second connection is soon closed.
+/// Returns options with which texts are soon large, and the second connection is soon closed.
 fn lanes() -> LaneOptions {
     LaneOptions::new().large_min(64).idle_after(Duration::from_millis(100))
 }

@@ -35,7 +35,7 @@ struct Task {
     turn_us: Option<u64>,
 }
 
-/// What tasks ask of the runtime.
+/// The services of the runtime to tasks.
 #[derive(Default)]
 pub(super) struct Timers {
     entries: RefCell<Vec<(u64, Waker)>>,
@@ -56,7 +56,7 @@ impl Timers {
         .await;
     }
 
-    /// When the task that has its turn was woken: what it waited for was over then.
+    /// Returns when the task that has its turn was woken: its wait ended then.
     pub(super) fn woken_us(&self) -> u64 {
         self.woken_us.get()
     }
@@ -66,7 +66,7 @@ impl Timers {
 pub(super) struct Executor {
     tasks: Vec<Task>,
     pub(super) timers: Rc<Timers>,
-    /// Nobody has a turn before.
+    /// The time before which no task has a turn.
     stalled_until_us: u64,
 }
 
@@ -80,7 +80,7 @@ impl Executor {
         self.tasks.push(Task { work: Box::pin(work), alarm, turn_us: None });
     }
 
-    /// Has all tasks stand still.
+    /// Makes all tasks stand still until then.
     pub(super) fn stall(&mut self, until_us: u64) {
         self.stalled_until_us = until_us;
     }
@@ -90,7 +90,7 @@ impl Executor {
         self.tasks.is_empty()
     }
 
-    /// Gives a turn to one of those whose turn it is. False when it is nobody's.
+    /// Gives a turn to one of the tasks that are due. Returns false when no task is due.
     pub(super) fn step(&mut self, dice: &RefCell<Dice>) -> bool {
         let now_us = clock_us();
         let due = self.timers.entries.borrow_mut().extract_if(.., |(at_us, _)| *at_us <= now_us).collect::<Vec<_>>();
@@ -120,7 +120,7 @@ impl Executor {
         true
     }
 
-    /// When somebody is to have a turn next, as far as that is known.
+    /// Returns when a task is to have a turn next, as far as that is known.
     pub(super) fn next_us(&self) -> Option<u64> {
         let turns = self.tasks.iter().filter_map(|task| task.turn_us);
         let turns = turns.map(|turn_us| turn_us.max(self.stalled_until_us));

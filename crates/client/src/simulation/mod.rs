@@ -1,13 +1,14 @@
 //! The whole client in one thread, from one seed: callers, reactor, greeting, connections, and servers at the other end.
 //!
-//! The client is real: its handles, its routes, its connections' tasks, the rounds of its reactor, its sockets and its poller.
-//! What is simulated is the time, chance, the application's runtime (`executor`), which may let a task wait, the network
-//! (`network`), which delivers late, in pieces and not at all, and the servers (`server`), which die, load their data and say
-//! what nobody has asked for. They are one, or a cluster (`topology`) whose slots move.
+//! The client is real: its handles, its routes, its connections' tasks, the rounds of its reactor, its sockets and its
+//! poller. These are simulated: the time, chance, the application's runtime (`executor`), which may let a task wait, the
+//! network (`network`), which delivers late, in pieces and not at all, and the servers (`server`), which die, load their data
+//! and send messages that answer nothing. They are one, or a cluster (`topology`) with slots that move.
 //!
-//! Whatever happens, each reply is that to its call; what was executed is what callers were told; each call ends in its time;
-//! and when all is over nothing is left (`model`). What the client must never do is planted, to show that it would be seen. One
-//! thread acts at a time, and goes on until it waits: what two threads do within one another's steps is not tried here.
+//! In every run, each reply is that to its call; the writes that were executed are the ones that callers were told of; each
+//! call ends in its time; and nothing is left at the end (`model`). Mistakes that the client must never make are planted, to
+//! show that they would be seen. One thread acts at a time, and goes on until it waits: effects of two threads within one
+//! another's steps are not tried here.
 
 mod caller;
 mod executor;
@@ -86,7 +87,7 @@ fn the_same_seed_does_the_same_again() {
     }
 }
 
-/// The first seed that finds a mistake says what it has seen. Without the mistake the same seed finds nothing.
+/// Prints the error of the first seed that finds a mistake. Without the mistake the same seed finds nothing.
 fn find(fault: Fault) {
     let found = (0..FAULTY).find_map(|seed| Some((seed, run(seed, manner(seed), Some(fault)).err()?)));
     let (seed, wrong) = found.unwrap_or_else(|| panic!("no seed finds {fault:?}"));

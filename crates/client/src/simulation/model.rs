@@ -1,22 +1,22 @@
-//! What callers were told, and whether it may be true.
+//! The answers that callers got, and whether they may be true.
 //!
-//! Each write has a token of its own, by which a server counts how often it was executed; each reply names what it answers. So
-//! it can be seen whether a reply is another's, whether a write was executed twice or was told of as it is not, and whether
-//! anybody was told too late.
+//! Each write has a token of its own, by which a server counts how often it was executed. Each reply names the request that
+//! it answers. So the model sees whether a reply is another's, whether a write was executed twice or was reported wrongly,
+//! and whether a caller got its answer too late.
 
 use std::collections::{HashMap, HashSet};
 
 use super::server::{Servers, Value};
 use crate::error::{Effect, Error, ErrorKind};
 
-/// By how much later than its time is up a caller may be told of it: this share, and what the coarse clock is behind.
+/// How much later than its deadline a caller may get its error: this share, and the delay of the coarse clock.
 const LATE_SHARE: u64 = 15;
 const LATE_US: u64 = 25_000;
 
-/// What time is enough for any command where nothing fails.
+/// The time that is enough for any command where nothing fails.
 const QUIET_LIMIT_US: u64 = 300_000;
 
-/// What was said of a write.
+/// The report about a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// It is on its way.
@@ -34,7 +34,7 @@ struct Write {
     overwrites: bool,
 }
 
-/// What has happened, in numbers.
+/// The events, in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) answered: u64,
@@ -64,30 +64,30 @@ impl Tally {
     }
 }
 
-/// What callers were told.
+/// The answers that callers got.
 #[derive(Default)]
 pub(super) struct Model {
     writes: Vec<Write>,
     /// Which writes are executed together or not at all.
     together: Vec<Vec<String>>,
-    /// What was seen of texts that only grow.
+    /// The observed values of texts that only grow.
     seen: Vec<(u32, String, String)>,
-    /// What was appended to them, and how long they were then.
+    /// The tokens that were appended to them, and how long they were then.
     appended: Vec<(u32, String, String, usize)>,
     /// Elements that callers got.
     got: HashSet<String>,
     pub(super) tally: Tally,
-    /// Nothing ever fails, so nobody may be told that anything did who has this much time.
+    /// True if nothing ever fails, so a call that has this much time may not fail.
     is_quiet: bool,
-    /// What a caller sends to a key is executed in the order in which he has sent it.
+    /// True if a caller's commands on a key are executed in the order in which it has sent them.
     keeps_order: bool,
-    /// What was seen by those who had written before, without an answer.
+    /// The values seen by callers that had written before, without an answer.
     behind: Vec<(Vec<usize>, String)>,
     wrong: Option<String>,
 }
 
 impl Model {
-    /// Nobody was told anything yet.
+    /// Creates a model without any answer yet.
     pub(super) fn new(is_quiet: bool, keeps_order: bool) -> Self {
         Self { is_quiet, keeps_order, ..Self::default() }
     }
@@ -107,7 +107,7 @@ impl Model {
         self.writes.len() - 1
     }
 
-    /// What was said of a write.
+    /// Notes the report about a write.
     pub(super) fn told(&mut self, write: usize, told: Told) {
         self.writes[write].told = told;
     }
@@ -120,7 +120,7 @@ impl Model {
         self.seen.push((database, key.to_owned(), text.to_owned()));
     }
 
-    /// What was seen of a text behind these writes, which were sent before it was asked for.
+    /// Notes the value of a text behind these writes, which were sent before it was asked for.
     pub(super) fn saw_behind(&mut self, writes: &[usize], text: &str) {
         if self.keeps_order && !writes.is_empty() {
             self.behind.push((writes.to_vec(), text.to_owned()));
@@ -137,7 +137,8 @@ impl Model {
         }
     }
 
-    /// Somebody has an answer, or an error, so long after his call. He had so much time, of which the server might wait so much.
+    /// Notes that a call has ended with an answer, or an error, so long after its beginning. It had so much time, of which
+    /// the server might wait so much.
     pub(super) fn ended(&mut self, what: &str, error: Option<&Error>, took_us: u64, (limit_us, wait_us): (u64, u64)) {
         if took_us > limit_us + limit_us * LATE_SHARE / 100 + LATE_US {
             self.wrong(format!("{what} ended after {took_us} us, and had {limit_us} us: {error:?}"));
@@ -161,7 +162,7 @@ impl Model {
         }
     }
 
-    /// Compares it with what the servers have done.
+    /// Compares the answers with the writes that the servers have executed.
     pub(super) fn compare(&mut self, servers: &Servers) {
         for Write { token, told, overwrites } in &self.writes {
             let executed = servers.executed(token.as_bytes());

@@ -1,9 +1,9 @@
-//! The simulated network: each connection is a pair of sockets, one of which is the client's, with what is on its way between
-//! it and a server.
+//! The simulated network: each connection is a pair of sockets, one of which is the client's, with the bytes that are in
+//! flight between it and a server.
 //!
-//! The client's sockets are real, and are read and written as ever. What comes out of them reaches the server late and in
-//! pieces, and so do the answers; a reader may be slow, so that a socket takes a part of what is written; connecting takes a
-//! while, and may be refused; a connection may be cut at any byte, or fall silent.
+//! The client's sockets are real, and are read and written as ever. Bytes from them reach the server late and in pieces, and
+//! so do the answers; a reader may be slow, so that a socket takes a part of a write; connecting takes a while, and may be
+//! refused; a connection may be cut at any byte, or fall silent.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use crate::pipe::testing::Dice;
 /// Bytes that are on their way in one direction at most.
 const ON_THE_WAY_MAX: usize = 1 << 20;
 
-/// After what time a socket that took less than all is tried again.
+/// The time after which a socket that took less than all is tried again.
 const FULL_PAUSE_US: u64 = 100;
 
 /// How connections are, in one world.
@@ -50,7 +50,7 @@ enum State {
         is_refused: bool,
     },
     Open,
-    /// The client's end is of no use any more; what has left it may still arrive.
+    /// The client's end is of no use any more; bytes that have left it may still arrive.
     Lost,
 }
 
@@ -59,7 +59,7 @@ struct Link {
     stream: UnixStream,
     state: State,
     session: Session,
-    /// What is on its way, and when it arrives.
+    /// The bytes in flight, and when they arrive.
     up: VecDeque<(u64, Vec<u8>)>,
     down: VecDeque<(u64, Vec<u8>)>,
     /// The server does not look at the connection before, and takes so much at a time.
@@ -67,7 +67,7 @@ struct Link {
     read_max: usize,
     /// After so many bytes to the server, or from it, the connection is cut.
     cut: [Option<usize>; 2],
-    /// Nothing comes through until then.
+    /// The time until which no bytes come through.
     silent_until_us: u64,
 }
 
@@ -114,7 +114,7 @@ impl Network {
         Ok(near.into())
     }
 
-    /// Takes what the client has written.
+    /// Takes the bytes that the client has written.
     pub(super) fn pull(&mut self, now_us: u64) {
         let mut dice = self.dice.borrow_mut();
         for link in &mut self.links {
@@ -122,7 +122,7 @@ impl Network {
         }
     }
 
-    /// Lets arrive what is due. False when there was nothing.
+    /// Delivers the bytes that are due. Returns false when there were none.
     pub(super) fn step(&mut self, now_us: u64) -> bool {
         let mut has_moved = self.servers.step(now_us);
         for index in 0..self.links.len() {
@@ -131,7 +131,7 @@ impl Network {
             has_moved |= link.arrive(now_us, &mut self.servers, &self.dice);
             has_moved |= link.answer(now_us);
         }
-        // What one has done may be what others wait for.
+        // Other sessions may wait for the effects of one session.
         for link in &mut self.links {
             self.servers.look_again(&mut link.session, now_us);
             let mut dice = self.dice.borrow_mut();
@@ -163,7 +163,7 @@ impl Network {
         }
     }
 
-    /// Has one of the connections, or all that lead to a server, fall silent until then.
+    /// Makes one of the connections, or all that lead to a server, silent until then.
     pub(super) fn silence(&mut self, until_us: u64) {
         let mut dice = self.dice.borrow_mut();
         if self.links.is_empty() {
@@ -238,7 +238,7 @@ impl Link {
             return false;
         }
         if is_refused {
-            // What lies in it unread makes of its end an error for the other.
+            // Unread bytes in the socket make its end an error for the other side.
             self.lose(true);
             return true;
         }
@@ -247,7 +247,7 @@ impl Link {
         true
     }
 
-    /// Hands the server what has arrived.
+    /// Hands the server the bytes that have arrived.
     fn arrive(&mut self, now_us: u64, servers: &mut Servers, dice: &RefCell<Dice>) -> bool {
         if self.silent_until_us > now_us || self.up.front().is_none_or(|(at_us, _)| *at_us > now_us) {
             return false;
@@ -269,7 +269,7 @@ impl Link {
         true
     }
 
-    /// Sends what the server has said on its way.
+    /// Sends the server's replies on their way.
     fn send_off(&mut self, now_us: u64, delay_us: usize, dice: &mut Dice) -> bool {
         if self.session.said.is_empty() {
             return false;
@@ -287,7 +287,7 @@ impl Link {
         true
     }
 
-    /// Hands the client what has come.
+    /// Hands the client the bytes that have arrived.
     fn answer(&mut self, now_us: u64) -> bool {
         let mut has_moved = false;
         while matches!(self.state, State::Open)
@@ -320,10 +320,10 @@ impl Link {
         has_moved
     }
 
-    /// The connection is lost: an error for the client, or an end of what comes.
+    /// Loses the connection: an error for the client, or the end of its input.
     fn lose(&mut self, is_reset: bool) {
         if is_reset && let Ok((end, other)) = UnixStream::pair() {
-            // The socket is closed with whatever lies in it.
+            // The socket is closed with the unread bytes in it.
             drop((std::mem::replace(&mut self.stream, end), other));
         } else {
             // It fails only where the client was faster.

@@ -1,7 +1,8 @@
 //! The other end: servers that are a model, with sessions, databases, transactions, commands that wait, and moods.
 //!
-//! What they keep is simple enough to be believed, and they count how often each write was executed. A real engine would answer
-//! as well, but it would not say that, nor lose its cluster, load its data or turn away whom it should when the dice say so.
+//! Their data are simple enough to be believed, and they count how often each write was executed. A real engine would answer
+//! as well. But it would not report that count, nor lose its cluster, load its data or turn away a client when the dice say
+//! so.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -16,7 +17,7 @@ type Key = (u32, Vec<u8>);
 
 pub(super) const LOADING: &str = "-LOADING Redis is loading the dataset in memory\r\n";
 
-/// What a key holds.
+/// The value of a key.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Text(Vec<u8>),
@@ -39,7 +40,7 @@ pub(super) struct Servers {
     data: HashMap<Key, Value>,
     /// How often a key has changed.
     versions: HashMap<Key, u64>,
-    /// How often what is named by a token was executed.
+    /// How often the write with a token was executed.
     executed: HashMap<Vec<u8>, u32>,
     /// How often an element was taken out of a list.
     popped: HashMap<Vec<u8>, u32>,
@@ -47,7 +48,7 @@ pub(super) struct Servers {
     speaks_resp3: bool,
     /// Whether messages that answer nothing come among the answers.
     is_chatty: bool,
-    /// Who owns what, where they are a cluster.
+    /// The owners of slots, where the servers are a cluster.
     topology: Option<Topology>,
     /// How often a command was sent elsewhere, for good and this once.
     pub(super) moved: u64,
@@ -69,9 +70,9 @@ pub(super) struct Session {
     /// The next command may be about a slot that is on its way here.
     is_asking: bool,
     watched: Vec<(Key, u64)>,
-    /// What it waits for in lists, and until when.
+    /// The lists that it waits for, and until when.
     waits: Option<(Vec<Vec<u8>>, Option<u64>)>,
-    /// What is to be sent.
+    /// The bytes to be sent.
     pub(super) said: Vec<u8>,
 }
 
@@ -87,7 +88,7 @@ impl Servers {
         Self { dice, nodes, data, versions, executed, popped, speaks_resp3, is_chatty, topology, moved: 0, asked: 0 }
     }
 
-    /// How often what is named by a token was executed.
+    /// Returns how often the write with this token was executed.
     pub(super) fn executed(&self, token: &[u8]) -> u32 {
         self.executed.get(token).copied().unwrap_or(0)
     }
@@ -97,7 +98,7 @@ impl Servers {
         self.popped.get(element).copied().unwrap_or(0)
     }
 
-    /// What a key holds.
+    /// Returns the value of a key.
     pub(super) fn value(&self, database: u32, key: &[u8]) -> Option<&Value> {
         self.data.get(&(database, key.to_vec()))
     }
@@ -113,7 +114,7 @@ impl Servers {
         node.is_down = is_down;
     }
 
-    /// Has a server load its data until then.
+    /// Makes a server load its data until then.
     pub(super) fn load(&mut self, node: usize, until_us: u64) {
         self.nodes[node].loading_until_us = until_us;
     }
@@ -131,14 +132,14 @@ impl Servers {
         self.nodes.len()
     }
 
-    /// Has a slot of a cluster move, or a part of it.
+    /// Moves a slot of a cluster, or a part of it.
     pub(super) fn move_on(&mut self) {
         let Self { topology: Some(topology), data, dice, .. } = self else { return };
         let keys: BTreeSet<Vec<u8>> = data.keys().map(|(_, key)| key.clone()).filter(|key| key.len() < 3).collect();
         topology.move_on(|sides| dice.borrow_mut().roll(sides), &keys);
     }
 
-    /// Has another server of a cluster take over what this one owned, which is dead.
+    /// Makes another server of a cluster take over the slots of this one, which is dead.
     pub(super) fn fail_over(&mut self, dead: usize) {
         let to = (dead + 1 + self.dice.borrow_mut().roll(self.nodes.len() - 1)) % self.nodes.len();
         self.topology.iter_mut().for_each(|topology| topology.fail_over(dead, to));
@@ -175,7 +176,7 @@ impl Servers {
         self.go_on(session, now_us);
     }
 
-    /// Executes what is there, until a command waits.
+    /// Executes the requests that have arrived, until a command waits.
     fn go_on(&mut self, session: &mut Session, now_us: u64) {
         while session.waits.is_none() {
             let Ok(Some(length)) = session.scanner.scan(&session.buffer) else { return };
@@ -186,7 +187,7 @@ impl Servers {
         }
     }
 
-    /// Says something that nobody has asked for.
+    /// Sends a message that answers no request.
     fn chat(&mut self, session: &mut Session) {
         if !self.is_chatty || !session.resp3 || session.queued.is_some() {
             return;
@@ -198,7 +199,7 @@ impl Servers {
         }
     }
 
-    /// What one session has done may be what another waits for; or it has waited long enough.
+    /// Looks again at a session that waits: another session may have written to its lists, or it has waited long enough.
     pub(super) fn look_again(&mut self, session: &mut Session, now_us: u64) {
         let Some((keys, until_us)) = &session.waits else { return };
         let (keys, is_over) = (keys.clone(), until_us.is_some_and(|until_us| until_us <= now_us));
@@ -303,7 +304,7 @@ impl Servers {
         }
     }
 
-    /// What a server of a cluster says of a command that is not for it.
+    /// Returns the error of a cluster's server for a command that is not for it.
     fn refusal(&mut self, session: &mut Session, name: &str, words: &[Vec<u8>]) -> Option<String> {
         let topology = self.topology.as_mut()?;
         let keys = match name {
@@ -427,7 +428,7 @@ impl Servers {
         false
     }
 
-    /// Does what a time has come for.
+    /// Does the steps that are due at a time. There are none here.
     pub(super) fn step(&mut self, _now_us: u64) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Which server of a cluster owns which slot, how a slot moves key by key, and who takes over what a dead one owned.
+//! The owner of each slot of a cluster, how a slot moves key by key, and the server that takes over the slots of a dead one.
 //!
 //! All servers have the same data, so a key that moves is only marked as being there.
 
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::route::cluster::slots::{SLOTS, slot_of};
 
-/// Who owns what.
+/// The owners of the slots.
 pub(super) struct Topology {
     /// How many servers there are.
     count: usize,
@@ -23,7 +23,7 @@ struct Moving {
     moved: BTreeSet<Vec<u8>>,
 }
 
-/// What becomes of a command at a server.
+/// A server's decision about a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It is executed.
@@ -39,7 +39,7 @@ impl Topology {
         Self { count, owners, moving: None }
     }
 
-    /// What a server does with a command that names these keys. `exists` says which there are anywhere.
+    /// Decides about a command that names these keys. `exists` says which there are anywhere.
     pub(super) fn judge(
         &mut self,
         node: usize,
@@ -76,8 +76,8 @@ impl Topology {
         Verdict::Here
     }
 
-    /// What a server does with a command that waits for these keys there: it goes on waiting, or is told where they are. With
-    /// true, what is in them is its own.
+    /// Decides about a command that waits for these keys there: it goes on waiting, or is redirected. With true, the elements
+    /// in them are its own.
     pub(super) fn judge_waiting(&self, node: usize, keys: &[&[u8]]) -> Result<bool, String> {
         let Some(slot) = keys.first().map(|key| slot_of(key)) else { return Ok(true) };
         let owner = self.owners[usize::from(slot)];
@@ -89,7 +89,7 @@ impl Topology {
         }
     }
 
-    /// Has a slot begin to move, one of its keys follow, or all of it have arrived. The dice fall by `roll`.
+    /// Makes a slot begin to move, one of its keys follow, or all of it arrive. The dice fall by `roll`.
     pub(super) fn move_on(&mut self, mut roll: impl FnMut(usize) -> usize, keys: &BTreeSet<Vec<u8>>) {
         match &mut self.moving {
             None => {
@@ -109,14 +109,14 @@ impl Topology {
         }
     }
 
-    /// What was moving is where it was to be.
+    /// Ends the move of a slot: it is owned by its new server.
     pub(super) fn arrive(&mut self) {
         if let Some(moving) = self.moving.take() {
             self.owners[usize::from(moving.slot)] = moving.to;
         }
     }
 
-    /// Another server takes over what one owned that is dead.
+    /// Makes another server take over the slots of a dead one.
     pub(super) fn fail_over(&mut self, dead: usize, to: usize) {
         self.arrive();
         self.owners.iter_mut().filter(|owner| **owner == dead).for_each(|owner| *owner = to);

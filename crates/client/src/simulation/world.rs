@@ -1,8 +1,8 @@
-//! One world: a client with its callers, a network and servers, and what happens to them, step by step.
+//! One world: a client with its callers, a network and servers, and the events in it, step by step.
 //!
-//! In each step somebody does something: the reactor a round, a task of the application a turn, the network what is due. Where
-//! nobody has anything to do the clock goes on to when somebody has. For a while things go wrong; then nothing does any more,
-//! and all that was begun has to come to its end.
+//! In each step one actor acts: the reactor runs a round, a task of the application has a turn, or the network delivers bytes
+//! that are due. If there is nothing to do, the clock goes on to the time of the next step. For a while there are failures;
+//! then nothing fails any more, and all that was begun has to come to its end.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,19 +23,19 @@ use crate::sys::simulated::On;
 /// Steps after which a world that has not come to its end goes round in circles.
 const STEPS_MAX: u64 = 1_000_000;
 
-/// Steps of the reactor in a row, without one of anybody else's, after which it goes round in circles.
+/// Steps of the reactor in a row, without one of another actor, after which it goes round in circles.
 const ALONE_MAX: u64 = 2_000;
 
 /// How long a world lasts at most, in its own time, in microseconds.
 const LIFE_MAX_US: u64 = 600_000_000;
 
-/// The reactor's number among those who act.
+/// The reactor's number among the actors.
 const REACTOR: usize = 2;
 
-/// What may go wrong in a world.
+/// The failures that may happen in a world, and its size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
-    /// Those who call, and how many turns each has.
+    /// The number of callers, and how many turns each has.
     pub(super) callers: usize,
     pub(super) turns: usize,
     /// One server, or a cluster of so many.
@@ -71,7 +71,7 @@ pub(super) const IN_CLUSTER: &[Failure] = {
     &[Move, Move, Move, Move, Move, Move, Move, Move, Cut, Silence, Death, Loading, Stall]
 };
 
-/// What goes wrong outside of the server.
+/// The failures outside of the server.
 pub(super) const OUTSIDE: &[Failure] = &[Failure::Cut, Failure::Cut, Failure::Silence, Failure::Death, Failure::Stall];
 
 /// A world.
@@ -87,7 +87,7 @@ pub(super) struct World {
     began_us: u64,
     clock_us: u64,
     steps: u64,
-    /// Steps of the reactor since anybody else's.
+    /// Steps of the reactor since another actor's.
     alone: u64,
     trace: u64,
     next_failure_us: u64,
@@ -210,7 +210,7 @@ impl World {
         Ok(())
     }
 
-    /// Nothing goes wrong any more.
+    /// Ends all failures.
     fn make_calm(&mut self) {
         self.is_calm = true;
         self.network.borrow_mut().calm();
@@ -226,7 +226,7 @@ impl World {
         }
     }
 
-    /// Somebody does something, or time passes.
+    /// Lets one actor act, or time pass.
     fn step(&mut self, who: &str) -> Result<(), String> {
         self.steps += 1;
         if let Some(wrong) = self.shared.model.borrow().what_is_wrong() {
@@ -280,7 +280,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether nobody is left who could do anything.
+    /// Returns whether no actor is left that could act.
     fn has_ended(&mut self) -> bool {
         self.executor.is_over() && self.reactor.step() == Step::Ended
     }
@@ -297,7 +297,7 @@ impl World {
         }
     }
 
-    /// Has something go wrong, or come to its end, if it is time.
+    /// Begins a failure, or ends one, if it is time.
     fn fail(&mut self) {
         if let Some((node, at_us)) = self.back_us
             && at_us <= self.clock_us
@@ -339,8 +339,7 @@ impl World {
     }
 }
 
-/// Whether nothing happens that lets what was sent later be executed sooner: a server that turns a command away may take the
-/// next one.
+/// Returns whether no event can execute a later request sooner: a server that turns a command away may take the next one.
 fn keeps_order(manner: &Manner) -> bool {
     !manner.failures.contains(&Failure::Loading) && !manner.failures.contains(&Failure::Move)
 }

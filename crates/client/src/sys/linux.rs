@@ -1,5 +1,5 @@
-//! What Linux has that is cheaper than what POSIX has: an event is one descriptor, a socket is made with all its flags at once,
-//! and the coarse clock is read without a look at the hardware.
+//! Linux's own calls that are cheaper than those of POSIX: an event is one descriptor, a socket is made with all its flags at
+//! once, and the coarse clock is read without a look at the hardware.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -9,7 +9,7 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socket_with};
 use rustix::time::{ClockId, clock_gettime};
 
-/// How to send so that a peer who has gone is an error, and no signal that ends the process.
+/// The flags of a send for which a peer that has gone is an error, and no signal that ends the process.
 pub(crate) const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
 
 /// The longest wait that is asked of the system, which counts milliseconds in 31 bits before Linux 5.11.
@@ -44,23 +44,24 @@ impl AsFd for Event {
     }
 }
 
-/// A stream socket that never blocks, and that no program which is started inherits.
+/// Creates a stream socket that never blocks, and that no program which is started inherits.
 pub(crate) fn stream(family: AddressFamily) -> io::Result<OwnedFd> {
     Ok(socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?)
 }
 
-/// The running kernel's name, which it takes when it starts, and the namespace in which processes have numbers here.
+/// Returns the running kernel's name, which it takes when it starts, and the namespace in which processes have numbers here.
 pub(crate) fn whereabouts() -> Option<(String, String)> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim_end().to_owned();
     Some((boot, std::fs::read_link("/proc/self/ns/pid").ok()?.to_str()?.to_owned()))
 }
 
-/// The namespace in which this process has addresses and ports.
+/// Returns the namespace in which this process has addresses and ports.
 pub(crate) fn network() -> Option<String> {
     Some(std::fs::read_link("/proc/self/ns/net").ok()?.to_str()?.to_owned())
 }
 
-/// The process that listens, or listened, at the Unix socket to which this stream leads; none where it has no number here.
+/// Returns the process that listens, or listened, at the Unix socket to which this stream leads; none if it has no number
+/// here.
 pub(crate) fn peer_process(stream: impl AsFd) -> Option<u32> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -84,7 +85,7 @@ pub(crate) fn clock_ms() -> u32 {
     (now.tv_sec as u32).wrapping_mul(1000).wrapping_add((now.tv_nsec / 1_000_000) as u32)
 }
 
-/// As [`clock_ms`], at the cost of a look at the hardware: to the millisecond.
+/// Returns the time as [`clock_ms`] does, at the cost of a look at the hardware: to the millisecond.
 pub(crate) fn exact_clock_ms() -> u32 {
     let now = clock_gettime(ClockId::Monotonic);
     (now.tv_sec as u32).wrapping_mul(1000).wrapping_add((now.tv_nsec / 1_000_000) as u32)
@@ -103,10 +104,11 @@ pub(crate) fn uptime_ms() -> u64 {
     (now.tv_sec as u64) * 1000 + (now.tv_nsec / 1_000_000) as u64
 }
 
-/// By how much the clock may be behind the true time, in milliseconds: a tick of the slowest kernel.
+/// The time by which the clock may be behind the true time, in milliseconds: a tick of the slowest kernel.
 pub(crate) const CLOCK_TICK_MS: u64 = 10;
 
-/// How long a wait on descriptors may take, for the system. A wait may end early, so what is too long for it is shortened.
+/// Returns the time of a wait on descriptors, for the system. A wait may end early, so a time that is too long for it is
+/// shortened.
 pub(crate) fn timespec(duration: Duration) -> Timespec {
     let duration = duration.min(WAIT_MAX);
     Timespec { tv_sec: duration.as_secs() as _, tv_nsec: duration.subsec_nanos().into() }

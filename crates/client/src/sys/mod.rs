@@ -1,10 +1,10 @@
-//! What the client asks of a system in that system's own way: a wake-up, a socket, a coarse clock, who is at
-//! a socket's other end; and chance.
+//! The client's calls to a system in that system's own way: a wake-up, a socket, a coarse clock, the process at a socket's
+//! other end; and chance.
 //!
 //! Linux has its own twin, because eventfd, flags at a socket's making and a clock without a look at the hardware are each
-//! cheaper there. Every other Unix has the portable one. Both are tested on Linux; a build of Linux with
-//! `--cfg sleeve_portable` uses the portable one throughout. In tests a thread may have a simulation in their place
-//! (`simulated`), which says what time it is and whom one can connect to. Any thread.
+//! cheaper there. Every other Unix has the portable one. Both are tested on Linux; a build of Linux with `--cfg
+//! sleeve_portable` uses the portable one throughout. In tests a thread may have a simulation in their place (`simulated`),
+//! which provides the time and the servers that one can connect to. Any thread.
 
 #[cfg(all(target_os = "linux", not(sleeve_portable)))]
 mod linux;
@@ -55,13 +55,13 @@ mod simulated {
     }
 }
 
-/// What time it is.
+/// Returns the present time.
 #[inline]
 pub(crate) fn now() -> Instant {
     simulated::now().unwrap_or_else(Instant::now)
 }
 
-/// How long ago that was.
+/// Returns how long ago that was.
 pub(crate) fn elapsed(since: Instant) -> Duration {
     now().saturating_duration_since(since)
 }
@@ -73,7 +73,7 @@ pub(crate) fn clock_ms() -> u32 {
     simulated::clock_us().map_or_else(machine::clock_ms, |us| (us / 1000 / CLOCK_TICK_MS * CLOCK_TICK_MS) as u32)
 }
 
-/// As [`clock_ms`], at the cost of a look at the hardware: to the millisecond.
+/// Returns the time as [`clock_ms`] does, at the cost of a look at the hardware: to the millisecond.
 #[inline]
 pub(crate) fn exact_clock_ms() -> u32 {
     simulated::clock_us().map_or_else(machine::exact_clock_ms, |us| (us / 1000) as u32)
@@ -91,13 +91,13 @@ pub(crate) fn uptime_ms() -> u64 {
     simulated::clock_us().map_or_else(machine::uptime_ms, |us| us / 1000 / CLOCK_TICK_MS * CLOCK_TICK_MS)
 }
 
-/// A number that nobody can foretell, where it happens seldom that one is needed.
+/// Returns an unpredictable number, for rare uses.
 pub(crate) fn chance() -> u64 {
     // A fresh RandomState is seeded by the system.
     simulated::chance().unwrap_or_else(|| RandomState::new().hash_one(0))
 }
 
-/// A connection to this address in a simulation, if one is on in this thread.
+/// Makes a connection to this address in a simulation, if one is on in this thread.
 #[inline]
 pub(crate) fn simulated_stream(address: &SocketAddr) -> Option<io::Result<OwnedFd>> {
     simulated::connect(address)

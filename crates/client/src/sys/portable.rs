@@ -1,6 +1,6 @@
-//! What the client asks of every Unix but Linux: an event that ends a wait, sockets that never block, clocks.
+//! The client's calls to every Unix but Linux: an event that ends a wait, sockets that never block, clocks.
 //!
-//! Nothing here is more than POSIX has, but for one option of BSD's. The twin of `linux`, with the same calls. Any thread.
+//! Everything here is in POSIX, except for one option of BSD's. The twin of `linux`, with the same calls. Any thread.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,11 +12,11 @@ use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
 use rustix::net::{AddressFamily, SendFlags, SocketType, socket};
 use rustix::time::{ClockId, clock_gettime};
 
-/// How to send so that a peer who has gone is an error, and no signal that ends the process. Apple's systems have an option of
-/// the socket instead.
+/// The flags of a send for which a peer that has gone is an error, and no signal that ends the process. Apple's systems have
+/// an option of the socket instead.
 #[cfg(target_vendor = "apple")]
 pub(crate) const SEND_FLAGS: SendFlags = SendFlags::empty();
-/// How to send so that a peer who has gone is an error, and no signal that ends the process.
+/// The flags of a send for which a peer that has gone is an error, and no signal that ends the process.
 #[cfg(not(target_vendor = "apple"))]
 pub(crate) const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
 
@@ -56,7 +56,7 @@ impl AsFd for Event {
     }
 }
 
-/// A stream socket that never blocks, and that no program which is started later inherits.
+/// Creates a stream socket that never blocks, and that no program which is started later inherits.
 pub(crate) fn stream(family: AddressFamily) -> io::Result<OwnedFd> {
     let stream = socket(family, SocketType::STREAM, None)?;
     fcntl_setfd(&stream, FdFlags::CLOEXEC)?;
@@ -66,17 +66,17 @@ pub(crate) fn stream(family: AddressFamily) -> io::Result<OwnedFd> {
     Ok(stream)
 }
 
-/// Nobody says what runs where.
+/// Returns none: the running kernel and the namespace of processes are unknown.
 pub(crate) fn whereabouts() -> Option<(String, String)> {
     None
 }
 
-/// Nothing is known of such a namespace.
+/// Returns none: the network namespace is unknown.
 pub(crate) fn network() -> Option<String> {
     None
 }
 
-/// Nobody says who is at the other end.
+/// Returns none: the process at the other end is unknown.
 pub(crate) fn peer_process(_stream: impl AsFd) -> Option<u32> {
     None
 }
@@ -87,7 +87,7 @@ pub(crate) fn clock_ms() -> u32 {
     (now.tv_sec as u32).wrapping_mul(1000).wrapping_add((now.tv_nsec / 1_000_000) as u32)
 }
 
-/// As [`clock_ms`], to the millisecond.
+/// Returns the time as [`clock_ms`] does, to the millisecond.
 pub(crate) fn exact_clock_ms() -> u32 {
     clock_ms()
 }
@@ -104,10 +104,11 @@ pub(crate) fn uptime_ms() -> u64 {
     (now.tv_sec as u64) * 1000 + (now.tv_nsec / 1_000_000) as u64
 }
 
-/// By how much the clock may be behind the true time, in milliseconds: what is cut off below one.
+/// The time by which the clock may be behind the true time, in milliseconds: the fraction below one that is cut off.
 pub(crate) const CLOCK_TICK_MS: u64 = 1;
 
-/// How long a wait on descriptors may take, for the system. A wait may end early, so what is too long for it is shortened.
+/// Returns the time of a wait on descriptors, for the system. A wait may end early, so a time that is too long for it is
+/// shortened.
 pub(crate) fn timespec(duration: Duration) -> Timespec {
     let duration = duration.min(WAIT_MAX);
     Timespec { tv_sec: duration.as_secs() as _, tv_nsec: duration.subsec_nanos().into() }

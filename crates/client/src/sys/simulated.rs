@@ -1,7 +1,7 @@
 //! A simulation's time, chance and network in one thread, in place of the machine's: for tests alone.
 //!
-//! While one is on, the clocks say what it says, chance is its own, and a connection is one end of a pair of sockets whose
-//! other end it has. So connections live in one thread, and do the same again from the same seed.
+//! While a simulation is on, it sets the clocks, chance is its own, and a connection is one end of a pair of sockets with the
+//! other end in the simulation. So connections live in one thread, and do the same again from the same seed.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -9,11 +9,11 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// What makes a connection to an address.
+/// The function that makes a connection to an address.
 type Connect = Box<dyn FnMut(&SocketAddr) -> io::Result<OwnedFd>>;
 
 thread_local! {
-    /// When the simulation has begun, and what its clock said then and says now, in microseconds.
+    /// The time at which the simulation has begun, and the value of its clock then and now, in microseconds.
     static NOW: Cell<Option<(Instant, u64, u64)>> = const { Cell::new(None) };
     static CHANCE: Cell<u64> = const { Cell::new(0) };
     static CONNECT: RefCell<Option<Connect>> = const { RefCell::new(None) };
@@ -23,7 +23,7 @@ thread_local! {
 pub(crate) struct On(());
 
 impl On {
-    /// Begins one whose clock says this; `connect` makes the connections.
+    /// Begins a simulation with this clock; `connect` makes the connections.
     pub(crate) fn begin(clock_us: u64, seed: u64, connect: Connect) -> Self {
         NOW.set(Some((Instant::now(), clock_us, clock_us)));
         CHANCE.set(seed);
@@ -31,7 +31,7 @@ impl On {
         Self(())
     }
 
-    /// Has the clock say this.
+    /// Sets the clock.
     pub(crate) fn set_clock_us(&self, clock_us: u64) {
         NOW.set(NOW.get().map(|(began, first, _)| (began, first, clock_us)));
     }
@@ -44,17 +44,17 @@ impl Drop for On {
     }
 }
 
-/// What time it is there, if one is on.
+/// Returns the simulation's time, if one is on.
 pub(super) fn now() -> Option<Instant> {
     NOW.get().map(|(began, first, clock_us)| began + Duration::from_micros(clock_us - first))
 }
 
-/// What its clock says, in microseconds.
+/// Returns the value of its clock, in microseconds.
 pub(super) fn clock_us() -> Option<u64> {
     NOW.get().map(|(_, _, clock_us)| clock_us)
 }
 
-/// The next number of its chance (SplitMix64, Steele and others 2014).
+/// Returns the next number of its chance (SplitMix64, Steele and others 2014).
 pub(super) fn chance() -> Option<u64> {
     NOW.get()?;
     let seed = CHANCE.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -64,7 +64,7 @@ pub(super) fn chance() -> Option<u64> {
     Some(mixed ^ (mixed >> 31))
 }
 
-/// A connection there, if one is on.
+/// Makes a connection there, if one is on.
 pub(super) fn connect(address: &SocketAddr) -> Option<io::Result<OwnedFd>> {
     NOW.get()?;
     CONNECT.with_borrow_mut(|connect| connect.as_mut().map(|connect| connect(address)))

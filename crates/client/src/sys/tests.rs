@@ -1,5 +1,5 @@
-//! Both twins with the same calls and the same expectations, on Linux, which has what either needs: so the portable one is
-//! tested where nobody has another system.
+//! Both twins with the same calls and the same expectations, on Linux, which has the system calls of either: so the portable
+//! one is tested even if no developer has another system.
 
 use std::net::TcpListener;
 use std::os::fd::AsFd;
@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, connect, send};
 
 use super::portable;
 
-/// Whether a wait of no time finds it raised.
+/// Returns whether a wait of no time finds it raised.
 fn is_raised(event: &impl AsFd) -> bool {
     poll(&mut [PollFd::new(event, PollFlags::IN)], Some(&super::timespec(Duration::ZERO))) == Ok(1)
 }
@@ -56,7 +56,7 @@ macro_rules! twin {
         assert_eq!(rustix::io::read(&stream, &mut [0; 1]), Err(Errno::AGAIN));
         assert_eq!(twin::peer_process(&stream), None);
         drop(listener.accept().expect("a connection"));
-        // A peer who has gone is an error, and no signal.
+        // A peer that has gone is an error, and no signal.
         while send(&stream, b"x", twin::SEND_FLAGS).is_ok() {}
 
         let before = twin::clock_ms();

@@ -1,11 +1,10 @@
 //! Rust values as a command's arguments.
 //!
-//! [`ToArgs`] writes any number of arguments; [`ToArg`] marks the types that always write exactly one, which is what a
-//! key or a value takes. Texts and bytes travel as they are (`request`); here are numbers, as Redis writes them, `true` and
-//! `false` as 1 and 0, an `Option` as its content or nothing, collections as their elements in turn, maps as keys and values in
-//! turn.
+//! [`ToArgs`] writes any number of arguments; [`ToArg`] marks the types that always write exactly one, which a key or a value
+//! takes. Texts and bytes travel as they are (`request`); here are numbers, as Redis writes them, `true` and `false` as 1 and
+//! 0, an `Option` as its content or nothing, collections as their elements in turn, maps as keys and values in turn.
 //!
-//! An iterator is an argument as [`each`]: what it gives is written where it stands.
+//! An iterator is an argument as [`each`]: its elements are written in its place.
 //!
 //! It refuses to serialise structures: that is the program's format, not the protocol's. Pure functions; any thread.
 
@@ -150,7 +149,7 @@ impl<T: ToArgs> ToArgs for Box<[T]> {
 impl ToArg for Box<[u8]> {}
 
 impl<T: ToArgs> ToArgs for VecDeque<T> {
-    /// The elements. (Bytes are one argument as a `Vec`, and one each here: a queue is no string.)
+    /// Writes the elements. (Bytes are one argument as a `Vec`, and one each here: a queue is no string.)
     fn write_to(&self, request: &mut Request) {
         for value in self {
             value.write_to(request);
@@ -214,13 +213,13 @@ impl ToArgs for () {
     fn write_to(&self, _request: &mut Request) {}
 }
 
-/// What an iterator gives, as arguments in turn: see [`each`].
+/// The elements of an iterator, as arguments in turn: see [`each`].
 #[derive(Clone, Debug)]
 pub struct Each<I>(I);
 
-/// Arguments that an iterator gives, without a collection in between.
+/// Makes arguments of an iterator's elements, without a collection in between.
 ///
-/// The iterator is cloned where it is read, so it must be `Clone`: ranges and what is mapped or filtered from a slice are.
+/// The iterator is cloned when it is read, so it must be `Clone`: ranges and mapped or filtered slices are.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {

@@ -1,10 +1,10 @@
 //! Replies as Rust values.
 //!
-//! Decoding runs on the thread that asked, straight from the reply's bytes. It takes a reply in the form of RESP2 or of
-//! RESP3 alike: a map may come as a map or as a flat array, a yes as `#t` or `:1`, a number as a number or as its text.
-//! What does not fit is an error that says what was asked for and what came; nothing is guessed, and a missing value
-//! (nil) is only accepted where the type can say so: `Option`, `()` and [`Value`]. Here are the trait and what holds several
-//! values; `numbers` and `texts` have the rest.
+//! Decoding runs on the asking thread, straight from the reply's bytes. It takes a reply in the form of RESP2 or of RESP3
+//! alike: a map may arrive as a map or as a flat array, a yes as `#t` or `:1`, a number as a number or as its text. A reply
+//! that does not fit is an error that names the expected type and the received value. Nothing is guessed, and a missing value
+//! (nil) is only accepted if the type can express it: `Option`, `()` and [`Value`]. Here are the trait and the types of
+//! several values; `numbers` and `texts` have the rest.
 //!
 //! Pure functions; any thread.
 
@@ -55,11 +55,11 @@ pub trait FromReply: Sized {
     /// The frame is never an error when it is a whole reply; as an element of a transaction's or an array's it may be.
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error>;
 
-    /// Whether strings that are read may be parts of the reply's own memory, which they keep alive.
+    /// True if strings that are read may be parts of the reply's own memory, which they keep alive.
     #[doc(hidden)]
     const MAY_SHARE: bool = false;
 
-    /// Reads the value from a whole reply that nobody else has. What can be made of its memory takes it.
+    /// Reads the value from a whole reply that has no other owner. A type that can be made of its memory takes it.
     #[doc(hidden)]
     fn from_owned(reply: Box<[u8]>) -> Result<Self, Error> {
         match Self::MAY_SHARE {
@@ -68,20 +68,20 @@ pub trait FromReply: Sized {
         }
     }
 
-    /// Reads the value from a string that others may have too. What can share it takes it without copying it.
+    /// Reads the value from a string that others may have too. A type that can share it takes it without copying it.
     #[doc(hidden)]
     fn from_shared(string: &Arc<[u8]>) -> Result<Self, Error> {
         Self::from_reply(Frame::Bulk(string))
     }
 
-    /// Whether this reply says that there is no such value, which makes it `None` for an `Option`.
+    /// Returns whether this reply says that there is no such value, which makes it `None` for an `Option`.
     #[doc(hidden)]
     #[inline]
     fn is_absent(frame: &Frame<'_>) -> bool {
         matches!(frame, Frame::Null)
     }
 
-    /// What a field is that is missing where it is looked for by its name; `None` where it must not be missing.
+    /// Returns the value of a field that is missing when it is looked for by its name; `None` if it must not be missing.
     #[doc(hidden)]
     fn missing() -> Option<Self> {
         None
@@ -96,7 +96,7 @@ pub trait FromReply: Sized {
         }
     }
 
-    /// As `several_from_owned`, from what is read already.
+    /// Reads several values as `several_from_owned` does, from a frame that is read already.
     #[doc(hidden)]
     fn several_from_reply(frame: Frame<'_>) -> Result<Vec<Self>, Error> {
         let items = elements(frame, "an array")?;
@@ -108,7 +108,7 @@ pub trait FromReply: Sized {
     }
 }
 
-/// What came, in the words of an error message.
+/// Describes the received value, in the words of an error message.
 pub(super) fn described(frame: &Frame<'_>) -> String {
     let shown = |bytes: &[u8]| {
         let cut = bytes.get(..40).unwrap_or(bytes);
@@ -152,7 +152,7 @@ pub(super) fn elements<'a>(frame: Frame<'a>, wanted: &str) -> Result<Items<'a>, 
     }
 }
 
-/// The bytes of whatever kind of text this is.
+/// Returns the bytes of a text of any kind.
 pub(super) fn text<'a>(frame: Frame<'a>, wanted: &str) -> Result<&'a [u8], Error> {
     match frame {
         Frame::Bulk(text)
@@ -164,7 +164,7 @@ pub(super) fn text<'a>(frame: Frame<'a>, wanted: &str) -> Result<&'a [u8], Error
     }
 }
 
-/// The bytes of a string.
+/// Returns the bytes of a string.
 fn string(frame: Frame<'_>) -> Result<Vec<u8>, Error> {
     match frame {
         // RESP2 and some commands give numbers where a string is asked for.
@@ -174,7 +174,7 @@ fn string(frame: Frame<'_>) -> Result<Vec<u8>, Error> {
 }
 
 impl FromReply for () {
-    /// Any reply that is not an error: what a command answers is of no interest, that it did is.
+    /// Accepts any reply that is not an error: only the fact of the answer counts, not its content.
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         match frame {
             Frame::Error(text) => Err(Error::server(text)),
@@ -222,7 +222,7 @@ impl<T: FromReply> FromReply for Option<T> {
 impl<T: FromReply> FromReply for Result<T, Error> {
     const MAY_SHARE: bool = T::MAY_SHARE;
 
-    /// For elements that may be errors, such as those of a transaction's result.
+    /// Reads elements that may be errors, such as those of a transaction's result.
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         match frame {
             Frame::Error(text) => Ok(Err(Error::server(text))),
@@ -316,7 +316,7 @@ impl<K: FromReply + Eq + Hash, V: FromReply, S: BuildHasher + Default> FromReply
     }
 }
 
-/// The next element of an aggregate that must have one.
+/// Returns the next element of an aggregate that must have one.
 fn next<T: FromReply>(items: &mut Items<'_>, wanted: usize) -> Result<T, Error> {
     match items.next() {
         Some(item) => T::from_reply(element(item)?),

@@ -1,8 +1,8 @@
 //! Structs out of replies that have their fields by name, or in a row, and back into arguments.
 //!
-//! What the derives (`sleeve-derive`) write for a type calls the functions here, so that what they write is short. A field is
-//! looked for where its forerunner's neighbour is, which is where a server has it; names that the struct does not have
-//! are passed over. Pure functions; any thread.
+//! The code that the derives (`sleeve-derive`) write for a type calls the functions here, so that it is short. A field is
+//! looked for beside the field before it, which is where a server has it; names that the struct does not have are skipped.
+//! Pure functions; any thread.
 
 use sleeve_wire::frame::{Frame, Items};
 
@@ -12,9 +12,9 @@ use crate::request::{Request, ToArg, ToArgs};
 
 /// A struct with named fields, as `#[derive(FromReply)]` makes it.
 ///
-/// Replies have the fields by name: HGETALL in both protocols, an entry of a stream, CONFIG GET. What the struct has not got is
-/// passed over; what it has must be there, unless its type is an `Option` or it has `#[sleeve(default)]`. A hash that is
-/// missing is `None` for an `Option` of the struct. Errors name the struct and the field.
+/// Replies have the fields by name: HGETALL in both protocols, an entry of a stream, CONFIG GET. A field that the struct has
+/// not got is skipped. A field that it has must be there, unless its type is an `Option` or it has `#[sleeve(default)]`. A
+/// hash that is missing is `None` for an `Option` of the struct. Errors name the struct and the field.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
@@ -51,8 +51,8 @@ use crate::request::{Request, ToArg, ToArgs};
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 ///
-/// Beside structs, the derives take tuple structs of one field (`struct UserId(u64)`), which travel as that field, and enums of
-/// words; with `#[derive(ToArg)]` both are one argument: a key, a member, a value.
+/// Beside structs, the derives take tuple structs of one field (`struct UserId(u64)`), which travel as that field, and enums
+/// of words; with `#[derive(ToArg)]` both are one argument: a key, a member, a value.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
@@ -85,7 +85,7 @@ pub trait Fields: Sized {
     /// The names of the fields, where they travel, in the order of the struct.
     const NAMES: &'static [&'static str];
 
-    /// The struct that was found.
+    /// Reads the struct from the fields that were found.
     #[doc(hidden)]
     fn from_found(found: &Found<'_>) -> Result<Self, Error>;
 }
@@ -205,7 +205,7 @@ fn next<'a, T: Fields>(items: &mut Items<'a>) -> Result<Frame<'a>, Error> {
     }
 }
 
-/// Whether a reply has no fields at all.
+/// Returns whether a reply has no fields at all.
 pub fn is_nothing(frame: &Frame<'_>) -> bool {
     match frame {
         Frame::Null => true,
@@ -219,7 +219,7 @@ pub fn within<T>(structure: &str, read: Result<T, Error>) -> Result<T, Error> {
     read.map_err(|error| named(error, format_args!("{structure}")))
 }
 
-/// An error of a conversion with the place in front; others say by themselves what they are about.
+/// Returns an error of a conversion with the place in front; other errors name their subject themselves.
 #[cold]
 fn named(error: Error, place: std::fmt::Arguments<'_>) -> Error {
     match error.kind() {
@@ -256,7 +256,7 @@ pub fn write_field(request: &mut Request, structure: &str, name: &str, value: &(
     }
 }
 
-/// Writes what is one argument.
+/// Writes a value of one argument.
 pub fn write_one(request: &mut Request, value: &(impl ToArg + ?Sized)) {
     value.write_to(request);
 }

@@ -1,6 +1,6 @@
 //! Values as JSON.
 //!
-//! What serde says of a type is how it is written; here is only where that text travels. Any thread.
+//! Serde decides how a type is written; here is only the place where that text travels. Any thread.
 
 use std::any::type_name;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Values as MessagePack: what JSON holds, in fewer bytes.
+//! Values as MessagePack: the same data as JSON, in fewer bytes.
 //!
-//! Structs are written as maps with the names of their fields, so that a field may be added; they are read from arrays as well.
-//! Any thread.
+//! Structs are written as maps with the names of their fields, so that a field may be added; they are read from arrays as
+//! well. Any thread.
 
 use std::any::type_name;
 use std::sync::Arc;

@@ -18,13 +18,13 @@ use crate::request::ToArg;
 /// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` is no number: this argument takes any integer, f32 or f64")]
 pub trait Number: ToArg + sealed::Sealed {
-    /// The nearest double.
+    /// Returns the nearest double.
     #[doc(hidden)]
     fn to_f64(self) -> f64;
 }
 
 mod sealed {
-    /// Only this file says what a number is.
+    /// A seal: only this file defines the number types.
     pub trait Sealed {}
 }
 

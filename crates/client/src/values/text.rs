@@ -1,7 +1,7 @@
-//! Whatever has a text of its own, as that text: UUIDs, dates, URLs, decimals.
+//! Values that have a text of their own, as that text: UUIDs, dates, URLs, decimals.
 //!
-//! Such types come from crates that this one need not know: what the standard library asks of a text (`Display` to write it,
-//! `FromStr` to read it) is enough. Pure functions; any thread.
+//! Such types come from crates that this one need not know: the standard library's traits for a text (`Display` to write it,
+//! `FromStr` to read it) are enough. Pure functions; any thread.
 
 use std::any::type_name;
 use std::fmt::{Display, Write};
@@ -16,7 +16,7 @@ use crate::request::{Request, ToArg, ToArgs};
 
 /// A value that travels as its text: written by `Display`, read by `FromStr`.
 ///
-/// So a UUID, a date, a URL or a decimal of whatever crate is an argument (a key as well) and a reply.
+/// So a UUID, a date, a URL or a decimal of any crate is an argument (a key as well) and a reply.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {

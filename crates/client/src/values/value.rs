@@ -1,4 +1,4 @@
-//! A reply as it came, for whoever does not know or care which type it has.
+//! A reply as it arrived, for callers that do not know its type or do not need it.
 //!
 //! Owned and small in concept: one variant a kind of reply. It refuses to be the way of typed results, which are decoded
 //! straight from the reply's bytes without it. Pure data; any thread.
@@ -25,7 +25,7 @@ use crate::error::Error;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
-    /// Nothing: a missing key, an aborted transaction.
+    /// The nil value: a missing key, an aborted transaction.
     Nil,
     /// A status line such as `OK`.
     Status(String),
@@ -37,9 +37,9 @@ pub enum Value {
     Error(String),
     /// Values in order.
     Array(Vec<Value>),
-    /// Keys and values in the order in which they came.
+    /// Keys and values in the order in which they arrived.
     Map(Vec<(Value, Value)>),
-    /// Values whose order means nothing.
+    /// Values in an order that means nothing.
     Set(Vec<Value>),
     /// A floating point number.
     Double(f64),
@@ -67,13 +67,13 @@ impl Value {
     }
 }
 
-/// Reads values in the order of their bytes, each once: nobody looks for the end of what is to be read anyway.
+/// Reads values in the order of their bytes, each once: the end of a value is not searched for before the value is read.
 struct Reader<'a> {
     walk: Walk<'a>,
 }
 
 impl<'a> Reader<'a> {
-    /// The value of a frame that was met, and of what follows it as far as that lies below it.
+    /// Returns the value of a frame that was read, and of the frames behind it as far as they lie below it.
     fn read(&mut self, frame: Frame<'a>, depth: usize) -> Result<Value, Error> {
         if depth > DEPTH_MAX {
             return Err(Error::protocol(format_args!("a reply is nested more than {DEPTH_MAX} deep")));
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// So many, each read by `one`.
+    /// Reads `count` values, each by `one`.
     fn all<T>(&mut self, count: usize, one: impl Fn(&mut Self) -> Result<T, Error>) -> Result<Vec<T>, Error> {
         let mut values = Vec::with_capacity(count.min(self.walk.size_hint().1.unwrap_or(0)));
         for _ in 0..count {
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         Ok(values)
     }
 
-    /// The next value, which lies so deep.
+    /// Reads the next value, at this depth.
     fn next(&mut self, depth: usize) -> Result<Value, Error> {
         let frame = self.walk.next().unwrap_or(Err(FrameError::Truncated)).map_err(Error::protocol)?;
         self.read(frame, depth + 1)
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
 }
 
 impl fmt::Display for Value {
-    /// One line, for logs and messages: strings quoted, aggregates in brackets.
+    /// Writes one line, for logs and messages: strings quoted, aggregates in brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nil => f.write_str("nil"),

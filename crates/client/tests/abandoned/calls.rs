@@ -1,5 +1,5 @@
-//! One of several callers: makes calls of every kind over every handle, leaves each reply in one of the ways there are, and looks
-//! at what it is told.
+//! One of several callers: makes calls of every kind over every handle, leaves each reply in one of the ways there are, and
+//! checks the answers that it gets.
 
 use std::fmt::{self, Debug, Display};
 use std::pin::pin;
@@ -25,7 +25,7 @@ pub fn key_of(own: u64) -> String {
     format!("{}{own}", TAGS[own as usize % TAGS.len()].0)
 }
 
-/// What became of calls.
+/// The fates of calls.
 #[derive(Default)]
 pub struct Tally {
     answered: AtomicU64,
@@ -47,7 +47,7 @@ impl Tally {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whoever was answered has his own answer; whoever was not was told why.
+    /// Checks a result: an answer is the caller's own, and an error gives a reason.
     fn look<T: PartialEq + Debug>(&self, result: Result<T, Error>, own: &T) {
         let error = match result {
             Ok(answer) if answer == *own => return Self::count(&self.answered),
@@ -95,7 +95,7 @@ impl Display for Tally {
     }
 }
 
-/// What looks at a reply that was kept.
+/// The check of a reply that was kept.
 type Kept = Box<dyn FnOnce(&Tally)>;
 
 pub struct Caller {
@@ -156,7 +156,7 @@ impl Caller {
         }
     }
 
-    /// Waits for what was kept.
+    /// Waits for the replies that were kept.
     pub fn finish(self) {
         self.ways.kept.into_iter().for_each(|kept| kept(&self.ways.tally));
     }
@@ -184,7 +184,7 @@ fn ask(asker: &(impl StringCommands + HashCommands + BlockingCommands), own: u64
         7 if ways.dice.roll(4) == 0 => {
             ways.leave(asker.blpop(&key, Duration::ZERO), (key.clone(), key));
         }
-        // What others ask for as well.
+        // Keys that other callers ask for as well.
         8..11 => {
             let key = key_of(own % 64);
             ways.leave(asker.get(&key), key);

@@ -1,5 +1,5 @@
-//! Calls that are cancelled, dropped, forgotten or out of time, in every phase: nobody hears another's answer, no write is
-//! executed twice, and when all is over nothing is left of them.
+//! Calls that are cancelled, dropped, forgotten or out of time, in every phase: no caller gets another's answer, no write is
+//! executed twice, and nothing is left of them at the end.
 
 mod calls;
 mod moody;
@@ -19,7 +19,7 @@ use moody::Moody;
 /// Callers at the same time.
 const CALLERS: u64 = 4;
 
-/// Calls that go at once where they can go, over this many servers, and what became of them.
+/// Makes calls that go at once where they can go, over this many servers, and checks their fates.
 fn nobody_hears_anothers_answer(nodes: usize) {
     let calls: u64 = std::env::var("SLEEVE_SOAK_COUNT").map_or(20_000, |count| count.parse().unwrap());
     let seed = std::env::var("SLEEVE_SEED").map_or(1, |seed| seed.parse().unwrap());

@@ -1,6 +1,6 @@
-//! Servers in every mood there is: they answer late, in pieces, in part or not at all, turn requests away or send them elsewhere,
-//! and hang up amid a request or a reply. What they answer is the key or the field that they were asked for, so that it shows
-//! whose answer it is.
+//! Servers in every mood there is: they answer late, in pieces, in part or not at all, turn requests away or send them
+//! elsewhere, and hang up amid a request or a reply. Their answer is the key or the field that they were asked for, so that
+//! it shows to which caller it belongs.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use sleeve::{Config, Endpoint};
 
 use crate::scripted::{Requests, config, greet};
 
-/// What stands in front of keys, and the slot that it decides; in the order of the slots.
+/// The prefixes of keys, and the slots that they decide; in the order of the slots.
 pub const TAGS: [(&str, u16); 3] = [("{b}", 3300), ("{bar}", 5061), ("{foo}", 12182)];
 
 /// The first slot of those that move together with each of these, and the one behind all.
@@ -32,7 +32,7 @@ impl Dice {
     }
 }
 
-/// What is found under a key: the key itself, and behind a colon in it stands how much longer the text is.
+/// Returns the value of a key: the key itself, and behind a colon in it stands how much longer the text is.
 pub fn value_of(key: &str) -> String {
     let length: usize = key.split_once(':').map_or(0, |(_, length)| length.parse().unwrap());
     format!("{key}{}", ".".repeat(length))
@@ -41,13 +41,13 @@ pub fn value_of(key: &str) -> String {
 /// One server, or the nodes of a cluster.
 pub struct Moody {
     ports: Vec<OnceLock<u16>>,
-    /// Who has the keys of each tag.
+    /// The owner of each tag's keys.
     owners: [AtomicUsize; TAGS.len()],
     /// Requests that have come.
     seen: AtomicU64,
     /// How many more greetings are refused.
     refusals: AtomicU64,
-    /// Nothing happens any more but what should.
+    /// True if only regular events happen from now on.
     is_calm: AtomicBool,
     /// Which counters were counted up.
     counted: Vec<AtomicBool>,
@@ -146,7 +146,7 @@ struct Connection {
     dice: Dice,
     is_tracking: bool,
     is_asking: bool,
-    /// What a transaction has queued, and whether all of it was taken.
+    /// The commands that a transaction has queued, and whether all of them were taken.
     transaction: Option<(Vec<Vec<String>>, bool)>,
 }
 
@@ -198,7 +198,7 @@ impl Connection {
         stream.write_all(second).is_ok()
     }
 
-    /// What is answered to a request, or nothing to hang up.
+    /// Returns the answer to a request, or nothing to hang up.
     fn respond(&mut self, words: &[String]) -> Option<Vec<u8>> {
         let is_calm = self.servers.is_calm.load(Ordering::Relaxed);
         let refusals = &self.servers.refusals;
@@ -269,7 +269,7 @@ impl Connection {
         format!("-{why}\r\n").into_bytes()
     }
 
-    /// What sends a request to another node, if it does not stay here.
+    /// Returns the redirect of a request to another node, if it does not stay here.
     fn elsewhere(&mut self, words: &[String]) -> Option<String> {
         let is_asking = std::mem::take(&mut self.is_asking);
         let tag = TAGS.iter().position(|(tag, _)| words.get(1).is_some_and(|key| key.starts_with(tag)))?;

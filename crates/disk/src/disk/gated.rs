@@ -1,6 +1,7 @@
-//! A disk whose syncs wait at a gate: for tests that must see what happens before a sync is over, however long that takes.
+//! A disk with syncs that wait at a gate: for tests that must see the state before a sync ends, however long that takes.
 //!
-//! Everything else is passed on to another disk. While the gate is closed a sync waits; it fails if it is opened so.
+//! Every other call is passed on to another disk. While the gate is closed a sync waits; it fails if the gate goes to
+//! failing.
 
 use std::io;
 use std::path::Path;
@@ -9,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use super::passing::{Between, PassingDisk};
 use super::{Disk, File};
 
-/// What becomes of a sync.
+/// The fate of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
     /// It runs.
@@ -51,14 +52,14 @@ impl GatedDisk {
         Self::new(disk, Keeper { state: Mutex::new((Gate::Open, 0)), changed: Condvar::new() })
     }
 
-    /// Sets the gate. Whoever waits at it goes on, if it is not closed.
+    /// Sets the gate. If it is not closed now, the syncs that wait at it go on.
     pub fn set(&self, gate: Gate) {
         let keeper = self.between();
         keeper.state.lock().unwrap_or_else(PoisonError::into_inner).0 = gate;
         keeper.changed.notify_all();
     }
 
-    /// Waits until somebody waits at the closed gate.
+    /// Waits until a sync waits at the closed gate.
     pub fn wait_for_sync(&self) {
         let keeper = self.between();
         let mut state = keeper.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -108,7 +108,7 @@ impl MemoryFile {
     }
 }
 
-/// Copies what `bytes` has from `at` on.
+/// Copies the bytes from `at` on.
 pub(super) fn copy_from(bytes: &[u8], at: u64, into: &mut [u8]) -> usize {
     let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
     let count = rest.len().min(into.len());

@@ -1,14 +1,14 @@
 //! The few calls that are made to a file system, and nothing else of it.
 //!
 //! [`Disk`] and [`File`] have four twins: [`real`] passes the calls on, [`memory`] keeps everything in a map, [`crashing`]
-//! forgets, on demand, whatever a power cut may take, and [`passing`] lets a test stand between, as [`gated`] does, which makes
-//! whoever syncs wait until the test lets it. Whoever writes to a disk is handed one of them, so the same code runs in a server
-//! and in a simulation. What a call promises is said here, once:
+//! forgets, on demand, everything that a power cut may take, and [`passing`] lets a test stand between. [`gated`] is one of
+//! the last kind: it makes a sync wait until the test lets it go on. Code that writes to a disk is handed one of them, so the
+//! same code runs in a server and in a simulation. The promises of a call are stated here, once:
 //!
-//! - bytes are durable when [`File::sync`] has returned well after they were appended;
+//! - bytes are durable when [`File::sync`] has succeeded after they were appended;
 //! - a name (of a new file, of a renamed one, the absence of a removed one) is durable when [`Disk::sync_folder`] of its
-//!   folder has returned well;
-//! - after a [`File::sync`] that failed nobody knows what is durable, and a later one that succeeds does not tell.
+//!   folder has succeeded;
+//! - after a [`File::sync`] that failed it is unknown which bytes are durable, and a later one that succeeds does not tell.
 //!
 //! Every call may come from any thread.
 
@@ -23,14 +23,14 @@ use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a file is opened for.
+/// The purpose for which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
     /// To be read; it must be there.
     Read,
     /// To be read and appended to; it must be there.
     Append,
-    /// To be read and appended to; it begins empty, whatever was there.
+    /// To be read and appended to; it begins empty, even if it had bytes.
     Create,
 }
 
@@ -39,25 +39,25 @@ pub trait Disk: Debug + Send + Sync {
     /// Opens a file. One that may be made is not reached through a link.
     ///
     /// # Errors
-    /// That it is no regular file, or what the system says; `NotFound` where a file had to be there.
+    /// If it is no regular file, and those of the system; `NotFound` where a file had to be there.
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>>;
 
-    /// The size of a file in bytes.
+    /// Returns the size of a file in bytes.
     ///
     /// # Errors
-    /// `NotFound`, or what else the system says.
+    /// `NotFound`, and other errors of the system.
     fn size(&self, path: &Path) -> io::Result<u64>;
 
     /// Gives a file another name, in place of the file that had that name.
     ///
     /// # Errors
-    /// That one of them is no regular file, or what the system says.
+    /// If one of them is no regular file, and those of the system.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
     ///
     /// # Errors
-    /// That it is no regular file, or what the system says.
+    /// If it is no regular file, and those of the system.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
     /// The path of the file that is meant by this one: the links at its end are followed, so that they stay where the file is
@@ -66,28 +66,28 @@ pub trait Disk: Debug + Send + Sync {
         path.to_owned()
     }
 
-    /// The names in a folder, in no order.
+    /// Returns the names in a folder, in no order.
     ///
     /// # Errors
-    /// `NotFound` where there is no such folder, or what else the system says.
+    /// `NotFound` where there is no such folder, and other errors of the system.
     fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
 
     /// Makes a folder, unless it is there.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn make_folder(&self, folder: &Path) -> io::Result<()>;
 
     /// Makes the names in a folder durable.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 
     /// Takes the lock that this file stands for and writes `holder`, a process id, into it. The lock goes with the value.
     ///
     /// # Errors
-    /// `ResourceBusy` where another holds it, with a text that names the process; or what the system says.
+    /// `ResourceBusy` where another holds it, with a text that names the process; and those of the system.
     fn lock(&self, path: &Path, holder: u32) -> io::Result<Box<dyn Lock>>;
 }
 
@@ -96,31 +96,31 @@ pub trait File: Debug + Send + Sync {
     /// Reads from byte `at` on; returns how many bytes, 0 at the end.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
 
     /// Appends all slices, with one call to the system where it takes them at once.
     ///
     /// # Errors
-    /// What the system says. Any part of the slices may be in the file then; [`File::truncate`] takes it back.
+    /// Those of the system. Any part of the slices may be in the file then; [`File::truncate`] takes it back.
     fn append(&self, slices: &[IoSlice<'_>]) -> io::Result<()>;
 
-    /// Makes what was appended durable.
+    /// Makes the appended bytes durable.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn sync(&self) -> io::Result<()>;
 
     /// Cuts the file to `length` bytes.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn truncate(&self, length: u64) -> io::Result<()>;
 
-    /// The file's size in bytes.
+    /// Returns the file's size in bytes.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn size(&self) -> io::Result<u64>;
 }
 
@@ -133,7 +133,7 @@ pub trait Lock: Debug + Send + Sync {
 /// Reads into `into` until it is full or the file ends; returns how many bytes.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the system.
 pub fn read_full(file: &dyn File, at: u64, into: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while let Some(rest) = into.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -150,7 +150,7 @@ pub fn read_full(file: &dyn File, at: u64, into: &mut [u8]) -> io::Result<usize>
 /// Reads a whole file that is known to be small.
 ///
 /// # Errors
-/// What the system says, or `FileTooLarge` above `bytes_max`.
+/// Those of the system, and `FileTooLarge` above `bytes_max`.
 pub fn read_small(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let file = disk.open(path, Open::Read)?;
     let size = file.size()?;

@@ -1,5 +1,5 @@
-//! A disk that passes every call on to another one, by way of whoever stands between: for tests that need a disk that waits,
-//! is slow, or does less than it says.
+//! A disk that passes every call on to another one, by way of an implementation of [`Between`]: for tests that need a disk
+//! that waits, is slow, or does less than it says.
 
 use std::fmt::Debug;
 use std::io::{self, IoSlice};
@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use super::{Disk, File, Lock, Open};
 
-/// Who stands between. A call that it says nothing about is passed on as it is; `path` is the name under which a file was opened.
+/// An interceptor of calls. A call that it does not implement is passed on as it is; `path` is the name under which a file
+/// was opened.
 pub trait Between: Debug + Send + Sync + 'static {
     /// Gives a file another name; see [`Disk::rename`].
     ///
@@ -34,7 +35,7 @@ pub trait Between: Debug + Send + Sync + 'static {
         file.append(slices)
     }
 
-    /// Makes what was appended durable; see [`File::sync`].
+    /// Makes the appended bytes durable; see [`File::sync`].
     ///
     /// # Errors
     /// As for [`File::sync`].
@@ -51,7 +52,7 @@ pub trait Between: Debug + Send + Sync + 'static {
     }
 }
 
-/// A disk behind somebody; clones are behind the same.
+/// A disk behind an interceptor; clones are behind the same.
 #[derive(Debug)]
 pub struct PassingDisk<B> {
     disk: Arc<dyn Disk>,
@@ -77,7 +78,7 @@ impl<B: Between> PassingDisk<B> {
         Self { disk, between: Arc::new(between) }
     }
 
-    /// Who stands between.
+    /// Returns the interceptor.
     pub fn between(&self) -> &B {
         &self.between
     }

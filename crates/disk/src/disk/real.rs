@@ -1,7 +1,7 @@
 //! The file system of the machine: each call is passed on.
 //!
-//! The log is written against [`Disk`]; tests give it a disk in memory, or one that crashes, in the place of this. Errors are
-//! the system's own, and those of [`own`], which keeps the calls from what is no regular file.
+//! The AOF is written against [`Disk`]; tests give it a disk in memory, or one that crashes, in the place of this. Errors are
+//! the system's own, and those of [`own`], which keeps the calls from files that are not regular.
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Read, Seek, Write};
@@ -50,7 +50,7 @@ impl Disk for RealDisk {
     }
 
     fn resolve(&self, path: &Path) -> PathBuf {
-        // Links in a circle are named by whoever opens the path.
+        // Links in a circle are an error of the call that opens the path.
         own::follow(path).unwrap_or_else(|_| path.to_owned())
     }
 
@@ -79,7 +79,7 @@ impl Disk for RealDisk {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
-                // What cannot be read is a process that has not yet said who it is.
+                // If it cannot be read, the process has not yet written its id.
                 let _ = (&file).take(HOLDER_BYTES_MAX).read_to_string(&mut text);
                 return Err(super::memory::held_by(path, text.trim()));
             }

@@ -1,34 +1,34 @@
-//! The lines that stand between requests in a log: `#TS:` with a time, which Redis writes too, and our own.
+//! The lines that stand between requests in an AOF: `#TS:` with a time, which Redis writes too, and our own.
 //!
 //! Redis's loader and redis-check-aof skip every line that begins with `#`. Ours begin with `#SLV:` and a letter:
 //!
 //! | line | says |
 //! | --- | --- |
 //! | `#SLV:F salt sum` | from here on blocks are sealed with this salt and count from 0 |
-//! | `#SLV:S offset sum` | what this file holds stands for the journal up to this offset (a base in words of requests) |
+//! | `#SLV:S offset sum` | this file stands for the journal up to this offset (a base in words of requests) |
 //! | `#SLV:B number from covered length unsynced check sum` | a block: so many bytes follow, which stand for the journal's bytes from `from` to `from + covered`; when it was written, all but the last `unsynced` bytes of the journal before it were synced |
 //! | `#SLV:E length sum` | here a base ends, and so many bytes of it are blocks and their lines |
 //!
 //! Numbers are decimal, salts and sums hexadecimal. A sum is a CRC-32C that begins with the salt, then the line up to the
 //! sum, then, of a block, its content: so a block that was copied from another file, or that user data imitates, does not
-//! pass. The check is the lower half of the sum of the line alone: whoever looks for blocks behind damage need not read the
-//! content of what is none. Pure; any thread.
+//! pass. The check is the lower half of the sum of the line alone. So a search for blocks behind damage need not read the
+//! content behind a line that is none. Pure; any thread.
 
 use super::crc32c;
 
-/// Bytes that a line has at most, its end included; what is longer Redis takes for two lines.
+/// The most bytes that a line has, its end included; Redis takes a longer line for two.
 pub const LINE_BYTES_MAX: usize = 1023;
 
-/// The largest number that a block or a base may say of itself. No journal and no file gets as far, so that whoever counts on
-/// from there does not overflow.
+/// The largest number that a block or a base may say of itself. No journal and no file gets as far, so that code that counts
+/// on from there does not overflow.
 pub const NUMBER_MAX: u64 = i64::MAX as u64;
 
 const PREFIX: &[u8] = b"#SLV:";
 
-/// What of the sum of a block's line stands in it as its check.
+/// The part of the sum of a block's line that stands in it as its check.
 const CHECK_MASK: u32 = 0xffff;
 
-/// What parts the blocks of one stretch of a file from all others.
+/// The salt that separates the blocks of one stretch of a file from all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Salt(pub u64);
 
@@ -78,13 +78,13 @@ pub enum Line {
     Block(Block, Sums),
     /// `#SLV:E`.
     End(u64),
-    /// Somebody else's.
+    /// A line of another program.
     Unknown,
     /// One that begins as ours do and is none.
     Damaged,
 }
 
-/// The sum of a block's line, from which that of its content goes on, and what must come out.
+/// The sum of a block's line, from which the sum of its content goes on, and the sum that must result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sums {
     /// The sum of salt and line.
@@ -182,12 +182,12 @@ pub fn write_block<'a>(into: &mut Vec<u8>, salt: Salt, block: &Block, content: i
     into.extend_from_slice(b"\r\n");
 }
 
-/// Whether these bytes can begin one of our lines, for whoever looks for one behind damage.
+/// Returns the first place in these bytes at which one of our lines can begin, for a search behind damage.
 pub fn find_own(bytes: &[u8]) -> Option<usize> {
     memchr::memmem::find(bytes, PREFIX)
 }
 
-/// Reads a line, its end included; `salt` is that of the stretch. What depends on a salt is damaged without one.
+/// Reads a line, its end included; `salt` is that of the stretch. A line that depends on a salt is damaged without one.
 pub fn parse(line: &[u8], salt: Option<Salt>) -> Line {
     let Some(text) = line.strip_suffix(b"\r\n") else {
         return if line.starts_with(PREFIX) { Line::Damaged } else { Line::Unknown };

@@ -3,7 +3,7 @@
 //! It stands in front of each block of the log and is computed for each, so it takes the processor's own instruction where
 //! there is one, and eight tables at a time elsewhere. Pure; any thread.
 
-/// The sum of `bytes` that follow bytes whose sum is `sum`; 0 begins.
+/// Returns the sum of `bytes` that follow bytes with the sum `sum`; 0 begins.
 #[inline]
 pub fn update(sum: u32, bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -50,7 +50,8 @@ pub fn is_off_by_one_byte(sum: u32, other: u32, length: u64) -> bool {
     const FEW_BYTES: u64 = 1 << 16;
     let difference = sum ^ other;
     let is_one_digit = (0..8).any(|digit| difference & !(0xf << (4 * digit)) == 0);
-    // What a change has made of the sum is followed back byte by byte: no two entries of the table have the same highest byte.
+    // The effect of a change on the sum is followed back byte by byte: no two entries of the table have the same highest
+    // byte.
     let mut before = difference;
     let mut is_one_byte = false;
     for _ in 0..length {
@@ -75,7 +76,7 @@ static CHANGED_BY: [u8; 256] = {
     entries
 };
 
-/// `TABLES[n]` has the effect of each byte that stands `n` bytes before the end of what is summed.
+/// `TABLES[n]` has the effect of each byte that stands `n` bytes before the end of the summed bytes.
 static TABLES: [[u32; 256]; 8] = tables();
 
 const fn tables() -> [[u32; 256]; 8] {

@@ -1,10 +1,10 @@
-//! The manifest of a log: which files it has, in which order they are read, and which of them are over.
+//! The manifest of an AOF: its files, the order in which they are read, and the files that are not needed any more.
 //!
-//! A line is `file NAME seq NUMBER type KIND`, where KIND is `b` (the base, at most one), `i` (an increment) or `h`
-//! (history: to be removed). What is read, refused and written is what Redis 7.0 reads, refuses (in its words) and
-//! writes, quoting included. `length BYTES`, which only we write and other servers pass over, says how much of a file
-//! counts; it stands there until the file has been cut to it. What it would read and a server never writes is accepted
-//! and told, because it can be the trace of damage. Takes bytes and gives bytes; any thread.
+//! A line is `file NAME seq NUMBER type KIND`, where KIND is `b` (the base, at most one), `i` (an increment) or `h` (history:
+//! to be removed). It reads, refuses (in Redis's words) and writes the same lines as Redis 7.0, quoting included. `length
+//! BYTES`, which only we write and other servers pass over, says how much of a file counts; it stands there until the file
+//! has been cut to it. A line that Redis would read and a server never writes is accepted and told, because it can be the
+//! trace of damage. Takes bytes and gives bytes; any thread.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -58,11 +58,11 @@ pub enum Format {
 /// The files of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// What is read first.
+    /// The file that is read first.
     pub base: Option<Entry>,
-    /// What is read behind it, in this order.
+    /// The files that are read behind it, in this order.
     pub increments: Vec<Entry>,
-    /// What is to be removed.
+    /// The files that are to be removed.
     pub history: Vec<Entry>,
     /// The number of the newest base.
     pub base_number: i64,
@@ -75,9 +75,9 @@ pub struct Manifest {
 pub struct ManifestError {
     /// The line, from 1; 0 where there is none.
     pub line: usize,
-    /// What stands there.
+    /// The text of the line.
     pub text: String,
-    /// What is wrong with it, in Redis's words where Redis refuses it too.
+    /// The fault of the line, in Redis's words where Redis refuses it too.
     pub reason: &'static str,
 }
 
@@ -96,11 +96,12 @@ const INVALID: &str = "Invalid AOF manifest file format";
 const TOO_LARGE: &str = "Found a sequence number that no server reaches";
 
 impl Manifest {
-    /// Reads a manifest. What was accepted although no server writes it is told in the second value, a sentence each.
+    /// Reads a manifest. The second value names, a sentence each, the oddities that were accepted although no server writes
+    /// them.
     ///
     /// # Errors
-    /// Where Redis 7.0 would end its start, and where a number is so large that none can follow it: Redis would write one that
-    /// it refuses at its next start.
+    /// Where Redis 7.0 would end its start, and where a number is so large that none can follow it: Redis would write one
+    /// that it refuses at its next start.
     pub fn parse(bytes: &[u8]) -> Result<(Manifest, Vec<String>), ManifestError> {
         if bytes.is_empty() {
             return Err(ManifestError { line: 0, text: String::new(), reason: "Found an empty AOF manifest" });
@@ -128,7 +129,7 @@ impl Manifest {
     }
 
     fn add_line(&mut self, line: &[u8]) -> Result<(), &'static str> {
-        // To Redis it is a C string: what stands behind a zero byte is not seen, a line end included.
+        // To Redis it is a C string: bytes behind a zero byte are not seen, a line end included.
         if line.contains(&0) || line.last() != Some(&b'\n') {
             return Err("The AOF manifest file contains too long line");
         }
@@ -152,7 +153,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// What is odd about a line that was just added.
+    /// Returns a sentence about a line that was just added, if it is odd.
     fn oddity(&self, line: &[u8]) -> Option<String> {
         let (entry, kind) = entry_of(trimmed(line)).ok()?;
         let mut canonical = Vec::new();
@@ -190,7 +191,7 @@ impl Manifest {
         entry
     }
 
-    /// Puts a new base in the place of what was, which becomes history.
+    /// Puts a new base in the place of the old one, which becomes history.
     pub fn replace_base(&mut self, prefix: &str, format: Format) -> Entry {
         self.base_number += 1;
         let ending = match format {
@@ -215,7 +216,7 @@ impl Manifest {
     }
 }
 
-/// Whether this is what a server writes behind the type: nothing, or the offsets of Redis 8.
+/// Returns whether a server may write these bytes behind the type: nothing, or the offsets of Redis 8.
 fn is_end(rest: &[u8]) -> bool {
     let Some(pairs) = rest.strip_suffix(b"\n") else { return false };
     let mut words = pairs.split(|&byte| byte == b' ');
@@ -227,7 +228,7 @@ fn is_end(rest: &[u8]) -> bool {
     is_apart && single.is_empty() && pairs.iter().all(is_offset)
 }
 
-/// The line without what stands around it.
+/// Returns the line without the white space around it.
 fn trimmed(line: &[u8]) -> &[u8] {
     let is_around = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let start = line.iter().position(|byte| !is_around(byte)).unwrap_or(line.len());
@@ -268,7 +269,7 @@ fn entry_of(line: &[u8]) -> Result<(Entry, u8), &'static str> {
     }
 }
 
-/// As C's `atoll`: white space, a sign, digits; what follows them is not looked at.
+/// Returns the leading number, as C's `atoll`: white space, a sign, digits; the bytes that follow them are not looked at.
 fn leading_number(text: &[u8]) -> i64 {
     let start = text.iter().position(|byte| !matches!(byte, b' ' | b'\t'..=b'\r')).unwrap_or(text.len());
     let text = text.get(start..).unwrap_or_default();
@@ -426,7 +427,7 @@ mod tests {
             turned[bit / 8] ^= 1 << (bit % 8);
             let Ok((manifest, told)) = Manifest::parse(&turned) else { continue };
             let is_missing = names(&manifest).iter().any(|entry| !names(&whole).iter().any(|e| e.name == entry.name));
-            // The last increment called history is found by what lies in it, not here.
+            // The last increment called history is found by its content, not here.
             let is_last = manifest.history.len() == 1;
             assert!(!told.is_empty() || is_missing || is_last, "{}", String::from_utf8_lossy(&turned));
         }

@@ -1,6 +1,6 @@
 //! A base in words of requests (`aof-use-rdb-preamble no`), as bytes.
 //!
-//! It takes bytes and gives bytes; whoever writes them to a file syncs it and hands it over as a `NewBase`.
+//! It takes bytes and gives bytes. The caller writes them to a file, syncs it and hands it over as a `NewBase`.
 
 use crate::format::annotation::{self, Block, Salt};
 
@@ -16,8 +16,8 @@ pub struct BaseWriter {
 }
 
 impl BaseWriter {
-    /// Begins a base that stands for the journal up to `stands_for`; what comes first in the file goes to `into`. No other
-    /// stretch of the log has the salt of these options.
+    /// Begins a base that stands for the journal up to `stands_for`; the file's first bytes go to `into`. No other stretch of
+    /// the AOF has the salt of these options.
     pub fn begin(options: &Options, stands_for: u64, into: &mut Vec<u8>) -> BaseWriter {
         let salt = options.checksums.then_some(Salt(options.salt));
         if let Some(salt) = salt {

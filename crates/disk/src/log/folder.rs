@@ -1,7 +1,7 @@
-//! The folder of a log, opened: locked, its manifest read, the single file of older servers taken over.
+//! The folder of an AOF, opened: locked, its manifest read, the single file of older servers taken over.
 //!
-//! From here there are two ways on. What is there is read back ([`Folder::replay`]) and gone on with ([`Folder::resume`]); or
-//! a log is begun, and is none before its first base is there ([`Folder::wait`]).
+//! From here there are two ways on. An existing AOF is read back ([`Folder::replay`]) and gone on with ([`Folder::resume`]).
+//! Or an AOF is begun, and is none before its first base is there ([`Folder::wait`]).
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -21,7 +21,7 @@ use super::writer::{Beginning, FolderLock, Increment, Log};
 /// Why a log cannot be opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// The system says no; the text says to what.
+    /// An error of the system; the text names the call's object.
     Disk(String, io::Error),
     /// Another process has it.
     Held(io::Error),
@@ -85,7 +85,7 @@ pub struct Folder {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) options: Options,
     pub(super) manifest: Manifest,
-    /// Where the journal ends that has written what is here, if it is the one of this process.
+    /// The end of the journal that has written the files here, if it is the journal of this process.
     pub(super) known_end: Option<u64>,
     told: Vec<String>,
     /// Files that the manifest does not name.
@@ -98,7 +98,7 @@ impl Folder {
     /// Opens the folder, which is made where there is none, for the process with this id.
     ///
     /// # Errors
-    /// What is wrong, with a remedy.
+    /// The fault, with a remedy.
     pub fn open(disk: Arc<dyn Disk>, options: Options, process: u32) -> Result<Folder, OpenError> {
         make_folder(disk.as_ref(), &options.folder)?;
         let lock = take_lock(disk.as_ref(), &options, process)?;
@@ -119,7 +119,7 @@ impl Folder {
         self.has_taken_over
     }
 
-    /// What was odd about the manifest, a sentence each.
+    /// Returns the oddities of the manifest, a sentence each.
     pub fn told(&self) -> &[String] {
         &self.told
     }
@@ -129,10 +129,10 @@ impl Folder {
         &self.manifest
     }
 
-    /// The files that are read, in order, each with its size.
+    /// Returns the files that are read, in order, each with its size.
     ///
     /// # Errors
-    /// A file that is not there, or what the system says.
+    /// If a file is not there, and those of the system.
     pub fn files(&self) -> Result<Vec<(Entry, u64)>, OpenError> {
         let named = self.manifest.base.iter().chain(&self.manifest.increments);
         named.map(|entry| Ok((entry.clone(), self.size_of(entry)?))).collect()
@@ -152,11 +152,11 @@ impl Folder {
         replay.beside(self.unnamed.bases.clone(), self.unnamed.increments.clone())
     }
 
-    /// Goes on with the log that was read to its end: cuts off what the reading has found unfinished, has everything durable
-    /// that was read, and appends to the last increment.
+    /// Goes on with the AOF that was read to its end: cuts off the unfinished end that the reading has found, makes
+    /// everything durable that was read, and appends to the last increment.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn resume(mut self, outcome: Outcome) -> io::Result<Log> {
         self.remove_unfinished()?;
         if let Some(cut) = &outcome.cut {
@@ -167,10 +167,10 @@ impl Folder {
         for entry in self.manifest.base.iter().chain(&self.manifest.increments) {
             self.disk.open(&self.options.path(entry.path()), Open::Append)?.sync()?;
         }
-        // Whoever died before may have renamed the manifest and not synced its name.
+        // An earlier process that died may have renamed the manifest and not synced its name.
         self.disk.sync_folder(&self.options.folder)?;
-        // Behind a cut blocks go on in a file of their own: what the cut has left cannot be taken for theirs. A file without
-        // any is gone on with, as its server does.
+        // Behind a cut blocks go on in a file of their own: the remains of the cut cannot be taken for theirs. A file without
+        // any blocks is gone on with, as its server does.
         let is_fresh = outcome.cut.is_some() && self.options.checksums && !outcome.is_strangers_cut;
         let tail = outcome.tail.filter(|_| outcome.cut.is_none());
         let (increment, tail) = match self.manifest.increments.last() {
@@ -186,7 +186,7 @@ impl Folder {
         self.begin(increment, outcome.end, tail)
     }
 
-    /// Cuts off what stands in the next file once more: whoever healed the log died before that.
+    /// Cuts off the bytes that the next file has once more: the process that healed the AOF died before that.
     fn cut_what_is_over(&mut self) -> io::Result<()> {
         for entry in &mut self.manifest.increments {
             let Some(length) = entry.length.take() else { continue };
@@ -199,7 +199,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Has the line with the salt durable where blocks begin in a file of somebody else's: where that line is damaged, nothing
+    /// Makes the line with the salt durable where blocks begin in another server's file: where that line is damaged, nothing
     /// behind it can be judged. A disk that is full takes it with the first block.
     fn begin_stretch(&mut self, mut increment: Increment, tail: Option<(Salt, u64)>) -> io::Result<Begun> {
         let Some(salt) = self.salt().filter(|_| tail.is_none()) else { return Ok((increment, tail)) };
@@ -234,8 +234,8 @@ impl Folder {
         self.disk.remove(&path)
     }
 
-    /// Cuts off what came last: first the files that came later lose what is in them, from the last on, and then their
-    /// names; then the file loses its end. So a start finds none without a name in which there is something.
+    /// Cuts off the end of the AOF. First the later files lose their contents, from the last file on, and then their names.
+    /// Then the file loses its end. So a start finds no unnamed file that has contents.
     fn cut(&mut self, cut: &Cut) -> io::Result<()> {
         for entry in cut.later.iter().rev() {
             let file = self.disk.open(&self.options.path(entry.path()), Open::Append)?;
@@ -270,16 +270,17 @@ impl Folder {
         Ok((increment, salt.map(|salt| (salt, 0))))
     }
 
-    /// What a new increment begins with, durably: where that line is damaged, nothing behind it can be judged.
+    /// Returns the salt with which a new increment begins. The caller makes its line durable: where that line is damaged,
+    /// nothing behind it can be judged.
     fn salt(&mut self) -> Option<Salt> {
         self.options.checksums.then(|| self.options.next_salt())
     }
 
-    /// Puts a base in the place of all that there is, while nothing is appended to it. What is not needed any more is removed,
-    /// or, where it is kept, called history.
+    /// Puts a base in the place of all files, while nothing is appended to the AOF. Files that are not needed any more are
+    /// removed, or, if they are to be kept, called history.
     ///
     /// # Errors
-    /// What the system says; what was there before is as good as it was, or its files are history.
+    /// Those of the system. The former files are as good as they were, or are history.
     pub fn replace(mut self, base: &NewBase, keeps_history: bool) -> io::Result<()> {
         let entry = self.manifest.replace_base(&self.options.name, base.format);
         self.manifest.retire_increments_before(i64::MAX);
@@ -308,20 +309,21 @@ impl Folder {
         Ok(write_manifest(disk, &self.options, &self.manifest)?)
     }
 
-    /// Begins a log that is none before its first rewrite has ended; the journal is at `end`. What is there of an older one
-    /// is left as it is until then.
+    /// Begins an AOF that is none before its first rewrite has ended; the journal is at `end`. The files of an older AOF are
+    /// left as they are until then.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn wait(mut self, end: u64) -> io::Result<Log> {
         let begun = self.make_waiting()?;
         Ok(self.begin_waiting(begun, end))
     }
 
-    /// As [`Folder::wait`], where somebody may have removed the folder or its lock since it was opened: they are made again.
+    /// As [`Folder::wait`], where another process may have removed the folder or its lock since it was opened: they are made
+    /// again.
     ///
     /// # Errors
-    /// What the system says, or that another process has the lock now; and the folder, for the next attempt.
+    /// Those of the system, or that another process has the lock now; and the folder, for the next attempt.
     pub fn wait_anew(mut self, end: u64, process: u32) -> Result<Log, Box<NotBegun>> {
         let restored = self.restore(process);
         let begun = restored
@@ -348,7 +350,7 @@ impl Folder {
     }
 
     fn begin_waiting(self, begun: Begun, end: u64) -> Log {
-        // What the base will replace may not be there any more, and does not count.
+        // The files that the base will replace may not be there any more, and do not count.
         let mut log = self.begin_with((0, 0), begun, end);
         log.is_waiting = true;
         log
@@ -396,7 +398,7 @@ fn take_lock(disk: &dyn Disk, options: &Options, process: u32) -> Result<FolderL
 }
 
 impl Log {
-    /// Reads back what its files have, while nothing is appended to it: of a log that is being switched on, what was there
+    /// Reads back its files, while nothing is appended to it: of an AOF that is being switched on, the files that were there
     /// before.
     pub fn replay(&self, options: replay::Options) -> Replay {
         Replay::new(self.disk.clone(), &self.options.folder, self.manifest.clone(), options)
@@ -415,10 +417,10 @@ impl Log {
     }
 }
 
-/// The manifest at this path; an empty one where there is none.
+/// Reads the manifest at this path; returns an empty one where there is none.
 ///
 /// # Errors
-/// What the system says, or what is wrong with it.
+/// Those of the system, and the fault of the manifest.
 fn read_manifest(disk: &dyn Disk, path: &Path) -> Result<(Manifest, Vec<String>), OpenError> {
     let bytes = match read_small(disk, path, manifest::BYTES_MAX) {
         Ok(bytes) => bytes,

@@ -1,10 +1,10 @@
 //! Healing after a sync that failed.
 //!
-//! What was written since the last sync that ran well may or may not be on the disk, whatever a later sync says. It is written
-//! once more, into a new increment: from the journal, or else from the old files, which can still be read. Then one manifest
-//! names the new increment and says how much of the old ones counts; only then are these cut. So the log is whole whenever the
-//! process or the power goes: before that manifest the old files are all there, behind it nobody reads their ends. The cut is
-//! for other servers, which do not know that word of the manifest and would find the same effects twice.
+//! Bytes that were written since the last sync that succeeded may or may not be on the disk, even if a later sync succeeds.
+//! They are written once more, into a new increment: from the journal, or else from the old files, which can still be read.
+//! Then one manifest names the new increment and says how much of the old ones counts; only then are these cut. So the AOF is
+//! whole whenever the process or the power goes: before that manifest the old files are all there, behind it their ends are
+//! not read. The cut is for other servers, which do not know that word of the manifest and would find the same effects twice.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -29,10 +29,10 @@ pub struct Healing {
     old: Vec<Increment>,
     new: Option<Increment>,
     number: i64,
-    /// What an attempt before has left, and the manifest that is to be there when it goes.
+    /// The remains of an earlier attempt, and the manifest that is to be there when they go.
     left_over: Option<LeftOver>,
     before: Manifest,
-    /// What is selected where the old file is cut, once it was read.
+    /// The database that is selected where the old file is cut, once it was read.
     selected: Option<Selected>,
     /// Whether the manifest that names the new increment may be on the disk although it was not put there.
     is_unsure: bool,
@@ -63,8 +63,8 @@ pub struct Healed {
 }
 
 impl Log {
-    /// What is to be done after a sync that failed; none otherwise, while another job is out, and where the log is only being
-    /// switched on, which is begun again instead.
+    /// Returns the healing that is due after a sync that failed. Returns none otherwise, while another job is out, and where
+    /// the AOF is only being switched on, which is begun again instead.
     pub fn healing(&mut self) -> Option<Healing> {
         if !matches!(self.health, Health::SyncFailed(_)) || self.is_waiting {
             return None;
@@ -116,9 +116,9 @@ impl Log {
         self.is_torn = false;
     }
 
-    /// That a healing has failed. What it has made goes at once, because it may be long, and the next attempt makes another;
-    /// where a manifest that may be on the disk names it, or it cannot be removed, the next attempt begins with that. So there is
-    /// never more than one.
+    /// Notes that a healing has failed. Its new increment is removed at once, because it may be long, and the next attempt
+    /// makes another. If a manifest that may be on the disk names it, or if it cannot be removed, the next attempt begins
+    /// with removing it. So there is never more than one.
     pub fn not_healed(&mut self, mut healing: Healing) {
         self.selected = healing.selected;
         self.left_over = healing.left_over.take().or_else(|| {
@@ -145,7 +145,7 @@ impl Healing {
     /// Appends the journal from [`Healing::next`] to `end`, as [`Log::append`] does.
     ///
     /// # Errors
-    /// What the system says; then [`Log::not_healed`] is due, and another healing.
+    /// Those of the system; then [`Log::not_healed`] is due, and another healing.
     pub fn append(&mut self, end: u64, slices: &[IoSlice<'_>]) -> io::Result<()> {
         let select = if self.new.is_none() { self.select()? } else { Vec::new() };
         let length = select.len() + slices.iter().map(|slice| slice.len()).sum::<usize>();
@@ -176,7 +176,7 @@ impl Healing {
         self.new.as_mut().ok_or_else(|| io::Error::other("there is no increment"))
     }
 
-    /// Removes what an attempt before has left.
+    /// Removes the remains of an earlier attempt.
     fn clear_away(&mut self) -> io::Result<()> {
         let Some(left) = &self.left_over else { return Ok(()) };
         if left.is_named {
@@ -192,7 +192,8 @@ impl Healing {
         self.options.path(format!("{}.{}.incr.aof", self.options.name, self.number))
     }
 
-    /// The SELECT with which the new increment has to begin: what is selected where the old one is cut.
+    /// Returns the SELECT with which the new increment has to begin, for the database that is selected where the old one is
+    /// cut.
     fn select(&mut self) -> io::Result<Vec<u8>> {
         let Some(old) = self.old.first() else { return Ok(Vec::new()) };
         let (number, length) = (old.number, old.synced_length);
@@ -207,12 +208,11 @@ impl Healing {
         Ok(format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{text}\r\n", text.len()).into_bytes())
     }
 
-    /// Appends what the old files have behind what is durable of them: for whoever has let go of that part of the journal. The
-    /// journal follows from [`Healing::next`] on.
+    /// Appends the bytes of the old files behind their durable part: for a caller that has let go of that part of the
+    /// journal. The journal follows from [`Healing::next`] on.
     ///
     /// # Errors
-    /// What the system says, or that the old files cannot be read any more; then nobody has what they held but whoever has
-    /// the data itself.
+    /// Those of the system, and old files that cannot be read any more; then their content is only in the data themselves.
     pub fn append_old(&mut self) -> io::Result<()> {
         let (old, end) = (self.old.clone(), self.old_end);
         let Some(first) = old.first() else { return Ok(()) };
@@ -236,7 +236,7 @@ impl Healing {
     /// Makes the new increment durable, names it, and cuts the old ones.
     ///
     /// # Errors
-    /// What the system says; then [`Log::not_healed`] is due, and another healing. The log is untouched.
+    /// Those of the system; then [`Log::not_healed`] is due, and another healing. The AOF is untouched.
     pub fn run(&mut self) -> io::Result<Healed> {
         if self.new.is_none() {
             self.append(self.end, &[])?;
@@ -250,11 +250,11 @@ impl Healing {
         })?;
         let Healing { disk, options, old, salt, next_number, end, .. } = self;
         let (mut manifest, job) = (std::mem::take(&mut self.manifest), self.job.take());
-        // The log is healed. What cannot be cut now is at the next start: the manifest goes on saying so.
+        // The AOF is healed. A file that cannot be cut now is cut at the next start: the manifest keeps its length.
         if let Some(first) = old.first()
             && first.file.truncate(first.synced_length).and_then(|()| first.file.sync()).is_ok()
         {
-            // That of another file, whose cut failed in an earlier healing, stays.
+            // The length of another file, of which the cut failed in an earlier healing, stays.
             let cut = manifest.increments.iter_mut().filter(|entry| entry.number == first.number);
             cut.for_each(|entry| entry.length = None);
         }
@@ -270,7 +270,7 @@ impl Healing {
     }
 }
 
-/// What is durable of an increment, to be read.
+/// Returns the durable part of an increment, to be read.
 fn durable_part(increment: &Increment) -> io::Result<Part> {
     let mut part = Part::new(increment.file.clone(), 0, Place::default(), false)?;
     part.end_at(increment.synced_length);

@@ -1,8 +1,8 @@
-//! What a process that died has left in the folder of its log, and nobody needs.
+//! The files that a process that died has left in the folder of its AOF, and that are not needed.
 //!
-//! Bases and manifests that were being written have names of their own. An increment that the manifest does not name
-//! is none of the log; it goes where nothing is in it but the line with its salt. Everything else stays, whatever its name: what
-//! is in it may be somebody's data.
+//! Bases and manifests that were being written have names of their own. An increment that the manifest does not name is no
+//! part of the AOF; it is removed if it holds nothing but the line with its salt. Every other file stays, under any name: it
+//! may hold a user's data.
 
 use std::io;
 
@@ -11,11 +11,11 @@ use super::unnamed;
 use super::unnamed::Kind;
 
 impl Folder {
-    /// Removes what is left of bases and manifests that were never finished, and of increments that nothing came to, and says
-    /// which files these were. For a process that starts: while it runs, an unfinished base may be its own.
+    /// Removes bases and manifests that were never finished, and increments to which nothing was appended, and returns their
+    /// names. For a process that starts: while it runs, an unfinished base may be its own.
     ///
     /// # Errors
-    /// What the system says; what is left is tried again at the next start.
+    /// Those of the system; the remaining files are tried again at the next start.
     pub fn remove_left_over(&self) -> io::Result<Vec<String>> {
         let mut removed = self.remove_unfinished()?;
         for name in self.disk.list(&self.options.folder)? {
@@ -28,9 +28,9 @@ impl Folder {
         Ok(removed)
     }
 
-    /// Removes the base and the increment that alone the manifest names which was being put in its place. The increment of a
-    /// log that was being switched on gets the name back that it had: what was answered is in it. Called before another
-    /// manifest is written.
+    /// Removes the base and the increment that are named only by the manifest that was being put in its place. If an AOF was
+    /// being switched on, its increment gets its former name back, because it holds requests that were answered. Called before
+    /// another manifest is written.
     pub(super) fn remove_unfinished(&self) -> io::Result<Vec<String>> {
         let (disk, mut removed) = (self.disk.as_ref(), Vec::new());
         let Some(staged) = unnamed::unfinished(disk, &self.options) else { return Ok(removed) };

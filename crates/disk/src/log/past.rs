@@ -1,7 +1,8 @@
-//! How far the journal was that has been written to a folder before, by whatever process.
+//! The end of the journal that has been written to a folder before, by any process.
 //!
-//! A process that begins a log over an older one, which it has not read, has a journal of its own. It goes on where the older one
-//! ended, so that offsets never go back within a folder: nothing that is history by then claims to be behind the new base.
+//! A process that begins an AOF over an older one, which it has not read, has a journal of its own. It goes on where the
+//! older one ended, so that offsets never go back within a folder: nothing that is history by then claims to be behind the
+//! new base.
 
 use std::io;
 
@@ -14,21 +15,21 @@ use super::place::Options;
 use super::writer::Log;
 
 impl Folder {
-    /// The journal's offset behind all that was ever written here. Reads the files, unless the journal is the one that has
+    /// Returns the journal's offset behind all that was ever written here. Reads the files, unless this process's journal has
     /// written them.
     ///
     /// # Errors
-    /// What the system says of a file that is there.
+    /// Those of the system about an existing file.
     pub fn past_end(&self) -> io::Result<u64> {
         self.known_end.map_or_else(|| read_end(self.disk.as_ref(), &self.options, &self.manifest), Ok)
     }
 }
 
 impl Log {
-    /// As [`Folder::past_end`], of a log that is being switched on, about what was there before.
+    /// As [`Folder::past_end`], of an AOF that is being switched on, about the files that were there before.
     ///
     /// # Errors
-    /// What the system says of a file that is there.
+    /// Those of the system about an existing file.
     pub fn past_end(&self) -> io::Result<u64> {
         self.known_end.map_or_else(|| read_end(self.disk.as_ref(), &self.options, &self.manifest), Ok)
     }

@@ -1,7 +1,7 @@
-//! Where a log lies and what its files are called, and how a manifest gets there.
+//! The place of an AOF and the names of its files, and how a manifest gets there.
 //!
-//! A manifest is written beside its place, synced, renamed, and its folder synced, so that there is always one that is whole. It
-//! keeps no state; whoever writes one holds the job for it. Any thread.
+//! A manifest is written beside its place, synced, renamed, and its folder synced, so that there is always one that is whole.
+//! It keeps no state; the caller holds the job for it. Any thread.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::disk::{Disk, Open};
 use crate::format::annotation::Salt;
 use crate::format::manifest::Manifest;
 
-/// What the name of an unfinished base ends with.
+/// The suffix of an unfinished base's name.
 const UNFINISHED_BASE_END: &str = ".aof";
 
 /// Where a log lies, and how it is written.
@@ -18,13 +18,13 @@ const UNFINISHED_BASE_END: &str = ".aof";
 pub struct Options {
     /// Its folder (`appenddirname` in `dir`).
     pub folder: PathBuf,
-    /// What its files' names begin with (`appendfilename`).
+    /// The prefix of its files' names (`appendfilename`).
     pub name: String,
     /// Whether each block has a line with its sum (`aof-checksums`).
     pub checksums: bool,
     /// Whether a `#TS:` line stands where the second changes (`aof-timestamp-enabled`).
     pub timestamps: bool,
-    /// Random bits, of which nobody knows who only sends commands.
+    /// Random bits, which are unknown to clients that only send commands.
     pub salt: u64,
 }
 
@@ -38,7 +38,7 @@ impl Options {
         self.folder.parent().unwrap_or(Path::new("")).join(&self.name)
     }
 
-    /// The file whose lock says that a process uses the log.
+    /// Returns the file with the lock that a process which uses the AOF holds.
     pub(super) fn lock_file(&self) -> PathBuf {
         self.path(format!("{}.lock", self.name))
     }
@@ -48,19 +48,19 @@ impl Options {
         self.path(format!("temp-{}.incr", self.name))
     }
 
-    /// A base that is being written, by whoever has this mark: the number of its process, and perhaps one behind it, with a
-    /// hyphen between. No other log in the same folder has such a name.
+    /// Returns the path of a base that is being written under this mark: the number of the process, and perhaps one behind
+    /// it, with a hyphen between. No other AOF in the same folder has such a name.
     pub fn unfinished_base(&self, mark: &str) -> PathBuf {
         self.path(format!("{}{mark}{UNFINISHED_BASE_END}", self.unfinished_base_begin()))
     }
 
-    /// What the names of unfinished bases begin with.
+    /// Returns the prefix of unfinished bases' names.
     fn unfinished_base_begin(&self) -> String {
         format!("temp-rewriteaof-bg-{}.", self.name)
     }
 
-    /// Whether this is the name of a base or a manifest that is being written by whoever has the lock. The increment of a log
-    /// that is being switched on is none of them: what was answered is in it.
+    /// Returns whether this is the name of a base or a manifest that the holder of the lock is writing. The increment of an
+    /// AOF that is being switched on is none of them: it holds writes that were answered.
     pub(super) fn is_unfinished(&self, name: &str) -> bool {
         let is_mark = |mark: &str| {
             let mut numbers = mark.splitn(2, '-');
@@ -89,7 +89,7 @@ pub fn manifest_path(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.manifest"))
 }
 
-/// Whether somebody has removed a file, or a folder on the way to it.
+/// Returns whether a file, or a folder on the way to it, was removed.
 pub(super) fn is_gone(disk: &dyn Disk, path: &Path) -> bool {
     let gone = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
     disk.size(path).is_err_and(|error| gone.contains(&error.kind()))
@@ -99,7 +99,7 @@ pub(super) fn is_gone(disk: &dyn Disk, path: &Path) -> bool {
 #[derive(Debug)]
 pub(super) struct Unwritten {
     pub(super) error: io::Error,
-    /// Whether it may be on the disk all the same: then what it names has to stay.
+    /// True if it may be on the disk all the same: then the files that it names have to stay.
     pub(super) is_unsure: bool,
 }
 
@@ -117,7 +117,7 @@ pub(super) fn unfinished_manifest(options: &Options) -> PathBuf {
 /// Writes a manifest beside its place. Its name is durable with the next sync of the folder.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the system.
 pub(super) fn stage_manifest(disk: &dyn Disk, options: &Options, manifest: &Manifest) -> io::Result<()> {
     let file = disk.open(&options.unfinished_manifest(), Open::Create)?;
     file.append(&[IoSlice::new(&manifest.to_bytes())])?;
@@ -127,7 +127,7 @@ pub(super) fn stage_manifest(disk: &dyn Disk, options: &Options, manifest: &Mani
 /// Puts a manifest in its place, durably.
 ///
 /// # Errors
-/// What the system says, and whether the manifest on the disk may be this one.
+/// Those of the system, and whether the manifest on the disk may be this one.
 pub(super) fn write_manifest(disk: &dyn Disk, options: &Options, manifest: &Manifest) -> Result<(), Unwritten> {
     stage_manifest(disk, options, manifest).map_err(|error| Unwritten { error, is_unsure: false })?;
     put_manifest(disk, options)

@@ -1,7 +1,8 @@
-//! Cutting off a log by hand what cannot be read, or is not wanted: what goes is kept beside it under another name.
+//! Cutting off the part of an AOF by hand that cannot be read, or is not wanted: that part is kept beside it under another
+//! name.
 //!
 //! First everything that will change has a copy that is durable, then the manifest does without the files that go whole, then
-//! the file is cut: whenever it is interrupted, the log is as it was or can be cut again.
+//! the file is cut: whenever it is interrupted, the AOF is as it was or can be cut again.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice};
@@ -17,11 +18,11 @@ use super::unnamed::unnamed;
 /// Bytes that are copied at once.
 const COPY_BYTES: usize = 256 * 1024;
 
-/// Cuts off what `cut` says from the log that has this manifest; returns what it has kept of it. A file that is a log by itself
-/// has no `options`. Whoever calls has made sure that no server uses the files.
+/// Cuts off the part that `cut` names from the AOF that has this manifest; returns the copies that it has kept. A file that
+/// is an AOF by itself has no `options`. The caller has made sure that no server uses the files.
 ///
 /// # Errors
-/// What the system says; nothing is lost then.
+/// Those of the system; nothing is lost then.
 pub fn repair(
     disk: &dyn Disk,
     folder: &Path,

@@ -1,8 +1,9 @@
 //! A rewrite: a new increment, then a new base that stands for all before it, then the old files go.
 //!
-//! The increment begins where the base stands: whoever takes the data for the base notes the journal's offset, appends the
-//! journal up to there, and switches to the increment before it appends more. The first request behind the switch has to be
-//! a SELECT, because each file is read by itself. Until the base is there the log is read as base and increments, in order.
+//! The increment begins where the base stands. The caller that takes the data for the base notes the journal's offset,
+//! appends the journal up to there, and switches to the increment before it appends more. The first request behind the switch
+//! has to be a SELECT, because each file is read by itself. Until the base is there the AOF is read as base and increments,
+//! in order.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -61,7 +62,7 @@ impl Rotation {
     /// Makes the increment and names it in the manifest.
     ///
     /// # Errors
-    /// What the system says, or that another job was out; the log goes on in the increment that it has.
+    /// Those of the system, or that another job was out; the AOF goes on in the increment that it has.
     pub fn run(self) -> io::Result<Rotated> {
         if self.job.is_none() {
             return Err(is_busy());
@@ -71,7 +72,7 @@ impl Rotation {
         let increment = make_increment(disk, path.clone(), self.entry.number, self.salt)?;
         write_manifest(disk, &self.options, &self.manifest).map_err(|unwritten| {
             if !unwritten.is_unsure {
-                // What cannot be removed is empty, and nothing names it.
+                // A file that cannot be removed is empty, and nothing names it.
                 let _ = disk.remove(&path);
             }
             unwritten.error
@@ -87,7 +88,7 @@ impl Log {
         let salt = self.options.checksums.then(|| self.options.next_salt());
         let mut manifest = self.manifest.clone();
         let entry = manifest.add_increment(&self.options.name);
-        // A number is used once: nobody knows what is on the disk after an attempt that failed.
+        // A number is used once: the state of the disk after an attempt that failed is unknown.
         self.manifest.increment_number = entry.number;
         let (disk, options) = (self.disk.clone(), self.options.clone());
         Rotation { disk, options, manifest, entry, salt, generation: self.generation, job: self.take_job() }
@@ -96,8 +97,8 @@ impl Log {
     /// Appends to this increment from now on, and returns its number.
     ///
     /// # Errors
-    /// After a sync or an append that failed: what was written before must be whole. Where the log was healed or rewritten
-    /// meanwhile, or is being rewritten: its manifest has changed. The increment goes with the next history.
+    /// After a sync or an append that failed: the bytes before must be whole. If the AOF was healed or rewritten since, or is
+    /// being rewritten: its manifest has changed. The increment goes with the next history.
     pub fn switch(&mut self, rotated: Rotated) -> io::Result<i64> {
         if let Health::WriteFailed(reason) | Health::SyncFailed(reason) = &self.health {
             let error = io::Error::other(format!("the log is not whole: {reason}"));
@@ -119,8 +120,8 @@ impl Log {
         Ok(number)
     }
 
-    /// Does without an increment that is there: it goes with the next history. Until then the manifest on the disk may name it,
-    /// and it is read as what it is, empty.
+    /// Does without an increment that is there: it goes with the next history. Until then the manifest on the disk may name
+    /// it, and it is read as an empty one.
     pub fn discard(&mut self, mut rotated: Rotated) {
         self.unused.extend(rotated.manifest.increments.pop());
     }
@@ -165,15 +166,16 @@ impl Log {
             }
         }
         self.tail.retain(|part| part.number >= since);
-        // The base is durable, so that what it stands for is.
+        // The base is durable, so that the journal for which it stands is, too.
         self.synced = self.synced.max(stands_for);
         self.synced_blocks = self.synced_blocks.max(stands_for);
         self.bytes_before = bytes_before;
         self.bytes_at_rewrite = self.bytes();
     }
 
-    /// Removes what the manifest calls history, and what was made and never used; none where there is none, and while another
-    /// job is out. Under `aof-disable-auto-gc` nobody asks for it. Due after each rewrite, good or bad, and after a start.
+    /// Returns the job that removes the files that the manifest calls history, and the ones that were made and never used.
+    /// Returns none where there are no such files, and while another job is out. Under `aof-disable-auto-gc` it is not
+    /// called. Due after each rewrite, good or bad, and after a start.
     pub fn history(&mut self) -> Option<History> {
         if self.manifest.history.is_empty() && self.unused.is_empty() || self.is_waiting {
             return None;
@@ -210,7 +212,7 @@ pub struct Rewrite {
     manifest: Manifest,
     base: NewBase,
     entry: Entry,
-    /// What the increment will be called that no manifest has named yet.
+    /// The future path of the increment that no manifest has named yet.
     waiting: Option<PathBuf>,
     since: i64,
     job: FolderLock,
@@ -232,15 +234,15 @@ impl Rewrite {
     /// Puts the base in its place and names it.
     ///
     /// # Errors
-    /// What the system says. The log is as good as before: what it had is still there. One that is being switched on is
-    /// begun again ([`Log::into_folder`]).
+    /// Those of the system. The AOF is as good as before: its files are still there. One that is being switched on is begun
+    /// again ([`Log::into_folder`]).
     pub fn run(self) -> io::Result<Rewritten> {
         let disk = self.disk.as_ref();
         let base = self.options.path(self.entry.path());
         self.put_in_place(&base).map_err(|unwritten| {
             if !unwritten.is_unsure {
-                // A full disk needs the room; what cannot be removed, nothing names. An increment without its base counts for
-                // nothing, and the log that was to begin with it is begun again.
+                // A full disk needs the room. A file that cannot be removed is not named. An increment without its base
+                // counts for nothing, and the AOF that was to begin with it is begun again.
                 let _ = disk.remove(&base);
                 self.waiting.iter().for_each(|path| _ = disk.remove(path));
                 let _ = disk
@@ -287,7 +289,7 @@ impl History {
     /// Removes them, and then their lines.
     ///
     /// # Errors
-    /// What the system says; what is left is tried again with the next.
+    /// Those of the system; the remaining files are tried again with the next.
     pub fn run(mut self) -> io::Result<()> {
         for entry in std::mem::take(&mut self.manifest.history) {
             match self.disk.remove(&self.options.path(entry.path())) {

@@ -1,7 +1,7 @@
 //! How often a rewrite that keeps failing is begun by itself: after three failures in a row first a minute later, then two,
 //! four and so on, at most an hour later, as in Redis. Without that a disk that is full would fill up with increments.
 //!
-//! It holds no clock: whoever asks says what time it is, in seconds.
+//! It holds no clock: the caller gives the time, in seconds.
 
 /// Failures in a row from which on it waits.
 const FAILURES: u32 = 3;
@@ -9,7 +9,7 @@ const FAILURES: u32 = 3;
 /// The longest wait, in minutes.
 const MINUTES_MAX: u32 = 60;
 
-/// What is known of rewrites that failed.
+/// The record of rewrites that failed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RewriteLimit {
     failures: u32,
@@ -24,7 +24,7 @@ impl RewriteLimit {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// A rewrite has succeeded, or somebody has asked for one by hand.
+    /// Notes that a rewrite has succeeded, or that a user has asked for one.
     pub fn reset(&mut self) {
         *self = RewriteLimit::default();
     }

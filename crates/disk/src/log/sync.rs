@@ -1,7 +1,7 @@
-//! Syncing: the log gives out a job that has the files and nothing else, so whoever runs it holds no lock and others append
-//! meanwhile.
+//! Syncing: the AOF gives out a job that has the files and nothing else, so the thread that runs it holds no lock and others
+//! append at the same time.
 //!
-//! When it has run the log is told what is durable; after a failure nothing of it may be counted on.
+//! When it has run the AOF notes the durable offset; after a failure none of those bytes may be counted on.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::disk::File;
 
 use super::writer::{Health, Log};
 
-/// What is to be synced, and what is durable then. It holds the files and nothing of the log.
+/// The files to be synced, and the offsets that are durable then. It holds the files and nothing of the AOF.
 #[derive(Clone, Debug)]
 pub struct SyncJob {
     /// Each with its number and the length that it had.
@@ -27,17 +27,17 @@ impl SyncJob {
         self.end
     }
 
-    /// Syncs, in the order in which it was written.
+    /// Syncs the files, in the order in which they were written.
     ///
     /// # Errors
-    /// What the system says; then [`Log::sync_failed`] is due, and nothing of this may be counted on.
+    /// Those of the system; then [`Log::sync_failed`] is due, and none of these bytes may be counted on.
     pub fn run(&self) -> io::Result<()> {
         self.files.iter().try_for_each(|(_, file, _)| file.sync())
     }
 }
 
 impl Log {
-    /// What there is to sync; none where all is durable, and where only healing helps.
+    /// Returns the job that syncs; none where all is durable, and where only healing helps.
     pub fn sync_job(&self) -> Option<SyncJob> {
         if self.synced == self.end || matches!(self.health, Health::SyncFailed(_)) {
             return None;
@@ -47,8 +47,8 @@ impl Log {
         Some(SyncJob { files, end: self.end, blocks_end: self.blocks_end, failures: self.sync_failures })
     }
 
-    /// That a job has run well. It says nothing where another has failed since it was taken: a system tells of what it could not
-    /// write once, and to whoever of two asks first.
+    /// Notes that a job has succeeded. It proves nothing where another has failed since it was taken: a system reports bytes
+    /// that it could not write once, and only to the first of two callers.
     pub fn synced(&mut self, job: &SyncJob) {
         if job.failures != self.sync_failures {
             return;
@@ -64,7 +64,7 @@ impl Log {
         self.tail.retain(|part| part.number == last || part.synced_length < part.length);
     }
 
-    /// That a job has failed: what was written since the last one that ran well is not trusted any more.
+    /// Notes that a job has failed: the bytes that were written since the last one that succeeded are not trusted any more.
     pub fn sync_failed(&mut self, error: &io::Error) {
         self.sync_failures += 1;
         self.health = Health::SyncFailed(error.to_string());

@@ -1,9 +1,9 @@
-//! Files of a log that somebody else removes, cuts or exchanges while it is written.
+//! Files of an AOF that another process removes, cuts or exchanges while it is written.
 //!
-//! What is written to such a file is not there at the next start, and no call to the system fails for it. So whoever writes a
-//! log looks now and then whether its files are there, and whether the one that is appended to is as long as it was written:
-//! a call to the system for each file. It tells what is wrong and mends nothing; whoever has the data begins another log
-//! ([`super::Folder::wait_anew`]).
+//! Bytes that are written to such a file are not there at the next start, and no call to the system fails for it. So the
+//! writer of an AOF checks now and then whether its files are there, and whether the one that is appended to is as long as it
+//! was written: a call to the system for each file. It reports the fault and mends nothing; the server, which has the data,
+//! begins another AOF ([`super::Folder::wait_anew`]).
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use super::place::{is_gone, manifest_path};
 use super::writer::Log;
 
-/// What has been done to a file.
+/// A change that another process has made to a file.
 #[derive(Debug)]
 pub struct Tampering {
     path: PathBuf,
@@ -41,22 +41,22 @@ impl fmt::Display for Tampering {
 }
 
 impl Log {
-    /// What somebody else has done to a file of this log, if anything; nobody looks while a job is out, which changes the files
-    /// itself.
+    /// Returns the change that another process has made to a file of this AOF, if any. It does not look while a job is out,
+    /// which changes the files itself.
     pub fn tampering(&self) -> Option<Tampering> {
         self.take_job()?;
         let current = self.current();
         let manifest = manifest_path(&self.options.folder, &self.options.name);
         let named = self.manifest.base.iter().chain(&self.manifest.increments);
         let others = named.map(|entry| self.options.path(entry.path())).filter(|path| *path != current.path);
-        // A log that is being switched on has no other file yet: what is there is that of an older one.
+        // An AOF that is being switched on has no other file yet: the existing files are those of an older one.
         let others = std::iter::once(manifest).chain(others).filter(|_| !self.is_waiting);
         for path in others.chain(std::iter::once(current.path.clone())) {
             if is_gone(self.disk.as_ref(), &path) {
                 return Some(Tampering { path, kind: TamperKind::Removed });
             }
         }
-        // What the system cannot say now it says another time.
+        // If the system cannot tell the sizes now, a later check asks again.
         let (own, named) = (current.file.size().ok()?, self.disk.size(&current.path).ok()?);
         let kind = match own {
             _ if named != own => TamperKind::Exchanged,

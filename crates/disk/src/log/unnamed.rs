@@ -1,9 +1,11 @@
-//! Files of a log that its manifest does not name: what a process that died has left, or what somebody's manifest has lost.
+//! Files of an AOF that its manifest does not name: files that a process that died has left, or that an edited manifest has
+//! lost.
 //!
-//! A base, or an increment with something in it, has its name only when a manifest that names it is on the disk, in its place or
-//! beside it, where manifests lie until they are put there (`place`). So what neither manifest names was named once, or
-//! somebody has put it there. Numbers that are on the disk are not used again: nothing is written over such a file. Whether it
-//! holds what no file of the log has is asked when the log has been read (`replay`). Plain functions, for whoever has the folder.
+//! A base, or an increment with something in it, has its name only when a manifest that names it is on the disk, in its place
+//! or beside it, where manifests lie until they are put there (`place`). So a file that neither manifest names was named
+//! once, or was put there by a user. Numbers that are on the disk are not used again: nothing is written over such a file.
+//! Whether such a file holds data that no file of the AOF has is checked when the AOF has been read (`replay`). Plain
+//! functions, for the owner of the folder.
 
 use std::io;
 use std::path::Path;
@@ -23,7 +25,7 @@ const SALT_LINE_BYTES: usize = 34;
 /// The largest number of a file that is counted on from: no log gets as far.
 const NUMBER_MAX: i64 = i64::MAX / 2;
 
-/// What a file of a log is by its name.
+/// The kind of an AOF's file, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Base,
@@ -75,7 +77,7 @@ pub(super) fn is_empty_increment(disk: &dyn Disk, path: &Path) -> bool {
     })
 }
 
-/// Whether no request is in an increment: it is empty, or what a crash has left of the line with its salt.
+/// Returns whether no request is in an increment: it is empty, or a crash has left a part of the line with its salt.
 fn is_without_requests(disk: &dyn Disk, path: &Path) -> bool {
     let bytes = read_small(disk, path, EMPTY_BYTES_MAX);
     bytes.is_ok_and(|bytes| bytes.len() <= SALT_LINE_BYTES && bytes.first() != Some(&b'*'))
@@ -94,10 +96,10 @@ pub(super) fn names(manifest: &Manifest, name: &str) -> bool {
     entries.any(|entry| entry.name == name.as_bytes())
 }
 
-/// The files with something in them that neither this manifest names nor the one that was being put in its place.
+/// Returns the files with contents that are named neither by this manifest nor by the one that was being put in its place.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the system.
 pub fn unnamed(disk: &dyn Disk, options: &Options, manifest: &Manifest) -> io::Result<Unnamed> {
     let mut unnamed = Unnamed::default();
     let staged = unfinished(disk, options);
@@ -119,10 +121,10 @@ pub fn unnamed(disk: &dyn Disk, options: &Options, manifest: &Manifest) -> io::R
     Ok(unnamed)
 }
 
-/// Has the numbers of all files that are there passed over: none of them is written over.
+/// Makes the manifest pass over the numbers of all present files, so that none of them is written over.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the system.
 pub(super) fn pass_over_numbers(disk: &dyn Disk, options: &Options, manifest: &mut Manifest) -> io::Result<()> {
     for name in disk.list(&options.folder)? {
         match kind_of(&options.name, &name) {

@@ -1,7 +1,7 @@
-//! The log that is appended to: one write a block, and what is known of how far it has got.
+//! The AOF that is appended to: one write a block, and the offsets that it has reached.
 //!
-//! What each call promises is written once, for all files of this folder, in `mod.rs`. Whoever has the log's lock may call; no
-//! call waits for anything but a write.
+//! The promises of each call are written once, for all files of this folder, in `mod.rs`. The holder of the AOF's lock may
+//! call; no call waits for anything but a write.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ pub enum Health {
     Good,
     /// The last append has failed, and nothing of it counts; the same bytes can be appended again. The text is the system's.
     WriteFailed(String),
-    /// A sync has failed: what was written since the last one may not be on the disk, and only healing brings it there. The
-    /// text is the system's.
+    /// A sync has failed: the bytes that were written since the last one may not be on the disk, and only healing brings them
+    /// there. The text is the system's.
     SyncFailed(String),
 }
 
@@ -45,7 +45,7 @@ pub(super) struct LeftOver {
     pub(super) is_named: bool,
 }
 
-/// What is selected where an increment is cut.
+/// The database that is selected where an increment is cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Selected {
     pub(super) number: i64,
@@ -53,7 +53,8 @@ pub(super) struct Selected {
     pub(super) database: u32,
 }
 
-/// The log. Whatever may wait for the disk is taken from it as a job and run elsewhere, so its lock is never held for long.
+/// The AOF. Every call that may wait for the disk is taken from it as a job and run elsewhere, so its lock is never held for
+/// long.
 #[derive(Debug)]
 pub struct Log {
     pub(super) disk: Arc<dyn Disk>,
@@ -78,7 +79,7 @@ pub struct Log {
     pub(super) health: Health,
     /// How many syncs have failed.
     pub(super) sync_failures: u64,
-    /// What is known of the last healing, where that failed.
+    /// The remains of the last healing, where that failed.
     pub(super) left_over: Option<LeftOver>,
     pub(super) selected: Option<Selected>,
     /// The salt of the stretch; none where the next block begins one.
@@ -93,17 +94,17 @@ pub struct Log {
     pub(super) is_torn: bool,
     head: Vec<u8>,
     time: Vec<u8>,
-    /// Held as long as the log lives. A clone is with the job that writes the manifest, if one is out: two would undo each
-    /// other's work, and nobody else has the folder before that is over.
+    /// Held as long as the AOF lives. A clone is with the job that writes the manifest, if one is out. Two such jobs would
+    /// undo each other's work, and no other process has the folder before the job ends.
     pub(super) lock: FolderLock,
     /// How often the manifest has changed.
     pub(super) generation: u64,
 }
 
-/// The lock of a folder, and the right to write its manifest where nobody has a clone.
+/// The lock of a folder, and the right to write its manifest where there is no clone.
 pub(super) type FolderLock = Arc<Box<dyn Lock>>;
 
-/// What a log begins with.
+/// The state with which an AOF begins.
 pub(super) struct Beginning {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) options: Options,
@@ -162,7 +163,7 @@ impl Log {
         &self.options.folder
     }
 
-    /// The journal's offset behind what has been written.
+    /// Returns the journal's offset behind the written bytes.
     pub fn end(&self) -> u64 {
         self.end
     }
@@ -203,7 +204,7 @@ impl Log {
         Options { salt, ..self.options.clone() }
     }
 
-    /// Where a base of this log is written by whoever has this mark ([`Options::unfinished_base`]).
+    /// Returns the path where a base of this AOF is written under this mark ([`Options::unfinished_base`]).
     pub fn unfinished_base(&self, mark: &str) -> PathBuf {
         self.options.unfinished_base(mark)
     }
@@ -229,7 +230,7 @@ impl Log {
         self.tail.last_mut().expect("a log has an increment that is appended to")
     }
 
-    /// Has the log begin at this offset of the journal: that of its first base, while nothing has been appended.
+    /// Makes the AOF begin at this offset of the journal: that of its first base, while nothing has been appended.
     pub fn begin_at(&mut self, offset: u64) {
         (self.end, self.blocks_end) = (offset, offset);
         (self.synced, self.synced_blocks) = (offset, offset);
@@ -239,8 +240,8 @@ impl Log {
     /// One call to the system. `now` is in seconds since 1970.
     ///
     /// # Errors
-    /// What the system says: nothing of it counts, and [`Log::health`] is not good until an append succeeds. After a sync
-    /// that failed every append is refused.
+    /// Those of the system: none of these bytes counts, and [`Log::health`] is not good until an append succeeds. After a
+    /// sync that failed every append is refused.
     pub fn append(&mut self, end: u64, slices: &[IoSlice<'_>], now: i64) -> io::Result<()> {
         if let Health::SyncFailed(reason) = &self.health {
             return Err(io::Error::other(format!("a sync has failed before: {reason}")));
@@ -278,7 +279,7 @@ impl Log {
         Ok(())
     }
 
-    /// Takes back what an append that failed has left.
+    /// Takes back the bytes that an append that failed has left.
     fn cut_back(&mut self) -> io::Result<()> {
         if !self.is_torn {
             return Ok(());
@@ -299,7 +300,7 @@ impl Log {
             // The line with the salt goes with the block.
             self.salt = None;
         }
-        // What cannot be cut back now is before the next append.
+        // Bytes that cannot be cut back now are cut back before the next append.
         let _ = self.cut_back();
     }
 
@@ -339,11 +340,11 @@ impl Log {
         annotation::write_block(&mut self.head, salt, &block, content);
     }
 
-    /// Ends the log where it is durable: a block without content says so, and whoever finds damage in front of it knows that
-    /// it was whole. For a server that ends, after its last sync.
+    /// Ends the AOF where it is durable: a block without content says so, and a reader that finds damage in front of it knows
+    /// that it was whole. For a server that ends, after its last sync.
     ///
     /// # Errors
-    /// What the system says; the log is as good as before.
+    /// Those of the system; the AOF is as good as before.
     pub fn close(mut self) -> io::Result<()> {
         if !self.options.checksums || self.salt.is_none() || self.synced != self.end || self.health != Health::Good {
             return Ok(());

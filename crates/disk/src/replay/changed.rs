@@ -1,10 +1,10 @@
-//! Whether a damaged block was changed on the disk after it was written, in one byte, or is the torn end of what was written
-//! last.
+//! The check whether a damaged block was changed on the disk after it was written, in one byte, or is the torn end of the
+//! last write.
 //!
-//! What a crash takes of a write is whole sectors: they are missing, are zeros, or hold something else. A block that is right
-//! but for one bit, or in a short one for one byte, was whole once. From a CRC-32C that is off the place of such a change
-//! follows, at one step a byte. That other damage looks like this is as likely as one in 2^32 for each byte, times the ways in
-//! which a byte can change. Called only where a log does not end as it should; any thread.
+//! A crash takes whole sectors of a write: they are missing, are zeros, or hold something else. A block that is right but for
+//! one bit, or in a short one for one byte, was whole once. From a CRC-32C that is off the place of such a change follows, at
+//! one step a byte. That other damage looks like this is as likely as one in 2^32 for each byte, times the ways in which a
+//! byte can change. Called only where an AOF does not end as it should; any thread.
 
 use std::io;
 use std::sync::Arc;
@@ -18,10 +18,11 @@ use super::window::Window;
 /// Bytes of a line in front of a block: five numbers of up to twenty digits, and two sums.
 const BLOCK_LINE_BYTES_MAX: usize = 160;
 
-/// Whether at byte `at` of the file a block stands that is right but for one byte: the one with this number in the stretch.
+/// Returns whether a block that is right but for one byte stands at byte `at` of the file: the block with this number in the
+/// stretch.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the system.
 pub fn is_changed_block(file: &Arc<dyn File>, at: u64, salt: Option<Salt>, number: u64) -> io::Result<bool> {
     let mut window = Window::new(Arc::clone(file), at)?;
     window.fill(LINE_BYTES_MAX)?;

@@ -1,4 +1,4 @@
-//! What can be wrong with a log, in which file and at which byte, and what whoever reads of it can do.
+//! The faults that an AOF can have, in which file and at which byte, and the remedies for their readers.
 //!
 //! Reading makes it. A server that starts ends with it, and `sleeve check aof` prints it.
 
@@ -7,7 +7,7 @@ use std::io;
 
 use crate::format::manifest::ManifestError;
 
-/// What is wrong.
+/// The kind of fault.
 #[derive(Debug)]
 pub enum What {
     /// The disk cannot give it.
@@ -24,36 +24,36 @@ pub enum What {
     OpenTransaction,
     /// A line of ours that is none any more.
     DamagedLine,
-    /// A block is not what was written.
+    /// A block differs from the written one.
     WrongSum,
-    /// What is between two blocks, or two files, is not there: the journal's offsets.
+    /// The part between two blocks, or two files, is missing: the journal's offsets.
     Missing {
         /// Where it should go on.
         expected: u64,
         /// Where it goes on.
         found: u64,
     },
-    /// What comes now has been there already: the journal's offsets.
+    /// The next part has been there already: the journal's offsets.
     Repeated {
         /// Where it should go on.
         expected: u64,
         /// Where it goes on.
         found: u64,
     },
-    /// The manifest does not name it, and it has what is nowhere else.
+    /// The manifest does not name it, and it has data that is nowhere else.
     NotNamed,
-    /// The manifest calls it history, and it has what is nowhere else.
+    /// The manifest calls it history, and it has data that is nowhere else.
     NotHistory,
     /// The file is cut off or damaged, and there are files behind it.
     NotTheLast(Box<What>),
-    /// It was on the disk whole once, because what came later says so.
+    /// It was on the disk whole once, because later blocks say so.
     AfterSync(Box<What>),
-    /// It is right but for one byte: it was whole, and the disk or somebody has changed it.
+    /// It is right but for one byte: it was whole, and the disk or a program has changed it.
     Changed(Box<What>),
 }
 
 impl What {
-    /// What it is, wherever it is.
+    /// Returns the kind of fault itself, without its place.
     pub fn innermost(&self) -> &What {
         match self {
             What::NotTheLast(what) | What::AfterSync(what) | What::Changed(what) => what.innermost(),
@@ -93,17 +93,17 @@ impl fmt::Display for What {
     }
 }
 
-/// What is wrong with a log, and where.
+/// A fault of an AOF, and its place.
 #[derive(Debug)]
 pub struct Damage {
     /// The file.
     pub file: String,
     /// The byte of the file at which it begins.
     pub at: u64,
-    /// What is wrong.
+    /// The kind of fault.
     pub what: What,
-    /// Whether it is the end of what was being written when the power or the process went: nothing that was promised to
-    /// be on the disk is lost by cutting it off.
+    /// True if it is the end of the bytes that were being written when the power or the process went: no bytes that were
+    /// promised to be on the disk are lost by cutting it off.
     pub is_unfinished_end: bool,
 }
 
@@ -112,7 +112,7 @@ impl Damage {
         Damage { file: file.to_string(), at, what, is_unfinished_end: false }
     }
 
-    /// What can be done about it.
+    /// Returns the remedy.
     pub fn remedy(&self) -> &'static str {
         match &self.what {
             What::Unreadable(_) => "Look after the disk and the permissions, or bring the file back from a backup",

@@ -1,17 +1,17 @@
-//! Reading a log back: its files in order, from each the whole pieces, and what is wrong with the first that is wrong.
+//! Reading an AOF back: its files in order, from each the whole pieces, and the fault of the first file that has one.
 //!
 //! [`Replay::next`] is called until it gives [`Step::End`] or [`Damage`]. Requests come in batches that end where a piece
-//! ends; a file, or the front of one, that is a snapshot is handed over as bytes ([`RdbSource`]), because the decoder is
-//! not here. Nothing that is damaged, missing, repeated or out of order is ever given out.
+//! ends; a file, or the front of one, that is a snapshot is handed over as bytes ([`RdbSource`]), because the decoder is not
+//! here. Nothing that is damaged, missing, repeated or out of order is ever given out.
 //!
-//! **The end of a log** may be in any state after the power went: what was not synced is there, torn, or not, in any order.
-//! So damage is an *unfinished end* when nothing behind it says that the journal was synced up to there: each block says
-//! how far that was when it was written. Then, under `aof-load-truncated yes`, the reading ends in front of it, and
-//! [`Outcome::cut`] says what the log has to be rid of before anything is appended. A block that is right but for one byte is
-//! no such end, whatever stands behind it: no crash leaves one. Without blocks the rule is Redis's: only
-//! the last file may end in the middle of a piece.
+//! **The end of an AOF** may be in any state after the power went: data that was not synced is there, torn, or not, in any
+//! order. So damage is an *unfinished end* when nothing behind it says that the journal was synced up to there: each block
+//! says how far that was when it was written. Then, under `aof-load-truncated yes`, the reading ends in front of it, and
+//! [`Outcome::cut`] names the bytes that the AOF has to lose before anything is appended. A block that is right but for one
+//! byte is no such end, no matter which bytes stand behind it: no crash leaves one. Without blocks the rule is Redis's:
+//! only the last file may end in the middle of a piece.
 //!
-//! Memory is bounded by the largest piece. One thread reads; what it gives may go to others.
+//! Memory is bounded by the largest piece. One thread reads; its results may go to others.
 
 mod changed;
 pub mod damage;
@@ -35,11 +35,11 @@ use crate::format::manifest::{Entry, Manifest};
 pub struct Options {
     /// Whether an unfinished end is cut off (`aof-load-truncated`).
     pub load_truncated: bool,
-    /// Stop in front of what is later, in seconds since 1970; only logs with `#TS:` lines say.
+    /// The time, in seconds since 1970, behind which reading stops; only AOFs with `#TS:` lines have times.
     pub read_until: Option<i64>,
 }
 
-/// What comes next.
+/// The next step of the reading.
 #[derive(Debug)]
 pub enum Step {
     /// Whole pieces are in the buffer.
@@ -62,7 +62,7 @@ pub struct RdbSource {
 }
 
 impl RdbSource {
-    /// How many bytes have been read. Whoever reads ahead knows better where the snapshot ends.
+    /// Returns how many bytes have been read. If the caller reads ahead, it knows better where the snapshot ends.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -76,7 +76,7 @@ impl Read for RdbSource {
     }
 }
 
-/// What is to be cut off a log before it is appended to.
+/// The part that is to be cut off an AOF before it is appended to.
 #[derive(Debug)]
 pub struct Cut {
     /// The file in which it begins, and the byte.
@@ -85,22 +85,22 @@ pub struct Cut {
     pub at: u64,
     /// Bytes of the file that go.
     pub bytes: u64,
-    /// Files that go whole: what they hold came later.
+    /// Files that go whole: their content came later.
     pub later: Vec<Entry>,
     /// Why; none where the reading was asked to stop there.
     pub damage: Option<Damage>,
 }
 
-/// What the reading of a whole log has shown.
+/// The result of reading a whole AOF.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// The journal's offset behind it.
     pub end: u64,
-    /// Whether the offset is known; else it is what could be counted, and the journal may have been ahead.
+    /// True if the offset is known; else it is the number that could be counted, and the journal may have been ahead.
     pub is_exact: bool,
-    /// What to cut off.
+    /// The part to cut off.
     pub cut: Option<Cut>,
-    /// What was accepted although it is odd, a sentence each.
+    /// Oddities that were accepted, a sentence each.
     pub told: Vec<String>,
     /// The latest time that stands in it, in seconds since 1970.
     pub time: Option<i64>,
@@ -126,7 +126,7 @@ pub struct Replay {
     rdb: Option<Arc<dyn File>>,
     place: Place,
     base_offset: Option<u64>,
-    /// Files beside those that are read, whose numbers these are.
+    /// Files that the manifest does not name, beside those that are read.
     unnamed: Vec<Entry>,
     bytes_passed: u64,
     outcome: Outcome,
@@ -153,7 +153,8 @@ impl Replay {
         }
     }
 
-    /// The same, beside files that the manifest does not name: that these hold what no file of the log has is damage.
+    /// Adds files that the manifest does not name. If they hold data that no file of the AOF has, the reading ends with
+    /// damage.
     #[must_use]
     pub fn beside(mut self, bases: Vec<Entry>, increments: Vec<Entry>) -> Replay {
         self.unnamed = increments;
@@ -194,14 +195,14 @@ impl Replay {
     /// Reads on. Pieces are appended to `into`.
     ///
     /// # Errors
-    /// What is wrong, and where; nothing more is to be read then.
+    /// The fault, and its place; nothing more is to be read then.
     pub fn next(&mut self, into: &mut Vec<u8>) -> Result<Step, Damage> {
         loop {
             if self.is_over {
                 return Ok(Step::End(std::mem::take(&mut self.outcome)));
             }
             if let Some(file) = self.rdb.take() {
-                // Whoever did not say where the snapshot ended has read the file to its end.
+                // A caller that did not say where the snapshot ended has read the file to its end.
                 let size = file.size().map_err(|error| self.damage(0, What::Unreadable(error)))?;
                 self.begin_part(file, size)?;
             }
@@ -221,11 +222,11 @@ impl Replay {
         }
     }
 
-    /// That the snapshot which was handed out ended at byte `end` of its file, and which offset of the journal it stands
-    /// for, if it says so; one that no journal reaches is none.
+    /// Notes that the snapshot which was handed out ended at byte `end` of its file, and which offset of the journal it
+    /// stands for, if it says so; an offset that no journal reaches is none.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The fault.
     pub fn after_rdb(&mut self, end: u64, stands_for: Option<u64>) -> Result<(), Damage> {
         let Some(file) = self.rdb.take() else { return Ok(()) };
         self.begin_part(file, end)?;
@@ -305,7 +306,7 @@ impl Replay {
         self.next_file = usize::MAX;
     }
 
-    /// Takes over what a file has shown, whole or as far as it was read.
+    /// Takes over the facts that a file has shown, whole or as far as it was read.
     fn remember(&mut self, part: &Part) {
         let is_base = self.is_base(self.next_file.wrapping_sub(1));
         if is_base {
@@ -325,8 +326,9 @@ impl Replay {
         }
     }
 
-    /// What would be cut off to be rid of damage that [`Replay::next`] has told, whatever it costs; none where nothing of the
-    /// log would be left that can be read: in a base that has increments behind it, a snapshot, a file that cannot be read.
+    /// Returns the part to cut off to be rid of damage that [`Replay::next`] has reported, regardless of the cost. Returns
+    /// none where nothing of the AOF would be left that can be read: in a base that has increments behind it, a snapshot, a
+    /// file that cannot be read.
     pub fn cut_before(&self, damage: Damage) -> Option<Cut> {
         let index = self.next_file.checked_sub(1)?;
         let entry = self.entry(index)?;
@@ -347,7 +349,7 @@ impl Replay {
         Some(Cut { file, at, bytes: size.saturating_sub(at), later, damage })
     }
 
-    /// Decides what is to be done about damage: ends the reading in front of it, or passes it on.
+    /// Decides about damage: ends the reading in front of it, or passes it on.
     fn judge(&mut self, what: What) -> Result<(), Damage> {
         let Some(part) = self.part.take() else { return Ok(()) };
         let (at, size) = (part.good_until(), part.size());
@@ -392,7 +394,7 @@ impl Replay {
         let is_base = self.is_base(self.next_file - 1);
         let is_sealed = part.is_sealed();
         let is_torn = matches!(what, What::CutOff | What::OpenTransaction);
-        // What a power cut takes leaves a hole, or the end of a file away; it puts nothing elsewhere.
+        // The bytes that a power cut takes leave a hole, or take the end of a file away; it puts nothing elsewhere.
         let is_out_of_order = match what {
             What::Repeated { .. } => true,
             What::Missing { .. } => part.next_number > 0,
@@ -427,7 +429,7 @@ impl Replay {
         Ok(None)
     }
 
-    /// Whether a later file is empty or has blocks from its beginning on, and what they say.
+    /// Returns whether a later file is empty or has blocks from its beginning on, and the claims of its blocks.
     fn look_into(&self, entry: &Entry) -> io::Result<(bool, Claims)> {
         let file = match self.disk.open(&self.folder.join(entry.path()), Open::Read) {
             Ok(file) => file,
@@ -441,9 +443,9 @@ impl Replay {
         Ok((is_ours, claims(file, 0, None)?))
     }
 
-    /// Looks whether what is called history is history, and puts together what was seen.
+    /// Checks whether the files called history are history, and completes the outcome.
     fn finish(&mut self) -> Result<(), Damage> {
-        // Of what an attempt to heal the log has left nothing counts.
+        // Files that an attempt to heal the AOF has left do not count.
         for entry in self.manifest.history.iter().filter(|entry| entry.length != Some(0)) {
             let Ok(file) = self.disk.open(&self.folder.join(entry.path()), Open::Read) else { continue };
             let held = claims(file, 0, None).map_err(|error| Damage::new(entry, 0, What::Unreadable(error)))?;
@@ -458,9 +460,9 @@ impl Replay {
         Ok(())
     }
 
-    /// Looks whether what the manifest does not name holds what no file of the log has. An older increment may be left over, and
-    /// what its blocks say then is said in the log as well; one without blocks is taken for that if others of the log came
-    /// later. A base is none where the log has another.
+    /// Checks whether a file that the manifest does not name holds data that no file of the AOF has. An older increment may
+    /// be left over: the data of its blocks is then in the AOF as well. An increment without blocks is taken for a left-over
+    /// if the AOF has later ones. A base has no such data if the AOF has another base.
     fn check_unnamed(&mut self) -> Result<(), Damage> {
         let [first, last] = [self.manifest.increments.first(), self.manifest.increments.last()]
             .map(|entry| entry.map_or(0, |entry| entry.number));
@@ -472,7 +474,7 @@ impl Replay {
             let is_lost = match held.blocks > 0 && is_increment {
                 true => held.to > self.place.offset,
                 false if is_increment => entry.number > last,
-                // What stands before the first increment of all has the first base, if any.
+                // The data before the first increment of all is in the first base, if there is one.
                 false => entry.number == 1 || first != 1,
             };
             if is_lost {

@@ -1,8 +1,8 @@
-//! One file of a log, from front to back: its whole pieces, and where and why they end.
+//! One file of an AOF, from front to back: its whole pieces, and where and why they end.
 //!
-//! A piece is a request, or all from MULTI to EXEC. What stands in blocks is given only when the block's sum is right, and
-//! the journal's offsets have to go on from block to block; what stands outside of them (Redis wrote it, or the sums were
-//! off) is taken as it is and counted. Memory is a window on the file and the piece that is being read.
+//! A piece is a request, or all from MULTI to EXEC. Bytes in blocks are given only when the block's sum is right, and the
+//! journal's offsets have to go on from block to block. Bytes outside of them (Redis wrote them, or the sums were off) are
+//! taken as they are and counted. Memory is a window on the file and the piece that is being read.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::damage::What;
 use super::request::{RequestKind, Requests};
 use super::window::Window;
 
-/// Bytes after which what was read is handed over.
+/// The number of bytes after which the pieces read are handed over.
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Where in the journal the reading is.
@@ -22,13 +22,13 @@ const CHUNK_BYTES: usize = 256 * 1024;
 pub struct Place {
     /// The journal's offset.
     pub offset: u64,
-    /// Whether it is known: what stands outside of blocks is only counted, and the journal may have been ahead of that.
+    /// True if it is known: bytes outside of blocks are only counted, and the journal may have been ahead of that.
     pub is_exact: bool,
-    /// Whether this is where a base stands: the first block behind it may begin before that with what nobody logs.
+    /// True if this is where a base stands: the first block behind it may begin before that with bytes that are not logged.
     pub is_base: bool,
 }
 
-/// What a look at the file gave.
+/// The result of a look at the file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Got {
     /// Whole pieces were appended.
@@ -52,7 +52,7 @@ pub struct Part {
     pub has_strange: bool,
     /// Whether anything at all stands in the file that is replayed.
     pub has_pieces: bool,
-    /// What the base says that it stands for.
+    /// The offset that the base says that it stands for.
     pub stands_for: Option<u64>,
     /// Whether a base has said where it ends.
     pub has_end: bool,
@@ -60,9 +60,9 @@ pub struct Part {
     pub database: u32,
     /// The latest time that was read.
     pub time: Option<i64>,
-    /// Where what is later than [`Part::read_until`] begins.
+    /// The beginning of the part that is later than [`Part::read_until`].
     pub stopped_at: Option<u64>,
-    /// Lines that nobody here has written: how many, and where the first is.
+    /// Lines that no Sleeve server has written: how many, and where the first is.
     pub unknown_lines: Option<(u64, u64)>,
     is_base: bool,
     read_until: Option<i64>,
@@ -85,10 +85,10 @@ impl From<io::Error> for What {
 }
 
 impl Part {
-    /// The file from byte `at` on. `is_base` where the blocks count from the base's own beginning.
+    /// Opens the file from byte `at` on. `is_base` where the blocks count from the base's own beginning.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn new(file: Arc<dyn File>, at: u64, place: Place, is_base: bool) -> io::Result<Part> {
         Ok(Part {
             window: Window::new(file, at)?,
@@ -114,7 +114,7 @@ impl Part {
         })
     }
 
-    /// Stops in front of what is later than this, in seconds since 1970.
+    /// Stops in front of requests that are later than this, in seconds since 1970.
     pub fn read_until(&mut self, seconds: i64) {
         self.read_until = Some(seconds);
     }
@@ -124,12 +124,12 @@ impl Part {
         self.window.end_at(length);
     }
 
-    /// Whether it is within a block whose sum was right.
+    /// Returns whether it is within a block that had the right sum.
     pub fn is_in_block(&self) -> bool {
         self.block.is_some()
     }
 
-    /// Whether what comes now should be a block: all since the salt was given is.
+    /// Returns whether the next bytes should be a block: all since the salt was given are.
     pub fn is_sealed(&self) -> bool {
         self.salt.is_some() && !self.has_strange
     }
@@ -157,7 +157,7 @@ impl Part {
     /// Appends whole pieces to `into`, some of them at a time.
     ///
     /// # Errors
-    /// What is wrong with the file at [`Part::good_until`]; all pieces before have been given.
+    /// The fault of the file at [`Part::good_until`]; all pieces before have been given.
     pub fn next(&mut self, into: &mut Vec<u8>) -> Result<Got, What> {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
@@ -318,7 +318,8 @@ impl Part {
                 return Ok(());
             }
             Line::Time(seconds) => self.time = Some(seconds),
-            // Among blocks no server writes one: it is what is left of a line of ours, and what follows is no stranger's.
+            // Among blocks no server writes one: it is the rest of a line of ours, and the bytes that follow are no
+            // stranger's.
             Line::Unknown if self.is_sealed() => return Err(What::DamagedLine),
             Line::Unknown => self.tell_unknown(),
             Line::Damaged => return Err(What::DamagedLine),
@@ -367,7 +368,7 @@ impl Part {
         match () {
             () if found < expected => Err(What::Repeated { expected, found }),
             () if found > expected && !is_first => Err(What::Missing { expected, found }),
-            // A line was lost whose block then looked like a stranger's words.
+            // A line was lost, and its block then looked like a stranger's words.
             () if block.number != self.next_number => Err(What::DamagedLine),
             () => Ok(()),
         }
@@ -390,7 +391,7 @@ impl Part {
     }
 }
 
-/// What whole blocks in a file say, wherever they stand: for whoever has found damage in front of them.
+/// The claims of the whole blocks in a file, wherever they stand: for a reader that has found damage in front of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Claims {
     /// Up to where the journal was synced, by any of them.
@@ -399,14 +400,14 @@ pub struct Claims {
     pub to: u64,
     /// How many there are.
     pub blocks: u64,
-    /// Whether the file is a base, whose blocks count from its beginning.
+    /// True if the file is a base, with blocks that count from its beginning.
     pub is_base: bool,
 }
 
 /// Looks for whole blocks from byte `at` on, past anything else.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the system.
 pub fn claims(file: Arc<dyn File>, at: u64, mut salt: Option<Salt>) -> io::Result<Claims> {
     let mut window = Window::new(file, at)?;
     let mut claims = Claims::default();
@@ -414,7 +415,7 @@ pub fn claims(file: Arc<dyn File>, at: u64, mut salt: Option<Salt>) -> io::Resul
         window.fill(LINE_BYTES_MAX)?;
         let rest = window.rest();
         let Some(found) = annotation::find_own(rest) else {
-            // A prefix may stand across the end of what is in memory.
+            // A prefix may stand across the end of the bytes in memory.
             let keep = if window.remaining() == rest.len() as u64 { 0 } else { LINE_BYTES_MAX.min(rest.len() / 2) };
             let pass = rest.len() - keep;
             window.pass(pass.max(1));

@@ -10,7 +10,7 @@ use sleeve_wire::request::{Args, Batch, Limits, Parser};
 use super::damage::What;
 use super::window::Window;
 
-/// What a request is to whoever reads a log.
+/// The meaning of a request to the reader of an AOF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
     /// The beginning of a transaction.
@@ -23,18 +23,18 @@ pub enum RequestKind {
     Other,
 }
 
-/// What is used again from one request to the next.
+/// The memory that is used again from one request to the next.
 #[derive(Debug, Default)]
 pub struct Requests {
     batch: Batch,
 }
 
 impl Requests {
-    /// Has the next request in memory, whole, and returns its length and what it is. It begins with `*` and may have
+    /// Reads the next request into memory, whole, and returns its length and its kind. It begins with `*` and may have
     /// `limit` bytes.
     ///
     /// # Errors
-    /// In the outer value what the system says; in the inner one why there is no request.
+    /// In the outer value those of the system; in the inner one why there is no request.
     pub fn next(&mut self, window: &mut Window, limit: u64) -> io::Result<Result<(usize, RequestKind), What>> {
         let mut parser = Parser::new();
         let limits = Limits { bulk_len_max: i64::MAX, requests_max: 1, ..Limits::default() };

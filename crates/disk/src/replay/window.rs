@@ -1,4 +1,4 @@
-//! A file that is read from front to back, of which a part is in memory: as much as whoever reads it asks for.
+//! A file that is read from front to back, with a part of it in memory: as much as the reader asks for.
 
 use std::io;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ pub struct Window {
 }
 
 impl Window {
-    /// The file from byte `at` on, as long as it is now.
+    /// Opens the file from byte `at` on, as long as it is now.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn new(file: Arc<dyn File>, at: u64) -> io::Result<Window> {
         let size = file.size()?;
         Ok(Window { file, size, start: at, bytes: Vec::new(), passed: 0 })
@@ -51,15 +51,15 @@ impl Window {
         self.size.saturating_sub(self.position())
     }
 
-    /// What is in memory from here on.
+    /// Returns the bytes in memory from here on.
     pub fn rest(&self) -> &[u8] {
         self.bytes.get(self.passed..).unwrap_or_default()
     }
 
-    /// Has at least so many bytes in memory, or all that there are.
+    /// Reads until at least so many bytes are in memory, or all that there are.
     ///
     /// # Errors
-    /// What the system says; a file that has become shorter.
+    /// Those of the system; a file that has become shorter.
     pub fn fill(&mut self, wanted: usize) -> io::Result<()> {
         let wanted = u64::try_from(wanted).unwrap_or(u64::MAX).min(self.remaining()) as usize;
         if self.rest().len() >= wanted {

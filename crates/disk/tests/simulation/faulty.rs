@@ -1,4 +1,4 @@
-//! Disks that do less than they say: each is a fault that somebody could write into a log, done from below.
+//! Disks that do less than they say: each is a fault that a programmer could write into an AOF, done from below.
 
 use std::collections::HashSet;
 use std::io::{self, IoSlice};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use sleeve_disk::disk::passing::{Between, PassingDisk};
 use sleeve_disk::disk::{Disk, File, Open, read_small};
 
-/// What is not done.
+/// The step that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lapse {
     /// Names are never synced.
@@ -27,7 +27,7 @@ const LENGTH: &str = " length ";
 /// A name that is to be given, and the name before.
 type LateName = (PathBuf, PathBuf);
 
-/// What makes a disk a faulty one.
+/// The fault of a faulty disk.
 #[derive(Debug)]
 pub struct Fault {
     disk: Arc<dyn Disk>,
@@ -35,7 +35,7 @@ pub struct Fault {
     late: Mutex<Late>,
 }
 
-/// What is put off.
+/// The steps that are put off.
 #[derive(Debug, Default)]
 struct Late {
     /// The place of a manifest.

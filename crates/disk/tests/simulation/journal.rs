@@ -1,4 +1,4 @@
-//! What the simulated server has done: numbered pieces, in order, each of which sets keys that carry its number.
+//! The history of the simulated server: numbered pieces, in order, each of which sets keys that carry its number.
 
 use sleeve_disk::replay::request;
 use sleeve_tests::random::Random;
@@ -15,14 +15,14 @@ pub struct Journal {
     first: usize,
 }
 
-/// What a piece is.
+/// The kind of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One request.
     Single,
     /// So many between MULTI and EXEC.
     Transaction(usize),
-    /// Nothing of it is logged.
+    /// None of its bytes are logged.
     Unlogged,
 }
 
@@ -59,7 +59,7 @@ impl Journal {
         self.pieces.push((kind, self.end()));
     }
 
-    /// Adds one command whose effects are recorded as two pieces, which is a fault.
+    /// Adds one command with effects that are recorded as two pieces, which is a fault.
     pub fn add_torn(&mut self) {
         let number = self.first + self.pieces.len();
         put(&mut self.bytes, &["SET", &format!("k:{number}:0:2"), "a"]);
@@ -68,7 +68,8 @@ impl Journal {
         self.pieces.push((Kind::Single, self.end()));
     }
 
-    /// The next whole pieces from `from` on, `count` at the most: where they end, and what of them is logged.
+    /// Returns the next whole pieces from `from` on, `count` at the most: where they end, and the parts of them that are
+    /// logged.
     pub fn read(&self, from: u64, count: usize) -> (u64, Vec<&[u8]>) {
         let (mut end, mut slices) = (from, Vec::new());
         for &(kind, to) in self.pieces.iter().filter(|(_, to)| *to > from).take(count) {

@@ -1,8 +1,8 @@
-//! What a run of the simulation is like: what is asked of the log, and which fault is planted.
+//! The manner of a run of the simulation: the demands on the AOF, and the planted fault.
 
 use super::faulty::Lapse;
 
-/// What a run is like, beside its seed.
+/// The manner of a run, beside its seed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Manner {
     pub lapse: Option<Lapse>,
@@ -11,13 +11,13 @@ pub struct Manner {
     pub checksums: bool,
     /// Whether only the process ends, never the power.
     pub keeps_power: bool,
-    /// Whether nobody asks for a sync.
+    /// True if no sync is asked for.
     pub never_syncs: bool,
-    /// Whether the journal lets go of what is written, synced or not.
+    /// True if the journal lets go of the written bytes, synced or not.
     pub forgets: bool,
 }
 
-/// Nothing is wrong with it.
+/// A manner without a fault.
 pub const SOUND: Manner = Manner {
     lapse: None,
     promises_early: false,

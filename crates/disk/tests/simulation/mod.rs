@@ -1,9 +1,9 @@
-//! A server around a log on a disk from which a power cut takes what was not synced: cut at any call, started again, and
-//! compared with a model that knows what was promised. One thread, one seed.
+//! A server around an AOF on a disk from which a power cut takes the bytes that were not synced: cut at any call, started
+//! again, and compared with a model that knows the promises. One thread, one seed.
 //!
-//! What has to hold after each cut: the log opens; what it holds is a beginning of what was done, each piece whole and once;
-//! and everything is there of which somebody was told that it is synced. The server then goes on, and is cut again.
-//! The faults at the end show that the simulation sees what it is there to see.
+//! These have to hold after each cut: the AOF opens; its content is a beginning of the history, each piece whole and once;
+//! and every piece is there that was reported as synced. The server then goes on, and is cut again. The faults at the end
+//! show that the simulation sees the errors that it is there to see.
 
 mod faulty;
 mod journal;
@@ -44,7 +44,7 @@ fn plan(random: &mut Random, calls: u64) -> Plan {
     Plan { cut, ..Plan::default() }
 }
 
-/// What else fails, once the log is open: before that it would be an error of the start.
+/// Plans the other faults, once the AOF is open: before that they would be errors of the start.
 fn fail(disk: &CrashingDisk, random: &mut Random, calls: u64) {
     let mut faults = BTreeMap::new();
     for _ in 0..random.below(6) {
@@ -143,7 +143,7 @@ fn without_syncs_the_process_loses_nothing_and_the_power_an_end() {
     }
 }
 
-/// As where `appendfsync` is `no` and then another: the first sync fails for what the journal has no longer.
+/// As where `appendfsync` is `no` and then another: the first sync fails for bytes that the journal has no longer.
 #[test]
 fn what_the_journal_has_let_go_of_is_healed_from_the_old_files() {
     for (checksums, keeps_power) in [(true, false), (true, true), (false, true)] {

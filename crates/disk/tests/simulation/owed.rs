@@ -1,6 +1,6 @@
-//! What a server owes those whom it has told that their writes are there, and whether they are.
+//! The promises of a server to its clients about their writes, and whether they are kept.
 
-/// What has to be there at the next start.
+/// The pieces that have to be there at the next start.
 #[derive(Debug, Default)]
 pub struct Owed {
     /// After a power cut.
@@ -9,12 +9,12 @@ pub struct Owed {
     pub written: Vec<usize>,
     /// All that may be there.
     pub done: Vec<usize>,
-    /// Whether a sync has failed and nobody has healed. A process that begins there reads what is not on the disk, and no
-    /// later sync tells: only the power's going shows it.
+    /// True if a sync has failed and the AOF was not healed. A process that begins there reads bytes that are not on the
+    /// disk, and no later sync tells: only a power cut shows it.
     pub is_hurt: bool,
 }
 
-/// What was found is what was done, as far as it goes, and goes as far as was promised.
+/// Checks that the pieces found are those done, as far as they go, and go as far as was promised.
 pub fn check(found: &[usize], promised: &[usize], done: &[usize]) -> Result<(), String> {
     if found.len() < promised.len() {
         return Err(format!("{} pieces were promised, {} are there", promised.len(), found.len()));

@@ -1,5 +1,5 @@
-//! A server around a log, as far as a log sees it: it appends, syncs, rewrites and heals in an order that is drawn from a seed,
-//! and notes what it has promised.
+//! A server around an AOF, as far as an AOF sees it: it appends, syncs, rewrites and heals in an order that is drawn from a
+//! seed, and notes its promises.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::journal::{Journal, numbers, put};
 use super::manner::Manner;
 use super::owed::Owed;
 
-/// What one life is like.
+/// The settings of one life.
 #[derive(Clone, Debug)]
 pub struct Life {
     pub options: Options,
@@ -30,7 +30,7 @@ pub fn options(seed: u64, checksums: bool) -> Options {
     Options { folder, name, checksums, timestamps: seed.is_multiple_of(3), salt: seed }
 }
 
-/// What is on the disk: the numbers of the pieces, in order, and the journal's offset.
+/// The content of the disk: the numbers of the pieces, in order, and the journal's offset.
 #[derive(Debug)]
 pub struct Found {
     pub numbers: Vec<usize>,
@@ -38,7 +38,7 @@ pub struct Found {
     pub outcome: replay::Outcome,
 }
 
-/// Reads what is there.
+/// Reads the content of the disk.
 pub fn read_back(disk: Arc<dyn Disk>, options: Options) -> Result<Found, String> {
     let folder = Folder::open(disk, options, 1).map_err(|error| error.to_string())?;
     let mut replay = folder.replay(replay::Options { load_truncated: true, read_until: None });
@@ -68,7 +68,7 @@ enum Rewriting {
     },
 }
 
-/// How often it was done: what a simulation never does it does not test.
+/// How often each step was done: a simulation does not test a step that it never does.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
     pub rewrites: usize,
@@ -94,7 +94,7 @@ fn temp_base() -> &'static Path {
 }
 
 impl Server {
-    /// Begins with what was found, or with nothing.
+    /// Begins with the content that was found, or with nothing.
     pub fn start(disk: Arc<dyn Disk>, life: Life, found: Found, first: usize) -> io::Result<Server> {
         let Found { numbers, folder, outcome } = found;
         let log = if folder.is_empty() {
@@ -123,7 +123,7 @@ impl Server {
         self.before.iter().copied().chain(self.journal.logged_until(offset)).collect()
     }
 
-    /// What has to be there at the next start. Where `early`, more is promised than is so.
+    /// Returns the pieces that have to be there at the next start. With `early`, it promises more than is so.
     pub fn owed(&self, early: bool) -> Owed {
         let (synced, end) = (self.pieces_until(self.log.synced_end()), self.pieces_until(self.log.end()));
         let durable = if early { end.clone() } else { synced };
@@ -141,7 +141,7 @@ impl Server {
             if is_over() {
                 return;
             }
-            // What fails here fails on the disk: the server goes on, or the power is gone and nothing works.
+            // A call that fails here fails on the disk: the server goes on, or the power is gone and nothing works.
             let _ = self.step(random);
         }
     }
@@ -173,11 +173,11 @@ impl Server {
         self.append(count);
     }
 
-    /// Appends what is due; one that fails is tried again later.
+    /// Appends the due pieces; an append that fails is tried again later.
     fn append(&mut self, count: usize) {
         let (end, slices) = self.journal.read(self.log.end(), count);
         let slices: Vec<IoSlice<'_>> = slices.into_iter().map(IoSlice::new).collect();
-        // What fails is appended again.
+        // Pieces of a failed append are appended again.
         let _ = self.log.append(end, &slices, self.now);
     }
 

@@ -14,7 +14,7 @@ fn ring(count: usize) -> (Writer<Plain>, Reader<Plain>) {
     (Writer::new(Arc::clone(&memory), 0, count), Reader::new(memory, 0, count))
 }
 
-/// What one of the two does.
+/// A step of one of the two sides.
 #[derive(Debug, Clone)]
 enum Step {
     Write(usize),
@@ -61,7 +61,8 @@ proptest! {
                     prop_assert_eq!(read, count.min(twin.len()));
                     let expected: Vec<u8> = twin.drain(..read).collect();
                     prop_assert_eq!(&room[..read], &expected[..]);
-                    // It may be too early: what was written since the reader looked last is not seen, but read next.
+                    // The bell may come too early: bytes written since the reader's last look were not counted, but are read
+                    // next.
                     let (rings, is_stale) = (reader.must_ring(), reader.written != writer.written);
                     prop_assert!(rings == waits || (waits && (is_stale || twin.len() > capacity / 2)));
                     waits &= !rings;

@@ -1,9 +1,9 @@
 //! The commands that a list of rules allows: a bit for each row of the command table, and the rules that led there.
 //!
-//! Rules apply in order, so the bits are what the last rule left of the ones before. The rules are kept to be printed, as
-//! far as they say something: one that changes nothing is not, and one takes the place of all earlier ones whose commands
-//! are among its own. Redis 7.0 keeps the bits alone and looks for the categories that describe them best; for rules that
-//! people write the two agree, and ours never grow beyond what was said. Plain data; any thread.
+//! Rules apply in order, so each rule changes the bits of the ones before. The rules are kept to be printed, if they have an
+//! effect: one that changes nothing is not kept, and one replaces all earlier rules with commands that are among its own.
+//! Redis 7.0 keeps the bits alone and looks for the categories that describe them best. For rules that people write the two
+//! agree, and Sleeve's never grow beyond the rules that were given. Plain data; any thread.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ use super::rule::RuleError;
 
 const WORDS: usize = commands::all().len().div_ceil(64);
 
-/// Which commands a selector allows.
+/// The commands that a selector allows.
 #[derive(Debug, Clone, Default)]
 pub struct Commands {
     allowed: Allowed,
     /// Every command is allowed, known or not, and nothing has been taken back since.
     is_all: bool,
-    /// Whether the rules began with `+@all` rather than `-@all`.
+    /// True if the rules began with `+@all`, false for `-@all`.
     begins_with_all: bool,
     /// The rules after the first.
     rules: Vec<Rule>,
 }
 
-/// What may run.
+/// The commands that may run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Allowed {
     bits: Bits,
@@ -36,12 +36,12 @@ struct Allowed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bits([u64; WORDS]);
 
-/// One rule as it was said.
+/// A rule as it was written.
 #[derive(Debug, Clone)]
 struct Rule {
     /// `+` rather than `-`.
     allow: bool,
-    /// What is printed behind the sign.
+    /// The text that is printed behind the sign.
     name: Vec<u8>,
     /// The commands and subcommands that it is about.
     scope: Bits,
@@ -66,12 +66,12 @@ impl Commands {
         *self = Self::default();
     }
 
-    /// Whether everything is allowed.
+    /// Returns whether everything is allowed.
     pub fn is_all(&self) -> bool {
         self.is_all
     }
 
-    /// Whether a command may run with this first argument (behind its subcommand's name, if it has one).
+    /// Returns whether a command may run with this first argument (behind its subcommand's name, if it has one).
     #[inline]
     pub fn allows(&self, row: &Row, first_argument: Option<&[u8]>) -> bool {
         self.is_all || self.allowed.bits.has(row.id) || self.allowed.has_argument(row.id as u16, first_argument)
@@ -93,7 +93,7 @@ impl Commands {
         let has_replaced = self.rules.len() < known;
         self.rules.push(rule);
         if has_replaced {
-            // Without what stood between them, a rule may say what is so already.
+            // Without the rules between them, a rule may state the present state again.
             let mut allowed = Allowed::of(self.begins_with_all);
             self.rules.retain(|rule| allowed.apply(rule));
         }
@@ -130,7 +130,7 @@ impl Rule {
         }
     }
 
-    /// `+container|subcommand`, or `+command|argument` where the command is no container.
+    /// Parses `+container|subcommand`, or `+command|argument` if the command is no container.
     fn parse_part(parent: &[u8], part: &[u8]) -> Result<Self, RuleError> {
         let row = commands::find_full(parent).ok_or(RuleError::Unknown)?;
         if row.parent.is_some() {
@@ -159,7 +159,7 @@ impl Allowed {
         Self { bits, first_arguments: BTreeMap::new() }
     }
 
-    /// Whether the rule has changed anything.
+    /// Returns whether the rule has changed anything.
     fn apply(&mut self, rule: &Rule) -> bool {
         let bits = self.bits;
         match &rule.argument {

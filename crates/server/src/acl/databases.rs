@@ -1,7 +1,7 @@
-//! Which databases a request touches, and which a selector allows: `db=0,1`, `alldbs` and `resetdbs` of Valkey 9.1.
+//! The databases that a request touches, and those that a selector allows: `db=0,1`, `alldbs` and `resetdbs` of Valkey 9.1.
 //!
-//! What reads, writes or asks for keys touches the database that is selected; SELECT, SWAPDB, MOVE and COPY touch those that they
-//! name, and FLUSHALL all of them. A name that is no database is the command's own business. Pure functions; any thread.
+//! Commands that read, write or ask for keys touch the selected database. SELECT, SWAPDB, MOVE and COPY touch those that they
+//! name, and FLUSHALL all of them. A name that is no database is left to the command. Pure functions; any thread.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use super::rule::RuleError;
 pub struct Databases {
     /// The one that it has selected.
     pub selected: u32,
-    /// How many there are.
+    /// The number of databases.
     pub count: u32,
 }
 
@@ -36,13 +36,14 @@ pub(super) fn parse(list: &[u8]) -> Result<BTreeSet<u32>, RuleError> {
     list.split(|&byte| byte == b',').map(one).collect()
 }
 
-/// The rule that makes these databases the allowed ones; nothing where there are none.
+/// Returns the rule that makes these databases the allowed ones; empty if there are none.
 pub(super) fn describe(allowed: &BTreeSet<u32>) -> Vec<u8> {
     let numbers: Vec<_> = allowed.iter().map(u32::to_string).collect();
     if numbers.is_empty() { Vec::new() } else { format!("db={}", numbers.join(",")).into_bytes() }
 }
 
-/// The argument of a request that asks for a database which is not among these: the command's name where it names none.
+/// Returns the argument of a request that asks for a database which is not among these: the command's name if no argument
+/// names one.
 pub(super) fn first_denied(
     allowed: &BTreeSet<u32>,
     row: &'static Row,
@@ -70,7 +71,7 @@ pub(super) fn first_denied(
     }
 }
 
-/// Whether a command looks at the selected database, or could. Channels are no keys.
+/// Returns whether a command looks at the selected database, or could. Channels are no keys.
 fn touches_selected(row: &Row) -> bool {
     let of_keys = Categories::KEYSPACE.or(Categories::READ).or(Categories::WRITE);
     row.categories.intersects(of_keys) || !row.keys.is_empty() && !row.flags.contains(Flags::PUBSUB)

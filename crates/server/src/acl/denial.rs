@@ -1,7 +1,7 @@
-//! Whether a user may run a request, and the words for why not.
+//! The decision whether a user may run a request, and the reasons for a refusal.
 //!
-//! Where several selectors refuse, the answer names the one that came furthest, as in Redis: a key or a channel rather
-//! than the command, and the last such argument. Pure functions; any thread.
+//! If several selectors refuse, the reply names the one that passed most of the checks, as in Redis: a key or a channel
+//! rather than the command, and the last such argument. Pure functions; any thread.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use super::databases::{self, Databases};
 use super::selector::Selector;
 use super::user::User;
 
-/// What a user lacks.
+/// The permission that a user lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Denial {
     /// The kind of permission.
@@ -24,23 +24,23 @@ pub struct Denial {
 /// The kinds of permission. In this order a later one says more about why no selector fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// To use a database.
+    /// The permission to use a database.
     Database,
-    /// To run the command.
+    /// The permission to run the command.
     Command,
-    /// To touch a key.
+    /// The permission to access a key.
     Key,
-    /// To come in at all.
+    /// The permission to log in at all.
     Auth,
-    /// To use a channel.
+    /// The permission to use a channel.
     Channel,
 }
 
 impl Reason {
-    /// All of them, in their order.
+    /// All reasons, in their order.
     pub const ALL: [Self; 5] = [Self::Database, Self::Command, Self::Key, Self::Auth, Self::Channel];
 
-    /// The word for it in ACL LOG.
+    /// Returns its name in ACL LOG.
     pub fn name(self) -> &'static str {
         match self {
             Self::Database => "database",
@@ -53,7 +53,7 @@ impl Reason {
 }
 
 impl Denial {
-    /// What was refused: the command's full name, or the key, the channel or the database.
+    /// Returns the refused object: the command's full name, or the key, the channel or the database.
     pub fn object<'a>(&self, row: &'static Row, args: Args<'a>) -> &'a [u8] {
         match self.reason {
             Reason::Command => row.full_name.as_bytes(),
@@ -84,10 +84,10 @@ impl Denial {
     }
 }
 
-/// Whether a user may run this request. `args` begins with the command's name and is as long as the row asks for.
+/// Checks that a user may run this request. `args` begins with the command's name and is as long as the row asks for.
 ///
 /// # Errors
-/// What the user lacks.
+/// The permission that the user lacks.
 pub fn check(user: &User, row: &'static Row, args: Args<'_>, databases: Databases) -> Result<(), Denial> {
     if user.is_unrestricted() {
         return Ok(());
@@ -103,8 +103,8 @@ pub fn check(user: &User, row: &'static Row, args: Args<'_>, databases: Database
     Err(furthest)
 }
 
-/// Whether some selector that allows this request also allows every key to be read: SORT with BY and GET looks into keys
-/// that no argument names.
+/// Returns whether some selector that allows this request also allows every key to be read: SORT with BY and GET looks into
+/// keys that no argument names.
 pub fn may_access_all_keys(user: &User, row: &'static Row, args: Args<'_>, databases: Databases) -> bool {
     let allows = |selector: &Selector| {
         selector.allows_reading_all_keys() && check_selector(selector, row, args, databases).is_ok()
@@ -152,7 +152,7 @@ fn check_channels(selector: &Selector, row: &'static Row, args: Args<'_>) -> Res
     Ok(())
 }
 
-/// Which arguments of a request name channels that it sends to or begins to hear, and whether they are patterns.
+/// Returns the arguments of a request that name channels to which it publishes or subscribes, and whether they are patterns.
 fn channels_of(row: &'static Row, len: usize) -> (Range<usize>, bool) {
     match row.name {
         "publish" | "spublish" => (1..2, false),
@@ -232,7 +232,7 @@ mod tests {
             assert_eq!(answer("+@all ~* &* resetdbs", request), "allowed", "{request}");
         }
         assert_eq!(answer("+@all ~* db=1,3 alldbs", "get x"), "allowed");
-        // A selector that allows the database and not the command has come further.
+        // A selector that allows the database and not the command has passed more of the checks.
         let select = "User u has no permissions to run the 'select' command";
         assert_eq!(answer("+@all ~* db=0 (~*_+get_db=1)", "select 1"), select);
         assert_eq!(answer("+@all ~* db=0 (~*_+get_db=1)", "select 2"), denied("2"));

@@ -1,8 +1,8 @@
 //! Users as a text: the ACL file, one line a user, as `user name rule rule ...`.
 //!
-//! A file is taken whole or not at all: everything that is wrong with it is gathered first and said at once, in Redis's
-//! words. It is written beside its place, synced and renamed over it, so that a crash leaves the old file or the new one.
-//! The text is foreign bytes: nothing in it can panic. Any thread.
+//! A file is applied as a whole or not at all: all of its faults are gathered first and reported at once, in Redis's words.
+//! It is written next to its place, fsynced and renamed over it, so that a crash leaves the old file or the new one. The text
+//! is untrusted: nothing in it can cause a panic. Any thread.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -28,7 +28,7 @@ impl fmt::Display for FileError {
     }
 }
 
-/// The text of a file, which is called `shown` in what is said about it.
+/// Reads the text of a file, which is called `shown` in messages about it.
 pub(super) fn read(path: &Path, shown: &str) -> Result<Vec<u8>, FileError> {
     own::read(path).map_err(|error| {
         let reason = error.to_string();
@@ -84,7 +84,7 @@ fn apply(user: &mut User, words: &[&[u8]], place: &str, defaults: Defaults, erro
                 let rule = String::from_utf8_lossy(rule);
                 *errors += &format!("{place}: Error in applying operation '{rule}': {error}. ");
             }
-            // After one rule that is none, what the next ones mean is anybody's guess; and a password may be among them.
+            // After an invalid rule the meaning of the next ones is a guess; and a password may be among them.
             Err(error) if !is_broken => {
                 is_broken = true;
                 *errors += &format!("{place}: {error}. ");
@@ -102,7 +102,7 @@ pub fn text_of(users: &[Arc<User>]) -> Vec<u8> {
 /// Writes users into a file, in place of the old one at once and with its permissions.
 ///
 /// # Errors
-/// What the disk says; the old file is untouched.
+/// Those of the disk; the old file is untouched.
 pub fn save(users: &[Arc<User>], path: &Path) -> io::Result<()> {
     own::replace(path, &text_of(users), 0o644)
 }

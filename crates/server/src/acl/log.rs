@@ -1,6 +1,6 @@
-//! What was refused to whom lately: the entries of ACL LOG, and how often each kind of refusal came.
+//! The latest refusals of users' requests: the entries of ACL LOG, and the number of refusals of each kind.
 //!
-//! Like refusals within a minute are one entry with a count; only the latest few entries are compared, so that a flood of
+//! Equal refusals within a minute are one entry with a count; only the latest few entries are compared, so that a flood of
 //! different ones costs little. Any thread, one at a time; the counters without a lock.
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ const COMPARED_MAX: usize = 10;
 /// Refusals this far apart are entries of their own.
 const GROUPING_MS_MAX: i64 = 60_000;
 
-/// Where a refused command came from.
+/// The context of a refused command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Context {
     /// A client.
@@ -27,7 +27,7 @@ pub enum Context {
 }
 
 impl Context {
-    /// The word for it in ACL LOG.
+    /// Returns its name in ACL LOG.
     pub fn name(self) -> &'static str {
         match self {
             Self::TopLevel => "toplevel",
@@ -37,18 +37,18 @@ impl Context {
     }
 }
 
-/// One refusal, or several of the same kind.
+/// A refusal, or several of the same kind.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// How often.
+    /// The number of refusals.
     pub count: u64,
-    /// What was lacking.
+    /// The permission that was lacking.
     pub reason: Reason,
-    /// Where it was asked for.
+    /// The context of the request.
     pub context: Context,
     /// The command, key or channel.
     pub object: Vec<u8>,
-    /// Who asked.
+    /// The name of the user.
     pub username: Vec<u8>,
     /// The client that asked last, as CLIENT LIST shows it.
     pub client: String,
@@ -117,7 +117,7 @@ impl Log {
         self.kept.lock().entries.clear();
     }
 
-    /// How often there was such a refusal since the counts were reset.
+    /// Returns how often there was such a refusal since the counts were reset.
     pub fn count(&self, reason: Reason) -> u64 {
         self.counts[reason as usize].load(Ordering::Relaxed)
     }

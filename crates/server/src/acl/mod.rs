@@ -1,14 +1,15 @@
-//! Who may do what: users, their rules, and the record of what was refused.
+//! Permissions: users, their rules, and the record of refusals.
 //!
-//! `commands` is the set of commands that a rule list allows, `selector` such a set with the keys, channels and databases that go
-//! with it, `user` a name with passwords and selectors, each changed by one rule at a time and printed as rules again. `denial`
-//! decides whether a user may run a request, and says why not; `databases` says which of them a request touches. `users` keeps
-//! all users of an engine, `file` reads and writes them as text, `log` remembers what was refused. `rule` reads the words of one
-//! rule.
+//! `commands` is the set of commands that a rule list allows, `selector` such a set with the keys, channels and databases
+//! that go with it, `user` a name with passwords and selectors, each changed by one rule at a time and printed as rules
+//! again. `denial` decides whether a user may run a request, and says why not; `databases` says which databases a request
+//! touches. `users` keeps all users of an engine, `file` reads and writes them as text, `log` records refusals. `rule` reads
+//! the words of one rule.
 //!
-//! Rules and texts are those of Redis 7.0, those about databases of Valkey 9.1; the entries of ACL LOG have the fields of 7.2. A
-//! user is never changed in place: a new one takes its place, and the epoch of [`Acl`] tells sessions to look again. This room
-//! knows no session, no option and no clock; it is handed what it needs. This file only names the others. Any thread.
+//! Rules and texts are those of Redis 7.0, those about databases of Valkey 9.1; the entries of ACL LOG have the fields of
+//! 7.2. A user is never changed in place: a new one replaces it, and the epoch of [`Acl`] tells sessions to look again. This
+//! module knows no session, no option and no clock; its callers hand in the values that it needs. This file only names the
+//! others. Any thread.
 
 mod commands;
 mod databases;

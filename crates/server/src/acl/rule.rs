@@ -1,4 +1,4 @@
-//! A rule, as text: what may be wrong with one, and how words become rules. Pure functions; any thread.
+//! A rule, as text: its possible faults, and the conversion of words to rules. Pure functions; any thread.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use std::fmt;
 pub enum RuleError {
     /// A command or category that there is not.
     Unknown,
-    /// No rule at all, or a pattern with a space in it.
+    /// The text is no rule at all, or a pattern with a space in it.
     Syntax,
-    /// A key pattern where all keys are allowed already.
+    /// A key pattern although all keys are allowed already.
     AllKeysAlready,
-    /// A channel pattern where all channels are allowed already.
+    /// A channel pattern although all channels are allowed already.
     AllChannelsAlready,
     /// A password to be removed that the user does not have.
     NoSuchPassword,
@@ -46,10 +46,10 @@ impl fmt::Display for RuleError {
     }
 }
 
-/// What a new user or selector begins with.
+/// The initial settings of a new user or selector.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Defaults {
-    /// Whether it may use all channels (`acl-pubsub-default`).
+    /// True if it may use all channels (`acl-pubsub-default`).
     pub all_channels: bool,
 }
 

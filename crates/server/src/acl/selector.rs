@@ -10,7 +10,7 @@ use super::commands::Commands;
 use super::databases::{self, Allowed};
 use super::rule::{Defaults, RuleError};
 
-/// One set of permissions: commands, keys and channels.
+/// A set of permissions: commands, keys and channels.
 #[derive(Debug, Clone, Default)]
 pub struct Selector {
     /// The commands.
@@ -25,14 +25,14 @@ pub struct Selector {
     channels: Vec<Vec<u8>>,
 }
 
-/// Keys, and what may be done to them.
+/// A pattern of keys, and the permitted accesses to them.
 #[derive(Debug, Clone)]
 struct KeyPattern {
     pattern: Vec<u8>,
     access: Access,
 }
 
-/// What may be done to a key.
+/// The permitted accesses to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Access {
     read: bool,
@@ -40,7 +40,7 @@ struct Access {
 }
 
 impl Access {
-    /// What these flags of a key specification need.
+    /// Returns the access that these flags of a key specification need.
     fn needed(flags: KeyFlags) -> Self {
         let writes = KeyFlags::INSERT.or(KeyFlags::DELETE).or(KeyFlags::UPDATE);
         Self { read: flags.intersects(KeyFlags::ACCESS), write: flags.intersects(writes) }
@@ -60,12 +60,12 @@ impl Access {
 }
 
 impl Selector {
-    /// A selector that allows nothing but what the defaults say.
+    /// Returns a selector that allows only the defaults.
     pub fn new(defaults: Defaults) -> Self {
         Self { all_channels: defaults.all_channels, ..Self::default() }
     }
 
-    /// Whether nothing is forbidden.
+    /// Returns whether nothing is forbidden.
     pub fn is_unrestricted(&self) -> bool {
         self.commands.is_all() && self.all_keys && self.all_channels && self.databases.is_none()
     }
@@ -135,19 +135,19 @@ impl Selector {
         Ok(())
     }
 
-    /// Whether a request may do to a key what its specification's flags say.
+    /// Returns whether a request may access a key in the way of its specification's flags.
     pub fn allows_key(&self, key: &[u8], flags: KeyFlags) -> bool {
         let needed = Access::needed(flags);
         let covers = |known: &KeyPattern| known.access.covers(needed) && pattern::matches(&known.pattern, key, false);
         self.all_keys || self.keys.iter().any(covers)
     }
 
-    /// Whether every key may be read: what SORT needs that looks into other keys by pattern.
+    /// Returns whether every key may be read: SORT needs this if it reads other keys by pattern.
     pub fn allows_reading_all_keys(&self) -> bool {
         self.all_keys || self.keys.iter().any(|known| known.access.read && known.pattern == b"*")
     }
 
-    /// Whether a channel may be used. A pattern that is subscribed to must be one of the allowed patterns itself.
+    /// Returns whether a channel may be used. A pattern that is subscribed to must be one of the allowed patterns itself.
     pub fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         let covers = |known: &Vec<u8>| {
             if is_pattern { known == channel } else { pattern::matches(known, channel, false) }
@@ -155,7 +155,7 @@ impl Selector {
         self.all_channels || self.channels.iter().any(covers)
     }
 
-    /// Whether no channel is allowed.
+    /// Returns whether no channel is allowed.
     pub fn has_no_channel(&self) -> bool {
         !self.all_channels && self.channels.is_empty()
     }
@@ -215,7 +215,7 @@ fn split_access(rule: &[u8]) -> Option<(Access, &[u8])> {
     (access.read || access.write).then_some((access, rest))
 }
 
-/// Whether a text holds what would end a word: white space or a zero byte.
+/// Returns whether a text contains a byte that would end a word: white space or a zero byte.
 pub fn has_space(text: &[u8]) -> bool {
     text.iter().any(|&byte| byte == 0 || byte == 0x0b || byte.is_ascii_whitespace())
 }

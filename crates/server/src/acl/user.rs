@@ -1,7 +1,7 @@
-//! One user: a name, whether it may come in and how, and its selectors.
+//! One user: a name, whether and how it may log in, and its selectors.
 //!
-//! Rules change it one at a time; what it is can be printed as rules again. Passwords are kept as the hexadecimal SHA-256
-//! of what was said, and are compared in a time that tells nothing. Plain data; any thread.
+//! Rules change it one at a time; its state can be printed as rules again. Passwords are kept as their hexadecimal SHA-256,
+//! and are compared in constant time. Plain data; any thread.
 
 use sha2::{Digest, Sha256};
 use sleeve_wire::inline;
@@ -10,28 +10,28 @@ use sleeve_wire::request::Span;
 use super::rule::{Defaults, RuleError};
 use super::selector::Selector;
 
-/// A user: passwords, state, and the selectors that say what is allowed.
+/// A user: passwords, state, and the selectors with its permissions.
 #[derive(Debug, Clone)]
 pub struct User {
     /// Tells a user from a later one of the same name.
     pub id: u64,
     /// The name; no spaces.
     pub name: Box<[u8]>,
-    /// Whether it may come in. Who is in already stays.
+    /// The permission to log in. Clients that are logged in already stay.
     pub enabled: bool,
-    /// Whether it comes in with any password.
+    /// True if any password lets it log in.
     pub no_password: bool,
-    /// Whether payloads of RESTORE are to be checked in depth, as it was said; they always are.
+    /// The setting for the checks of RESTORE's payloads in depth, as it was written; they are always checked.
     pub sanitizing: Sanitizing,
     /// SHA-256 of each password, as 64 hexadecimal digits.
     passwords: Vec<Box<[u8]>>,
     /// The root first; never none.
     selectors: Vec<Selector>,
-    /// Whether some selector forbids nothing: nothing has to be checked then.
+    /// True if some selector forbids nothing: nothing has to be checked then.
     unrestricted: bool,
 }
 
-/// Whether payloads of RESTORE are to be checked in depth.
+/// The setting for the checks of RESTORE's payloads in depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sanitizing {
     /// `sanitize-payload`.
@@ -57,7 +57,7 @@ impl User {
         user
     }
 
-    /// The default user as it is before anything is said about it: anybody, who may do everything.
+    /// Returns the default user before any configuration: it needs no password and may do everything.
     pub fn everybody(id: u64) -> Self {
         let mut user = Self::new(id, b"default", Defaults { all_channels: true });
         (user.enabled, user.no_password) = (true, true);
@@ -68,7 +68,7 @@ impl User {
         user
     }
 
-    /// Whether nothing is forbidden.
+    /// Returns whether nothing is forbidden.
     #[inline]
     pub fn is_unrestricted(&self) -> bool {
         self.unrestricted
@@ -79,12 +79,12 @@ impl User {
         &self.selectors
     }
 
-    /// Whether some selector allows a channel, whatever the command.
+    /// Returns whether some selector allows a channel, for any command.
     pub fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.selectors.iter().any(|selector| selector.allows_channel(channel, is_pattern))
     }
 
-    /// Whether there is no channel that it may use.
+    /// Returns whether there is no channel that it may use.
     pub fn has_no_channel(&self) -> bool {
         self.selectors.iter().all(Selector::has_no_channel)
     }
@@ -94,7 +94,7 @@ impl User {
         self.passwords.iter().map(|hash| &**hash)
     }
 
-    /// Whether who says this password is let in.
+    /// Returns whether this password lets a client log in.
     pub fn admits(&self, password: &[u8]) -> bool {
         if !self.enabled || self.no_password {
             return self.enabled;
@@ -162,7 +162,7 @@ impl User {
         Ok(())
     }
 
-    /// The words that say whether and how it comes in: `on`, `nopass`, ...
+    /// Returns the words for whether and how it may log in: `on`, `nopass`, ...
     pub fn flags(&self) -> Vec<&'static str> {
         let mut flags = vec![if self.enabled { "on" } else { "off" }];
         if self.no_password {
@@ -175,7 +175,7 @@ impl User {
         flags
     }
 
-    /// All of it as a line of the configuration: `user name on ...`.
+    /// Returns all of it as a line of the configuration: `user name on ...`.
     pub fn describe(&self) -> Vec<u8> {
         let mut words = vec![b"user".to_vec(), self.name.to_vec()];
         words.extend(self.flags().into_iter().map(|flag| flag.as_bytes().to_vec()));

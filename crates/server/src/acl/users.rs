@@ -19,14 +19,14 @@ use crate::request::error::Error;
 
 pub use super::selector::has_space;
 
-/// All users of one engine, and the log of what they were refused.
+/// All users of one engine, and the log of their refusals.
 #[derive(Debug)]
 pub struct Acl {
     users: RwLock<Users>,
     epoch: AtomicU64,
-    /// Whether who comes must say a password before anything else.
+    /// True if a new client must send a password before anything else.
     asks_password: AtomicBool,
-    /// What was refused.
+    /// The log of refusals.
     pub log: Log,
 }
 
@@ -36,10 +36,10 @@ struct Users {
     next_id: u64,
 }
 
-/// What a change did to users that clients may be in: their names.
+/// The names of the users that a change affected and that clients may be logged in as.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changed {
-    /// They are gone.
+    /// The removed users.
     pub removed: Vec<Box<[u8]>>,
 }
 
@@ -64,7 +64,7 @@ impl Acl {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Whether who comes must say a password before anything else.
+    /// Returns whether a new client must send a password before anything else.
     #[inline]
     pub fn asks_password(&self) -> bool {
         self.asks_password.load(Ordering::Relaxed)
@@ -75,7 +75,7 @@ impl Acl {
         self.users.read().by_name.get(name).cloned()
     }
 
-    /// The user that everybody is who has not said otherwise.
+    /// Returns the user of all clients that have not authenticated.
     pub fn default_user(&self) -> Arc<User> {
         self.get(b"default").unwrap_or_else(|| Arc::new(User::new(0, b"default", Defaults::default())))
     }
@@ -118,7 +118,7 @@ impl Acl {
         Ok(())
     }
 
-    /// What `requirepass` means: the only password of the default user, or none if it is empty.
+    /// Applies `requirepass`: the only password of the default user, or none if it is empty.
     pub fn set_default_password(&self, password: &[u8]) {
         let mut users = self.users.write();
         let mut user = match users.by_name.get(b"default".as_slice()) {
@@ -145,11 +145,11 @@ impl Acl {
         Changed { removed: removed.iter().map(|user| user.name.clone()).collect() }
     }
 
-    /// Adds the users of the configuration, whose lines have been checked: the words behind `user`. The default user
-    /// begins anew when it is named.
+    /// Adds the users of the configuration from checked lines: the words behind `user`. The default user begins anew if it is
+    /// named.
     ///
     /// # Errors
-    /// Which line is wrong and why.
+    /// The line that is wrong, and the reason.
     pub fn add_configured(&self, lines: &[Vec<Vec<u8>>], defaults: Defaults) -> Result<(), String> {
         for line in lines {
             let words: Vec<&[u8]> = line.iter().map(Vec::as_slice).collect();
@@ -164,11 +164,12 @@ impl Acl {
         Ok(())
     }
 
-    /// Replaces all users by those of a file; all or none. All users that there were are told but the default one, which
-    /// stays the same: who is in as one of the others has to say so again, even if the file has a user of that name.
+    /// Replaces all users by those of a file; all or none. All previous users are returned as affected but the default one,
+    /// which stays the same: a client that is logged in as one of the others has to authenticate again, even if the file has
+    /// a user of that name.
     ///
     /// # Errors
-    /// Everything that is wrong with the file, in Redis's words.
+    /// All faults of the file, in Redis's words.
     pub fn load(&self, path: &std::path::Path, shown: &str, defaults: Defaults) -> Result<Changed, FileError> {
         let text = file::read(path, shown)?;
         let mut users = self.users.write();
@@ -189,7 +190,7 @@ impl Acl {
         Ok(Changed { removed: old.into_keys().collect() })
     }
 
-    /// Makes everybody look again.
+    /// Publishes a change of the users: updates `asks_password`, and raises the epoch, so that all sessions look again.
     fn publish(&self, users: &Users) {
         let asks = users.by_name.get(b"default".as_slice()).is_none_or(|user| !user.no_password || !user.enabled);
         self.asks_password.store(asks, Ordering::Relaxed);
@@ -197,7 +198,7 @@ impl Acl {
     }
 }
 
-/// Whether the words behind `user` in a configuration describe a user that no earlier line does.
+/// Returns whether the words behind `user` in a configuration describe a user that no earlier line does.
 ///
 /// # Errors
 /// The reason in Redis's words.

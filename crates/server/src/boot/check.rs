@@ -1,8 +1,8 @@
-//! What a server would do with a configuration, without doing it: `sleeve serve --check`.
+//! A test of a configuration without starting a server: `sleeve serve --check`.
 //!
-//! The configuration is read as at a start, users and certificates with it, and nothing is opened that a running server
-//! could miss: no socket, no file of ours. So it may be asked beside the server whose configuration it is. It cannot see
-//! whether an address is taken.
+//! The configuration is read as at a start, with users and certificates. Nothing is opened that a running server could miss:
+//! no socket, and none of the server's files. So it can be run next to the server that uses this configuration. It cannot see
+//! whether an address is in use.
 
 use std::io;
 
@@ -14,10 +14,10 @@ use crate::driver::tls;
 use crate::engine::Engine;
 use crate::host::facts;
 
-/// What would happen, a line for each thing; warnings first. `words` is the command line of a server.
+/// Returns the effects of the configuration, a line for each; warnings first. `words` is the command line of a server.
 ///
 /// # Errors
-/// Why the server would not start: everything that can be told beside each other.
+/// The reasons why the server would not start: all that can be found independently of each other.
 pub fn check(words: &[Vec<u8>]) -> Result<Vec<String>, Vec<String>> {
     let config = Config::default();
     let loaded = load::load_all(&config, &arguments::parse(words), io::stdin());
@@ -48,7 +48,7 @@ pub fn check(words: &[Vec<u8>]) -> Result<Vec<String>, Vec<String>> {
     Ok(lines)
 }
 
-/// Where the data would come from and be kept.
+/// Returns the line about the source of the data and its files.
 fn data_line(config: &Config) -> String {
     let snapshot = config.resolve(&config.text(Opt::Dbfilename));
     let rules = config.text(Opt::Save);
@@ -63,7 +63,7 @@ fn data_line(config: &Config) -> String {
     }
 }
 
-/// The log is opened before anything else, and no server starts without.
+/// Checks the server log, which is opened before anything else; no server starts without it.
 fn check_log(config: &Config) -> Result<(), String> {
     let name = config.text(Opt::Logfile);
     if name.is_empty() {
@@ -74,7 +74,7 @@ fn check_log(config: &Config) -> Result<(), String> {
         .map_err(|error| format!("Can't open the log file '{}': {}", path.display(), value::reason(&error)))
 }
 
-/// What would be warned of at the start.
+/// Adds the warnings of a start.
 fn check_files(config: &Config, lines: &mut Vec<String>) {
     lines.extend(pid_file::obstacle(config).map(|obstacle| format!("warning: {obstacle}")));
     let wanted = config.number(Opt::Maxclients) as u64;
@@ -84,7 +84,7 @@ fn check_files(config: &Config, lines: &mut Vec<String>) {
     }
 }
 
-/// Where clients would be served.
+/// Returns the lines about the addresses at which clients would be served.
 fn listens(config: &Config) -> Result<Vec<String>, String> {
     let mut lines = Vec::new();
     for (address, is_tls) in listeners::addresses(config).map_err(|error| error.to_string())? {

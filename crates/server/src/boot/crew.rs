@@ -1,7 +1,7 @@
-//! The workers that serve some listeners: as many as the option says, at the start and whenever it is changed.
+//! The workers that serve some listeners: as many as the option states, at the start and whenever it is changed.
 //!
-//! Each has a driver of the same kind, a mailbox and a thread. What the kernel refuses of it leaves those that there were as they
-//! were. Those that are too many end by themselves (`worker/worker_pool`).
+//! Each has a driver of the same kind, a mailbox and a thread. If the kernel refuses a part of a new worker, the present
+//! workers stay as they were. Surplus workers end by themselves (`worker/worker_pool`).
 
 use std::io;
 use std::sync::Arc;
@@ -27,15 +27,16 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// Nobody yet, for these doors.
+    /// Returns a crew without workers, for these doors.
     pub fn new(engine: &Arc<Engine>, doors: Doors) -> Self {
         Self { engine: Arc::clone(engine), pool: WorkerPool::new(doors), kind: Mutex::default() }
     }
 
-    /// Has there be so many workers; nothing where the pool has ended or is about to. Whoever changes that number waits.
+    /// Sets the number of workers; does nothing if the pool has ended or is about to. Other callers that change the number
+    /// wait.
     ///
     /// # Errors
-    /// What the kernel says against a driver, against its watching a listener, or against a thread.
+    /// Those of the kernel: for a driver, for its watching of a listener, or for a thread.
     pub fn staff(&self, count: usize) -> io::Result<()> {
         let mut kind = self.kind.lock();
         let Some(missing) = self.pool.begin_resizing(count) else { return Ok(()) };
@@ -58,14 +59,14 @@ impl Crew {
         if staffed.is_ok() && self.pool.is_at_engines_doors() {
             let mailboxes = self.pool.mailboxes();
             self.engine.listeners.attach(&mailboxes);
-            // Whoever has changed the doors before that has not told those that are new.
+            // A caller that changed the doors before this did not tell the new workers.
             mailboxes.iter().for_each(|mailbox| mailbox.post(Letter::Listen));
         }
         staffed
     }
 
-    /// Workers with these numbers, which accept at all doors but have no threads yet. Their places in the pool are taken, also
-    /// where there cannot be all of them.
+    /// Makes workers with these numbers, which accept at all doors but have no threads yet. Their places in the pool are
+    /// taken, even if not all of them can be made.
     fn hire(&self, numbers: &[usize], kind: &mut Option<Kind>) -> io::Result<Vec<Worker>> {
         if numbers.is_empty() {
             return Ok(Vec::new());
@@ -151,7 +152,7 @@ mod tests {
         );
         assert_eq!(ask(b"CONFIG GET workers\r\n"), "*2\r\n$7\r\nworkers\r\n$1\r\n1\r\n");
         assert!(ask(b"CONFIG GET maxmemory-samples\r\n").contains("\r\n5\r\n"));
-        // Those that had started have nobody to serve.
+        // The workers that had started have no clients to serve.
         while engine.mailbox_count() > 2 {
             std::thread::yield_now();
         }

@@ -45,10 +45,10 @@ pub struct Server {
 }
 
 impl Engine {
-    /// Serves this engine at `address` too, with as many workers as the option `workers` says; port 0 takes a free one.
+    /// Serves this engine at `address` too, with as many workers as the option `workers` states; port 0 takes a free port.
     ///
     /// # Errors
-    /// What the kernel says of the address.
+    /// Those of the kernel for the address.
     pub fn listen(self: &Arc<Self>, address: SocketAddr) -> io::Result<Server> {
         let backlog = self.config.number(Opt::TcpBacklog) as i32;
         let listener = bind_tcp(address, backlog, self.config.number(Opt::TcpKeepalive) as u64)?;
@@ -91,13 +91,13 @@ impl Drop for Server {
 fn start(engine: &Arc<Engine>, listeners: &[Arc<Listener>], doors: Doors) -> io::Result<Server> {
     let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.address()).collect();
     engine.port.store(addresses.first().map_or(0, |address| u32::from(address.port())), Ordering::Relaxed);
-    // From here on whatever fails drops the server, which stops the workers that run already.
+    // From here on any failure drops the server, which stops the workers that run already.
     let server = Server { engine: Arc::clone(engine), crew: Arc::new(Crew::new(engine, doors)), addresses };
     let wanted = || engine.config.number(Opt::Workers).max(1) as usize;
     server.crew.staff(wanted())?;
     let crew: Weak<Crew> = Arc::downgrade(&server.crew);
     engine.crews.enter(crew);
-    // Somebody who is served in this process may have set another number meanwhile.
+    // A session in this process may have set another number in the meantime.
     if server.crew.pool.wanted() != wanted() {
         server.crew.staff(wanted())?;
     }
@@ -113,7 +113,7 @@ fn open_listeners(engine: &Engine) -> Result<(), StartError> {
     opened.inspect_err(|error| log::warning(&error.to_string()))
 }
 
-/// Reads what TLS needs, if it is served at all.
+/// Reads the certificate and the key for TLS, if it is served at all.
 fn load_certificate(engine: &Engine) -> Result<(), StartError> {
     if engine.config.number(Opt::TlsPort) != 0 {
         let made = tls::load(&engine.config).inspect_err(|reason| log::warning(reason));
@@ -177,10 +177,10 @@ pub enum StartError {
     /// Another door cannot be opened.
     #[error("{0}")]
     Attendant(String),
-    /// What TLS needs cannot be used; the log says why.
+    /// The certificate or the key for TLS cannot be used; the server log has the reason.
     #[error("Failed to configure TLS. Check logs for more info.")]
     Tls,
-    /// It had started, and ended because of a fault of ours.
+    /// The server had started, and ended because of an internal fault.
     #[error("The server has failed: {0}")]
     Failed(String),
     /// The configuration names no socket at all.
@@ -189,19 +189,19 @@ pub enum StartError {
     /// A file that the configuration names cannot be opened, or a thread not started.
     #[error("{what}: {error}")]
     System {
-        /// What was tried.
+        /// The action that failed.
         what: String,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
 }
 
-/// Runs a server until SHUTDOWN, SIGTERM or SIGINT ends it. `words` is the command line after the program's name:
-/// `[FILE] [--option value ...] [-]`. `attend` is called once its sockets are open, before there are data: it may give the engine
-/// other doors, and returns what the log is to say of them.
+/// Runs a server until SHUTDOWN, SIGTERM or SIGINT ends it. `words` is the command line after the program's name: `[FILE]
+/// [--option value ...] [-]`. `attend` is called once its sockets are open, before the data is loaded: it may give the engine
+/// other doors, and returns the lines for the server log about them.
 ///
 /// # Errors
-/// [`StartError`] when it could not start, or ended by a fault of ours that is no panic; a panic ends the process.
+/// [`StartError`] if it could not start, or ended by an internal fault other than a panic; a panic ends the process.
 pub fn serve(
     words: &[Vec<u8>],
     attend: impl FnOnce(&Arc<Engine>) -> Result<Option<String>, String>,
@@ -228,12 +228,12 @@ pub fn serve(
     let attendant = attend(&engine).map_err(StartError::Attendant);
     attendant.inspect_err(|error| log::warning(&error.to_string()))?.iter().for_each(|line| log::notice(line));
     process_title::show(&engine.config);
-    // The log says why if it cannot be, and the server is as good without.
+    // If it cannot be set, the server log has the reason, and the server goes on without.
     _ = oom_score::apply(&engine.config);
     let pid_file = pid_file::write(&engine.config);
     pid_file.iter().cloned().for_each(panics::take_along);
     engine.follow_configured();
-    // Who comes before the data is there is told to come again.
+    // Clients that connect before the data is loaded are told to retry.
     engine.readiness.set(Hindrance::Loading, true);
     let server = start_threads(&engine).inspect_err(|error| {
         log::warning(&error.to_string());
@@ -268,11 +268,11 @@ pub fn serve(
     Ok(())
 }
 
-/// What the log says when clients are served.
+/// The line in the server log when clients are served.
 const READY: &str = "Ready to accept connections";
 const READY_BY_PATH: &str = "The server is now ready to accept connections on the unix socket";
 
-/// The data is there: has clients be served that need it, behind a line in the log that says so, and follows the primary.
+/// Begins the service of clients that need the data, which is loaded, with a line in the server log, and follows the primary.
 pub(crate) fn begin_service(engine: &Arc<Engine>, line: &str) {
     engine.durability.snapshots.follow_rules();
     log::notice(line);
@@ -282,15 +282,15 @@ pub(crate) fn begin_service(engine: &Arc<Engine>, line: &str) {
     }
 }
 
-/// Ends what goes on without workers.
+/// Ends the activities that go on without workers.
 pub(crate) fn end_rest(engine: &Engine) {
     engine.durability.snapshots.close();
-    // What comes from the primary behind this is in no log.
+    // Bytes of the primary that arrive after this are in no AOF.
     engine.end_following();
     engine.end_log();
 }
 
-/// Starts what a server process cannot do without: the thread for signals, and the workers.
+/// Starts the threads that a server process needs: the thread for signals, and the workers.
 fn start_threads(engine: &Arc<Engine>) -> Result<Server, StartError> {
     signals::catch(engine).map_err(|error| system("cannot catch signals", error))?;
     start(engine, &engine.listeners.all(), Doors::OfEngine).map_err(|error| system("cannot start the workers", error))

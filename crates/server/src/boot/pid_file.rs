@@ -1,7 +1,8 @@
 //! The file with the number of the server's process (`pidfile`).
 //!
-//! Written once when the server starts, and removed when it ends, unless another process has put its own there by then. Whatever
-//! is no file with a process's number is left as it is: the option may name anything. Links that lead to it stay.
+//! It is written once when the server starts, and removed when it ends, unless another process has written its own number
+//! there by then. A file without a process's number is left as it is: the option may name any file. Links that lead to it
+//! stay.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -15,8 +16,8 @@ use crate::host::log;
 /// The most bytes that are taken for a process's number.
 const BYTES_MAX: u64 = 32;
 
-/// Writes the number of this process where the configuration says. Where it cannot, the server is as good without, and the log
-/// says why.
+/// Writes the number of this process into the file that the configuration names. If it cannot, the server goes on without the
+/// file, and the server log has the reason.
 pub(super) fn write(config: &Config) -> Option<Claim> {
     let path = path_of(config)?;
     let written = write_to(&path);
@@ -26,7 +27,7 @@ pub(super) fn write(config: &Config) -> Option<Claim> {
     written.inspect_err(warn).ok()
 }
 
-/// What would keep a server from writing its file.
+/// Returns the reason why a server could not write its file.
 pub(super) fn obstacle(config: &Config) -> Option<String> {
     let path = path_of(config)?;
     let found = own::follow(&path).and_then(|file| has_number_or_none(&file).and_then(|()| writable(&file)));
@@ -49,7 +50,7 @@ fn write_to(path: &Path) -> io::Result<Claim> {
     Claim::of(path)
 }
 
-/// Whether a file may be taken for one that a server has left: it is short and holds a number, or nothing.
+/// Returns whether a file may be taken for one that a server has left: it is short and holds a number, or nothing.
 fn has_number_or_none(path: &Path) -> io::Result<()> {
     let found = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -64,10 +65,10 @@ fn has_number_or_none(path: &Path) -> io::Result<()> {
     if is_number { Ok(()) } else { Err(foreign()) }
 }
 
-/// Whether a file could be written, as far as can be told without making or opening one.
+/// Checks that a file could be written, as far as that is possible without making or opening one.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the system.
 pub(super) fn writable(path: &Path) -> io::Result<()> {
     let access = |path: &Path| Ok(rustix::fs::access(path, rustix::fs::Access::WRITE_OK)?);
     match std::fs::metadata(path) {

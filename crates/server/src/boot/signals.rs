@@ -1,8 +1,8 @@
-//! What a server process does about signals: it ends, or goes on.
+//! The reaction of a server process to signals: it ends, or goes on.
 //!
-//! SIGTERM and SIGINT end it, as their options say. SIGHUP does nothing, on purpose: the terminal at which a server was
-//! started may close, and all data would go with it. Called once, by the thread that starts the server. Fatal signals are
-//! `crash`'s.
+//! SIGTERM and SIGINT end it, as their options state. SIGHUP does nothing, on purpose: the terminal at which a server was
+//! started may close, and all data would be lost with it. Called once, by the thread that starts the server. Fatal signals
+//! are handled by `crash`.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::engine::persistence::shutdown::{FinalSnapshot, Shutdown};
 use crate::host::log;
 
-/// Has SIGHUP and SIGXFSZ pass. SIGPIPE is passed over already, as in every program of Rust.
+/// Ignores SIGHUP and SIGXFSZ. SIGPIPE is ignored already, as in every program of Rust.
 pub fn ignore_hangups() {
     // SAFETY: nothing runs when the signals come.
     unsafe {
@@ -25,10 +25,11 @@ pub fn ignore_hangups() {
     }
 }
 
-/// SIGTERM and SIGINT stop all workers; a second one ends the process at once, unless the server has given up the first.
+/// Makes SIGTERM and SIGINT stop all workers. A second signal ends the process at once, unless the server has given up the
+/// first attempt.
 ///
 /// # Errors
-/// What the system says: no descriptor or no thread.
+/// Those of the system: no descriptor or no thread.
 pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let stopping = Arc::clone(engine);
@@ -37,7 +38,7 @@ pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
         let mut ending_since = None;
         for signal in signals.forever() {
             if ending_since == Some(stopping.pause.ends_given_up()) {
-                // What is half written is of no use to anybody.
+                // A partial snapshot is of no use.
                 _ = stopping.disk.remove(&stopping.unfinished_snapshot_path());
                 std::process::exit(1);
             }

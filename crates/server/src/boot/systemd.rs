@@ -13,7 +13,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use crate::config::{Config, Opt, value};
 use crate::host::log;
 
-/// Where the option stands.
+/// The positions of the option's words.
 const NO: i64 = 0;
 const AUTO: i64 = 2;
 

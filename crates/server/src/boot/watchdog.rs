@@ -1,7 +1,7 @@
-//! The watchdog: while `watchdog-period` is set, the log is told when clients were not served for longer than that.
+//! The watchdog: while `watchdog-period` is set, the server log shows when clients were not served for longer than that.
 //!
-//! For whoever looks for the reason of a delay that shows nowhere else. One thread looks twice in each period; where the option
-//! is 0 there is none, and nobody pays for it.
+//! It is for finding the reason of a delay that shows nowhere else. One thread checks twice in each period. If the option is
+//! 0 there is no thread and no cost.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -49,7 +49,7 @@ fn watch(watchdog: &Watchdog, engine: &Weak<Engine>) {
         for delay in watch.look(&engine.mailboxes(), loading, period_ms, clock::monotonic_ms()) {
             log::warning(&format!("--- WATCHDOG TIMER EXPIRED --- {delay}"));
         }
-        // Whoever embeds the engine may let go of it meanwhile.
+        // The program that embeds the engine may drop it in the meantime.
         drop(engine);
         let pause = Duration::from_millis(period_ms.div_ceil(2)).min(LOOK_MAX);
         watchdog.changed.wait_for(&mut watchdog.has_thread.lock(), pause);

@@ -10,8 +10,8 @@ use crate::context::Cx;
 use crate::request::Request;
 use crate::request::error::Error;
 
-/// The wall clock time in milliseconds at which this command has waited for long enough, as its arguments say where its row
-/// says that they do. None is for ever.
+/// Returns the wall clock time in milliseconds at which this command has waited for long enough, as its arguments say where
+/// its row says that they do. None is for ever.
 pub(super) fn deadline(cx: &Cx<'_>, request: Request<'_>) -> Result<Option<i64>, Error> {
     let Some(timeout) = request.row.timeout else { return Ok(None) };
     let argument = |index| request.args.get(index).unwrap_or_default();
@@ -22,22 +22,22 @@ pub(super) fn deadline(cx: &Cx<'_>, request: Request<'_>) -> Result<Option<i64>,
     }
 }
 
-/// When a timeout of so many seconds, whole or not, is over; 0 stands for never.
+/// Returns the deadline of a timeout of so many seconds, whole or not; 0 stands for never.
 fn deadline_of_seconds(cx: &Cx<'_>, text: &[u8]) -> Result<Option<i64>, Error> {
     let not_float = Error::fixed("ERR timeout is not a float or out of range");
     let Some(seconds) = number::parse_f64(text) else {
-        // Redis counts in longer floating-point numbers, which hold what no double does.
+        // Redis counts in longer floating-point numbers, which hold values that no double does.
         return Err(if LongDouble::parse(text).is_some() { OUT_OF_RANGE } else { not_float });
     };
     let milliseconds = seconds * 1_000.0;
-    // The largest number of 64 bits is no double; what is not below the next one is out of range.
+    // The largest 64-bit number is no double. A value that is not below the next double is out of range.
     if milliseconds >= i64::MAX as f64 {
         return Err(OUT_OF_RANGE);
     }
     deadline_after(cx, milliseconds.ceil() as i64)
 }
 
-/// The same for a timeout in whole milliseconds.
+/// Returns the deadline of a timeout in whole milliseconds; 0 stands for never.
 pub(super) fn deadline_of_milliseconds(cx: &Cx<'_>, text: &[u8]) -> Result<Option<i64>, Error> {
     let not_integer = Error::fixed("ERR timeout is not an integer or out of range");
     deadline_after(cx, number::parse_i64(text).ok_or(not_integer)?)

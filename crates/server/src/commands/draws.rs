@@ -6,7 +6,7 @@ use crate::request::error::{Error, Outcome};
 /// The longest reply, in bytes: as long as the longest string.
 const REPLY_BYTES_MAX: usize = 512 * 1024 * 1024;
 
-/// What the shortest element takes: `$0`, two line ends.
+/// The bytes that the shortest element takes: `$0`, two line ends.
 const ELEMENT_BYTES_MIN: usize = 6;
 
 const TOO_LONG: Error = Error::fixed("ERR value is out of range, the reply would be longer than 512 MiB");
@@ -29,7 +29,7 @@ pub fn judge(count: usize, elements: usize, bytes: impl FnOnce() -> usize) -> Ou
     Ok(())
 }
 
-/// Judges what has been written: where few elements are very long, the draws may have met them often.
+/// Checks the size of the reply that has been written: where few elements are very long, the draws may have met them often.
 ///
 /// # Errors
 /// The reply is too long.

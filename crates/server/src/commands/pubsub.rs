@@ -1,4 +1,4 @@
-//! SUBSCRIBE, PUBLISH and their family, and PUBSUB, which looks at what there is.
+//! SUBSCRIBE, PUBLISH and their family, and PUBSUB, which lists the channels and patterns that exist.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -42,7 +42,7 @@ pub fn sunsubscribe(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 fn listen(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
     if cx.state.denies_blocking {
-        // A script could never read what it subscribes to.
+        // A script could never read the messages of its subscriptions.
         let name = request.row.name.to_uppercase();
         return Err(Error::new(format!("ERR {name} isn't allowed for a DENY BLOCKING client")));
     }
@@ -51,7 +51,7 @@ fn listen(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
         if !subscriptions.contains(kind, name) {
             let (shared, since) = cx.engine.pubsub.subscribe(kind, name, &cx.state.client.mailbox);
             subscriptions.enter(kind, shared, since);
-            // Others may have to know it before this batch is over: a script behind it may last.
+            // Others may need this before the batch ends: a script behind it may take long.
             cx.state.client.listened[kind as usize].store(subscriptions.len(kind), Ordering::Relaxed);
         }
         confirm(cx, request.row.name, kind, Some(name));
@@ -78,7 +78,8 @@ fn stop_listening(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome 
     Ok(())
 }
 
-/// Says what was done with a name, and how many names the client listens to now: shard channels are counted apart.
+/// Confirms the change of one subscription, with the number of names that the client is subscribed to now. Shard channels are
+/// counted apart.
 fn confirm(cx: &mut Cx<'_>, word: &str, kind: Kind, name: Option<&[u8]>) {
     let len = |kind| cx.state.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.len(kind));
     let count = if kind == Kind::Shard { len(kind) } else { len(Kind::Channel) + len(Kind::Pattern) };
@@ -158,7 +159,7 @@ pub fn numpat(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// What PING answers a client of RESP2 that listens: there, every answer looks like a message.
+/// Writes the reply of PING to a RESP2 subscriber: there, every reply looks like a message.
 pub fn pong(reply: &mut Writer<'_>, message: &[u8]) {
     reply.array(2);
     reply.bulk(b"pong");

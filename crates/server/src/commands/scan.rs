@@ -1,4 +1,4 @@
-//! What the commands that walk a whole database share: cursor, filter, and what they do with keys whose time has come.
+//! The shared part of the commands that walk a whole database: cursor, filter, and the treatment of keys that have expired.
 
 use sleeve_store::EntryRef;
 use sleeve_wire::request::Args;
@@ -6,7 +6,7 @@ use sleeve_wire::{number, pattern};
 
 use crate::request::error::Error;
 
-/// Which keys a walk shows.
+/// The keys that a walk shows.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter<'a> {
     /// The glob-style pattern that the name matches; none admits every name.
@@ -16,19 +16,19 @@ pub struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// Whether this key is shown.
+    /// Returns whether this key is shown.
     pub fn admits(&self, entry: &EntryRef<'_>) -> bool {
         self.pattern.is_none_or(|pattern| pattern == b"*" || pattern::matches(pattern, entry.key(), false))
             && self.kind.is_none_or(|kind| kind.eq_ignore_ascii_case(entry.kind().name().as_bytes()))
     }
 
-    /// The pattern, if it matches itself and nothing else: then there is no need to walk.
+    /// Returns the pattern, if it matches itself and nothing else: then there is no need to walk.
     pub fn literal(&self) -> Option<&'a [u8]> {
         self.pattern.filter(|pattern| !pattern.iter().any(|byte| matches!(byte, b'*' | b'?' | b'[' | b'\\')))
     }
 }
 
-/// A cursor as C's `strtoul` reads it, which is how Redis takes it: a sign is allowed, a minus counts from 2^64 down,
+/// Reads a cursor as C's `strtoul` reads it, which is how Redis takes it: a sign is allowed, a minus counts from 2^64 down,
 /// and no digits at all are 0.
 pub fn parse_cursor(text: &[u8]) -> Result<u64, Error> {
     let invalid = Error::fixed("ERR invalid cursor");
@@ -49,13 +49,13 @@ pub fn parse_cursor(text: &[u8]) -> Result<u64, Error> {
     Ok(if is_negative { number.wrapping_neg() } else { number })
 }
 
-/// How many keys a step is to show, at least 1.
+/// Reads how many keys a step is to show, at least 1.
 pub fn parse_count(text: &[u8]) -> Result<usize, Error> {
     let count = number::parse_i64(text).ok_or(Error::NOT_INTEGER)?;
     usize::try_from(count).ok().filter(|count| *count > 0).ok_or(Error::SYNTAX)
 }
 
-/// What is walked over: each has options of its own.
+/// The kind of collection that is walked over: each has options of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walked {
     /// A database: TYPE.
@@ -71,16 +71,16 @@ pub enum Walked {
 /// The options of a walk.
 #[derive(Debug, Clone, Copy)]
 pub struct Walk<'a> {
-    /// Which names are shown; the pattern is none if it leaves nothing out.
+    /// The names that are shown; the pattern is None if it leaves nothing out.
     pub filter: Filter<'a>,
-    /// How many elements a step is to show.
+    /// The number of elements that a step is to show.
     pub count: usize,
     /// Whether a hash's values or a sorted set's scores are left out.
     pub only_names: bool,
 }
 
 impl<'a> Walk<'a> {
-    /// Reads `[MATCH pattern] [COUNT count]` and what else this kind of walk has.
+    /// Reads `[MATCH pattern] [COUNT count]` and the other options of this kind of walk.
     pub fn parse(options: Args<'a>, walked: Walked) -> Result<Self, Error> {
         let mut walk = Self { filter: Filter::default(), count: 10, only_names: false };
         let mut options = options.iter();
@@ -103,7 +103,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether a key's time has come.
+/// Returns whether a key has expired.
 pub fn is_due(entry: &EntryRef<'_>, now_ms: i64) -> bool {
     entry.deadline().is_some_and(|deadline_ms| now_ms > deadline_ms)
 }

@@ -39,7 +39,7 @@ pub fn watch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if cx.state.transaction.is_some() {
         return Err(Error::fixed("ERR WATCH inside MULTI is not allowed"));
     }
-    // A flag that is up already dooms the transaction, whatever else is watched.
+    // A flag that is up already dooms the transaction, no matter which other keys are watched.
     if !cx.state.watching.is_raised() {
         let database = cx.state.database;
         for key in request.keys() {
@@ -73,7 +73,7 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
         cx.reply().null_array();
         return Ok(());
     }
-    // What scripts in the queue are judged by is as it was when EXEC came.
+    // Scripts in the queue are judged by the memory use at the time when EXEC came.
     cx.has_no_room = cx.has_no_room && cx.is_over_limit();
     cx.state.executing = Some(transaction.queue.len() as i64);
     cx.recorder().begin_transaction();
@@ -101,8 +101,8 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
     Ok(())
 }
 
-/// Has this server ask its new primary for all data where a REPLICAOF of the same transaction stands before a write: the write is
-/// done, as in Redis, but it is in no stream, so that this server must not go on from its own offset.
+/// Makes this server ask its new primary for a full sync if a REPLICAOF of the same transaction stands before a write. The
+/// write is done, as in Redis, but it is in no stream, so this server must not go on from its own offset.
 fn note_write_behind_role(cx: &Cx<'_>, row: &Row) {
     if row.flags.contains(Flags::WRITE) && cx.engine.readiness.has(Hindrance::ReadOnly) {
         cx.engine.replication.role.begin_anew();
@@ -137,7 +137,7 @@ pub fn lock(cx: &mut Cx<'_>) -> Outcome {
     cx.lock_keys(hashes.iter().copied())
 }
 
-/// Whether the time of a watched key has come since WATCH. Its removal, seen or not, is a change.
+/// Returns whether a watched key has expired since WATCH. Its removal, seen or not, is a change.
 fn watched_key_expired(cx: &Cx<'_>) -> bool {
     let watching = &cx.state.watching;
     watching.keys().iter().any(|watched| {

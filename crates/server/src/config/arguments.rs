@@ -14,19 +14,18 @@ use sleeve_wire::inline;
 use super::file::words;
 use super::table::{Kind, find};
 
-/// What a command line asks for.
+/// The contents of a command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Arguments {
     /// The configuration file, as it was written.
     pub file: Option<Vec<u8>>,
-    /// Whether `-` asks to read lines from standard input as well.
+    /// True if `-` asks to read lines from standard input as well.
     pub standard_input: bool,
     /// The options as configuration lines.
     pub lines: Vec<u8>,
 }
 
-/// Reads the arguments after the program's name. Whatever they say is taken; what is wrong with it shows when the lines
-/// are loaded.
+/// Reads the arguments after the program's name. All of them are accepted; faults show when the lines are loaded.
 pub fn parse(arguments: &[Vec<u8>]) -> Arguments {
     let mut parsed = Arguments::default();
     let mut rest = arguments;
@@ -38,7 +37,7 @@ pub fn parse(arguments: &[Vec<u8>]) -> Arguments {
     }
     let last = arguments.len().saturating_sub(1);
     let mut may_be_name = true;
-    // The option whose values are read, and how many it has.
+    // The option of the values that are being read, and their number.
     let (mut option, mut values): (&[u8], usize) = (b"", 0);
     for (index, argument) in rest.iter().enumerate() {
         let place = index + arguments.len() - rest.len();
@@ -62,7 +61,7 @@ pub fn parse(arguments: &[Vec<u8>]) -> Arguments {
     parsed
 }
 
-/// Whether a word behind the values of an option is the configuration file.
+/// Returns whether a word behind the values of an option is the configuration file.
 fn is_file_behind(option: &[u8], word: &[u8]) -> bool {
     let takes_many = find(option).is_none_or(|(row, _)| {
         matches!(

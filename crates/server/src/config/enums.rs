@@ -1,22 +1,21 @@
 //! The options that are one of several words, as enums. Plain data; any thread.
 //!
-//! The variants stand in the order in which the table lists the words, which is what ties the two together; a test
-//! compares them.
+//! The variants are in the table's order of the words. That order connects the two; a test compares them.
 
-/// How important a log line is.
+/// The importance of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// What only developers want to see.
+    /// Lines for developers only.
     Debug,
     /// Much that is seldom useful.
     Verbose,
-    /// What an operator wants to know.
+    /// Lines that an operator wants to know.
     Notice,
-    /// What an operator must know.
+    /// Lines that an operator must know.
     Warning,
 }
 
-/// What would be evicted, and with it which access clock keys carry.
+/// The choice of the keys to evict, and with it the access clock that keys carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaxmemoryPolicy {
     /// The longest unused of the keys that expire.
@@ -33,29 +32,29 @@ pub enum MaxmemoryPolicy {
     AllkeysLfu,
     /// Any key.
     AllkeysRandom,
-    /// Nothing.
+    /// Evicts nothing.
     NoEviction,
 }
 
-/// Who may use what an option guards.
+/// The clients that may use a guarded feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Nobody.
+    /// None of the clients.
     No,
-    /// Everybody.
+    /// All clients.
     Yes,
     /// Connections from this machine.
     Local,
 }
 
-/// Whether clients that come with TLS show a certificate.
+/// The certificates that clients with TLS have to present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// They are not asked.
+    /// Clients are not asked for one.
     NotAsked,
-    /// Who has none that is trusted is turned away.
+    /// A client without a trusted certificate is refused.
     Required,
-    /// Who shows one that is not trusted is turned away.
+    /// A client that presents a certificate that is not trusted is refused.
     Optional,
 }
 
@@ -70,14 +69,14 @@ impl ClientCertificates {
     }
 }
 
-/// Whether a replica loads its primary's data straight from the socket.
+/// The cases in which a replica loads its primary's data directly from the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DisklessLoad {
-    /// It goes through a file.
+    /// Never: the data goes through a file.
     Disabled,
     /// If it has no keys.
     OnEmptyDb,
-    /// Always; what it has can be read meanwhile where it is an older state of the same data.
+    /// Always. The present data can be read during the load if it is an older state of the same data.
     SwapDb,
 }
 
@@ -92,16 +91,16 @@ impl DisklessLoad {
     }
 }
 
-/// What becomes of a command of a primary, or of a log, that cannot be applied.
+/// The handling of a command of a primary, or of an AOF, that cannot be applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PropagationErrors {
-    /// A replica asks for all data, and a log is not loaded.
+    /// A replica asks for a full sync, and an AOF is not loaded.
     Resync,
-    /// It is passed over.
+    /// The command is passed over.
     Ignore,
     /// The server ends, and does not start.
     Panic,
-    /// A replica ends; in a log it is passed over.
+    /// A replica ends; in an AOF the command is passed over.
     PanicOnReplicas,
 }
 
@@ -126,13 +125,13 @@ impl PropagationErrors {
         matches!(self, Self::Ignore | Self::PanicOnReplicas)
     }
 
-    /// Whether a command of a primary is. Where clients of the replica write, what they have written may be the reason, and no
-    /// replica ends for that.
+    /// Returns whether a failed command of a primary is passed over. If clients of the replica write, their writes may be the
+    /// reason, and no replica ends for that.
     pub fn passes_over_in_stream(self, is_read_only: bool) -> bool {
         self == Self::Ignore || self != Self::Resync && !is_read_only
     }
 
-    /// Whether a replica ends that cannot apply what its primary has sent.
+    /// Returns whether a replica ends if it cannot apply a command of its primary.
     pub fn ends_replica(self, is_read_only: bool) -> bool {
         is_read_only && matches!(self, Self::Panic | Self::PanicOnReplicas)
     }
@@ -165,24 +164,24 @@ impl MaxmemoryPolicy {
         }
     }
 
-    /// Whether only keys with a deadline may go.
+    /// Returns whether only keys with a deadline may be evicted.
     pub fn is_volatile(self) -> bool {
         matches!(self, Self::VolatileLru | Self::VolatileLfu | Self::VolatileRandom | Self::VolatileTtl)
     }
 
-    /// Whether what was used least recently goes.
+    /// Returns whether the least recently used keys are evicted.
     pub fn is_lru(self) -> bool {
         matches!(self, Self::VolatileLru | Self::AllkeysLru)
     }
 
-    /// Whether keys count how often they are used instead of when.
+    /// Returns whether keys count how often they are used instead of when.
     pub fn is_lfu(self) -> bool {
         matches!(self, Self::VolatileLfu | Self::AllkeysLfu)
     }
 }
 
 impl Access {
-    /// The answer at this position of the table's list; nobody for any other number.
+    /// Returns the answer at this position of the table's list; [`Access::No`] for any other number.
     pub fn at(position: i64) -> Self {
         match position {
             1 => Self::Yes,
@@ -191,7 +190,7 @@ impl Access {
         }
     }
 
-    /// Whether a peer that is local or not may.
+    /// Returns whether a peer that is local or not may.
     pub fn allows(self, local: bool) -> bool {
         match self {
             Self::No => false,

@@ -1,9 +1,9 @@
-//! `notify-keyspace-events`: which events about keys are published, as letters and as bits.
+//! `notify-keyspace-events`: the events about keys that are published, as letters and as bits.
 //!
-//! Each letter is one bit of a number, so that a write learns with one load whether anybody may be interested. Pure
+//! Each letter is one bit of a number, so that a write learns with one load whether any subscriber may be interested. Pure
 //! functions; any thread.
 
-/// What an event about a key is about. Its number is its bit in the option's value.
+/// The subject of an event about a key. Its number is its bit in the option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum EventClass {
@@ -19,7 +19,7 @@ pub enum EventClass {
     Hash = 1 << 6,
     /// Sorted sets: `z`.
     Zset = 1 << 7,
-    /// A key whose time has come was removed: `x`.
+    /// A key past its deadline was removed: `x`.
     Expired = 1 << 8,
     /// A key was removed for want of memory: `e`.
     Evicted = 1 << 9,

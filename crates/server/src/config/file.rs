@@ -1,12 +1,12 @@
 //! A configuration file's text, cut into lines and words.
 //!
-//! One option a line, words as on an inline request (quotes and escapes included), `#` begins a comment line. Names are
-//! not looked up here. The text is foreign bytes: nothing in it can panic, and what is kept is no larger than the text.
-//! Pure functions; any thread.
+//! One option a line, words as on an inline request (quotes and escapes included); `#` begins a comment line. Names are not
+//! looked up here. The text is untrusted: nothing in it can cause a panic, and the result is no larger than the text. Pure
+//! functions; any thread.
 
 use sleeve_wire::inline;
 
-/// One line that is neither blank nor a comment.
+/// A line that is neither blank nor a comment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directive {
     /// Line number, from 1.

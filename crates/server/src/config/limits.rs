@@ -17,7 +17,7 @@ pub enum ClientClass {
     Pubsub,
 }
 
-/// When a client of one class has too many unread bytes; 0 sets no limit.
+/// The limits of unread bytes for a client of one class; 0 sets no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutputLimit {
     /// Bytes at which the client is disconnected at once.
@@ -29,8 +29,8 @@ pub struct OutputLimit {
 }
 
 impl OutputLimit {
-    /// Whether a client with `waiting_bytes` unread is to be disconnected at `now_s` (seconds of a clock that never goes
-    /// back). `over_soft_since_s` is the client's own memory of when it went over the soft limit.
+    /// Returns whether a client with `waiting_bytes` unread is to be disconnected at `now_s` (seconds of a clock that never
+    /// goes back). `over_soft_since_s` is the client's own memory of when it went over the soft limit.
     pub fn is_exceeded(&self, waiting_bytes: u64, over_soft_since_s: &mut Option<u64>, now_s: u64) -> bool {
         let is_over_soft = self.soft_bytes != 0 && waiting_bytes >= self.soft_bytes;
         let since_s = if is_over_soft { Some(over_soft_since_s.unwrap_or(now_s)) } else { None };
@@ -43,8 +43,8 @@ impl OutputLimit {
 /// The limits of all classes, in the order of [`ClientClass`].
 pub type OutputLimits = [OutputLimit; 3];
 
-/// Reads `CLASS HARD SOFT SECONDS ...`; classes that are not named keep what `old` says. A single word is split first,
-/// so that the whole may stand in one pair of quotes.
+/// Reads `CLASS HARD SOFT SECONDS ...`; classes that are not named keep their limits in `old`. A single word is split first,
+/// so that the whole list may be in one pair of quotes.
 ///
 /// # Errors
 /// The reason in Redis's words.

@@ -21,7 +21,7 @@ use super::table::{Kind, Opt, find, names};
 use super::unsupported;
 use super::value::reason;
 
-/// How deep files may include files; more is taken for a circle.
+/// The depth to which files may include files; more is taken for a circle.
 const INCLUDE_DEPTH_MAX: usize = 16;
 
 /// Far more than any configuration has.
@@ -30,7 +30,7 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// A directive of Redis that is no option and that this server does not have yet.
 const UNBUILT: &[u8] = b"loadmodule";
 
-/// Names that a line may begin with besides those of options.
+/// The names that a line may begin with in addition to those of options.
 const DIRECTIVES: [&str; 3] = ["include", "user", "rename-command"];
 
 /// Why the configuration cannot be used; shown to the operator as it is.
@@ -49,7 +49,7 @@ pub enum LoadError {
 impl std::error::Error for LoadError {}
 
 impl LoadError {
-    /// The fault, with its line where it has one, on a line of its own.
+    /// Returns the fault as one line of text, with the number and the text of its input line, if there is one.
     pub fn fault(&self) -> String {
         match self {
             Self::File(path, reason) => format!("can't open config file '{}': {reason}", path.display()),
@@ -81,22 +81,22 @@ impl fmt::Display for LoadError {
     }
 }
 
-/// Gives `config` all that the command line asks for; `standard_input` is read only if it is asked for. Returns a warning for
+/// Applies the command line to `config`. Reads `standard_input` only if the command line asks for it. Returns a warning for
 /// each line that has no effect here.
 ///
 /// # Errors
-/// The first fault; `config` has been given what could be used.
+/// The first fault; `config` has been given all usable lines.
 pub fn load(config: &Config, arguments: &Arguments, standard_input: impl Read) -> Result<Vec<String>, LoadError> {
     let Loaded { warnings, faults } = load_all(config, arguments, standard_input);
     faults.into_iter().next().map_or(Ok(warnings), Err)
 }
 
-/// What became of a configuration.
+/// The result of loading a configuration.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// A warning for each line that has no effect here.
     pub warnings: Vec<String>,
-    /// What cannot be used, in the order in which a start would name it.
+    /// The faults, in the order in which a start would report them.
     pub faults: Vec<LoadError>,
 }
 
@@ -131,7 +131,7 @@ fn whole_text(config: &Config, arguments: &Arguments, mut standard_input: impl R
     Ok(text)
 }
 
-/// One text and what it includes, on the way into the options.
+/// The reading of one text and of the files that it includes.
 struct Reading<'a> {
     config: &'a Config,
     warnings: Vec<String>,
@@ -144,7 +144,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Gives the options the lines of one text.
+    /// Applies the lines of one text to the options.
     fn apply(&mut self, text: &[u8], depth: usize) {
         for line in file::parse(text) {
             let fault = match line {
@@ -177,7 +177,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Gives an option the words of its line, or finds out what becomes of a line that cannot be had.
+    /// Sets an option to the words of its line, or decides about a line of an unsupported option.
     fn take(&mut self, directive: &Directive) -> Result<(), String> {
         let Some(name) = directive.words.first() else { return Ok(()) };
         let row = find(name).map(|(row, _)| row);
@@ -226,7 +226,7 @@ fn included(directive: &Directive) -> Option<&[u8]> {
     }
 }
 
-/// Gives one option the words of its line.
+/// Applies the words of one line to their option.
 fn assign(config: &Config, words: &[Vec<u8>]) -> Result<(), String> {
     let Some((name, values)) = words.split_first() else { return Ok(()) };
     if name.eq_ignore_ascii_case(b"user") && !values.is_empty() {
@@ -244,7 +244,7 @@ fn assign(config: &Config, words: &[Vec<u8>]) -> Result<(), String> {
     config.assign(row.option, &values.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
-/// What is said of a line that begins with no name that is known.
+/// Returns the message for a line that begins with an unknown name.
 fn unknown(name: &[u8]) -> String {
     let refused = "Bad directive or wrong number of arguments";
     nearest(name).map_or_else(|| refused.to_owned(), |meant| format!("{refused}\nDid you mean '{meant}'?"))
@@ -260,14 +260,14 @@ fn nearest(name: &[u8]) -> Option<&'static str> {
     (letters != 0 && letters <= (name.len() / 4).max(1)).then_some(nearest)
 }
 
-/// No name is longer; what is compared takes memory by its square.
+/// The longest name that is compared: the comparison takes memory by the square of the length.
 const NAME_BYTES_MAX: usize = 64;
 
 fn read_file(path: &Path) -> Result<Vec<u8>, LoadError> {
     own::read_input(path, FILE_BYTES_MAX).map_err(|error| LoadError::File(path.into(), reason(&error)))
 }
 
-/// The files that an `include` names: the path itself, or whatever a pattern matches, in order, be it nothing.
+/// Returns the files that an `include` names: the path itself, or all matches of a pattern, in order, even if there are none.
 fn paths(path: &[u8]) -> Vec<PathBuf> {
     let plain = || vec![PathBuf::from(std::ffi::OsStr::from_bytes(path))];
     if !path.iter().any(|byte| b"*?[".contains(byte)) {

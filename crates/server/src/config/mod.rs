@@ -1,10 +1,10 @@
 //! Configuration: one table of options, their values, and every way to read and change them.
 //!
-//! `table` says what there is, `value` (with `size`, `limits`, `events`, `shutdown`, `oom_values`, `save_points`,
-//! `title_template`) reads and shows one value, `state` keeps the values of one engine, `enums` names those that are one
-//! of several words. Above them, `file` cuts a configuration file into lines, `arguments` makes the command line part
-//! of it, `load` gives both to the options (`unsupported` lists those of features that are not there), and `rewrite`
-//! writes a file back. This file only names them; the arrows run between the others.
+//! `table` lists the options, `value` (with `size`, `limits`, `events`, `shutdown`, `oom_values`, `save_points`,
+//! `title_template`) reads and shows one value, `state` keeps the values of one engine, `enums` names the options that are
+//! one of several words. Above them, `file` cuts a configuration file into lines, `arguments` makes the command line part of
+//! it, `load` gives both to the options (`unsupported` lists those of missing features), and `rewrite` writes a file back.
+//! This file only names them; the dependencies are between the others.
 
 pub mod arguments;
 pub mod enums;

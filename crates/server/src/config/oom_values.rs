@@ -1,7 +1,7 @@
 //! The three numbers of `oom-score-adj-values`: for a server that stands alone, for a replica, for a child that writes a
 //! snapshot. Pure functions; any thread.
 
-/// How many there are.
+/// The number of values.
 const COUNT: usize = 3;
 const LIMIT: i64 = 2_000;
 

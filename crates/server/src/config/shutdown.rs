@@ -1,9 +1,9 @@
-//! What a signal that ends the server asks for besides: the words of `shutdown-on-sigint` and `shutdown-on-sigterm`.
+//! The additional orders of a signal that ends the server: the words of `shutdown-on-sigint` and `shutdown-on-sigterm`.
 //!
-//! They are SHUTDOWN's: kept as a bit each, shown in the order of the list, and `default` is none of them. Pure functions; any
-//! thread.
+//! They are SHUTDOWN's: kept as a bit each, shown in the order of the list, and `default` is none of them. Pure functions;
+//! any thread.
 
-/// Write a snapshot first, whatever the options say about snapshots.
+/// Write a snapshot first, regardless of the options about snapshots.
 pub const SAVE: i64 = 1;
 /// Write none.
 pub const NO_SAVE: i64 = 2;

@@ -1,13 +1,13 @@
 //! The values of all options of one engine.
 //!
-//! Numbers, sizes, flags and choices are atomics, so that a hot path reads an option with one relaxed load; texts stand
-//! behind a lock and are handed out as shared references. A text also keeps its length in its atomic, so that whether
-//! there is a password costs no lock either.
+//! Numbers, sizes, flags and choices are atomics, so that a hot path reads an option with one relaxed load. Texts are behind
+//! a lock and are handed out as shared references. A text also keeps its length in its atomic, so that checking for a
+//! password costs no lock either.
 //!
-//! Changes go one after the other under one lock: CONFIG SET takes all of its pairs or none. What a change *leads to* (a
-//! new listener, another log level) is not known here: whoever asks for it hands in a function that does it and may refuse.
+//! Changes go one after the other under one lock: CONFIG SET takes all of its pairs or none. The consequences of a change (a
+//! new listener, another log level) are not known here: the caller hands in a function that applies them and may refuse.
 //!
-//! Any thread may read or change. It refuses to know files (`load`, `rewrite`) and commands.
+//! Any thread may read or change. This module knows neither files (`load`, `rewrite`) nor commands.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::request::renamed_commands::RenamedCommands;
 #[derive(Debug)]
 pub struct Config {
     numbers: [AtomicI64; COUNT],
-    /// One place an option; those that are no text share one empty text.
+    /// The text of each option; options that are no text share one empty text.
     texts: RwLock<Vec<Arc<[u8]>>>,
     limits: [[AtomicU64; 3]; 3],
     file: RwLock<Option<PathBuf>>,
@@ -41,7 +41,7 @@ pub struct Config {
     changing: Mutex<()>,
 }
 
-/// One pair of a CONFIG SET that may be tried.
+/// A pair of a CONFIG SET that may be applied.
 struct Wanted<'a> {
     row: &'static Row,
     /// The name in the table's letters: the row's own or the alias that was written.
@@ -68,7 +68,7 @@ impl Default for Config {
     }
 }
 
-/// Where shorter times than these microseconds count as slow, every command's own time is taken.
+/// The microseconds below which a limit for slow commands makes every command be timed separately.
 const TIMED_ALONE_US: i64 = 1_000;
 
 /// Reading.
@@ -85,13 +85,13 @@ impl Config {
         self.number(option) as u64
     }
 
-    /// Whether a flag says `yes`.
+    /// Returns whether a flag says `yes`.
     #[inline]
     pub fn flag(&self, option: Opt) -> bool {
         self.number(option) != 0
     }
 
-    /// Whether a text is not empty.
+    /// Returns whether a text is not empty.
     #[inline]
     pub fn is_set(&self, option: Opt) -> bool {
         self.number(option) != 0
@@ -102,13 +102,13 @@ impl Config {
         Arc::clone(&self.texts.read()[option as usize])
     }
 
-    /// Whether small lists and sets are told of as in Redis 7.0.
+    /// Returns whether small lists and sets are reported as in Redis 7.0.
     #[inline]
     pub fn has_old_encodings(&self) -> bool {
         self.number(Opt::Encodings) == 0
     }
 
-    /// The word that a choice stands at.
+    /// Returns the present word of a choice.
     pub fn choice(&self, option: Opt) -> &'static str {
         match option.row().kind {
             Kind::Choice(words) => {
@@ -118,7 +118,7 @@ impl Config {
         }
     }
 
-    /// When clients of this class have too many unread bytes.
+    /// Returns the limits of unread bytes for clients of this class.
     pub fn output_limit(&self, class: ClientClass) -> OutputLimit {
         let [hard_bytes, soft_bytes, soft_seconds] =
             self.limits[class as usize].each_ref().map(|number| number.load(Ordering::Relaxed));
@@ -133,8 +133,8 @@ impl Config {
         }
     }
 
-    /// The fewest ticks of the processor that a command takes which the slow log or the latency monitor asks for; 0 has the
-    /// time of every command taken.
+    /// Returns the fewest ticks of the processor for which the slow log or the latency monitor records a command; 0 if every
+    /// command is timed.
     #[inline]
     pub fn slow_ticks(&self) -> u64 {
         let slow_us = self.number(Opt::SlowlogLogSlowerThan);
@@ -153,13 +153,13 @@ impl Config {
         bound(Opt::LargeRequestBytes).min(bound(Opt::LargeReplyBytes))
     }
 
-    /// Whether anything bounds the memory of clients, which is kept account of then.
+    /// Returns whether any option limits the memory of clients, which is accounted then.
     #[inline]
     pub fn bounds_memory(&self) -> bool {
         self.memory(Opt::Maxmemory) != 0 || self.number(Opt::MaxmemoryClients) != 0
     }
 
-    /// Whether keys count how often they are used instead of when: under an LFU policy.
+    /// Returns whether keys count how often they are used instead of when: under an LFU policy.
     #[inline]
     pub fn counts_uses(&self) -> bool {
         const VOLATILE_LFU: i64 = MaxmemoryPolicy::VolatileLfu as i64;
@@ -167,7 +167,7 @@ impl Config {
         matches!(self.number(Opt::MaxmemoryPolicy), VOLATILE_LFU | ALLKEYS_LFU)
     }
 
-    /// Whether clients that come with TLS show a certificate.
+    /// Returns whether clients that come with TLS show a certificate.
     pub fn client_certificates(&self) -> ClientCertificates {
         ClientCertificates::at(self.number(Opt::TlsAuthClients))
     }
@@ -182,7 +182,7 @@ impl Config {
         self.names.lock().clone()
     }
 
-    /// What a new user begins with.
+    /// Returns the initial settings of a new user.
     pub fn acl_defaults(&self) -> Defaults {
         Defaults { all_channels: self.number(Opt::AclPubsubDefault) == 0 }
     }
@@ -192,17 +192,17 @@ impl Config {
         LogLevel::at(self.number(Opt::Loglevel))
     }
 
-    /// What becomes of a command of a primary, or of a log, that cannot be applied.
+    /// Returns the handling of a command of a primary, or of an AOF, that cannot be applied.
     pub fn propagation_errors(&self) -> PropagationErrors {
         PropagationErrors::at(self.number(Opt::PropagationErrorBehavior))
     }
 
-    /// Which access clock keys carry.
+    /// Returns the policy, which also decides the access clock that keys carry.
     pub fn maxmemory_policy(&self) -> MaxmemoryPolicy {
         MaxmemoryPolicy::at(self.number(Opt::MaxmemoryPolicy))
     }
 
-    /// Who may use what a protecting option (`enable-...`) guards.
+    /// Returns the clients that may use the feature guarded by a protecting option (`enable-...`).
     pub fn access(&self, option: Opt) -> Access {
         Access::at(self.number(option))
     }
@@ -292,7 +292,7 @@ impl Config {
             _ => Value::Number(0),
         };
         match row.kind {
-            // Where "here" is shall be asked when somebody wants to know, not by every engine that is made.
+            // The present folder is looked up on demand, not by every engine that is made.
             Kind::Folder | Kind::FileName { .. } | Kind::Text(_) | Kind::Template => Value::Text(row.default.into()),
             Kind::Words { .. }
             | Kind::Percentiles
@@ -310,7 +310,7 @@ impl Config {
 
 /// Changing.
 impl Config {
-    /// Gives one option the words of a configuration line, whether or not it may change later: before the start only.
+    /// Sets one option to the words of a configuration line, even if it may not change later: before the start only.
     ///
     /// # Errors
     /// The reason in Redis's words; the option keeps its value.
@@ -346,9 +346,9 @@ impl Config {
         self.names.lock().rename(old, new)
     }
 
-    /// CONFIG SET: takes all pairs or none, and returns the options whose values have changed. `local` says whether the
-    /// peer counts as local for protected options. `apply` is called for each changed option once all are set; when it
-    /// refuses one, the old values come back and it is called again for those already applied.
+    /// Applies CONFIG SET: takes all pairs or none, and returns the options with changed values. `local` states whether the
+    /// peer counts as local for protected options. `apply` is called for each changed option once all are set. If it refuses
+    /// one, the old values are restored and it is called again for those already applied.
     ///
     /// # Errors
     /// The whole error reply, worded as Redis words it.
@@ -381,8 +381,8 @@ impl Config {
             if let Err(reason) = apply(*option) {
                 self.restore(&undo);
                 for (applied, _) in undo.iter().take(index) {
-                    // The old value was in force a moment ago; that it is refused now is the world's fault, and the
-                    // first refusal is the one that the peer hears of.
+                    // The old value was in force a moment ago. If it is refused now the cause is outside, and the peer gets
+                    // the first refusal.
                     let _ = apply(*applied);
                 }
                 return Err(failed(option.name().as_bytes(), &reason));
@@ -446,7 +446,7 @@ impl Config {
     }
 }
 
-/// Whether an option names a file that may have another content now, so that setting it to its own value means
+/// Returns whether an option names a file that may have another content now, so that setting it to its own value means
 /// something.
 fn is_about_a_file(option: Opt) -> bool {
     matches!(option, Opt::TlsCertFile | Opt::TlsKeyFile | Opt::TlsCaCertFile | Opt::TlsCaCertDir)
@@ -466,7 +466,8 @@ fn words_of(kind: Kind, text: &[u8]) -> Vec<&[u8]> {
     }
 }
 
-/// The value that these words are for an option; where the option has fixed ones, an error says what to write instead.
+/// Returns the value of an option that these words stand for. If the option has fixed values, an error names the one to write
+/// instead.
 fn parsed(row: &Row, words: &[&[u8]], old: &Value) -> Result<Value, String> {
     value::parse(row.kind, words, old).map_err(|reason| {
         match unsupported::instead(row.option, &String::from_utf8_lossy(&words.join(&b' '))) {

@@ -1,26 +1,26 @@
-//! The one table of options: name, aliases, kind with limits, default, when it may change, and what it is for.
+//! The one table of options: name, aliases, kind with limits, default, when it may change, and its purpose.
 //!
-//! Names, kinds, limits and defaults are Redis 7.0's where Redis has the option. A fact about an option is written
-//! nowhere else: CONFIG GET, SET and REWRITE, the configuration file and the command line all read this table.
+//! Names, kinds, limits and defaults are Redis 7.0's if Redis has the option. A fact about an option is written nowhere else:
+//! CONFIG GET, SET and REWRITE, the configuration file and the command line all read this table.
 //!
-//! An option of a feature that is not built yet is either absent (and so unknown, as a misspelt one is) or of kind
-//! [`Kind::Fixed`]: it takes only the values that are true of this server, because harnesses and client libraries start
-//! servers with `cluster-enabled no` or `io-threads 1` and must not be refused for saying what is so anyway.
+//! An option of a feature that is not built yet is either absent (and so unknown, like a misspelt one) or of kind
+//! [`Kind::Fixed`]. A fixed option takes only the values that are true of this server, because harnesses and client libraries
+//! start servers with `cluster-enabled no` or `io-threads 1`, and such true statements must not be refused.
 //!
 //! It holds no values (`state` does) and checks none (`value` does). Constant data; any thread.
 
-/// What may be written for an option, and how it is kept.
+/// The values that an option accepts, and the way they are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `yes` or `no`.
     Flag,
-    /// A decimal integer within the two ends; what is outside of `clamp` is moved to its nearer end without a word.
+    /// A decimal integer within the two ends. A number outside of `clamp` is silently moved to its nearer end.
     Number {
         /// Least value.
         min: i64,
         /// Greatest value.
         max: i64,
-        /// The range that is really used, where Redis narrows silently.
+        /// The range that is really used, if Redis narrows it silently.
         clamp: Option<(i64, i64)>,
     },
     /// A decimal integer that must also be a power of two, or 0.
@@ -52,16 +52,16 @@ pub enum Kind {
     Words {
         /// Most words.
         max: usize,
-        /// What is said about more.
+        /// The error for more names.
         too_many: &'static str,
     },
     /// Numbers from 0 to 100.
     Percentiles,
     /// The name of a file or folder, without the path to it.
     FileName {
-        /// What is said about a path.
+        /// The error for a path.
         path: &'static str,
-        /// What is said about no name at all, where there must be one.
+        /// The error for an empty name, if there must be one.
         empty: Option<&'static str>,
     },
     /// A folder that exists.
@@ -72,33 +72,33 @@ pub enum Kind {
     OutputLimits,
     /// The process's title, with variables in braces.
     Template,
-    /// Scores by which the kernel chooses whom to end.
+    /// Scores by which the kernel chooses the process to kill.
     OomValues,
-    /// When snapshots are written by themselves: `SECONDS CHANGES ...`.
+    /// The rules for automatic snapshots: `SECONDS CHANGES ...`.
     SavePoints,
-    /// What SHUTDOWN may be told, in any combination; kept as bits.
+    /// The words of SHUTDOWN, in any combination; kept as bits.
     Shutdown,
-    /// Whose replica this server is: `HOST PORT`, or nobody's.
+    /// The primary of this server: `HOST PORT`, or none.
     Master,
-    /// Only these values, because they are what this server does; the first is what it shows.
+    /// Only these values, because they describe this server; the first is the one that is shown.
     Fixed(&'static [&'static str]),
 }
 
-/// What the value of an option is to the file system. [`Kind::Text`] says it for each option, so that a new one cannot do
-/// without an answer; of the other kinds [`Kind::path`] knows it.
+/// The meaning of an option's value for the file system. [`Kind::Text`] states it for each option, so that a new one must
+/// have an answer; for the other kinds [`Kind::path`] knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
-    /// No path: a password, an address, a word.
+    /// It is no path: a password, an address, a word.
     None,
     /// The path of a file or a folder that is only read.
     Read,
-    /// The path or the name of a file, folder or socket that the server may make, write, replace or remove. Whoever may set it
-    /// writes to a place of their choice, so it is never [`Change::Live`].
+    /// The path or the name of a file, folder or socket that the server may make, write, replace or remove. A client that may
+    /// set it writes to a place of its choice, so it is never [`Change::Live`].
     Written,
 }
 
 impl Kind {
-    /// What a value of this kind is to the file system.
+    /// Returns the meaning of a value of this kind for the file system.
     pub fn path(self) -> Path {
         match self {
             Self::Text(path) => path,
@@ -125,40 +125,40 @@ impl Kind {
     }
 }
 
-/// When an option may change.
+/// The times at which an option may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// In the configuration file and on the command line only.
     Startup,
-    /// The same, for options that Redis does not have: CONFIG SET may name them with the value that they have, because
-    /// tools that write all options back skip only what Redis refuses.
+    /// Only at the start, for options that Redis does not have: CONFIG SET may name them with their present value, because
+    /// tools that write all options back skip only the options that Redis refuses.
     Own,
     /// Also by CONFIG SET.
     Live,
-    /// As `Live`, for tests: CONFIG GET shows it to who names it whole.
+    /// As `Live`, for tests: CONFIG GET shows it only for its complete name.
     Hidden,
     /// By CONFIG SET if `enable-protected-configs` allows it.
     Protected,
-    /// The same, for options that Redis does not have: the value that they have is taken from everybody, as with `Own`.
+    /// Protected, for options that Redis does not have: the present value is accepted from all clients, as with `Own`.
     OwnProtected,
 }
 
 /// One option.
 #[derive(Debug)]
 pub struct Row {
-    /// Which option it is.
+    /// The option of the row.
     pub option: Opt,
     /// Lowercase name.
     pub name: &'static str,
     /// Older names of the same option.
     pub aliases: &'static [&'static str],
-    /// What may be written.
+    /// The values that it accepts.
     pub kind: Kind,
     /// The value when nothing is written, in the form in which it would be written.
     pub default: &'static str,
-    /// When it may change.
+    /// The times at which it may change.
     pub change: Change,
-    /// One sentence for people.
+    /// A sentence for people.
     pub doc: &'static str,
 }
 
@@ -217,7 +217,7 @@ const POLICIES: Kind = Kind::Choice(&[
     "noeviction",
 ]);
 
-/// Writes the enum and the table from one list, so that neither can lack what the other has.
+/// Writes the enum and the table from one list, so that both always have the same entries.
 macro_rules! options {
     ($($option:ident $name:literal $(= $alias:literal)* $kind:expr, $default:literal, $change:ident, $doc:literal;)+) => {
         /// Every option, in the table's order.
@@ -227,7 +227,7 @@ macro_rules! options {
             $(#[doc = $doc] $option,)+
         }
 
-        /// How many options there are.
+        /// The number of options.
         pub const COUNT: usize = [$(Opt::$option),+].len();
 
         /// The table, indexed by [`Opt`].
@@ -310,7 +310,7 @@ options! {
     Requirepass "requirepass" TEXT, "", Live,
         "Password that clients must give; empty asks for none.";
 
-    // Finding out what is slow.
+    // Finding slow commands.
     SlowlogLogSlowerThan "slowlog-log-slower-than" = "commandlog-execution-slower-than" number(-1, i64::MAX), "10000", Live,
         "Microseconds from which on a command is entered in the slow log; 0 enters all, -1 none.";
     SlowlogMaxLen "slowlog-max-len" = "commandlog-slow-execution-max-len" number(0, i64::MAX), "128", Live,
@@ -578,7 +578,7 @@ options! {
     ReplDisklessLoad "repl-diskless-load" Kind::Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled", Live,
         "Whether a replica loads the primary's data straight from the socket: never, through a file; if it has none; or always.";
 
-    // What is not built yet, at the values that are true meanwhile.
+    // Features that are not built yet, at the values that are true until then.
     ClusterEnabled "cluster-enabled" NO, "no", Startup,
         "Whether this server is a node of a cluster; it cannot be one yet.";
     EnableModuleCommand "enable-module-command" ACCESS, "no", Startup,
@@ -652,7 +652,7 @@ mod tests {
         let written = ROWS.iter().filter(|row| row.kind.path() == Path::Written);
         let open = written.clone().filter(|row| matches!(row.change, Change::Live | Change::Hidden));
         assert_eq!(open.map(|row| row.name).collect::<Vec<_>>(), Vec::<&str>::new());
-        // The other way round: an option is protected because of what it names.
+        // The other way round: an option is protected because of the thing that it names.
         let protected = ROWS.iter().filter(|row| matches!(row.change, Change::Protected | Change::OwnProtected));
         assert!(protected.clone().all(|row| row.kind.path() == Path::Written), "{protected:?}");
         assert!(written.count() >= 9);

@@ -1,14 +1,14 @@
 //! The template of the process's title: text with variables in braces, `{{` for a brace.
 //!
-//! A template that names what is no variable is refused, as is one that could come out empty. What the variables stand
-//! for is handed in. Pure functions; any thread.
+//! A template with an unknown variable is refused, as is one that could give an empty text. The values of the variables are
+//! handed in. Pure functions; any thread.
 
-/// What the variables stand for.
+/// The values of the variables.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     /// `title`: the program, as it was called.
     pub program: Vec<u8>,
-    /// `listen-addr`: where the server listens.
+    /// `listen-addr`: the address at which the server listens.
     pub address: Vec<u8>,
     /// `port`.
     pub port: i64,
@@ -21,7 +21,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// What one variable stands for. `server-mode` names what a server is besides standing alone, which none is yet.
+    /// Returns the value of one variable. `server-mode` names a mode other than standing alone, which no server has yet.
     fn of(&self, variable: &[u8]) -> Option<Vec<u8>> {
         Some(match variable {
             b"title" => self.program.clone(),

@@ -1,13 +1,13 @@
-//! Options of Redis and Valkey that steer nothing here, and the words for values that this server does not have.
+//! Options of Redis and Valkey that have no effect here, and the texts about values that this server does not have.
 //!
-//! A configuration file that was written for Redis or Valkey starts this server. Three kinds of lines in it have no row of
-//! their own effect:
+//! A configuration file that was written for Redis or Valkey starts this server. Three kinds of lines in it have no row with
+//! an effect of its own:
 //!
-//! - A line that only tunes a feature that is not here is passed over, and the log says so with the reason ([`reason`]).
-//!   CONFIG SET answers an error with the same reason.
-//! - Such a line whose value is true here anyway ([`is_true_anyway`]) is passed over without a warning.
-//! - A line that promises what is not kept (`cluster-enabled yes`) is refused: its option is a row of kind `Fixed` in
-//!   `table`, and [`instead`] says what to write.
+//! - A line that only tunes a missing feature is passed over, and the server log says so with the reason ([`reason`]). CONFIG
+//!   SET answers an error with the same reason.
+//! - Such a line with a value that is true here anyway ([`is_true_anyway`]) is passed over without a warning.
+//! - A line that makes a promise that is not kept (`cluster-enabled yes`) is refused: its option is a row of kind `Fixed` in
+//!   `table`, and [`instead`] says which value to write.
 //!
 //! Constant data and pure functions; any thread.
 
@@ -138,7 +138,7 @@ const ABSENT: &[(&str, &str)] = &[
     ("client-default-resp", TESTS),
 ];
 
-/// Values of such options that are true of this server anyway, besides an empty one.
+/// Values of such options that are true of this server anyway, in addition to an empty one.
 const TRUE_ANYWAY: &[(&str, &str)] = &[
     ("repl-disable-tcp-nodelay", "no"),
     ("dual-channel-replication-enabled", "no"),
@@ -157,7 +157,7 @@ const TRUE_ANYWAY: &[(&str, &str)] = &[
     ("client-default-resp", "2"),
 ];
 
-/// What to write instead of a value that an option of kind `Fixed` does not take; `{}` stands for that value.
+/// The advice for a value that an option of kind `Fixed` does not take; `{}` stands for that value.
 const INSTEAD: &[(Opt, &str)] = &[
     (
         Opt::ClusterEnabled,
@@ -215,7 +215,7 @@ pub fn reason(name: &[u8]) -> Option<&'static str> {
     ABSENT.iter().find(|(absent, _)| absent.as_bytes().eq_ignore_ascii_case(name)).map(|(_, why)| *why)
 }
 
-/// Whether a line with these words asks for nothing that would not be so without it: nobody need be warned.
+/// Returns whether a line with these words asks only for things that are so without it: then no warning is needed.
 pub fn is_true_anyway(words: &[Vec<u8>]) -> bool {
     match words {
         [_, value] if value.is_empty() => true,
@@ -226,7 +226,7 @@ pub fn is_true_anyway(words: &[Vec<u8>]) -> bool {
     }
 }
 
-/// What to write instead of a value that the option does not take, if there is more to say than which it takes.
+/// Returns the advice for a value that the option does not take, if there is more to say than the list of its values.
 pub fn instead(option: Opt, value: &str) -> Option<String> {
     INSTEAD.iter().find(|(own, _)| *own == option).map(|(_, words)| words.replace("{}", value))
 }

@@ -1,7 +1,7 @@
-//! One option's value: from words to a value and back, with Redis's limits and Redis's words for what is wrong.
+//! One option's value: from words to a value and back, with Redis's limits and Redis's error texts.
 //!
-//! It knows kinds, not meanings: what a changed value leads to is decided by whoever asked for the change. Pure
-//! functions, except that a folder is looked up on the disk; any thread.
+//! It knows kinds, not meanings: the code that asked for a change decides about its consequences. Pure functions, except that
+//! a folder is looked up on the disk; any thread.
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -29,8 +29,8 @@ pub enum Value {
     Limits(OutputLimits),
 }
 
-/// Reads the words that follow an option's name. `current` is what the option holds now: a class of clients that the
-/// words do not name keeps its limits.
+/// Reads the words that follow an option's name. `current` is the option's present value: a class of clients that the words
+/// do not name keeps its limits.
 ///
 /// # Errors
 /// The reason in Redis's words.
@@ -247,13 +247,13 @@ fn parse_folder(word: &[u8]) -> Result<Value, String> {
     Ok(Value::Text(folder.into_os_string().into_vec()))
 }
 
-/// The folder from the root; where the process's own folder is gone, as it was written.
+/// Returns the folder from the root; if the process's own folder no longer exists, the text as it was written.
 fn absolute(text: &[u8]) -> Vec<u8> {
     let path = Path::new(std::ffi::OsStr::from_bytes(text));
     path.canonicalize().map_or_else(|_| text.to_vec(), |path| path.into_os_string().into_vec())
 }
 
-/// What the system says about an error, without Rust's number after it.
+/// Returns the system's text for an error, without Rust's number after it.
 pub fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()

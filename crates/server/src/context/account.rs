@@ -1,9 +1,9 @@
-//! What is kept account of around each command: the time that it takes, for INFO, for LATENCY and for the slow log; how large
-//! its request and its reply are, for COMMANDLOG; both by key while HOTKEYS collects that; and what it has changed, which is
-//! counted and recorded when it ends.
+//! The accounts of each command: its time, for INFO, for LATENCY and for the slow log; the size of its request and of its
+//! reply, for COMMANDLOG; both by key while HOTKEYS collects that; and its changes, which are counted and recorded when it
+//! ends.
 //!
-//! Time is counted in the processor's ticks, which take no system call to read, and becomes nanoseconds where somebody
-//! reads it. What commands took goes into the counters of the executing thread, which alone calls this.
+//! Time is counted in the processor's ticks, which take no system call to read, and becomes nanoseconds where it is read. The
+//! costs of commands go into the counters of the executing thread, which alone calls this.
 
 use sleeve_wire::commands::Flags;
 
@@ -16,9 +16,9 @@ use crate::request::Request;
 /// The clock is read where another command begins than the one before, so that a batch of equal ones reads it twice and each
 /// row's sum is right all the same.
 impl Cx<'_> {
-    /// Begins a command: nothing is changed and nothing recorded yet. Gives the time, if that of this very command is looked
-    /// at: any that could take long by itself, and every one where even short times are asked for. Its row says which could;
-    /// one that is called fast could with many arguments.
+    /// Begins a command: it has no changes and no record yet. Returns the time, if that of this very command is needed: for
+    /// any that could take long by itself, and for every one if even short times are asked for. Its row says which could; one
+    /// that is called fast could with many arguments.
     #[inline]
     pub(crate) fn begin(&mut self, request: &Request<'_>) -> Option<u64> {
         let row = request.row;
@@ -35,22 +35,23 @@ impl Cx<'_> {
         (self.slow_ticks == 0 || !is_short).then(clock::ticks)
     }
 
-    /// The same for a command whose time does not count.
+    /// Begins a command that has no time of its own to count.
     #[inline]
     pub(crate) fn begin_unmeasured(&mut self) {
         self.pending.changes = 0;
         self.is_recorded = false;
     }
 
-    /// Ends a command that began then: if it was slow, the slow log and the latency monitor are told; what it changed is
-    /// counted and, unless it has said it in other words, recorded as it came. Always inline: it has one caller.
+    /// Ends a command that began then. If it was slow, enters it in the slow log and the latency monitor. Its changes are
+    /// counted and, unless it has recorded them as another command, recorded as the request came. Always inline: it has one
+    /// caller.
     #[inline(always)]
     pub(crate) fn end(&mut self, request: &Request<'_>, began_ticks: Option<u64>) {
         if let Some(began_ticks) = began_ticks {
             self.end_alone(request, began_ticks);
         }
         if self.pending.changes == 0 {
-            // What has expired as the command looked at it is recorded all the same.
+            // Keys that have expired as the command looked at them are recorded all the same.
             return self.locks.recorder.end_piece();
         }
         self.counters.changes.add(self.pending.changes);
@@ -64,8 +65,8 @@ impl Cx<'_> {
         self.pending.changes = 0;
     }
 
-    /// Runs a command within the running one, such as a script's. Its time is taken by itself, and is part of the other's
-    /// too, as in Redis.
+    /// Runs a command within the running one, such as a script's. Its time is counted separately, and is part of the outer
+    /// one's too, as in Redis.
     #[inline]
     pub(crate) fn call_within(&mut self, request: Request<'_>) -> u64 {
         let (outer, began_ticks) = (std::mem::replace(&mut self.is_within, true), clock::ticks());
@@ -79,7 +80,7 @@ impl Cx<'_> {
         ticks
     }
 
-    /// Gives the time since the last look to the row that it belongs to.
+    /// Adds the time since the last look to the row that it belongs to.
     pub(crate) fn settle_time(&mut self) {
         let now = clock::ticks();
         if let Some(timed) = self.timed.take() {
@@ -95,11 +96,11 @@ impl Cx<'_> {
         self.ticks = now;
     }
 
-    /// Enters a command in the slow log and tells the latency monitor, if it was slow.
+    /// Enters a command in the slow log and the latency monitor, if it was slow.
     #[inline]
     fn end_alone(&mut self, request: &Request<'_>, began_ticks: u64) {
         let ticks = clock::ticks().wrapping_sub(began_ticks);
-        // What counts is what is slow now: the command may have taken long, or may itself have said what is.
+        // The bound of now counts: the command may have taken long, or may itself have changed the bound.
         (self.slow_ticks, self.large_bytes) = self.engine.conspicuous();
         // A command that begins to wait is not over: it is looked at when it is served.
         if ticks >= self.slow_ticks && self.state.blocked.is_none() {
@@ -128,8 +129,8 @@ impl Cx<'_> {
     }
 }
 
-/// What is large is seen by one comparison a command: what came together with the request and its reply are nearly always less
-/// than the lesser bound.
+/// One comparison a command detects large sizes: the bytes that came together with the request and its reply are nearly
+/// always less than the lesser bound.
 impl Cx<'_> {
     /// Enters a command that began then in the log of large requests or replies, if it was; `owed_bytes` were owed to the client
     /// before it.
@@ -141,7 +142,8 @@ impl Cx<'_> {
         }
     }
 
-    /// What the request lies in and its reply may be large together, though it is small itself.
+    /// Looks at the request's own bytes: the buffer that it lies in and its reply may be large together, though the request
+    /// is small.
     #[cold]
     fn look_at_size(&mut self, request: &Request<'_>, reply_bytes: usize, began_ticks: Option<u64>) {
         if request.args.extent() + ENDS_BYTES_MAX + reply_bytes >= self.large_bytes {
@@ -153,7 +155,7 @@ impl Cx<'_> {
         if let Some(began_ticks) = began_ticks.filter(|_| self.engine.hot_keys.wants(self.now)) {
             self.tally(request, reply_bytes, clock::ticks().wrapping_sub(began_ticks));
         }
-        // What waits comes again.
+        // A command that blocks is noted when it runs again.
         if self.state.is_unobserved || self.state.blocked.is_some() || request.row.flags.contains(Flags::SKIP_SLOWLOG) {
             return;
         }
@@ -161,7 +163,7 @@ impl Cx<'_> {
             (Measure::Request, request.args.multibulk_len(), Opt::LargeRequestBytes, Opt::LargeRequestMaxLen),
             (Measure::Reply, reply_bytes, Opt::LargeReplyBytes, Opt::LargeReplyMaxLen),
         ];
-        // What a script runs came in no request.
+        // A command that a script runs came in no request.
         for (measure, bytes, bound, entries_max) in sizes.into_iter().skip(usize::from(self.is_within)) {
             if usize::try_from(self.engine.config.number(bound)).is_ok_and(|bound| bytes >= bound) {
                 self.enter(measure, request, bytes as u64, entries_max);
@@ -169,8 +171,8 @@ impl Cx<'_> {
         }
     }
 
-    /// Counts a command for the keys that it names. What a script calls is the script's; what waits for a key is counted for who
-    /// serves it.
+    /// Counts a command for the keys that it names. The calls of a script count as the script's; a command that waits for a
+    /// key is counted for the command that serves it.
     fn tally(&mut self, request: &Request<'_>, reply_bytes: usize, ticks: u64) {
         let state = &self.state;
         let is_another_s = self.is_within || state.is_replaying || state.blocked.is_some() || state.serving.is_some();
@@ -196,7 +198,7 @@ impl Cx<'_> {
     }
 }
 
-/// No multibulk has more bytes than these before its first argument and behind its last.
+/// The most bytes that a multibulk has before its first argument and behind its last.
 const ENDS_BYTES_MAX: usize = 64;
 
 /// A command with at most so many arguments that is called fast is so.

@@ -1,7 +1,8 @@
-//! Setting, replacing and removing keys as a whole, which tell of the change, changing collections, where the command itself does
-//! so with [`Cx::changed`], and looking at a key that may be changed then.
+//! Setting, replacing and removing keys as a whole, with the notice of the change; changing collections, where the command
+//! itself gives the notice with [`Cx::changed`]; and looking at a key that may be changed then.
 //!
-//! As in Redis a use is counted once for each look: a command that has looked already changes what it has seen (`_seen`).
+//! As in Redis a use is counted once for each look: a command that has looked already changes the entry that it has seen
+//! (`_seen`).
 
 use sleeve_store::{Collection, Deadline, EntryMut, EntryRef, Garbage, Lookup, OtherKind, Previous, Updated, Value};
 
@@ -15,7 +16,7 @@ use crate::request::Key;
 use crate::request::error::Error;
 
 impl Cx<'_> {
-    /// Sets a key, whatever was there.
+    /// Sets a key, in place of any value there.
     #[inline]
     pub fn set(&mut self, key: Key<'_>, value: &Value<'_>, deadline: Deadline) {
         let (database, moment) = (self.state.database as usize, self.moment());
@@ -24,7 +25,7 @@ impl Cx<'_> {
         self.replaced(key, replaced);
     }
 
-    /// As [`Cx::set`], where a look at the key has renewed its access clock already.
+    /// Sets a key as [`Cx::set`] does, where a look at the key has renewed its access clock already.
     pub fn set_seen(&mut self, key: Key<'_>, value: &Value<'_>, deadline: Deadline) {
         let (database, moment) = (self.state.database as usize, self.moment());
         let renew = replacement(self, moment.clock, true);
@@ -32,8 +33,8 @@ impl Cx<'_> {
         self.replaced(key, replaced);
     }
 
-    /// Puts a collection under a key, whatever was there, or removes the key if the collection is empty: the way of the
-    /// commands that store a result. Whether there is a key now.
+    /// Puts a collection under a key, in place of any value there, or removes the key if the collection is empty: for the
+    /// commands that store a result. Returns whether there is a key now.
     pub fn set_collection<C: Collection>(&mut self, key: Key<'_>, collection: C) -> bool {
         if collection.is_empty() {
             self.remove(key, Opt::LazyfreeLazyServerDel);
@@ -47,7 +48,7 @@ impl Cx<'_> {
         true
     }
 
-    /// Frees what was under a key that has just been set, and tells of the change.
+    /// Frees the old value of a key that has just been set, and notes the change.
     #[inline]
     fn replaced(&mut self, key: Key<'_>, (previous, garbage): (Previous, Garbage)) {
         self.free(garbage, Opt::LazyfreeLazyServerDel);
@@ -60,26 +61,27 @@ impl Cx<'_> {
         }
     }
 
-    /// Removes a key; whether it was there. One whose time has come was not. The option says whether what is large is freed
-    /// elsewhere.
+    /// Removes a key; returns whether it was there. An expired one was not. The option says whether large values are freed on
+    /// another thread.
     pub fn remove(&mut self, key: Key<'_>, is_lazy: Opt) -> bool {
         self.take_off(Cause::Command, key).map(|garbage| self.free(garbage, is_lazy)).is_some()
     }
 
-    /// Frees what a key has left, elsewhere if it is large and the option says so.
+    /// Frees the value that a key has left, on another thread if it is large and the option says so.
     #[inline]
     pub fn free(&self, garbage: Garbage, is_lazy: Opt) {
         self.engine.lazy_free.now_or_later(garbage, self.engine.config.flag(is_lazy));
     }
 
-    /// As [`Cx::remove`], where the removal may be part of something else, and the caller frees what it leaves.
+    /// Removes a key as [`Cx::remove`] does, where the removal may be part of another change. The caller frees the value that
+    /// the key leaves.
     pub fn take_off(&mut self, cause: Cause<'_>, key: Key<'_>) -> Option<Garbage> {
         let garbage = self.remove_live(key)?;
         self.tell(cause, self.state.database, key);
         Some(garbage)
     }
 
-    /// Takes a key out; what it leaves to be freed. One whose time has come was not there. The caller tells of it.
+    /// Takes a key out; returns its value, to be freed. An expired one was not there. The caller notes the change.
     #[inline]
     fn remove_live(&mut self, key: Key<'_>) -> Option<Garbage> {
         self.expire_due_fields(key);
@@ -97,8 +99,8 @@ impl Cx<'_> {
         }
     }
 
-    /// Changes the collection of a key, which is made first if the key is missing. One that is left empty is removed
-    /// with its key. The caller reports what it changed with [`Cx::changed`].
+    /// Changes the collection of a key, which is made first if the key is missing. One that is left empty is removed with its
+    /// key. The caller reports its changes with [`Cx::changed`].
     pub fn update<C: Collection, R>(
         &mut self,
         key: Key<'_>,
@@ -131,7 +133,7 @@ impl Cx<'_> {
         self.update_renewing(key, renew, change)
     }
 
-    /// As [`Cx::update_present`], where a look at the key has renewed its access clock already.
+    /// Changes a collection as [`Cx::update_present`] does, where a look at the key has renewed its access clock already.
     pub fn update_seen<C: Collection, R>(
         &mut self,
         key: Key<'_>,
@@ -167,7 +169,7 @@ impl Cx<'_> {
 
 /// Looking at a key that is about to be changed.
 impl Cx<'_> {
-    /// As [`Cx::edit`], where a look at the key has renewed its access clock already.
+    /// Returns the entry as [`Cx::edit`] does, where a look at the key has renewed its access clock already.
     #[inline]
     pub fn edit_seen(&mut self, key: Key<'_>) -> Option<EntryMut<'_>> {
         self.expire_due_fields(key);
@@ -175,7 +177,7 @@ impl Cx<'_> {
         looker.lookup_mut(locks, key)
     }
 
-    /// The value of a key, for a command that may change it: not counted as read, and its access clock renewed.
+    /// Returns the value of a key, for a command that may change it: not counted as read, and its access clock renewed.
     #[inline]
     pub fn look(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {
         self.expire_due_fields(key);
@@ -185,20 +187,20 @@ impl Cx<'_> {
         Some(entry)
     }
 
-    /// The string of a key; see [`Cx::look`].
+    /// Returns the string of a key; see [`Cx::look`].
     #[inline]
     pub fn look_string(&mut self, key: Key<'_>) -> Result<Option<EntryRef<'_>>, Error> {
         super::string(self.look(key))
     }
 
-    /// The collection of a key; see [`Cx::look`].
+    /// Returns the collection of a key; see [`Cx::look`].
     #[inline]
     pub fn look_as<C: Collection>(&mut self, key: Key<'_>) -> Result<Option<C::Ref<'_>>, Error> {
         super::collection::<C>(self.look(key))
     }
 
-    /// The collection of a key, for a command that goes on to change it, which renews the access clock. Where that ends here
-    /// because the key holds another type, it is renewed here.
+    /// Returns the collection of a key, for a command that goes on to change it, which renews the access clock. If the
+    /// command ends here because the key holds another type, the clock is renewed here.
     #[inline]
     pub fn probe_as<C: Collection>(&mut self, key: Key<'_>) -> Result<Option<C::Ref<'_>>, Error> {
         self.expire_due_fields(key);
@@ -212,14 +214,14 @@ impl Cx<'_> {
     }
 }
 
-/// What makes the access clock of a key that is about to be replaced, of the old one and a fresh one.
+/// Returns the function that makes the access clock of a key that is about to be replaced, from the old one and a fresh one.
 #[inline]
 fn replacement<'a>(cx: &Cx<'a>, fresh: u32, is_silent: bool) -> impl FnOnce(u32) -> u32 + use<'a> {
     let (engine, dice, now) = (cx.engine, cx.dice, cx.now);
     move |old| key_clock::replaced((&engine.config, dice), old, fresh, now, is_silent)
 }
 
-/// What renews the access clock of a key that is about to be changed.
+/// Returns the function that renews the access clock of a key that is about to be changed.
 #[inline]
 fn renewal<'a>(cx: &Cx<'a>) -> impl FnOnce(&EntryRef<'_>) + use<'a> {
     let (engine, dice, now, is_silent) = (cx.engine, cx.dice, cx.now, cx.state.no_touch);

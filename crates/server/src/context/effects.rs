@@ -1,9 +1,9 @@
-//! Telling what commands do: which keys they change, what is published about it, and their effects.
+//! The effects of commands: the keys that they change, the events that are published about it, and the record.
 //!
-//! Between `begin` and `end` a command says what it has changed, and puts the effect into words of its own where its request
-//! would not do; otherwise `end` records the request as it came. The effects of one command, transaction or script are one
-//! piece, which goes to the journal before the locks of the changed keys are given back, so the journal has them in the order
-//! in which they happened. The executing thread.
+//! Between `begin` and `end` a command notes its changes, and records the effect as other commands where its request would
+//! not do; otherwise `end` records the request as it came. The effects of one command, transaction or script are one piece,
+//! which goes to the journal before the locks of the changed keys are given back, so the journal has them in the order in
+//! which they happened. The executing thread.
 
 use sleeve_wire::commands::Command;
 use sleeve_wire::reply::{Protocol, Writer};
@@ -21,7 +21,7 @@ pub const ELEMENTS_MAX: usize = 1_000;
 
 /// Recording effects. A command that changes something and says nothing here is recorded as it came.
 impl Cx<'_> {
-    /// Whether effects are wanted at all: if not, there is no need to put one into words.
+    /// Returns whether effects are wanted at all: if not, there is no need to put one into words.
     #[inline]
     pub fn is_recording(&self) -> bool {
         self.locks.recorder.is_recording()
@@ -32,7 +32,7 @@ impl Cx<'_> {
         self.record_with(effect, std::iter::empty());
     }
 
-    /// As [`Cx::record`], where more words follow.
+    /// Records an effect as [`Cx::record`] does, where more words follow.
     pub fn record_with<'w>(&mut self, head: &[&[u8]], rest: impl ExactSizeIterator<Item = &'w [u8]>) {
         if let Some(mut words) = self.effect(head.len() + rest.len()) {
             words.bulks(head);
@@ -48,12 +48,12 @@ impl Cx<'_> {
         is_wanted.then(|| self.locks.recorder.effect(self.state.database, words))
     }
 
-    /// The word of an effect that removes a key where this option says whether that is to take no time, as in Redis.
+    /// Returns the word of an effect that removes a key where this option says whether that is to take no time, as in Redis.
     pub fn removal(&self, is_lazy: Opt) -> &'static [u8] {
         key_change::removal(self.engine, is_lazy)
     }
 
-    /// Has nothing be recorded of what the command has changed.
+    /// Suppresses the record of the command's changes.
     pub fn record_nothing(&mut self) {
         self.is_recorded = true;
     }
@@ -66,7 +66,7 @@ impl Cx<'_> {
         }
         let (recorder, database) = (&mut self.locks.recorder, self.state.database);
         if !self.engine.names.are_own() {
-            // Who reads the journal knows the commands by their own names.
+            // A reader of the journal knows the commands by their original names.
             let top = request.row.parent.map_or(request.row, Command::row);
             let mut words = recorder.effect(database, request.len());
             words.bulk(top.name.as_bytes());
@@ -79,7 +79,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Has replicas run the request too, which changes no data, so that no log has it.
+    /// Sends the request to the replicas, which run it too. It changes no data, so it is in no AOF.
     pub fn send_to_replicas(&mut self, request: &Request<'_>) {
         let name = request.row.name.as_bytes();
         self.send_words_to_replicas(std::iter::once(name).chain(request.args.iter().skip(1)), request.len());
@@ -97,12 +97,12 @@ impl Cx<'_> {
         self.locks.recorder.for_replicas(&bytes);
     }
 
-    /// Whether the effects of the commands that follow are recorded: `redis.set_repl`.
+    /// Sets whether the effects of the commands that follow are recorded: `redis.set_repl`.
     pub fn keep_record(&mut self, is_kept: bool) {
         self.is_unrecorded = !is_kept;
     }
 
-    /// Ends a transaction or a script, whose effects are one piece: none where the server's end has cut it short.
+    /// Ends a transaction or a script. Its effects are one piece: none if the server's end has cut it short.
     pub fn end_transaction(&mut self) {
         if self.engine.scripts.running.has_left_half() {
             self.locks.recorder.drop_piece();
@@ -111,9 +111,9 @@ impl Cx<'_> {
     }
 }
 
-/// Saying what has changed.
+/// The notes about changes.
 impl Cx<'_> {
-    /// Tells that a key has changed or vanished.
+    /// Reports that a key has changed or vanished.
     #[inline]
     pub fn tell(&mut self, cause: Cause<'_>, database: u32, key: Key<'_>) {
         let source = Source {
@@ -126,21 +126,21 @@ impl Cx<'_> {
         key_change::tell(source, cause, database, key);
     }
 
-    /// Says that a key of the selected database has changed.
+    /// Reports that a key of the selected database has changed.
     #[inline]
     pub fn changed(&mut self, key: Key<'_>) {
         self.tell(Cause::Command, self.state.database, key);
     }
 
-    /// Says that a key of the selected database has changed, which counts so often: once for each element, as in Redis.
+    /// Reports that a key of the selected database has changed, which counts so often: once for each element, as in Redis.
     #[inline]
     pub fn changed_by(&mut self, key: Key<'_>, count: usize) {
         self.tell(Cause::Uncounted, self.state.database, key);
         self.pending.changes += count as u64;
     }
 
-    /// Says that a key has been given a deadline, by a client or by what is applied of a stream or a log: on a replica nobody
-    /// else knows of one that a client has given.
+    /// Notes that a key has been given a deadline, by a client or by an applied stream or AOF: on a replica only this note
+    /// tells of a deadline that a client has given.
     #[inline]
     pub fn deadline_given(&self, database: u32, key: Key<'_>, at_ms: i64) {
         let replication = &self.engine.replication;
@@ -149,7 +149,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Says that `count` changes were made that are told in other ways, or that nobody is told of.
+    /// Counts `count` changes that are reported in other ways, or that no client is notified of.
     pub fn changed_many(&mut self, count: u64) {
         self.pending.changes += count;
     }

@@ -1,9 +1,8 @@
-//! Where memory goes, and eviction: making room when `maxmemory` is reached.
+//! The use of memory, and eviction: making room when `maxmemory` is reached.
 //!
-//! As in Redis, keys are sampled, the best of them are remembered between two evictions, and the best of those goes. A
-//! sample comes from one shard, whose lock is held for that long only, and so does an eviction; a command that needs much
-//! room gives up after the time that `maxmemory-eviction-tenacity` stands for and leaves the rest to the commands after
-//! it.
+//! As in Redis, keys are sampled, the best of them are remembered between two evictions, and the best of those is evicted. A
+//! sample comes from one shard, with its lock held for that long only, and so does an eviction; a command that needs much
+//! room gives up after the time that `maxmemory-eviction-tenacity` stands for and leaves the rest to the commands after it.
 
 use std::time::Duration;
 
@@ -18,24 +17,24 @@ use crate::engine::keyspace::key_clock;
 use crate::engine::keyspace::memory_accounting::MemoryUse;
 use crate::host::clock::Instant;
 
-/// What came of making room.
+/// The outcome of making room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
     /// Everything is below the limit.
     Enough,
-    /// It is not, but there is more that may go.
+    /// Memory is above the limit, but there are more keys that may be evicted.
     Later,
-    /// It is not, and nothing more may go.
+    /// Memory is above the limit, and no more keys may be evicted.
     Nothing,
 }
 
-/// What became of a key that was to be evicted.
+/// The outcome for a key that was to be evicted.
 enum EvictionOutcome {
-    /// It has gone.
+    /// The key was evicted.
     Evicted,
-    /// It had gone before, or may not go any more.
+    /// The key had gone before, or may not be evicted any more.
     Stayed,
-    /// No key may go now.
+    /// The keys may not be evicted now.
     Forbidden,
 }
 
@@ -43,14 +42,15 @@ enum EvictionOutcome {
 const TRIES_MAX: usize = 64;
 
 impl Cx<'_> {
-    /// Where memory goes, seen through the locks that the command holds.
+    /// Returns the use of memory, seen through the locks that the command holds.
     pub fn memory_use(&mut self) -> MemoryUse {
         let mut data_bytes = 0;
         self.locks.for_each(|shard| data_bytes += shard.memory() as u64);
         self.engine.memory_use(data_bytes)
     }
 
-    /// Weighs everything anew, where the estimate may be out of date: what is weighed only while `maxmemory` is set.
+    /// Weighs all memory anew, where the estimate may be out of date: the parts that are weighed only while `maxmemory` is
+    /// set.
     pub fn weigh_all(&mut self) {
         let engine = self.engine;
         (0..engine.store.shards())
@@ -58,7 +58,7 @@ impl Cx<'_> {
         engine.clients.all().iter().for_each(|client| engine.client_memory.weigh(client));
     }
 
-    /// Whether more memory is used than `maxmemory` allows.
+    /// Returns whether more memory is used than `maxmemory` allows.
     pub(crate) fn is_over_limit(&self) -> bool {
         let bytes_max = self.engine.config.memory(Opt::Maxmemory);
         bytes_max != 0 && self.engine.estimated_bytes() > bytes_max
@@ -86,7 +86,7 @@ impl Cx<'_> {
             return Room::Nothing;
         }
         if !self.locks.begin_each_within(Duration::ZERO) {
-            // A script has all shards, or is about to, and nobody waits for them only to evict.
+            // A script has all shards, or is about to, and no thread waits for them only to evict.
             return Room::Later;
         }
         let began_ns = self.now_ns();
@@ -113,7 +113,7 @@ impl Cx<'_> {
         self.clock.nanoseconds_after(self.now)
     }
 
-    /// Tells the latency monitor, if it wants to know of what took so long.
+    /// Enters an event in the latency monitor, if it took long enough for it.
     fn report(&self, event: &'static str, took_us: u64) {
         let slow_ms = self.engine.config.number(Opt::LatencyMonitorThreshold) as u64;
         if slow_ms > 0 && took_us / 1_000 >= slow_ms {
@@ -134,7 +134,7 @@ impl Cx<'_> {
                     false => return false,
                 },
             };
-            // What was remembered may be gone, or no longer volatile; then the next best is as good.
+            // A remembered candidate may be gone, or no longer volatile; then the next best is as good.
             match candidate.map(|candidate| self.evict(&candidate, policy)) {
                 Some(EvictionOutcome::Evicted) => return true,
                 Some(EvictionOutcome::Forbidden) => return false,
@@ -153,8 +153,8 @@ impl Cx<'_> {
         true
     }
 
-    /// A random key of each database of a random shard in which there are any that may go, or nothing when bad luck has it.
-    /// None if there are no such keys in any shard.
+    /// Returns a random key of each database of a random shard that has keys that may be evicted; by chance the draw may be
+    /// empty. None if there are no such keys in any shard.
     fn draw(&mut self, policy: MaxmemoryPolicy) -> Option<Vec<Candidate>> {
         let (engine, now, shards) = (self.engine, self.now, self.engine.store.shards());
         let (first, random) = (self.dice.below(shards), self.dice.number());
@@ -211,7 +211,8 @@ impl Cx<'_> {
     }
 }
 
-/// How much sooner than others a key goes: by how long it has not been used, how seldom, or how soon it expires.
+/// Returns how much sooner than others a key is evicted: by how long it has not been used, how seldom, or how soon it
+/// expires.
 fn score(config: &Config, policy: MaxmemoryPolicy, entry: &EntryRef<'_>, now: Instant) -> u64 {
     match policy {
         MaxmemoryPolicy::VolatileTtl => u64::MAX - entry.deadline().unwrap_or(i64::MAX).max(0) as u64,
@@ -220,7 +221,7 @@ fn score(config: &Config, policy: MaxmemoryPolicy, entry: &EntryRef<'_>, now: In
     }
 }
 
-/// How long one command may evict: half a millisecond by default, Redis's steps below and above.
+/// Returns how long one command may evict: half a millisecond by default, Redis's steps below and above.
 fn time_limit_us(tenacity: i64) -> u64 {
     match tenacity {
         0..=10 => 50 * tenacity as u64,

@@ -1,8 +1,8 @@
-//! Active expiry of the fields of hashes: removing those whose time has come although nobody looks at them.
+//! Active expiry of the fields of hashes: removes expired fields although no command looks at them.
 //!
-//! The shard knows which hashes are due. They are taken one after the other, a bounded part of each; a large one comes
-//! again until it is done. What is removed is told of (`key_change`) and recorded as an HDEL, under the lock of the shard, and
-//! the key goes with the last field. A hash whose key's own time has come goes whole: the shard would not name it again.
+//! The shard knows which hashes are due. They are taken one after the other, a bounded part of each; a large one comes again
+//! until it is done. The removal is noted (`key_change`) and recorded as an HDEL, under the lock of the shard, and the key
+//! goes with the last field. A hash with a key that has itself expired goes whole: the shard would not name it again.
 //! `active_expiry` calls this as part of its slices; a command that looks at a hash does the same for that one (`context`).
 
 use sleeve_store::{Find, Garbage, Shard};
@@ -17,7 +17,8 @@ pub const FIELDS_A_LOOK: usize = 128;
 /// Hashes that are looked at while one lock is held.
 const HASHES_A_STEP: usize = 16;
 
-/// Removes fields that are due from some hashes of a database; whether more are due. `free` is given what hashes leave.
+/// Removes fields that are due from some hashes of a database; returns whether more are due. `free` is given the garbage of
+/// the hashes.
 pub fn step(
     source: Source<'_, '_>,
     shard: &mut Shard,

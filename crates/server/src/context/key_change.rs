@@ -1,12 +1,13 @@
-//! One door for "a key changed or vanished", and for whole databases of them.
+//! The only way to report that a key changed or vanished, and for whole databases of them.
 //!
-//! Whatever the [`Cause`], [`tell`] lets everybody hear of it who must: those who watch the key (WATCH), those who wait for
-//! it (BLPOP and its like), those who have it in a cache of their own (CLIENT TRACKING), the statistics; and where nobody
-//! asked for it, keyspace notifications and the journal. A command says its own events and effects itself, through the same
-//! [`Pending`] (`effects`). Where all keys of a database change at once, [`tell_all`] says so to the same three.
+//! For every [`Cause`], [`tell`] notifies all parties that need it: the clients that watch the key (WATCH), those that are
+//! blocked on it (BLPOP and its like), those that have it in a cache of their own (CLIENT TRACKING), the statistics; and
+//! where no command asked for it, keyspace notifications and the journal. A command reports its own events and effects
+//! itself, through the same [`Pending`] (`effects`). Where all keys of a database change at once, [`tell_all`] notifies the
+//! same three kinds of clients.
 //!
-//! Whether anything may vanish that nobody asked to vanish is asked here too ([`may_vanish`]). All of this is called under
-//! the lock of the key's shard. While nobody watches, waits or tracks, a change costs three relaxed loads.
+//! The question whether keys may vanish without a command is answered here too ([`may_vanish`]). All of this is called under
+//! the lock of the key's shard. While no client watches, waits or tracks, a change costs three relaxed loads.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -30,52 +31,53 @@ use crate::messaging::wakeups::Wakeups;
 use crate::observe::stats::Counters;
 use crate::request::Key;
 
-/// Why a key has changed, or is gone.
+/// The reason why a key has changed, or is gone.
 #[derive(Debug, Clone, Copy)]
 pub enum Cause<'a> {
     /// A command changed or removed it.
     Command,
     /// A command changed it, and how often that counts is said elsewhere.
     Uncounted,
-    /// A command removed a group of a stream, which only those can tell who wait for its entries.
+    /// A command removed a group of a stream, which only the clients that wait for its entries can notice.
     GroupRemoved,
     /// Its time had come.
     Expired,
     /// The time of these fields of it had come.
     FieldsExpired(&'a ExpiredFields),
-    /// It went to make room.
+    /// The key was evicted to make room.
     Evicted,
 }
 
-/// On whose behalf a key changes, and where what follows from that is noted.
+/// The origin of a key's change, and the places for its consequences.
 pub struct Source<'a, 's> {
     /// The engine.
     pub engine: &'a Engine,
     /// The thread's counters.
     pub counters: &'a Counters,
-    /// The client whose command runs; none where time alone is at work.
+    /// The client that runs the command; None where a deadline alone is the reason.
     pub state: Option<&'a State>,
-    /// What is to be done about it later.
+    /// The work that the change leaves for later.
     pub pending: &'a mut Pending,
-    /// Where what no command has asked for is recorded.
+    /// The recorder of changes that no command has asked for.
     pub recorder: &'a mut Recorder<'s>,
 }
 
-/// What changes leave to be done when the command or the transaction is over, or when the locks have been given back.
+/// The work that changes leave for the end of the command or the transaction, or for the time when the locks have been given
+/// back.
 #[derive(Debug, Default)]
 pub struct Pending {
     /// Changes of the running command.
     pub changes: u64,
-    /// Keys that have changed and that somebody waits for; they are served when the outermost command is over.
+    /// Keys that have changed and that clients wait for; they are served when the outermost command has ended.
     pub marked: VecDeque<DatabaseKey>,
-    /// Who is to be woken for what was published, and what the client published to itself.
+    /// The workers to be woken for published messages, and the messages that the client published to itself.
     pub wakeups: Wakeups,
-    /// What is posted when the locks have been given back.
+    /// The letters that are posted when the locks have been given back.
     pub letters: Vec<(Arc<Mailbox>, Letter)>,
 }
 
-/// Tells everybody that a key has changed or vanished, after it has. Always inline: the cause is known where it is called,
-/// and what does not concern it falls away.
+/// Notifies all parties that a key has changed or vanished, after it has. Always inline: the caller knows the cause, and the
+/// compiler drops the branches of the others.
 #[inline(always)]
 pub fn tell(source: Source<'_, '_>, cause: Cause<'_>, database: u32, key: Key<'_>) {
     let Source { engine, counters, state, pending, recorder } = source;
@@ -100,18 +102,18 @@ pub fn tell(source: Source<'_, '_>, cause: Cause<'_>, database: u32, key: Key<'_
     }
 }
 
-/// How all keys of a database change.
+/// The way in which all keys of a database change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turnover {
     /// They go, or others take their place.
     Replaced,
-    /// The database changes places with another one. Who has keys in a cache is not told of that, as in Redis, whose caches
-    /// know names whatever their database.
+    /// The database changes places with another one. Clients with keys in a cache are not notified of that, as in Redis:
+    /// their caches hold names without a database.
     Exchanged,
 }
 
-/// Tells everybody that all keys of these databases change at once, whatever they are. All shards are locked. `look` gives what
-/// was under a key of a database before, and what is there afterwards.
+/// Notifies all parties that all keys of these databases change at once. All shards are locked. `look` returns the state of a
+/// key of a database before, and the one afterwards.
 pub fn tell_all(
     (engine, state, pending): (&Engine, Option<&State>, &mut Pending),
     turnover: Turnover,
@@ -128,7 +130,7 @@ pub fn tell_all(
     }
 }
 
-/// Counts, publishes and records what no command has asked for.
+/// Counts, publishes and records a change that no command has asked for.
 #[cold]
 fn tell_unasked(source: Source<'_, '_>, cause: Cause<'_>, database: u32, name: &[u8]) {
     let Source { engine, counters, state, pending, recorder } = source;
@@ -167,16 +169,17 @@ fn tell_unasked(source: Source<'_, '_>, cause: Cause<'_>, database: u32, name: &
     }
 }
 
-/// The word of an effect that removes a key where this option says whether that is to take no time, as in Redis.
+/// Returns the word of an effect that removes a key where this option says whether that is to take no time, as in Redis.
 pub fn removal(engine: &Engine, is_lazy: Opt) -> &'static [u8] {
     if engine.config.flag(is_lazy) { b"UNLINK" } else { b"DEL" }
 }
 
-/// Whether keys and fields may vanish that nobody asked to remove: because their time has come, or to make room.
+/// Returns whether keys and fields may vanish without a command: because they have expired, or to make room.
 ///
-/// Nothing vanishes while a log is applied, for the log says itself what did; nor on a replica, whose primary says it. Nothing
-/// does during a pause either: a failover relies on that. What is due only looks gone meanwhile. A pause begins with all
-/// shards locked; so whoever asks under the lock of the key's shard, and acts before giving it back, is not overtaken by one.
+/// Keys do not vanish while an AOF is applied, because the AOF itself says which did; nor on a replica, because its primary
+/// says it. They do not vanish during a pause either: a failover relies on that. In that time, an expired key only looks
+/// gone. A pause begins with all shards locked. So a caller that asks under the lock of the key's shard, and acts before
+/// giving it back, is not overtaken by one.
 pub fn may_vanish(engine: &Engine, now: Instant) -> bool {
     !engine.is_replaying.load(Ordering::Relaxed)
         && (!engine.replication.role.is_replica() || planted::has(Fault::OwnEffects))

@@ -1,8 +1,8 @@
 //! The keyspace beyond the keys of the selected database that a command has named: keys of other databases, whole databases,
 //! walks, looks without a trace.
 //!
-//! What looks here counts, touches and removes nothing: a key whose time has come is hidden, or shown to whoever can tell.
-//! What changes tells of it as a change in the selected database does.
+//! The functions that look count, touch and remove nothing: an expired key is hidden, or shown to callers that can tell. The
+//! functions that change report it as a change in the selected database does.
 
 use std::ops::Range;
 
@@ -18,18 +18,18 @@ use crate::request::Key;
 
 /// Looking.
 impl Cx<'_> {
-    /// What is under a key of any database whose shard is held, unless its time has come.
+    /// Returns the entry of a key of any database, with the shard held, unless it has expired.
     pub fn view(&self, database: u32, key: Key<'_>) -> Option<EntryRef<'_>> {
         self.locks.view(key.hash).get(database as usize, key, self.due_ms)
     }
 
-    /// Whether the time of a key of any database has come, whose shard is held.
+    /// Returns whether a key of any database, with the shard held, has expired.
     pub fn is_over(&self, database: u32, key: Key<'_>) -> bool {
         matches!(self.locks.view(key.hash).find(database as usize, key, self.now.wall_ms()), Find::Expired(_))
     }
 
-    /// Shows what is under a key of the selected database, which the command need not have named, unless its time has come
-    /// by `now_ms`.
+    /// Shows the entry of a key of the selected database, which the command need not have named, unless it has expired by
+    /// `now_ms`.
     pub fn show<R>(&mut self, name: &[u8], now_ms: i64, show: impl FnOnce(EntryRef<'_>) -> R) -> Option<R> {
         let (key, database) = (self.engine.store.key(name), self.database());
         let place = self.engine.store.shard_of(key.hash);
@@ -41,7 +41,7 @@ impl Cx<'_> {
         self.locks.for_each(|shard| show(shard));
     }
 
-    /// One step of a walk over the selected database; see [`sleeve_store::Store::scan`].
+    /// Does one step of a walk over the selected database; see [`sleeve_store::Store::scan`].
     pub fn walk(&mut self, cursor: u64, count: usize, show: impl FnMut(EntryRef<'_>)) -> u64 {
         let database = self.database();
         self.engine.store.scan_in(&mut self.locks, database, cursor, count, show)
@@ -70,8 +70,8 @@ impl Cx<'_> {
 
 /// Changing keys of any database.
 impl Cx<'_> {
-    /// Puts a value with its deadline and clock under a key of any database, whatever was there. Who calls this has looked at
-    /// the key ([`Cx::peek`]), so one whose time had come is gone and told of.
+    /// Puts a value with its deadline and clock under a key of any database, in place of any value there. The caller has
+    /// looked at the key ([`Cx::peek`]), so an expired one is gone and reported.
     pub fn put(&mut self, database: u32, key: Key<'_>, entry: OwnedEntry) {
         if let Some(at_ms) = entry.deadline {
             self.deadline_given(database, key, at_ms);
@@ -79,11 +79,11 @@ impl Cx<'_> {
         let (_, garbage) = self.locks.shard(key.hash).put(database as usize, key, entry, self.due_ms);
         self.free(garbage, Opt::LazyfreeLazyServerDel);
         self.tell(Cause::Command, database, key);
-        // Redis removes what was there and adds the key anew.
+        // Redis removes the old value and adds the key anew.
         self.notify_in(database, EventClass::New, "new", key);
     }
 
-    /// Puts what is under a key under another one, with its deadline, whatever was there. It counts as one change, as in Redis.
+    /// Moves an entry to another key, with its deadline, in place of any value there. It counts as one change, as in Redis.
     pub fn relocate(&mut self, (from_database, from): (u32, Key<'_>), (to_database, to): (u32, Key<'_>)) {
         let Some(entry) = self.locks.shard(from.hash).take(from_database as usize, from) else { return };
         self.tell(Cause::Uncounted, from_database, from);
@@ -93,8 +93,8 @@ impl Cx<'_> {
 
 /// Changing whole databases, with all shards locked. How many changes that is the caller counts.
 impl Cx<'_> {
-    /// Empties databases, and tells so. What was in them is freed when the locks have been given back, unless `elsewhere`
-    /// takes it away; returns how many keys there were.
+    /// Empties databases, and reports it. Their contents are freed when the locks have been given back, unless `elsewhere`
+    /// takes them away; returns how many keys there were.
     pub fn flush(
         &mut self,
         databases: Range<usize>,
@@ -113,14 +113,14 @@ impl Cx<'_> {
         count
     }
 
-    /// Exchanges two databases, and tells so.
+    /// Exchanges two databases, and reports it.
     pub fn swap(&mut self, one: usize, other: usize) {
         self.tell_all(Turnover::Exchanged, one..one + 1, Some(other));
         self.tell_all(Turnover::Exchanged, other..other + 1, Some(one));
         self.locks.for_each(|shard| shard.swap(one, other));
     }
 
-    /// Tells that all keys of these databases are about to go, and that those of another one, if any, take their place.
+    /// Reports that all keys of these databases are about to go, and that those of another one, if any, take their place.
     fn tell_all(&mut self, turnover: Turnover, databases: Range<usize>, successor: Option<usize>) {
         let (engine, locks, now_ms) = (self.engine, &mut self.locks, self.now.wall_ms());
         let databases = databases.start as u32..databases.end as u32;

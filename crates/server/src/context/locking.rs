@@ -1,7 +1,7 @@
-//! The locks of what runs: what the spine takes and gives back, and how long it waits for them.
+//! The locks of a running command: how they are taken and given back, and how long it waits for them.
 //!
-//! A script has all shards. One that has run for `busy-reply-threshold` has become known to run for long, and whoever
-//! needs a shard is told so instead of waiting: so every thread goes on serving its clients, and with them the one that sends
+//! A script has all shards. Once it has run for `busy-reply-threshold`, it counts as long-running, and a command that needs a
+//! shard gets an error instead of waiting. So every thread goes on serving its clients, and with them the one that sends
 //! SCRIPT KILL.
 
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::engine::keyspace::locks::Locks;
 use crate::host::clock;
 use crate::request::error::Error;
 
-/// How long a lock is waited for before the question is asked who has it.
+/// The time after which a thread that waits for a lock checks whether a script has it.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(10);
 
-/// Whether a script has run for so long that nobody waits for it.
+/// Checks whether a script has run for so long that no command waits for it.
 ///
 /// # Errors
 /// BUSY, if so.
@@ -38,7 +38,7 @@ impl<'a> Cx<'a> {
         if take(&mut self.locks, LOCK_TIMEOUT) { Ok(()) } else { self.lock_late(take) }
     }
 
-    /// Goes on trying. It has become later when that succeeds, and what runs then lives now.
+    /// Goes on trying. When that succeeds, the clock is read again for the command that runs then.
     #[cold]
     fn lock_late(&mut self, mut take: impl FnMut(&mut Locks<'a>, Duration) -> bool) -> Result<(), Error> {
         loop {
@@ -59,7 +59,7 @@ impl<'a> Cx<'a> {
         self.lock_by(|locks, timeout| locks.take_one_within(hash, timeout))
     }
 
-    /// Takes the shards of these keys instead of what is held.
+    /// Takes the shards of these keys instead of the held ones.
     ///
     /// # Errors
     /// BUSY.
@@ -67,7 +67,7 @@ impl<'a> Cx<'a> {
         self.lock_by(|locks, timeout| locks.take_within(hashes.clone(), timeout))
     }
 
-    /// Says that single shards will be taken one after the other.
+    /// Begins to take single shards one after the other.
     ///
     /// # Errors
     /// BUSY.
@@ -93,7 +93,7 @@ impl<'a> Cx<'a> {
         self.locks.take(hashes);
     }
 
-    /// Whether the shard of a key is held.
+    /// Returns whether the shard of a key is held.
     pub fn holds(&self, hash: Hash) -> bool {
         self.locks.holds(hash)
     }
@@ -110,7 +110,7 @@ impl<'a> Cx<'a> {
         self.locks.clear();
     }
 
-    /// What is recorded under the locks.
+    /// Returns the recorder of the effects under the locks.
     #[inline]
     pub fn recorder(&mut self) -> &mut Recorder<'a> {
         &mut self.locks.recorder

@@ -1,9 +1,9 @@
-//! Looking ahead: what is found out about a batch before it runs.
+//! Looking ahead: the facts about a batch that are found out before it runs.
 //!
 //! A batch of pipelined requests is prepared in groups. A first pass looks every command up and hashes every key; then, a
-//! pass for each step, the processor is asked for the keys' segments, buckets and entries; then the group runs, and finds
-//! them in the cache. Where several requests in a row look for members of one large collection, more passes do the same for
-//! these. What was learned about the data is only a hint for the cache; the run itself looks everything up under its locks.
+//! pass for each step, the keys' segments, buckets and entries are prefetched; then the group runs, and finds them in the
+//! cache. Where several requests in a row look for members of one large collection, more passes do the same for these. The
+//! facts about the data are only a hint for the cache; the run itself looks everything up under its locks.
 
 use std::ops::Range;
 
@@ -19,13 +19,13 @@ use crate::observe::stats::Counters;
 use crate::request::renamed_commands::RenamedCommands;
 use crate::request::{Key, KeyAt, place_keys};
 
-/// Keys whose buckets and entries are fetched ahead together: what the caches of a core hold without loss.
+/// Keys with buckets and entries that are fetched ahead together: as many as the caches of a core hold without loss.
 const GROUP_KEYS: usize = 64;
 
 /// Room for keys that is kept.
 const KEPT_KEYS: usize = 4 * 1024;
 
-/// What was found out about a group of requests ahead of running them.
+/// The facts about a group of requests, found out ahead of running them.
 #[derive(Debug, Default)]
 pub struct Lookahead {
     last_name: LastName,
@@ -38,7 +38,7 @@ pub struct Lookahead {
     sampler: Sampler,
 }
 
-/// Each step reads what the one before has asked for.
+/// The steps of the prefetch. Each reads the memory that the one before has asked for.
 const STEPS: [PrefetchStep; 3] = [PrefetchStep::Segment, PrefetchStep::Bucket, PrefetchStep::Entry];
 
 /// A member or field that a request is about.
@@ -64,7 +64,7 @@ struct Ready {
     keys: Range<u32>,
 }
 
-/// What the name of a request stands for.
+/// The meaning of the name of a request.
 #[derive(Debug, Clone, Copy)]
 pub enum Found {
     /// A command, with as many arguments as it takes.
@@ -78,13 +78,13 @@ pub enum Found {
 }
 
 impl Lookahead {
-    /// The requests of the group in order: what each one is, and its keys.
+    /// Returns the requests of the group in order: the command of each one, and its keys.
     pub fn group(&self) -> impl Iterator<Item = (Found, &[KeyAt])> {
         let keys = |ready: &Ready| &self.keys[ready.keys.start as usize..ready.keys.end as usize];
         self.requests.iter().map(move |ready| (ready.found, keys(ready)))
     }
 
-    /// Counts those keys of the group, which begins with request `first`, that are to be looked at for what is used most.
+    /// Counts the keys of the group, which begins with request `first`, that are samples for the keys that are used most.
     #[inline]
     pub fn sample(&mut self, batch: (&Batch, &[u8]), first: usize, counters: &Counters) {
         if self.sampler.is_due(self.keys.len()) {
@@ -98,7 +98,7 @@ impl Lookahead {
         let mut samples = counters.key_samples.lock();
         sampler.take(keys.len(), |at| {
             let request = requests.partition_point(|ready| ready.keys.end as usize <= at);
-            // Who asks what a key takes does not use it.
+            // A command that asks for the memory of a key does not use it.
             if matches!(requests[request].found, Found::Command(row) if row.group == Group::Server) {
                 return;
             }
@@ -107,9 +107,9 @@ impl Lookahead {
         });
     }
 
-    /// Looks up and hashes requests from `first` on, until the group is full, and asks for what their keys lead to; returns
-    /// where the next group begins. A lone key is not worth that. Nothing is fetched from a shard that another thread has
-    /// locked, or a script of this one.
+    /// Looks up and hashes requests from `first` on, until the group is full, and prefetches the entries of their keys;
+    /// returns where the next group begins. A lone key is not worth that. Nothing is fetched from a shard that another thread
+    /// has locked, or a script of this one.
     pub fn fill(&mut self, (batch, buffer): (&Batch, &[u8]), first: usize, cx: &mut Cx<'_>) -> usize {
         let (engine, dice, database, locks) = (cx.engine, cx.dice, cx.database(), &mut cx.locks);
         self.requests.clear();
@@ -144,7 +144,7 @@ impl Lookahead {
         next
     }
 
-    /// Asks for what the members lead to that the requests are about, where several in a row are about one collection.
+    /// Prefetches the members that the requests name, where several in a row use one collection.
     fn fetch_members(
         &mut self,
         (batch, buffer): (&Batch, &[u8]),
@@ -201,7 +201,7 @@ impl Lookahead {
     }
 }
 
-/// Whether two names are the same. Most that are not differ at their ends.
+/// Returns whether two names are the same. Most that are not differ at their ends.
 #[inline]
 fn is_same_name(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.last_chunk::<8>() == other.last_chunk() && one == other
@@ -211,7 +211,7 @@ fn is_same_key(one: &KeyAt, other: &KeyAt) -> bool {
     one.hash == other.hash
 }
 
-/// Which member or field of a collection a request looks for; of several one is enough.
+/// Returns which member or field of a collection a request looks for; of several one is enough.
 #[inline]
 fn member_of(row: &Row, len: usize) -> Option<Which> {
     if matches!(row.id, Command::SPop | Command::SRandMember) && len == 2 {
@@ -227,13 +227,13 @@ fn member_of(row: &Row, len: usize) -> Option<Which> {
     }
 }
 
-/// The entry of a key, whatever its deadline.
+/// Returns the entry of a key, expired or not.
 fn entry_of<'l>(locks: &'l mut Locks<'_>, database: usize, args: Args<'_>, key: KeyAt) -> Option<EntryRef<'l>> {
     let name = args.get(key.index as usize)?;
     locks.held(key.hash)?.get(database, Key { name, hash: key.hash }, i64::MIN)
 }
 
-/// What the name of a request stands for.
+/// Returns the meaning of the name of a request.
 pub fn find(names: &RenamedCommands, args: Args<'_>) -> Found {
     find_by(|name| names.find(name), args)
 }

@@ -1,7 +1,7 @@
-//! What a running command may see and do.
+//! The view and the powers of a running command.
 //!
-//! A [`Cx`] lives as long as one batch. Commands reach the keyspace through it alone: that is where keys expire when they
-//! are looked at, where watchers hear of changes and where effects are recorded, so no command can forget any of it.
+//! A [`Cx`] lives as long as one batch. Commands reach the keyspace through it alone: that is where keys expire when they are
+//! looked at, where watchers are notified of changes and where effects are recorded, so no command can forget any of it.
 
 mod account;
 mod changes;
@@ -44,20 +44,20 @@ use notifications::EventClass;
 use others::Others;
 use session_state::State;
 
-/// What whoever runs a command has at hand: the engine, and what is the running thread's own.
+/// The parts that the executor of a command has at hand: the engine, and the running thread's own.
 #[derive(Clone, Copy)]
 pub struct ThreadContext<'a> {
     /// The engine.
     pub engine: &'a Engine,
     /// The thread's counters.
     pub counters: &'a Counters,
-    /// What the thread draws from.
+    /// The thread's source of random numbers.
     pub dice: &'a Dice,
     /// The time.
     pub now: Instant,
-    /// What tells how late it has become since then.
+    /// The clock that tells how much time has passed since then.
     pub clock: Clock,
-    /// Where effects are put into words.
+    /// The buffer in which effects are put into words.
     pub batch_buffer: &'a BatchBuffer,
 }
 
@@ -69,16 +69,16 @@ pub struct Cx<'a> {
     pub counters: &'a Counters,
     /// The client's own state.
     pub state: &'a mut State,
-    /// Where replies go.
+    /// The output that replies go to.
     pub out: &'a mut Output,
     /// The time, the same for all that runs at once.
     pub now: Instant,
-    /// What has a deadline up to this time is not there, in milliseconds since the epoch: that is now, but for a log that is
-    /// applied, for which everything is there until it says otherwise.
+    /// A key or field with a deadline up to this time is not there, in milliseconds since the epoch. This is now, except for
+    /// an AOF that is applied: for it everything is there until the AOF removes it.
     pub due_ms: i64,
-    /// What tells how late it has become since then.
+    /// The clock that tells how much time has passed since then.
     pub clock: Clock,
-    /// What the executing thread draws from.
+    /// The executing thread's source of random numbers.
     pub dice: &'a Dice,
     /// The locks of the running command.
     locks: Locks<'a>,
@@ -86,11 +86,11 @@ pub struct Cx<'a> {
     pub call: fn(&mut Cx<'_>, Request<'_>),
     /// The other clients of this thread; None while a running script has borrowed them, or when embedded.
     pub(crate) others: Option<&'a mut dyn Others>,
-    /// The row whose time is being taken, since `ticks`.
+    /// The row that is being timed, since `ticks`.
     timed: Option<&'static Row>,
-    /// How often it has run meanwhile.
+    /// The number of its runs since then.
     timed_calls: u64,
-    /// What runs is part of what another command does, whose time is being taken.
+    /// The running command is part of another command, which is being timed.
     is_within: bool,
     ticks: u64,
     /// Ticks from which on a command may have been slow; 0 has every command looked at.
@@ -101,19 +101,19 @@ pub struct Cx<'a> {
     is_recorded: bool,
     /// A script has asked that its effects are not recorded.
     is_unrecorded: bool,
-    /// What its changes leave to be done.
+    /// The work that its changes leave.
     pub(crate) pending: &'a mut Pending,
-    /// What was written is no reply but a message: CLIENT REPLY does not keep it back.
+    /// The bytes that were written are no reply but a message: CLIENT REPLY does not suppress it.
     pub(crate) is_message: bool,
-    /// Nothing of the client asks for more than to run what it sends; see [`State::is_ordinary`]. Only commands that are about
-    /// more than data change that.
+    /// The client needs nothing more than to run the commands that it sends; see [`State::is_ordinary`]. Only commands that
+    /// concern more than data change that.
     pub(crate) is_ordinary: bool,
     /// The last command that was over the limit of memory found none to free. Says nothing while there is enough.
     pub(crate) has_no_room: bool,
 }
 
 impl<'a> ThreadContext<'a> {
-    /// The way into the journal.
+    /// Returns the way into the journal.
     #[inline]
     pub fn recorder(&self) -> Recorder<'a> {
         Recorder::new(&self.engine.journal, &self.engine.offsets, self.batch_buffer)
@@ -121,7 +121,7 @@ impl<'a> ThreadContext<'a> {
 }
 
 impl<'a> Cx<'a> {
-    /// The view of one batch.
+    /// Makes the view of one batch.
     pub fn new(
         thread_context: ThreadContext<'a>,
         state: &'a mut State,
@@ -161,14 +161,14 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// It has become later.
+    /// Reads the clock again.
     #[inline]
     pub fn look_at_clock(&mut self) {
         self.now = self.clock.after(self.now);
         self.due_ms = due_ms(self.now, self.state);
     }
 
-    /// A writer for the reply, in the client's protocol.
+    /// Makes a writer for the reply, in the client's protocol.
     #[inline]
     pub fn reply(&mut self) -> Writer<'_> {
         let len_max = self.out.bytes_max();
@@ -185,7 +185,7 @@ impl<'a> Cx<'a> {
         self.reply().error(error.text());
     }
 
-    /// Whether the client is on this machine.
+    /// Returns whether the client is on this machine.
     pub fn is_local(&self) -> bool {
         match self.state.client.address.parse::<std::net::SocketAddr>() {
             Ok(address) => address.ip().is_loopback(),
@@ -193,13 +193,13 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// The selected database, as the store counts.
+    /// Returns the selected database, as the store counts.
     #[inline]
     pub fn database(&self) -> usize {
         self.state.database as usize
     }
 
-    /// The time and access clock of a write.
+    /// Returns the time and access clock of a write.
     #[inline]
     pub fn moment(&self) -> Moment {
         Moment { now_ms: self.due_ms, clock: key_clock::fresh(&self.engine.config, self.now) }
@@ -211,7 +211,7 @@ fn due_ms(now: Instant, state: &State) -> i64 {
     if state.is_replaying { i64::MIN } else { now.wall_ms() }
 }
 
-/// What hears of a look for a key, while the key is lent from under the locks.
+/// The parts that a look for a key reports to, while the key is lent from under the locks.
 struct Looker<'c> {
     engine: &'c Engine,
     counters: &'c Counters,
@@ -224,8 +224,8 @@ struct Looker<'c> {
 }
 
 impl Looker<'_> {
-    /// Looks a key up, once. One whose time has come is removed, except during a pause: nothing changes meanwhile, and the
-    /// key only looks gone.
+    /// Looks a key up, once. An expired one is removed, except during a pause: then nothing changes, and the key only looks
+    /// gone.
     #[inline(always)]
     fn lookup<'l>(&mut self, locks: &'l mut Locks<'_>, key: Key<'_>) -> Option<EntryRef<'l>> {
         let (engine, now, database) = (self.engine, self.now, self.state.database as usize);
@@ -240,7 +240,7 @@ impl Looker<'_> {
         }
     }
 
-    /// As [`Looker::lookup`], of an entry that is to be changed.
+    /// Returns the entry as [`Looker::lookup`] does, to be changed.
     #[inline(always)]
     fn lookup_mut<'l>(&mut self, locks: &'l mut Locks<'_>, key: Key<'_>) -> Option<EntryMut<'l>> {
         let (engine, now, database) = (self.engine, self.now, self.state.database as usize);
@@ -255,8 +255,8 @@ impl Looker<'_> {
         }
     }
 
-    /// Tells of a key that is gone, if it could vanish. Like all that is seldom called here it is given the words of the key one
-    /// by one: as three words it would lie in memory on everybody's way, for this call's sake.
+    /// Reports a key that is gone, if it could vanish. Like all functions that are seldom called here, it is given the words
+    /// of the key one by one: as three words the key would lie in memory on the common path, for the sake of this call.
     #[cold]
     fn expired(&mut self, recorder: &mut Recorder<'_>, name: &[u8], hash: Hash, garbage: Option<Garbage>) {
         if let Some(garbage) = garbage {
@@ -290,10 +290,10 @@ impl Looker<'_> {
     }
 }
 
-/// Looking keys up. A key whose time has come is removed, recorded and counted as it is found, so it is never seen.
-/// Whoever reads or edits a key renews its access clock, as long as the client has not said NO-TOUCH.
+/// Looking keys up. An expired key is removed, recorded and counted as it is found, so no command sees it. A command that
+/// reads or edits a key renews its access clock, as long as the client has not said NO-TOUCH.
 impl<'a> Cx<'a> {
-    /// The locks, and what hears of a look under them.
+    /// Returns the locks, and the parts that a look under them reports to.
     #[inline(always)]
     fn parted(&mut self) -> (&mut Locks<'a>, Looker<'_>) {
         let looker = Looker {
@@ -309,7 +309,7 @@ impl<'a> Cx<'a> {
         (&mut self.locks, looker)
     }
 
-    /// The value of a key, for a command that reads it: counted as hit or miss, and its access clock renewed.
+    /// Returns the value of a key, for a command that reads it: counted as hit or miss, and its access clock renewed.
     #[inline]
     pub fn read(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {
         self.expire_due_fields(key);
@@ -322,32 +322,32 @@ impl<'a> Cx<'a> {
         Some(entry)
     }
 
-    /// The string of a key, for a command that reads it; see [`Cx::read`].
+    /// Returns the string of a key, for a command that reads it; see [`Cx::read`].
     #[inline]
     pub fn read_string(&mut self, key: Key<'_>) -> Result<Option<EntryRef<'_>>, Error> {
         string(self.read(key))
     }
 
-    /// The string of a key, without a trace; see [`Cx::peek`].
+    /// Returns the string of a key, without a trace; see [`Cx::peek`].
     #[inline]
     pub fn peek_string(&mut self, key: Key<'_>) -> Result<Option<EntryRef<'_>>, Error> {
         string(self.peek(key))
     }
 
-    /// The collection of a key, for a command that reads it; see [`Cx::read`].
+    /// Returns the collection of a key, for a command that reads it; see [`Cx::read`].
     #[inline]
     pub fn read_as<C: Collection>(&mut self, key: Key<'_>) -> Result<Option<C::Ref<'_>>, Error> {
         collection::<C>(self.read(key))
     }
 
-    /// The collection of a key, without a trace; see [`Cx::peek`].
+    /// Returns the collection of a key, without a trace; see [`Cx::peek`].
     #[inline]
     pub fn peek_as<C: Collection>(&mut self, key: Key<'_>) -> Result<Option<C::Ref<'_>>, Error> {
         collection::<C>(self.peek(key))
     }
 
-    /// Replies with the string of a key that is read; false, and no reply, when the key is missing. Always inline: what it
-    /// gives would go through memory.
+    /// Replies with the string of a key that is read; false, and no reply, when the key is missing. Always inline: a returned
+    /// value would go through memory.
     #[inline(always)]
     pub fn reply_value(&mut self, key: Key<'_>) -> Result<bool, Error> {
         let (locks, mut looker) = self.parted();
@@ -365,13 +365,13 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// What becomes of reading a collection as a string: a hash may end as it is looked at.
+    /// Returns the outcome of reading a collection as a string: a hash may end as it is looked at.
     #[cold]
     fn read_collection(&mut self, name: &[u8], hash: Hash) -> Result<bool, Error> {
         self.read_string(Key { name, hash }).map(|string| string.is_some())
     }
 
-    /// The value of a key, without a trace: neither counted nor touched.
+    /// Returns the value of a key, without a trace: neither counted nor touched.
     #[inline]
     pub fn peek(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {
         self.expire_due_fields(key);
@@ -379,7 +379,7 @@ impl<'a> Cx<'a> {
         looker.lookup(locks, key)
     }
 
-    /// The entry of a key, to be changed. The caller reports what it changed with [`Cx::changed`]. Always inline, as
+    /// Returns the entry of a key, to be changed. The caller reports its changes with [`Cx::changed`]. Always inline, as
     /// [`Cx::reply_value`].
     #[inline(always)]
     pub fn edit(&mut self, key: Key<'_>) -> Option<EntryMut<'_>> {
@@ -390,7 +390,7 @@ impl<'a> Cx<'a> {
         Some(entry)
     }
 
-    /// The string of a key, to be changed; see [`Cx::edit`].
+    /// Returns the string of a key, to be changed; see [`Cx::edit`].
     #[inline(always)]
     pub fn edit_string(&mut self, key: Key<'_>) -> Result<Option<EntryMut<'_>>, Error> {
         match self.edit(key) {
@@ -399,8 +399,8 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// The entry of a key, to be changed; a key that is missing is first set to `value`. The caller has looked at the key, which
-    /// has renewed its access clock.
+    /// Returns the entry of a key, to be changed; a key that is missing is first set to `value`. The caller has looked at the
+    /// key, which has renewed its access clock.
     #[inline]
     pub fn edit_or_insert(&mut self, key: Key<'_>, value: &Value<'_>) -> EntryMut<'_> {
         self.expire_due_fields(key);
@@ -418,7 +418,7 @@ impl<'a> Cx<'a> {
         entry
     }
 
-    /// Removes the fields of a hash whose time has come. Always inline: nearly always it is two looks.
+    /// Removes the expired fields of a hash. Always inline: nearly always it is two looks.
     #[inline(always)]
     fn expire_due_fields(&mut self, key: Key<'_>) {
         if self.locks.shard(key.hash).has_due_fields(self.state.database as usize, self.due_ms) {
@@ -426,8 +426,8 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Removes the fields of a hash whose time has come, all of a small one and some of a large one, unless it goes as a
-    /// whole. They are recorded apart from what the command does.
+    /// Removes the expired fields of a hash, all of a small one and some of a large one, unless it goes as a whole. They are
+    /// recorded apart from the command's own effects.
     #[cold]
     fn expire_fields(&mut self, name: &[u8], hash: Hash) {
         let key = Key { name, hash };

@@ -1,7 +1,7 @@
 //! Keyspace notifications: events about keys, published to channels that are named after the key and after the event.
 //!
-//! Whoever changes a key says so in Redis's words, once, behind the change. Which classes of events are published, and
-//! under which of the two names, is the option `notify-keyspace-events`; while it is empty an event costs one relaxed
+//! The code that changes a key notifies in Redis's words, once, behind the change. The option `notify-keyspace-events` says
+//! which classes of events are published, and under which of the two names; while it is empty an event costs one relaxed
 //! load. An event is published under the lock of its key's shard, so the events of one key come in their true order.
 
 pub use crate::config::events::EventClass;
@@ -12,18 +12,18 @@ use crate::messaging::message::Kind;
 use crate::messaging::pubsub::Own;
 use crate::messaging::wakeups::Wakeups;
 
-/// Where an event happens: the engine, the client that caused it if it listens to anything itself, and who is to be woken
-/// when the locks have been given back.
+/// The place where an event happens: the engine, the client that caused it if it has subscriptions itself, and the wake-ups
+/// for the time when the locks have been given back.
 pub type By<'a> = (&'a Engine, Option<Own<'a>>, &'a mut Wakeups);
 
-/// Whether events of this class are published at all.
+/// Returns whether events of this class are published at all.
 #[inline]
 pub fn is_wanted(config: &Config, class: EventClass) -> bool {
     let bits = config.number(Opt::NotifyKeyspaceEvents) as u32;
     bits & class as u32 != 0 && bits & (KEYSPACE | KEYEVENT) != 0
 }
 
-/// Publishes an event about a key, if anybody wants events of its class.
+/// Publishes an event about a key, if events of its class are wanted.
 #[inline]
 pub fn publish(by: By<'_>, database: u32, (class, event): (EventClass, &'static str), key: &[u8]) {
     if is_wanted(&by.0.config, class) {

@@ -1,8 +1,8 @@
-//! How much a client may be owed: a reply that passes the limit of its client's class is not built to its end.
+//! The output limit of a client: a reply that passes the limit of its client's class is not built to its end.
 //!
-//! What writes many elements stops when its writer is full. What was owed until then is forgotten, and the client closed
-//! by whoever owns its connection; a transaction or a script runs to its end all the same, because its effects are not
-//! the client's alone.
+//! A command that writes many elements stops when its writer is full. The bytes that were owed until then are dropped, and
+//! the owner of the connection closes the client. A transaction or a script runs to its end all the same, because its effects
+//! are not the client's alone.
 
 use sleeve_wire::reply::Writer;
 
@@ -11,7 +11,7 @@ use super::session_state::Replies;
 use crate::request::output::Mark;
 
 impl Cx<'_> {
-    /// Lets `write` reply while it looks at what the context holds, which the buffer is taken out of meanwhile.
+    /// Lets `write` reply while it looks at the context. In that time the buffer is taken out of the context.
     #[inline]
     pub fn reply_apart<R>(&mut self, write: impl FnOnce(&mut Self, &mut Writer<'_>) -> R) -> R {
         let (mut bytes, len_max, protocol) =
@@ -21,11 +21,11 @@ impl Cx<'_> {
         result
     }
 
-    /// Forgets what a command has written since `mark`, which is too much: the client is to be closed.
+    /// Drops the bytes that a command has written since `mark`, which are too many: the client is to be closed.
     #[cold]
     pub(crate) fn cut_reply(&mut self, mark: Mark) {
         match self.state.replies {
-            // Who is sent nothing is owed nothing.
+            // A client that is sent nothing is owed nothing.
             Replies::Off | Replies::Skip | Replies::Stream => self.out.rewind(mark),
             Replies::On | Replies::SkipNext => self.cut_replies(),
         }

@@ -1,9 +1,9 @@
-//! Whether the user of a client may run what it asks for, and the record of it where not.
+//! The permissions of a client's user for a request, and the record of a refusal.
 //!
-//! The gate costs a client that may do everything one load and one comparison: its state remembers at which epoch of the
-//! users nothing was forbidden to it. Everybody else goes the long way: the password, then commands, keys and channels.
-//! A user is looked up again when the epoch has changed since, so no request takes a lock for it. EXEC and scripts ask
-//! here too, because what was allowed when a command was queued may be so no longer.
+//! The gate costs a client with all permissions one load and one comparison: its state remembers at which epoch of the users
+//! nothing was forbidden to it. All other clients go the long way: the password, then commands, keys and channels. A user is
+//! looked up again when the epoch has changed since, so no request takes a lock for it. EXEC and scripts ask here too,
+//! because a command that was allowed when it was queued may be so no longer.
 
 use std::sync::atomic::Ordering;
 
@@ -18,10 +18,10 @@ use crate::config::Opt;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// The gate for a client that was not unrestricted at the present epoch: the password, then the permissions.
+/// Checks a client that was not unrestricted at the present epoch: the password, then the permissions.
 ///
 /// # Errors
-/// What the user lacks.
+/// The permission that the user lacks.
 #[cold]
 pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Outcome {
     look_again(cx)?;
@@ -46,12 +46,13 @@ fn refusal(cx: &Cx<'_>, denial: Denial, row: &'static Row, args: Args<'_>) -> Er
     Error::naming("NOPERM {}", &[&denial.text(&cx.state.user.name, row, args)])
 }
 
-/// The databases, as the client sees them.
+/// Returns the databases, as the client sees them.
 pub fn databases(cx: &Cx<'_>) -> Databases {
     Databases { selected: cx.state.database, count: cx.engine.store.databases() as u32 }
 }
 
-/// Takes the user as it is now. One that has been removed since is in no longer, whoever has its name now.
+/// Takes the user as it is now. A client with a user that has been removed since is logged in no longer, also if another user
+/// has the name now.
 fn look_again(cx: &mut Cx<'_>) -> Outcome {
     let epoch = cx.engine.acl.epoch();
     if cx.state.user_seen_at == epoch {
@@ -71,7 +72,7 @@ fn look_again(cx: &mut Cx<'_>) -> Outcome {
     }
 }
 
-/// Whether a command that was queued may still run.
+/// Checks whether a command that was queued may still run.
 pub fn check_queued(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Outcome {
     let Some(denial) = denial(cx, row, args)? else { return Ok(()) };
     let lacks = match denial.reason {
@@ -87,7 +88,7 @@ pub fn check_queued(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Outco
     )))
 }
 
-/// Whether a command that waited for a key may still run.
+/// Checks whether a command that waited for a key may still run.
 pub fn check_unblocked(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Outcome {
     let Some(denial) = denial(cx, row, args)? else { return Ok(()) };
     cx.counters.commands[row.id as usize].rejected.add(1);
@@ -95,14 +96,14 @@ pub fn check_unblocked(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Ou
     Err(refusal(cx, denial, row, args))
 }
 
-/// Whether a script of this client may run a command.
+/// Checks whether a script of this client may run a command.
 pub fn check_script(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Outcome {
     let Some(denial) = denial(cx, row, args)? else { return Ok(()) };
     record(cx, denial, Context::Lua, row, args);
     Err(Error::naming("ERR ACL failure in script: {}", &[&denial.text(&cx.state.user.name, row, args)]))
 }
 
-/// What the user lacks, as it is now, for a command inside of another.
+/// Returns the permission that the user lacks, as it is now, for a command inside of another.
 #[inline]
 fn denial(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Result<Option<Denial>, Error> {
     if cx.state.unrestricted_at == cx.engine.acl.epoch() {
@@ -121,7 +122,7 @@ fn record(cx: &mut Cx<'_>, denial: Denial, context: Context, row: &'static Row, 
     add(cx, denial.reason, context, object, username);
 }
 
-/// Records a wrong name or password; `command` is what it was said with.
+/// Records a wrong name or password; `command` is the command that gave it.
 pub fn record_failed_login(cx: &mut Cx<'_>, username: &[u8], command: &[u8]) {
     let context = if cx.state.executing.is_some() { Context::Multi } else { Context::TopLevel };
     add(cx, Reason::Auth, context, command.to_vec(), username.to_vec());
@@ -136,7 +137,7 @@ fn add(cx: &mut Cx<'_>, reason: Reason, context: Context, object: Vec<u8>, usern
     cx.engine.acl.log.add(entry, len_max);
 }
 
-/// This client as CLIENT LIST shows it.
+/// Returns this client as CLIENT LIST shows it.
 fn own_line(cx: &Cx<'_>) -> String {
     let client = &cx.state.client;
     let held = [&client.input_bytes, &client.input_spare, &client.argument_bytes];

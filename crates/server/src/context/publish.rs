@@ -1,7 +1,7 @@
-//! What a running command may tell others: messages, and which keys a client has read.
+//! The messages of a running command to other clients: published messages, and the keys that a client has read.
 //!
-//! Who listens and who tracks is known elsewhere (`pubsub`, `tracking`); here a command hands them what it has to say, in the
-//! name of its client. What that client is to hear itself waits, and goes behind the command's reply. The executing thread.
+//! The subscribers and the trackers are known elsewhere (`pubsub`, `tracking`); here a command hands them its messages, in
+//! the name of its client. The messages to that client itself wait, and go behind the command's reply. The executing thread.
 
 use sleeve_wire::commands::{Command, Flags, Group, Row};
 
@@ -15,7 +15,7 @@ use crate::messaging::mail::Letter;
 use crate::messaging::message::Kind;
 use crate::request::Request;
 
-/// Bytes of messages that may wait for an embedded listener that does not look, 0 for no bound.
+/// Returns the bytes of messages that may wait for an embedded subscriber that does not look, 0 for no bound.
 pub fn waiting_bytes_max(config: &Config) -> u64 {
     config.output_limit(ClientClass::Pubsub).hard_bytes
 }
@@ -28,7 +28,7 @@ impl Cx<'_> {
         self.engine.pubsub.publish((kind, channel), payload, by)
     }
 
-    /// Writes what the client has published to itself, behind the reply of the command that did it.
+    /// Writes the messages that the client has published to itself, behind the reply of the command that did it.
     #[cold]
     pub fn push_own(&mut self) {
         for key in std::mem::take(&mut self.pending.wakeups.invalid) {
@@ -46,7 +46,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Shows a command that runs to those who monitor.
+    /// Shows a running command to the monitors.
     #[cold]
     pub fn show_to_monitors(&mut self, request: &Request<'_>) {
         let is_shown = !request.row.flags.intersects(Flags::ADMIN.or(Flags::SKIP_MONITOR)) || request.row.runs_script();
@@ -77,7 +77,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Has no more reads remembered than `tracking-table-max-keys` says, which has changed.
+    /// Limits the remembered reads to `tracking-table-max-keys`, which has changed.
     pub fn limit_remembered_reads(&mut self) {
         let keys_max = self.engine.config.number(Opt::TrackingTableMaxKeys) as usize;
         self.engine.tracking.limit(self.state.client.id, keys_max, self.dice, &mut self.pending.wakeups);

@@ -1,7 +1,7 @@
-//! One client's own state: what its session and the commands that it runs share.
+//! One client's own state: the part that its session and the commands that it runs share.
 //!
-//! Plain data. The session has it and lends it to each command; what other threads may see or change of a client stands in
-//! `client_info` instead. So nothing here needs a lock: whichever thread has the session at the moment has this too.
+//! Plain data. The session has it and lends it to each command; the part of a client that other threads may see or change is
+//! in `client_info` instead. So nothing here needs a lock: the thread that has the session at the moment has this too.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -24,11 +24,11 @@ use crate::messaging::subscription::Subscriptions;
 use crate::request::KeyAt;
 use crate::request::queue::Queue;
 
-/// What a client has set up: database, protocol, transaction, subscriptions, tracking. Owned by the session;
-/// no other thread sees it.
+/// The settings of a client: database, protocol, transaction, subscriptions, tracking. Owned by the session; no other thread
+/// sees it.
 #[derive(Debug)]
 pub struct State {
-    /// What others see of this client.
+    /// The part of this client that others see.
     pub client: Arc<ClientInfo>,
     /// The selected database.
     pub database: u32,
@@ -36,7 +36,7 @@ pub struct State {
     pub protocol: Protocol,
     /// The user that this client is in.
     pub user: Arc<User>,
-    /// Whether it said who it is, or did not have to when it came.
+    /// Whether it has logged in, or did not have to when it came.
     pub authenticated: bool,
     /// The epoch of the users at which `user` was looked up.
     pub user_seen_at: u64,
@@ -49,60 +49,61 @@ pub struct State {
     pub executing: Option<i64>,
     /// The keys that EXEC depends on.
     pub watching: Watching,
-    /// Which replies are sent.
+    /// The replies that are sent.
     pub replies: Replies,
     /// The connection is closed when the replies so far have left.
     pub closing: bool,
     /// CLIENT NO-TOUCH: reading does not renew a key's access clock.
     pub no_touch: bool,
-    /// No command may wait for a key: a script runs.
+    /// The commands may not block on a key: a script runs.
     pub denies_blocking: bool,
-    /// What the client listens to, once it has subscribed to anything.
+    /// The client's subscriptions, once it has subscribed to anything.
     pub subscriptions: Option<Box<Subscriptions>>,
     /// Whether and how the keys that the client reads are remembered for it.
     pub tracking: Option<Box<Track>>,
-    /// What it has said of itself as a replica.
+    /// The facts that it has given about itself as a replica.
     pub replica: Option<Arc<Replica>>,
-    /// What the client waits with; nothing of it runs until that is over.
+    /// The waiter of a blocked client; no command of it runs until that has ended.
     pub blocked: Option<Arc<Waiter>>,
-    /// The waiter whose request runs, in a state that stands in for that of its session.
+    /// The waiter with the running request, in a state that stands in for that of its session.
     pub serving: Option<Arc<Waiter>>,
     /// The command that runs or ran last.
     pub row: Option<&'static Row>,
-    /// What runs is a log's: keys whose time is over are there for it.
+    /// The commands are those of an AOF: expired keys are there for it.
     pub is_replaying: bool,
-    /// The journal's offset behind all that the replies so far show: the client's own changes, and what it has read of others.
+    /// The journal's offset behind all data that the replies so far show: the client's own changes, and those of others that
+    /// it has read.
     pub shown_offset: u64,
     /// The client has changed something since it was asked last up to where its own changes reach.
     pub has_written: bool,
     /// The journal's offset behind the client's own changes, when it was asked last.
     pub written_offset: u64,
-    /// What others see of the client may be out of date in more than what each batch of commands changes.
+    /// The data that others see of the client may be out of date in more than each batch of commands changes.
     pub is_news: bool,
-    /// No log and no count of errors shows what this session asks.
+    /// The requests of this session appear in no log and no count of errors.
     pub is_unobserved: bool,
 }
 
-/// CLIENT TRACKING: what the client asked for.
+/// CLIENT TRACKING: the options of the client.
 #[derive(Debug, Clone, Default)]
 pub struct Track {
-    /// The client that is told instead; 0 for none.
+    /// The client that the invalidations are redirected to; 0 for none.
     pub redirect: u64,
-    /// The client hears of every change below its prefixes.
+    /// The client is notified of every change below its prefixes.
     pub broadcast: bool,
     /// Only keys of commands behind CLIENT CACHING YES are remembered.
     pub opt_in: bool,
     /// All but those behind CLIENT CACHING NO are.
     pub opt_out: bool,
-    /// Its own changes are no news to it.
+    /// The client gets no invalidations of its own changes.
     pub no_loop: bool,
     /// CLIENT CACHING was the last command.
     pub caching: bool,
-    /// The client to be told instead has gone.
+    /// The client that the invalidations are redirected to has gone.
     pub broken: bool,
     /// The prefixes that it follows, where it broadcasts.
     pub prefixes: Vec<Box<[u8]>>,
-    /// What they take.
+    /// The memory of the prefixes.
     pub prefixes_bytes: usize,
 }
 
@@ -121,7 +122,7 @@ pub enum Replies {
     Stream,
 }
 
-/// What MULTI began.
+/// The transaction that MULTI began.
 #[derive(Debug, Default)]
 pub struct Transaction {
     /// A command could not be queued: EXEC will refuse.
@@ -130,9 +131,10 @@ pub struct Transaction {
     pub queue: Queue,
     /// The flags that any of them has, as it was when it was queued.
     pub flags: Flags,
-    /// What any of them lacks of the flags that let a command run while data is loaded or stale.
+    /// The flags that let a command run while data is loaded or stale, and that any of the queued commands lacks.
     pub lacking: Flags,
-    /// Where the keys of all are, once EXEC has come, and which of them are each command's.
+    /// The places of the keys of all commands, once EXEC has arrived. [`Transaction::places`] says which of them belong to
+    /// each command.
     pub keys: Vec<KeyAt>,
     /// See [`Transaction::keys`].
     pub places: Vec<Range<usize>>,
@@ -143,7 +145,7 @@ pub struct Transaction {
 pub struct Watching {
     flag: Flag,
     keys: HashSet<Watched>,
-    /// What the keys take.
+    /// The memory of the keys.
     bytes: usize,
 }
 
@@ -156,14 +158,14 @@ pub struct Watched {
     pub key: Box<[u8]>,
 }
 
-/// What a watched key takes beside its name, here and where flags hang on keys, which has its name once more: entries of
+/// The memory of a watched key beside its name, here and where flags hang on keys, which has its name once more: entries of
 /// tables that are not full, and a list of flags.
 const WATCHED_BYTES: usize = 200;
 
-/// What a prefix takes beside its name, here and where changes are looked for, which has its name once more.
+/// The memory of a prefix beside its name, here and where changes are looked for, which has its name once more.
 const PREFIX_BYTES: usize = 400;
 
-/// What a session holds of requests that have not run.
+/// The input of a session that has not run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Input {
     /// Bytes that arrived.
@@ -182,7 +184,7 @@ impl Track {
 }
 
 impl State {
-    /// The state of a client that has just come.
+    /// Makes the state of a client that has just come.
     pub fn new(client: Arc<ClientInfo>, user: Arc<User>) -> Self {
         let authenticated = user.enabled && user.no_password;
         Self {
@@ -215,7 +217,7 @@ impl State {
         }
     }
 
-    /// Whether its commands are run as they come and answered: no transaction, nothing that it listens to, no tracking, all
+    /// Returns whether its commands are run as they come and answered: no transaction, no subscriptions, no tracking, all
     /// replies, and no replica.
     #[inline]
     pub fn is_ordinary(&self) -> bool {
@@ -223,8 +225,8 @@ impl State {
         !has_begun && self.tracking.is_none() && self.replies == Replies::On
     }
 
-    /// An offset of the journal behind all changes of this client; `shown` is what it has seen by now. That may be later than
-    /// its last change, but is as it was where it has changed nothing since it was asked.
+    /// Returns an offset of the journal behind all changes of this client; `shown` is the offset that it has seen by now.
+    /// That may be later than its last change, but is the previous answer if the client has changed nothing since.
     pub fn written_offset(&mut self, shown: u64) -> u64 {
         if std::mem::take(&mut self.has_written) {
             self.written_offset = shown.max(self.shown_offset);
@@ -232,7 +234,7 @@ impl State {
         self.written_offset
     }
 
-    /// What the request of a client that waits sees of its session, which another thread owns.
+    /// Returns the state that the request of a blocked client sees in place of its session, which another thread owns.
     pub fn stand_in(waiter: &Arc<Waiter>) -> Self {
         Self {
             database: waiter.database,
@@ -252,43 +254,43 @@ impl State {
         (self.user_seen_at, self.unrestricted_at) = (0, 0);
     }
 
-    /// This client as one that publishes, if it listens to anything itself.
+    /// Returns this client as one that publishes, if it has subscriptions itself.
     #[inline]
     pub fn own(&self) -> Option<Own<'_>> {
         let subscriptions = self.subscriptions.as_deref()?;
         Some(Own { id: self.client.id, subscriptions })
     }
 
-    /// Whether the client is shown the commands of all others.
+    /// Returns whether the client is shown the commands of all others.
     #[inline]
     pub fn is_monitor(&self) -> bool {
         self.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.len(Kind::Monitor) != 0)
     }
 
-    /// Whether the client is a replica.
+    /// Returns whether the client is a replica.
     #[inline]
     pub fn is_replica(&self) -> bool {
         self.replica.as_ref().is_some_and(|replica| replica.is_registered())
     }
 
-    /// Which replies are sent where the client has asked for nothing else.
+    /// Returns which replies are sent where the client has asked for nothing else.
     pub fn usual_replies(&self) -> Replies {
         if self.is_replica() { Replies::Stream } else { Replies::On }
     }
 
-    /// Whether the client listens to anything.
+    /// Returns whether the client has any subscriptions.
     #[inline]
     pub fn is_listening(&self) -> bool {
         self.subscriptions.as_ref().is_some_and(|subscriptions| !subscriptions.is_empty())
     }
 
-    /// This client as one that changes keys, if anybody tracks.
+    /// Returns this client as one that changes keys, if any client tracks.
     #[inline]
     pub fn changer(&self) -> Changer {
         Some((self.client.id, self.tracking.as_ref().is_some_and(|tracking| tracking.no_loop)))
     }
 
-    /// The keys that it reads are remembered no longer.
+    /// Ends the memory of the keys that it reads.
     pub fn stop_tracking(&mut self, engine: &Engine) {
         if let Some(tracking) = self.tracking.take() {
             engine.tracking.leave(self.client.id, &tracking.prefixes);
@@ -307,19 +309,20 @@ impl State {
         }
     }
 
-    /// What it takes beside its queue and its requests: names that it waits to hear of, and prefixes that it follows.
+    /// Returns the memory beside its queue and its requests: the names that it is to be notified of, and the prefixes that it
+    /// follows.
     fn names_bytes(&self) -> usize {
         let listened_bytes = self.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.bytes());
         listened_bytes + self.tracking.as_ref().map_or(0, |tracking| tracking.prefixes_bytes)
     }
 
-    /// Whether what others see of this client may change at any time, by what others do.
+    /// Returns whether the data that others see of this client may change at any time, through the actions of others.
     pub fn is_watchful(&self) -> bool {
         let waits = self.transaction.is_some() || self.executing.is_some() || !self.watching.keys.is_empty();
         waits || self.subscriptions.is_some() || self.tracking.is_some()
     }
 
-    /// Brings what others see of this client up to date after commands that are about data alone.
+    /// Updates the data that others see of this client after commands that concern data alone.
     #[inline]
     pub fn publish_use(&self, input: Input, now_ms: i64) {
         let client = &self.client;
@@ -365,7 +368,7 @@ impl State {
 }
 
 impl Watching {
-    /// Watches one more key, whose time may be over already. The caller holds the lock of its shard.
+    /// Watches one more key, which may have expired already. The caller holds the lock of its shard.
     pub fn add(&mut self, engine: &Engine, database: u32, key: &[u8], expired: bool) {
         if self.keys.insert(Watched { database, key: key.into() }) {
             engine.watches.add(database, key, &self.flag, expired);
@@ -373,7 +376,7 @@ impl Watching {
         }
     }
 
-    /// Watches nothing any more and forgets what has changed.
+    /// Ends all watches and forgets the changes.
     pub fn clear(&mut self, engine: &Engine) {
         self.bytes = 0;
         for watched in std::mem::take(&mut self.keys) {
@@ -384,17 +387,17 @@ impl Watching {
         }
     }
 
-    /// Whether a watched key has changed.
+    /// Returns whether a watched key has changed.
     pub fn is_raised(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
     }
 
-    /// Whether the time of a key was over when it was first watched, so that its removal is no change.
+    /// Returns whether a key had expired when it was first watched, so that its removal is no change.
     pub fn was_expired(&self, engine: &Engine, watched: &Watched) -> bool {
         engine.watches.was_expired(watched.database, &watched.key, &self.flag)
     }
 
-    /// The watched keys.
+    /// Returns the watched keys.
     pub fn keys(&self) -> &HashSet<Watched> {
         &self.keys
     }

@@ -1,8 +1,8 @@
-//! How a client hears that keys have changed which it has read.
+//! The delivery of invalidations: the notice to a client that keys have changed which it has read.
 //!
-//! The owner of the client's session decides, when the letter is there: in RESP3 it is a push message of the client's own
-//! connection; a client may have it sent to another one instead, and there RESP2 will do if that one listens to channels.
-//! Called by whoever owns the session.
+//! The owner of the client's session decides, when the letter is there. In RESP3 it is a push message of the client's own
+//! connection. A client may have it sent to another one instead, and there RESP2 will do if that one has subscriptions.
+//! Called by the owner of the session.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::session_state::State;
 use crate::engine::Engine;
 use crate::engine::clients::client_info::ClientInfo;
 
-/// What becomes of a letter to a client that tracks.
+/// The outcome of a letter to a client that tracks.
 #[derive(Debug)]
 pub enum Delivery {
-    /// Nothing: it tracks no longer, or cannot be told.
+    /// The letter is dropped: the client tracks no longer, or cannot receive invalidations.
     Nothing,
     /// It gets these bytes.
     Push(Vec<u8>),
@@ -44,7 +44,7 @@ pub fn deliver(engine: &Engine, state: &mut State, keys: Option<Arc<Vec<u8>>>) -
     }
 }
 
-/// What a client gets that another has its letters sent to.
+/// Returns the message for a client that receives the letters of another.
 pub fn forwarded(state: &State, keys: &[u8]) -> Option<Vec<u8>> {
     if state.protocol == Protocol::Resp3 {
         return Some(push_of(keys));

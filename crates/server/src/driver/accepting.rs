@@ -1,8 +1,8 @@
-//! Accepting: the listeners that an epoll instance watches, and what comes from them.
+//! Accepting: the listeners that an epoll instance watches, and the connections that arrive at them.
 //!
-//! The drivers `hybrid` and `completion` have it so, although io_uring can accept by itself: what is under way in a ring keeps
-//! its socket for some tens of milliseconds behind a process that was killed, and whoever starts the next would find the address
-//! in use. Belongs to one thread.
+//! The drivers `hybrid` and `completion` use it, although io_uring can accept by itself: an operation under way in a ring
+//! keeps its socket for some tens of milliseconds behind a process that was killed, and the next process would find the
+//! address in use. Belongs to one thread.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -25,16 +25,16 @@ pub struct Accepting {
 }
 
 impl Accepting {
-    /// Begins to accept from a listener that others may watch too.
+    /// Begins to accept from a listener that other drivers may watch too.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Those of the kernel.
     pub fn listen(&mut self, poll: &OwnedFd, listener: Arc<Listener>) -> rustix::io::Result<()> {
         self.listeners.push(listener);
         self.watch(poll, self.listeners.len() - 1).inspect_err(|_| _ = self.listeners.pop())
     }
 
-    /// Stops accepting and lets go of the listeners.
+    /// Stops accepting and releases the listeners.
     pub fn stop(&mut self, poll: &OwnedFd) {
         self.is_resting = false;
         for listener in self.listeners.drain(..) {
@@ -42,12 +42,12 @@ impl Accepting {
         }
     }
 
-    /// How many listeners there are.
+    /// Returns how many listeners there are.
     pub fn len(&self) -> usize {
         self.listeners.len()
     }
 
-    /// Accepts what comes to listener `index`.
+    /// Accepts the connections that wait at listener `index`.
     pub fn accept(&mut self, poll: &OwnedFd, index: usize) -> Event {
         let Some(listener) = self.listeners.get(index) else { return Event::Nothing };
         match listener.accept_some() {
@@ -60,7 +60,7 @@ impl Accepting {
         }
     }
 
-    /// Stops watching the listeners: what cannot be accepted would be reported again at once, and for ever.
+    /// Stops watching the listeners: a connection that cannot be accepted would be reported again at once, and for ever.
     fn rest(&mut self, poll: &OwnedFd) {
         self.is_resting = true;
         for listener in &self.listeners {
@@ -77,7 +77,7 @@ impl Accepting {
         }
     }
 
-    /// Has the kernel report what comes to a listener, to one of the drivers that watch it.
+    /// Registers a listener with epoll: each new connection is reported to one of the drivers that watch it.
     fn watch(&self, poll: &OwnedFd, index: usize) -> rustix::io::Result<()> {
         let data = EventData::new_u64(LISTENERS | index as u64);
         match epoll::add(poll, self.listeners[index].as_fd(), data, EventFlags::IN | EventFlags::EXCLUSIVE) {

@@ -1,6 +1,6 @@
-//! Bytes that have come and are put aside, because the worker takes none of them for now. One thread at a time.
+//! Bytes that have arrived and are put aside, because the worker takes none of them for now. One thread at a time.
 
-/// Bytes that have come and wait for the worker.
+/// Bytes that have arrived and wait for the worker.
 #[derive(Debug, Default)]
 pub struct Aside {
     bytes: Vec<u8>,
@@ -9,7 +9,7 @@ pub struct Aside {
 }
 
 impl Aside {
-    /// Whether all of them have been taken.
+    /// Returns whether all of them have been taken.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()

@@ -1,6 +1,7 @@
-//! What a driver and its worker say to each other.
+//! The values that a driver and its worker exchange.
 //!
-//! A worker is told what has happened and hands back outputs, which the driver owns from then on. Values only; any thread.
+//! The driver gives the worker events, and the worker hands back outputs, which the driver owns from then on. Values only;
+//! any thread.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,15 +13,15 @@ use crate::messaging::mail::Accepted;
 /// Names one connection of one driver. Not used again before the wake-up in which it was closed has ended.
 pub type Token = usize;
 
-/// What has happened.
+/// An event of a driver.
 #[derive(Debug)]
 pub enum Event {
-    /// Connections came.
+    /// Connections were accepted.
     Accepted(Vec<Accepted>),
-    /// A connection came and could not be accepted: nothing is, until the driver is told to try again.
+    /// A connection could not be accepted: none is, until the driver is told to try again.
     AcceptFailed(std::io::Error),
-    /// So many bytes of this connection are at the start of the buffer. Of one connection this is said, or that it is closed,
-    /// once a wake-up: the replies leave before the next.
+    /// So many bytes of this connection are at the start of the buffer. A connection has one such event, or its end, in a
+    /// wake-up: the replies leave before the next.
     Received(Token, usize),
     /// There may be something to receive of this connection, of which that is to be received into room of its own.
     Receivable(Token),
@@ -30,11 +31,11 @@ pub enum Event {
     Closed(Token),
     /// There is mail.
     Woken,
-    /// Nothing that concerns the worker.
+    /// An event that does not concern the worker.
     Nothing,
 }
 
-/// How sending went.
+/// The outcome of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sending {
     /// Everything has left, or leaves with the driver's next wait.

@@ -18,7 +18,7 @@ use sleeve_disk::own::{self, Claim};
 
 use crate::messaging::mail::Accepted;
 
-/// A socket that connections come from. Dropping the last handle of a Unix socket removes its file.
+/// A socket that accepts connections. Dropping the last handle of a Unix socket removes its file.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
@@ -43,7 +43,7 @@ const ACCEPTS_MAX: usize = 64;
 /// Binds a TCP socket; port 0 takes a free one. `keepalive_s` 0 sends no probes.
 ///
 /// # Errors
-/// What the kernel says: the address is in use, or not ours.
+/// Those of the kernel: the address is in use, or not ours.
 pub fn bind_tcp(address: SocketAddr, backlog: i32, keepalive_s: u64) -> io::Result<Listener> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
@@ -57,11 +57,11 @@ pub fn bind_tcp(address: SocketAddr, backlog: i32, keepalive_s: u64) -> io::Resu
     Ok(Listener { socket, bound_to: BoundTo::Tcp(bound), keepalive_s: keepalive_s.into(), is_tls: false })
 }
 
-/// Binds a Unix socket, replacing the one that a dead process left at its path. Links that lead there stay. `mode` 0 leaves the
-/// permissions to the umask.
+/// Binds a Unix socket, replacing the one that a dead process left at its path. Links that lead there stay. `mode` 0 leaves
+/// the permissions to the umask.
 ///
 /// # Errors
-/// That another server listens there or that something else is there, or what the kernel says of the path.
+/// Another server listens there, something else is there, or the kernel refuses the path.
 pub fn bind_unix(path: &Path, backlog: i32, mode: u32) -> io::Result<Listener> {
     let place = own::follow(path)?;
     free(&place)?;
@@ -81,7 +81,7 @@ pub fn bind_unix(path: &Path, backlog: i32, mode: u32) -> io::Result<Listener> {
     })
 }
 
-/// Takes the socket away that a process has left at a path and that nobody listens at any more.
+/// Removes the socket that a process has left at a path and on which no process listens any more.
 fn free(path: &Path) -> io::Result<()> {
     let found = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -101,18 +101,18 @@ fn free(path: &Path) -> io::Result<()> {
 }
 
 impl Listener {
-    /// Says that what comes here speaks TLS.
+    /// Sets whether connections of this listener speak TLS.
     pub fn with_tls(mut self, is_tls: bool) -> Self {
         self.is_tls = is_tls;
         self
     }
 
-    /// Whether what comes here speaks TLS.
+    /// Returns whether connections of this listener speak TLS.
     pub fn is_tls(&self) -> bool {
         self.is_tls
     }
 
-    /// The address and port, for TCP.
+    /// Returns the address and port, for TCP.
     pub fn address(&self) -> Option<SocketAddr> {
         match self.bound_to {
             BoundTo::Tcp(address) => Some(address),
@@ -120,7 +120,7 @@ impl Listener {
         }
     }
 
-    /// The path, for a Unix socket.
+    /// Returns the path, for a Unix socket.
     pub fn path(&self) -> Option<&Path> {
         match &self.bound_to {
             BoundTo::Tcp(_) => None,
@@ -139,10 +139,10 @@ impl Listener {
         _ = net::shutdown(&self.socket, net::Shutdown::Both);
     }
 
-    /// The connections that wait; at most so many that other events have their turn.
+    /// Accepts the connections that wait; at most so many that other events have their turn.
     ///
     /// # Errors
-    /// What the kernel says, such as too many open files, where it has given none before.
+    /// Those of the kernel, such as too many open files, if it has given no connection before.
     pub fn accept_some(&self) -> io::Result<Vec<Accepted>> {
         let mut accepted = Vec::new();
         while accepted.len() < ACCEPTS_MAX {
@@ -159,13 +159,13 @@ impl Listener {
         loop {
             match net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
-                    // One that has broken meanwhile cannot be tuned, and only the next counts.
+                    // A connection that has broken by now cannot be tuned, and only the next counts.
                     if let Ok(accepted) = self.receive(socket) {
                         return Ok(Some(accepted));
                     }
                 }
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
-                // A door that has been closed says INVAL until its worker lets go of it.
+                // A listener that has been closed returns INVAL until its worker releases it.
                 Err(Errno::AGAIN | Errno::INVAL) => return Ok(None),
                 Err(error) => return Err(error.into()),
             }

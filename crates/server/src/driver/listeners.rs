@@ -1,7 +1,7 @@
 //! The sockets at which an engine is served: opened as the options say, changed while it runs.
 //!
-//! A server process opens its listeners once, at the start; CONFIG SET `port` and `bind` open others and close what is no
-//! longer wanted. An address that stays is not touched, so nobody who is on the way in notices. Workers hold the listening
+//! A server process opens its listeners once, at the start; CONFIG SET `port` and `bind` open others and close the unwanted
+//! ones. An address that stays is not touched, so no client that is connecting to it notices. Workers hold the listening
 //! sockets themselves: after a change each finds a letter and takes the new ones from here.
 //!
 //! An embedded engine has no listeners of its own making: the program that owns it listens as it likes. Any thread, one
@@ -19,7 +19,7 @@ use crate::config::{Config, Opt};
 use crate::host::log;
 use crate::messaging::mail::{Letter, Mailbox};
 
-/// A socket that cannot be opened, and what the system said; its text is for the operator.
+/// A socket that cannot be opened, with the system's error; its text is for the operator.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {error}")]
 pub struct ListenError {
@@ -37,7 +37,7 @@ pub struct Listeners {
 struct Open {
     tcp: Vec<Arc<Listener>>,
     unix: Option<Arc<Listener>>,
-    /// Whom to tell of a change; none before the workers have started.
+    /// The mailboxes of the workers that are notified of a change; none before the workers have started.
     mailboxes: Vec<Arc<Mailbox>>,
 }
 
@@ -47,7 +47,7 @@ struct Wanted {
     address: SocketAddr,
     /// Whether it may be missing on this machine.
     is_optional: bool,
-    /// Whether what comes there speaks TLS.
+    /// Whether connections there speak TLS.
     is_tls: bool,
 }
 
@@ -77,13 +77,13 @@ impl Listeners {
         self.open.lock().mailboxes = mailboxes.to_vec();
     }
 
-    /// All listening sockets.
+    /// Returns all listening sockets.
     pub fn all(&self) -> Vec<Arc<Listener>> {
         let open = self.open.lock();
         open.tcp.iter().chain(&open.unix).cloned().collect()
     }
 
-    /// The absolute path of the Unix socket, if there is one.
+    /// Returns the absolute path of the Unix socket, if there is one.
     pub fn unix_path(&self) -> Option<PathBuf> {
         std::path::absolute(self.open.lock().unix.as_ref()?.path()?).ok()
     }
@@ -93,7 +93,7 @@ impl Listeners {
         self.all().iter().for_each(|listener| listener.close());
     }
 
-    /// Opens and closes TCP listeners so that they are what the options say now. What fails leaves the listeners as they were.
+    /// Opens and closes TCP listeners so that they match the present options. A failure leaves the listeners as they were.
     ///
     /// # Errors
     /// That there are no such listeners, or `refusal` when one cannot be opened; the log has the details.
@@ -116,8 +116,8 @@ impl Listeners {
     }
 }
 
-/// Makes `tcp` what the options say. The listeners that go are closed first, because a wildcard address and one of its
-/// machine's own exclude each other; if the new ones cannot be had, the old ones are opened again.
+/// Makes `tcp` match the options. The listeners that go are closed first, because a wildcard address and one of its machine's
+/// own exclude each other; if the new ones cannot be had, the old ones are opened again.
 fn replace(config: &Config, tcp: &mut Vec<Arc<Listener>>) -> Result<(), ListenError> {
     let wanted = wanted(config)?;
     let is_same = |wanted: &Wanted, listener: &Listener| {
@@ -144,8 +144,8 @@ fn replace(config: &Config, tcp: &mut Vec<Arc<Listener>>) -> Result<(), ListenEr
     Ok(())
 }
 
-/// The TCP addresses at which the options want clients to be served, and whether with TLS. One that this machine lacks is left
-/// out where the options allow that.
+/// Returns the TCP addresses at which the options want clients to be served, and whether with TLS. One that this machine
+/// lacks is left out where the options allow that.
 ///
 /// # Errors
 /// The first address that is none.
@@ -153,7 +153,7 @@ pub fn addresses(config: &Config) -> Result<Vec<(SocketAddr, bool)>, ListenError
     Ok(wanted(config)?.into_iter().map(|wanted| (wanted.address, wanted.is_tls)).collect())
 }
 
-/// The TCP addresses that the options name.
+/// Returns the TCP addresses that the options name.
 fn wanted(config: &Config) -> Result<Vec<Wanted>, ListenError> {
     let mut all = wanted_at(config, config.number(Opt::Port) as u16, false)?;
     all.extend(wanted_at(config, config.number(Opt::TlsPort) as u16, true)?);
@@ -208,7 +208,7 @@ fn address_of(name: &str) -> io::Result<IpAddr> {
     }
 }
 
-/// Whether an address is simply not there on this machine.
+/// Returns whether an address is simply not there on this machine.
 fn is_absent(error: &io::Error) -> bool {
     use io::ErrorKind::{AddrNotAvailable, NotFound, Unsupported};
     let no_family = rustix::io::Errno::AFNOSUPPORT.raw_os_error();

@@ -1,9 +1,9 @@
-//! Waiting for sockets: whether to look again and again for a moment, or to sleep until the kernel wakes.
+//! Waiting for sockets: a busy poll for a moment, or a sleep until the kernel wakes the worker.
 //!
 //! To sleep and to be woken costs a worker some microseconds of its processor's time, and on virtual machines, where the
-//! processor itself falls asleep, ten or more; the peer waits longer still. A client that has its reply often asks again sooner
-//! than that. So a worker looks for as long as three sleeps cost it, which it measures now and then, and only where that is of
-//! use (`patience`); it yields between two looks, so that others who want its processor have it.
+//! processor itself falls asleep, ten or more; the peer waits longer still. A client that has its reply often asks again
+//! sooner than that. So a worker busy polls for as long as three sleeps cost it, which it measures now and then, and only
+//! where that is of use (`patience`); it yields between two polls, so that other threads that want its processor have it.
 
 use std::io;
 use std::thread;
@@ -20,7 +20,7 @@ const LOOK_MAX: Duration = Duration::from_micros(50);
 /// A look is as long as so many sleeps cost: the peer may have to be woken first.
 const SLEEPS_A_LOOK: u32 = 3;
 
-/// What a sleep is thought to cost before one was measured.
+/// The assumed cost of a sleep before one was measured.
 const COST: Duration = Duration::from_micros(2);
 
 /// Of so many sleeps one is measured.
@@ -30,7 +30,7 @@ const MEASURED_ONE_OF: u32 = 32;
 #[derive(Debug)]
 pub struct Looking {
     patience: Patience,
-    /// What a sleep costs of the processor's time, on average.
+    /// The average cost of a sleep in processor time.
     cost: Duration,
     sleeps: u32,
 }
@@ -42,10 +42,10 @@ impl Default for Looking {
 }
 
 impl Looking {
-    /// Waits until something happens or the time is over; returns how many events there are.
+    /// Waits until something happens or until the timeout; returns how many events there are.
     ///
     /// # Errors
-    /// What the kernel says; an interruption is no error.
+    /// Those of the kernel; an interruption is no error.
     pub fn wait(&mut self, sockets: &mut SocketDriver, timeout_ms: u64) -> io::Result<usize> {
         if timeout_ms == 0 || sockets.kind() == Kind::Async {
             // Tokio has a way of its own.
@@ -69,7 +69,7 @@ impl Looking {
         }
     }
 
-    /// Sleeps, and looks what that costs.
+    /// Sleeps, and measures the cost of that.
     #[cold]
     fn measure<T>(&mut self, sleep: impl FnOnce() -> T) -> T {
         let (began, worked) = (clock::monotonic_ns(), clock::thread_cpu_ns());
@@ -97,7 +97,7 @@ mod tests {
         made.flat_map(|(drivers, _)| drivers)
     }
 
-    /// Answers that come while the worker looks and while it sleeps are all heard.
+    /// Answers that arrive during the busy poll and during the sleep are all received.
     #[test]
     fn whoever_answers_soon_or_late_is_heard() {
         for mut sockets in kinds() {

@@ -26,11 +26,11 @@ pub enum Outgoing {
 }
 
 impl Outgoing {
-    /// Connects to the first address of `host` at which somebody answers in time. Names are looked up by the system, which has a
-    /// patience of its own.
+    /// Connects to the first address of `host` that answers in time. Names are looked up by the system, which has a timeout
+    /// of its own.
     ///
     /// # Errors
-    /// The name has no address, or nobody answers there in time.
+    /// The name has no address, or none answers in time.
     pub fn connect(host: &str, port: u16, timeout: Duration, tls: Option<Arc<ClientConfig>>) -> io::Result<Self> {
         #[cfg(test)]
         if let Some(connected) = simulated::connect(host, port) {
@@ -58,7 +58,7 @@ impl Outgoing {
         Ok(Self::Sealed(Box::new(StreamOwned::new(connection, socket))))
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(socket) => socket,
@@ -66,7 +66,7 @@ impl Outgoing {
         }
     }
 
-    /// Waits for bytes for so long; how many have come, and 0 where none have.
+    /// Waits for bytes for so long. Returns how many have arrived, and 0 if none have.
     ///
     /// # Errors
     /// The connection has ended, or is broken.

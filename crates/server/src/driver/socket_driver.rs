@@ -12,14 +12,14 @@ use super::event::{Event, Sending, Token, Waker};
 use super::listen::Listener;
 use crate::request::output::Output;
 
-/// What carries bytes between the sockets of one worker and the worker.
+/// The carrier of bytes between the sockets of one worker and the worker.
 #[derive(Debug)]
 pub enum SocketDriver {
-    /// Has tasks of tokio receive and send.
+    /// Tasks of tokio receive and send.
     Async(Async),
-    /// Waits for what is ready; receives and sends by itself.
+    /// The driver waits for ready sockets, and receives and sends by itself.
     Hybrid(Hybrid),
-    /// Has the kernel receive and send.
+    /// The kernel receives and sends.
     Completion(Completion),
 }
 
@@ -48,7 +48,7 @@ impl Kind {
         }
     }
 
-    /// What it asks for what can be received or sent.
+    /// Returns the name of the interface that reports readiness.
     pub fn interface(self) -> &'static str {
         match self {
             Self::Async => "tokio",
@@ -70,10 +70,11 @@ macro_rules! any {
 }
 
 impl SocketDriver {
-    /// So many drivers of the kind that the option `io` names; where the kernel refuses io_uring, of the kind `hybrid`, and why.
+    /// Creates so many drivers of the kind that the option `io` names. If the kernel refuses io_uring, they are of the kind
+    /// `hybrid`, and the reason is returned.
     ///
     /// # Errors
-    /// What the kernel says against the kind.
+    /// Those of the kernel about the kind.
     pub fn chosen(io: &str, count: usize) -> io::Result<(Vec<Self>, Option<io::Error>)> {
         let all = |make: fn() -> io::Result<Self>| (0..count).map(|_| make()).collect::<io::Result<Vec<_>>>();
         match io {
@@ -86,7 +87,7 @@ impl SocketDriver {
         }
     }
 
-    /// Which kind it is.
+    /// Returns its kind.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Async(_) => Kind::Async,
@@ -95,31 +96,31 @@ impl SocketDriver {
         }
     }
 
-    /// A driver of the kind `async`, without connections.
+    /// Creates a driver of the kind `async`, without connections.
     ///
     /// # Errors
-    /// What the kernel says, such as too many open files.
+    /// Those of the kernel, such as too many open files.
     pub fn asynchronous() -> io::Result<Self> {
         Async::new().map(Self::Async)
     }
 
-    /// A driver of the kind `hybrid`, without connections.
+    /// Creates a driver of the kind `hybrid`, without connections.
     ///
     /// # Errors
-    /// What the kernel says, such as too many open files.
+    /// Those of the kernel, such as too many open files.
     pub fn hybrid() -> io::Result<Self> {
         Hybrid::new().map(Self::Hybrid)
     }
 
-    /// A driver of the kind `completion`, without connections.
+    /// Creates a driver of the kind `completion`, without connections.
     ///
     /// # Errors
-    /// What the kernel says: it knows no io_uring as new as 6.1, or does not let this process have it.
+    /// Those of the kernel: it knows no io_uring as new as 6.1, or does not let this process have it.
     pub fn completion() -> io::Result<Self> {
         Completion::new().map(Self::Completion)
     }
 
-    /// What wakes this driver.
+    /// Returns a waker of this driver.
     pub fn waker(&self) -> Waker {
         any!(self, driver => driver.waker())
     }
@@ -127,12 +128,12 @@ impl SocketDriver {
     /// Begins to accept from a listener that other drivers may accept from too.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Those of the kernel.
     pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
         any!(self, driver => driver.listen(listener))
     }
 
-    /// Stops accepting and lets go of the listeners.
+    /// Stops accepting and releases the listeners.
     pub fn stop_listening(&mut self) {
         any!(self, driver => driver.stop_listening());
     }
@@ -145,7 +146,7 @@ impl SocketDriver {
     /// Takes over an accepted connection.
     ///
     /// # Errors
-    /// What the kernel says; the connection is closed then.
+    /// Those of the kernel; the connection is closed then.
     pub fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
         match self {
             Self::Async(driver) => driver.adopt(socket),
@@ -154,21 +155,22 @@ impl SocketDriver {
         }
     }
 
-    /// The number of a connection's socket.
+    /// Returns the number of a connection's socket.
     pub fn descriptor(&self, token: Token) -> i32 {
         any!(self, driver => driver.descriptor(token))
     }
 
-    /// Waits until something happens or the time is over; returns how many events [`SocketDriver::event`] has.
+    /// Waits until something happens or until the timeout; returns how many events [`SocketDriver::event`] has.
     ///
     /// # Errors
-    /// What the kernel says; an interruption is no error.
+    /// Those of the kernel; an interruption is no error.
     #[inline]
     pub fn wait(&mut self, timeout_ms: u64) -> io::Result<usize> {
         any!(self, driver => driver.wait(timeout_ms))
     }
 
-    /// What event `index` of this wake-up was, asked for in their order. Bytes that arrived are at the start of the buffer then.
+    /// Returns event `index` of this wake-up; they are asked for in their order. Bytes that arrived are at the start of the
+    /// buffer then.
     #[inline]
     pub fn event(&mut self, index: usize, buffer: &mut [u8]) -> Event {
         match self {
@@ -178,15 +180,15 @@ impl SocketDriver {
         }
     }
 
-    /// Takes what is in `output`, behind what already waits, and leaves it empty, even where the connection is broken: the next
-    /// connection's replies go into the same buffer.
+    /// Takes the bytes of `output`, behind those that already wait, and leaves it empty, even where the connection is broken:
+    /// the next connection's replies go into the same buffer.
     #[inline]
     pub fn send(&mut self, token: Token, output: &mut Output) -> Sending {
         any!(self, driver => driver.send(token, output))
     }
 
-    /// Sends of each output what can leave at once and is cheaper to send together; returns how many sends that were, and how
-    /// many bytes have left. The rest, and what concerns the connections, is for [`SocketDriver::send`].
+    /// Sends of each output the bytes that can leave at once and are cheaper to send together; returns how many sends that
+    /// were, and how many bytes have left. The rest, and the state of the connections, are for [`SocketDriver::send`].
     #[inline]
     pub fn send_together(&mut self, outputs: &mut [(Token, Output)]) -> (usize, usize) {
         match self {
@@ -195,23 +197,23 @@ impl SocketDriver {
         }
     }
 
-    /// Adds bytes that others are sent too to what waits, without sending: [`SocketDriver::send_queued`] follows.
+    /// Adds bytes that other connections share to the unsent bytes, without sending: [`SocketDriver::send_queued`] follows.
     #[inline]
     pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
         any!(self, driver => driver.queue(token, bytes));
     }
 
-    /// The connections to which something was queued since the last call; each is for [`SocketDriver::send_queued`].
+    /// Returns the connections to which something was queued since the last call; each is for [`SocketDriver::send_queued`].
     pub fn take_queued(&mut self) -> Vec<Token> {
         any!(self, driver => driver.take_queued())
     }
 
-    /// Sends what was queued, behind what already waits.
+    /// Sends the queued bytes, behind those that already wait.
     pub fn send_queued(&mut self, token: Token) -> Sending {
         any!(self, driver => driver.send_queued(token))
     }
 
-    /// Has leave at once what [`Sending::Done`] has only promised: asked where nothing else is to follow.
+    /// Sends at once the bytes that [`Sending::Done`] has only promised: called where nothing else is to follow.
     pub fn flush(&mut self, token: Token) -> Sending {
         match self {
             Self::Async(driver) => driver.flush(token),
@@ -220,13 +222,13 @@ impl SocketDriver {
         }
     }
 
-    /// How many bytes wait for the peer to read.
+    /// Returns how many bytes wait for the peer to read.
     #[inline]
     pub fn waiting(&self, token: Token) -> usize {
         any!(self, driver => driver.waiting(token))
     }
 
-    /// How many bytes have not left, also where they only wait for the end of the wake-up.
+    /// Returns how many bytes have not left, also where they only wait for the end of the wake-up.
     pub fn unsent(&self, token: Token) -> usize {
         match self {
             Self::Async(driver) => driver.unsent(token),
@@ -235,25 +237,25 @@ impl SocketDriver {
         }
     }
 
-    /// Room in the buffers of what waits that holds nothing.
+    /// Returns the unused room in the buffers of the unsent bytes.
     pub fn spare(&self, token: Token) -> usize {
         any!(self, driver => driver.spare(token))
     }
 
-    /// Stops or resumes receiving from a connection; nothing is lost of what it has sent.
+    /// Stops or resumes receiving from a connection; no bytes that it has sent are lost.
     pub fn hold(&mut self, token: Token, held: bool) {
         any!(self, driver => driver.hold(token, held));
     }
 
-    /// Closes a connection and drops what the peer does not take.
+    /// Closes a connection and drops the bytes that the peer does not take.
     pub fn close(&mut self, token: Token) {
         any!(self, driver => driver.close(token));
     }
 
-    /// Gets ready to be used by another thread than before.
+    /// Prepares the driver for another thread than before.
     ///
     /// # Errors
-    /// What the kernel says; the same thread may go on with it then.
+    /// Those of the kernel; the same thread may go on with the driver then.
     pub fn change_thread(&mut self) -> io::Result<()> {
         match self {
             Self::Async(_) | Self::Hybrid(_) => Ok(()),

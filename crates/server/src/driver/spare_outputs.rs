@@ -1,5 +1,5 @@
-//! Empty outputs with room in them, to be used again: what leaves later than it is handed over would need room anew each time.
-//! One thread at a time.
+//! Empty outputs with room in them, to be used again: an output that leaves later than it is handed over would need room anew
+//! each time. One thread at a time.
 
 use crate::request::output::Output;
 
@@ -14,7 +14,7 @@ const SPARE_BYTES_MAX: usize = 16 * 1024;
 pub struct SpareOutputs(Vec<Output>);
 
 impl SpareOutputs {
-    /// Keeps one whose bytes have left.
+    /// Keeps an output after its bytes have left.
     #[inline]
     pub fn keep(&mut self, mut output: Output) {
         if self.0.len() < SPARE_OUTPUTS_MAX {

@@ -1,4 +1,5 @@
-//! The drivers against the kernel: what a worker may rely on, whatever the kernel does. All of them pass the same tests.
+//! The drivers against the kernel: the guarantees that a worker may rely on, however the kernel behaves. All of them pass the
+//! same tests.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -6,16 +7,16 @@ use std::os::unix::net::UnixStream;
 
 use super::*;
 
-/// What a worker's buffer takes.
+/// The size of a worker's buffer.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// A driver of each kind. A kernel that gives no ring is no fault of ours.
+/// Returns a driver of each kind. A kernel that gives no ring is no fault of ours.
 pub(crate) fn drivers() -> impl Iterator<Item = Driver> {
     let made = Kind::ALL.into_iter().map(|kind| Driver::chosen(kind.name(), 1).expect("a driver"));
     made.filter(|(_, refusal)| refusal.is_none()).flat_map(|(drivers, _)| drivers)
 }
 
-/// Waits until the driver has events, and takes all of them. What was sent is no event in every driver.
+/// Waits until the driver has events, and takes all of them. Not every driver reports sent bytes as an event.
 pub(super) fn next(driver: &mut Driver, buffer: &mut [u8]) -> Vec<Event> {
     for _ in 0..1_000 {
         let count = driver.wait(100).expect("it waits");
@@ -86,7 +87,7 @@ fn what_a_peer_does_not_take_at_once_arrives_in_order() {
 
 #[test]
 fn what_comes_while_a_connection_is_held_comes_afterwards_and_all_of_it() {
-    // A buffer that is smaller than what comes at once has the rest come later.
+    // With a buffer that is smaller than the bytes that arrive at once, the rest arrives later.
     for (mut driver, len) in drivers().zip([BUFFER_BYTES, 10_000, BUFFER_BYTES]) {
         let (socket, mut peer) = tcp_pair();
         let token = driver.adopt(socket).expect("it is open");
@@ -130,7 +131,7 @@ fn what_is_received_apart_is_all_that_comes_up_to_the_end() {
             while !is_ended {
                 for event in next(&mut driver, &mut buffer) {
                     match event {
-                        // Every other piece comes through the buffer; of the others some fill their room.
+                        // Every other piece goes through the buffer; of the others some fill their room.
                         Event::Receivable(token) => {
                             heard.reserve_exact(if heard.len() % 2 == 0 { 1_001 } else { 4_000_000 });
                             match driver.receive_into(token, &mut heard) {
@@ -177,7 +178,7 @@ fn a_peer_that_goes_while_it_is_held_is_told_of_and_once() {
     }
 }
 
-/// The bytes of one connection that a driver has at most while nobody takes them.
+/// Returns the most bytes of one connection that a driver has while the worker takes none.
 fn bytes_max(driver: &Driver) -> usize {
     match driver.sockets {
         SocketDriver::Async(_) => asynchronous::BYTES_MAX,
@@ -214,7 +215,7 @@ fn a_peer_that_says_more_than_is_taken_is_made_to_wait() {
                 }
             }
         }
-        // All buffers may have come before it was put aside, and again before receiving ended.
+        // All buffers may have been filled before it was put aside, and again before receiving ended.
         let most = room + 2 * bytes_max(&driver);
         assert!(said - heard <= most, "of {said} bytes {heard} were taken");
     }
@@ -401,7 +402,7 @@ fn what_has_come_of_who_is_closed_or_held_before_it_is_told_is_gone_or_told_late
         assert!(matches!(driver.event(1, &mut buffer), Event::Nothing));
         assert!(matches!(driver.event(2, &mut buffer), Event::Nothing));
         assert!(matches!(driver.event(3, &mut buffer), Event::Received(token, 4) if token == tokens[3]));
-        // What it says meanwhile, and its end, are behind that.
+        // Bytes that the peer sends in between, and its end, are behind that.
         far[1].write_all(b" back").expect("it is open");
         for index in 0..driver.wait(1).expect("it waits") {
             assert!(matches!(driver.event(index, &mut buffer), Event::Nothing));
@@ -423,12 +424,12 @@ fn what_has_come_of_who_is_closed_or_held_before_it_is_told_is_gone_or_told_late
     }
 }
 
-/// Has the kernel refuse io_uring to this thread, as it does in many containers.
+/// Makes the kernel refuse io_uring to this thread, as it does in many containers.
 fn forbid_rings() {
     let rule = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let refusal = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
     let mut rules = [
-        // The number of the system call is the first word of what a filter is given.
+        // The number of the system call is the first word of a filter's input.
         rule(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         rule(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_io_uring_setup as u32),
         rule(libc::BPF_RET | libc::BPF_K, 0, 0, refusal),

@@ -1,7 +1,7 @@
-//! Answering a client that waits for something else than a key: a snapshot, the disk, other servers.
+//! Answering a client that waits for something other than a key: a snapshot, the disk, other servers.
 //!
-//! Whoever answers first claims the waiter, so that a timeout or the end of the client cannot answer once more; the reply
-//! travels by letter to the thread that has the session. Any thread, with no shard locked.
+//! The first thread to answer claims the waiter, so that a timeout or the end of the client cannot answer once more. The
+//! reply travels by letter to the thread that has the session. Any thread, with no shard locked.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Engine {
         self.answer_showing(0, waiter, write);
     }
 
-    /// As [`Engine::answer`], where the reply is that to a change, and shows the journal up to this offset.
+    /// Answers as [`Engine::answer`] does, with the reply to a change, which shows the journal up to this offset.
     pub fn answer_showing(&self, shown: u64, waiter: &Arc<Waiter>, write: impl FnOnce(&mut Writer<'_>)) {
         self.end(waiter, (shown, false), write);
     }

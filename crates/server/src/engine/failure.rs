@@ -1,8 +1,8 @@
-//! What goes wrong in a thread of an engine, in one way.
+//! Failures in a thread of an engine, handled in one way.
 //!
-//! A thread that serves ends by its own will or takes the engine with it, because whoever it serves would wait for ever:
-//! [`Engine::start_thread`] starts it so, and [`Engine::fail`] says to everybody that the engine is over. A thread that
-//! cannot start is an error of whoever wants it. `docs/threads.md` has the whole policy.
+//! A thread that serves ends on purpose or takes the engine with it, because its clients would wait for ever:
+//! [`Engine::start_thread`] starts it so, and [`Engine::fail`] ends the engine for all clients. If a thread cannot start, its
+//! starter gets an error. `docs/threads.md` has the whole policy.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,10 +13,10 @@ use super::Engine;
 use crate::host::{log, panics, threads};
 
 impl Engine {
-    /// Starts a thread that serves this engine. Where it ends with an error or a panic, the engine is over.
+    /// Starts a thread that serves this engine. If the thread ends with an error or a panic, the engine ends.
     ///
     /// # Errors
-    /// What the system says: too many threads. Nothing has changed then.
+    /// Those of the system: too many threads. Nothing has changed then.
     pub(crate) fn start_thread(
         self: &Arc<Self>,
         name: &str,
@@ -25,7 +25,7 @@ impl Engine {
         threads::start(name, self.watched(name, serve))
     }
 
-    /// As [`Engine::start_thread`], where nobody waits for its end.
+    /// Starts a thread as [`Engine::start_thread`] does; no caller waits for its end.
     ///
     /// # Errors
     /// As there.
@@ -37,7 +37,7 @@ impl Engine {
         threads::detach(name, self.watched(name, serve))
     }
 
-    /// What a thread runs whose end by an error or a panic is that of the engine.
+    /// Returns the body of a thread that ends the engine if it ends with an error or a panic.
     fn watched(
         self: &Arc<Self>,
         name: &str,
@@ -51,8 +51,8 @@ impl Engine {
         }
     }
 
-    /// Ends the engine because of a fault of ours, such as a panic, after which its data cannot be relied on. Nobody is left
-    /// waiting: connections are closed, and sessions in this process, those that are opened later included, answer
+    /// Ends the engine because of an internal fault, such as a panic, after which its data cannot be relied on. No client is
+    /// left waiting: connections are closed, and sessions in this process, including those that are opened later, answer
     /// [`Closed`](crate::Closed). The program that embeds the engine goes on, and may make another.
     pub fn fail(&self, reason: &str) {
         log::warning(&format!("The engine is over: {reason}"));
@@ -62,8 +62,8 @@ impl Engine {
         self.post_stop();
     }
 
-    /// The last worker has ended. A server ends with it; an engine that a program embeds goes on, unless it has the half of a
-    /// script that was ended with the worker, which no log has: then it is over.
+    /// Notes that the last worker has ended. A server ends with it. An embedded engine goes on, unless it has half of the
+    /// effects of a script that was ended with the worker, which no AOF has: then the engine ends.
     pub(crate) fn outlive_workers(&self) {
         if self.durability.snapshots.are_ruled() {
             return;
@@ -75,7 +75,7 @@ impl Engine {
         self.post_resume();
     }
 
-    /// Why the engine is over, if it has failed.
+    /// Returns the reason for the engine's end, if it has failed.
     pub fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
     }

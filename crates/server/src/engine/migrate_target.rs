@@ -1,14 +1,13 @@
 //! Another server to which keys are sent: MIGRATE's end of the wire.
 //!
-//! A [`Target`] is a connection on which the caller waits: for no step longer than its timeout, a step being the whole
-//! of connecting, 64 KiB of writing, or one line of reading. What the other side says is taken as short status and error
-//! lines and nothing else; a longer line, or another kind of reply, counts as a broken connection, so that no more than a
-//! few kilobytes of foreign bytes are ever held. It knows how requests are written, and no commands but AUTH and SELECT,
-//! which have to be answered well before a key is sent. Names are looked up by the system, which has a patience of its
-//! own.
+//! A [`Target`] is a blocking connection. No step takes longer than its timeout; a step is connecting as a whole, 64 KiB of
+//! writing, or the reading of one line. Only short status and error lines are accepted as replies. A longer line, or another
+//! kind of reply, counts as a broken connection, so that no more than a few kilobytes of received bytes are ever held. It
+//! knows how requests are written, and no commands but AUTH and SELECT, which must be answered with success before a key is
+//! sent. Names are looked up by the system, which has a timeout of its own.
 //!
 //! [`Targets`] keeps connections for a few seconds, because keys are often moved one by one. Any thread; the lock is never
-//! held while anything is waited for.
+//! held during a wait.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -18,26 +17,26 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use sleeve_wire::number;
 
-/// How long an unused connection is kept.
+/// The milliseconds for which an unused connection is kept.
 const KEPT_MS: u64 = 10_000;
 
-/// How many unused connections are kept.
+/// The number of unused connections that are kept.
 const KEPT_MAX: usize = 64;
 
-/// What is written at once.
+/// The bytes of one write.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The longest line that a reply may be.
 const LINE_BYTES_MAX: usize = 1_024;
 
-/// Which server, and as whom.
+/// The address of a server, and the credentials for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// A name or an address.
     pub host: Vec<u8>,
     /// The port as it was given.
     pub port: Vec<u8>,
-    /// What follows AUTH: nothing, a password, or a name and a password.
+    /// The arguments of AUTH: none, a password, or a name and a password.
     pub credentials: Vec<Vec<u8>>,
 }
 
@@ -55,18 +54,18 @@ pub enum Phase {
 /// A connection that is of no use any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken {
-    /// Where it broke.
+    /// The phase in which it broke.
     pub phase: Phase,
     /// Because the time was over; the other side may be there.
     pub is_late: bool,
 }
 
-/// What a target says to one request.
+/// A target's reply to one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// It is done.
+    /// The request was done.
     Done,
-    /// It is not, with its own words for why, code word first.
+    /// The request was refused, with the target's error text, code word first.
     Refused(String),
 }
 
@@ -75,11 +74,11 @@ pub enum Answer {
 pub struct Target {
     address: Address,
     stream: TcpStream,
-    /// For how long one step is waited for.
+    /// The timeout of one step.
     timeout: Duration,
     /// The database that it has selected, if that is known.
     database: Option<i64>,
-    /// It was used before and has been kept.
+    /// The connection was used before and has been kept.
     is_kept: bool,
     written: Vec<u8>,
     read: Vec<u8>,
@@ -89,7 +88,7 @@ impl Target {
     /// Connects.
     ///
     /// # Errors
-    /// The name has no address, or nobody answers there in time.
+    /// The name has no address, or no server answers there in time.
     pub fn connect(address: Address, timeout: Duration) -> Result<Self, Broken> {
         let failed = |kind: ErrorKind| match kind {
             // Redis finds out about a closed port when it writes.
@@ -113,12 +112,12 @@ impl Target {
         Err(failed(last))
     }
 
-    /// Whether this connection was used before, so that the other side may have closed it since.
+    /// Returns whether this connection was used before, so that the other side may have closed it since.
     pub fn is_kept(&self) -> bool {
         self.is_kept
     }
 
-    /// Says who is speaking, each time anew because a password may have changed, and selects a database.
+    /// Authenticates, each time anew because a password may have changed, and selects a database.
     ///
     /// # Errors
     /// The connection is broken.
@@ -161,10 +160,10 @@ impl Target {
         if self.written.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Waits for the answer to the earliest request that has none.
+    /// Waits for the reply to the earliest request without one.
     ///
     /// # Errors
-    /// The connection is broken, or what is at its other end is no server of this kind.
+    /// The connection is broken, or the other end is no server of this kind.
     pub fn answer(&mut self) -> Result<Answer, Broken> {
         self.flush()?;
         let line = self.line().map_err(|kind| Broken { phase: Phase::Reading, is_late: is_late(kind) })?;
@@ -218,7 +217,7 @@ impl Target {
         }
     }
 
-    /// What is left of the time for a step.
+    /// Returns the remaining time of a step.
     fn left(&self, begun: Instant) -> Result<Duration, ErrorKind> {
         let left = self.timeout.saturating_sub(begun.elapsed());
         if left.is_zero() { Err(ErrorKind::TimedOut) } else { Ok(left.max(LEAST)) }
@@ -235,7 +234,7 @@ fn is_late(kind: ErrorKind) -> bool {
 
 fn addresses(address: &Address) -> Result<std::vec::IntoIter<std::net::SocketAddr>, ErrorKind> {
     let host = std::str::from_utf8(&address.host).map_err(|_| ErrorKind::InvalidInput)?;
-    // What is no number is port 0, to which nobody listens.
+    // Text that is no number is port 0, on which no server listens.
     let port = u16::try_from(number::parse_i64(&address.port).unwrap_or(0)).map_err(|_| ErrorKind::InvalidInput)?;
     (host, port).to_socket_addrs().map_err(|error| error.kind())
 }
@@ -243,7 +242,7 @@ fn addresses(address: &Address) -> Result<std::vec::IntoIter<std::net::SocketAdd
 /// Connections that may be used again.
 #[derive(Debug, Default)]
 pub struct Targets {
-    /// With the monotonic milliseconds of their last use, the longest unused first.
+    /// The connections with the monotonic milliseconds of their last use, the longest unused first.
     kept: Mutex<VecDeque<(u64, Target)>>,
 }
 
@@ -275,7 +274,7 @@ impl Targets {
         drop((kept, surplus));
     }
 
-    /// Closes those that nobody has used for long.
+    /// Closes connections that have not been used for long.
     pub fn sweep(&self, now_ms: u64) {
         let mut kept = self.kept.lock();
         while kept.front().is_some_and(|(used_ms, _)| now_ms.saturating_sub(*used_ms) > KEPT_MS) {
@@ -283,7 +282,7 @@ impl Targets {
         }
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.kept.lock().len()
     }
@@ -296,7 +295,7 @@ mod tests {
 
     use super::*;
 
-    /// What is at the other end says `answer` to whatever is asked, once.
+    /// Sends a request to an end that replies `answer` to any request, once.
     fn against(answer: &'static [u8]) -> (Result<Answer, Broken>, Targets) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();

@@ -67,17 +67,17 @@ use watchdog::Watchdog;
 pub struct Engine {
     /// The data.
     pub store: Store,
-    /// Whether one command has all shards of it, or any number go from shard to shard.
+    /// The lock that lets one command have all shards, or any number go from shard to shard.
     pub(crate) all_or_each: AllOrEach,
     /// The options.
     pub config: Config,
-    /// What the commands are called.
+    /// The names of the commands.
     pub names: RenamedCommands,
     /// The log of effects.
     pub journal: Arc<Journal>,
-    /// How far the log goes about each shard.
+    /// The offset of the AOF for each shard.
     pub(crate) offsets: ShardOffsets,
-    /// The users and what they may do.
+    /// The users and their permissions.
     pub acl: Acl,
     /// The clients.
     pub clients: Clients,
@@ -87,70 +87,70 @@ pub struct Engine {
     pub stats: Stats,
     /// The latest slow commands.
     pub slowlog: SlowLog,
-    /// Which keys take most, while that is collected.
+    /// The collection of the keys that take most.
     pub(crate) hot_keys: HotKeys,
-    /// When something was slow.
+    /// The times of slow events.
     pub latency: Latency,
     /// Rates and peaks.
     pub rates: Rates,
     /// About how much memory is in use.
     pub estimate: Estimate,
-    /// Who watches which key.
+    /// The watchers of each key.
     pub watches: Watches,
-    /// Who waits for which key.
+    /// The blocked clients of each key.
     pub blocking: Blocking,
-    /// Who listens to which channel.
+    /// The subscribers of each channel.
     pub pubsub: PubSub,
     /// The scripts and libraries.
     pub scripts: Arc<Scripts>,
-    /// Which keys may go when memory is short.
+    /// The best keys to evict when memory is short.
     pub candidates: Candidates,
-    /// Who must hear of changes to keys that it has read.
+    /// The clients that must be sent invalidations of the keys that they have read.
     pub tracking: Tracking,
     /// Connections to other servers, which MIGRATE may use again.
     pub targets: Targets,
-    /// How far the journal has outlived the process, and the files that it and the data are kept in.
+    /// The offsets up to which the journal is durable, and the files for it and the data.
     pub durability: Durability,
     /// The servers that follow this one.
     pub replication: Replication,
-    /// Where those files lie.
+    /// The disk with those files.
     pub(crate) disk: Arc<dyn Disk>,
     /// CLIENT PAUSE.
     pub pause: Pause,
-    /// What keeps the engine from doing all that is asked of it.
+    /// The conditions that keep the engine from serving all requests.
     pub readiness: Readiness,
-    /// A log is being applied, which itself says what has expired.
+    /// An AOF is being applied, which itself records the expired keys.
     pub(crate) is_replaying: AtomicBool,
-    /// When the engine was made.
+    /// The time at which the engine was made.
     pub started: Instant,
-    /// What turns the counters' ticks into time.
+    /// The converter from the counters' ticks to time.
     pub ticker: Ticker,
-    /// Gives the threads their seeds.
+    /// The source of the threads' seeds.
     dice: Mutex<Dice>,
     /// 40 random hexadecimal digits, new with every start.
     pub run_id: String,
-    /// What frees large values.
+    /// The queue and threads that free large values.
     pub lazy_free: LazyFree,
     /// DEBUG SET-ACTIVE-EXPIRE and the like.
     pub debug: Debug,
-    /// Tells the log when clients are not served.
+    /// The watchdog, which logs when clients are not served.
     pub(crate) watchdog: Arc<Watchdog>,
     /// The sockets that the options name.
     pub listeners: Listeners,
-    /// What connections with TLS begin with.
+    /// The TLS configuration of new connections.
     pub tls: Tls,
     /// The port that is served, 0 when none is.
     pub port: AtomicU32,
     /// The kind of its workers' drivers.
     pub(crate) io: Mutex<Kind>,
-    /// Its workers, as to their number.
+    /// The number of its workers.
     pub(crate) crews: Crews,
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
-    /// How many engines this process had begun before.
+    /// The number of engines that this process had begun before.
     number: u64,
     /// Itself, for threads that it starts.
     own: Weak<Self>,
-    /// Why the engine is over, once it is.
+    /// The reason for the engine's end, once it has ended.
     failure: OnceLock<String>,
 }
 
@@ -160,28 +160,28 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// How many engines this process has begun.
+/// The number of engines that this process has begun.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
-/// What DEBUG can turn.
+/// The switches of DEBUG.
 #[derive(Debug)]
 pub struct Debug {
-    /// Whether keys expire without being looked at.
+    /// True if keys expire without being accessed.
     pub active_expire: AtomicBool,
-    /// Whether scripts may call commands that are not for scripts.
+    /// True if scripts may call commands that are not for scripts.
     pub allows_all_to_scripts: AtomicBool,
-    /// Whether the checksums of payloads and snapshots are passed over when they are read.
+    /// True if the checksums of payloads and snapshots are not checked.
     pub skips_checksums: AtomicBool,
-    /// Microseconds to wait in front of each write to the log.
+    /// Microseconds to wait before each write to the AOF.
     pub log_delay_us: AtomicU64,
-    /// From how many bytes on an element of a list stands alone; 0 as the limit of its packs says.
+    /// The size in bytes from which on an element of a list is stored alone; 0 for the limit of its packs.
     pub packed_threshold: std::sync::atomic::AtomicUsize,
-    /// Until when nobody is served, monotonic milliseconds; see [`Engine::sleep_out`].
+    /// The end of DEBUG SLEEP, until which no client is served, in monotonic milliseconds; see [`Engine::sleep_out`].
     pub asleep_until_ms: AtomicU64,
-    /// Whether INCR and its like have a race (`commands/string/seeded_bug`). Only builds with debug assertions know of it.
+    /// True if INCR and its like have a race (`commands/string/seeded_bug`). Only builds with debug assertions use it.
     #[cfg(debug_assertions)]
     pub seeded_bug: AtomicBool,
-    /// Whether a reply leaves at once that has only read. Only builds with debug assertions know of it.
+    /// True if a reply that has only read is sent at once. Only builds with debug assertions use it.
     #[cfg(debug_assertions)]
     pub reads_do_not_wait: AtomicBool,
 }
@@ -192,7 +192,7 @@ impl Engine {
         Self::begin(config, Origin::of_machine())
     }
 
-    /// The same, from an origin that the caller names.
+    /// Begins an engine with an origin that the caller names.
     pub fn begin(config: Config, origin: Origin) -> Arc<Self> {
         let Origin { now, secret, run_id, replication_id, seed, ticker, disk } = origin;
         let options = Options { databases: config.number(Opt::Databases) as usize, shards: shards_of(&config), secret };
@@ -255,22 +255,22 @@ impl Engine {
         })
     }
 
-    /// What a thread that begins draws from.
+    /// Returns the source of random numbers for a thread that begins.
     pub(crate) fn dice(&self) -> Dice {
         Dice::new(self.dice.lock().number())
     }
 
-    /// Enters a mailbox to which letters for everybody go.
+    /// Adds a mailbox that gets letters for all threads.
     pub fn enter_mailbox(&self, mailbox: &Arc<Mailbox>) {
         self.mailboxes.lock().push(Arc::clone(mailbox));
     }
 
-    /// Strikes out a mailbox whose owner has ended.
+    /// Removes a mailbox after the end of its owner.
     pub fn leave_mailbox(&self, mailbox: &Arc<Mailbox>) {
         self.mailboxes.lock().retain(|other| !Arc::ptr_eq(other, mailbox));
     }
 
-    /// From how many ticks on a command may have been slow, 0 to have every one looked at, and from how many bytes on its
+    /// Returns the ticks from which on a command may have been slow, 0 for all commands, and the bytes from which on its
     /// request or its reply may be large. While HOTKEYS collects, all commands are both.
     #[inline]
     pub fn conspicuous(&self) -> (u64, usize) {
@@ -280,18 +280,18 @@ impl Engine {
         (self.config.slow_ticks(), self.config.large_bytes())
     }
 
-    /// Tells everybody that a pause may have ended.
+    /// Tells all threads that a pause may have ended.
     pub fn post_resume(&self) {
         self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Resume));
     }
 
-    /// Tells everybody that users may do less now.
+    /// Tells all threads that users may have fewer permissions now.
     pub fn post_users(&self) {
         self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Users));
     }
 
-    /// Has the whole server do nothing for so long: DEBUG SLEEP. All shards are locked; workers that need none hear of it, and
-    /// the link to a primary looks.
+    /// Stops the whole server for so long: DEBUG SLEEP. All shards are locked. Workers that need none are told by letter, and
+    /// the link to a primary checks for it.
     pub fn sleep(&self, time: Duration, now: Instant) {
         let until_ms = now.monotonic_ms().saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         self.debug.asleep_until_ms.store(until_ms, Ordering::Relaxed);
@@ -299,7 +299,7 @@ impl Engine {
         waiting::sleep(time);
     }
 
-    /// Waits until DEBUG SLEEP is over, if one runs at this time.
+    /// Waits until the end of DEBUG SLEEP, if one runs at this time.
     pub fn sleep_out(&self, now_ms: u64) {
         let left_ms = self.debug.asleep_until_ms.load(Ordering::Relaxed).saturating_sub(now_ms);
         if left_ms != 0 {
@@ -307,21 +307,22 @@ impl Engine {
         }
     }
 
-    /// Tells everybody to stop.
+    /// Tells all threads to stop.
     pub fn post_stop(&self) {
         self.listeners.shut();
         self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Stop));
-        // Whoever has come meanwhile is told too; whoever comes later finds that the others have been told.
+        // Mailboxes that were added in the meantime are told too. Those that are added later find that the others have been
+        // told.
         self.mailboxes().iter().filter(|mailbox| !mailbox.is_stopped()).for_each(|mailbox| mailbox.post(Letter::Stop));
     }
 
-    /// How many mailboxes there are, for tests of who leaves them.
+    /// Returns the number of mailboxes, for tests of their removal.
     #[cfg(test)]
     pub(crate) fn mailbox_count(&self) -> usize {
         self.mailboxes.lock().len()
     }
 
-    /// Everybody's mailbox. A copy: to post is to call the owner's own code, which may come or go meanwhile.
+    /// Returns all mailboxes. It is a copy: posting calls the owner's own code, which may add or remove mailboxes.
     pub(crate) fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
         self.mailboxes.lock().clone()
     }
@@ -331,8 +332,8 @@ impl Engine {
         self.config.rounds_a_second(self.clients.len())
     }
 
-    /// Closes connections that nobody uses, and samples rates and peaks if that is due; whoever ticks calls it, with no
-    /// shard locked. A shard that is in use is not waited for: what it weighed last will do.
+    /// Closes idle connections, and samples rates and peaks if that is due. Every thread that ticks calls it, with no shard
+    /// locked. It does not wait for a shard that is in use: the last size of that shard is good enough.
     pub fn sample(&self, now: Instant) {
         let now_ms = now.monotonic_ms();
         self.targets.sweep(now_ms);
@@ -356,7 +357,7 @@ impl Engine {
         self.estimate.total() + self.client_memory.sum()
     }
 
-    /// Brings the estimate up to date as to what is in no shard; all of that.
+    /// Updates the part of the estimate that is in no shard, and returns all of that memory.
     fn weigh_overhead(&self) -> MemoryUse {
         let memory_use = self.memory_use(0);
         self.estimate.note_overhead(memory_use.overhead() - memory_use.uncounted() - memory_use.clients);
@@ -371,7 +372,7 @@ impl Engine {
         self.estimate.shards() + self.weigh_overhead().overhead()
     }
 
-    /// Where memory goes, the shards taking `data_bytes`. No shard is locked for it.
+    /// Returns the use of memory, with `data_bytes` for the shards. No shard is locked for it.
     pub fn memory_use(&self, data_bytes: u64) -> MemoryUse {
         let (scripts, libraries) = (&self.scripts, self.scripts.libraries());
         let (clients, replicas) = self.clients.bytes();
@@ -401,7 +402,8 @@ impl Engine {
     }
 }
 
-/// What ends the engine, if it is still there, when one of its threads has panicked: it is given what the panic said.
+/// Returns the function that ends the engine, if it still exists, when one of its threads has panicked: it gets the panic's
+/// message.
 fn fail_on_panic(thread: &'static str, engine: Weak<Engine>) -> impl Fn(&str) + Send + Sync {
     move |why| {
         if let Some(engine) = engine.upgrade() {
@@ -410,7 +412,7 @@ fn fail_on_panic(thread: &'static str, engine: Weak<Engine>) -> impl Fn(&str) + 
     }
 }
 
-/// The users before any are loaded: everybody, with the password that the options name.
+/// Returns the users before any are loaded: the default user, with the password that the options name.
 fn acl_of(config: &Config) -> Acl {
     let acl = Acl::default();
     acl.set_default_password(&config.text(Opt::Requirepass));

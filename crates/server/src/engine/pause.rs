@@ -1,27 +1,27 @@
-//! CLIENT PAUSE, and the end of the server, which holds everybody: until when, and whom. Who waits for replicas holds clients
-//! that write.
+//! CLIENT PAUSE, and the end of the server, which holds all clients: until when, and which clients. A server that waits for
+//! replicas holds clients that write.
 //!
-//! It counts in the milliseconds of the monotonic clock, so that nobody who sets the machine's clock prolongs or ends it.
+//! It counts in the milliseconds of the monotonic clock, so that setting the machine's clock neither prolongs nor ends it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The running pause of an engine. Any thread may look; while there is none, a look is one relaxed load.
 #[derive(Debug, Default)]
 pub struct Pause {
-    /// 0 when nothing is held. Else when everybody goes on, times 16; plus [`ALL`], plus [`ENDING`], plus [`Hold`]. One word, so
-    /// that nobody sees half of a change.
+    /// 0 if no client is held. Else the time at which all clients go on, times 16; plus [`ALL`], plus [`ENDING`], plus
+    /// [`Hold`]. It is one word, so that no thread sees half of a change.
     word: AtomicU64,
-    /// How often the server was about to end and went on.
+    /// The number of times that the server was about to end and went on.
     ends_given_up: AtomicU64,
 }
 
 /// CLIENT PAUSE holds all commands, not only those that may write.
 const ALL: u64 = 1;
 
-/// The server is about to end: everybody is held for that, whatever CLIENT PAUSE and UNPAUSE say.
+/// The server is about to end: all clients are held for that, regardless of CLIENT PAUSE and UNPAUSE.
 const ENDING: u64 = 2;
 
-/// What CLIENT PAUSE and UNPAUSE do not touch.
+/// The bits that CLIENT PAUSE and UNPAUSE do not touch.
 const KEPT: u64 = ENDING | Hold::Shutdown as u64 | Hold::Failover as u64;
 
 /// Bits beside the time.
@@ -33,11 +33,11 @@ const BITS: u32 = 4;
 pub enum Hold {
     /// The server is to end when its replicas have everything.
     Shutdown = 4,
-    /// It hands its role over.
+    /// The server hands its role over.
     Failover = 8,
 }
 
-/// Whom a pause holds.
+/// The clients that a pause holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PauseScope {
     /// Every command.
@@ -60,9 +60,9 @@ impl Pause {
         self.word.fetch_and(KEPT, Ordering::Relaxed);
     }
 
-    /// Holds everybody, because the server is about to end, or gives up holding them for that.
+    /// Holds all clients, because the server is about to end, or ends that hold.
     pub fn set_ending(&self, is_ending: bool) {
-        // Where it does not end, it waits for nobody either.
+        // If the server does not end, it no longer waits for replicas either.
         self.set(if is_ending { ENDING } else { ENDING | Hold::Shutdown as u64 }, is_ending);
     }
 
@@ -79,12 +79,12 @@ impl Pause {
         }
     }
 
-    /// Whether the server is about to end, and its last snapshot is written.
+    /// Returns whether the server is about to end, and its last snapshot is written.
     pub fn is_ending(&self) -> bool {
         self.word.load(Ordering::Relaxed) & ENDING != 0
     }
 
-    /// Whether the server is about to end or hands its role over.
+    /// Returns whether the server is about to end or hands its role over.
     pub fn is_leaving(&self) -> bool {
         self.word.load(Ordering::Relaxed) & KEPT != 0
     }
@@ -95,31 +95,32 @@ impl Pause {
         self.set_ending(false);
     }
 
-    /// How often the server was about to end and went on.
+    /// Returns how often the server was about to end and went on.
     pub fn ends_given_up(&self) -> u64 {
         self.ends_given_up.load(Ordering::Relaxed)
     }
 
-    /// Whether a pause was begun and not ended; its time may be over.
+    /// Returns whether a pause was begun and not ended; it may be past its end.
     #[inline]
     pub fn is_begun(&self) -> bool {
         self.word.load(Ordering::Relaxed) != 0
     }
 
-    /// When the pause is over; 0 when there is none, and never while the server is about to end or to hand its role over.
+    /// Returns the end of the pause; 0 if there is none, and never while the server is about to end or to hand its role over.
     pub fn until_ms(&self) -> u64 {
         let word = self.word.load(Ordering::Relaxed);
         if word & KEPT == 0 { word >> BITS } else { u64::MAX >> BITS }
     }
 
-    /// Whom CLIENT PAUSE holds now, whatever else holds clients.
+    /// Returns the clients that CLIENT PAUSE holds now, without regard to other holds.
     pub fn asked_for(&self, now_ms: u64) -> Option<PauseScope> {
         let word = self.word.load(Ordering::Relaxed);
         let scope = if word & ALL == 0 { PauseScope::Writes } else { PauseScope::All };
         (word >> BITS > now_ms).then_some(scope)
     }
 
-    /// Whom the pause holds now. Ends a pause whose time is over, but none that another thread begins meanwhile.
+    /// Returns the clients that the pause holds now. Ends a pause that is past its end, but none that another thread begins
+    /// at the same time.
     pub fn held(&self, now_ms: u64) -> Option<PauseScope> {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & !KEPT != 0 && word >> BITS <= now_ms {

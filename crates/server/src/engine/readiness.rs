@@ -1,6 +1,7 @@
-//! What keeps an engine from doing all that is asked of it: it loads its data, its disk fails or is behind, or it is a replica.
+//! The conditions that keep an engine from serving all requests: it loads its data, its disk fails or is behind, or it is a
+//! replica.
 //!
-//! The gates ask with one load; the answer is nearly always "nothing". Any thread may ask or change it.
+//! The gates ask with one load; the answer is nearly always "none". Any thread may ask or change it.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -8,48 +9,49 @@ use parking_lot::Mutex;
 
 use crate::request::error::Error;
 
-/// One thing that is in the way.
+/// A condition that keeps the engine from serving some requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Hindrance {
     /// The data is being loaded: commands that need it are refused.
     Loading = 1,
-    /// The log cannot be written: commands that write are refused.
+    /// The AOF cannot be written: commands that write are refused.
     LogFails = 2,
     /// The last snapshot could not be written, and `stop-writes-on-bgsave-error` has commands that write refused.
     SnapshotFails = 4,
-    /// What has been done waits for the disk, and is as much as may wait: clients that write are held.
+    /// The changes that wait for the disk have reached their limit: clients that write are held.
     DiskBehind = 8,
-    /// A snapshot is being written: whoever is about to write looks how much waits for it.
+    /// A snapshot is being written: a client that is about to write checks how many bytes wait for it.
     SnapshotRuns = 16,
     /// Fewer replicas can be relied on than `min-replicas-to-write` asks for: commands that write are refused.
     FewReplicas = 32,
-    /// This is a replica, and `replica-read-only` has commands of clients that write refused.
+    /// This is a replica, and because of `replica-read-only` commands of clients that write are refused.
     ReadOnly = 64,
-    /// This is a replica without a link, and `replica-serve-stale-data` has commands refused that look at data.
+    /// This is a replica without a link, and because of `replica-serve-stale-data` commands that read data are refused.
     Stale = 128,
-    /// Other data is being loaded beside what there is, which can be read meanwhile: commands that would disturb it are refused.
+    /// Other data is being loaded beside the present data, which can still be read: commands that would disturb the loading
+    /// are refused.
     LoadingBeside = 256,
-    /// This is a replica: clients that can are sent to its primary.
+    /// This is a replica: clients that support it are redirected to its primary.
     Follows = 512,
 }
 
-/// What is in the way.
+/// The set of present hindrances.
 #[derive(Debug, Default)]
 pub struct Readiness {
     bits: AtomicU16,
-    /// Why the log cannot be written, in the system's words.
+    /// The system's error for the AOF that cannot be written.
     log_failure: Mutex<String>,
 }
 
 impl Readiness {
-    /// Whether nothing is in the way.
+    /// Returns whether no hindrance is set.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.bits.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether nothing is in the way of which commands are refused.
+    /// Returns whether no hindrance is set for which commands are refused.
     #[inline]
     pub fn refuses_nothing(&self) -> bool {
         const OF_DISK: u16 = Hindrance::LogFails as u16 | Hindrance::SnapshotFails as u16;
@@ -60,18 +62,18 @@ impl Readiness {
         self.bits.load(Ordering::Relaxed) & REFUSING == 0
     }
 
-    /// Whether this is in the way and nothing else is.
+    /// Returns whether this is the only hindrance.
     #[inline]
     pub fn has_only(&self, hindrance: Hindrance) -> bool {
         self.bits.load(Ordering::Relaxed) == hindrance as u16
     }
 
-    /// Whether this is in the way.
+    /// Returns whether this hindrance is set.
     pub fn has(&self, hindrance: Hindrance) -> bool {
         self.bits.load(Ordering::Relaxed) & hindrance as u16 != 0
     }
 
-    /// Says whether this is in the way; whether that is news.
+    /// Sets or clears a hindrance. Returns whether that changed it.
     pub fn set(&self, hindrance: Hindrance, is_so: bool) -> bool {
         let bit = hindrance as u16;
         let before = if is_so {
@@ -82,20 +84,20 @@ impl Readiness {
         (before & bit != 0) != is_so
     }
 
-    /// Says why the log cannot be written.
+    /// Notes the reason why the AOF cannot be written.
     pub fn note_log_failure(&self, why: &str) {
         why.clone_into(&mut self.log_failure.lock());
     }
 
-    /// Why the log cannot be written.
+    /// Returns the reason why the AOF cannot be written.
     fn log_failure(&self) -> String {
         self.log_failure.lock().clone()
     }
 
-    /// Why a write is refused while the disk fails.
+    /// Refuses a write while the disk fails.
     ///
     /// # Errors
-    /// MISCONF with what fails, the snapshot or the log.
+    /// MISCONF with the name of the part that fails, the snapshot or the AOF.
     pub fn check_disk(&self) -> Result<(), Error> {
         if self.has(Hindrance::SnapshotFails) {
             return Err(Error::SNAPSHOT_FAILED);
@@ -132,11 +134,11 @@ impl Readiness {
         self.check_replicas()
     }
 
-    /// Why a script is refused that says of itself that it writes: as [`Readiness::check_write`] but for the number of
-    /// replicas, in words of its own.
+    /// Refuses a script that declares that it writes: as [`Readiness::check_write`] except for the number of replicas, with
+    /// error texts of its own.
     ///
     /// # Errors
-    /// READONLY, or MISCONF with what fails, the snapshot or the log.
+    /// READONLY, or MISCONF with the name of the part that fails, the snapshot or the AOF.
     pub fn check_script_that_writes(&self) -> Result<(), Error> {
         if self.has(Hindrance::ReadOnly) {
             return Err(Error::fixed("READONLY Can not run script with write flag on readonly replica"));

@@ -1,8 +1,9 @@
-//! Who has not served for longer than `watchdog-period`: what the watchdog's thread (`boot/watchdog`) has seen.
+//! The workers that have not served for longer than `watchdog-period`, as the watchdog's thread (`boot/watchdog`) has seen
+//! them.
 //!
-//! Each worker is sent a letter and answers it when it reads its mail, which it does between two wake-ups: one that is busy for
-//! long, or waits for what another holds, answers late. Clients that are refused because data is being loaded are not served
-//! either. Each delay is told once, while it lasts. One thread.
+//! Each worker is sent a letter and answers it when it reads its mail, which it does between two wake-ups. A worker that is
+//! busy for long, or waits for a lock of another thread, answers late. Clients that are refused because data is being loaded
+//! are not served either. Each delay is reported once, while it lasts. One thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,16 +14,16 @@ use super::durability::loading::LoadingStatus;
 use crate::host::waiting::Condvar;
 use crate::messaging::mail::{Letter, Mailbox};
 
-/// Whether there is a thread, and what wakes it. Any thread.
+/// The state of the watchdog's thread, and the means to wake it. Any thread.
 #[derive(Debug, Default)]
 pub struct Watchdog {
-    /// Whether there is.
+    /// True if the thread runs.
     pub has_thread: Mutex<bool>,
     /// The option has changed.
     pub changed: Condvar,
 }
 
-/// Who was asked and has not answered, and what else keeps clients from being served.
+/// The workers that were asked and have not answered, and the other conditions that keep clients from being served.
 #[derive(Debug, Default)]
 pub struct Watch {
     asked: Vec<Asked>,
@@ -49,7 +50,7 @@ impl Delay {
         Self { since_ms, is_told: false }
     }
 
-    /// How long it has lasted, once: when that is longer than the period.
+    /// Returns how long it has lasted, once: when that is longer than the period.
     fn tell(&mut self, period_ms: u64, now_ms: u64) -> Option<u64> {
         let lasts_ms = now_ms.saturating_sub(self.since_ms);
         let is_due = lasts_ms > period_ms && !self.is_told;
@@ -59,7 +60,7 @@ impl Delay {
 }
 
 impl Watch {
-    /// Asks the workers among the owners of these mailboxes, and says what has lasted for too long.
+    /// Asks the workers among the owners of these mailboxes, and returns the delays that have lasted for too long.
     pub fn look(
         &mut self,
         mailboxes: &[Arc<Mailbox>],

@@ -1,9 +1,9 @@
-//! Active expiry: removing keys whose time has come although nobody looks at them.
+//! Active expiry: removes expired keys although no command looks at them.
 //!
 //! Each worker walks its share of the shards in slices of a millisecond or two, holding one shard at a time for at most
-//! [`BUCKETS_A_STEP`] buckets. The [`Effort`] is Redis's: while a tenth or more of the keys with a deadline that a walk
-//! meets have expired, the next slice follows soon; else it waits for the next round. What is removed is told of like
-//! any other change (`key_change`), under the lock of its shard.
+//! [`BUCKETS_A_STEP`] buckets. The [`Effort`] is Redis's: while a tenth or more of the keys with a deadline that a walk meets
+//! have expired, the next slice follows soon; else it waits for the next round. A removal is reported like any other change
+//! (`key_change`), under the lock of its shard.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -27,12 +27,12 @@ const LARGE_BYTES_MIN: usize = 64 << 10;
 /// The pause between slices while many keys have expired, in milliseconds.
 const BUSY_PAUSE_MS: u64 = 3;
 
-/// What `active-expire-effort` (1 to 10) stands for.
+/// The meaning of `active-expire-effort` (1 to 10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Effort {
     /// The longest that a slice may take: with the pause after it, a quarter of the time at effort 1 and 43 % at 10.
     slice_us: u64,
-    /// From which part of expired keys on, in percent of those met, the next slice follows soon: 10 down to 1.
+    /// The share of expired keys, in percent of those met, from which on the next slice follows soon: 10 down to 1.
     busy_percent: usize,
 }
 
@@ -45,7 +45,7 @@ impl Effort {
     }
 }
 
-/// Where one worker's walk stands.
+/// The position of one worker's walk.
 #[derive(Debug)]
 pub struct Expiry {
     /// The next shard; only those of this worker's share are visited.
@@ -56,12 +56,12 @@ pub struct Expiry {
 }
 
 impl Expiry {
-    /// The walk of worker `number` of `workers`.
+    /// Makes the walk of worker `number` of `workers`.
     pub fn new(number: usize, workers: usize) -> Self {
         Self { shard: number, database: 0, stride: workers.max(1), first: number }
     }
 
-    /// There are so many workers now; where that is new, the walk of this one's share begins anew.
+    /// Sets the number of workers. If it has changed, the walk of this one's share begins anew.
     pub fn share_with(&mut self, workers: usize) {
         if self.stride != workers.max(1) {
             *self = Self::new(self.first, workers);
@@ -84,7 +84,7 @@ impl Expiry {
         }
         let mut places_left = engine.store.shards().div_ceil(self.stride) * engine.store.databases();
         while places_left > 0 {
-            // A script may have all shards for long, and who is served below would wait for them.
+            // A script may have all shards for long, and the blocked clients that are served below would wait for them.
             let Some(_turn) = engine.all_or_each.try_read() else { break };
             let mut marked = VecDeque::new();
             let Some((step, fields_left)) = self.step_shard(thread_context, &mut marked) else {
@@ -116,8 +116,9 @@ impl Expiry {
         if is_busy { BUSY_PAUSE_MS } else { round_ms }
     }
 
-    /// Removes the keys that are due from a few buckets, and the fields that are from a few hashes: what it did about keys,
-    /// and whether more fields are due. `marked` gets the keys that somebody waits for. None when nothing may go now.
+    /// Removes the keys that are due from a few buckets, and the fields that are due from a few hashes. Returns the report
+    /// about keys, and whether more fields are due. `marked` gets the keys that clients wait for. None when no key may vanish
+    /// now.
     fn step_shard(
         &self,
         thread_context: ThreadContext<'_>,
@@ -129,14 +130,14 @@ impl Expiry {
             return Some(nothing);
         }
         let (database, now_ms) = (self.database, now.wall_ms());
-        // Who has it may be a script that runs for long; nobody's clients wait for this.
+        // The shard may be held by a script that runs for long; no worker makes its clients wait for this.
         let free = engine.store.try_lock(self.shard).filter(|shard| shard.databases() > database);
         let Some(mut shard) = free else { return Some(nothing) };
         if !key_change::may_vanish(engine, now) {
             return None;
         }
         let (mut pending, mut recorder, mut large) = (Pending::default(), thread_context.recorder(), Vec::new());
-        // What takes long to free is freed when nobody waits for the shard.
+        // Garbage that takes long to free is freed when the shard has been given back.
         let mut free = |garbage: Garbage| {
             if garbage.bytes() >= LARGE_BYTES_MIN {
                 large.push(garbage);
@@ -174,8 +175,8 @@ impl Expiry {
     }
 }
 
-/// Removes, on a replica, the keys to which its own clients have given a deadline that is over: of those that this server was
-/// given by its primary, that one says when they go.
+/// Removes, on a replica, the keys to which its own clients have given a deadline that is past. The keys that came from its
+/// primary are removed when the primary says so.
 fn remove_own(thread_context: ThreadContext<'_>, ends_ns: u64) {
     let ThreadContext { engine, counters, now, clock, .. } = thread_context;
     let own_deadlines = &engine.replication.own_deadlines;
@@ -185,7 +186,8 @@ fn remove_own(thread_context: ThreadContext<'_>, ends_ns: u64) {
         let (Some(_turn), Some(mut shard)) = (engine.all_or_each.try_read(), engine.store.try_lock(number)) else {
             break;
         };
-        // Nothing goes while a log is loaded or during a pause, as elsewhere; and a primary has nothing of its own apart.
+        // No key goes while an AOF is loaded or during a pause, as elsewhere; and a primary has no deadlines of its own
+        // apart.
         let is_still = engine.is_replaying.load(Ordering::Relaxed) || engine.pause.held(now.monotonic_ms()).is_some();
         if is_still || !engine.replication.role.is_replica() {
             break;

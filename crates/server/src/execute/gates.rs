@@ -1,8 +1,8 @@
 //! The reasons to refuse, queue or hold a command, in the order in which Redis tries them.
 //!
-//! Asked for each request before a lock is taken, so each of them is a look at something that seldom changes; what there is to
-//! say when the look finds something is cold. A pause alone is asked again under the locks (`execute`). A gate changes nothing
-//! but memory, which makes room. On the thread that executes.
+//! Checked for each request before a lock is taken, so each of them is a look at a value that seldom changes; the code behind
+//! a look that finds a reason is cold. A pause alone is checked again under the locks (`execute`). A gate changes nothing but
+//! memory, which makes room. On the thread that executes.
 
 use std::sync::atomic::Ordering;
 
@@ -19,19 +19,20 @@ use crate::engine::readiness::Hindrance;
 use crate::request::Request;
 use crate::request::error::Error;
 
-/// What becomes of a command that nothing forbids.
+/// The outcome for a command that no gate refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It runs now, unless a pause holds it: whoever runs it asks once more, with the locks held.
+    /// The command runs now, unless a pause holds it: the executor checks that once more, with the locks held.
     Run,
-    /// It waits for EXEC.
+    /// The command waits for EXEC.
     Queue,
-    /// It waits for the end of a pause, and so does everything behind it.
+    /// The command waits for the end of a pause, and so does everything behind it.
     Hold,
 }
 
-/// What becomes of a request, or why it is refused: the table of reasons, in Redis's order, for where several hold the first
-/// is the answer. Each is a function below, but for the user's permissions, which EXEC and scripts ask for too.
+/// Returns the verdict on a request, or the reason why it is refused: the table of reasons, in Redis's order. Where several
+/// hold, the first is the answer. Each is a function below, but for the user's permissions, which EXEC and scripts ask for
+/// too.
 #[inline]
 pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Verdict, Error> {
     protected_command(cx, request)?;
@@ -59,7 +60,7 @@ pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Verdict, Error> {
     })
 }
 
-/// `enable-debug-command` guards DEBUG, and `enable-module-command` what would load modules.
+/// `enable-debug-command` guards DEBUG, and `enable-module-command` the commands that would load modules.
 #[inline]
 fn protected_command(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     if request.row.flags.contains(Flags::PROTECTED) { guard(cx, request.row) } else { Ok(()) }
@@ -80,8 +81,8 @@ fn guard(cx: &Cx<'_>, row: &Row) -> Result<(), Error> {
     )))
 }
 
-/// While the data is loaded, the disk fails or replicas are too few, and on a replica, not everything may run. The other gates
-/// between these stand here too, for the sake of the order.
+/// Refuses commands that may not run while the data is loaded, the disk fails or replicas are too few, or on a replica. The
+/// other gates between these stand here too, for the sake of the order.
 #[cold]
 fn refuse_unready(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     let asked = Asked::of(cx, request);
@@ -91,7 +92,7 @@ fn refuse_unready(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     }
     memory(cx, request)?;
     let readiness = &cx.engine.readiness;
-    // As in Redis: a client that asks whether the server is well hears it too.
+    // As in Redis: a client that asks with PING whether the server works gets this error too.
     if request.row.id == Command::Ping || writes {
         readiness.check_disk()?;
     }
@@ -112,8 +113,8 @@ fn refuse_unready(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A replica sends a client that can follow to its primary: with all that writes, and with what reads unless the client wants
-/// that here.
+/// Redirects a client that can follow to the primary, if this is a replica: for all commands that write, and for those that
+/// read unless the client wants to read here.
 fn redirect(cx: &Cx<'_>, asked: Asked) -> Result<(), Error> {
     let client = &cx.state.client;
     if !client.redirects.load(Ordering::Relaxed) || cx.state.is_replaying {
@@ -126,12 +127,12 @@ fn redirect(cx: &Cx<'_>, asked: Asked) -> Result<(), Error> {
     }
 }
 
-/// The flags that a request is judged by: its own and, where it is EXEC, those of what was queued, as they were then.
+/// The flags that a request is judged by: its own and, where it is EXEC, those of the queued commands, as they were then.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
-    /// What any of them has.
+    /// The flags that any of them has.
     any: Flags,
-    /// What any of them has not, of [`ALLOWING`].
+    /// The flags of [`ALLOWING`] that any of them lacks.
     lacking: Flags,
 }
 
@@ -151,7 +152,7 @@ impl Asked {
 /// The flags that let a command run where others may not.
 const ALLOWING: Flags = Flags::LOADING.or(Flags::STALE);
 
-/// Adds what a command asks for that is about to be queued to what EXEC is judged by.
+/// Adds the flags of a command that is about to be queued to those that EXEC is judged by.
 pub fn note_queued(cx: &mut Cx<'_>, request: &Request<'_>) {
     let flags = effective_flags(cx, request.row, request.args);
     if let Some(transaction) = &mut cx.state.transaction {
@@ -160,7 +161,7 @@ pub fn note_queued(cx: &mut Cx<'_>, request: &Request<'_>) {
     }
 }
 
-/// The flags of a command, or of the script that it names, where that says itself what it does.
+/// Returns the flags of a command, or of the script that it names, if that declares its own.
 fn effective_flags(cx: &Cx<'_>, row: &Row, args: Args<'_>) -> Flags {
     if !row.runs_script() {
         return row.flags;
@@ -169,8 +170,8 @@ fn effective_flags(cx: &Cx<'_>, row: &Row, args: Args<'_>) -> Flags {
     named.map_or(row.flags, |flags| flags.of_command(row.flags))
 }
 
-/// While a script has all shards for longer than `busy-reply-threshold`, only what ends it or needs no data may run.
-/// Before that, who needs a shard waits for its lock.
+/// Refuses commands beside a long script: while a script has all shards for longer than `busy-reply-threshold`, only commands
+/// that end it or need no data may run. Before that, a command that needs a shard waits for its lock.
 #[inline]
 fn busy(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     if cx.engine.scripts.running.is_any() { beside_script(cx, request) } else { Ok(()) }
@@ -182,7 +183,7 @@ fn beside_script(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     if may_run_beside(request) { Ok(()) } else { Err(busy) }
 }
 
-/// Whether a request ends a script that runs for long, or needs no data.
+/// Returns whether a request ends a script that runs for long, or needs no data.
 fn may_run_beside(request: &Request<'_>) -> bool {
     let is_allowed = request.row.flags.contains(Flags::ALLOW_BUSY) && request.key_places.is_empty();
     let waits = |word: &[u8]| [&b"save"[..], b"now", b"force"].iter().any(|known| word.eq_ignore_ascii_case(known));
@@ -190,7 +191,8 @@ fn may_run_beside(request: &Request<'_>) -> bool {
     is_allowed && !is_gentle_end
 }
 
-/// `maxmemory` guards against what may grow. Room is made for whatever comes, because clients take memory too.
+/// `maxmemory` guards against commands that may grow the data. Room is made for every command, because clients take memory
+/// too.
 #[inline]
 fn memory(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     let bytes_max = cx.engine.config.memory(Opt::Maxmemory);
@@ -204,25 +206,25 @@ fn memory(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 #[cold]
 fn make_room(cx: &mut Cx<'_>, request: &Request<'_>, bytes_max: u64) -> Result<(), Error> {
     if cx.engine.scripts.running.is_any() && locking::check(cx.engine).is_err() {
-        // The script has all shards, and has said what it records: nothing is evicted beside it.
+        // The script has all shards, and has begun its record: nothing is evicted beside it.
         return Ok(());
     }
     cx.has_no_room = cx.make_room(bytes_max) == Room::Nothing;
     if !cx.pending.wakeups.invalid.is_empty() {
-        // The client has to hear that a key has gone before it gets what it asks for next.
+        // The client has to be notified that a key has gone before it gets the reply to its next request.
         cx.push_own();
     }
     if cx.has_no_room && may_grow(cx, request) { Err(Error::OUT_OF_MEMORY) } else { Ok(()) }
 }
 
 fn may_grow(cx: &Cx<'_>, request: &Request<'_>) -> bool {
-    // A queue is memory too: while there is none left, only what ends the transaction may come.
+    // A queue is memory too: while there is none left, only the commands that end the transaction may come.
     use Command::{Discard, Exec, Quit, Reset};
     let would_queue = cx.state.transaction.is_some() && !matches!(request.row.id, Exec | Discard | Quit | Reset);
     would_queue || Asked::of(cx, request).any.contains(Flags::DENYOOM)
 }
 
-/// Some commands make no sense between MULTI and EXEC.
+/// Refuses commands that make no sense between MULTI and EXEC.
 #[inline]
 fn inside_multi(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     if !cx.is_ordinary && cx.state.transaction.is_some() && request.row.flags.contains(Flags::NO_MULTI) {
@@ -231,7 +233,7 @@ fn inside_multi(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A client of RESP2 that listens cannot tell replies from messages, so it asks for little else.
+/// Refuses most commands of a RESP2 subscriber, which cannot tell replies from messages.
 #[inline]
 fn listening(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     if cx.is_ordinary || cx.state.subscriptions.is_none() {
@@ -251,7 +253,7 @@ fn listening(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     }
 }
 
-/// A replica and a monitor, which no pause holds, ask for no data.
+/// Refuses commands that need data from a replica and a monitor, which no pause holds.
 fn from_replica(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     let is_meant = cx.state.is_monitor() || cx.state.is_replica();
     let of_data = Flags::WRITE.or(Flags::READONLY).or(Flags::MAY_REPLICATE);
@@ -267,7 +269,7 @@ fn ends_or_steers_transaction(command: Command) -> bool {
     matches!(command, Exec | Discard | Multi | Watch | Quit | Reset)
 }
 
-/// Whether a pause holds a request.
+/// Returns whether a pause holds a request.
 #[inline]
 pub fn is_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
     (cx.engine.pause.is_begun() || (!cx.engine.readiness.is_full() && cx.engine.may_hold_writes()))
@@ -278,7 +280,7 @@ pub fn is_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
 fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
     let readiness = &cx.engine.readiness;
     if cx.state.is_replica() {
-        // What it says is about replication alone.
+        // The commands of a replica concern replication alone.
         return false;
     }
     if readiness.has(Hindrance::Loading) && Asked::of(cx, request).lacking.contains(Flags::LOADING) {
@@ -294,13 +296,14 @@ fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
     let held = cx.engine.pause.held(cx.now.monotonic_ms()).or(is_behind.then_some(PauseScope::Writes));
     match held {
         None => false,
-        // The end of the server holds all, and waits for a script: who may end that is heard.
+        // The end of the server holds all commands, and waits for a script: the commands that may end the script are let
+        // through.
         Some(PauseScope::All) => !(cx.engine.scripts.running.is_any() && may_run_beside(request)),
         Some(PauseScope::Writes) => is_held_as_write(cx, request),
     }
 }
 
-/// Whether CLIENT PAUSE on a replica holds what its primary has sent, as in Redis: the replica stays where it is.
+/// Returns whether CLIENT PAUSE on a replica holds a request of its primary, as in Redis: the replica stays at its offset.
 #[inline]
 pub fn is_stream_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
     cx.engine.pause.is_begun() && is_stream_held_now(cx, request)
@@ -319,7 +322,7 @@ fn is_stream_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
     }
 }
 
-/// What a pause of writes holds.
+/// The flags of the commands that a pause of writes holds.
 const CHANGING: Flags = Flags::WRITE.or(Flags::MAY_REPLICATE);
 
 fn is_held_as_write(cx: &Cx<'_>, request: &Request<'_>) -> bool {

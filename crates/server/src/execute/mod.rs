@@ -96,7 +96,7 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
             let parts = Parts { row, args, key_places: keys };
             let request = parts.request();
             let verdict = gates::pass(cx, &request);
-            // What the gates push is no reply.
+            // The messages that the gates push are no reply.
             mark = cx.out.mark();
             let is_held = match verdict {
                 Ok(gates::Verdict::Run) => !run(cx, request),
@@ -144,12 +144,12 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
     true
 }
 
-/// Takes back what was written since the mark, if it is a reply that the client has not asked for.
+/// Drops the bytes that were written since the mark, if they are a reply that the client has not asked for.
 fn keep_back(cx: &mut Cx<'_>, mark: Mark, row: Option<&'static Row>) {
-    // What SUBSCRIBE and its like say is no reply but a message, which is always sent.
+    // The output of SUBSCRIBE and its like is no reply but a message, which is always sent.
     let is_message = std::mem::take(&mut cx.is_message);
     match cx.state.replies {
-        // What waits is answered later, and its reply is skipped then.
+        // A blocked command is answered later, and its reply is skipped then.
         _ if cx.state.blocked.is_some() => {}
         Replies::On | Replies::SkipNext => {}
         Replies::Off if is_message => {}
@@ -164,8 +164,8 @@ fn keep_back(cx: &mut Cx<'_>, mark: Mark, row: Option<&'static Row>) {
     }
 }
 
-/// Closes a replica whose command was answered, as in Redis: a reply would stand amid the stream. Only the answer to what it has
-/// become a replica by is sent.
+/// Closes a replica that got a reply to a command, as in Redis: the reply would stand amid the stream. Only the reply to the
+/// command that made it a replica is sent.
 #[cold]
 fn refuse_reply_to_replica(cx: &mut Cx<'_>, mark: Mark, row: Option<&'static Row>) {
     let begins = row.is_some_and(|row| matches!(row.id, Command::PSync | Command::Sync));
@@ -186,7 +186,7 @@ fn refuse_reply_to_replica(cx: &mut Cx<'_>, mark: Mark, row: Option<&'static Row
     cx.post(&client.mailbox, Letter::Close(client.id));
 }
 
-/// Sends what has been published to the client itself, so that nothing of it is left for another.
+/// Sends the messages that the client has published to itself, so that none of them is left for another.
 #[inline]
 fn push_own(cx: &mut Cx<'_>) {
     if !(cx.pending.wakeups.own.is_empty() && cx.pending.wakeups.invalid.is_empty()) {
@@ -201,8 +201,8 @@ fn row_of(found: Found) -> Option<&'static Row> {
     }
 }
 
-/// Locks what the row names, calls, unlocks. False when a pause holds the request: that is asked with the locks held, so
-/// that no write is under way when a pause, which is begun with all of them held, has begun.
+/// Locks the keys that the row names, calls, unlocks. Returns false when a pause holds the request: that is checked with the
+/// locks held, so that no write is under way when a pause, which is begun with all of them held, has begun.
 #[inline]
 fn run(cx: &mut Cx<'_>, request: Request<'_>) -> bool {
     cx.state.row = Some(request.row);
@@ -238,15 +238,15 @@ fn lock(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     }
 }
 
-/// Runs one command with its locks held and records its effect: by itself the request as it came, unless the command
-/// has recorded in other words what it did. Always inline, for what runs a request by itself is the way of them all.
+/// Runs one command with its locks held and records its effect: by default the request as it came, unless the command has
+/// recorded other words. Always inline, because every request passes through here.
 #[inline(always)]
 pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
     let (mark, owed_bytes) = (cx.out.mark(), cx.out.len());
     let began_ticks = cx.begin(&request);
     let is_monitored = cx.engine.pubsub.monitors.load(Ordering::Relaxed) != 0;
     if is_monitored && request.row.runs_script() {
-        // What the script runs is shown behind it.
+        // The commands of the script are shown behind it.
         cx.show_to_monitors(&request);
     }
     let outcome = families::run(cx, request);
@@ -268,7 +268,7 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
         cx.remember_reads(&request);
     }
     if cx.state.serving.is_none() {
-        // What waited was counted when it began to.
+        // A blocked command was counted when it began to wait.
         counters.calls.add(1);
         cx.counters.executed.add(1);
     }
@@ -296,7 +296,7 @@ fn reject(cx: &mut Cx<'_>, row: Option<&'static Row>, error: Error) {
     if let Some(row) = row {
         cx.counters.commands[row.id as usize].rejected.add(1);
     }
-    // CLIENT LIST tells what was asked for last, though it was refused.
+    // CLIENT LIST shows the last command that was asked for, though it was refused.
     cx.state.row = row;
     if row.is_some_and(|row| row.id == Command::Exec) {
         cx.state.transaction = None;
@@ -307,7 +307,7 @@ fn reject(cx: &mut Cx<'_>, row: Option<&'static Row>, error: Error) {
     cx.refuse(&error);
 }
 
-/// Whether this is the beginning of an HTTP request that a browser was tricked into sending here.
+/// Returns whether this is the beginning of an HTTP request that a browser was tricked into sending here.
 fn is_cross_protocol(args: Args<'_>) -> bool {
     let is = args.get(0).is_some_and(|name| name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:"));
     if is {
@@ -319,7 +319,7 @@ fn is_cross_protocol(args: Args<'_>) -> bool {
     is
 }
 
-/// Redis shows at most so many bytes of what it did not understand.
+/// The most bytes of an unknown command that an error shows, as in Redis.
 const SHOWN_BYTES: usize = 128;
 
 /// Always inline, for the arguments of every request would lie in memory if any call were given them.

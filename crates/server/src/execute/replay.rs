@@ -1,15 +1,15 @@
-//! Applying a log: effects as they stand in the journal, without a client.
+//! Applying an AOF or a primary's stream: effects as they stand in the journal, without a client.
 //!
-//! Nothing is asked that was asked when the effects came about: no permission, no limit, no pause. Nothing is recorded and
-//! no reply is kept. While a [`Replay`] lives nothing expires and nothing is evicted in its engine, because the log itself
-//! says what has gone; a key whose time is over is there for the effects that follow, though the clock goes on. What stands
-//! between MULTI and EXEC is applied when EXEC comes, in one go, or never.
+//! Nothing is checked again that was checked when the effects came about: no permission, no limit, no pause. Nothing is
+//! recorded and no reply is kept. While a [`Replay`] lives nothing expires and nothing is evicted in its engine, because the
+//! AOF itself says which keys have gone; an expired key is there for the effects that follow, though the clock goes on. The
+//! commands between MULTI and EXEC are applied when EXEC comes, in one go, or never.
 //!
-//! A replica's [`Replay`] applies its primary's journal as it comes, while clients are served beside it. What was applied goes
-//! into this server's own journal byte by byte, under the locks under which it was applied: so whoever has all locks finds the
-//! data as it is at the journal's end.
+//! A replica's [`Replay`] applies its primary's journal as it comes, while clients are served beside it. The applied bytes go
+//! into this server's own journal unchanged, under the locks under which they were applied: so a thread that has all locks
+//! finds the data as it is at the journal's end.
 //!
-//! Whoever loads a log, or follows another server, calls this from one thread at a time.
+//! The thread that loads an AOF, or follows a primary, calls this; only one thread at a time.
 
 mod one;
 mod refused;
@@ -47,10 +47,10 @@ use refused::{REPLACED, Source, may_be_sent, pass_over, pass_over_unrun};
 /// Requests that are cut before they are applied.
 const REQUESTS_MAX: usize = 512;
 
-/// How long a replica waits before it looks once more whether it may go on.
+/// The time that a replica waits before it looks once more whether it may go on.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What applies a log to an engine.
+/// The applier of an AOF, or of a primary's stream, to an engine.
 #[derive(Debug)]
 pub struct Replay {
     engine: Arc<Engine>,
@@ -59,23 +59,23 @@ pub struct Replay {
     batch: Batch,
     lookahead: Lookahead,
     output: Output,
-    /// Nobody asks what a log has done, so that is shown nowhere; what a primary sends is.
+    /// The counters of an AOF are shown nowhere, because no figure is wanted of it; those of a primary's commands are shown.
     counters: Arc<Counters>,
     dice: Dice,
     batch_buffer: BatchBuffer,
     /// Behind the last whole request.
     offset: u64,
-    /// Where the MULTI stands that has not ended, and the requests behind it.
+    /// The place of the MULTI that has not ended, and the requests behind it.
     open: Option<Open>,
-    /// What is applied is a primary's journal, of which this server's is a copy.
+    /// The applied commands are a primary's journal, of which this server's is a copy.
     is_copying: bool,
-    /// For which task of the link it is copied.
+    /// The task of the link for which it is copied.
     task: u64,
     /// The primary has asked how far this server is.
     is_asked: bool,
-    /// A pause holds what comes next.
+    /// Whether a pause holds the next request.
     is_held: bool,
-    /// Nothing is passed over, whatever the options say.
+    /// Whether no command is passed over, even if the options allow it.
     is_strict: bool,
 }
 
@@ -88,14 +88,14 @@ struct Open {
 }
 
 impl Replay {
-    /// Begins to apply what stands from this offset on. Nothing expires in the engine until this is dropped.
+    /// Begins to apply the commands from this offset on. Nothing expires in the engine until this is dropped.
     pub fn begin(engine: &Arc<Engine>, offset: u64) -> Self {
         engine.is_replaying.store(true, Ordering::Relaxed);
         Self::new(engine, offset, Arc::default(), false)
     }
 
-    /// Begins to apply what a primary sends from the end of the journal on, which is a copy of the primary's. Nothing expires
-    /// while the engine is a replica. Behind what the journal has already this database is selected.
+    /// Begins to apply the commands that a primary sends from the end of the journal on, which is a copy of the primary's.
+    /// Nothing expires while the engine is a replica. Behind the present end of the journal this database is selected.
     pub fn copy(engine: &Arc<Engine>, database: u32) -> Self {
         let mut replay = Self::new(engine, engine.journal.end(), engine.stats.open(), true);
         replay.state.database = database;
@@ -104,7 +104,7 @@ impl Replay {
 
     fn new(engine: &Arc<Engine>, offset: u64, counters: Arc<Counters>, is_copying: bool) -> Self {
         let arrival = NewClient { address: "log:0".into(), local_address: "log:0".into(), descriptor: -1 };
-        // Nobody lists it.
+        // It is in no list of clients.
         let client = engine.clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
         engine.clients.leave(client.id);
         let state =
@@ -129,33 +129,35 @@ impl Replay {
         }
     }
 
-    /// What is applied from now on is for this task, and comes by this client, as those see who list clients or monitor.
+    /// Assigns the commands that are applied from now on to this task, and to this client, as CLIENT LIST and MONITOR show
+    /// it.
     pub fn go_on_for(&mut self, task: u64, client: Arc<ClientInfo>) {
         self.task = task;
         self.state.client = client;
     }
 
-    /// The offset behind the last request that was whole.
+    /// Returns the offset behind the last request that was whole.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The offset of the MULTI whose EXEC has not come, if there is one: nothing from there on was applied.
+    /// Returns the offset of the MULTI that has no EXEC yet, if there is one: nothing from there on was applied.
     pub fn open_transaction(&self) -> Option<u64> {
         self.open.as_ref().map(|open| open.multi_at)
     }
 
-    /// Whether the primary has asked how far this server is since this was called last.
+    /// Returns whether the primary has asked how far this server is since this was called last.
     pub fn take_asked(&mut self) -> bool {
         std::mem::take(&mut self.is_asked)
     }
 
-    /// Whether CLIENT PAUSE held what came next when this was last told to apply something.
+    /// Returns whether CLIENT PAUSE held the next request when bytes were applied last.
     pub fn is_held(&self) -> bool {
         self.is_held
     }
 
-    /// Forgets what has come and was not applied, because it will come again: what stands behind the end of the journal.
+    /// Forgets the bytes that have arrived and were not applied, because they will arrive again: those behind the end of the
+    /// journal.
     pub fn rewind(&mut self) {
         self.parser = Parser::new();
         (self.open, self.state.transaction) = (None, None);
@@ -179,14 +181,14 @@ impl Replay {
             let parsed = self.parser.parse(rest, &limits, &mut batch);
             let count = batch.len();
             let whole = parsed.as_ref().copied().unwrap_or_else(|_| {
-                // Where those end that came before the error nobody has said.
+                // The parser has not said where the requests end that came before the error.
                 let limits = Limits { requests_max: count, ..limits };
                 Parser::new().parse(rest, &limits, &mut Batch::new()).unwrap_or(0)
             });
             let applied = self.apply_batch(&batch, rest.get(..whole).unwrap_or_default(), now);
             self.batch = batch;
             if let Applied::HeldAt(at) = applied? {
-                // What was cut behind it is cut again.
+                // The requests that were cut behind it are cut again.
                 (self.parser, self.is_held) = (Parser::new(), true);
                 self.offset += at as u64;
                 return Ok(used + at);
@@ -236,7 +238,8 @@ impl Replay {
                 let (args, start) = (batch.get(index, bytes), batch.start(index));
                 let at = *offset + start as u64;
                 let request_end = batch.end(index).unwrap_or(start);
-                // What stands between requests would be in no journal, and whatever follows at other offsets than the primary's.
+                // Bytes between requests would be in no journal, and all that follows would have other offsets than the
+                // primary's.
                 let is_one = bytes.get(start) == Some(&b'*') && (start == copied || !applying.is_copying);
                 let applied = match bytes.get(copied..request_end) {
                     Some(bytes) if is_one => applying.request(&mut cx, (found, args, keys), Piece { bytes, at }),
@@ -277,7 +280,7 @@ fn no_request(at: u64, args: Args<'_>) -> Refused {
     Refused::of(at, args, &Error::fixed("ERR this is no request: one begins with '*'"))
 }
 
-/// How far what came was applied.
+/// The extent to which the bytes were applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Applied {
     /// All of it.
@@ -293,7 +296,7 @@ struct Piece<'b> {
     at: u64,
 }
 
-/// What requests of one batch share.
+/// The common state of the requests of one batch.
 struct Applying<'r> {
     open: &'r mut Option<Open>,
     is_copying: bool,
@@ -367,7 +370,7 @@ impl Applying<'_> {
                     return Ok(Applied::HeldAt(0));
                 }
                 let is_passed_over = self.run(cx, request).map_err(refused)?;
-                // What did nothing is in no log: whoever loads that need not pass it over once more.
+                // A command without effect is in no AOF: the loader of that need not pass it over once more.
                 let did_nothing = is_passed_over && !row.runs_script();
                 self.end(cx, piece.bytes, did_nothing || matches!(row.id, Command::Publish | Command::SPublish));
             }
@@ -375,7 +378,7 @@ impl Applying<'_> {
         Ok(Applied::Whole)
     }
 
-    /// The row of a command that may stand here.
+    /// Returns the row of a command that may stand here.
     fn command(&self, found: Found, args: Args<'_>) -> Result<&'static Row, Error> {
         match found {
             Found::Command(row) if self.is_copying && !may_be_sent(row) => {
@@ -388,7 +391,7 @@ impl Applying<'_> {
         }
     }
 
-    /// Passes over what cannot even be tried, if the options have it so. It stands in the stream all the same.
+    /// Passes over a command that cannot even be tried, if the options have it so. It stays in the stream all the same.
     fn pass_over_unrun(
         &mut self,
         cx: &mut Cx<'_>,
@@ -411,7 +414,7 @@ impl Applying<'_> {
         Ok(())
     }
 
-    /// Runs a command, whose locks are held; whether it could not be applied and was passed over.
+    /// Runs a command, with its locks held; returns whether it could not be applied and was passed over.
     fn run(&self, cx: &mut Cx<'_>, request: Request<'_>) -> Result<bool, Error> {
         match run(cx, request, self.is_copying) {
             Ok(()) => Ok(false),
@@ -419,7 +422,7 @@ impl Applying<'_> {
         }
     }
 
-    /// Applies what stands between MULTI and EXEC in one go, with the locks of all of it.
+    /// Applies the commands between MULTI and EXEC in one go, with the locks of all of them.
     fn execute(&self, cx: &mut Cx<'_>, queued_at: &[u64]) -> Result<(), Refused> {
         let Some(transaction) = cx.state.transaction.take() else { return Ok(()) };
         cx.state.executing = Some(transaction.queue.len() as i64);
@@ -431,15 +434,15 @@ impl Applying<'_> {
         Ok(())
     }
 
-    /// Counts a call that changes no data by itself; in a log nothing is counted.
+    /// Counts a call that changes no data by itself; in an AOF nothing is counted.
     fn count(&self, cx: &Cx<'_>, row: &Row) {
         if self.is_copying {
             cx.counters.commands[row.id as usize].calls.add(1);
         }
     }
 
-    /// Whether the engine still copies what is applied; asked under locks where data is changed, because whoever has it follow
-    /// another, or nobody, has all of them.
+    /// Returns whether the engine still copies the applied stream. It is asked under locks where data is changed, because the
+    /// thread that changes the primary, or ends the following, has all of them.
     fn is_wanted(&self, cx: &Cx<'_>) -> bool {
         cx.engine.replication.role.number() == self.task
     }
@@ -465,7 +468,7 @@ impl Applying<'_> {
         }
     }
 
-    /// Ends what was one step for everybody else.
+    /// Ends a change that was one step for all others.
     fn end(&self, cx: &mut Cx<'_>, bytes: &[u8], is_for_replicas: bool) {
         if self.is_copying {
             put_into_journal(cx, bytes, is_for_replicas);

@@ -1,4 +1,4 @@
-//! What a thread has at hand while it runs sessions.
+//! The working memory of a thread that runs sessions.
 //!
 //! One for each worker and one for each embedded session: buffers that every batch reuses, the thread's counters and its
 //! reading of the clock. Nothing here outlives a batch but memory, sums, and replies that have not been sent.
@@ -26,33 +26,34 @@ pub struct Scratch {
     pub counters: Arc<Counters>,
     /// The time of this wake-up.
     pub now: Instant,
-    /// What tells how late it has become since then.
+    /// The clock that tells how much time has passed since then.
     pub clock: Clock,
-    /// What this thread draws from.
+    /// This thread's source of random numbers.
     pub dice: Dice,
     /// The requests that are being executed.
     pub batch: Batch,
-    /// What was found out about them ahead.
+    /// The facts about them that were found out ahead.
     pub lookahead: Lookahead,
-    /// Where their effects are put into words.
+    /// The buffer in which their effects are put into words.
     pub batch_buffer: BatchBuffer,
-    /// When the wake-up began: in microseconds of the monotonic clock, in ticks, and ticks of execution and commands by then.
+    /// The time at which the wake-up began: in microseconds of the monotonic clock, in ticks, and ticks of execution and
+    /// commands by then.
     woke: (u64, u64, u64, u64),
-    /// What they are answered.
+    /// The replies to them.
     pub output: Output,
-    /// What their changes leave to be done.
+    /// The work that their changes leave.
     pub pending: Pending,
-    /// Whether what is counted here shows in the engine's figures.
+    /// Whether the counts of this thread show in the engine's figures.
     is_observed: bool,
 }
 
 impl Scratch {
-    /// For one thread or embedded session, at this time.
+    /// Makes the working memory of one thread or embedded session, at this time.
     pub fn new(engine: &Arc<Engine>, now: Instant) -> Self {
         Self::with_counters(engine, now, engine.stats.open(), true)
     }
 
-    /// For a session that no figure shows.
+    /// Makes the working memory of a session that no figure shows.
     pub fn unobserved(engine: &Arc<Engine>, now: Instant) -> Self {
         Self::with_counters(engine, now, Arc::default(), false)
     }
@@ -76,7 +77,7 @@ impl Scratch {
 }
 
 impl Scratch {
-    /// What commands get of it.
+    /// Returns the part of it that commands get.
     #[inline]
     pub fn thread_context(&self) -> ThreadContext<'_> {
         let Self { engine, counters, dice, now, clock, batch_buffer, .. } = self;
@@ -84,8 +85,8 @@ impl Scratch {
     }
 }
 
-/// Where the time of a worker goes: receiving and taking apart, executing, answering; and how long what has come waits for others
-/// that came with it. For that the ticks are read when the worker wakes and before it waits again; all else is known anyway.
+/// The time of a worker by phase: receiving and parsing, executing, answering; and how long requests wait for others that
+/// came with them. For that the ticks are read when the worker wakes and before it waits again; all else is known anyway.
 impl Scratch {
     /// Begins a wake-up at this time and with so many ticks.
     #[inline]
@@ -94,7 +95,7 @@ impl Scratch {
         self.woke = (now.monotonic_us, ticks, self.counters.executing_ticks.get(), self.counters.executed.get());
     }
 
-    /// It is so late when something else that came with the wake-up is looked at, which has waited meanwhile.
+    /// Sets the time when another part of the wake-up is looked at, and counts how long that has waited.
     #[inline]
     pub fn wake_later(&mut self, now: Instant) {
         self.now = now;

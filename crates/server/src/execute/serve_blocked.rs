@@ -1,12 +1,13 @@
-//! Waiting for a key: how a command begins to, and how those who wait are served when the command that changed it is over.
+//! Blocking commands: how a command begins to wait for a key, and how its client is served when the command that changed the
+//! key has ended.
 //!
-//! For each key that was marked, those who wait for it are tried in the order in which they came: the narrowed request runs
-//! as if the waiter had just sent it, under the locks that the finished command still holds, and its reply is posted to
-//! the owner of the waiter's session. A request that would block again leaves its waiter where it stands. What is
-//! served may change further keys (BLMOVE), which are served in turn.
+//! For each key that was marked, the waiters are tried in the order in which they came: the narrowed request runs as if the
+//! waiter had just sent it, under the locks that the finished command still holds, and its reply is posted to the owner of
+//! the waiter's session. A request that would block again leaves its waiter where it stands. A served request may change
+//! further keys (BLMOVE), which are served in turn.
 //!
-//! Where a request needs a shard that is not held, everything is given back and what it needs is taken together, as all
-//! locks are; that the key may be empty by then is what the request itself finds out.
+//! Where a request needs a shard that is not held, all locks are given back and those that it needs are taken together, as
+//! all locks are. The key may be empty by then; the request itself finds that out.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,8 +34,8 @@ pub fn marked(cx: &mut Cx<'_>) {
     }
 }
 
-/// Serves keys that no command has changed: their time has come, they were evicted, or time alone has made of use what they
-/// hold. No shard is locked.
+/// Serves keys that no command has changed: they have expired, they were evicted, or time alone has made their contents
+/// usable. No shard is locked.
 pub fn gone(thread_context: ThreadContext<'_>, call: fn(&mut Cx<'_>, Request<'_>), places: VecDeque<DatabaseKey>) {
     let engine = thread_context.engine;
     let Some((first, _)) = places.iter().find_map(|key| engine.blocking.next(key, 0, None)) else {
@@ -74,7 +75,7 @@ fn serve_key(cx: &mut Cx<'_>, key: &DatabaseKey) {
     }
 }
 
-/// Removes a key whose time has come and that a client waits for, as looking for it in that client's place does in Redis.
+/// Removes an expired key that a client waits for, as looking for it in that client's place does in Redis.
 fn remove_due(cx: &mut Cx<'_>, key: &DatabaseKey) {
     let is_due = cx.is_over(key.database, cx.engine.store.key(&key.name));
     if is_due && cx.engine.blocking.is_awaited(key) {
@@ -90,7 +91,7 @@ fn kind_of(cx: &Cx<'_>, key: &DatabaseKey) -> Option<Kind> {
 
 /// Runs the request of a waiter as its own, and posts the reply unless it has to wait on.
 fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
-    // Who was killed takes nothing any more, though the thread that owns it may not have come to that yet.
+    // A killed client takes nothing any more, though its owning thread may not have handled that yet.
     if cx.engine.clients.find(waiter.client.id).is_none() {
         return;
     }
@@ -99,7 +100,7 @@ fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
     std::mem::swap(cx.state, &mut state);
     std::mem::swap(cx.out, &mut reply);
     let invalid_elsewhere = std::mem::take(&mut cx.pending.wakeups.invalid);
-    // What was allowed when the client began to wait may be so no longer.
+    // A command that was allowed when the client began to wait may be so no longer.
     match permission::check_unblocked(cx, waiter.row, waiter.request(aim).args()) {
         Ok(()) => {
             (cx.call)(cx, Parts { row: waiter.row, args: waiter.request(aim).args(), key_places: keys }.request())
@@ -115,7 +116,7 @@ fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
         reply.note_write(Mark::default());
         let letter = Letter::Unblock { id: waiter.client.id, ticket: waiter.ticket, reply, is_refused: false };
         cx.post(&waiter.client.mailbox, letter);
-        // What it has changed itself it hears of behind the reply, as if it had not waited.
+        // The client gets the invalidations of its own changes behind the reply, as if it had not waited.
         for key in invalid.into_iter().flatten() {
             let letter = Letter::Invalidate { id: waiter.client.id, keys: Some(tracking::array_of(&[&key])) };
             cx.post(&waiter.client.mailbox, letter);
@@ -125,13 +126,13 @@ fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
 
 /// Waiting for keys, and telling other threads.
 impl Cx<'_> {
-    /// Whether the running command may wait for a key. In a transaction and in a script it may not, and answers what it
-    /// would answer when the time of waiting is over.
+    /// Returns whether the running command may block. In a transaction and in a script it may not, and gives the reply that
+    /// it would give at the timeout.
     pub fn may_block(&self) -> bool {
         self.state.executing.is_none() && !self.state.denies_blocking
     }
 
-    /// Has the peer wait. The command of this row returns without a reply; its requests for single keys answer later.
+    /// Blocks the peer. The command of this row returns without a reply; its requests for single keys answer later.
     pub fn block(&mut self, row: &'static Row, block: Block<'_>) {
         debug_assert!(self.may_block(), "the command answers for itself");
         let state = &mut *self.state;
@@ -140,7 +141,7 @@ impl Cx<'_> {
             state.blocked = Some(Arc::clone(waiter));
             return;
         }
-        // From now on it is counted among those who wait, and whoever looks for them sees with what.
+        // From now on it is counted among the blocked clients, and a list of clients shows its command.
         state.publish_command();
         let left_ms = |deadline_ms: i64| deadline_ms.saturating_sub(self.now.wall_ms()).max(0) as u64;
         let arrival = NewWaiter {
@@ -157,7 +158,7 @@ impl Cx<'_> {
         state.blocked = Some(self.engine.blocking.enter(arrival, block));
     }
 
-    /// Has what waits now run again in so many milliseconds, or before: time alone may make of use what is there.
+    /// Runs the blocked command again in so many milliseconds, or before: time alone may make the present data usable.
     pub fn look_again_in(&mut self, milliseconds: u64) {
         let at_ms = self.now.monotonic_ms().saturating_add(milliseconds);
         self.state.blocked.iter().for_each(|waiter| waiter.look_at(at_ms));
@@ -168,8 +169,8 @@ impl Cx<'_> {
         self.pending.letters.push((Arc::clone(mailbox), letter));
     }
 
-    /// Gives all locks back, posts the letters so far, and wakes who is to be woken. The owner of the mailbox `own` looks
-    /// into it by itself.
+    /// Gives all locks back, posts the letters so far, and wakes their receivers. The owner of the mailbox `own` looks into
+    /// it by itself.
     pub(crate) fn post_letters(&mut self, own: Option<&Arc<Mailbox>>) {
         self.unlock();
         self.engine.tracking.broadcast(&mut self.pending.wakeups);

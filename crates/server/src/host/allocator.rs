@@ -1,24 +1,24 @@
-//! The process's allocator, as far as the program says which one it has chosen.
+//! The process's allocator, if the program has named the one that it has chosen.
 //!
-//! A library cannot know it, so whoever makes the program enters it once at the start; an application that embeds an
-//! engine need not. Any thread may ask.
+//! A library cannot know it, so the program's own code enters it once at the start. An application that embeds an engine need
+//! not. Any thread may ask.
 
 use std::sync::OnceLock;
 
-/// What an allocator can tell and do.
+/// The functions of an allocator.
 #[derive(Debug, Clone, Copy)]
 pub struct Allocator {
     /// Its name, with its version.
     pub name: &'static str,
-    /// Gives memory that is free back to the system.
+    /// The function that returns free memory to the system.
     pub purge: fn(),
-    /// What it knows of its own work, for people.
+    /// A report about its own work, for people.
     pub describe: fn() -> String,
 }
 
 static CHOSEN: OnceLock<Allocator> = OnceLock::new();
 
-/// Enters the allocator of this process. Whoever comes first is believed.
+/// Enters the allocator of this process. The first call counts.
 pub fn enter(allocator: Allocator) {
     _ = CHOSEN.set(allocator);
 }

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// One reading of both clocks.
+/// A reading of both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instant {
     /// Microseconds since the Unix epoch.
@@ -36,12 +36,12 @@ impl Instant {
         self.monotonic_us / 1_000
     }
 
-    /// How much time has passed since.
+    /// Returns how much time has passed since.
     pub fn elapsed(self) -> Duration {
         Self::now().since(self)
     }
 
-    /// How much later this is than another; nothing where it is earlier.
+    /// Returns how much later this is than another; zero if it is earlier.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.monotonic_us.saturating_sub(earlier.monotonic_us))
     }
@@ -49,24 +49,24 @@ impl Instant {
 
 /// Reads both clocks for a thread that does so often: the wall clock once in a millisecond.
 ///
-/// The two run equally fast, corrections of their rate included; only when somebody sets the wall clock does what lies between
-/// them change. That is noticed a millisecond later.
+/// The two run equally fast, including corrections of their rate. Their difference changes only if the wall clock is set.
+/// That is noticed a millisecond later.
 #[derive(Debug, Default)]
 pub struct Clocks {
-    /// By how many nanoseconds the wall clock is ahead.
+    /// The nanoseconds by which the wall clock is ahead.
     ahead_ns: i64,
-    /// Until when that is believed, in nanoseconds of the monotonic clock.
+    /// The time until which that is valid, in nanoseconds of the monotonic clock.
     until_ns: u64,
 }
 
-/// For how long what lies between the clocks is believed.
+/// The time for which the difference of the clocks is taken as valid.
 const BELIEVED_NS: u64 = 1_000_000;
 
 /// A thread that was held up for longer while it read the clocks reads them again, a few times.
 const HELD_UP_NS: u64 = 1_000;
 
 impl Clocks {
-    /// What time it is.
+    /// Returns the present time.
     #[inline]
     pub fn read(&mut self) -> Instant {
         #[cfg(test)]
@@ -93,17 +93,17 @@ impl Clocks {
     }
 }
 
-/// Where what takes long has a later time from than the instant at which it began: handed down with that instant.
+/// The source of later times for a long operation than the instant at which it began: handed down with that instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
-    /// This machine's clocks.
+    /// The machine's clocks.
     Machine,
-    /// The clock stands at the instant that the caller has named.
+    /// The clock is fixed at the instant that the caller has named.
     Stopped,
 }
 
 impl Clock {
-    /// What time it is when `began` was the time before.
+    /// Returns the present time, if `began` was the time before.
     #[inline]
     pub fn after(self, began: Instant) -> Instant {
         match self {
@@ -112,7 +112,7 @@ impl Clock {
         }
     }
 
-    /// The same in monotonic nanoseconds, for short spans.
+    /// Returns the present time in monotonic nanoseconds, for short spans.
     #[inline]
     pub fn nanoseconds_after(self, began: Instant) -> u64 {
         match self {
@@ -148,7 +148,7 @@ fn wall_ns() -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// A cheap, fine counter of time in a unit of its own: the processor's time stamp where there is one. See [`Ticker`].
+/// Returns a cheap, fine counter of time in a unit of its own: the processor's time stamp if there is one. See [`Ticker`].
 #[inline]
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -165,11 +165,11 @@ pub fn ticks() -> u64 {
 pub struct Ticker {
     ticks: u64,
     monotonic_ns: u64,
-    /// How long a tick is, in nanoseconds of which 2^32 make one; 0 until enough time has passed to know that well.
+    /// The length of a tick, in nanoseconds of which 2^32 make one; 0 until enough time has passed to know it well.
     tick_length: AtomicU64,
 }
 
-/// A length that comes to nothing: less than a nanosecond for all ticks of a second.
+/// A length that rounds to nothing: less than a nanosecond for all ticks of a second.
 const STOPPED: u64 = 1;
 
 /// After so many nanoseconds the reading of the clock is no more than a millionth of them.
@@ -181,12 +181,12 @@ impl Ticker {
         Self { ticks: ticks(), monotonic_ns: monotonic_ns(), tick_length: AtomicU64::new(0) }
     }
 
-    /// By which no number of ticks takes any time.
+    /// Returns a ticker for which any number of ticks takes no time.
     pub fn stopped() -> Self {
         Self { ticks: 0, monotonic_ns: 0, tick_length: AtomicU64::new(STOPPED) }
     }
 
-    /// How many nanoseconds so many ticks are.
+    /// Returns how many nanoseconds so many ticks are.
     #[inline]
     pub fn nanoseconds(&self, count: u64) -> u64 {
         let known = self.tick_length.load(Ordering::Relaxed);
@@ -219,7 +219,7 @@ mod tests {
         while last.since(begun) < Duration::from_millis(5) {
             let (before, read, after) = (Instant::now(), clocks.read(), Instant::now());
             assert!((before.monotonic_us..=after.monotonic_us).contains(&read.monotonic_us));
-            // What was read together is known to a microsecond.
+            // Clocks that were read together agree to a microsecond.
             assert!((before.wall_us - 1..=after.wall_us + 1).contains(&read.wall_us), "{before:?} {read:?} {after:?}");
             assert!(read.wall_us >= last.wall_us - 1);
             last = read;

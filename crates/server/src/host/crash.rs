@@ -1,12 +1,12 @@
-//! What a fatal signal leaves in the log: which signal, in which thread, and by which way the program came there.
+//! The report of a fatal signal in the server log: the signal, the thread, and the stack trace.
 //!
-//! The process is broken when this runs, and locks may be held for ever. So the report asks for no lock and no memory: it is
-//! made on the stack of the handler and written straight to the log's descriptor. Functions are given as offsets into the
-//! program's file, because to find their names would ask for both; `addr2line` finds them. Then the signal does what it
-//! would have done: the handler that was there before (Rust's, which knows a stack that has overflowed) or the system's.
+//! The process is broken when this runs, and locks may be held for ever. So the report takes no lock and allocates no memory:
+//! it is made on the stack of the handler and written directly to the server log's descriptor. Functions are given as offsets
+//! into the program's file, because finding their names would need both; `addr2line` finds them. Then the signal has its
+//! former effect: that of the previous handler (Rust's, which detects a stack overflow) or the system's.
 //!
 //! Installed once, by the thread that starts a server; embedded engines leave the signals of their program alone. Threads
-//! that serve have a stack for the handler, because their own may be what is full.
+//! that serve have a stack for the handler, because their own may be the one that is full.
 
 use std::fmt::{self, Write};
 use std::mem::MaybeUninit;
@@ -27,13 +27,13 @@ const SIGNALS: [(c_int, &str); 5] = [
     (libc::SIGABRT, "SIGABRT"),
 ];
 
-/// What was done about each of the signals before.
+/// The previous action of each of the signals.
 static BEFORE: OnceLock<[libc::sigaction; SIGNALS.len()]> = OnceLock::new();
 
-/// Whether a report is wanted (`crash-log-enabled`).
+/// True if a report is wanted (`crash-log-enabled`).
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
 
-/// How far the report is: nobody has begun, somebody writes it, it is written.
+/// The stage of the report: not begun, being written by a thread, written.
 static STAGE: AtomicU8 = AtomicU8::new(NOT_BEGUN);
 const NOT_BEGUN: u8 = 0;
 const BEGUN: u8 = 1;
@@ -42,10 +42,10 @@ const WRITTEN: u8 = 2;
 /// The deepest trace that is written.
 const FRAMES_MAX: usize = 100;
 
-/// Bytes for the handler's stack: a signal's frame of a few kilobytes, the trace, and what the unwinder needs.
+/// Bytes for the handler's stack: a signal's frame of a few kilobytes, the trace, and the needs of the unwinder.
 const STACK_BYTES: usize = 64 * 1024;
 
-/// Has a fatal signal write a report from now on, or no more.
+/// Switches the reports of fatal signals on or off.
 pub fn set_wanted(is_wanted: bool) {
     IS_WANTED.store(is_wanted, Ordering::Relaxed);
     if is_wanted {
@@ -53,7 +53,7 @@ pub fn set_wanted(is_wanted: bool) {
     }
 }
 
-/// Says that what goes wrong has been written down, so that the end by a signal that follows is reported no second time.
+/// Notes that the fault has been logged, so that a signal that ends the process because of it is not reported again.
 pub fn has_been_told() {
     STAGE.store(WRITTEN, Ordering::Relaxed);
 }
@@ -66,7 +66,7 @@ fn install() -> [libc::sigaction; SIGNALS.len()] {
     SIGNALS.map(|(signal, _)| {
         let mut before = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: both actions are valid, zero being a value for each of their parts; the handler is of the form that
-        // SA_SIGINFO asks for, and does only what a handler may do.
+        // SA_SIGINFO asks for, and does only things that a handler may do.
         unsafe {
             let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
             action.sa_sigaction = report as *const () as usize;
@@ -82,20 +82,20 @@ fn install() -> [libc::sigaction; SIGNALS.len()] {
 /// A stack for the handler, which the thread that has made it has until this is dropped. It stays with its thread.
 #[derive(Debug)]
 pub struct HandlerStack {
-    /// What the thread had before: Rust gives its threads a small one.
+    /// The thread's stack before: Rust gives its threads a small one.
     before: libc::stack_t,
     /// Freed when the thread has let go of it.
     _memory: Box<[u8]>,
 }
 
 impl HandlerStack {
-    /// Gives the calling thread one.
+    /// Gives the calling thread a stack for the handler.
     pub fn give() -> Self {
         let mut memory = vec![0_u8; STACK_BYTES].into_boxed_slice();
         let stack = libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: STACK_BYTES };
         let mut before = MaybeUninit::<libc::stack_t>::zeroed();
-        // SAFETY: the memory is the thread's alone until it has its former stack again; what was before is written if it
-        // can be, and zero is a description too.
+        // SAFETY: the memory is the thread's alone until it has its former stack again; the former description is written if
+        // it can be, and zero is a description too.
         let before = unsafe {
             libc::sigaltstack(&raw const stack, before.as_mut_ptr());
             before.assume_init()
@@ -106,8 +106,8 @@ impl HandlerStack {
 
 impl Drop for HandlerStack {
     fn drop(&mut self) {
-        // SAFETY: what the thread had before is its own still: it is given back behind this, when the thread ends. A
-        // pointer makes this no value that could be sent to another thread.
+        // SAFETY: the thread's former stack is its own still: it is given back behind this, when the thread ends. A pointer
+        // makes this no value that could be sent to another thread.
         unsafe { libc::sigaltstack(&raw const self.before, ptr::null_mut()) };
     }
 }
@@ -134,8 +134,8 @@ extern "C" fn report(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c
     let is_fault = info.si_code > 0 && matches!(signal, libc::SIGSEGV | libc::SIGBUS);
     let before = BEFORE.get().filter(|_| is_fault && stage.is_ok());
     let index = SIGNALS.iter().position(|(own, _)| *own == signal).unwrap_or(0);
-    // SAFETY: the action is one that was in force before, or zero, which is the system's own. What faulted faults again when
-    // this returns; what was sent is sent again, and arrives then.
+    // SAFETY: the action is one that was in force before, or zero, which is the system's own. An instruction that faulted
+    // faults again when this returns; a signal that was sent is sent again, and arrives then.
     unsafe {
         let default = MaybeUninit::zeroed().assume_init();
         libc::sigaction(signal, before.map_or(&raw const default, |before| &raw const before[index]), ptr::null_mut());
@@ -148,7 +148,7 @@ extern "C" fn report(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c
 fn write_report(signal: c_int, info: &libc::siginfo_t) {
     let Some(descriptor) = log::descriptor() else { return };
     let mut line = Line { descriptor, bytes: [0; 512], len: 0 };
-    // What cannot be written has nobody left to tell.
+    // If the line cannot be written, there is no other place to report it.
     _ = line.head(signal, info);
     let mut frames = [ptr::null_mut(); FRAMES_MAX];
     // SAFETY: the functions read and write within `frames`, and the second writes to the descriptor only.
@@ -160,7 +160,7 @@ fn write_report(signal: c_int, info: &libc::siginfo_t) {
     line.flush();
 }
 
-/// Text on its way to the log, a few hundred bytes at a time.
+/// Text on its way to the server log, a few hundred bytes at a time.
 struct Line {
     descriptor: RawFd,
     bytes: [u8; 512],
@@ -220,9 +220,9 @@ impl Write for Line {
     }
 }
 
-/// DEBUG SEGFAULT: touches memory that nobody may touch.
+/// Does DEBUG SEGFAULT: touches memory that no thread may touch.
 pub fn on_purpose() {
-    // SAFETY: a mapping of its own, which is given to nobody; that it may not be written to is what is wanted, and the
+    // SAFETY: a mapping of its own, to which nothing else has a pointer; that it may not be written to is intended, and the
     // system ends the process for it.
     unsafe {
         let page = libc::mmap(ptr::null_mut(), 1, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);

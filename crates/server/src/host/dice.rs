@@ -1,18 +1,18 @@
-//! Random numbers, drawn from what a thread has at hand and never from the machine.
+//! Random numbers, drawn from a thread's own state and never from the machine.
 //!
-//! Whoever runs commands has a [`Dice`] of its own, whose seed its engine gives: an engine that is begun from one seed draws
-//! the same numbers again. These are for choices that need no secrecy; [`secret_bytes`] are for those that do.
+//! Each thread that runs commands has a [`Dice`] of its own, with a seed from its engine: an engine that is begun from one
+//! seed draws the same numbers again. These are for choices that need no secrecy; [`secret_bytes`] are for those that do.
 
 use std::cell::Cell;
 
 use fastrand::Rng;
 
-/// A generator of one thread. It may be shared within the thread, also where something else is being changed.
+/// A generator of one thread. It may be shared within the thread, even while other state is being changed.
 #[derive(Debug, Clone)]
 pub struct Dice(Cell<u64>);
 
 impl Dice {
-    /// Draws what this seed stands for.
+    /// Returns the dice of this seed.
     pub fn new(seed: u64) -> Self {
         Self(Cell::new(seed))
     }
@@ -49,7 +49,7 @@ impl Dice {
     }
 }
 
-/// Fills `bytes` from the system's source, as nobody can foresee it.
+/// Fills `bytes` from the system's source, which cannot be foreseen.
 pub fn secret_bytes(bytes: &mut [u8]) {
     let mut filled = 0;
     while filled < bytes.len() {

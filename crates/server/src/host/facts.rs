@@ -1,6 +1,6 @@
-//! What the kernel says about this process and this machine, for INFO.
+//! The kernel's facts about this process and this machine, for INFO.
 //!
-//! Facts are read when they are asked for and never kept. What cannot be read is zero or empty: INFO would rather lack
+//! Facts are read when they are asked for and never kept. A fact that cannot be read is zero or empty: INFO would rather lack
 //! a figure than fail. Linux only; any thread.
 
 use std::fs;
@@ -8,13 +8,13 @@ use std::fs;
 /// CPU time that was used, in microseconds; the kernel counts it in ticks of usually 10 ms.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CpuTimes {
-    /// By the program itself.
+    /// The time used by the program itself.
     pub user_us: u64,
-    /// By the kernel on the program's behalf.
+    /// The time used by the kernel on the program's behalf.
     pub system_us: u64,
-    /// By children that have ended, like `user_us`.
+    /// The time used by children that have ended, like `user_us`.
     pub children_user_us: u64,
-    /// By children that have ended, like `system_us`.
+    /// The time used by children that have ended, like `system_us`.
     pub children_system_us: u64,
 }
 
@@ -68,25 +68,25 @@ pub fn executable() -> String {
     std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default()
 }
 
-/// Where a process runs, so that another can tell whether it means the same process by the same number.
+/// The namespace of a process, so that another can tell whether it means the same process by the same number.
 #[derive(Debug)]
 pub struct Whereabouts {
     /// The running kernel: a name that it takes when it starts.
     pub boot: String,
     /// The namespace in which processes have numbers.
     pub processes: String,
-    /// This process's number in it.
+    /// The process's number in it.
     pub process: u32,
 }
 
-/// Where this process runs; nothing where the kernel does not say.
+/// Returns the namespace of this process; none if the kernel does not tell it.
 pub fn whereabouts() -> Option<Whereabouts> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim_end().to_owned();
     let processes = fs::read_link("/proc/self/ns/pid").ok()?.to_str()?.to_owned();
     Some(Whereabouts { boot, processes, process: std::process::id() })
 }
 
-/// The namespace in which this process has addresses and ports; nothing where the kernel does not say.
+/// Returns the namespace in which this process has addresses and ports; none if the kernel does not tell it.
 pub fn network() -> Option<String> {
     Some(fs::read_link("/proc/self/ns/net").ok()?.to_str()?.to_owned())
 }
@@ -94,8 +94,8 @@ pub fn network() -> Option<String> {
 /// Descriptors that are no client's: listening sockets, files, the workers' own.
 const DESCRIPTORS_RESERVED: u64 = 32;
 
-/// How many of the `wanted` clients the process may have open at a time. Raises its limit of descriptors as far as the
-/// system lets it.
+/// Returns how many of the `wanted` clients the process may have open at a time. Raises its limit of descriptors as far as
+/// the system lets it.
 pub fn clients_possible(wanted: u64) -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let needed = wanted.saturating_add(DESCRIPTORS_RESERVED);

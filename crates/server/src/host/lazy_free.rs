@@ -1,10 +1,10 @@
-//! Freeing what takes long, away from those who wait.
+//! Freeing large values on a thread of its own, so that clients need not wait for it.
 //!
-//! One thread an engine frees large values in the order in which they come. It starts with the first of them and ends when
-//! none has come for a while, so an engine that never drops one has no thread for it. What waits for it is bounded: who
-//! comes when it is full, or when no thread can be started, frees by itself, which also slows down whoever makes garbage
-//! faster than it can be freed. Dropping the engine frees what waits and waits for the rest. Any thread may call this,
-//! under any lock.
+//! One thread an engine frees large values in the order in which they arrive. It starts with the first of them and ends when
+//! none has arrived for a while, so an engine that never drops one has no thread for it. Its queue is bounded. If it is full,
+//! or if no thread can be started, the caller frees the value itself, which also slows down a client that makes garbage
+//! faster than it can be freed. Dropping the engine frees the queue and waits for the rest. Any thread may call this, under
+//! any lock.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -22,31 +22,31 @@ use super::log;
 use super::panics;
 use super::threads;
 
-/// What is larger than this, in bytes, costs more to free than to hand over.
+/// The size in bytes above which a value costs more to free than to hand over.
 const ELSEWHERE_BYTES_MIN: usize = 1024 * 1024;
 
-/// So many pieces may wait; each is a large value, or all that one command has left.
+/// The number of pieces that may wait; each is a large value, or all garbage of one command.
 const WAITING_MAX: usize = 64;
 
-/// The thread ends when nothing has come for so long.
+/// The idle time after which the thread ends.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
-/// The thread of one engine that frees, and what waits for it.
+/// The thread of one engine that frees, and its queue.
 pub struct LazyFree(Arc<Shared>);
 
 struct Shared {
     queue: Mutex<Queue>,
-    /// Something has come, or the engine goes.
+    /// Notified when garbage has arrived, or the engine is dropped.
     changed: Condvar,
     /// Objects that were given to the thread, and those that it has freed.
     given: AtomicU64,
     freed: AtomicU64,
-    /// How many had been freed when the counter was last set back.
+    /// The number of objects that had been freed when the counter was last reset.
     forgotten: AtomicU64,
-    /// No thread could be started, and the log says so.
+    /// The thread could not be started, and the server log says so.
     is_refused: AtomicBool,
     idle_max: Duration,
-    /// Told what a panic of the thread said.
+    /// The function that gets the message of the thread's panic.
     on_panic: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -64,7 +64,7 @@ struct Piece {
 }
 
 impl LazyFree {
-    /// Without a thread yet. A panic while something is freed is told to `on_panic`.
+    /// Returns the queue, without a thread yet. `on_panic` gets the message of a panic during a free.
     pub fn new(on_panic: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self::with_idle_max(IDLE_MAX, on_panic)
     }
@@ -97,10 +97,11 @@ impl LazyFree {
         self.0.forgotten.store(self.0.freed.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Hands over what was so many objects.
+    /// Hands over garbage of so many objects.
     ///
     /// # Errors
-    /// The garbage, which the caller is to free when it holds up nobody: too much waits already, or no thread can start.
+    /// The garbage, which the caller has to free when no client waits for it: too much is queued already, or no thread can
+    /// start.
     pub fn hand_over<T: Send + 'static>(&self, garbage: T, objects: usize) -> Result<(), T> {
         let mut queue = self.0.queue.lock();
         if queue.waiting.len() >= WAITING_MAX || !self.has_thread(&mut queue) {
@@ -113,7 +114,7 @@ impl LazyFree {
         Ok(())
     }
 
-    /// Frees what a write has left, on the thread if that is asked for and worth it.
+    /// Frees the garbage of a write, on the thread if that is asked for and worth it.
     #[inline]
     pub fn now_or_later(&self, garbage: Garbage, is_later: bool) {
         if is_later {
@@ -122,7 +123,7 @@ impl LazyFree {
         }
     }
 
-    /// Frees on the thread what takes many bytes, and here what does not.
+    /// Frees garbage of many bytes on the thread, and smaller garbage here.
     pub fn later_if_large<T: Send + 'static>(&self, garbage: T, objects: usize, bytes: usize) {
         if bytes >= ELSEWHERE_BYTES_MIN {
             drop(self.hand_over(garbage, objects));
@@ -170,7 +171,7 @@ impl Shared {
         }
     }
 
-    /// What is to be freed next; none when the thread is to end.
+    /// Returns the next garbage to free; none if the thread has to end.
     fn next(&self) -> Option<Piece> {
         let mut queue = self.queue.lock();
         loop {

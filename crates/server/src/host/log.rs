@@ -1,9 +1,9 @@
-//! The server's log, line by line as Redis writes it: `pid:role date time mark text`, in local time.
+//! The server log, line by line as Redis writes it: `pid:role date time mark text`, in local time.
 //!
-//! Harnesses and operators' scripts read these lines, so their form is an interface. Any thread may log; a line is
-//! written in one call. Before each line the file's name is looked up: whoever rotates logs moves the file away and expects
-//! the next line in a new one, and lines are few. The report of a crash writes through the descriptor alone, which stays the
-//! same. Embedded engines do not log.
+//! Harnesses and operators' scripts read these lines, so their form is an interface. Any thread may log; a line is written in
+//! one call. Before each line the file's name is looked up: a tool that rotates logs moves the file away and expects the next
+//! line in a new one, and lines are few. The report of a crash writes through the descriptor alone, which stays the same.
+//! Embedded engines do not log.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use sleeve_disk::own;
 use super::time_zone;
 use crate::config::LogLevel;
 
-/// Where lines go.
+/// The destination of lines.
 #[derive(Debug)]
 struct Log {
     /// Standard output when there is none.
@@ -28,7 +28,7 @@ struct Log {
     level: Mutex<LogLevel>,
 }
 
-/// A file, and where it should be.
+/// A file, and its path.
 #[derive(Debug)]
 struct Named {
     path: PathBuf,
@@ -39,10 +39,10 @@ struct Named {
 
 static LOG: OnceLock<Log> = OnceLock::new();
 
-/// Opens the log of this process, once: `path` empty is standard output.
+/// Opens the server log of this process, once: an empty `path` is standard output.
 ///
 /// # Errors
-/// What the file system says of the path.
+/// Those of the file system for the path.
 pub fn open(path: &Path, level: LogLevel) -> io::Result<()> {
     let file = match path.as_os_str().is_empty() {
         true => None,
@@ -55,7 +55,7 @@ pub fn open(path: &Path, level: LogLevel) -> io::Result<()> {
     Ok(())
 }
 
-/// Where lines go, for who may take no lock; none while there is no log.
+/// Returns the descriptor of the server log, for code that may take no lock; none while there is no log.
 pub fn descriptor() -> Option<RawFd> {
     LOG.get().map(|log| log.file.as_ref().map_or(libc::STDOUT_FILENO, |file| file.descriptor))
 }
@@ -64,7 +64,7 @@ impl Named {
     fn write(&self, line: &[u8]) -> io::Result<()> {
         let mut open = self.open.lock();
         if !self.is_there(&open) {
-            // Where no new one can be made, the old file is better than none.
+            // If no new file can be made, the old file is better than none.
             _ = own::open_log(&self.path).map(|file| rustix::io::dup3(&file, &mut open, rustix::io::DupFlags::CLOEXEC));
         }
         let mut left = line;
@@ -74,29 +74,29 @@ impl Named {
         Ok(())
     }
 
-    /// Whether the name still leads to the file that is open.
+    /// Returns whether the name still leads to the file that is open.
     fn is_there(&self, open: &OwnedFd) -> bool {
         let (Ok(named), Ok(open)) = (std::fs::metadata(&self.path), rustix::fs::fstat(open)) else { return false };
         (named.dev(), named.ino()) == (open.st_dev, open.st_ino)
     }
 }
 
-/// Logs from this level on.
+/// Sets the lowest level that is logged.
 pub fn set_level(level: LogLevel) {
     if let Some(log) = LOG.get() {
         *log.level.lock() = level;
     }
 }
 
-/// Whether lines leave out what belongs to users (`hide-user-data-from-log`).
+/// The option to leave user data out of lines (`hide-user-data-from-log`).
 static HIDES_USER_DATA: AtomicBool = AtomicBool::new(false);
 
-/// Has lines leave out what belongs to users from now on, or no more.
+/// Switches the hiding of user data in lines on or off.
 pub fn hide_user_data(hides: bool) {
     HIDES_USER_DATA.store(hides, Ordering::Relaxed);
 }
 
-/// Whether lines leave out what belongs to users.
+/// Returns whether lines leave out user data.
 pub fn hides_user_data() -> bool {
     HIDES_USER_DATA.load(Ordering::Relaxed)
 }
@@ -106,7 +106,7 @@ pub fn user_data(text: &str) -> &str {
     if hides_user_data() { REDACTED } else { text }
 }
 
-/// What stands in the place of what a line leaves out, as in Redis.
+/// The replacement for text that a line leaves out, as in Redis.
 const REDACTED: &str = "*redacted*";
 
 /// Something that only helps to find an error.
@@ -137,7 +137,7 @@ fn line(level: LogLevel, mark: char, text: &str) {
     let time_ms = now_ms();
     let stamp = Stamp { time_ms, offset_s: time_zone::offset_s(time_ms / 1_000) };
     let line = format!("{}:M {stamp} {mark} {text}\n", std::process::id());
-    // A log that cannot be written has nobody left to tell.
+    // If the server log cannot be written, there is no other place to report it.
     _ = match &log.file {
         Some(file) => file.write(line.as_bytes()),
         None => io::stdout().write_all(line.as_bytes()),
@@ -153,12 +153,12 @@ fn now_ms() -> i64 {
 pub struct Stamp {
     /// Milliseconds since 1970, universal time.
     time_ms: i64,
-    /// What the local clock is ahead.
+    /// The seconds that the local clock is ahead of UTC.
     offset_s: i64,
 }
 
 impl Stamp {
-    /// This moment, for who may ask nobody which zone it is.
+    /// Returns this moment, for code that may not ask the system for the time zone.
     pub fn in_crash() -> Self {
         Self { time_ms: now_ms(), offset_s: time_zone::latest_offset_s() }
     }

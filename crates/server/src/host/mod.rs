@@ -1,6 +1,6 @@
-//! What the process and the machine give: time, memory, the log, what the kernel tells, and the end after a panic.
+//! The services of the process and the machine: time, memory, the server log, the kernel's facts, and the end after a panic.
 //!
-//! Nothing here knows an engine, so that every other room may use it.
+//! Nothing here knows an engine, so that every other module may use it.
 
 pub mod allocator;
 pub mod clock;

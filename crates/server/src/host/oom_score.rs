@@ -1,7 +1,7 @@
-//! Whom the kernel ends first when memory runs out: the process's score, as the options want it.
+//! The kernel's order of killing when memory runs out: the process's score, as the options set it.
 //!
-//! The score belongs to the process, so what it was before the options took it over is kept here, once for all engines of
-//! the process, and comes back when they let it go. Linux only; any thread.
+//! The score belongs to the process. So its value from before the options took it over is kept here, once for all engines of
+//! the process, and is restored when they release it. Linux only; any thread.
 
 use std::fs;
 use std::io;
@@ -18,10 +18,10 @@ const MOST: i64 = 1_000;
 /// The score before the options took it over, while they have it.
 static BEFORE: Mutex<Option<i64>> = Mutex::new(None);
 
-/// Gives the process the score that the options want.
+/// Gives the process the score that the options set.
 ///
 /// # Errors
-/// The reason in Redis's words; the log says what the system said.
+/// The reason in Redis's words; the server log has the system's error.
 pub fn apply(config: &Config) -> Result<(), String> {
     let mut before = BEFORE.lock();
     let score = score(config, &mut before);

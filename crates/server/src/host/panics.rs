@@ -1,8 +1,8 @@
-//! What becomes of a process in which a thread has panicked.
+//! The end of a process in which a thread has panicked.
 //!
-//! A panic is a fault of ours, and what the thread was changing may be half changed: nobody may rely on the data any more.
-//! A server says so in its log and ends at once, with a status that has whoever supervises it start another. A program
-//! that embeds an engine is not taken along: its engine is over ([`crate::Engine::fail`]), and whoever uses it is told.
+//! A panic is an internal fault, and the data that the thread was changing may be half changed: the data cannot be relied on
+//! any more. A server writes it to its log and ends at once, with a status that makes its supervisor start another. A program
+//! that embeds an engine is not ended: its engine is closed ([`crate::Engine::fail`]), and its users get an error.
 
 use std::any::Any;
 use std::backtrace::Backtrace;
@@ -17,8 +17,8 @@ use sleeve_disk::own::Claim;
 use super::crash;
 use super::log;
 
-/// Has a panic of any thread end this process: what it said goes to the log and to the standard error, and the status is
-/// that of an abort.
+/// Makes a panic of any thread end this process: its message goes to the server log and to the standard error, and the status
+/// is that of an abort.
 pub fn end_process_on_panic() {
     let print = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -42,10 +42,10 @@ pub fn end_process_on_panic() {
     }));
 }
 
-/// Whether a panic ends the process by an exit (`use-exit-on-panic`), in which tools that look for lost memory see it end.
+/// True if a panic ends the process by an exit (`use-exit-on-panic`), at which tools that look for lost memory see it end.
 static EXITS: AtomicBool = AtomicBool::new(false);
 
-/// Has a panic end the process with status 1 from now on, or by an abort.
+/// Makes a panic end the process with status 1 from now on, or by an abort.
 pub fn exit_on_panic(exits: bool) {
     EXITS.store(exits, Ordering::Relaxed);
 }
@@ -53,12 +53,12 @@ pub fn exit_on_panic(exits: bool) {
 /// The file with this process's number.
 static PID_FILE: OnceLock<Claim> = OnceLock::new();
 
-/// Has a panic take this file away with the process. The first one that is named counts.
+/// Makes a panic remove this file with the process. The first file that is named counts.
 pub fn take_along(pid_file: Claim) {
     _ = PID_FILE.set(pid_file);
 }
 
-/// What a panic said.
+/// Returns a panic's message.
 pub fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it did not say why")

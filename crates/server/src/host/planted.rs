@@ -6,15 +6,16 @@ use std::cell::Cell;
 /// A mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// A replica is sent what this server may still lose.
+    /// The primary sends a replica bytes that this server may still lose.
     SendsEarly,
-    /// A replica removes by itself what is over, and puts that into its journal.
+    /// A replica removes expired keys by itself, and puts that into its journal.
     OwnEffects,
     /// A server goes on under the id that it had before it crashed.
     KeepsId,
-    /// A primary takes what it has sent to a replica for what that has applied.
+    /// A primary takes the bytes that it has sent to a replica as applied.
     CountsSent,
-    /// A server that has become a primary lets replicas of the one before go on that are ahead of where it became one.
+    /// A server that has become a primary grants a partial sync to replicas of the primary before that are ahead of the
+    /// offset at which it became one.
     ContinuesAhead,
 }
 
@@ -23,13 +24,13 @@ thread_local! {
     static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
 }
 
-/// Has this thread make a mistake, or none any more.
+/// Plants a fault in this thread, or removes it.
 #[cfg(test)]
 pub fn plant(fault: Option<Fault>) {
     PLANTED.set(fault);
 }
 
-/// Whether this mistake is to be made. Outside of the tests of this crate none ever is.
+/// Returns whether this fault is planted. Outside of the tests of this crate none ever is.
 #[inline]
 pub fn has(fault: Fault) -> bool {
     #[cfg(test)]

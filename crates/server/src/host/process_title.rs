@@ -1,11 +1,11 @@
 //! The process's title, as `ps` shows it: written over the arguments that the program was started with.
 //!
-//! The kernel reads the title where it put the arguments at the start, followed by the environment; there is no call for
-//! another place that every kernel and every sandbox has. So the environment moves out first, which is safe only while
-//! the process has one thread: [`claim`] is for the start of a server process, and where it finds more threads the title
-//! gets the arguments' place alone. An embedded engine never claims one, and [`show`] does nothing there.
+//! The kernel reads the title at the place of the initial arguments, followed by the environment. There is no call for
+//! another place that every kernel and every sandbox has. So the environment is moved away first, which is safe only while
+//! the process has one thread: [`claim`] is for the start of a server process. If it finds more threads the title gets the
+//! arguments' place alone. An embedded engine never claims one, and [`show`] does nothing there.
 //!
-//! What cannot be claimed is let be: a title is a convenience.
+//! If the place cannot be claimed there is no title: it is a convenience.
 
 use std::collections::HashSet;
 use std::env;
@@ -23,7 +23,7 @@ use crate::config::{Config, Opt};
 /// The kernel shows one page of a title at most.
 const BYTES_MAX: usize = 4_096;
 
-/// Where the title goes.
+/// The memory for the title.
 #[derive(Debug, Clone, Copy)]
 struct TitleMemory {
     /// Address of the first argument.
@@ -36,7 +36,7 @@ struct TitleMemory {
 
 #[derive(Debug)]
 struct Title {
-    /// The first argument: what the program was called.
+    /// The first argument: the name of the program as it was called.
     program: Vec<u8>,
     memory: Mutex<TitleMemory>,
 }
@@ -74,7 +74,7 @@ fn facts(title: &Title, config: &Config) -> Facts {
     Facts { program: title.program.clone(), address, port, tls_port, unix_socket, file }
 }
 
-/// Where the kernel says that arguments and environment are.
+/// Returns the memory of arguments and environment, as the kernel reports it.
 fn memory() -> Option<TitleMemory> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     // The second field is the program's name in parentheses and may hold anything; the fields are counted from its end.
@@ -90,7 +90,7 @@ fn memory() -> Option<TitleMemory> {
     Some(TitleMemory { start, arguments_len: end - start, room: room_end - start })
 }
 
-/// Has the environment stand elsewhere; returns whether all of it does.
+/// Moves the environment to other memory. Returns whether all of it was moved.
 fn move_environment() -> bool {
     let is_alone = fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1);
     let variables: Vec<_> = env::vars_os().collect();
@@ -101,13 +101,13 @@ fn move_environment() -> bool {
         return false;
     }
     for (name, value) in &variables {
-        // SAFETY: there is no other thread that could look at the environment meanwhile.
+        // SAFETY: there is no other thread that could read the environment at this time.
         unsafe { env::set_var(name, value) };
     }
     true
 }
 
-/// Writes a title and clears what is behind it.
+/// Writes a title and clears the memory behind it.
 fn write(memory: TitleMemory, title: &[u8]) {
     let title = title.get(..memory.room.min(BYTES_MAX) - 1).unwrap_or(title);
     let start: *mut u8 = ptr::with_exposed_provenance_mut(memory.start);

@@ -1,9 +1,9 @@
 //! A simulation's time, threads and network, in place of the machine's: for tests alone.
 //!
-//! While a simulation is on in a thread, what would start threads there makes [`Task`]s, which run on stacks of their own when
-//! the simulation resumes them, and only until they wait; the clocks say what the simulation says; and a connection to another
-//! server is one end of a pair of sockets, whose other end the simulation has. So many engines run in one thread, and do the same
-//! again from the same seed.
+//! While a simulation is on in a thread, code that would start threads there makes [`Task`]s, which run on stacks of their
+//! own when the simulation resumes them, and only until they wait. The clocks return the simulation's time. A connection to
+//! another server is one end of a pair of sockets, and the simulation has the other end. So many engines run in one thread,
+//! and do the same again from the same seed.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -20,7 +20,7 @@ use super::clock::Instant;
 /// Bytes of a task's stack.
 const STACK_BYTES: usize = 1 << 20;
 
-/// What makes a connection: of whom, and to which address.
+/// The function that makes a connection: for an owner, to an address.
 type Connect = Box<dyn FnMut(usize, &str, u16) -> io::Result<OwnedFd>>;
 
 thread_local! {
@@ -42,12 +42,12 @@ impl On {
         Self(())
     }
 
-    /// Has it be this time.
+    /// Sets the time.
     pub fn set_now(&self, now: Instant) {
         NOW.set(Some(now));
     }
 
-    /// What is started from now on, and connects, is this owner's.
+    /// Sets the owner of the tasks and connections that are made from now on.
     pub fn set_owner(&self, owner: usize) {
         OWNER.set(owner);
     }
@@ -66,12 +66,12 @@ impl Drop for On {
     }
 }
 
-/// Whether a simulation is on in this thread.
+/// Returns whether a simulation is on in this thread.
 pub fn is_on() -> bool {
     NOW.get().is_some()
 }
 
-/// What time it is there, if one is on.
+/// Returns the time of the simulation, if one is on.
 pub fn now() -> Option<Instant> {
     NOW.get()
 }
@@ -81,11 +81,11 @@ pub fn connect(host: &str, port: u16) -> Option<io::Result<OwnedFd>> {
     CONNECT.with_borrow_mut(|connect| connect.as_mut().map(|connect| connect(OWNER.get(), host, port)))
 }
 
-/// What would be a thread.
+/// A task: it stands for a thread.
 pub struct Task {
-    /// Whose it is.
+    /// Its owner.
     pub owner: usize,
-    /// What it is called.
+    /// Its name.
     pub name: String,
     coroutine: Coroutine<(), (), ()>,
 }
@@ -100,7 +100,7 @@ impl Task {
         Self { owner: OWNER.get(), name: name.to_owned(), coroutine }
     }
 
-    /// Has it go on until it waits; whether it is over.
+    /// Resumes it until it waits. Returns whether it has ended.
     pub fn resume(&mut self) -> bool {
         OWNER.set(self.owner);
         let result = self.coroutine.resume(());
@@ -119,7 +119,7 @@ pub fn start(name: &str, run: impl FnOnce() + 'static) {
 fn pause() {
     let yielder = YIELDER.get();
     assert!(!yielder.is_null(), "whoever waits in a simulation is one of its tasks");
-    // SAFETY: it was set by the task that runs, on whose stack it lives until the task is over.
+    // SAFETY: it was set by the task that runs, and lives on that task's stack until the task has ended.
     unsafe { &*yielder }.suspend(());
     YIELDER.set(yielder);
 }
@@ -140,17 +140,17 @@ fn now_us() -> u64 {
     now().map_or(0, |now| now.monotonic_us)
 }
 
-/// How often somebody was told that something has changed.
+/// The number of notifications.
 #[derive(Debug, Default)]
 pub struct Told(AtomicU64);
 
 impl Told {
-    /// Somebody is told.
+    /// Counts a notification.
     pub fn note(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits until somebody is told, with the mutex given back; false where the time was over before.
+    /// Waits for a notification, with the mutex released. Returns false if the timeout passed first.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>, time: Option<Duration>) -> bool {
         let before = self.0.load(Ordering::Relaxed);
         let has_changed = || self.0.load(Ordering::Relaxed) != before;

@@ -1,7 +1,6 @@
 //! The one way in which the server's code starts a thread, so that a test can have the system refuse it.
 //!
-//! A thread that cannot start is an error of the caller's, never a panic: what each caller makes of it stands in
-//! `docs/threads.md`.
+//! If a thread cannot start, the caller gets an error; it is never a panic. `docs/threads.md` lists each caller's reaction.
 
 use std::io;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
@@ -9,14 +8,14 @@ use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 /// Starts a thread with a name that `ps` and a debugger show.
 ///
 /// # Errors
-/// What the system says: too many threads, or too little memory.
+/// Those of the system: too many threads, or too little memory.
 pub fn start<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
     #[cfg(test)]
     refusal::check()?;
     Builder::new().name(name.to_owned()).spawn(run)
 }
 
-/// Starts a thread that nobody waits for.
+/// Starts a thread that is never joined.
 ///
 /// # Errors
 /// As [`start`].

@@ -1,7 +1,7 @@
-//! How far the local time is from universal time, as the machine or the environment (`TZ`) says.
+//! The difference between local time and universal time, as the machine or the environment (`TZ`) sets it.
 //!
-//! The C library reads the rules of the zone once, when it is first asked. Whoever may not ask it (the report of a crash, which
-//! must take no lock) takes what was true when it was asked last. Any thread.
+//! The C library reads the rules of the zone once, at its first call. Code that may not call it (the report of a crash, which
+//! must take no lock) uses the result of the last call. Any thread.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -20,7 +20,7 @@ pub fn offset_s(time_s: i64) -> i64 {
     offset_s
 }
 
-/// What [`offset_s`] gave last.
+/// Returns the last result of [`offset_s`].
 pub fn latest_offset_s() -> i64 {
     LATEST_S.load(Ordering::Relaxed)
 }

@@ -1,7 +1,7 @@
-//! Waiting: until another thread says that something has changed, or until time has passed.
+//! Waiting: for a notification by another thread, or for time to pass.
 //!
-//! Threads of an engine that wait do it here, with the calls of the library that does it. In a simulation (`simulated`), where
-//! one thread has the work of all, whoever waits lets the others go on instead.
+//! Threads of an engine that wait do it here, through the library for it. In a simulation (`simulated`), where one thread
+//! does the work of all, a waiting task lets the others go on instead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 #[cfg(test)]
 use super::simulated;
 
-/// What threads wait for that hold a mutex, which they give back meanwhile. Any thread.
+/// A condition variable for threads that hold a mutex, which is released during the wait. Any thread.
 #[derive(Debug, Default)]
 pub struct Condvar {
     inner: parking_lot::Condvar,
@@ -19,31 +19,31 @@ pub struct Condvar {
     told: simulated::Told,
 }
 
-/// Whether the time was over before anybody said anything.
+/// Whether the timeout passed before a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimedOut(bool);
 
 impl TimedOut {
-    /// Whether it was.
+    /// Returns whether the timeout passed.
     pub fn timed_out(self) -> bool {
         self.0
     }
 }
 
 impl Condvar {
-    /// Nobody waits yet.
+    /// Returns a condition variable without waiters.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Has all go on who wait.
+    /// Wakes all waiters.
     pub fn notify_all(&self) {
         #[cfg(test)]
         self.told.note();
         self.inner.notify_all();
     }
 
-    /// Waits until somebody says that something has changed.
+    /// Waits for a notification.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         #[cfg(test)]
         if simulated::is_on() {
@@ -53,7 +53,7 @@ impl Condvar {
         self.inner.wait(guard);
     }
 
-    /// The same, or until the time is over.
+    /// Waits for a notification, or for the timeout.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) -> TimedOut {
         #[cfg(test)]
         if simulated::is_on() {
@@ -62,7 +62,7 @@ impl Condvar {
         TimedOut(self.inner.wait_for(guard, time).timed_out())
     }
 
-    /// Waits as long as this is so, or until the time is over.
+    /// Waits as long as the condition holds, or until the timeout.
     pub fn wait_while_for<T>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -78,16 +78,16 @@ impl Condvar {
     }
 }
 
-/// Something that somebody will have done with: with this it is over, however it goes.
+/// Work that another thread will finish: dropping this marks it as finished, with any outcome.
 #[derive(Debug, Default)]
 pub struct Pending(Arc<(Mutex<bool>, Condvar)>);
 
-/// Where that is waited for.
+/// A handle for waiting until the end of that work.
 #[derive(Debug)]
 pub struct Ending(Arc<(Mutex<bool>, Condvar)>);
 
 impl Pending {
-    /// Where its end can be waited for.
+    /// Returns a handle for waiting until its end.
     pub fn ending(&self) -> Ending {
         Ending(Arc::clone(&self.0))
     }
@@ -102,7 +102,7 @@ impl Drop for Pending {
 }
 
 impl Ending {
-    /// Waits until it is over.
+    /// Waits until its end.
     pub fn wait(&self) {
         let (is_over, changed) = &*self.0;
         let mut is_over = is_over.lock();

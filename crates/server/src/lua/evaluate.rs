@@ -1,9 +1,9 @@
-//! Running a script or a function: what EVAL and FCALL have in common.
+//! Running a script or a function: the common part of EVAL and FCALL.
 //!
-//! A script holds all shards, because it may touch keys that nobody has named; with one worker that is the one lock that
-//! its batch holds anyway. It sees one instant, its writes are recorded as one piece, and its own choice of database and
-//! protocol ends with it. The reply is what it returned; an error that it did not catch is answered with where it was
-//! raised. Runs on the thread that got the request.
+//! A script holds all shards, because it may touch keys that its request has not named; with one worker that is the one lock
+//! that its batch holds anyway. It sees one instant, its writes are recorded as one piece, and its own choice of database and
+//! protocol ends with it. The reply is the value that it returned; an error that it did not catch is answered with the place
+//! where it was raised. Runs on the thread that got the request.
 
 use std::cell::RefCell;
 use std::panic;
@@ -41,7 +41,7 @@ use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 use crate::request::output::Output;
 
-/// How a request names its script.
+/// The way in which a request names its script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Named {
     /// By its text.
@@ -53,7 +53,7 @@ pub enum Named {
 /// EVAL, EVALSHA and their read-only forms.
 ///
 /// # Errors
-/// What is wrong with the request or the script before it begins.
+/// The fault of the request or of the script before it begins.
 pub fn eval(cx: &mut Cx<'_>, request: Request<'_>, named: Named, read_only: bool) -> Outcome {
     let words = split(request.args, Error::NOT_INTEGER)?;
     let scripts = std::sync::Arc::clone(&cx.engine.scripts);
@@ -77,7 +77,7 @@ pub fn eval(cx: &mut Cx<'_>, request: Request<'_>, named: Named, read_only: bool
 /// FCALL and FCALL_RO.
 ///
 /// # Errors
-/// What is wrong with the request or the function before it begins.
+/// The fault of the request or of the function before it begins.
 pub fn fcall(cx: &mut Cx<'_>, request: Request<'_>, read_only: bool) -> Outcome {
     let scripts = std::sync::Arc::clone(&cx.engine.scripts);
     interpreters::with(&scripts, |interpreters| {
@@ -151,7 +151,7 @@ fn library_room<'a>(cx: &Cx<'_>, interpreters: &'a mut Interpreters) -> Result<&
     }
 }
 
-/// The script that a request names, compiled in this thread.
+/// Returns the script that a request names, compiled in this thread.
 fn find_script(
     cx: &Cx<'_>,
     interpreters: &mut Interpreters,
@@ -197,12 +197,12 @@ fn split(args: Args<'_>, no_number: Error) -> Result<Split<'_>, Error> {
     Ok(Split { keys: rest.first(count), args: rest.from(count) })
 }
 
-/// What a script may do: what it says of itself, what the command allows, and whether memory is left. The gates have asked
-/// the same of most calls; not of those in a transaction that has changed what they ask for.
+/// Returns the permissions of a script: from its own flags, from the command, and from the memory that is left. The gates
+/// have checked the same for most calls; not for those in a transaction that has changed the data that the checks depend on.
 fn permits(cx: &mut Cx<'_>, flags: Option<ScriptFlags>, read_only: bool) -> Result<Permits, Error> {
     let is_full = is_memory_full(cx);
     let readiness = &cx.engine.readiness;
-    // What stands in a log or comes from the primary was asked when it came about.
+    // The commands of an AOF or of the primary were checked when they were first run.
     let is_asked = !cx.state.is_replaying;
     let is_stale = readiness.has(Hindrance::Stale);
     let Some(flags) = flags else {
@@ -233,7 +233,7 @@ fn permits(cx: &mut Cx<'_>, flags: Option<ScriptFlags>, read_only: bool) -> Resu
     Ok(Permits { read_only: read_only || no_writes, denies_growth: is_full && !allows_oom })
 }
 
-/// Whether memory had run out before the command began that runs the script: in a transaction, before EXEC.
+/// Returns whether memory had run out before the command began that runs the script: in a transaction, before EXEC.
 fn is_memory_full(cx: &Cx<'_>) -> bool {
     if cx.state.executing.is_some() { cx.has_no_room } else { cx.has_no_room && cx.is_over_limit() }
 }
@@ -246,7 +246,7 @@ struct Run<'s> {
     permits: Permits,
 }
 
-/// Runs what `call` calls, with all shards locked, and replies; false when the interpreter should not be used again.
+/// Runs the script through `call`, with all shards locked, and replies; false when the interpreter should not be used again.
 fn play<'r>(
     cx: &mut Cx<'_>,
     run: Run<'_>,
@@ -271,14 +271,15 @@ fn play<'r>(
             reply(cx, &interpreter.lua, returned, (protocol, name, request))
         });
     if interrupt::is_ended() && others.as_ref().is_some_and(|others| others.is_stopping(true)) {
-        // What stands behind it would hold up the end of the server, and its replies reach nobody.
+        // The commands behind it would hold up the end of the server, and their replies reach no client.
         cx.state.closing = true;
     }
     cx.others = others;
     engine.scripts.running.end();
     interrupt::end();
     if cx.state.executing.is_none() {
-        // It may have lasted, and what stands behind it lives later. What stands in one transaction sees one instant.
+        // The script may have taken long, so the commands behind it get a new time. The commands of one transaction see one
+        // instant.
         cx.look_at_clock();
     }
     if let Some(panic) = interrupt::take_panic() {
@@ -287,7 +288,7 @@ fn play<'r>(
     is_sound
 }
 
-/// Has `call` run a script as one piece, with an output of its own; returns its result and the protocol that it asked for.
+/// Runs `call` as one piece, with an output of its own; returns the script's result and the protocol that it asked for.
 fn perform<'r>(
     cx: &mut Cx<'_>,
     permits: Permits,
@@ -327,7 +328,7 @@ fn perform<'r>(
     (returned, protocol)
 }
 
-/// Answers what a script returned or raised; false when it ran out of memory.
+/// Replies with the value that a script returned or the error that it raised; false when it ran out of memory.
 fn reply(
     cx: &mut Cx<'_>,
     lua: &Lua,
@@ -358,7 +359,7 @@ fn reply(
     !is_exhausted
 }
 
-/// Writes what a script returned.
+/// Writes the value that a script returned.
 fn send(
     cx: &mut Cx<'_>,
     lua: &Lua,

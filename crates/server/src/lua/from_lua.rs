@@ -1,9 +1,9 @@
-//! From Lua to the client: what a script returns becomes a reply.
+//! From Lua to the client: the value that a script returns becomes a reply.
 //!
-//! The client's protocol decides the form; whether `true` is a boolean or 1 is decided by what the script said with
-//! `redis.setresp`. A table is what its first known field says (`err`, `ok`, `double`, `map`, `set`, `big_number`,
-//! `verbatim_string`) and otherwise an array up to its first hole. Scripts are foreign: depth is bounded, and so is the
-//! number of values, because tables may be in themselves. Runs on the script's thread.
+//! The client's protocol decides the form. The script's call of `redis.setresp` decides whether `true` is a boolean or 1. The
+//! first known field of a table decides its kind (`err`, `ok`, `double`, `map`, `set`, `big_number`, `verbatim_string`); any
+//! other table is an array up to its first hole. Scripts are foreign: depth is bounded, and so is the number of values,
+//! because tables may be in themselves. Runs on the script's thread.
 
 use mlua::ffi;
 use mlua::{Lua, Table, Value};
@@ -12,11 +12,12 @@ use sleeve_wire::reply::{Protocol, Writer};
 use super::native::allowance::Allowance;
 use super::native::interrupt;
 
-/// Tables nest this deep at most; what is deeper is an error in its place, as in Redis, where the stack of Lua bounds it.
+/// The greatest depth of nested tables. A deeper value is an error in its place, as in Redis, where the stack of Lua bounds
+/// it.
 const DEPTH_MAX: usize = 1_000;
 
-/// A reply has so many values at most, unless Lua's memory holds more of them: a place in a table takes [`PLACE_BYTES`], and
-/// what has more values than that gives some of them more than once.
+/// The most values of a reply, unless Lua's memory holds more of them: a place in a table takes [`PLACE_BYTES`], and a reply
+/// with more values than that gives some of them more than once.
 const VALUES_MAX: usize = 1 << 24;
 const PLACE_BYTES: usize = 16;
 
@@ -32,7 +33,7 @@ pub struct Sender<'a, 'b> {
 }
 
 impl<'a, 'b> Sender<'a, 'b> {
-    /// To `reply`, of a script that has asked for the protocol `script`.
+    /// Begins a reply to `reply`, of a script that has asked for the protocol `script`.
     pub fn new(reply: &'a mut Writer<'b>, script: Protocol, lua: &'a Lua) -> Self {
         let start = reply.out.len();
         let values_left = VALUES_MAX.max(lua.used_memory() / PLACE_BYTES);
@@ -132,7 +133,7 @@ impl<'a, 'b> Sender<'a, 'b> {
         members.pairs::<Value, Value>().try_for_each(|pair| self.nested(&pair?.0, depth + 1))
     }
 
-    /// How many elements a table has before its first hole.
+    /// Returns how many elements a table has before its first hole.
     fn array_len(&self, table: &Table) -> mlua::Result<usize> {
         let mut len = 0;
         // SAFETY: mlua has put the table alone on the stack, and protects the call. One slot more is used, and nothing
@@ -155,7 +156,7 @@ impl<'a, 'b> Sender<'a, 'b> {
         Ok(len as usize)
     }
 
-    /// How many keys a table has.
+    /// Returns how many keys a table has.
     fn pairs_len(&self, table: &Table) -> mlua::Result<usize> {
         let mut len = 0;
         // SAFETY: as above; two slots more are used.
@@ -174,7 +175,7 @@ impl<'a, 'b> Sender<'a, 'b> {
     }
 }
 
-/// A number, or a string that Lua would take for one.
+/// Reads a number, or a string that Lua would take for one.
 fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Integer(number) => Some(*number as f64),
@@ -183,12 +184,12 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// A byte of a line: line ends become spaces.
+/// Returns a byte of a line: line ends become spaces.
 fn in_line(byte: &u8) -> u8 {
     if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }
 }
 
-/// A line of a script's own.
+/// Writes a line of a script's own.
 fn push_line(out: &mut Vec<u8>, marker: u8, text: &[u8]) {
     out.push(marker);
     out.extend(text.iter().map(in_line));

@@ -1,7 +1,7 @@
-//! The listeners of one thread: which of its sessions get a message.
+//! The subscribers of one thread: the sessions of the thread that get a message.
 //!
-//! A worker takes the changes of a session over when the session has run, and asks here when a letter brings a message. It
-//! is the thread's own: no lock, and nobody else to ask.
+//! A worker takes the changes of a session over when the session has run, and asks here when a letter brings a message. It is
+//! the thread's own: no lock, and no other thread to ask.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use std::sync::Arc;
 use super::message::{Form, KINDS, Kind, Message};
 use super::subscription::Subscriptions;
 
-/// Which sessions of one thread listen to which channels and patterns.
+/// The sessions of one thread, by the channels and patterns that they are subscribed to.
 #[derive(Debug, Default)]
 pub struct LocalSubscribers {
     subscribers: [HashMap<Arc<[u8]>, Vec<Subscriber>>; KINDS],
 }
 
-/// One listener.
+/// One subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subscriber {
-    /// Where its session is.
+    /// The place of its session.
     pub place: usize,
     /// Its id.
     pub id: u64,
@@ -27,7 +27,7 @@ pub struct Subscriber {
 }
 
 impl LocalSubscribers {
-    /// Takes over what has changed for the client with this id, whose session is at `place`.
+    /// Takes over the changes of the client with this id, which has its session at `place`.
     pub fn update(&mut self, place: usize, id: u64, subscriptions: &mut Subscriptions) {
         for change in subscriptions.take_changes() {
             match change.since {
@@ -40,7 +40,7 @@ impl LocalSubscribers {
         }
     }
 
-    /// Lets a client go that listens to nothing any more.
+    /// Removes a client that has no subscriptions any more.
     pub fn forget(&mut self, id: u64, subscriptions: &Subscriptions) {
         for kind in Kind::ALL {
             subscriptions.names(kind).for_each(|name| self.leave(kind, name, id));
@@ -57,7 +57,7 @@ impl LocalSubscribers {
         }
     }
 
-    /// Shows who gets a message, and in which form.
+    /// Shows the subscribers that get a message, and in which form.
     pub fn for_each(&self, message: &Message, mut show: impl FnMut(Subscriber, Form)) {
         let plain =
             self.subscribers[message.kind as usize].get(&message.channel).map(|subscribers| (Form::Plain, subscribers));

@@ -1,8 +1,8 @@
 //! Letters between threads: how a command reaches a session that another thread owns.
 //!
-//! A letter never waits for its effect. The owner of the [`Mailbox`] is woken and reads its letters when it is done with
-//! what it does: a worker between two wake-ups, an embedded session at its next exchange. It is woken by the first letter
-//! in an empty box only, because it takes all that it finds. Any thread may post, holding no lock.
+//! A letter never waits for its effect. The owner of the [`Mailbox`] is woken and reads its letters when it has finished its
+//! present work: a worker between two wake-ups, an embedded session at its next exchange. It is woken by the first letter in
+//! an empty box only, because it takes all that it finds. Any thread may post, holding no lock.
 
 use std::fmt;
 use std::mem::discriminant;
@@ -17,7 +17,7 @@ use sleeve_rings::memory::Fresh;
 use super::message::Message;
 use crate::request::output::Output;
 
-/// What one thread may ask of a session's owner.
+/// A request of one thread to a session's owner.
 #[derive(Debug)]
 pub enum Letter {
     /// Serve this accepted connection.
@@ -32,10 +32,10 @@ pub enum Letter {
         ticket: u64,
         /// The reply, whole.
         reply: Output,
-        /// The reply is an error that has come in place of what was waited for, and is yet to be counted.
+        /// The reply is an error that ended the waiting in place of a result, and is yet to be counted.
         is_refused: bool,
     },
-    /// Somebody published this; the listeners among the owner's clients get it.
+    /// A published message; the subscribers among the owner's clients get it.
     Message(Arc<Message>),
     /// The client with this id is owed these bytes, which answer no request.
     Push {
@@ -51,11 +51,11 @@ pub enum Letter {
         /// The array as it goes out.
         keys: Option<Arc<Vec<u8>>>,
     },
-    /// The same about another client, which has the client with this id told.
+    /// The invalidation of another client, which redirects to the client with this id.
     Redirected {
         /// The client's id.
         id: u64,
-        /// What goes out.
+        /// The array as it goes out.
         keys: Arc<Vec<u8>>,
     },
     /// The client with this id has said CLIENT JOURNAL ON.
@@ -67,9 +67,9 @@ pub enum Letter {
         /// The memory, and the descriptor that goes to the client.
         memory: Fresh,
     },
-    /// The engine's listeners have changed: watch those that there are now.
+    /// The engine's listening sockets have changed: watch those that there are now.
     Listen,
-    /// Users may do less now: close clients that listen to what theirs may not.
+    /// The permissions of users have shrunk: close clients with subscriptions that their users may not have.
     Users,
     /// Paused clients may go on, if nothing holds them any more.
     Resume,
@@ -77,7 +77,8 @@ pub enum Letter {
     Returned,
     /// More of the journal has outlived the process: replies that waited for that may leave.
     Durable,
-    /// The disk has more of the journal, or nobody knows any more how much it has: who follows the journal may be told.
+    /// The disk has more of the journal, or no thread knows any more how much it has: the followers of the journal may be
+    /// notified.
     Synced,
     /// There is more for the owner's replicas.
     Stream,
@@ -85,7 +86,7 @@ pub enum Letter {
     Feed(u64),
     /// The replica with this id may be shown that its primary lives, if it has not been sent anything of its snapshot by now.
     SignOfLife(u64),
-    /// Do nothing until DEBUG SLEEP is over.
+    /// Do nothing until the end of DEBUG SLEEP.
     Sleep,
     /// Say so when this is read.
     Answer(Arc<AtomicBool>),
@@ -94,14 +95,14 @@ pub enum Letter {
 }
 
 impl Letter {
-    /// Whether its kind is all that it says.
+    /// Returns whether its kind is all that it says.
     fn is_bare(&self) -> bool {
         use Letter::{Durable, Listen, Resume, Returned, Sleep, Stop, Stream, Synced, Users};
         matches!(self, Listen | Users | Resume | Returned | Durable | Synced | Stream | Sleep | Stop)
     }
 }
 
-/// A connection that was accepted and belongs to nobody yet.
+/// An accepted connection that has no worker yet.
 #[derive(Debug)]
 pub struct Accepted {
     /// The non-blocking stream socket.
@@ -117,12 +118,12 @@ pub struct Accepted {
 /// One owner's letters.
 pub struct Mailbox {
     queue: Mutex<MailQueue>,
-    /// Whether letters lie in it, for its owner, who looks often and is woken when it looked a moment too early. It is true
-    /// before anybody who has put one goes on; the owner may share it with those who look without the box.
+    /// Whether letters lie in it, for its owner, which looks often and is woken when it looked a moment too early. It is true
+    /// before a thread that has put a letter goes on; the owner may share it with threads that look without the box.
     pub has_letters: Arc<AtomicBool>,
-    /// The owner reads seldom: what may wait for it is bounded.
+    /// The owner reads seldom: the letters that may wait for it are bounded.
     is_bounded: bool,
-    /// The number of the worker whose it is, if it is a worker's.
+    /// The number of the worker that owns it, if a worker does.
     worker: Option<usize>,
     /// A letter has said stop, whether or not it has been read.
     is_stopped: AtomicBool,
@@ -147,7 +148,7 @@ impl fmt::Debug for Mailbox {
 }
 
 impl Mailbox {
-    /// A mailbox whose owner is woken by `wake`, which must not block.
+    /// Returns a mailbox; `wake` wakes its owner, and must not block.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
             queue: Mutex::default(),
@@ -160,29 +161,29 @@ impl Mailbox {
         }
     }
 
-    /// The same of the worker that has this number.
+    /// Returns a mailbox of the worker that has this number.
     pub fn of_worker(number: usize, wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self { worker: Some(number), ..Self::new(wake) }
     }
 
-    /// The same for an owner that may not look for long: one client, which is closed when too many bytes of published
-    /// messages wait for it.
+    /// Returns a mailbox for an owner that may not look for long: one client, which is closed when too many bytes of
+    /// published messages wait for it.
     pub fn bounded(has_letters: Arc<AtomicBool>, wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self { is_bounded: true, has_letters, ..Self::new(wake) }
     }
 
-    /// The number of the worker whose it is, if it is a worker's.
+    /// Returns the number of the worker that owns it, if a worker does.
     pub fn worker(&self) -> Option<usize> {
         self.worker
     }
 
-    /// Whether the owner has been told to stop, for those who run something for it while it cannot read.
+    /// Returns whether the owner has been told to stop, for threads that run a command for it while it cannot read.
     pub fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::Relaxed)
     }
 
-    /// Posts a letter and wakes the owner. A letter that carries nothing is dropped while another of its kind lies there, so that
-    /// an owner who seldom looks does not find a heap.
+    /// Posts a letter and wakes the owner. A letter that carries nothing is dropped while another of its kind lies there, so
+    /// that an owner that seldom looks does not find a heap.
     pub fn post(&self, letter: Letter) {
         if matches!(letter, Letter::Stop) {
             self.is_stopped.store(true, Ordering::Relaxed);

@@ -1,13 +1,13 @@
-//! One published message, as all who listen share it.
+//! One published message, as all subscribers share it.
 //!
-//! A message is put into reply bytes once for each protocol and each pattern, however many listen, by whoever needs the
-//! form first; after that it is a shared reference. Immutable; any thread.
+//! A message is put into reply bytes once for each protocol and each pattern, for any number of subscribers, by the first
+//! thread that needs the form; after that it is a shared reference. Immutable; any thread.
 
 use std::sync::{Arc, OnceLock};
 
 use sleeve_wire::reply::{Protocol, Writer};
 
-/// What can be listened to.
+/// The kind of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Kind {
@@ -26,20 +26,20 @@ impl Kind {
     pub const ALL: [Self; KINDS] = [Self::Channel, Self::Pattern, Self::Shard, Self::Monitor];
 }
 
-/// How many kinds there are.
+/// The number of kinds.
 pub const KINDS: usize = 4;
 
-/// In which of its forms a listener gets a message.
+/// The form in which a subscriber gets a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// As a listener of the channel.
+    /// As a subscriber of the channel.
     Plain,
-    /// As a listener of the pattern with this number.
+    /// As a subscriber of the pattern with this number.
     Matched(usize),
 }
 
 impl Form {
-    /// The bytes of a message in this form.
+    /// Returns the bytes of a message in this form.
     pub fn bytes(self, message: &Message, protocol: Protocol) -> &Arc<Vec<u8>> {
         match self {
             Self::Plain => message.bytes(protocol),
@@ -51,16 +51,16 @@ impl Form {
 /// The reply bytes of one form, by protocol.
 type Forms = [OnceLock<Arc<Vec<u8>>>; 2];
 
-/// One published message, shared by everybody who gets it.
+/// One published message, shared by all its receivers.
 #[derive(Debug)]
 pub struct Message {
     /// A channel's or a shard channel's.
     pub kind: Kind,
     /// The channel.
     pub channel: Arc<[u8]>,
-    /// The patterns with listeners that match the channel.
+    /// The patterns with subscribers that match the channel.
     pub patterns: Vec<Arc<[u8]>>,
-    /// Its number; who began to listen at this number or later does not get it.
+    /// Its number; a client that subscribed at this number or later does not get it.
     pub number: u64,
     /// The client that published it and has it already.
     pub except: Option<u64>,
@@ -70,7 +70,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message to the listeners of a channel and of these patterns.
+    /// Makes a message to the subscribers of a channel and of these patterns.
     pub fn new(
         (kind, channel): (Kind, Arc<[u8]>),
         patterns: Vec<Arc<[u8]>>,
@@ -81,10 +81,10 @@ impl Message {
         Self { kind, channel, patterns, number, except, payload: payload.into(), plain: Forms::default(), matched }
     }
 
-    /// The bytes for who listens to the channel.
+    /// Returns the bytes for subscribers of the channel.
     pub fn bytes(&self, protocol: Protocol) -> &Arc<Vec<u8>> {
         let word: &[u8] = match self.kind {
-            // What is shown is a whole reply already.
+            // The payload is a whole reply already.
             Kind::Monitor => return self.plain[0].get_or_init(|| Arc::new(self.payload.to_vec())),
             Kind::Shard => b"smessage",
             Kind::Channel | Kind::Pattern => b"message",
@@ -92,14 +92,14 @@ impl Message {
         self.plain[form(protocol)].get_or_init(|| write(protocol, &[word, &self.channel, &self.payload]))
     }
 
-    /// The bytes for who listens to pattern number `index`.
+    /// Returns the bytes for subscribers of pattern number `index`.
     pub fn pattern_bytes(&self, index: usize, protocol: Protocol) -> &Arc<Vec<u8>> {
         let pattern = &self.patterns[index];
         let words = || [b"pmessage".as_slice(), pattern, &self.channel, &self.payload];
         self.matched[index][form(protocol)].get_or_init(|| write(protocol, &words()))
     }
 
-    /// Bytes that it holds of what was published.
+    /// Returns the bytes of the published message that it holds.
     pub fn len(&self) -> usize {
         self.payload.len() + self.channel.len()
     }

@@ -1,11 +1,12 @@
-//! Publish and subscribe: who listens to which channels, counted by the threads that own the listeners.
+//! Publish and subscribe: the subscribers of channels, counted by the threads that own them.
 //!
-//! One book for the engine says for each channel, pattern and shard channel in which mailboxes how many listen. To publish
-//! is to put one letter with a shared [`Message`] into each of these boxes, under the lock of the book: so all messages come
-//! to every thread in one order, and a publisher pays for threads, not for listeners. Each thread knows its own listeners
-//! (`local_subscribers`) and gives them the message in its own time; a slow one is its thread's business, never the publisher's.
+//! One book for the engine says for each channel, pattern and shard channel how many subscribers there are in which
+//! mailboxes. To publish is to put one letter with a shared [`Message`] into each of these boxes, under the lock of the book:
+//! so all messages come to every thread in one order, and a publisher pays for threads, not for subscribers. Each thread
+//! knows its own subscribers (`local_subscribers`) and gives them the message in its own time; a slow one is its thread's
+//! business, never the publisher's.
 //!
-//! While nobody listens to anything a message costs one relaxed load. Any thread may call it, also with shards locked.
+//! While there are no subscribers at all, a message costs one relaxed load. Any thread may call it, also with shards locked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,11 +20,11 @@ use super::message::{KINDS, Kind, Message};
 use super::subscription::Subscriptions;
 use super::wakeups::Wakeups;
 
-/// Which threads have listeners of which channels and patterns.
+/// The threads that have subscribers, by channels and patterns.
 #[derive(Debug, Default)]
 pub struct PubSub {
     listened: AtomicUsize,
-    /// How many clients are shown the commands of all others.
+    /// The number of clients that are shown the commands of all others.
     pub monitors: AtomicUsize,
     subscribers: Mutex<Subscribers>,
 }
@@ -35,24 +36,24 @@ struct Subscribers {
     names: [HashMap<Arc<[u8]>, Vec<ThreadCount>>; KINDS],
 }
 
-/// The listeners of one thread.
+/// The number of subscribers of one thread.
 #[derive(Debug)]
 struct ThreadCount {
     mailbox: Arc<Mailbox>,
     count: usize,
 }
 
-/// The publishing client, where it listens to anything itself.
+/// The publishing client, if it has subscriptions itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Own<'a> {
     /// Its id.
     pub id: u64,
-    /// What it listens to.
+    /// The client's subscriptions.
     pub subscriptions: &'a Subscriptions,
 }
 
 impl PubSub {
-    /// Counts one more listener; the name as all share it, and the number of the last message before.
+    /// Counts one more subscriber; returns the name as all share it, and the number of the last message before.
     pub fn subscribe(&self, kind: Kind, name: &[u8], mailbox: &Arc<Mailbox>) -> (Arc<[u8]>, u64) {
         let mut subscribers = self.subscribers.lock();
         self.counter(kind).fetch_add(1, Ordering::Relaxed);
@@ -67,7 +68,7 @@ impl PubSub {
         (shared, since)
     }
 
-    /// Counts one listener less.
+    /// Counts one subscriber less.
     pub fn unsubscribe(&self, kind: Kind, name: &[u8], mailbox: &Arc<Mailbox>) {
         let mut subscribers = self.subscribers.lock();
         let names = &mut subscribers.names[kind as usize];
@@ -83,8 +84,9 @@ impl PubSub {
         self.counter(kind).fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Publishes a message and says to how many. Its receivers are woken with `wakeups`; what the publisher itself gets is
-    /// in it. `waiting_bytes_max` bounds what may wait for an embedded listener (0 is no bound).
+    /// Publishes a message and returns the number of its receivers. They are woken with `wakeups`; the messages to the
+    /// publisher itself are in it. `waiting_bytes_max` bounds the bytes that may wait for an embedded subscriber (0 is no
+    /// bound).
     #[inline]
     pub fn publish(
         &self,
@@ -148,7 +150,7 @@ impl PubSub {
         if kind == Kind::Monitor { &self.monitors } else { &self.listened }
     }
 
-    /// The names of one kind that somebody listens to, and that match a pattern if there is one, in their order.
+    /// Returns the names of one kind that have subscribers, and that match a pattern if there is one, in their order.
     pub fn names(&self, kind: Kind, wanted: Option<&[u8]>) -> Vec<Arc<[u8]>> {
         let subscribers = self.subscribers.lock();
         let is_wanted = |name: &&Arc<[u8]>| wanted.is_none_or(|wanted| pattern::matches(wanted, name, false));
@@ -159,13 +161,13 @@ impl PubSub {
         names
     }
 
-    /// How many listen to this name.
+    /// Returns the number of subscribers of this name.
     pub fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
         let subscribers = self.subscribers.lock();
         subscribers.names[kind as usize].get(name).into_iter().flatten().map(|thread| thread.count).sum()
     }
 
-    /// How many names of one kind somebody listens to.
+    /// Returns how many names of one kind have subscribers.
     pub fn len(&self, kind: Kind) -> usize {
         self.subscribers.lock().names[kind as usize].len()
     }

@@ -1,7 +1,7 @@
 //! The channels and patterns that one client is subscribed to.
 //!
-//! The client's own state keeps the names; `pubsub` counts them for the whole engine and `local_subscribers` knows, for
-//! one thread, who listens to what. A change is made here and there at once by the command, and waits here until the
+//! The client's own state keeps the names; `pubsub` counts them for the whole engine and `local_subscribers` knows the
+//! subscribers of each name for one thread. A change is made here and there at once by the command, and waits here until the
 //! thread has taken it over into its `local_subscribers`. One thread.
 
 use std::collections::BTreeSet;
@@ -9,27 +9,27 @@ use std::sync::Arc;
 
 use super::message::{Form, KINDS, Kind, Message};
 
-/// The channels and patterns that one client listens to.
+/// The channels and patterns that one client is subscribed to.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     names: [BTreeSet<Arc<[u8]>>; KINDS],
     changes: Vec<Change>,
-    /// What the names take, though others share them.
+    /// The memory of the names, though others share them.
     bytes: usize,
 }
 
-/// What a name takes beside its bytes: entries of the tables here, in `pubsub` and in `local_subscribers`, which are
-/// not full, and lists of listeners.
+/// The memory of a name beside its bytes: entries of the tables here, in `pubsub` and in `local_subscribers`, which are not
+/// full, and lists of subscribers.
 const NAME_BYTES: usize = 270;
 
-/// What `local_subscribers` of the thread has not heard of yet.
+/// A change that `local_subscribers` of the thread has not taken over yet.
 #[derive(Debug)]
 pub struct Change {
-    /// What kind of name it is.
+    /// The kind of the name.
     pub kind: Kind,
     /// The name.
     pub name: Arc<[u8]>,
-    /// The number of the last message that came before; none when the client listens no longer.
+    /// The number of the last message that came before; None when the client has unsubscribed.
     pub since: Option<u64>,
 }
 
@@ -49,7 +49,7 @@ impl Subscriptions {
         true
     }
 
-    /// Whether the client listens to this.
+    /// Returns whether the client is subscribed to this.
     pub fn contains(&self, kind: Kind, name: &[u8]) -> bool {
         self.names[kind as usize].contains(name)
     }
@@ -59,27 +59,27 @@ impl Subscriptions {
         self.names[kind as usize].iter()
     }
 
-    /// How many names of one kind there are.
+    /// Returns how many names of one kind there are.
     pub fn len(&self, kind: Kind) -> usize {
         self.names[kind as usize].len()
     }
 
-    /// What the names take, in bytes.
+    /// Returns the memory of the names, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether the client listens to no channel in any way.
+    /// Returns whether the client is subscribed to no channel in any way.
     pub fn is_empty(&self) -> bool {
         [Kind::Channel, Kind::Pattern, Kind::Shard].iter().all(|kind| self.len(*kind) == 0)
     }
 
-    /// What has changed since the last call.
+    /// Returns the changes since the last call.
     pub fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }
 
-    /// In which forms this client gets a message: none, or one for each name that it came to.
+    /// Returns in which forms this client gets a message: none, or one for each name that it came to.
     pub fn forms<'a>(&'a self, message: &'a Message) -> impl Iterator<Item = Form> + 'a {
         let plain = self.contains(message.kind, &message.channel).then_some(Form::Plain);
         let patterns = message.patterns.iter().enumerate();

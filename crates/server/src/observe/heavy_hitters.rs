@@ -1,14 +1,15 @@
-//! The keys with the greatest shares of a stream of weights, in bounded memory, whatever else is in the stream.
+//! The keys with the greatest shares of a stream of weights, in bounded memory, for any stream.
 //!
-//! Misra and Gries's counters with weights: each key that is met has a counter. When there are twice as many counters as
-//! shares are asked for, all of them lose what the middle one has, and those with nothing left go, so that half of them stay: one
-//! pass for at least `SHARES` new keys. (Anderson et al., "A High-Performance Algorithm for Identifying Frequent Items in Data
-//! Streams", 2017.) With N the sum of all weights:
+//! Misra and Gries's counters with weights: each key that is met has a counter. If there are twice as many counters as shares
+//! are asked for, all of them lose the value of the middle one, and those with nothing left are removed, so that half of them
+//! stay: one pass for at least `SHARES` new keys. (Anderson et al., "A High-Performance Algorithm for Identifying Frequent
+//! Items in Data Streams", 2017.) With N the sum of all weights:
 //!
-//! - a key whose weight is more than N / `SHARES` has a counter;
+//! - a key with a weight of more than N / `SHARES` has a counter;
 //! - a counter is never more than its key's weight, and less by N / `SHARES` at most.
 //!
-//! Keys are told apart by their keyed hashes, which are there anyway; of a long name the beginning is kept. One thread at a time.
+//! Keys are told apart by their keyed hashes, which are there anyway; of a long name the beginning is kept. One thread at a
+//! time.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +42,7 @@ impl<const SHARES: usize> HeavyHitters<SHARES> {
         }
     }
 
-    /// Adds what another has, as if its stream had come here too.
+    /// Adds the counters of another stream, as if its weights had been added here too.
     pub fn merge(&mut self, other: &Self) {
         for (hash, counter) in &other.counters {
             if let Some(own) = self.counters.get_mut(hash) {
@@ -53,7 +54,7 @@ impl<const SHARES: usize> HeavyHitters<SHARES> {
         self.total = self.total.saturating_add(other.total);
     }
 
-    /// Halves all weights, so that what is long ago counts for less.
+    /// Halves all weights, so that older ones count for less.
     pub fn halve(&mut self) {
         self.total /= 2;
         self.counters.retain(|_, counter| {
@@ -84,8 +85,8 @@ impl<const SHARES: usize> HeavyHitters<SHARES> {
         self.counters.insert(hash, counter);
     }
 
-    /// Takes the weight of the one in the middle from all, of which `SHARES` or fewer stay. What all lose together is more than
-    /// `SHARES` times what one loses: that is why nobody loses more than that share of all.
+    /// Takes the weight of the middle counter from all, of which `SHARES` or fewer stay. The sum of the losses is more than
+    /// `SHARES` times the loss of one: that is why no counter loses more than that share of all.
     #[cold]
     fn make_room(&mut self) {
         let mut weights: Vec<u64> = self.counters.values().map(|counter| counter.weight).collect();
@@ -124,7 +125,7 @@ mod tests {
         Key { name, hash: Hash(hash) }
     }
 
-    /// What must hold of counters whose keys have truly these weights.
+    /// Checks the guarantees of counters for keys with these true weights.
     fn check(found: &HeavyHitters<SHARES>, truly: &BTreeMap<Vec<u8>, u64>, context: &str) {
         let sum: u64 = truly.values().sum();
         assert_eq!(found.total(), sum, "{context}");

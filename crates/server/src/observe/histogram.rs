@@ -1,6 +1,6 @@
-//! How the execution times of each command are distributed: what LATENCY HISTOGRAM and INFO latencystats show.
+//! The distribution of each command's execution times, for LATENCY HISTOGRAM and INFO latencystats.
 //!
-//! Each thread records into histograms of its own, each behind a lock that only a reader ever contends for. A histogram is
+//! Each thread records into histograms of its own, each behind a lock for which only a reader ever contends. A histogram is
 //! made when its command first runs. Times are nanoseconds, with two significant digits, up to a second, as in Redis.
 
 use hdrhistogram::Histogram;
@@ -41,7 +41,7 @@ impl Histograms {
         histogram.saturating_record_n(nanoseconds.clamp(1, NANOSECONDS_MAX), count);
     }
 
-    /// Adds what was recorded of one command.
+    /// Adds the recorded times of one command.
     pub fn add_to(&self, row: usize, sum: &mut Histogram<u64>) {
         if let Some(histogram) = &*self.0[row].lock() {
             sum.add(&**histogram).expect("all histograms have the same bounds");

@@ -1,8 +1,8 @@
-//! HOTKEYS: which keys take the most of the processor's time and of the network, while somebody has that collected.
+//! HOTKEYS: the keys that take the most of the processor's time and of the network, while a client has that collected.
 //!
-//! Each thread that executes keeps a [`Tally`] of its own, in its block of counters; whoever asks adds them up. Nobody's
-//! commands cost anything while nothing is collected: whether it is stands where a batch looks up what counts as slow and as
-//! large. Any thread.
+//! Each thread that executes keeps a [`Tally`] of its own, in its block of counters; a reader adds them up. Commands cost
+//! nothing extra while nothing is collected: the flag is next to the limits that a batch looks up for slow and large
+//! commands. Any thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -13,14 +13,14 @@ use super::stats::Stats;
 use crate::host::clock::Instant;
 use crate::host::facts::{self, CpuTimes};
 
-/// What is asked for when a collection begins.
+/// The settings of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// Whether keys are told by the time that their commands take.
+    /// True if keys are reported by the time that their commands take.
     pub by_time: bool,
-    /// Whether keys are told by the bytes of their requests and replies.
+    /// True if keys are reported by the bytes of their requests and replies.
     pub by_bytes: bool,
-    /// How many keys are told.
+    /// The number of keys in the reply.
     pub count: usize,
     /// After how many milliseconds it ends by itself.
     pub duration_ms: Option<u64>,
@@ -28,26 +28,26 @@ pub struct Plan {
     pub sample_ratio: u64,
 }
 
-/// One collection, under way or over.
+/// A collection, running or ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Collection {
-    /// What was asked for.
+    /// Its settings.
     pub plan: Plan,
-    /// When it began.
+    /// The time of its beginning.
     pub began: Instant,
     /// CPU time of the process by then.
     began_cpu: CpuTimes,
-    /// When it ended, and CPU time of the process by then.
+    /// The time of its end, and the CPU time of the process by then.
     ended: Option<(Instant, CpuTimes)>,
 }
 
 impl Collection {
-    /// Whether it is under way.
+    /// Returns whether it is running.
     pub fn is_active(&self) -> bool {
         self.ended.is_none()
     }
 
-    /// For how long it has lasted, in milliseconds.
+    /// Returns its duration so far, in milliseconds.
     pub fn duration_ms(&self, now: Instant) -> u64 {
         let duration_ms = self.ended.map_or(now, |(ended, _)| ended).since(self.began).as_millis() as u64;
         self.plan.duration_ms.map_or(duration_ms, |most_ms| duration_ms.min(most_ms))
@@ -66,13 +66,13 @@ impl Collection {
 pub struct HotKeys {
     is_collecting: AtomicBool,
     sample_ratio: AtomicU64,
-    /// When the collection ends by itself, monotonic milliseconds.
+    /// The time at which the collection ends by itself, monotonic milliseconds.
     until_ms: AtomicU64,
     collection: Mutex<Option<Collection>>,
 }
 
 impl HotKeys {
-    /// Whether commands are to be counted; [`HotKeys::wants`] says of each.
+    /// Returns whether commands are to be counted; [`HotKeys::wants`] says of each.
     #[inline]
     pub fn is_collecting(&self) -> bool {
         self.is_collecting.load(Ordering::Relaxed)
@@ -83,17 +83,17 @@ impl HotKeys {
         self.sample_ratio.load(Ordering::Relaxed)
     }
 
-    /// Whether a command that ran at this time is counted.
+    /// Returns whether a command that ran at this time is counted.
     pub fn wants(&self, now: Instant) -> bool {
         self.is_collecting() && now.monotonic_ms() < self.until_ms.load(Ordering::Relaxed)
     }
 
-    /// Whether a collection is under way.
+    /// Returns whether a collection is running.
     pub fn is_active(&self, now: Instant) -> bool {
         self.current(now).is_some_and(|collection| collection.is_active())
     }
 
-    /// Begins a collection, and forgets the one before. False if one is under way.
+    /// Begins a collection, and forgets the one before. Returns false if one is running.
     pub fn start(&self, plan: Plan, stats: &Stats, now: Instant) -> bool {
         let mut collection = self.current(now);
         if collection.is_some_and(|collection| collection.is_active()) {
@@ -108,7 +108,7 @@ impl HotKeys {
         true
     }
 
-    /// Ends the collection; what was found stays. False if none is under way.
+    /// Ends the collection; its results stay. Returns false if none is running.
     pub fn stop(&self, now: Instant) -> bool {
         match self.current(now).as_mut().filter(|collection| collection.is_active()) {
             Some(collection) => {
@@ -119,7 +119,7 @@ impl HotKeys {
         }
     }
 
-    /// Forgets what was found. False if a collection is under way.
+    /// Forgets the results. Returns false if a collection is running.
     pub fn reset(&self, stats: &Stats, now: Instant) -> bool {
         let mut collection = self.current(now);
         if collection.is_some_and(|collection| collection.is_active()) {
@@ -130,7 +130,7 @@ impl HotKeys {
         true
     }
 
-    /// The collection, if there is one, and what has been counted.
+    /// Returns the collection, if there is one, and its counts.
     pub fn found(&self, stats: &Stats, now: Instant) -> Option<(Collection, Tally)> {
         let collection = (*self.current(now))?;
         let mut sum = Tally::default();
@@ -181,7 +181,7 @@ mod tests {
         one.hot_keys.lock().add(keys(&["a", "b", "a"]), (10, 31), true);
         other.hot_keys.lock().add(keys(&["b"]), (4, 8), true);
         other.hot_keys.lock().add(keys(&["c"]), (100, 200), false);
-        // What a thread has counted stays when it goes.
+        // The counts of a thread stay after its end.
         stats.close(&one);
         let (collection, tally) = hot_keys.found(&stats, at(9)).expect("it was started");
         assert!(collection.is_active());

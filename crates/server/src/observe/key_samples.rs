@@ -1,27 +1,27 @@
-//! Which keys are used most of late, from a sample that is always taken: every 128th key on average, at random distances, so that
-//! no rhythm of the requests deceives it.
+//! The keys that are used most of late, from a sample that is always taken: every 128th key on average, at random distances,
+//! so that no rhythm of the requests deceives it.
 //!
-//! Keys are looked at where a group of requests has just been looked up, as they come from clients: what scripts use without
-//! naming it, what a primary sends, and MEMORY USAGE, which uses nothing, is not among them. As long as no key of a group is
-//! due this costs a subtraction a group. What is sampled goes into counters of the executing thread ([`KeySamples`]); all of
-//! them are halved from time to time.
+//! Keys are sampled after the lookup of a group of requests, as they arrive from clients. Not among them are keys that
+//! scripts use without naming them, commands of a primary, and MEMORY USAGE, which uses nothing. As long as no key of a group
+//! is due this costs a subtraction a group. Samples go into counters of the executing thread ([`KeySamples`]); all of them
+//! are halved from time to time.
 
 use super::heavy_hitters::HeavyHitters;
 use crate::host::dice::Dice;
 
-/// One key in so many is looked at, on average.
+/// The sampling rate: on average a key in so many is sampled.
 pub const SAMPLE_RATIO: usize = 128;
 
 /// After so many milliseconds a sample counts half.
 pub const HALF_LIFE_MS: u64 = 10_000;
 
-/// A key with more than this part of a thread's sample is always among what it keeps.
+/// A key with more than this part of a thread's sample is always among those that it keeps.
 const SHARES: usize = 256;
 
-/// What one thread has sampled.
+/// The samples of one thread.
 pub type KeySamples = HeavyHitters<SHARES>;
 
-/// Says which keys are looked at; one for each thread.
+/// Chooses the keys to sample; there is one for each thread.
 #[derive(Debug)]
 pub struct Sampler {
     /// Keys that pass before the next that is looked at.
@@ -36,7 +36,7 @@ impl Default for Sampler {
 }
 
 impl Sampler {
-    /// Whether any of the next `keys` is to be looked at; if so, [`Sampler::take`] says which.
+    /// Returns whether any of the next `keys` is to be looked at; if so, [`Sampler::take`] says which.
     #[inline]
     pub fn is_due(&mut self, keys: usize) -> bool {
         match self.left.checked_sub(keys) {

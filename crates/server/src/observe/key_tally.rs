@@ -1,6 +1,6 @@
-//! What commands took, by the keys that they named: HOTKEYS, for one thread.
+//! The costs of commands, by the keys that they named: HOTKEYS, for one thread.
 //!
-//! Of time and of bytes the keys with the greatest shares are kept, in bounded memory. One thread at a time.
+//! The keys with the greatest shares of time and of bytes are kept, in bounded memory. One thread at a time.
 
 use sleeve_store::Key;
 
@@ -9,7 +9,7 @@ use super::heavy_hitters::HeavyHitters;
 /// A key with more than this part of all time, or of all bytes, is always found.
 const SHARES: usize = 1_024;
 
-/// What one thread has counted.
+/// The counts of one thread.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// Time that commands with keys took, in ticks of [`crate::host::clock::ticks`].
@@ -21,7 +21,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a command about these keys, which share what it took; a key that is named twice has two shares.
+    /// Counts a command about these keys, which share its costs; a key that is named twice has two shares.
     pub fn add<'k>(
         &mut self,
         keys: impl ExactSizeIterator<Item = Key<'k>>,
@@ -39,7 +39,7 @@ impl Tally {
         }
     }
 
-    /// Adds what another thread has counted.
+    /// Adds the counts of another thread.
     pub fn absorb(&mut self, other: &Self) {
         self.elapsed_ticks += other.elapsed_ticks;
         self.bytes += other.bytes;

@@ -1,7 +1,8 @@
-//! The latency monitor: when something last took longer than `latency-monitor-threshold` milliseconds, and how long.
+//! The latency monitor: the times at which something last took longer than `latency-monitor-threshold` milliseconds, and how
+//! long it took.
 //!
 //! An event is a name, such as `command` or `expire-cycle`, with the slowest occurrence of each of the latest seconds in
-//! which there was one. Who does the work reports it; nothing is measured here. Any thread may add or read.
+//! which there was one. The code that does the work reports it; nothing is measured here. Any thread may add or read.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,7 +20,7 @@ pub struct Sample {
     pub latency_ms: u64,
 }
 
-/// What is remembered of one event.
+/// The recorded occurrences of one event.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
     /// Oldest first; never none.
@@ -54,7 +55,7 @@ impl Latency {
         self.events.lock().clone()
     }
 
-    /// What is remembered of one event.
+    /// Returns the recorded occurrences of one event.
     pub fn series(&self, event: &[u8]) -> Option<Series> {
         let events = self.events.lock();
         events.iter().find(|(name, _)| name.as_bytes() == event).map(|(_, series)| series.clone())

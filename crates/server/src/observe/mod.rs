@@ -1,4 +1,4 @@
-//! What is measured and counted while commands run, for INFO, LATENCY, SLOWLOG and HOTKEYS.
+//! Measurements and counters of running commands, for INFO, LATENCY, SLOWLOG and HOTKEYS.
 
 pub(crate) mod heavy_hitters;
 pub mod histogram;

@@ -1,7 +1,7 @@
-//! What INFO shows as of now instead of as a sum: rates a second and the peak of memory.
+//! The figures of INFO that are of the present instead of sums: rates a second and the peak of memory.
 //!
-//! Sums are sampled ten times a second, by whichever thread ticks first; a rate is the mean over the last sixteen
-//! samples, as in Redis. Any thread.
+//! Sums are sampled ten times a second, by the thread that ticks first; a rate is the mean over the last sixteen samples, as
+//! in Redis. Any thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +13,7 @@ use super::key_samples::HALF_LIFE_MS;
 const PERIOD_MS: u64 = 100;
 const SAMPLES: usize = 16;
 
-/// The sums whose rates are kept.
+/// The sums for which rates are kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Commands executed.
@@ -32,7 +32,7 @@ pub struct Traffic {
 #[derive(Debug, Default)]
 pub struct Rates {
     next_ms: AtomicU64,
-    /// When the samples of keys were halved.
+    /// The time at which the samples of keys were halved.
     halved_ms: AtomicU64,
     peak_bytes: AtomicU64,
     /// Of 1,000,000 keys with a deadline, how many are past it; a moving mean, as in Redis.
@@ -49,14 +49,14 @@ struct Samples {
 }
 
 impl Rates {
-    /// Whether a sample is due; true for one caller only. `now_ms` is monotonic.
+    /// Returns whether a sample is due; true for one caller only. `now_ms` is monotonic.
     pub fn is_due(&self, now_ms: u64) -> bool {
         let next_ms = self.next_ms.load(Ordering::Relaxed);
         let later = now_ms + PERIOD_MS;
         now_ms >= next_ms && self.next_ms.compare_exchange(next_ms, later, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether what was sampled of keys has had its time and is to count half; asked by whoever takes a sample of the sums.
+    /// Returns whether the samples of keys are due to be halved; asked by the thread that samples the sums.
     pub fn are_samples_old(&self, now_ms: u64) -> bool {
         let halved_ms = self.halved_ms.load(Ordering::Relaxed);
         let is_first = halved_ms == 0;

@@ -1,8 +1,8 @@
-//! The latest commands that took longer than `slowlog-log-slower-than` microseconds to execute, and those whose requests or
-//! replies were larger than options say.
+//! The latest commands that took longer than `slowlog-log-slower-than` microseconds to execute, and those with requests or
+//! replies larger than the options' limits.
 //!
-//! Who runs commands says what was slow or large; nothing is measured here. Arguments are kept shortened, so that an entry has a
-//! bounded size, and passwords are not kept. Any thread may add or read.
+//! The code that runs commands reports slow or large ones; nothing is measured here. Arguments are kept shortened, so that an
+//! entry has a bounded size, and passwords are not kept. Any thread may add or read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const ARGUMENTS_MAX: usize = 32;
 /// Bytes of an argument that an entry keeps.
 const ARGUMENT_BYTES_MAX: usize = 128;
 
-/// By what a command stands out.
+/// The measure by which a command is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     /// Microseconds that it took.
@@ -28,27 +28,27 @@ pub enum Measure {
     Reply,
 }
 
-/// One slow or large command.
+/// A slow or large command.
 #[derive(Debug)]
 pub struct Entry {
-    /// Ascending, unique in its log in the life of the engine.
+    /// The id: ascending, unique in its log in the life of the engine.
     pub id: u64,
-    /// When it ended, seconds of the Unix epoch.
+    /// The time of its end, seconds of the Unix epoch.
     pub time_s: i64,
-    /// How long it took or how large it was, in the unit of the [`Measure`].
+    /// Its duration or its size, in the unit of the [`Measure`].
     pub amount: u64,
     /// Name and arguments, shortened.
     pub arguments: Vec<Vec<u8>>,
     /// The client's address.
     pub address: String,
-    /// What the client calls itself.
+    /// The name that the client has set.
     pub name: String,
 }
 
 /// The latest slow and large commands of one engine.
 #[derive(Debug, Default)]
 pub struct SlowLog {
-    /// One for each measure.
+    /// The entries of each measure.
     kept: [Mutex<Kept>; 3],
 }
 
@@ -60,7 +60,7 @@ struct Kept {
 }
 
 impl SlowLog {
-    /// Adds an entry, whose id is given here, and keeps the latest `entries_max`.
+    /// Adds an entry, gives it its id, and keeps the latest `entries_max`.
     pub fn add(&self, measure: Measure, mut entry: Entry, entries_max: usize) {
         let mut kept = self.kept[measure as usize].lock();
         entry.id = kept.next_id;
@@ -74,7 +74,7 @@ impl SlowLog {
         self.kept[measure as usize].lock().entries.iter().take(count).cloned().collect()
     }
 
-    /// How many entries there are.
+    /// Returns how many entries there are.
     pub fn len(&self, measure: Measure) -> usize {
         self.kept[measure as usize].lock().entries.len()
     }

@@ -1,8 +1,8 @@
-//! Counters for INFO: commands, keys, bytes, what expired and what was evicted.
+//! Counters for INFO: commands, keys, bytes, expired and evicted keys.
 //!
-//! Each thread that executes counts in a block of its own ([`Counters`]): one writer, so counting is a load and a store
-//! without a locked instruction, and no line is shared between workers. Readers add the blocks up. CONFIG RESETSTAT
-//! remembers the sums of that moment and subtracts them from then on, so it needs nobody's help either.
+//! Each thread that executes counts in a block of its own ([`Counters`]). A block has one writer, so counting is a load and a
+//! store without a locked instruction, and no cache line is shared between workers. Readers add the blocks up. CONFIG
+//! RESETSTAT remembers the sums of that moment and subtracts them from then on, so it needs no other thread's help either.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Count {
     }
 }
 
-/// One command's counters.
+/// The counters of a command.
 #[derive(Debug, Default)]
 pub struct CommandCounters {
     /// Executions.
@@ -56,20 +56,20 @@ pub struct CommandCounters {
 
 macro_rules! totals {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// One thread's block of counters.
+        /// The counters of a thread.
         #[derive(Debug)]
         #[repr(align(64))]
         pub struct Counters {
             $($(#[doc = $doc])+ pub $name: Count,)+
-            /// When commands ended last, in ticks: no sum.
+            /// The time at which commands last ended, in ticks: no sum.
             pub settled_ticks: Count,
             /// One row for each command, in the order of the command table.
             pub commands: Box<[CommandCounters]>,
-            /// How long commands took, while `latency-tracking` is on.
+            /// The execution times of commands, while `latency-tracking` is on.
             pub latencies: Histograms,
-            /// What HOTKEYS collects. Nobody waits for it but whoever has the collection begun or told.
+            /// The tally of HOTKEYS. No thread contends for it except one that begins or reads a collection.
             pub hot_keys: Mutex<Tally>,
-            /// Which keys have been used most of late. Nobody waits for it but whoever has it told or halved.
+            /// The keys that have been used most of late. No thread contends for it except one that reads or halves it.
             pub key_samples: Mutex<KeySamples>,
         }
 
@@ -144,7 +144,7 @@ totals! {
     evicted,
     /// Changes that writes have made, an element each, as `rdb_changes_since_last_save` counts them.
     changes,
-    /// Payloads of RESTORE whose every part was checked.
+    /// Payloads of RESTORE that were checked in every part.
     payloads_checked,
     /// Error replies.
     errors_replied,
@@ -160,25 +160,25 @@ totals! {
     cycles,
     /// Ticks of workers from a wake-up until they wait again.
     cycle_ticks,
-    /// Those of them that went into background work.
+    /// The part of the ticks that went into background work.
     background_ticks,
-    /// Those of them in which workers wrote the journal to the log.
+    /// The part of the ticks in which workers wrote the journal to the AOF.
     log_ticks,
-    /// Ticks of workers that received and took apart what then ran.
+    /// Ticks of workers that received and parsed the requests that then ran.
     reading_ticks,
     /// Ticks of commands that clients sent.
     executing_ticks,
     /// Ticks of workers that answered.
     writing_ticks,
-    /// Microseconds that what had come waited for others that had come with it, added up.
+    /// Microseconds that requests waited for others that had arrived with them, added up.
     waiting_us,
-    /// Microseconds that replies were held back until what they show was written or synced, added up.
+    /// Microseconds that replies were held back until the changes that they show were written or fsynced, added up.
     syncing_us,
     /// Replies that were held back so.
     replies_held,
 }
 
-/// One command's sums.
+/// The sums of a command.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CommandTotals {
     /// Executions.
@@ -196,13 +196,13 @@ pub struct CommandTotals {
 pub struct Stats {
     blocks: Mutex<Vec<Arc<Counters>>>,
     errors: Mutex<BTreeMap<String, u64>>,
-    /// What blocks of threads that have gone had counted.
+    /// The counts of the blocks of threads that have ended.
     retired: Mutex<Totals>,
     /// Likewise how long their commands took.
     retired_latencies: Histograms,
-    /// Likewise what they collected of keys.
+    /// The tallies of threads that have ended.
     retired_tally: Mutex<Tally>,
-    /// Likewise what they sampled.
+    /// The samples of threads that have ended.
     retired_samples: Mutex<KeySamples>,
     /// The sums at the last CONFIG RESETSTAT.
     base: Mutex<Totals>,
@@ -230,7 +230,7 @@ impl Stats {
         block
     }
 
-    /// Takes the block of a thread that has ended; what it counted stays.
+    /// Removes the block of a thread that has ended; its counts stay.
     pub fn close(&self, block: &Arc<Counters>) {
         let mut blocks = self.blocks.lock();
         blocks.retain(|open| !Arc::ptr_eq(open, block));
@@ -240,7 +240,7 @@ impl Stats {
         self.retired_samples.lock().merge(&block.key_samples.lock());
     }
 
-    /// Takes the block of a session that is left out of all figures: what it did to the data counts, what it asked does not.
+    /// Removes the block of a session that is left out of all figures: its changes to the data count, its requests do not.
     pub fn close_unobserved(&self, block: &Counters) {
         let mut retired = self.retired.lock();
         retired.expired += block.expired.get();
@@ -251,7 +251,7 @@ impl Stats {
         retired.clients_evicted += block.clients_evicted.get();
     }
 
-    /// How long the executions of all commands took since the last reset, in nanoseconds.
+    /// Returns how long the executions of all commands took since the last reset, in nanoseconds.
     pub fn latencies(&self) -> Histogram<u64> {
         let mut sum = histogram::empty();
         let blocks = self.blocks.lock();
@@ -280,7 +280,7 @@ impl Stats {
         totals
     }
 
-    /// The sums since the start whose rates INFO shows. Cheap: no command's row is looked at.
+    /// Returns the sums since the start for which INFO shows rates. This is cheap: no command's row is read.
     pub fn traffic(&self) -> Traffic {
         let blocks = self.blocks.lock();
         let retired = self.retired.lock();
@@ -296,7 +296,7 @@ impl Stats {
         }
     }
 
-    /// How long the executions of a command took since the last reset, in nanoseconds; None if there were none.
+    /// Returns how long the executions of a command took since the last reset, in nanoseconds; None if there were none.
     pub fn latency(&self, row: &Row) -> Option<Histogram<u64>> {
         let mut sum = histogram::empty();
         self.retired_latencies.add_to(row.id as usize, &mut sum);
@@ -306,13 +306,13 @@ impl Stats {
 
     /// Shows the tally of every thread, and that of those that have gone.
     pub fn each_tally(&self, mut show: impl FnMut(&mut Tally)) {
-        // No thread comes or goes meanwhile.
+        // While this lock is held no thread is added or removed.
         let blocks = self.blocks.lock();
         show(&mut self.retired_tally.lock());
         blocks.iter().for_each(|block| show(&mut block.hot_keys.lock()));
     }
 
-    /// Which keys have been used most of late, by all threads.
+    /// Returns the keys that have been used most of late, by all threads.
     pub fn key_samples(&self) -> KeySamples {
         let blocks = self.blocks.lock();
         let mut sum = self.retired_samples.lock().clone();
@@ -320,14 +320,14 @@ impl Stats {
         sum
     }
 
-    /// Has what was sampled so far count half.
+    /// Halves the weight of the samples so far.
     pub fn halve_key_samples(&self) {
         let blocks = self.blocks.lock();
         self.retired_samples.lock().halve();
         blocks.iter().for_each(|block| block.key_samples.lock().halve());
     }
 
-    /// Effects of writes since the start, whatever was reset.
+    /// Returns the number of effects of writes since the start, without regard to resets.
     pub fn changes(&self) -> u64 {
         self.sums().changes
     }
@@ -358,10 +358,10 @@ const ERROR_CODES_MAX: usize = 128;
 /// A code word that is longer is none, as in Redis.
 const CODE_BYTES_MAX: usize = 30;
 
-/// The code word by which an error that a script made up is counted: its first word, or `ERR` where it has none.
+/// Returns the code word under which an error text of a script is counted: its first word, or `ERR` if it has none.
 ///
-/// INFO errorstats and the metrics that are made of it write the code as the name of a field. Whatever could end the name
-/// there or begin a field is written as `_`.
+/// INFO errorstats and the metrics that are made of it write the code as the name of a field. Characters that could end the
+/// name there or begin a field are written as `_`.
 pub fn code_of(text: &[u8]) -> String {
     let is_end = |byte: &u8| matches!(byte, b' ' | b'\r' | b'\n');
     let Some(end) = text.iter().take(CODE_BYTES_MAX + 1).position(is_end) else { return "ERR".into() };

@@ -1,8 +1,8 @@
 //! The errors a request can be answered with.
 //!
-//! An [`Error`] is the text of an error reply without the leading `-`: a code word, a space and a sentence, worded as
-//! Redis 7 words it. It is the peer's fault by definition: what the disk or the network does wrong is a small enum of
-//! the room that met it, and what we do wrong is an assertion.
+//! An [`Error`] is the text of an error reply without the leading `-`: a code word, a space and a sentence, worded as Redis 7
+//! words it. It is the peer's fault by definition: a fault of the disk or the network is a small enum of the room that met
+//! it, and a fault of our own is an assertion.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error(Cow<'static, [u8]>);
 
-/// What a command returns: its reply is written, or the reason why it was refused.
+/// The result of a command: its reply is written, or the reason why it was refused.
 pub type Outcome = Result<(), Error>;
 
 impl Error {
@@ -18,7 +18,7 @@ impl Error {
     pub const SYNTAX: Self = Self::fixed("ERR syntax error");
     /// An argument that should be a signed 64-bit integer and is not.
     pub const NOT_INTEGER: Self = Self::fixed("ERR value is not an integer or out of range");
-    /// WAITAOF without a log.
+    /// WAITAOF without an AOF.
     pub const NO_LOG_TO_WAIT_FOR: Self =
         Self::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
     /// An argument that should be a floating point number and is not.
@@ -43,7 +43,7 @@ impl Error {
     pub const OUT_OF_MEMORY: Self = Self::fixed("OOM command not allowed when used memory > 'maxmemory'.");
     /// A write comes to a replica.
     pub const READ_ONLY: Self = Self::fixed("READONLY You can't write against a read only replica.");
-    /// A replica has no link, and may not answer from what it has.
+    /// A replica has no link, and may not answer from its own data.
     pub const NO_PRIMARY: Self =
         Self::fixed("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
     /// Anything that needs data while it is loaded.
@@ -60,18 +60,18 @@ impl Error {
     /// EXEC after a command that could not be queued.
     pub const EXEC_ABORT: Self = Self::fixed("EXECABORT Transaction discarded because of previous errors.");
 
-    /// An error whose whole text is known when the program is built.
+    /// Returns an error with a text that is known when the program is built.
     pub const fn fixed(text: &'static str) -> Self {
         Self(Cow::Borrowed(text.as_bytes()))
     }
 
-    /// An error whose text names numbers or words of our own.
+    /// Returns an error with a text that names numbers or words of our own.
     pub fn new(text: impl Into<String>) -> Self {
         Self(Cow::Owned(text.into().into_bytes()))
     }
 
-    /// An error whose text names what the peer sent: each `{}` of the pattern stands for the next of `names`, whose bytes
-    /// come back as they were. A zero byte ends a name, as in Redis, which prints C strings.
+    /// Returns an error with a text that names words of the peer: each `{}` of the pattern stands for the next of `names`,
+    /// with its bytes unchanged. A zero byte ends a name, as in Redis, which prints C strings.
     pub fn naming(pattern: &str, names: &[&[u8]]) -> Self {
         let mut text = Vec::with_capacity(pattern.len() + names.iter().map(|name| name.len()).sum::<usize>());
         let mut parts = pattern.split("{}");
@@ -83,29 +83,30 @@ impl Error {
         Self(Cow::Owned(text))
     }
 
-    /// The wrong number of arguments for the command of this (lowercase, full) name.
+    /// Returns the error for a wrong number of arguments for the command of this (lowercase, full) name.
     pub fn arity(name: &str) -> Self {
         Self::new(format!("ERR wrong number of arguments for '{name}' command"))
     }
 
-    /// An expire time that is not positive or does not fit, for the command of this name.
+    /// Returns the error for an expire time that is not positive or does not fit, for the command of this name.
     pub fn invalid_expire(name: &str) -> Self {
         Self::new(format!("ERR invalid expire time in '{name}' command"))
     }
 
-    /// More arguments than the subcommand takes, where Redis's own count lets them pass; names as the peer wrote them.
+    /// Returns the error for more arguments than the subcommand takes, where Redis's own count lets them pass; names as the
+    /// peer wrote them.
     pub fn subcommand_syntax(container: &str, subcommand: &[u8]) -> Self {
         let pattern = "ERR unknown subcommand or wrong number of arguments for '{}'. Try {} HELP.";
         Self::naming(pattern, &[subcommand, container.as_bytes()])
     }
 
-    /// A client that can follow is sent to a replica's primary.
+    /// Returns the error that redirects a client to a replica's primary.
     pub fn redirect(primary: &str) -> Self {
         Self::new(format!("REDIRECT {primary}"))
     }
 
-    /// The answer to an EXEC that may not run for another reason than its queue. A client that is sent elsewhere is told so as
-    /// by any other command.
+    /// Returns the reply to an EXEC that may not run for another reason than its queue. A redirect is answered as for any
+    /// other command.
     pub fn exec_refused(self) -> Self {
         if self.text().starts_with(b"REDIRECT ") {
             return self;
@@ -114,19 +115,19 @@ impl Error {
         Self::naming("EXECABORT Transaction discarded because of: {}", &[reason])
     }
 
-    /// The whole text, as it follows the `-` on the wire.
+    /// Returns the whole text, as it follows the `-` on the wire.
     pub fn text(&self) -> &[u8] {
         &self.0
     }
 
-    /// The code word: `ERR`, `WRONGTYPE`, ...; what INFO errorstats counts by.
+    /// Returns the code word: `ERR`, `WRONGTYPE`, ...; INFO errorstats counts by it.
     pub fn code(&self) -> &str {
         let code = self.0.split(|&byte| byte == b' ').next().unwrap_or_default();
         std::str::from_utf8(code).unwrap_or("ERR")
     }
 }
 
-/// A name as it is printed: up to its first zero byte.
+/// Returns a name as it is printed: up to its first zero byte.
 pub fn shown(name: &[u8]) -> &[u8] {
     name.split(|&byte| byte == 0).next().unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! A request as a command sees it: its row, its arguments and its keys, already hashed.
 //!
-//! It borrows all of that, from a worker's buffer, a queue or a script, and copies nothing. Beside it stand what a command
-//! answers with: `output`, and `error`. Any thread.
+//! It borrows all of that, from a worker's buffer, a queue or a script, and copies nothing. The types of a command's answer
+//! stand beside it: `output`, and `error`. Any thread.
 
 pub mod error;
 pub mod output;
@@ -15,10 +15,10 @@ use sleeve_store::{Hash, Store};
 use sleeve_wire::commands::Row;
 use sleeve_wire::request::Args;
 
-/// What MONITOR and the slow log show instead of an argument that is secret.
+/// The text that MONITOR and the slow log show instead of a secret argument.
 pub const REDACTED: &[u8] = b"(redacted)";
 
-/// Where one of a request's keys stands, and its hash.
+/// The place of one of a request's keys, and its hash.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyAt {
     /// Index among the arguments.
@@ -27,19 +27,19 @@ pub struct KeyAt {
     pub hash: Hash,
 }
 
-/// What a request consists of.
+/// The parts of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Parts<'a> {
     /// The row of the command or subcommand.
     pub row: &'static Row,
     /// All arguments, the command's name first.
     pub args: Args<'a>,
-    /// Where all keys stand, with their hashes.
+    /// The places of all keys, with their hashes.
     pub key_places: &'a [KeyAt],
 }
 
 impl<'a> Parts<'a> {
-    /// These as a request, which is handed on in one register.
+    /// Returns these as a request, which is handed on in one register.
     #[inline]
     pub fn request(&'a self) -> Request<'a> {
         Request(self)
@@ -60,26 +60,26 @@ impl<'a> Deref for Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Key number `n`, in the order of the arguments.
+    /// Returns key number `n`, in the order of the arguments.
     #[inline]
     pub fn key(&self, n: usize) -> Key<'a> {
         let KeyAt { index, hash } = self.key_places[n];
         Key { name: self.args.arg(index as usize), hash }
     }
 
-    /// All keys in the order of the arguments.
+    /// Returns all keys in the order of the arguments.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = Key<'a>> + use<'a> {
         let Parts { args, key_places, .. } = *self.0;
         key_places.iter().map(move |key| Key { name: args.arg(key.index as usize), hash: key.hash })
     }
 
-    /// Argument `index`; the arity has been checked.
+    /// Returns argument `index`; the arity has been checked.
     #[inline]
     pub fn arg(&self, index: usize) -> &'a [u8] {
         self.args.arg(index)
     }
 
-    /// How many arguments there are, the name included; never none.
+    /// Returns how many arguments there are, the name included; never none.
     #[inline]
     pub fn len(&self) -> usize {
         self.args.len()

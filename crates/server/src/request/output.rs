@@ -1,8 +1,8 @@
-//! What a peer is owed: reply bytes in order, large values by reference.
+//! The output that a peer is owed: reply bytes in order, large values by reference.
 //!
 //! Replies are appended to one buffer. A large value does not go through it: the output notes its place and keeps a
-//! reference, and the driver hands the pieces to the kernel together. The store copies such a value before it changes
-//! it while a reference is out.
+//! reference, and the driver hands the pieces to the kernel together. The store copies such a value before it changes it
+//! while a reference is out.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -21,14 +21,14 @@ pub struct Output {
     shared: VecDeque<Shared>,
     /// Bytes of them that have not left.
     shared_len: usize,
-    /// From so many bytes on the peer is owed too much.
+    /// The bytes from which on the peer is owed too much.
     len_max: usize,
-    /// It was, and what it was owed has been forgotten.
+    /// The peer was owed too much, and its output has been dropped.
     is_cut: bool,
-    /// The offset of the journal up to which these replies show what was done: they leave when that has outlived the
-    /// process. 0 where nothing has to.
+    /// The offset of the journal up to which these replies show changes: they leave when the journal up to there has outlived
+    /// the process. 0 where no reply has to wait.
     pub shown: u64,
-    /// Where the replies to requests that have changed data begin and end, as long as `shown` says that they wait.
+    /// The beginnings and ends of the replies to requests that have changed data, as long as `shown` says that they wait.
     writes: Vec<(Mark, Mark)>,
 }
 
@@ -49,7 +49,7 @@ struct Shared {
 /// Values at least as long as this leave by reference.
 pub const SHARED_LEN_MIN: usize = 16 * 1024;
 
-/// Messages to many at least as long as this leave by reference: what waits for slow readers is held once.
+/// Messages to many at least as long as this leave by reference: the bytes that wait for slow readers are held once.
 const SHARED_PUSH_LEN_MIN: usize = 1024;
 
 /// A buffer that has grown beyond this is given back when it is empty.
@@ -93,7 +93,7 @@ impl Output {
         }
     }
 
-    /// How many bytes have not left.
+    /// Returns how many bytes have not left.
     #[inline]
     pub fn len(&self) -> usize {
         self.bytes.len() - self.sent + self.shared_len
@@ -105,55 +105,55 @@ impl Output {
         self.len_max = len_max;
     }
 
-    /// Whether the peer is owed too much.
+    /// Returns whether the peer is owed too much.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.len() >= self.len_max
     }
 
-    /// How many bytes more the peer may be owed.
+    /// Returns how many bytes more the peer may be owed.
     pub fn room(&self) -> usize {
         self.len_max.saturating_sub(self.len())
     }
 
-    /// The length of `bytes` at which the peer is owed too much; see [`Writer::bounded`].
+    /// Returns the length of `bytes` at which the peer is owed too much; see [`Writer::bounded`].
     #[inline]
     pub fn bytes_max(&self) -> usize {
         self.len_max.saturating_sub(self.shared_len).saturating_add(self.sent)
     }
 
-    /// Forgets what the peer is owed: it is too much, and the peer is closed instead. What follows finds room again, so
-    /// that a transaction can run to its end.
+    /// Drops the bytes that the peer is owed: they are too many, and the peer is closed instead. Later replies find room
+    /// again, so that a transaction can run to its end.
     #[cold]
     pub fn cut(&mut self) {
         self.clear();
         self.is_cut = true;
     }
 
-    /// Whether something was forgotten because it was too much; asked once.
+    /// Returns whether output was dropped because it was too much; asked once.
     #[inline]
     pub fn take_cut(&mut self) -> bool {
         std::mem::take(&mut self.is_cut)
     }
 
-    /// Room in its buffers that holds nothing that waits.
+    /// Returns the room in its buffers that holds no waiting bytes.
     pub fn spare(&self) -> usize {
         let places = self.shared.capacity() * size_of::<Shared>();
         places + self.bytes.capacity() - (self.bytes.len() - self.sent)
     }
 
-    /// Whether everything has left.
+    /// Returns whether everything has left.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.bytes.len() == self.sent && self.shared.is_empty()
     }
 
-    /// A mark to which [`Output::rewind`] can go back.
+    /// Returns a mark to which [`Output::rewind`] can go back.
     pub fn mark(&self) -> Mark {
         Mark { bytes: self.bytes.len(), shared: self.shared.len() }
     }
 
-    /// Forgets what was written since the mark. Nothing of it may have been sent.
+    /// Drops the bytes that were written since the mark. None of them may have been sent.
     pub fn rewind(&mut self, mark: Mark) {
         self.bytes.truncate(mark.bytes);
         self.shared
@@ -162,12 +162,12 @@ impl Output {
         while self.writes.pop_if(|(start, _)| start.bytes >= mark.bytes).is_some() {}
     }
 
-    /// What stands in the error reply that was written since the mark, if one was.
+    /// Returns the text of the error reply that was written since the mark, if one was.
     pub fn error_since(&self, mark: Mark) -> Option<&[u8]> {
         self.bytes.get(mark.bytes..)?.strip_prefix(b"-").map(<[u8]>::trim_ascii_end)
     }
 
-    /// Says that what was written since the mark is the reply to a request that has changed data. Nothing of it has left.
+    /// Notes that the bytes written since the mark are the reply to a request that has changed data. None of them has left.
     pub fn note_write(&mut self, since: Mark) {
         let end = self.mark();
         if end.bytes != since.bytes {
@@ -175,8 +175,8 @@ impl Output {
         }
     }
 
-    /// Puts an error in the place of every reply to a request that has changed data: what it says is not so, because the
-    /// change cannot be kept. Nothing has left.
+    /// Replaces every reply to a request that has changed data by an error: such a reply is not true, because the change
+    /// cannot be kept. None of them has left.
     pub fn refuse_writes(&mut self, error: &[u8]) {
         let writes = std::mem::take(&mut self.writes);
         let (mut rest, mut at) = (Output::default(), Mark { bytes: 0, shared: 0 });
@@ -199,13 +199,13 @@ impl Output {
         into.bytes.extend_from_slice(&self.bytes[at..end.bytes]);
     }
 
-    /// The only piece, when no value is shared: the common case, for a plain write.
+    /// Returns the only piece, when no value is shared: the common case, for a plain write.
     #[inline]
     pub fn plain(&self) -> Option<&[u8]> {
         self.shared.is_empty().then(|| &self.bytes[self.sent..])
     }
 
-    /// The next pieces in order, at most as many as one system call takes.
+    /// Returns the next pieces in order, at most as many as one system call takes.
     pub fn pieces(&self) -> Vec<IoSlice<'_>> {
         let mut pieces = Vec::with_capacity(2 * self.shared.len() + 1);
         let mut at = self.sent;
@@ -249,8 +249,8 @@ impl Output {
         self.sent += count;
     }
 
-    /// Gives back the room of what has left. A peer that always lags a little would have it kept for ever otherwise.
-    /// Fewer bytes move than have left since the last time.
+    /// Gives back the room of the bytes that have left. A peer that always lags a little would have it kept for ever
+    /// otherwise. Fewer bytes move than have left since the last time.
     fn cut_off(&mut self) {
         self.bytes.drain(..self.sent);
         self.bytes.shrink_to(KEPT_BYTES.max(2 * self.bytes.len()));
@@ -269,8 +269,8 @@ impl Output {
         self.writes.clear();
     }
 
-    /// Moves everything to the end of `other`, leaving this empty. What is large when it has to wait finds `other` empty
-    /// most of the time, and is not copied then.
+    /// Moves everything to the end of `other`, leaving this empty. A large output that has to wait finds `other` empty most
+    /// of the time, and is not copied then.
     pub fn move_to(&mut self, other: &mut Output) {
         if other.is_empty() {
             std::mem::swap(self, other);

@@ -1,8 +1,8 @@
 //! Commands that wait for EXEC.
 //!
-//! They are packed into blocks: a block's arguments lie in one buffer, one after the other, with their places in a second
-//! and the commands in a third. So a short command costs little more than its words, the queue never moves, and what it
-//! takes is known to the byte. Owned by one session; one thread.
+//! They are packed into blocks: a block's arguments lie in one buffer, one after the other, with their places in a second and
+//! the commands in a third. So a short command costs little more than its words, the queue never moves, and its memory is
+//! known to the byte. Owned by one session; one thread.
 
 use sleeve_wire::commands::Row;
 use sleeve_wire::request::{Args, Span};
@@ -12,7 +12,7 @@ use sleeve_wire::request::{Args, Span};
 pub struct Queue {
     blocks: Vec<Block>,
     len: usize,
-    /// What all blocks but the last hold.
+    /// The memory of all blocks but the last.
     full_bytes: usize,
 }
 
@@ -47,17 +47,17 @@ impl Queue {
         self.len += 1;
     }
 
-    /// How many commands there are.
+    /// Returns how many commands there are.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// The commands in order.
+    /// Returns the commands in order.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Row, Args<'_>)> {
         self.blocks.iter().flat_map(|block| block.commands.iter().map(|queued| (queued.row, block.args(queued))))
     }
 
-    /// What it holds outside of this struct, in bytes.
+    /// Returns the memory that it holds outside of this struct, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let last_bytes = self.blocks.last().map_or(0, Block::heap_bytes);
         self.full_bytes + last_bytes + self.blocks.capacity() * size_of::<Block>()
@@ -71,7 +71,7 @@ impl Block {
             && (self.commands.len() + 1) * size_of::<Queued>() <= PART_BYTES_MAX
     }
 
-    /// A request is shorter than 4 GiB, and so is a block: places fit into 32 bits.
+    /// Adds a command. A request is shorter than 4 GiB, and so is a block: places fit into 32 bits.
     fn push(&mut self, row: &'static Row, args: Args<'_>) {
         if self.commands.is_empty() && !self.has_room(args) {
             self.bytes.reserve_exact(args.bytes_len());

@@ -1,9 +1,9 @@
-//! What the commands are called by those who send them: as the table says, unless `rename-command` says otherwise.
+//! The names of the commands in requests: those of the table, unless `rename-command` says otherwise.
 //!
-//! A renamed command is still itself: permissions, statistics, replies about it and the journal know it by the table's
-//! name, and only requests (scripts' included) and questions about what may be sent use the name that it was given.
-//! Names are given before the start and never change, so nothing here is locked; where none is, a look-up costs one
-//! branch more. Any thread.
+//! A renamed command is still itself: permissions, statistics, replies about it and the journal know it by the table's name,
+//! and only requests (scripts' included) and questions about possible requests use the name that it was given. Names are
+//! given before the start and never change, so nothing here is locked; where none is, a look-up costs one branch more. Any
+//! thread.
 
 use std::collections::HashMap;
 
@@ -13,11 +13,11 @@ use sleeve_wire::request::Args;
 /// The names of one engine's commands.
 #[derive(Debug, Clone, Default)]
 pub struct RenamedCommands {
-    /// What goes by other names; none where every command goes by its own.
+    /// The commands with other names; None where every command has its own.
     pub changes: Option<Box<Changes>>,
 }
 
-/// Which commands go by other names than their own.
+/// The commands that go by other names than their own.
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
     /// Given names in lower case.
@@ -27,7 +27,7 @@ pub struct Changes {
 }
 
 impl RenamedCommands {
-    /// Gives a command that is called `old` by now another name; an empty one takes the command away.
+    /// Renames the command that has the name `old` by now; an empty one takes the command away.
     ///
     /// # Errors
     /// The reason in Redis's words.
@@ -47,13 +47,13 @@ impl RenamedCommands {
         Ok(())
     }
 
-    /// Whether every command goes by its own name.
+    /// Returns whether every command goes by its own name.
     #[inline]
     pub fn are_own(&self) -> bool {
         self.changes.is_none()
     }
 
-    /// The command of this name, in any case. Containers are found, their subcommands are not.
+    /// Returns the command of this name, in any case. Containers are found, their subcommands are not.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&'static Row> {
         match &self.changes {
@@ -62,7 +62,7 @@ impl RenamedCommands {
         }
     }
 
-    /// The same, quick for the name that was looked up before, of which `last` knows.
+    /// Finds a command by its name, quickly for the name that was looked up before, which `last` holds.
     #[inline]
     pub fn find_next(&self, last: &mut LastName, name: &[u8]) -> Option<&'static Row> {
         match &self.changes {
@@ -71,7 +71,7 @@ impl RenamedCommands {
         }
     }
 
-    /// The command of this name, or of `container|subcommand`.
+    /// Returns the command of this name, or of `container|subcommand`.
     pub fn find_full(&self, name: &[u8]) -> Option<&'static Row> {
         match name.iter().position(|&byte| byte == b'|').and_then(|at| name.split_at_checked(at)) {
             None => self.find(name),
@@ -79,7 +79,7 @@ impl RenamedCommands {
         }
     }
 
-    /// The command or subcommand that a whole request is for.
+    /// Returns the command or subcommand that a whole request is for.
     pub fn find_line(&self, args: Args<'_>) -> Option<&'static Row> {
         let row = self.find(args.get(0)?)?;
         match args.get(1) {
@@ -88,7 +88,7 @@ impl RenamedCommands {
         }
     }
 
-    /// The commands and subcommands that have a name, in the table's order.
+    /// Returns the commands and subcommands that have a name, in the table's order.
     pub fn rows(&self) -> impl Iterator<Item = &'static Row> {
         commands::all().iter().filter(|row| self.has(row.parent.unwrap_or(row.id)))
     }
@@ -100,7 +100,7 @@ impl RenamedCommands {
 }
 
 impl Changes {
-    /// The command that goes by this name.
+    /// Returns the command that goes by this name.
     #[cold]
     pub fn find(&self, name: &[u8]) -> Option<&'static Row> {
         let given = self.given.get(&name.to_ascii_lowercase()).copied();

@@ -1,8 +1,7 @@
 //! One peer: bytes in, bytes out.
 //!
-//! A session never touches a socket or a clock. It is given what arrived and a place for the replies; it cuts requests,
-//! has them executed in order and keeps what is incomplete. While the peer waits for a key, or a pause holds it, it only
-//! keeps. The worker that owns its connection, or the embedding caller, calls it from one thread at a time.
+//! A session never touches a socket or a clock. Its caller passes the bytes that arrived and a place for the replies. The session
+//! cuts requests, runs them in order and keeps the rest, and everything while the client is blocked. One thread at a time.
 
 mod weighing;
 
@@ -29,29 +28,30 @@ use crate::request::output::Output;
 /// One client: requests cut out of the bytes that come, replies in the order of the requests.
 #[derive(Debug)]
 pub struct Session {
-    /// What the commands of this peer see of it.
+    /// The part of this peer that its commands see.
     pub state: State,
     engine: Arc<Engine>,
     parser: Parser,
     /// Bytes that arrived and could not be executed: an incomplete request, or all of them while the peer is held.
     pending: Vec<u8>,
     paused: bool,
-    /// The waiting for a key has ended in another way than by its time, which is over; a letter that says how is coming.
+    /// The waiting for a key has ended in another way than at its deadline, which is past; a letter that says how is on its
+    /// way.
     is_letter_due: bool,
-    /// Since when more replies wait than the soft limit allows, seconds of the monotonic clock.
+    /// The time since which more replies wait than the soft limit allows, seconds of the monotonic clock.
     over_soft_since_s: Option<u64>,
 }
 
 /// Requests that are parsed before they are executed.
 const REQUESTS_MAX: usize = 512;
 
-/// Bytes of replies that may wait for a peer that has not said who it is, as in Redis.
+/// Bytes of replies that may wait for a peer that has not logged in, as in Redis.
 const UNAUTHENTICATED_OUTPUT_MAX: u64 = 16 * 1024;
 
-/// How long a look at what is waited for is put off by a pause, in milliseconds.
+/// The time by which a pause puts off a look at the awaited keys, in milliseconds.
 const LOOK_IN_PAUSE_MS: u64 = 100;
 
-/// How many times what has come of a large request there is room for.
+/// The room for a large request, as a multiple of the bytes that have arrived.
 const ROOM_AHEAD: usize = 8;
 
 /// Room for incomplete requests that is kept however few bytes lie in it.
@@ -61,7 +61,7 @@ const KEPT_BYTES: usize = 64 * 1024;
 pub const LARGE_REQUEST_BYTES: usize = 32 * 1024;
 
 impl Session {
-    /// The session of a peer that has just come.
+    /// Makes the session of a peer that has just connected.
     pub fn new(engine: &Arc<Engine>, client: Arc<ClientInfo>) -> Self {
         let user = engine.acl.default_user();
         client.names.lock().user = user.name.clone();
@@ -92,7 +92,8 @@ impl Session {
         self.publish(scratch);
     }
 
-    /// The same of bytes that have been received into [`Session::room`]: so many.
+    /// Executes the requests that are complete with `count` bytes that have been received into [`Session::room`], as
+    /// [`Session::receive`] does.
     pub fn receive_kept(&mut self, count: usize, scratch: &mut Scratch, others: &mut dyn Others) {
         scratch.counters.input_bytes.add(count as u64);
         self.state.client.note_received(count);
@@ -101,7 +102,8 @@ impl Session {
         self.publish(scratch);
     }
 
-    /// How many bytes are missing of a request that has begun, as far as is known, if nothing else keeps it from running.
+    /// Returns how many bytes are missing of a request that has begun, as far as is known, if nothing else keeps it from
+    /// running.
     pub fn missing(&self) -> usize {
         if self.pending.is_empty() || self.is_held() || self.state.closing {
             return 0;
@@ -109,7 +111,7 @@ impl Session {
         self.parser.wanted().saturating_sub(self.pending.len())
     }
 
-    /// What has come of the request of which bytes are missing, with room for some of them.
+    /// Returns the buffer of the request that has missing bytes, with room for some of them.
     pub fn room(&mut self) -> Option<&mut Vec<u8>> {
         let missing = self.missing();
         if self.pending.capacity() - self.pending.len() < missing.min(KEPT_BYTES) {
@@ -128,7 +130,7 @@ impl Session {
         self.publish(scratch);
     }
 
-    /// Counts a command that waits with this ticket as failed, if what ends its waiting is an error.
+    /// Counts a command that waits with this ticket as failed, if an error ends its waiting.
     pub fn note_refused(&self, ticket: u64, is_refused: bool, scratch: &Scratch) {
         let waiter = self.state.blocked.as_ref().filter(|waiter| is_refused && waiter.ticket == ticket);
         if let Some(waiter) = waiter {
@@ -144,7 +146,7 @@ impl Session {
             return;
         }
         self.is_letter_due = false;
-        // What was done for this client by another counts as its own.
+        // A change that another client made for this one counts as its own.
         self.state.shown_offset = self.state.shown_offset.max(reply.shown);
         self.state.has_written |= reply.shown != 0;
         match self.state.replies {
@@ -158,9 +160,9 @@ impl Session {
         self.publish(scratch);
     }
 
-    /// Ends the waiting for a key if its time is over, or has its requests run where time alone may have made of use what is
-    /// there; a letter says what came of that. Where it has just ended in another way, a letter says how, and the
-    /// time means nothing any more: whoever looks at [`Session::deadline_ms`] is not sent back here until it comes.
+    /// Ends the waiting for a key at its timeout, or runs its requests where time alone may have made the data usable; a
+    /// letter brings the outcome. If the waiting has just ended in another way, a letter says how, and the deadline means
+    /// nothing any more: [`Session::deadline_ms`] does not give it to the caller until that letter comes.
     pub fn time_out(&mut self, scratch: &mut Scratch, others: &mut dyn Others) {
         let now_ms = scratch.now.monotonic_ms();
         let is_due = |waiter: &&Arc<Waiter>| waiter.due_ms().is_some_and(|due_ms| due_ms <= now_ms);
@@ -185,41 +187,41 @@ impl Session {
         self.unblock(waiter.ticket, &mut reply, scratch, others);
     }
 
-    /// What the peer waits with, if it waits for a key.
+    /// Returns the waiter of the peer, if it waits for a key.
     pub fn waiter(&self) -> Option<&Arc<Waiter>> {
         self.state.blocked.as_ref()
     }
 
-    /// When the waiting for a key ends by itself or is looked after, monotonic milliseconds; none where it does not and is
-    /// not, or where nothing is waited for but the letter that says how it has ended.
+    /// Returns when the waiting for a key ends by itself or is looked after, in monotonic milliseconds; None where neither
+    /// happens, or where only the letter is awaited that says how it has ended.
     pub fn deadline_ms(&self) -> Option<u64> {
         let waiter = self.state.blocked.as_ref()?;
         waiter.due_ms().filter(|_| !self.is_letter_due)
     }
 
-    /// Whether nothing of this peer runs now: it waits for a key, or for the end of a pause.
+    /// Returns whether nothing of this peer runs now: it waits for a key, or for the end of a pause.
     pub fn is_held(&self) -> bool {
         self.paused || self.state.blocked.is_some()
     }
 
-    /// Whether all that has come has been executed.
+    /// Returns whether all received requests have been executed.
     pub fn is_idle(&self) -> bool {
         self.pending.is_empty() && !self.is_held()
     }
 
-    /// Whether CLIENT PAUSE holds requests of this peer.
+    /// Returns whether CLIENT PAUSE holds requests of this peer.
     pub fn is_paused(&self) -> bool {
         self.paused
     }
 
-    /// Whether more replies waited than the soft limit allows, when it was asked last.
+    /// Returns whether more replies waited than the soft limit allows, when it was asked last.
     #[inline]
     pub fn is_behind(&self) -> bool {
         self.over_soft_since_s.is_some()
     }
 
-    /// Whether `waiting` bytes of replies that the peer does not read are too many. Without any, the time over the soft
-    /// limit is forgotten.
+    /// Returns whether `waiting` bytes of replies that the peer does not read are too many. Without any, the time over the
+    /// soft limit is forgotten.
     pub fn is_output_exceeded(&mut self, waiting: usize, now: Instant) -> bool {
         if waiting == 0 {
             self.over_soft_since_s = None;
@@ -229,7 +231,7 @@ impl Session {
         limit.is_exceeded(waiting as u64, &mut self.over_soft_since_s, now.monotonic_ms() / 1_000)
     }
 
-    /// Whether the user, as it is now, may listen to all that this peer listens to.
+    /// Returns whether the user, as it is now, may have all subscriptions of this peer.
     pub fn may_listen(&self) -> bool {
         let (Some(subscriptions), user) = (&self.state.subscriptions, &self.state.user) else { return true };
         let Some(user) = self.engine.acl.get(&user.name).filter(|known| known.id == user.id) else { return false };
@@ -238,7 +240,7 @@ impl Session {
             .all(|kind| subscriptions.names(kind).all(|name| user.allows_channel(name, kind == Kind::Pattern)))
     }
 
-    /// Lets go of everything that others know of this peer.
+    /// Removes this peer from all that others know of it.
     pub fn close(&mut self) {
         self.engine.client_memory.forget(&self.state.client);
         self.state.watching.clear(&self.engine);
@@ -256,7 +258,7 @@ impl Session {
         self.engine.clients.leave(self.state.client.id);
     }
 
-    /// Keeps what cannot be executed yet.
+    /// Keeps the bytes that cannot be executed yet.
     fn keep(&mut self, bytes: &[u8]) {
         let length = self.pending.len() + bytes.len();
         if length > self.pending.capacity() && length >= KEPT_BYTES / 2 && self.parser.wanted() > length {
@@ -265,8 +267,8 @@ impl Session {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// Makes room for more of a large request of which so many bytes have come. It gets room in few steps, each of some times
-    /// what has come of it: what it says of its length alone takes no memory.
+    /// Makes room for more of a large request of which so many bytes have arrived. It gets room in few steps, each some times
+    /// the bytes that have arrived: a claimed length alone takes no memory.
     fn make_room(&mut self, length: usize) {
         let room = self.parser.wanted().min(length.saturating_mul(ROOM_AHEAD));
         self.pending.reserve_exact(room.saturating_sub(self.pending.len()));
@@ -279,7 +281,7 @@ impl Session {
             pending = Vec::new();
         } else {
             pending.drain(..used);
-            // Requests may keep overlapping what arrives for ever; the room of a large one is given back nevertheless.
+            // Requests may keep overlapping the arriving bytes for ever; the room of a large one is given back nevertheless.
             if pending.capacity() > KEPT_BYTES.max(4 * pending.len()) {
                 pending.shrink_to(2 * pending.len());
             }
@@ -287,7 +289,7 @@ impl Session {
         self.pending = pending;
     }
 
-    /// Executes what is complete in `bytes`; returns how many bytes that was.
+    /// Executes the complete requests in `bytes`; returns how many bytes that was.
     fn run(&mut self, bytes: &[u8], scratch: &mut Scratch, others: &mut dyn Others) -> usize {
         let mut used = 0;
         while used < bytes.len() && !self.state.closing && !self.is_held() {
@@ -304,7 +306,7 @@ impl Session {
                 return used + scratch.batch.start(run);
             }
             if parsed.is_err() && self.state.blocked.is_some() {
-                // What cannot be understood is answered in its turn.
+                // A request that cannot be understood is answered in its turn.
                 self.parser = Parser::new();
                 return used + end_of(run, rest, self.limits());
             }
@@ -318,7 +320,7 @@ impl Session {
         if self.state.closing { bytes.len() } else { used }
     }
 
-    /// Brings what others see of this peer up to date.
+    /// Updates the data that others see of this peer.
     #[inline]
     fn publish(&mut self, scratch: &Scratch) {
         let (input, now_ms) = (self.input(), scratch.now.wall_ms());
@@ -331,7 +333,7 @@ impl Session {
         }
     }
 
-    /// What is held of requests that have not run.
+    /// Returns the input that has not run.
     #[inline]
     fn input(&self) -> Input {
         let bytes = self.pending.len();
@@ -339,7 +341,7 @@ impl Session {
         Input { bytes, spare: self.pending.capacity() - bytes, argument_bytes: self.parser.heap_bytes() + waiting }
     }
 
-    /// At how many bytes of new replies the peer is owed too much. Who has no socket takes them at once.
+    /// Returns the bytes of new replies at which the peer is owed too much. A peer without a socket takes them at once.
     fn output_max(&self, authenticated: bool) -> usize {
         let client = &self.state.client;
         match self.output_limit(authenticated).hard_bytes {
@@ -361,7 +363,7 @@ impl Session {
         self.engine.config.output_limit(class)
     }
 
-    /// Whether the peer has said who it is, or does not have to.
+    /// Returns whether the peer has logged in, or does not have to.
     fn is_authenticated(&self) -> bool {
         self.state.authenticated || !self.engine.acl.asks_password()
     }
@@ -402,7 +404,7 @@ impl Session {
     }
 }
 
-/// Where the first `count` requests of these bytes end; there are so many.
+/// Returns where the first `count` requests of these bytes end; there are so many.
 fn end_of(count: usize, bytes: &[u8], limits: Limits) -> usize {
     let limits = Limits { requests_max: count, ..limits };
     Parser::new().parse(bytes, &limits, &mut Batch::new()).unwrap_or(0)

@@ -1,6 +1,6 @@
-//! What `maxmemory-clients` has to do with a request that comes in parts: it is weighed before it runs, as in Redis.
+//! The effect of `maxmemory-clients` on a request that comes in parts: it is weighed before it runs, as in Redis.
 //!
-//! The worker weighs its clients behind their replies (`worker/limits`), which is too late for what one request alone makes too
+//! The worker weighs its clients behind their replies (`worker/limits`), which is too late where one request alone is too
 //! much. Not for requests that come at once, which are no larger than the worker's buffer. The thread that owns the session.
 
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use crate::context::others::Others;
 use crate::execute::scratch::Scratch;
 
 impl Session {
-    /// Executes what is complete of what came in parts, unless the client has to go before.
+    /// Executes the complete requests of those that came in parts, unless the client has to be closed before.
     pub(super) fn run_complete(&mut self, scratch: &mut Scratch, others: &mut dyn Others) {
         let is_complete = !self.is_held() && self.pending.len() >= self.parser.wanted();
         if is_complete && !self.is_evicted(scratch) {

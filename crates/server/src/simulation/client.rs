@@ -1,5 +1,5 @@
-//! A client of the simulation: it writes to whoever is the primary, and waits for replicas and disks, by WAIT and WAITAOF or by
-//! what the primary says of its journal unasked (CLIENT JOURNAL ON REPLICAS).
+//! A client of the simulation: it writes to the present primary, and waits for replicas and disks, by WAIT and WAITAOF or by
+//! the primary's messages about its journal (CLIENT JOURNAL ON REPLICAS).
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -17,52 +17,53 @@ const WAITING_MAX: usize = 5;
 /// Keys that hold the number of the last transaction that has changed them.
 pub const KEYS: u64 = 5;
 
-/// What a reply will answer.
+/// The request that a reply will answer.
 #[derive(Debug, Clone)]
 enum Asked {
-    /// Nothing that matters.
+    /// A request with a reply that does not matter.
     Anything,
     /// A write with this number.
     Write(u64),
-    /// How many replicas have all that was acknowledged before.
+    /// The number of replicas that have all writes that were acknowledged before.
     Replicas,
-    /// The same of disks, this server's and those of replicas.
+    /// The number of disks that have the writes, this server's and those of replicas.
     Disks,
 }
 
-/// What a client was told: of which writes, and what.
+/// A message to a client: the writes that it is about, and its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heard {
     /// The writes.
     pub writes: Vec<u64>,
-    /// This answers the write itself.
+    /// True for the reply to the write itself.
     pub is_answer: bool,
     /// The disk of the primary has them.
     pub on_disk: bool,
-    /// So many replicas have them.
+    /// The number of replicas that have them.
     pub replicas: usize,
 }
 
-/// One client.
+/// A client.
 #[derive(Default)]
 pub struct Client {
     connection: Option<(OwnedFd, usize)>,
     incoming: Vec<u8>,
     scanner: Scanner,
     asked: VecDeque<Asked>,
-    /// What was acknowledged on this connection.
+    /// The writes that were acknowledged on this connection.
     acknowledged: Vec<u64>,
-    /// It follows the journal on this connection.
+    /// The client follows the journal on this connection.
     follows: bool,
-    /// Up to which offsets of the journal writes go that were acknowledged there, as was said behind each.
+    /// The writes that were acknowledged on this connection, each with the offset of the journal that the message behind it
+    /// named.
     covered: Vec<(u64, i64)>,
-    /// What was acknowledged and nothing was said of yet.
+    /// The acknowledged writes that no message has covered yet.
     uncovered: Vec<u64>,
 }
 
 impl Client {
-    /// Asks something of the primary, if it is to be reached and has not much to answer. `number` is that of the next write;
-    /// `transactions` gets it where that is one of a transaction.
+    /// Sends a request to the primary, if it can be reached and has few requests pending. `number` is that of the next write;
+    /// `transactions` gets it if the write is part of a transaction.
     pub fn act(
         &mut self,
         (network, primary): (&mut Network, usize),
@@ -129,7 +130,7 @@ impl Client {
         }
     }
 
-    /// What it is told.
+    /// Reads replies and messages, and returns their contents.
     pub fn hear(&mut self) -> Vec<Heard> {
         let mut buffer = [0; 4_096];
         while let Some((socket, _)) = &self.connection {
@@ -178,8 +179,8 @@ impl Client {
         }
     }
 
-    /// What the primary says of its journal: behind which offset nothing was shown yet, up to which its disk has it, and up to
-    /// which so many replicas have it.
+    /// Reads the primary's message about its journal: the offset up to which replies have shown it, the offset up to which
+    /// its disk has it, and the offsets up to which so many replicas have it.
     fn understand_message(&mut self, mut items: Items<'_>) -> Vec<Heard> {
         let mut next = || items.next().expect("it has five parts").expect("it is well formed");
         let (Frame::Bulk(b"journal"), Frame::Integer(shown), synced, Frame::Array(applied)) =

@@ -1,4 +1,4 @@
-//! What happens to the simulation's servers: deaths, cuts of the power, ends, changes of roles; and how all is well again.
+//! The failures of the simulation's servers: deaths, power cuts, ends, changes of roles; and the repair of all of them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,7 +7,7 @@ use super::world::{Inherited, Lost, Stage, World};
 use crate::engine::Engine;
 use crate::host::log;
 
-/// What may happen.
+/// The possible failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     /// The primary dies, by itself or with its power, and comes back as the primary.
@@ -18,19 +18,19 @@ pub enum Failure {
     ReplacesPrimary,
     /// A server is told to end, and starts again.
     Ends,
-    /// The same, of the primary.
+    /// The primary ends.
     EndsPrimary,
     /// FAILOVER.
     HandsOver,
     /// A replica follows another server: chains come and go.
     FollowsAnother,
-    /// A snapshot is written, or the log anew.
+    /// A snapshot is written, or the AOF rewritten.
     Writes,
     /// A replica is told to apply nothing for a while.
     PausesReplica,
 }
 
-/// All of it.
+/// The failures of any server.
 pub const ANY: &[Failure] = &[
     Failure::LosesPrimary,
     Failure::LosesReplica,
@@ -43,11 +43,11 @@ pub const ANY: &[Failure] = &[
     Failure::PausesReplica,
 ];
 
-/// What ends the time of a primary that is the primary again.
+/// The failures that end the time of a primary that becomes the primary again.
 pub const OF_PRIMARY: &[Failure] = &[Failure::LosesPrimary, Failure::LosesPrimary, Failure::EndsPrimary];
 
 impl World {
-    /// Something happens to some server, where no other is in trouble.
+    /// Makes some server fail while no other is failing.
     pub(super) fn fail(&mut self) -> Result<(), String> {
         self.check()?;
         if let Some(down) = self.stages.iter().position(|stage| *stage == Stage::Down) {
@@ -74,7 +74,7 @@ impl World {
             Failure::HandsOver => self.hand_over(),
             Failure::FollowsAnother if number != self.primary => {
                 let other = self.dice.below(self.nodes.len());
-                // Nobody follows one that follows it.
+                // A server never follows one of its own followers.
                 if other == self.primary || self.nodes[other].follows == Some(self.primary) && other != number {
                     self.follow(number, other);
                 }
@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// A server is told to end, and starts again.
+    /// Tells a server to end; it starts again.
     fn tell_to_end(&mut self, number: usize) -> Result<(), String> {
         log::notice(&format!("n{number} is told to end"));
         if self.nodes[number].shut_down() {
@@ -103,31 +103,31 @@ impl World {
         Ok(())
     }
 
-    /// Whether all servers are there with their data, and none hands its role over.
+    /// Returns whether all servers run with their data, and none hands its role over.
     fn is_calm(&self) -> bool {
         let is_up = |number: usize| self.stages[number] == Stage::Up && self.nodes[number].loaded().is_some();
         !self.is_handing_over && self.lost.is_none() && (0..self.nodes.len()).all(is_up)
     }
 
-    /// The other servers whose data is there, and the order of the writes at each of them.
+    /// Returns the other servers with loaded data, and the order of the writes at each of them.
     fn others(&mut self) -> Vec<(usize, Vec<u64>)> {
         let others: Vec<usize> = (0..self.nodes.len()).filter(|&number| number != self.primary).collect();
         others.into_iter().filter_map(|number| Some((number, self.order_at(number)?))).collect()
     }
 
-    /// Those that have what the primary has, as far as they have come.
+    /// Returns the servers that have the primary's stream, each up to its own offset.
     fn following(&mut self) -> Vec<(usize, Vec<u64>)> {
         let others = self.others();
         others.into_iter().filter(|(_, order)| self.order.starts_with(order)).collect()
     }
 
-    /// The primary dies and comes back as the primary. Others may have what it loses where they do not have it from this one:
-    /// while its log has not got what it had when it became the primary, it has sent nothing of that. Whoever acknowledged that
-    /// was the primary before, or a replica that had applied it and has failed now.
+    /// Kills the primary, which then starts as the primary again. Others may have writes that it loses if they do not have
+    /// them from this server: until its AOF has all writes that it had when it became the primary, it has sent none of those.
+    /// Those writes were acknowledged by the primary before, or by a replica that had applied them and has failed now.
     fn lose_primary(&mut self, is_power: bool) -> Result<(), String> {
         let mut had = self.following();
         if is_power && !self.is_always {
-            // Who follows is sent what is written, and the power takes what is not synced.
+            // A follower is sent only bytes that are written, and a power cut loses bytes that are not fsynced.
             had.clear();
         }
         let passed = self.nodes[self.primary].engine().map_or(0, |engine| engine.durability.passed());
@@ -145,8 +145,8 @@ impl World {
         Ok(())
     }
 
-    /// The primary dies, and a server takes its place that has all that some replica has to have: the one that has come furthest,
-    /// or another, of which those that are ahead of it do not go on from where they are.
+    /// Kills the primary, and puts a server in its place that has all writes that some replica must have: the one with the
+    /// highest offset, or another. Replicas that are ahead of that one do not get a partial sync.
     fn replace_primary(&mut self, is_power: bool) -> Result<(), String> {
         let (old, mut others) = (self.primary, self.others());
         if others.is_empty() {
@@ -177,14 +177,14 @@ impl World {
         self.check()
     }
 
-    /// Another server is the primary now, with what it has.
+    /// Makes another server the primary, with the data that it has.
     fn inherit(&mut self) {
         self.order = self.order_at(self.primary).unwrap_or_default();
         let offset = self.nodes[self.primary].engine().map_or(0, |engine| engine.journal.end());
         self.inherited = Some(Inherited { writes: self.order.len(), offset });
     }
 
-    /// The primary is told to hand its role over to whoever has everything.
+    /// Makes the primary hand its role over to a replica that has the complete stream.
     pub(super) fn hand_over(&mut self) -> Result<(), String> {
         let primary = self.primary;
         let reply = self.ask(primary, &["FAILOVER", "TIMEOUT", "2000"]);
@@ -215,17 +215,17 @@ impl World {
         Ok(())
     }
 
-    /// Has each server be the primary in its turn while all have everything, as an operator does it: the new one first, the
-    /// others when some time has passed. How often a server was given all data for that.
+    /// Makes each server the primary in its turn while all have the complete stream, as an operator does it: the new one
+    /// first, the others when some time has passed. Returns how many full syncs that took.
     ///
     /// # Errors
-    /// What is not as it has to be.
+    /// The condition that does not hold.
     pub fn take_turns(&mut self) -> Result<u64, String> {
         self.calm_down()?;
         let before = self.full_syncs();
         for _ in 0..self.nodes.len() {
             let (old, next) = (self.primary, (self.primary + 1) % self.nodes.len());
-            // Whoever hears a sign of life from the old primary amid the change would be ahead of the new one.
+            // A server that gets a sign of life from the old primary amid the change would be ahead of the new one.
             self.ask(old, &["CONFIG", "SET", "repl-ping-replica-period", "3600"]);
             self.calm_down()?;
             self.ask(next, &["REPLICAOF", "NO", "ONE"]);
@@ -246,13 +246,13 @@ impl World {
         Ok(self.full_syncs() - before)
     }
 
-    /// How often servers were given all data.
+    /// Returns the number of full syncs.
     fn full_syncs(&self) -> u64 {
         let full = |engine: &Arc<Engine>| engine.replication.replicas.syncs.full.load(Ordering::Relaxed);
         self.nodes.iter().filter_map(|node| node.engine().map(full)).sum()
     }
 
-    /// Who is down starts.
+    /// Starts all servers that are down.
     pub(super) fn heal(&mut self) {
         for number in 0..self.nodes.len() {
             if self.stages[number] == Stage::Down {

@@ -1,13 +1,14 @@
 //! A primary, its replicas, chains of them and clients in one thread, from one seed.
 //!
-//! The servers are real: engine, worker, epoll, log, snapshots, the thread that follows a primary, each thread a task that runs
-//! when the simulation lets it (`host/simulated`). What is simulated is the time, the network (`network`), which delivers in
-//! pieces, late, and not at all, and the disk, which forgets what was not synced. Servers are killed, lose their power, end and
-//! start again and change their roles (`failures`), while clients write and wait for replicas and disks (`client`).
+//! The servers are real: engine, worker, epoll, AOF, snapshots, the thread that follows a primary. Each thread is a task that
+//! runs when the simulation lets it (`host/simulated`). The time is simulated, and so are the network (`network`), which
+//! delivers in pieces, late, and not at all, and the disk, which forgets bytes that were not fsynced. Servers are killed,
+//! lose their power, end and start again and change their roles (`failures`), while clients write and wait for replicas and
+//! disks (`client`).
 //!
-//! Whatever happens, the data of a replica is one that its primary had; no replica has what its primary has lost, as far as
-//! that is promised; what was acknowledged is there after what its level survives (`model`); and when all is left alone, all
-//! have the same data at the same offset.
+//! After any sequence of these, the data of a replica is a state that its primary had. No replica has writes that its primary
+//! has lost, as far as that is promised. Acknowledged writes are there after the failures that their level survives
+//! (`model`). When the servers are left alone, all have the same data at the same offset.
 
 mod client;
 mod failures;
@@ -38,7 +39,7 @@ fn manner(seed: u64) -> Manner {
     Manner { servers, steps: 2_500, cuts: true, policy: None, failures }
 }
 
-/// Runs a seed with this mistake planted; what clients were told.
+/// Runs a seed with this fault planted. Returns the numbers of messages to clients.
 fn run(seed: u64, manner: Manner, fault: Option<Fault>) -> Result<Told, String> {
     planted::plant(fault);
     let run = || {
@@ -50,12 +51,12 @@ fn run(seed: u64, manner: Manner, fault: Option<Fault>) -> Result<Told, String> 
     ran.unwrap_or_else(|panic| Err(panics::message(&*panic).to_owned()))
 }
 
-/// How many seeds, and the first.
+/// Returns the number of seeds, and the first.
 fn seeds(short: u64) -> (u64, std::ops::Range<u64>) {
     let number = |name: &str| std::env::var(name).ok().map(|number| number.parse::<u64>().expect("a number"));
     let (count, first) = (number("SLEEVE_SOAK_COUNT").unwrap_or(short), number("SLEEVE_SEED").unwrap_or(0));
     if count == 1 {
-        // What the servers say, for who looks why a seed has failed.
+        // The servers' log lines, for a developer that looks for the reason of a failed seed.
         _ = log::open(Path::new(""), LogLevel::Notice);
     }
     (count, first..first + count)
@@ -78,13 +79,13 @@ fn replicas_have_what_their_primary_has_and_nothing_acknowledged_is_lost() {
     assert!(count < SHORT || least > count, "what is to be tried hardly happens: {all:?}");
 }
 
-/// What the first seed that finds a mistake says of it.
+/// Returns the first seed that finds a fault, and its error.
 fn first_to_find(fault: Fault, policy: &'static str) -> Option<(u64, String)> {
     let manner = Manner { servers: 2, steps: 6_000, cuts: false, policy: Some(policy), failures: OF_PRIMARY };
     first_in(fault, manner, |_| true)
 }
 
-/// The same where replicas take their primary's place.
+/// Returns the first seed that finds a fault while replicas take their primary's place, and its error.
 fn first_where_roles_change(fault: Fault) -> Option<(u64, String)> {
     let failures = &[Failure::ReplacesPrimary];
     let manner = Manner { servers: 3, steps: 6_000, cuts: false, policy: Some("everysec"), failures };

@@ -1,15 +1,16 @@
-//! What the simulation knows to be promised: which writes were acknowledged at which level, and what survives what.
+//! The simulation's model of the promises: the writes that were acknowledged at each level, and the failures that each level
+//! survives.
 
 use std::collections::BTreeMap;
 
 use super::client::Heard;
 
-/// How far a write has got, as somebody was told.
+/// The level that a write has reached, as a client was told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Level {
     /// The primary's disk has it.
     on_disk: bool,
-    /// So many replicas have it that have not failed since.
+    /// The number of replicas that have it and have not failed since.
     replicas: usize,
 }
 
@@ -19,11 +20,11 @@ pub struct Owed {
     writes: BTreeMap<u64, Level>,
     /// The last write that was asked for before each loss of a replica, and each change of the primary.
     losses: Vec<u64>,
-    /// How many have been acknowledged, and at which levels: that it was tried at all.
+    /// The numbers of acknowledgements by level, to show that each was tried at all.
     pub told: Told,
 }
 
-/// How often what was acknowledged.
+/// The numbers of acknowledgements by kind.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Told {
     /// Writes.
@@ -35,7 +36,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// Adds what others were told.
+    /// Adds the numbers of other clients.
     pub fn add(&mut self, other: Self) {
         self.written += other.written;
         self.on_disk += other.on_disk;
@@ -48,7 +49,7 @@ impl Owed {
     pub fn hear(&mut self, heard: &Heard, is_synced: bool) {
         for number in &heard.writes {
             let is_new = !self.writes.contains_key(number);
-            // What went with a primary is not owed any more.
+            // Writes that were lost with a primary are no longer promised.
             if is_new && !heard.is_answer {
                 continue;
             }
@@ -57,13 +58,13 @@ impl Owed {
             self.told.on_disk += u64::from(!level.on_disk && heard.on_disk);
             self.told.replicated += u64::from(level.replicas == 0 && heard.replicas > 0);
             level.on_disk |= heard.on_disk || is_synced;
-            // It may have been said before a loss, or before it was noticed, and count who was lost.
+            // The acknowledgement may have been sent before a loss, or before it was noticed, and count a lost replica.
             let losses = self.losses.iter().filter(|last| *last >= number).count();
             level.replicas = level.replicas.max(heard.replicas.saturating_sub(losses));
         }
     }
 
-    /// The primary has lost what its disk did not have.
+    /// Notes that the primary has lost the writes that its disk did not have.
     pub fn lose_power(&mut self) {
         self.writes.retain(|_, level| level.on_disk);
         // Replicas that have more than is left are told to begin anew.
@@ -75,7 +76,7 @@ impl Owed {
         writes.iter().for_each(|number| _ = self.writes.remove(number));
     }
 
-    /// A replica has lost, or may have, what there was up to this write.
+    /// Notes that a replica has lost, or may have lost, the writes up to this one.
     pub fn lose_replica(&mut self, last: u64) {
         self.losses.push(last);
         self.writes.values_mut().for_each(|level| level.replicas = level.replicas.saturating_sub(1));

@@ -1,7 +1,7 @@
-//! The simulation's network: each connection is two pairs of sockets with what is on its way between them.
+//! The simulation's network: each connection is two pairs of sockets with the bytes in flight between them.
 //!
-//! The servers have real sockets, which they read and write as ever; what comes out of one is held here and goes into the other
-//! in pieces, late, or never: a connection may be cut at any byte.
+//! The servers have real sockets, which they read and write as usual. The bytes that leave one are held here and go into the
+//! other in pieces, late, or never: a connection may be cut at any byte.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,20 +15,20 @@ use crate::host::dice::Dice;
 /// Bytes that are on their way in one direction at most.
 const ON_THE_WAY_MAX: usize = 32 << 10;
 
-/// Who is no server.
+/// The number that stands for a client instead of a server.
 pub const CLIENTS: usize = usize::MAX;
 
-/// The connections, and who cannot be reached.
+/// The connections, and the servers that cannot be reached.
 #[derive(Debug, Default)]
 pub struct Network {
     links: Vec<Link>,
-    /// Connections that have been made and that nobody has accepted yet.
+    /// Connections that have been made and that no server has accepted yet.
     arrivals: Vec<Arrival>,
     /// Servers that are up and can be reached, by number.
     pub reachable: Vec<bool>,
-    /// How many connections there have been.
+    /// The number of connections that have been made.
     made: usize,
-    /// At which bytes of what they carry the next connections between servers are cut.
+    /// The numbers of carried bytes at which the next connections between servers are cut.
     pub cuts: VecDeque<u64>,
 }
 
@@ -39,19 +39,19 @@ pub struct Arrival {
     pub to: usize,
     /// Its end.
     pub socket: OwnedFd,
-    /// Where it comes from.
+    /// The address of its origin.
     pub address: String,
 }
 
 #[derive(Debug)]
 struct Link {
-    /// Whose the ends are: who has connected, and to whom.
+    /// The owners of the ends: the side that connected, and the side that it connected to.
     between: [usize; 2],
     /// Our ends of the pairs.
     ends: [OwnedFd; 2],
-    /// What has come out of each end.
+    /// The bytes that have left each end.
     flows: [VecDeque<u8>; 2],
-    /// Nothing more comes out of it.
+    /// True for an end that sends no more bytes.
     ended: [bool; 2],
     /// After so many bytes more it is cut.
     left: Option<u64>,
@@ -60,7 +60,7 @@ struct Link {
 }
 
 impl Network {
-    /// Makes a connection to a server; the end of who connects.
+    /// Makes a connection to a server, and returns the end of the connecting side.
     ///
     /// # Errors
     /// The server is not there.
@@ -87,12 +87,12 @@ impl Network {
         Ok(near)
     }
 
-    /// The connections that have come since this was called last.
+    /// Returns the connections that have arrived since the last call.
     pub fn arrivals(&mut self) -> Vec<Arrival> {
         std::mem::take(&mut self.arrivals)
     }
 
-    /// How many connections there are.
+    /// Returns how many connections there are.
     pub fn len(&self) -> usize {
         self.links.len()
     }
@@ -111,7 +111,7 @@ impl Network {
         self.links.retain_mut(|link| link.carry(0, usize::MAX) && link.carry(1, usize::MAX));
     }
 
-    /// Cuts a connection between servers, whatever is on its way.
+    /// Cuts a connection between servers, with any bytes in flight.
     pub fn cut(&mut self, dice: &Dice) {
         let between_servers: Vec<usize> =
             (0..self.links.len()).filter(|&index| self.links[index].between[0] != CLIENTS).collect();

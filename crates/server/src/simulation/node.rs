@@ -25,25 +25,25 @@ use crate::worker::stepped::Stepped;
 /// The list into which every write puts its number.
 pub const ORDER: &str = "order";
 
-/// A server, its disk, and whom it is told to follow.
+/// A server, its disk, and the server that it is told to follow.
 pub struct Node {
     number: usize,
-    /// Where its files are.
+    /// The disk with its files.
     pub disk: CrashingDisk,
     /// Its options beside those that all have.
     options: Vec<(Opt, String)>,
-    /// Whom it follows when it starts.
+    /// The server that it follows when it starts.
     pub follows: Option<usize>,
     life: Option<Life>,
-    /// Why it could not load what it has.
+    /// The reason why it could not load its data.
     unloaded: Arc<Mutex<Option<String>>>,
 }
 
-/// What is there while it runs.
+/// The parts that exist while it runs.
 struct Life {
     engine: Arc<Engine>,
     worker: Stepped,
-    /// Whether the worker is there still.
+    /// True while the worker runs.
     serves: bool,
     /// A session that looks at the data without waiting for a disk.
     session: Session,
@@ -62,7 +62,7 @@ impl Node {
         Self { number, disk, options, follows: None, life: None, unloaded: Arc::default() }
     }
 
-    /// Starts it; it loads what it has in a task of its own.
+    /// Starts it; it loads its data in a task of its own.
     pub fn start(&mut self, seed: u64, now: Instant) {
         let config = Config::default();
         let all = [(Opt::Appendonly, "yes"), (Opt::EnableDebugCommand, "yes"), (Opt::ReplDisklessSyncDelay, "0")];
@@ -107,42 +107,42 @@ impl Node {
         self.life.as_mut().filter(|life| life.serves).map(|life| &mut life.worker)
     }
 
-    /// Has the worker do what is to be done; whether it has ended with this.
+    /// Runs the worker's pending work. Returns whether the worker has ended with this.
     pub fn step(&mut self) -> bool {
         let Some(life) = self.life.as_mut().filter(|life| life.serves) else { return false };
         life.serves = life.worker.step();
         !life.serves
     }
 
-    /// What is wrong with it, if anything is.
+    /// Returns its fault, if there is one.
     pub fn fault(&self) -> Option<String> {
         let unloaded = self.unloaded.lock().clone().map(|why| format!("it cannot load: {why}"));
         let failed = self.engine().and_then(|engine| engine.failure()).map(|why| format!("it has failed: {why}"));
         unloaded.or(failed).filter(|_| !self.disk.is_cut()).map(|why| format!("n{}: {why}", self.number))
     }
 
-    /// Tells it to end as SIGTERM does; false where it goes on, because its log has no base yet.
+    /// Tells it to end as SIGTERM does. Returns false if it goes on, because its AOF has no base yet.
     pub fn shut_down(&self) -> bool {
         let Some(engine) = self.engine().filter(|engine| engine.may_end(false)) else { return false };
         engine.shut_down(Shutdown { final_snapshot: FinalSnapshot::NoSave, force: false, now: false }, None);
         true
     }
 
-    /// Ends what goes on without the worker, in a task.
+    /// Ends the activities that go on without the worker, in a task.
     pub fn end_rest(&self) {
         if let Some(engine) = self.engine().cloned() {
             simulated::start("end", move || boot::end_rest(&engine));
         }
     }
 
-    /// Nothing of it is left in memory; what `left` makes of its disk is there at the next start.
+    /// Forgets all of its memory. The disk that `left` makes of its disk is there at the next start.
     pub fn forget(&mut self, left: impl FnOnce(&CrashingDisk) -> CrashingDisk) {
         self.life = None;
         *self.unloaded.lock() = None;
         self.disk = left(&self.disk);
     }
 
-    /// Runs a command at once, whatever its reply shows; none where the server does not answer now.
+    /// Runs a command at once, without waiting for the changes that its reply shows; none if the server does not answer now.
     pub fn ask(&mut self, now: Instant, words: &[&str]) -> Option<Vec<u8>> {
         let life = self.life.as_mut().filter(|life| life.serves)?;
         let mut request = format!("*{}\r\n", words.len());

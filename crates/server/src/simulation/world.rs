@@ -15,52 +15,53 @@ use crate::host::dice::Dice;
 use crate::host::log;
 use crate::host::simulated::{On, Task};
 
-/// How often what a dead server was about is looked after until it has to be over.
+/// The number of rounds in which the tasks of a dead server have to end.
 const ROUNDS_MAX: usize = 20_000;
 
-/// How a world begins, and what happens in it.
+/// The beginning of a world, and the events in it.
 #[derive(Clone, Copy)]
 pub struct Manner {
-    /// How many servers there are; the first is the primary, and the fourth follows the third.
+    /// The number of servers; the first is the primary, and the fourth follows the third.
     pub servers: usize,
     /// Steps until all is left alone.
     pub steps: usize,
-    /// Whether connections are cut.
+    /// True if connections are cut.
     pub cuts: bool,
-    /// When logs are synced; none for any way.
+    /// The fsync policy of AOFs; none for any policy.
     pub policy: Option<&'static str>,
-    /// What happens to servers.
+    /// The failures of servers.
     pub failures: &'static [Failure],
 }
 
-/// Where a server is in its life.
+/// The stage of a server's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     Up,
-    /// It was told to end.
+    /// The server was told to end.
     Ending,
     /// Its worker has ended, and the rest is ending.
     Leaving,
     Down,
 }
 
-/// What a server had when it became the primary. Others have it from the primary before, or from themselves, and it may be on
-/// their disks while it is not on this server's: that one has not sent it, and answers for it when its own log has it.
+/// The writes that a server had when it became the primary. Others have them from the primary before, or from themselves, and
+/// they may be on their disks while they are not on this server's. This server has not sent them, and is responsible for them
+/// once its own AOF has them.
 #[derive(Clone, Copy)]
 pub(super) struct Inherited {
-    /// So many writes.
+    /// The number of writes.
     pub writes: usize,
-    /// Where its journal ended.
+    /// The offset of the end of its journal.
     pub offset: u64,
 }
 
-/// What replicas had when their primary was lost, which comes back.
+/// The writes that replicas had when their primary was lost; it comes back.
 pub(super) struct Lost {
     /// The order of the writes at each of them.
     pub had: Vec<(usize, Vec<u64>)>,
 }
 
-/// All of it.
+/// The simulated world: servers, clients and network.
 pub struct World {
     on: On,
     pub(super) dice: Dice,
@@ -68,31 +69,31 @@ pub struct World {
     pub(super) network: Rc<RefCell<Network>>,
     pub(super) nodes: Vec<Node>,
     pub(super) stages: Vec<Stage>,
-    /// What fails is left as it is: to end what is suspended is no part of the simulation.
+    /// After a failure the tasks are left as they are: ending suspended tasks is no part of the simulation.
     tasks: ManuallyDrop<Vec<Task>>,
     clients: Vec<Client>,
-    /// Which server clients write to.
+    /// The server to which clients write.
     pub(super) primary: usize,
     /// A primary hands its role over.
     pub(super) is_handing_over: bool,
     pub(super) owed: Owed,
-    /// Replies say that the disk has what they show.
+    /// Replies are sent only after the disk has the changes that they show.
     pub(super) is_always: bool,
     pub(super) lost: Option<Lost>,
     /// The order of the writes at the primary.
     pub(super) order: Vec<u64>,
-    /// What it had when it became the primary; none where it has loaded all that it has since.
+    /// The writes that it had when it became the primary; none if it has loaded all of its data since.
     pub(super) inherited: Option<Inherited>,
     /// The last write that was asked for.
     pub(super) number: u64,
     transactions: Vec<u64>,
     pub(super) manner: Manner,
-    /// Whose log is not written for a while.
+    /// The server with an AOF that is not written for a while.
     slow: Option<usize>,
 }
 
 impl World {
-    /// What this seed stands for.
+    /// Returns the world of this seed.
     pub fn new(seed: u64, manner: Manner) -> Self {
         let dice = Dice::new(seed);
         let network = Rc::new(RefCell::new(Network::default()));
@@ -135,10 +136,10 @@ impl World {
         world
     }
 
-    /// Lives as long as its manner says, and is then left alone until all servers have the same.
+    /// Runs as long as its manner states, and is then left alone until all servers have the same data.
     ///
     /// # Errors
-    /// What is not as it has to be.
+    /// The condition that does not hold.
     pub fn live(&mut self) -> Result<(), String> {
         for step in 0..self.manner.steps {
             self.step()?;
@@ -149,10 +150,11 @@ impl World {
         self.calm_down()
     }
 
-    /// Hands the role of the primary over while the connection that does it is cut behind so many bytes; how many it has carried.
+    /// Hands the role of the primary over while the connection that does it is cut behind so many bytes. Returns how many it
+    /// has carried.
     ///
     /// # Errors
-    /// What is not as it has to be.
+    /// The condition that does not hold.
     pub fn hand_over_once(&mut self, cut_behind: u64) -> Result<u64, String> {
         self.calm_down()?;
         self.network.borrow_mut().cuts.push_back(cut_behind);
@@ -166,20 +168,20 @@ impl World {
         if self.primary == 0 { Err("the role was not handed over".to_owned()) } else { Ok(carried) }
     }
 
-    /// Ends all servers, and with them what they are about; what clients have been told, all in all.
+    /// Ends all servers and their tasks. Returns the numbers of all messages to clients.
     ///
     /// # Errors
-    /// Something does not end.
+    /// A task that does not end.
     pub fn end(&mut self) -> Result<Told, String> {
         (0..self.nodes.len()).try_for_each(|number| self.kill(number, true))?;
         Ok(self.owed.told)
     }
 
-    /// Writes and reads while the first connection between servers is cut behind so many bytes, and is then left alone; how many
-    /// bytes a connection has carried.
+    /// Writes and reads while the first connection between servers is cut behind so many bytes, and is then left alone.
+    /// Returns how many bytes a connection has carried.
     ///
     /// # Errors
-    /// What is not as it has to be.
+    /// The condition that does not hold.
     pub fn write_much(&mut self, cut_behind: u64) -> Result<u64, String> {
         self.network.borrow_mut().cuts.push_back(cut_behind);
         for round in 0..150 {
@@ -192,7 +194,7 @@ impl World {
         self.calm_down().map(|()| carried)
     }
 
-    /// One small step of somebody.
+    /// Makes one small step of a server, a client, a task or the network.
     fn step(&mut self) -> Result<(), String> {
         let servers = self.nodes.len();
         match self.dice.below(1_000) {
@@ -240,14 +242,14 @@ impl World {
         Ok(())
     }
 
-    /// So much time passes.
+    /// Lets so much time pass.
     pub(super) fn pass(&mut self, time_us: u64) {
         self.now.monotonic_us += time_us;
         self.now.wall_us += time_us as i64;
         self.on.set_now(self.now);
     }
 
-    /// Takes in what the last step has made: tasks, connections, ends.
+    /// Takes in the results of the last step: tasks, connections, ends.
     pub(super) fn settle(&mut self) -> Result<(), String> {
         self.tasks.extend(self.on.started());
         for arrival in self.network.borrow_mut().arrivals() {
@@ -277,7 +279,7 @@ impl World {
         }
     }
 
-    /// Has a task go on, unless it is one of a log whose disk is slow.
+    /// Resumes a task, unless it is one of an AOF on a slow disk.
     fn resume_unless_slow(&mut self, index: usize) {
         let Task { owner, name, .. } = &self.tasks[index];
         if self.slow != Some(*owner) || !name.starts_with("log") {
@@ -295,7 +297,7 @@ impl World {
         self.tasks.iter().any(|task| task.owner == number)
     }
 
-    /// What clients have been told by now.
+    /// Takes in the messages that clients have got by now.
     pub(super) fn hear(&mut self) {
         for client in &mut self.clients {
             client.hear().iter().for_each(|heard| self.owed.hear(heard, self.is_always));
@@ -312,7 +314,7 @@ impl World {
         self.stages[number] = Stage::Up;
     }
 
-    /// A server dies at once; with the power goes what its disk has not.
+    /// Kills a server at once. A power cut also loses the bytes that its disk does not have.
     pub(super) fn kill(&mut self, number: usize, is_power: bool) -> Result<(), String> {
         log::notice(&format!("n{number} dies (power: {is_power})"));
         self.hear();
@@ -365,19 +367,19 @@ impl World {
         self.nodes[number].ask(self.now, words)
     }
 
-    /// Has a server follow another, now and when it starts again.
+    /// Makes a server follow another, now and when it starts again.
     pub(super) fn follow(&mut self, number: usize, primary: usize) {
         self.nodes[number].follows = Some(primary);
         let (host, port) = (format!("n{primary}"), port(primary).to_string());
         self.ask(number, &["REPLICAOF", &host, &port]);
     }
 
-    /// The order of the writes at a server whose data is there.
+    /// Returns the order of the writes at a server with loaded data.
     pub(super) fn order_at(&mut self, number: usize) -> Option<Vec<u64>> {
         self.nodes[number].order(self.now)
     }
 
-    /// Whether all is as it has to be.
+    /// Returns whether all conditions hold.
     pub(super) fn check(&mut self) -> Result<(), String> {
         self.hear();
         self.note_handed_over()?;
@@ -419,7 +421,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether the keys that transactions change are as these writes leave them.
+    /// Returns whether the keys that transactions change are as these writes leave them.
     fn check_keys(&mut self, number: usize, order: &[u64]) -> Result<(), String> {
         let names: Vec<String> = (0..KEYS).map(|key| format!("k{key}")).collect();
         let mut words = vec!["MGET"];
@@ -439,7 +441,7 @@ impl World {
         Err(format!("n{number} has {order:?}, and its keys are {reply:?} instead of {expected:?}"))
     }
 
-    /// Everybody is left alone until all have the same.
+    /// Leaves all servers alone until all have the same data.
     pub(super) fn calm_down(&mut self) -> Result<(), String> {
         self.network.borrow_mut().cuts.clear();
         self.slow = None;
@@ -461,7 +463,7 @@ impl World {
         Err(format!("all were left alone, and {wrong}"))
     }
 
-    /// In what not all servers have the same.
+    /// Returns the first difference between servers, if there is one.
     fn differs(&mut self) -> Option<String> {
         let now = self.now;
         let mut seen = Vec::new();

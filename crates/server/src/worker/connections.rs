@@ -1,5 +1,5 @@
-//! How connections come to a worker, and how they go: each goes to the worker that has the fewest, and is told why where it
-//! is not served.
+//! The beginning and the end of a worker's connections: each goes to the worker that has the fewest, and a connection that is
+//! not served is sent the reason.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::session::Session;
 impl Worker {
     /// Gives a new connection to the worker that has the fewest, of those that are wanted.
     pub(super) fn place(&mut self, accepted: Accepted, scratch: &Scratch) {
-        // Where all have ended, so will this one.
+        // If all have ended, so will this one.
         let Some(member) = self.pool.choose() else { return };
         if Arc::ptr_eq(&member, &self.home) {
             self.adopt(accepted, scratch);
@@ -78,7 +78,7 @@ impl Worker {
         }
     }
 
-    /// Closes a connection that has nothing more to say: at once, unless its peer does not take what was said.
+    /// Closes a connection without further replies: at once, unless its peer does not take the bytes that were sent.
     #[cold]
     pub(super) fn close_when_sent(&mut self, token: Token) {
         match (self.driver.flush(token), &self.sessions[token]) {
@@ -90,7 +90,7 @@ impl Worker {
         }
     }
 
-    /// Closes a connection and lets go of all that is known of its client; later, if its session is away.
+    /// Closes a connection and drops all state of its client; later, if its session is away.
     pub(super) fn close(&mut self, token: Token) {
         if self.close_when_back(token) {
             return;
@@ -114,7 +114,7 @@ impl Worker {
         }
         self.held.forget(token);
         self.held.forget_follower(token);
-        // Last, because who sees the end of the connection may rely on nothing being done for it any more.
+        // Last, because a peer that sees the end of the connection may rely on nothing being done for it any more.
         self.driver.close(token);
     }
 }
@@ -134,7 +134,7 @@ pub(super) fn forget_deadline(deadlines: &mut BTreeSet<(u64, u64)>, session: &Se
     }
 }
 
-/// Why a connection is not served, as the reply that says so.
+/// Returns the reason why a connection is not served, as a reply.
 fn refusal_of(engine: &Engine, accepted: &Accepted) -> Option<&'static str> {
     if engine.clients.len() as i64 >= engine.config.number(Opt::Maxclients) {
         return Some("-ERR max number of clients reached\r\n");

@@ -1,7 +1,7 @@
-//! Clients whose sessions another thread still runs, because it has run a script for long and handed the worker over.
+//! Clients with sessions that another thread still runs, because it has run a script for long and handed the worker over.
 //!
-//! Nothing is received from such a client meanwhile, and letters for it are kept: nothing that a client is owed is lost, and
-//! it gets it in its order. When its session is back, the client goes on as all others do.
+//! While a session is away, nothing is received from its client, and letters for it are kept: the client loses none of its
+//! bytes, and gets them in order. When its session is back, the client goes on as all others do.
 
 use std::io;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Worker {
         self.driver.hold(token, true);
     }
 
-    /// Has another thread serve this worker, or gives it back.
+    /// Moves this worker to another thread, or gives it back.
     pub(super) fn change_thread(mut self: Box<Self>) -> Result<(), (Box<Self>, io::Error)> {
         match self.driver.change_thread() {
             Ok(()) => self.start(),
@@ -32,7 +32,7 @@ impl Worker {
         }
     }
 
-    /// Takes it in again, as nobody can serve in the place of the thread that runs it.
+    /// Takes the session in again, as no thread can serve in the place of the one that runs it.
     pub(super) fn stay_with(&mut self, token: Token) {
         self.detached.retain(|away| away.token != token);
         self.driver.hold(token, false);
@@ -53,8 +53,8 @@ impl Worker {
         away.map(|away| away.has_ended = true).is_some()
     }
 
-    /// Keeps a letter for a client whose session is away; gives any other back. A message is kept for those who listen. To
-    /// MONITOR none of them does: no script runs for a client that is shown the commands of others.
+    /// Keeps a letter for a client with a session that is away; gives any other back. A message is kept for subscribers. None
+    /// of them is a MONITOR: no script runs for a client that is shown the commands of others.
     pub(super) fn keep_for_away(&mut self, letter: Letter) -> Option<Letter> {
         if let Some(id) = addressee(&letter)
             && let Some(index) = self.detached.iter().position(|away| away.id == id)
@@ -66,7 +66,7 @@ impl Worker {
             && message.kind != Kind::Monitor
         {
             for index in 0..self.detached.len() {
-                // Whether it listens it says itself: what it has begun to listen to in this batch is not known here yet.
+                // The client itself says whether it is a subscriber: subscriptions of this batch are not known here yet.
                 if self.engine.clients.find(self.detached[index].id).is_some_and(|client| client.is_listening()) {
                     self.keep(index, Letter::Message(Arc::clone(message)));
                 }
@@ -75,8 +75,8 @@ impl Worker {
         Some(letter)
     }
 
-    /// Keeps a letter, unless its client is owed more than who listens to channels may be: it is closed then, as if its session
-    /// were here.
+    /// Keeps a letter, unless the bytes for its client exceed the output limit of subscribers: the client is closed then, as
+    /// if its session were here.
     fn keep(&mut self, index: usize, letter: Letter) {
         let away = &mut self.detached[index];
         if away.is_killed {
@@ -99,7 +99,7 @@ impl Worker {
         }
     }
 
-    /// Takes in the sessions that are back, with what was kept for them.
+    /// Takes in the sessions that are back, with the letters that were kept for them.
     pub(super) fn take_back_all(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
         while let Some(returned) = self.home.take_returned() {
             self.take_back(returned, scratch);
@@ -107,8 +107,8 @@ impl Worker {
         self.open_kept(scratch)
     }
 
-    /// Opens what was kept for clients that are back, before anything newer. Where such a letter has a script run for long,
-    /// whoever takes the worker over goes on with the rest.
+    /// Opens the letters that were kept for clients that are back, before anything newer. If such a letter runs a script for
+    /// long, the thread that takes the worker over goes on with the rest.
     pub(super) fn open_kept(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
         let is_here = |worker: &Self, id| worker.detached.iter().all(|away| away.id != id);
         while let Some(index) = self.kept.iter().position(|&(id, _)| is_here(&self, id)) {
@@ -121,8 +121,8 @@ impl Worker {
         Some(self)
     }
 
-    /// Whether somebody runs a session of this worker, which stops. Their scripts see that and end; where the engine has failed,
-    /// what is away may never come back.
+    /// Returns whether another thread runs a session of this worker, which stops. The scripts of such sessions see that and
+    /// end; if the engine has failed, sessions that are away may never come back.
     pub(super) fn waits_for_away(&self) -> bool {
         !self.detached.is_empty() && self.engine.failure().is_none()
     }
@@ -149,7 +149,7 @@ impl Worker {
     }
 }
 
-/// The client that a letter is for, if its session has to be in its place for it.
+/// Returns the client that a letter is for, if its session has to be in its place for it.
 fn addressee(letter: &Letter) -> Option<u64> {
     match letter {
         Letter::Unblock { id, .. }
@@ -189,7 +189,7 @@ mod tests {
         far
     }
 
-    /// A worker with two clients, in the hands of this thread.
+    /// Creates a worker with two clients, in the hands of this thread.
     fn lone() -> (Box<Worker>, Scratch, [UnixStream; 2]) {
         let engine = Engine::new(Config::default());
         let driver = Driver::hybrid().expect("a driver");
@@ -226,7 +226,7 @@ mod tests {
         let (mut worker, mut scratch, [mut peer, _other]) = lone();
         let id = worker.sessions[0].as_ref().expect("it is there").state.client.id;
         let push = |text: &[u8]| Letter::Push { id, bytes: Arc::new(text.to_vec()) };
-        // So another thread has left it, when a letter of somebody else had a script run for long.
+        // So another thread has left it, when a letter for another client ran a script for long.
         worker.kept.push_back((id, push(b"older ")));
         worker.home.mailbox.post(push(b"newer"));
         let worker = worker.read_mail(&mut scratch).expect("no script runs");

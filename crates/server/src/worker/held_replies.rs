@@ -1,8 +1,8 @@
 //! The queues of replies that the worker holds back, as `holding` decides.
 //!
-//! Each connection has a queue of them, in the order in which they were made, so that one that shows little is not held up
-//! by what its client has asked since. What is pushed to a client that waits for such a reply goes behind it: a client that
-//! caches must not hear that a key has changed before it gets the value that it has asked for.
+//! Each connection has a queue of them, in the order in which they were made, so that a reply that shows little is not held
+//! up by later requests of its client. A push to a client that waits for such a reply goes behind it: a client that caches
+//! must not get the invalidation of a key before it gets the value that it has asked for.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,37 +15,37 @@ use crate::request::output::Output;
 #[derive(Debug, Default)]
 pub(super) struct HeldReplies {
     queues: Vec<VecDeque<Output>>,
-    /// Connections whose queues are not empty, each once.
+    /// Connections with queues that are not empty, each once.
     owed: Vec<Token>,
     /// How many replies are in the queues.
     count: usize,
     /// Up to when their waiting has been told, in microseconds of the monotonic clock.
     since_us: u64,
-    /// Connections that are told behind their replies how much these show.
+    /// Connections that get, behind their replies, the offset that these show.
     pub followers: JournalFollowers,
     /// How many connections are in one of these lists. While there are none, replies that show nothing may leave as they are.
     pub uses: usize,
 }
 
 impl HeldReplies {
-    /// Counts anew, when a connection has come or gone.
+    /// Counts anew, when a connection was added or removed.
     pub fn count_uses(&mut self) {
         self.uses = self.owed.len() + self.followers.len();
     }
 
-    /// Whether something is held for a connection.
+    /// Returns whether something is held for a connection.
     #[inline]
     pub fn has(&self, token: Token) -> bool {
         !self.owed.is_empty() && self.queues.get(token).is_some_and(|queue| !queue.is_empty())
     }
 
-    /// The bytes that are held for a connection.
+    /// Returns the bytes that are held for a connection.
     #[inline]
     pub fn len(&self, token: Token) -> usize {
         if self.has(token) { self.queues[token].iter().map(Output::len).sum() } else { 0 }
     }
 
-    /// It has become so late: how long all that is held has waited since this was told last, added up.
+    /// Sets the present time. Returns how long all held replies have waited since the last call, added up.
     pub fn elapse(&mut self, now_us: u64) -> u64 {
         let since_us = std::mem::replace(&mut self.since_us, now_us);
         self.count as u64 * now_us.saturating_sub(since_us)
@@ -64,7 +64,7 @@ impl HeldReplies {
         self.count += 1;
     }
 
-    /// Puts bytes that answer no request behind what is held, if anything is; whether they were put there.
+    /// Puts bytes that answer no request behind the held replies, if there are any; returns whether they were put there.
     pub fn push_behind(&mut self, token: Token, bytes: &Arc<Vec<u8>>) -> bool {
         let is_owed = self.has(token);
         if is_owed && let Some(last) = self.queues[token].back_mut() {
@@ -73,7 +73,7 @@ impl HeldReplies {
         is_owed
     }
 
-    /// Forgets what is held for a connection that is closed.
+    /// Drops the held replies of a connection that is closed.
     pub fn forget(&mut self, token: Token) {
         if self.has(token) {
             self.count -= std::mem::take(&mut self.queues[token]).len();
@@ -89,13 +89,13 @@ impl HeldReplies {
         }
     }
 
-    /// The least that any connection's next replies show; none where nothing is held.
+    /// Returns the least that any connection's next replies show; none where nothing is held.
     pub fn least_shown(&self) -> Option<u64> {
         self.owed.iter().filter_map(|&token| self.queues[token].front()).map(|output| output.shown).min()
     }
 
-    /// Takes what may leave, each connection's in one piece: replies that show nothing beyond `passed`. Where the log `fails`
-    /// all of them may, and those to requests that have changed something become this error.
+    /// Takes the replies that may leave, each connection's in one piece: those that show nothing beyond `passed`. If the AOF
+    /// `fails`, all of them may, and those to requests that have changed something become this error.
     pub fn release(&mut self, passed: u64, fails: Option<&[u8]>) -> Vec<(Token, Output)> {
         let (queues, held, mut released) = (&mut self.queues, &mut self.count, Vec::new());
         self.owed.retain(|&token| {

@@ -1,8 +1,8 @@
-//! When the worker holds replies back, and when it sends what it has held.
+//! The rules by which the worker holds replies back, and sends them later.
 //!
-//! Each reply says up to which offset it shows the journal. Before it leaves, the engine is asked whether the journal has passed
-//! that; if not, the reply goes into the queue of its connection (`held_replies`), and a letter says when to look again. The
-//! thread that serves the worker.
+//! Each reply says up to which offset it shows the journal. Before it leaves, the engine is asked whether the journal has
+//! passed that; if not, the reply goes into the queue of its connection (`held_replies`), and a letter says when to look
+//! again. The thread that serves the worker.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::request::error::Error;
 use crate::request::output::Output;
 
 impl Worker {
-    /// Holds back what may not leave yet.
+    /// Holds back the replies that may not leave yet.
     #[cold]
     pub(super) fn hold_send_queue(&mut self, waiting: &mut Vec<(Token, Output)>, scratch: &mut Scratch) {
         for (token, mut output) in std::mem::take(waiting) {
@@ -28,7 +28,7 @@ impl Worker {
         }
     }
 
-    /// Sends what the session of this connection has just written, or holds it back.
+    /// Sends the replies that the session of this connection has just written, or holds them back.
     pub(super) fn send_unless_held(&mut self, token: Token, scratch: &mut Scratch) {
         let mut output = std::mem::take(&mut scratch.output);
         if self.must_hold(token, &output, scratch) {
@@ -39,11 +39,11 @@ impl Worker {
         self.send_now(token, scratch);
     }
 
-    /// Whether these replies show something that has not outlived the process yet, or stand behind such replies.
+    /// Returns whether these replies show something that has not outlived the process yet, or stand behind such replies.
     fn must_hold(&self, token: Token, output: &Output, scratch: &Scratch) -> bool {
         let engine = &self.engine;
         let began = clock::ticks();
-        // Asked also where nobody waits for a reply: what has been done goes to the log all the same.
+        // Asked also if no client waits for a reply: the changes go to the AOF all the same.
         let passes = engine.passes(output.shown);
         scratch.counters.log_ticks.add(clock::ticks().saturating_sub(began));
         if !passes && output.is_empty() {
@@ -52,7 +52,7 @@ impl Worker {
         self.held.has(token) || !(passes || output.is_empty())
     }
 
-    /// Holds replies back until what they show has outlived the process.
+    /// Holds replies back until the changes they show have outlived the process.
     #[cold]
     fn hold(&mut self, token: Token, output: Output, scratch: &mut Scratch) {
         let shown = output.shown;

@@ -1,6 +1,6 @@
-//! The connections of a worker that follow the journal (CLIENT JOURNAL ON), and what each was told of it.
+//! The connections of a worker that follow the journal (CLIENT JOURNAL ON), and the offsets that each was sent.
 //!
-//! Pure data: when they are told, and what, is decided in `journal_pushes`. One thread.
+//! Pure data: `journal_pushes` decides when messages are sent, and their contents. One thread.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,15 +16,15 @@ use crate::engine::replication::AckedByCount;
 pub(super) struct JournalFollowers {
     rows: Vec<Option<Follower>>,
     tokens: Vec<Token>,
-    /// One of them was not told something because it does not read.
+    /// One of them was not sent a message because it does not read.
     pub has_late: bool,
-    /// A letter comes when the disk has got further.
+    /// A letter is asked for when the disk has got further.
     pub is_listening: bool,
-    /// A letter comes when a replica has.
+    /// A letter is asked for when a replica has got further.
     pub is_listening_to_replicas: bool,
 }
 
-/// What a client was told.
+/// The offsets that a client was sent.
 #[derive(Debug)]
 pub(super) struct Follower {
     /// The client.
@@ -35,32 +35,32 @@ pub(super) struct Follower {
     pub synced: Option<u64>,
     /// Up to which the replicas have it; none where it was not told of them.
     pub acked: Option<AckedByCount>,
-    /// It has not read what it was told, and was not told more.
+    /// It has not read the last message, and was not sent a newer one.
     pub is_owed: bool,
 }
 
 impl Follower {
-    /// Whether it still follows.
+    /// Returns whether it still follows.
     pub fn follows(&self) -> bool {
         self.client.follows_journal.load(Ordering::Relaxed)
     }
 
-    /// Whether it was told of something that the disk does not have, as far as it knows.
+    /// Returns whether its replies show changes that the disk does not have, as far as it knows.
     pub fn waits(&self) -> bool {
         self.synced.is_some_and(|synced| self.shown > synced)
     }
 
-    /// Whether it is to be told of replicas, too.
+    /// Returns whether its messages include replicas.
     pub fn follows_replicas(&self) -> bool {
         self.client.follows_replicas.load(Ordering::Relaxed)
     }
 
-    /// Whether it was told of something that some replica does not have, as far as it knows, or may not.
+    /// Returns whether its replies show changes that some replica does not have, as far as it knows, or may not have.
     pub fn waits_for_replicas(&self) -> bool {
         self.follows_replicas() && self.acked.as_ref().is_none_or(|acked| !acked.all_have(self.shown))
     }
 
-    /// Appends the message that says so.
+    /// Appends the message with these offsets.
     pub fn message(&self, out: &mut Vec<u8>) {
         let mut message = Writer::new(out, Protocol::Resp3);
         message.push(if self.acked.is_some() { 5 } else { 3 });
@@ -78,12 +78,12 @@ impl Follower {
 }
 
 impl JournalFollowers {
-    /// The connections.
+    /// Returns the connections.
     pub fn tokens(&self) -> &[Token] {
         &self.tokens
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
@@ -107,7 +107,7 @@ impl JournalFollowers {
         }
     }
 
-    /// What the client of a connection was told, if it follows.
+    /// Returns the offsets that the client of a connection was sent, if it follows.
     pub fn get_mut(&mut self, token: Token) -> Option<&mut Follower> {
         self.rows.get_mut(token)?.as_mut()
     }

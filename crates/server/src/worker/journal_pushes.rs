@@ -1,14 +1,14 @@
-//! CLIENT JOURNAL: behind its replies a connection is told up to which offset they show the journal, and up to which the disk
-//! has it, and replicas.
+//! CLIENT JOURNAL: behind its replies a connection is sent the offset up to which they show the journal, and the offsets up
+//! to which the disk has it, and replicas.
 //!
-//! There are two forms of message. `journal OFFSET SYNCED`: all replies before it show nothing behind OFFSET, and the disk has
-//! the journal up to SYNCED, which is null where nobody will ever know (no log, or `appendfsync no`). Who has asked for replicas
-//! gets two arrays besides: the offsets up to which at least one replica, two, three ... have applied it, and have it on their
-//! disks. It goes behind the replies of each wake-up, and once more whenever the disk or a replica has got further, as long as
-//! OFFSET lies beyond that. So what a client has to remember is the first OFFSET behind each reply.
+//! There are two forms of message. `journal OFFSET SYNCED`: all replies before it show nothing behind OFFSET, and the disk
+//! has the journal up to SYNCED, which is null where that will never be known (no AOF, or `appendfsync no`). A client that
+//! has asked for replicas gets two more arrays: the offsets up to which at least one replica, two, three ... have applied it,
+//! and have it on their disks. The message goes behind the replies of each wake-up, and once more when the disk or a replica
+//! has got further, as long as OFFSET lies beyond that. So a client has to remember only the first OFFSET behind each reply.
 //!
-//! A message by itself is only sent where all replies before it have been told of: behind replies that are held it would seem to
-//! cover them. And only to a client that reads: who does not gets one for many.
+//! A message by itself is only sent where all replies before it have been covered: behind replies that are held it would seem
+//! to cover them. And only to a client that reads: a client that does not read gets one for many.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,7 +23,8 @@ use crate::messaging::mail::Letter;
 use crate::request::output::Output;
 
 impl Worker {
-    /// A client has said CLIENT JOURNAL ON: it is told how much all its replies so far show.
+    /// Begins to follow the journal for a client of CLIENT JOURNAL ON: it is sent the offset that all its replies so far
+    /// show.
     pub(super) fn follow_journal(&mut self, id: u64) {
         let Some((token, session)) = self.session_of(id) else { return };
         let (client, shown) = (Arc::clone(&session.state.client), session.state.shown_offset);
@@ -64,7 +65,8 @@ impl Worker {
         self.listen_to_progress(wants);
     }
 
-    /// Tells those who wait for it that the disk or a replica has got further. What is told leaves with what the mail brings.
+    /// Tells the followers that wait for it that the disk or a replica has got further. The messages leave with the rest of
+    /// the mail.
     pub(super) fn tell_synced(&mut self) {
         let synced = self.engine.known_synced_offset();
         let mut wants = Wants::default();
@@ -97,7 +99,7 @@ impl Worker {
         self.listen_to_progress(wants);
     }
 
-    /// Tells those who were not told because they had not read what came before.
+    /// Tells the followers that were left out because they had not read earlier bytes.
     pub(super) fn tell_late_readers(&mut self, scratch: &mut Scratch) {
         if std::mem::take(&mut self.held.followers.has_late) {
             self.tell_synced();
@@ -105,7 +107,7 @@ impl Worker {
         }
     }
 
-    /// Has a letter come when there is what is waited for.
+    /// Asks for a letter when the wanted progress is there.
     fn listen_to_progress(&mut self, wants: Wants) {
         let (engine, mailbox, followers) = (&self.engine, &self.home.mailbox, &mut self.held.followers);
         let mut is_there = false;
@@ -128,7 +130,7 @@ impl Worker {
     }
 }
 
-/// What a worker's followers wait for.
+/// The progress that a worker's followers wait for.
 #[derive(Debug, Default)]
 struct Wants {
     /// That the disk has got further than this.
@@ -151,7 +153,7 @@ impl Wants {
     }
 }
 
-/// Has what a follower is told next be as it is now.
+/// Updates the next message for a follower to the present offsets.
 fn bring_up_to_date(follower: &mut Follower, engine: &Engine) {
     follower.synced = engine.known_synced_offset();
     follower.acked = follower.follows_replicas().then(|| engine.replication.replicas.acked_by_count());

@@ -1,8 +1,8 @@
-//! Large requests: where the driver can, what comes of one is received where its session keeps it.
+//! Large requests: where the driver can, their bytes are received where the session keeps them.
 //!
-//! Through the worker's buffer every byte would be copied once more, and a receive would take no more than that buffer holds. A
-//! request is seen to be large when a receive has brought much and its session wants much more; once it is complete, what comes
-//! goes through the buffer again. Not for connections with TLS, whose bytes are opened in between.
+//! Through the worker's buffer every byte would be copied once more, and a receive would take no more than that buffer holds.
+//! A request counts as large when a receive has brought much and its session wants much more; once it is complete, bytes go
+//! through the buffer again. Not for connections with TLS: their bytes are opened in between.
 
 use super::Worker;
 use crate::driver::{Event, Token};
@@ -10,7 +10,7 @@ use crate::execute::scratch::Scratch;
 use crate::session::LARGE_REQUEST_BYTES;
 
 impl Worker {
-    /// Has what is missing of a request received apart, if that is much.
+    /// Switches to receiving the missing bytes of a request apart, if they are many.
     #[cold]
     pub(super) fn look_at_missing(&mut self, token: Token) {
         if self.sessions[token].as_ref().is_some_and(|session| session.missing() >= LARGE_REQUEST_BYTES) {
@@ -18,7 +18,7 @@ impl Worker {
         }
     }
 
-    /// Receives of a large request what has come. Where the session wants none of it now, it takes the usual way.
+    /// Receives bytes of a large request. If the session wants none now, they take the usual way.
     #[cold]
     pub(super) fn receive_large(
         mut self: Box<Self>,

@@ -1,7 +1,7 @@
-//! What a worker's clients may not exceed: silence, unread replies, memory, and what their user may listen to; and what
-//! becomes of their memory when they have let go of it.
+//! The limits of a worker's clients: silence, unread replies, memory, and the channels that their user may subscribe to; and
+//! the return of memory that they have released.
 //!
-//! The worker looks at all of its own clients from time to time; those of others are the business of their owners.
+//! The worker checks all of its own clients from time to time; other workers check theirs.
 
 use std::sync::atomic::Ordering;
 
@@ -23,8 +23,8 @@ impl Worker {
         }
     }
 
-    /// Closes clients that have been silent for longer than `timeout`, where that is set. Who waits for a key, listens
-    /// to a channel or is a replica is meant to be silent.
+    /// Closes clients that have been silent for longer than `timeout`, where that is set. A blocked client, a subscriber or a
+    /// replica is meant to be silent.
     pub(super) fn close_idle(&mut self, scratch: &Scratch) {
         let timeout_s = self.engine.config.number(Opt::Timeout);
         if timeout_s == 0 {
@@ -37,7 +37,7 @@ impl Worker {
         });
     }
 
-    /// Closes clients that listen to what their user may not any more.
+    /// Closes clients with subscriptions that their user is no longer permitted.
     pub(super) fn close_forbidden(&mut self) {
         self.close_where(|session| !session.may_listen());
     }
@@ -111,8 +111,8 @@ impl Worker {
         self.owes_purge |= bytes >= LARGE_BYTES;
     }
 
-    /// Gives the memory of large replies back to the system when they have left: allocators keep what a thread has freed
-    /// until it asks for more, and an idle thread never does.
+    /// Gives the memory of large replies back to the system when they have left: allocators keep memory that a thread has
+    /// freed until it asks for more, and an idle thread never does.
     pub(super) fn give_back(&mut self) {
         let is_large = |session: &Session| session.state.client.output_bytes.load(Ordering::Relaxed) >= LARGE_BYTES;
         if !self.owes_purge || self.sessions.iter().flatten().any(|session| is_large(session)) {

@@ -1,6 +1,6 @@
-//! What the mail brings to a worker's clients.
+//! The mail for a worker's clients.
 //!
-//! Letters are read in the order in which they came, but those for a client whose session is away (`detached`).
+//! Letters are read in the order in which they arrived, except those for a client with a session that is away (`detached`).
 
 use std::io;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ impl Worker {
         Some(self)
     }
 
-    /// Gives a client that listens or tracks, and has just said something, what was published or changed before that: it reaches
-    /// the client though it is about to unsubscribe.
+    /// Delivers the messages and the invalidations from before a request to its client, if the client is subscribed or tracks
+    /// keys. So they reach the client even if the request unsubscribes.
     #[inline]
     pub(super) fn hear_news_before(&mut self, token: Token, scratch: &mut Scratch) {
         let is_told = |state: &State| state.subscriptions.is_some() || state.tracking.is_some();
@@ -48,8 +48,9 @@ impl Worker {
         }
     }
 
-    /// Gives clients what mail has brought that answers no request: messages, and which keys have changed. Other letters wait for
-    /// [`Worker::read_mail`]: they may run sessions, and what was received for one is not to be forgotten for that.
+    /// Delivers the letters that answer no request to clients: messages, and which keys have changed. Other letters wait for
+    /// [`Worker::read_mail`]: they may run sessions, and the input that was received for a session must not be forgotten for
+    /// that.
     #[cold]
     fn hear_news(&mut self, scratch: &mut Scratch) {
         self.depart(scratch);
@@ -71,7 +72,7 @@ impl Worker {
         self.send_queued(scratch);
     }
 
-    /// Does what a letter says.
+    /// Carries out a letter.
     pub(super) fn open(mut self: Box<Self>, letter: Letter, scratch: &mut Scratch) -> Option<Box<Self>> {
         match letter {
             Letter::Message(message) => self.hear(&message, None, scratch),
@@ -93,7 +94,7 @@ impl Worker {
             Letter::Listen => self.watch_doors(scratch),
             Letter::Users => self.close_forbidden(),
             Letter::Resume => return self.resume(scratch),
-            // It is looked for behind all letters.
+            // Returned sessions are taken in behind all letters.
             Letter::Returned => {}
             Letter::Durable => self.release_replies(scratch),
             Letter::FollowJournal(id) => self.follow_journal(id),
@@ -114,8 +115,8 @@ impl Worker {
         Some(self)
     }
 
-    /// A client has said CLIENT RINGS and was told that it may: it is handed the memory. Where that cannot be, because it has
-    /// said more than that, its connection ends: it waits for nothing else.
+    /// Hands the memory to a client of CLIENT RINGS that was permitted it. If that is impossible, because the client has sent
+    /// more than that, its connection ends: it waits for nothing else.
     fn share_memory(&mut self, id: u64, memory: Fresh) {
         let Some((token, session)) = self.session_of(id) else { return };
         let is_idle = session.is_idle();
@@ -130,13 +131,13 @@ impl Worker {
         }
     }
 
-    /// The session of a client, and where it is.
+    /// Returns the session of a client, and where it is.
     pub(super) fn session_of(&mut self, id: u64) -> Option<(Token, &mut Session)> {
         let token = *self.tokens.get(&id)?;
         Some((token, self.sessions.get_mut(token)?.as_mut()?))
     }
 
-    /// Has messages reach the session of this connection from now on that it has begun to listen to: behind its replies.
+    /// Registers new subscriptions of the session of this connection: from now on messages reach it, behind its replies.
     pub(super) fn note_listener(&mut self, token: Token) {
         if let Some(session) = &mut self.sessions[token]
             && let Some(subscriptions) = &mut session.state.subscriptions
@@ -189,12 +190,12 @@ impl Worker {
         }
     }
 
-    /// Has bytes leave with all else that the mail brings to a connection.
+    /// Queues bytes for a connection. They are sent together with all other bytes that the mail brings to it.
     pub(super) fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
         self.channels.queue((&mut self.held, &mut self.driver), token, bytes);
     }
 
-    /// Sends what the mail has brought to clients.
+    /// Sends the bytes that the mail has queued for clients.
     pub(super) fn send_queued(&mut self, scratch: &mut Scratch) {
         for token in self.driver.take_queued() {
             scratch.counters.writes.add(1);
@@ -219,8 +220,8 @@ impl Worker {
         }
     }
 
-    /// Lets in who waits at a listener that this worker has let go of. The kernel may have told nobody else of them; of who
-    /// comes later it tells others.
+    /// Accepts the connections that wait at a listener that this worker has released. The kernel may have reported them to no
+    /// other worker; later connections it reports to others.
     fn clear_door(&mut self, listener: &Listener, scratch: &Scratch) {
         while let Ok(accepted) = listener.accept_some()
             && !accepted.is_empty()
@@ -229,7 +230,7 @@ impl Worker {
         }
     }
 
-    /// Does with the session of a client what may end its waiting, and sends what it is owed.
+    /// Runs `end` on the session of a client, which may end its waiting, and sends its replies.
     pub(super) fn release(
         mut self: Box<Self>,
         id: u64,

@@ -3,14 +3,14 @@
 //! A worker waits, serves everything that the wait brought, and reads its mail; between times it takes its share of the
 //! background work in short slices. It executes where the bytes arrive: no request is ever handed to another thread.
 //!
-//! A session that runs is out of its place, in the hands of the thread that runs it, which lends it the worker meanwhile
-//! ([`LentWorker`]). Where a script runs for long, the worker goes to a fresh thread, which goes on serving; the thread of the
-//! script keeps the session and its locks, brings the session back when it is done (`detached`), and ends. So whatever may run a
-//! session takes the worker by value, and gives it back unless it has gone.
+//! A session that runs is out of its place, in the hands of the thread that runs it, which lends it the worker in the
+//! meantime ([`LentWorker`]). If a script runs for long, the worker goes to a fresh thread, which goes on serving; the thread
+//! of the script keeps the session and its locks, brings the session back when it is done (`detached`), and ends. So a
+//! function that may run a session takes the worker by value, and gives it back unless it has gone.
 //!
 //! Replies leave one after the other when all that one wake-up has brought has been executed. Sent at once, each would wake
-//! its peer by itself; sent together, they find it awake, which saves the kernel's work. What is long, or shares values, is
-//! sent at once all the same, and so is the only reply of a wake-up: it would be held for nothing.
+//! its peer by itself; sent together, they find it awake, which saves the kernel's work. Outputs that are long or share
+//! values are sent at once all the same, and so is the only reply of a wake-up: it would be held for nothing.
 
 mod connections;
 mod detached;
@@ -60,16 +60,16 @@ pub use worker_pool::{Doors, WorkerPool};
 /// Bytes that one receive takes at most.
 const BUFFER_LEN: usize = 128 * 1024;
 
-/// As many replies wait at most for the end of a wake-up, and as many buffers are kept.
+/// The most replies that wait for the end of a wake-up, and the most buffers that are kept.
 const SEND_QUEUE_MAX: usize = 64;
 
 /// Replies that are longer do not wait, and longer buffers are not kept.
 const WAITING_BYTES_MAX: usize = 16 * 1024;
 
-/// What one client has held of so many bytes is worth asking the allocator for.
+/// The bytes that one client must have held for the allocator to be asked for them.
 const LARGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Connections with their sessions, and what a thread needs to serve them but what it has at hand itself.
+/// Connections with their sessions, and the state that a thread needs to serve them, except its own scratch.
 #[derive(Debug)]
 pub struct Worker {
     number: usize,
@@ -81,13 +81,13 @@ pub struct Worker {
     /// By token; one that runs is not in its place.
     sessions: Vec<Option<Box<Session>>>,
     channels: Channels,
-    /// Where the session of a client is, by the client's id.
+    /// The tokens of clients, by the client's id.
     tokens: HashMap<u64, Token>,
-    /// When clients stop waiting for keys, monotonic milliseconds, each with its id.
+    /// The deadlines of blocked clients, monotonic milliseconds, each with its id.
     deadlines: BTreeSet<(u64, u64)>,
-    /// Which of its clients listens to what.
+    /// The subscriptions of its clients.
     subscribers: LocalSubscribers,
-    /// Connections whose replies are to be sent at the end of the wake-up.
+    /// Replies that are to be sent at the end of the wake-up, with their connections.
     send_queue: Vec<(Token, Output)>,
     /// The largest offset of the journal that any of these replies shows.
     send_queue_shown: u64,
@@ -102,16 +102,16 @@ pub struct Worker {
     kept: VecDeque<(u64, Letter)>,
     /// Mail that has not been read yet.
     letters: VecDeque<Letter>,
-    /// There is mail that has come while other mail was read.
+    /// There is mail that arrived while other mail was read.
     is_mail_left: bool,
     expiry: Expiry,
     next_tick_ms: u64,
     next_idle_check_ms: u64,
-    /// Something large was sent, whose memory the allocator may keep.
+    /// A large output was sent, and the allocator may keep its memory.
     owes_purge: bool,
     /// Accepting has failed, and the log says so.
     is_refusing: bool,
-    /// No thread could take it over, and the log says so.
+    /// There was no thread to take it over, and the log says so.
     is_alone: bool,
     /// It is not wanted any more, and had no clients at its last tick.
     is_done: bool,
@@ -120,7 +120,7 @@ pub struct Worker {
 
 /// Its beginning, and the thread that serves it.
 impl Worker {
-    /// Worker `number` of its pool, which has admitted it.
+    /// Creates worker `number` of its pool, which has admitted it.
     pub fn new(engine: &Arc<Engine>, pool: Arc<WorkerPool>, number: usize, driver: Driver) -> Self {
         let (workers, home) = (pool.wanted(), pool.member(number));
         engine.enter_mailbox(&home.mailbox);
@@ -159,25 +159,26 @@ impl Worker {
     /// Accepts from this listener too.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Those of the kernel.
     pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
         self.driver.listen(listener)
     }
 
-    /// Starts the thread that serves until a letter says stop; [`WorkerPool::wait`] waits for its end. When it ends for another
-    /// reason, so does the engine: a pool that lacks a worker would give every new connection to the one that never looks.
+    /// Starts the thread that serves until a letter says stop; [`WorkerPool::wait`] waits for its end. When it ends for
+    /// another reason, so does the engine: a pool that lacks a worker would give every new connection to the one that never
+    /// looks.
     ///
     /// # Errors
-    /// What the kernel says: too many threads.
+    /// Those of the kernel: too many threads.
     pub fn spawn(self) -> io::Result<()> {
         Box::new(self).start().map_err(|(_, error)| error)
     }
 
-    /// Has a fresh thread serve it, or gives it back.
+    /// Starts a fresh thread that serves the worker, or gives the worker back.
     fn start(self: Box<Self>) -> Result<(), (Box<Self>, io::Error)> {
         let (engine, pool) = (Arc::clone(&self.engine), Arc::clone(&self.pool));
         let name = format!("worker-{}", self.number);
-        // What has been moved into a thread that does not start is lost.
+        // A value that has been moved into a thread that does not start is lost.
         let place = Arc::new(Mutex::new(Some(self)));
         let taken = Arc::clone(&place);
         let serve = move || {
@@ -200,7 +201,7 @@ impl Worker {
         self.depart(&mut scratch);
         let mut served = self.read_mail(&mut scratch);
         if let Some(worker) = &mut served {
-            // What came meanwhile has woken nobody.
+            // Letters that arrived in between have caused no wake-up.
             worker.is_mail_left = worker.home.mailbox.has_letters.load(Ordering::Relaxed);
         }
         while let Some(worker) = served {
@@ -214,14 +215,14 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits for whatever comes first, and serves it.
+    /// Waits for the first event or deadline, and serves it.
     fn round(self: Box<Self>, scratch: &mut Scratch, buffer: &mut [u8]) -> io::Result<Option<Box<Self>>> {
         let wakes_ms = self.next_tick_ms.min(self.first_deadline_ms());
         let timeout_ms = if self.is_mail_left { 0 } else { wakes_ms.saturating_sub(scratch.now.monotonic_ms()) };
         self.round_within(timeout_ms, scratch, buffer)
     }
 
-    /// Waits for so long at most, and serves what has come.
+    /// Waits for at most `timeout_ms`, and serves the events that have arrived.
     fn round_within(
         mut self: Box<Self>,
         timeout_ms: u64,
@@ -249,7 +250,7 @@ impl Worker {
         buffer: &mut [u8],
     ) -> Option<Box<Self>> {
         for index in 0..count {
-            // What ran since the wake-up may have taken long, and a relative deadline counts from now.
+            // The work since the wake-up may have taken long, and a relative deadline counts from now.
             if index != 0 {
                 scratch.wake_later(self.clocks.read());
             }
@@ -263,8 +264,8 @@ impl Worker {
         if scratch.now.monotonic_ms() >= self.next_tick_ms {
             self = self.tick(scratch)?;
         }
-        // What this thread has posted to itself has woken nobody. What comes while it reads waits until it has looked
-        // after its connections: others may post without end.
+        // A letter that this thread has posted to itself has woken no thread. Letters that arrive while it reads wait until
+        // it has looked after its connections: other threads may post without end.
         self.is_mail_left = self.home.mailbox.has_letters.load(Ordering::Relaxed) || !self.letters.is_empty();
         if self.is_mail_left {
             self = self.read_mail(scratch)?;
@@ -330,8 +331,8 @@ impl Worker {
     }
 }
 
-/// A worker while one of its sessions runs, whose connection this is; or whom the session is to be brought back to, once
-/// another thread has taken the worker over.
+/// A worker while one of its sessions runs, with the connection of that session; or the member that the session is to be
+/// brought back to, once another thread has taken the worker over.
 enum LentWorker {
     Here(Box<Worker>, Token),
     Gone(Arc<Member>),
@@ -364,10 +365,10 @@ impl Others for LentWorker {
     }
 }
 
-/// Running sessions, and sending what they have written.
+/// Running sessions, and sending the replies that they have written.
 impl Worker {
-    /// Has a session run something; nothing where there is no session. None when the worker has gone on without it, and
-    /// whatever is to be done about what it has written is done there.
+    /// Runs a session, if there is one. Returns none when the worker has gone on without it; its output is handled there
+    /// then.
     #[inline]
     fn with_session(
         mut self: Box<Self>,
@@ -391,7 +392,7 @@ impl Worker {
         }
     }
 
-    /// Has what the session of this connection has just written leave with the others.
+    /// Queues the replies that the session of this connection has just written, to leave with the others.
     #[inline]
     fn send_later(&mut self, token: Token, scratch: &mut Scratch) {
         let output = &mut scratch.output;
@@ -406,7 +407,7 @@ impl Worker {
         }
     }
 
-    /// Sends what waits to leave.
+    /// Sends the queued replies.
     fn depart(&mut self, scratch: &mut Scratch) {
         if self.send_queue.is_empty() {
             return;
@@ -419,7 +420,7 @@ impl Worker {
         self.send_queue = waiting;
     }
 
-    /// Sends what may leave, of several connections with one system call, and leaves the list empty.
+    /// Sends replies that may leave, of several connections with one system call, and leaves the list empty.
     fn send_together(&mut self, waiting: &mut Vec<(Token, Output)>, scratch: &mut Scratch) {
         if waiting.len() > 1 {
             let (sends, bytes) = self.driver.send_together(waiting);
@@ -435,7 +436,7 @@ impl Worker {
         }
     }
 
-    /// Sends what the session of this connection has just written, or holds it back.
+    /// Sends the replies that the session of this connection has just written, or holds them back.
     fn send(&mut self, token: Token, scratch: &mut Scratch) {
         if scratch.output.shown == 0 && self.held.uses == 0 {
             self.send_now(token, scratch)
@@ -444,7 +445,7 @@ impl Worker {
         }
     }
 
-    /// Sends what the session of this connection has written.
+    /// Sends the replies that the session of this connection has written.
     fn send_now(&mut self, token: Token, scratch: &mut Scratch) {
         if self.sessions[token].as_ref().is_some_and(|session| session.state.subscriptions.is_some()) {
             self.note_listener(token);
@@ -453,7 +454,7 @@ impl Worker {
             self.seal(token, &mut scratch.output);
         }
         let sending = if scratch.output.is_empty() {
-            // Nothing new, but what was written before may still wait.
+            // There is no new output, but earlier output may still wait.
             scratch.output.shown = 0;
             Sending::Waiting(self.driver.waiting(token))
         } else {

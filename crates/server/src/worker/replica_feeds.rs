@@ -1,9 +1,9 @@
-//! Feeding replicas: what their connections are sent, and when.
+//! Feeding replicas: the bytes that their connections are sent, and when.
 //!
-//! At the end of each wake-up every replica is given as much as its connection takes, of its snapshot or of the journal: no more
-//! than a stated number of bytes is ever handed to a connection and not taken, so that one which does not read costs nobody
-//! else anything but its place in the journal. Of the journal nothing goes out that may still be lost here: not before it is
-//! written to the log, or synced, as the options say of replies.
+//! At the end of each wake-up every replica is given as much as its connection takes, of its snapshot or of the journal. A
+//! limited number of bytes is handed to a connection and not taken, so that a replica that does not read costs nothing but
+//! its place in the journal. No part of the journal goes out that may still be lost here: it has to be written to the AOF, or
+//! synced, first, as the options say of replies.
 //!
 //! While the worker sleeps a letter tells it when there is more; while it is awake it looks by itself.
 
@@ -22,14 +22,14 @@ use crate::messaging::mail::Letter;
 /// Bytes that are handed to a connection and not taken, beyond which it is given no more.
 const WINDOW_BYTES: usize = 256 << 10;
 
-/// How often in a row a replica is given more, before others of the worker have their turn.
+/// The number of times in a row that a replica is given more, before others of the worker have their turn.
 const ROUNDS_MAX: usize = 16;
 
 /// A replica and its connection.
 type Feed = (Token, Arc<Replica>);
 
 impl Worker {
-    /// A client has become a replica.
+    /// Begins to feed a client that has become a replica.
     pub(super) fn begin_feeding(&mut self, id: u64) {
         let Some((token, session)) = self.session_of(id) else { return };
         let Some(replica) = session.state.replica.clone().filter(|replica| replica.is_registered()) else { return };
@@ -38,8 +38,8 @@ impl Worker {
         }
     }
 
-    /// Shows a replica that waits that its primary lives. Asked by whoever sends it its snapshot, because amid that it would be a
-    /// byte too many.
+    /// Shows a waiting replica that its primary lives. The thread that sends the snapshot asks for it, because amid the
+    /// snapshot it would be a byte too many.
     pub(super) fn show_life(&mut self, id: u64) {
         if let Some((token, session)) = self.session_of(id)
             && session.state.replica.as_ref().is_some_and(|replica| replica.is_registered() && replica.needs_signs())
@@ -48,7 +48,7 @@ impl Worker {
         }
     }
 
-    /// The connection of a replica ends.
+    /// Ends the feed of a replica with a connection that ends.
     #[cold]
     pub(super) fn end_feeding(&mut self, token: Token) {
         if let Some(index) = self.feeds.iter().position(|(known, _)| *known == token) {
@@ -58,13 +58,13 @@ impl Worker {
         }
     }
 
-    /// The worker is awake, and looks by itself for what is to be sent.
+    /// Cancels the letter about new bytes: the worker is awake, and looks for them by itself.
     #[cold]
     pub(super) fn look_after_stream(&mut self) {
         self.engine.journal.forget_owner(&self.home.mailbox);
     }
 
-    /// Gives each replica what it may be given and takes.
+    /// Feeds each replica the bytes that it may get and takes.
     #[cold]
     pub(super) fn feed_replicas(&mut self, scratch: &mut Scratch) {
         self.feed_all(scratch);
@@ -74,7 +74,7 @@ impl Worker {
     fn feed_all(&mut self, scratch: &mut Scratch) {
         let engine = Arc::clone(&self.engine);
         let end = engine.journal.end();
-        // Where nobody waits for a reply it is written here.
+        // If no client waits for a reply, the journal is written here.
         let sendable = if planted::has(Fault::SendsEarly) || engine.passes(end) {
             end
         } else {
@@ -109,7 +109,7 @@ impl Worker {
         }
     }
 
-    /// Hands a replica's connection what comes next, as much as it may have; whether anything was.
+    /// Hands a replica's connection the next bytes, as many as it may have; returns whether there were any.
     fn feed(&mut self, token: Token, replica: &Replica, end: u64) -> bool {
         let mut has_more = false;
         if self.sessions[token].as_ref().is_some_and(|session| session.state.closing) {
@@ -142,8 +142,8 @@ impl Worker {
         has_more
     }
 
-    /// Closes a replica that is owed more than its class of clients may be, the journal that is kept for it alone included: what
-    /// the backlog has is kept anyway.
+    /// Closes a replica that exceeds the output limit of its class of clients, the journal that is kept for it alone
+    /// included: the backlog is kept anyway.
     fn bound_lag(&mut self, token: Token, replica: &Replica, end: u64, scratch: &Scratch) {
         let lag = Some(replica.lag(end)).filter(|lag| *lag > self.engine.config.memory(Opt::ReplBacklogSize));
         let waiting = self.driver.waiting(token) as u64 + lag.unwrap_or_default();

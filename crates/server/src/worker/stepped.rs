@@ -10,7 +10,7 @@ use crate::execute::scratch::Scratch;
 use crate::host::clock::Instant;
 use crate::messaging::mail::{Accepted, Letter, Mailbox};
 
-/// The worker, until it has ended, and what its thread would have at hand.
+/// The worker, until it has ended, and the scratch and buffer of its thread.
 pub struct Stepped {
     worker: Option<Box<Worker>>,
     mailbox: Arc<Mailbox>,
@@ -19,7 +19,7 @@ pub struct Stepped {
 }
 
 impl Stepped {
-    /// The only worker of an engine.
+    /// Creates the only worker of an engine.
     pub fn new(engine: &Arc<Engine>) -> Self {
         let driver = Driver::hybrid().expect("a driver");
         let waker = driver.waker();
@@ -30,7 +30,7 @@ impl Stepped {
         Self { worker: Some(Box::new(worker)), mailbox, scratch, buffer: vec![0; BUFFER_LEN].into_boxed_slice() }
     }
 
-    /// Takes a connection over, which comes from this address.
+    /// Takes over a connection from this address.
     pub fn accept(&mut self, socket: OwnedFd, address: String) {
         if let Some(worker) = &mut self.worker {
             let accepted = Accepted { socket, address, local_address: String::new(), is_tls: false };
@@ -38,12 +38,12 @@ impl Stepped {
         }
     }
 
-    /// Has it end with its next step.
+    /// Ends it with its next step.
     pub fn stop(&self) {
         self.mailbox.post(Letter::Stop);
     }
 
-    /// Serves what has come; whether it goes on.
+    /// Serves the events that are there; returns whether it goes on.
     pub fn step(&mut self) -> bool {
         let Some(mut worker) = self.worker.take() else { return false };
         if worker.stopping {

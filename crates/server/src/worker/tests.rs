@@ -1,5 +1,5 @@
-//! What several connections have said by one wake-up, over each driver: whatever the first of them does, the others lose nothing,
-//! and each gets its replies in its order.
+//! Requests of several connections in one wake-up, over each driver: with any request of the first connection, the others
+//! lose nothing, and each gets its replies in its order.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,10 +10,10 @@ use crate::config::{Config, Opt};
 use crate::driver::tests::drivers;
 use crate::messaging::mail::{Accepted, Mailbox};
 
-/// Who waits for longer waits in vain.
+/// The timeout of a peer that waits in vain.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A worker that nobody serves yet.
+/// A worker that no thread serves yet.
 struct Table {
     engine: Arc<Engine>,
     pool: Arc<WorkerPool>,
@@ -21,7 +21,7 @@ struct Table {
 }
 
 impl Table {
-    /// One over each driver.
+    /// Creates one over each driver.
     fn each() -> impl Iterator<Item = Self> {
         drivers().map(|driver| {
             let engine = Engine::new(Config::default());
@@ -32,7 +32,7 @@ impl Table {
         })
     }
 
-    /// Somebody who has said this before the worker is served.
+    /// Connects a client that has sent these bytes before the worker is served.
     fn guest(&mut self, said: &[u8]) -> UnixStream {
         let (near, mut far) = UnixStream::pair().expect("a pair of sockets");
         near.set_nonblocking(true).expect("it is open");
@@ -44,7 +44,7 @@ impl Table {
         far
     }
 
-    /// Has a thread serve it while `guests` go on, and stops it then.
+    /// Serves it with a thread while `guests` go on, and stops it then.
     fn serve(self, guests: impl FnOnce()) {
         self.worker.spawn().expect("a thread");
         guests();
@@ -60,7 +60,7 @@ fn hears(guest: &mut UnixStream, expected: &[u8]) {
     assert!(heard == expected, "{:?}", heard[..heard.len().min(200)].escape_ascii().to_string());
 }
 
-/// A request of two words.
+/// Returns a request of two words.
 fn echo(word: &[u8]) -> Vec<u8> {
     let mut request = format!("*2\r\n$4\r\nECHO\r\n${}\r\n", word.len()).into_bytes();
     request.extend_from_slice(word);
@@ -68,7 +68,7 @@ fn echo(word: &[u8]) -> Vec<u8> {
     request
 }
 
-/// What such a request is answered.
+/// Returns the reply to such a request.
 fn echoed(word: &[u8]) -> Vec<u8> {
     echo(word)[b"*2\r\n$4\r\nECHO\r\n".len()..].to_vec()
 }
@@ -88,7 +88,7 @@ fn who_is_killed_by_an_earlier_one_is_gone_and_nothing_of_it_is_taken_for_anothe
             hears(&mut killer, b":1\r\n:1\r\n");
             for (number, guest) in guests.iter_mut().enumerate() {
                 if [1, 3].contains(&number) {
-                    // It may have been heard before.
+                    // It may have been received before.
                     let mut rest = Vec::new();
                     _ = guest.read_to_end(&mut rest);
                     assert!(rest.is_empty() || rest == b"+PONG\r\n");
@@ -118,7 +118,7 @@ fn what_has_come_with_a_script_that_lasts_goes_with_the_worker_to_its_next_threa
             half.write_all(b"SET\r\n").expect("it is open");
             hears(&mut half, b"+RESET\r\n");
             hears(&mut large, &b"+RESET\r\n".repeat(2_000));
-            // One driver may have told of it before the script.
+            // One driver may have reported it before the script.
             let mut reply = [0; 5];
             while killer.read_exact(&mut reply).is_ok() && reply != *b"+OK\r\n" {
                 std::thread::sleep(Duration::from_millis(10));
@@ -132,7 +132,7 @@ fn what_has_come_with_a_script_that_lasts_goes_with_the_worker_to_its_next_threa
                 text.push(byte[0]);
             }
             assert!(text.starts_with(b"-ERR Script killed"), "{}", text.escape_ascii());
-            // It was told BUSY, or came late enough.
+            // It was told BUSY, or was late enough.
             let mut first = [0];
             large.read_exact(&mut first).expect("an answer");
             assert!([b'-', b'$'].contains(&first[0]));
@@ -202,7 +202,7 @@ fn whoever_has_said_something_when_an_earlier_one_ends_the_server_sees_its_end()
         assert!(engine.failure().is_none());
         for mut guest in guests {
             let mut rest = Vec::new();
-            // What it has said may not have been heard: then the end is a reset.
+            // Its bytes may not have been received: then the end is a reset.
             _ = guest.read_to_end(&mut rest);
             assert!(b"+PONG\r\n+OK\r\n".starts_with(&rest), "{}", rest.escape_ascii());
         }

@@ -1,4 +1,4 @@
-//! What a worker does because it is time: its share of the background work, waiting that ends, pauses that are over.
+//! The timed work of a worker: its share of the background work, waits that end, pauses that end.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use crate::host::clock::Instant;
 use crate::session::Session;
 
 impl Worker {
-    /// The background work between two waits, which is timed.
+    /// Runs the background work between two waits, which is timed.
     pub(super) fn tick(self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
         let (began, counters) = (clock::ticks(), Arc::clone(&scratch.counters));
         let ticked = self.work_in_background(scratch);
@@ -69,7 +69,7 @@ impl Worker {
         false
     }
 
-    /// Ends the waiting of those whose time is over.
+    /// Ends the waits of clients that are past their deadlines.
     pub(super) fn time_out(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
         scratch.now = Instant::now();
         while let Some(&(deadline_ms, id)) = self.deadlines.first()

@@ -1,4 +1,4 @@
-//! Connections with TLS: what a worker does between its driver and a session.
+//! Connections with TLS: the work of a worker between its driver and a session.
 //!
 //! A token without a channel is a plain connection and costs one look into a table that is empty where there is no TLS.
 
@@ -8,17 +8,17 @@ use crate::execute::scratch::Scratch;
 use crate::host::log;
 use crate::request::output::Output;
 
-/// With what a record of TLS may begin (RFC 8446, section 5.1).
+/// The bytes with which a record of TLS may begin (RFC 8446, section 5.1).
 const TLS_RECORDS: std::ops::RangeInclusive<u8> = 0x14..=0x17;
 
 impl Worker {
-    /// Whether a connection speaks TLS: one look into a table that is empty where none does.
+    /// Returns whether a connection speaks TLS: one look into a table that is empty where none does.
     #[inline]
     pub(super) fn is_sealed(&self, token: Token) -> bool {
         self.channels.0.get(token).is_some_and(Option::is_some)
     }
 
-    /// Gives a session what its peer said, of what has arrived on a connection with TLS.
+    /// Gives a session its peer's plain bytes, out of the bytes that have arrived on a connection with TLS.
     pub(super) fn receive_sealed(
         mut self: Box<Self>,
         token: Token,
@@ -49,7 +49,7 @@ impl Worker {
                 client.address, client.local_address
             ));
         }
-        // What the channel has to say about it leaves before the connection ends.
+        // The channel's alert about it leaves before the connection ends.
         session.state.closing |= opened.is_err() || has_ended;
         self.send(token, scratch);
         if opened.is_err() || has_ended {
@@ -58,7 +58,7 @@ impl Worker {
         Some(self)
     }
 
-    /// Turns what is in the output into what is to be sent, with what the channel itself has to say.
+    /// Turns the bytes of the output into those to send, with those of the channel itself.
     #[cold]
     pub(super) fn seal(&mut self, token: Token, output: &mut Output) {
         let Some(channel) = self.channels.get(token) else { return };

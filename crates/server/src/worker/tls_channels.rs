@@ -1,7 +1,7 @@
 //! The channels between connections with TLS and their sessions, by token; an empty table where there is no TLS.
 //!
-//! What comes from the driver goes through a connection's channel before its session sees it, and what goes out is sealed
-//! before the driver has it. The thread that serves the worker.
+//! Bytes from the driver go through a connection's channel before its session sees them, and outgoing bytes are sealed before
+//! the driver has them. The thread that serves the worker.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl Channels {
         self.0[token] = Some(channel);
     }
 
-    /// The channel of a connection, if it speaks TLS.
+    /// Returns the channel of a connection, if it speaks TLS.
     pub fn get(&mut self, token: Token) -> Option<&mut Channel> {
         self.0.get_mut(token)?.as_deref_mut()
     }
@@ -32,7 +32,7 @@ impl Channels {
         self.0.get_mut(token)?.take()
     }
 
-    /// Has bytes leave with all else that the mail brings to a connection; behind its replies, if those are held.
+    /// Queues bytes that leave with the rest of the mail for a connection; behind its replies, if those are held.
     #[inline]
     pub fn queue(&mut self, (held, driver): (&mut HeldReplies, &mut Driver), token: Token, bytes: &Arc<Vec<u8>>) {
         if held.push_behind(token, bytes) {

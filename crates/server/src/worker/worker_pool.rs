@@ -1,11 +1,11 @@
-//! The workers of an engine, as they see each other: how many there are to be, which may change while they serve; and what
-//! becomes of a session whose worker has gone on without it.
+//! The workers of an engine, as they see each other: their wanted number, which may change while they serve; and the return
+//! of a session to a worker that has gone on without it.
 //!
-//! A worker that is not wanted any more **retires**: it accepts nobody and is given nobody, serves those that it has as ever, and
-//! ends when the last of them has gone. Where it is wanted again before that, it goes on. It hands no connection over: blocked
-//! clients, replicas and scripts that run hang on their worker's mailbox.
+//! A worker that is not wanted any more **retires**: it accepts no connection and is given none, serves its clients as ever,
+//! and ends when the last of them has gone. If it is wanted again before that, it goes on. It hands no connection over:
+//! blocked clients, replicas and scripts that run hang on their worker's mailbox.
 //!
-//! A worker is served by one thread at a time. Where that thread runs a script for long, another takes the worker over
+//! A worker is served by one thread at a time. If that thread runs a script for long, another takes the worker over
 //! ([`super::Worker`]), and the first brings nothing back but the session, which it leaves with the [`Member`]. Any thread.
 
 use std::collections::VecDeque;
@@ -31,31 +31,31 @@ pub struct WorkerPool {
 
 #[derive(Debug)]
 struct Members {
-    /// Those that have not ended. Each number below `wanted` has one while the pool serves.
+    /// The members that have not ended. Each number below `wanted` has one while the pool serves.
     all: Vec<Arc<Member>>,
-    /// How many there are to be. Who has a higher number is given no connections, and ends when its last has gone.
+    /// The wanted number of members. A member with a higher number is given no connections, and ends when its last has gone.
     wanted: usize,
-    /// Some begin, and are not wanted yet: nobody ends meanwhile.
+    /// Some members begin, and are not wanted yet: no member ends until then.
     is_resizing: bool,
     /// It serves no more and never will.
     is_over: bool,
     doors: Doors,
 }
 
-/// Where a pool's members accept connections.
+/// The listeners at which a pool's members accept connections.
 #[derive(Debug)]
 pub enum Doors {
-    /// At the listeners that the engine's options name, as they are at the time.
+    /// The listeners that the engine's options name, as they are at the time.
     OfEngine,
-    /// At these.
+    /// These listeners.
     Own(Vec<Arc<Listener>>),
 }
 
-/// What others know of a worker.
+/// The facts about a worker that others know.
 #[derive(Debug)]
 pub(super) struct Member {
     number: usize,
-    /// Where its letters go.
+    /// Its mailbox.
     pub mailbox: Arc<Mailbox>,
     /// How many clients it has, those on their way to it included.
     pub clients: AtomicUsize,
@@ -70,7 +70,7 @@ pub(super) struct Returned {
     pub token: Token,
     /// The session.
     pub session: Box<Session>,
-    /// What it has written.
+    /// The replies that it has written.
     pub output: Output,
 }
 
@@ -83,20 +83,20 @@ pub(super) struct DetachedSession {
     pub id: u64,
     /// Its peer says nothing more: when it is back it is closed behind its replies.
     pub has_ended: bool,
-    /// It is closed when it is back, whatever it is owed.
+    /// It is closed when it is back, even if replies wait.
     pub is_killed: bool,
     /// Bytes of the letters that are kept for it.
     pub kept_bytes: usize,
 }
 
 impl WorkerPool {
-    /// A pool without members.
+    /// Creates a pool without members.
     pub fn new(doors: Doors) -> Arc<Self> {
         let members = Members { all: Vec::new(), wanted: 0, is_resizing: false, is_over: false, doors };
         Arc::new(Self { members: Mutex::new(members), threads: Mutex::default() })
     }
 
-    /// A pool whose members read these mailboxes, in the order of their numbers.
+    /// Creates a pool with members that read these mailboxes, in the order of their numbers.
     #[cfg(test)]
     pub fn of(mailboxes: Vec<Arc<Mailbox>>) -> Arc<Self> {
         let pool = Self::new(Doors::OfEngine);
@@ -106,8 +106,8 @@ impl WorkerPool {
         pool
     }
 
-    /// Gets ready to have so many members: the numbers of those who are to be admitted before [`WorkerPool::end_resizing`]. None
-    /// where the pool serves no more, or is about to end.
+    /// Prepares for so many members. Returns the numbers of those that are to be admitted before
+    /// [`WorkerPool::end_resizing`]; none where the pool serves no more, or is about to end.
     pub fn begin_resizing(&self, count: usize) -> Option<Vec<usize>> {
         let mut members = self.members.lock();
         if members.is_over || members.are_stopped() {
@@ -123,15 +123,15 @@ impl WorkerPool {
         self.members.lock().all.push(Arc::new(member));
     }
 
-    /// Strikes out a member whose thread has not started; whether nobody is left.
+    /// Strikes out a member with a thread that has not started; returns whether no member is left.
     pub fn dismiss(&self, number: usize) -> bool {
         let mut members = self.members.lock();
         members.all.retain(|member| member.number != number);
         members.all.is_empty()
     }
 
-    /// Has so many members be wanted from now on, all of whom there are, and tells those whom it may concern. Whoever ended
-    /// the others meanwhile has ended all.
+    /// Sets the wanted number of members, all of which exist, and notifies those that are affected. If the others were told
+    /// to stop in between, all are told.
     pub fn end_resizing(&self, count: usize) {
         let mut members = self.members.lock();
         let unchanged = members.wanted.min(count);
@@ -151,23 +151,23 @@ impl WorkerPool {
         mailboxes
     }
 
-    /// The mailboxes of the members that are wanted.
+    /// Returns the mailboxes of the members that are wanted.
     pub fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
         self.members.lock().wanted().map(|member| Arc::clone(&member.mailbox)).collect()
     }
 
-    /// How many members are wanted.
+    /// Returns how many members are wanted.
     pub fn wanted(&self) -> usize {
         self.members.lock().wanted
     }
 
-    /// How many members are not wanted any more, and have not ended.
+    /// Returns how many members are not wanted any more, and have not ended.
     pub fn retiring(&self) -> usize {
         let members = self.members.lock();
         members.all.len() - members.wanted().count()
     }
 
-    /// The listeners at which connections are accepted now.
+    /// Returns the listeners at which connections are accepted now.
     pub fn doors(&self, engine: &Engine) -> Vec<Arc<Listener>> {
         match &self.members.lock().doors {
             Doors::OfEngine => engine.listeners.all(),
@@ -175,19 +175,19 @@ impl WorkerPool {
         }
     }
 
-    /// Whether the members accept at the listeners that the engine's options name.
+    /// Returns whether the members accept at the listeners that the engine's options name.
     pub fn is_at_engines_doors(&self) -> bool {
         matches!(self.members.lock().doors, Doors::OfEngine)
     }
 
-    /// A member has ended; whether it was the last.
+    /// Removes a member that has ended; returns whether it was the last.
     pub(super) fn leave(&self, leaving: &Arc<Member>) -> bool {
         let mut members = self.members.lock();
         let was_there = members.strike_out(leaving);
         let is_last = was_there && members.all.is_empty();
         if is_last {
             members.is_over = true;
-            // Nobody accepts any more, so nobody is to be let in.
+            // The pool accepts no more, so no connection is to be let in.
             members.doors = Doors::Own(Vec::new());
         }
         is_last
@@ -207,7 +207,8 @@ impl WorkerPool {
 
     /// Waits until all workers have ended, and with them all that ran for them.
     pub fn wait(&self) {
-        // Who hands a worker over enters the other thread before it ends itself, as does who adds one.
+        // A thread that hands a worker over enters the other thread before it ends itself, and so does a thread that adds a
+        // worker.
         while let Some(thread) = self.last_thread() {
             _ = thread.join();
         }
@@ -224,13 +225,13 @@ impl WorkerPool {
         threads.push(thread);
     }
 
-    /// Member `number`, which has been admitted.
+    /// Returns member `number`, which has been admitted.
     pub(super) fn member(&self, number: usize) -> Arc<Member> {
         Arc::clone(self.members.lock().find(number).expect("it has been admitted"))
     }
 
-    /// The member with the fewest clients of those that are wanted, which has one more now; of all, as long as the first of them
-    /// begin. None where all have ended.
+    /// Returns the member with the fewest clients of those that are wanted, which has one more now; of all, as long as the
+    /// first of them begin. None where all have ended.
     pub(super) fn choose(&self) -> Option<Arc<Member>> {
         let members = self.members.lock();
         let clients = |member: &&Arc<Member>| member.clients.load(Ordering::Relaxed);
@@ -245,12 +246,12 @@ impl Members {
         self.all.iter().find(|member| member.number == number)
     }
 
-    /// Those that are wanted.
+    /// Returns the members that are wanted.
     fn wanted(&self) -> impl Iterator<Item = &Arc<Member>> {
         self.all.iter().filter(|member| member.number < self.wanted)
     }
 
-    /// Whether everybody has been told to stop. Who is new may not have been told.
+    /// Returns whether all members have been told to stop. A new one may not have been told.
     fn are_stopped(&self) -> bool {
         self.all.iter().any(|member| member.mailbox.is_stopped())
     }
@@ -269,7 +270,7 @@ impl Member {
         self.mailbox.post(Letter::Returned);
     }
 
-    /// A session that is back; each is given once.
+    /// Returns a session that is back; each is given once.
     pub fn take_returned(&self) -> Option<Returned> {
         self.returned.lock().pop_front()
     }

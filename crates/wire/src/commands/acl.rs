@@ -1,6 +1,6 @@
-//! Commands about users: who there is, what each may do, and who was refused what.
+//! Commands about users: their names, their permissions, and the log of refusals.
 //!
-//! Rows only; what a row says is explained in `mod.rs`.
+//! Rows only; `mod.rs` explains the form of a row.
 
 macro_rules! acl_rows {
     ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*

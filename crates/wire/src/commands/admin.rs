@@ -1,6 +1,6 @@
-//! Commands about the server: what it can do, how it is set, how it is doing.
+//! Commands about the server: its abilities, its configuration, its state.
 //!
-//! Rows only; what a row says is explained in `mod.rs`.
+//! Rows only; `mod.rs` explains the form of a row.
 
 macro_rules! admin_rows {
     ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*

@@ -1,15 +1,15 @@
-//! Which replies a client may keep that is told when a key changes, and where that key stands.
+//! Which replies a client may cache that is told when a key changes, and which argument is that key.
 //!
-//! A reply may be kept when nothing but the value of one key, and the request's own words, decides it: the command only
-//! reads, its row says which of its arguments is the key, and its output is not called nondeterministic. What the facts of a
-//! row do not say is said here, with its reason. Constants and pure functions only; any thread.
+//! A reply may be cached if nothing but the value of one key and the request's own arguments decides it: the command only
+//! reads, its row says which of its arguments is the key, and its output is not marked as nondeterministic. Facts that a row
+//! cannot state stand here with their reasons. Constants and pure functions only; any thread.
 
 use super::flags::{Flags, KeyFlags};
 use super::key_spec::{Begin, Find, KeySpec};
 use super::{Command, Reach, Row};
 
-/// What COMMAND INFO says of commands whose reply is not decided by the data alone. Where it says so of the order only, one
-/// order is as good as another.
+/// The tip in COMMAND INFO of commands with replies that depend on more than the data. If it names the order only, any order
+/// is as good as another.
 const NONDETERMINISTIC: &[u8] = b"nondeterministic_output";
 
 /// Where the key stands that decides a reply.
@@ -22,15 +22,15 @@ pub struct DecidingKey {
 }
 
 impl Row {
-    /// Where the one key stands that decides the reply, for a reply that may be kept until that key changes; none for
+    /// Returns where the one key stands that decides the reply, for a reply that may be kept until that key changes; none for
     /// another.
     pub const fn deciding_key(&self) -> Option<DecidingKey> {
         let only_reads = self.flags.contains(Flags::READONLY) && matches!(self.reach, Reach::Named);
         if !only_reads || self.timeout.is_some() || self.connection.is_some() || self.is_nondeterministic() {
             return None;
         }
-        // What a script reads besides its keys is not known. TOUCH is sent for what it does to the server's clock of the key.
-        // Groups of a stream, and the memory that a key takes, change without their key being said to have changed.
+        // A script may read more than its keys. TOUCH is sent for its effect on the server's access time of the key. The
+        // groups of a stream, and the memory that a key takes, change without an invalidation of the key.
         use Command::{MemoryUsage, Touch, XInfoGroups, XInfoStream};
         if self.runs_script() || matches!(self.id, MemoryUsage | Touch | XInfoGroups | XInfoStream) {
             return None;

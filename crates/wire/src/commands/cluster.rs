@@ -1,6 +1,6 @@
-//! Commands of a cluster: CLUSTER, and what its clients say about their connection.
+//! Commands of a cluster: CLUSTER, and the modes that its clients set on their connection.
 //!
-//! Rows only; what a row says is explained in `mod.rs`.
+//! Rows only; `mod.rs` explains the form of a row.
 
 macro_rules! cluster_rows {
     ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*

@@ -1,5 +1,4 @@
-//! The closed sets of words that a command's row is made of: flags, ACL categories, key flags, groups, what a
-//! connection is needed for.
+//! The closed sets of words in a command's row: flags, ACL categories, key flags, groups, and reasons to own a connection.
 //!
 //! Each set is an integer with a name per bit, in the order in which Redis lists them. Constants and pure functions only.
 
@@ -19,41 +18,41 @@ macro_rules! bit_set {
             /// The set without members.
             pub const EMPTY: $set = $set(0);
 
-            /// Members of either set.
+            /// Returns the members of either set.
             #[must_use]
             pub const fn or(self, other: $set) -> $set {
                 $set(self.0 | other.0)
             }
 
-            /// Members of this set that are not in the other.
+            /// Returns the members of this set that are not in the other.
             #[must_use]
             pub const fn without(self, other: $set) -> $set {
                 $set(self.0 & !other.0)
             }
 
-            /// Whether all members of `other` are in this set.
+            /// Returns whether all members of `other` are in this set.
             #[inline]
             pub const fn contains(self, other: $set) -> bool {
                 self.0 & other.0 == other.0
             }
 
-            /// Whether the sets have a member in common.
+            /// Returns whether the sets have a member in common.
             #[inline]
             pub const fn intersects(self, other: $set) -> bool {
                 self.0 & other.0 != 0
             }
 
-            /// Whether there is no member.
+            /// Returns whether there is no member.
             pub const fn is_empty(self) -> bool {
                 self.0 == 0
             }
 
-            /// The names of the members, in Redis's order.
+            /// Returns the names of the members, in Redis's order.
             pub fn names(self) -> impl Iterator<Item = &'static str> + Clone {
                 Self::ALL.iter().filter(move |(bit, _)| self.contains(*bit)).map(|&(_, name)| name)
             }
 
-            /// The member of this name, in any case.
+            /// Returns the member of this name, in any case.
             pub fn named(name: &[u8]) -> Option<$set> {
                 Self::ALL.iter().find(|(_, own)| own.as_bytes().eq_ignore_ascii_case(name)).map(|&(bit, _)| bit)
             }
@@ -70,7 +69,7 @@ macro_rules! bit_set {
 }
 
 bit_set! {
-    /// What a command is and where it may run.
+    /// Flags of a command: its nature and the states in which it may run.
     Flags(u32) {
         /// May change data.
         WRITE "write"
@@ -90,7 +89,7 @@ bit_set! {
         BLOCKING "blocking"
         /// Runs while data is loaded.
         LOADING "loading"
-        /// Runs on a replica whose data is stale.
+        /// Runs on a replica with stale data.
         STALE "stale"
         /// Not shown to MONITOR.
         SKIP_MONITOR "skip_monitor"
@@ -168,8 +167,8 @@ bit_set! {
 }
 
 impl Categories {
-    /// These categories with those that follow from the command's flags, as Redis derives them. A script that promises to
-    /// read only is no reader: it may run any code, and `+@read` is given to those who may only look.
+    /// Returns these categories with those that follow from the command's flags, as Redis derives them. A read-only script
+    /// command is not in `@read`: it may run any code, and `+@read` is given to users that may only look.
     pub const fn with_implied(self, flags: Flags) -> Categories {
         let mut all = self.or(if flags.contains(Flags::FAST) { Categories::FAST } else { Categories::SLOW });
         if flags.contains(Flags::WRITE) {
@@ -192,21 +191,21 @@ impl Categories {
 }
 
 bit_set! {
-    /// What a command does to a key.
+    /// Flags of a key: the effect of a command on it.
     KeyFlags(u16) {
         /// Reads the value or facts about it.
         RO "RO"
-        /// Changes the value, depending on what it is.
+        /// Changes the value in a way that depends on the value.
         RW "RW"
-        /// Overwrites the value, whatever it is.
+        /// Overwrites the value without reading it.
         OW "OW"
         /// Removes the key.
         RM "RM"
         /// Returns or copies the user's data.
         ACCESS "access"
-        /// Changes the user's data, which may depend on what is there.
+        /// Changes the user's data in a way that may depend on the present data.
         UPDATE "update"
-        /// Adds data without touching what is there.
+        /// Adds data without touching the present data.
         INSERT "insert"
         /// Removes data.
         DELETE "delete"
@@ -219,7 +218,7 @@ bit_set! {
     }
 }
 
-/// What a command changes in its connection or relies on there, so that others cannot use the connection meanwhile.
+/// The reason why a command's connection cannot be shared: the command changes the connection's state or relies on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnConnection {
     /// Which database is meant by the commands behind it.
@@ -228,17 +227,17 @@ pub enum OwnConnection {
     Transaction,
     /// Which keys a transaction watches.
     Watch,
-    /// Who speaks, in which protocol, and whether the connection goes on.
+    /// The user, the protocol, or whether the connection goes on.
     Greeting,
     /// Messages that answer no request come from now on.
     Messages,
     /// Whether the connection is told how far the disk is.
     Journal,
-    /// Whether the connection is told of keys that change.
+    /// Whether the connection gets invalidations of changed keys.
     Tracking,
     /// Whether commands are answered.
     Silence,
-    /// It is about what this connection has written.
+    /// Refers to the writes of this connection.
     Written,
 }
 
@@ -280,13 +279,13 @@ pub enum Group {
 }
 
 impl Group {
-    /// Whether its commands are about keys and their values, and change nothing that is known of the client.
+    /// Returns whether its commands are about keys and their values, and change no state of the client.
     pub(super) const fn is_of_data(self) -> bool {
         use Group::{Bitmap, Generic, Geo, Hash, HyperLogLog, List, Set, SortedSet, Stream, String};
         matches!(self, Bitmap | Geo | Generic | Hash | HyperLogLog | List | Stream | Set | SortedSet | String)
     }
 
-    /// The group's name in COMMAND DOCS.
+    /// Returns the group's name in COMMAND DOCS.
     pub const fn name(self) -> &'static str {
         match self {
             Group::Bitmap => "bitmap",

@@ -1,6 +1,6 @@
 //! Hash commands: values of a key that are fields with values of their own, and the deadlines of fields.
 //!
-//! Rows only; what a row says is explained in `mod.rs`.
+//! Rows only; `mod.rs` explains the form of a row.
 
 macro_rules! hash_rows {
     ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*

@@ -1,4 +1,4 @@
-//! Key specifications: what a row says about where its command's keys stand, in Redis's terms. `keys` reads them. Constants
+//! Key specifications: a row's statement of where its command's keys stand, in Redis's terms. `keys` reads them. Constants
 //! and pure functions only; any thread.
 
 use super::flags::KeyFlags;
@@ -6,7 +6,7 @@ use super::flags::KeyFlags;
 /// Where one run of keys stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
-    /// What is done to these keys.
+    /// The command's effect on these keys.
     pub flags: KeyFlags,
     /// Where they begin.
     pub begin: Begin,
@@ -37,7 +37,7 @@ pub enum Find {
         last: i8,
         /// Distance between keys.
         step: u8,
-        /// Divides what remains of the arguments.
+        /// Divides the number of the remaining arguments.
         limit: u8,
     },
     /// As many as an argument says; offsets count from the beginning.
@@ -53,7 +53,7 @@ pub enum Find {
     Unknown,
 }
 
-/// The index of the only key, where there is always one and at the same place.
+/// Returns the index of the only key, where there is always one and at the same place.
 pub const fn lone_key(specs: &[KeySpec]) -> Option<u8> {
     match specs {
         [KeySpec { flags, begin: Begin::Index(index), find: Find::Range { last: 0, .. }, .. }]

@@ -1,8 +1,8 @@
-//! Where a command's keys stand, and what it does to each: the reading of key specifications.
+//! Reads key specifications: where a command's keys stand, and its effect on each.
 //!
-//! A specification says where keys begin (at an index, or after a word) and how to find the rest (a range, or a count
-//! given as an argument). Reading one is arithmetic on the number of arguments; only counts and words look at their bytes.
-//! Counts come from the peer: positions beyond the arguments are never given. Pure functions; any thread.
+//! A specification says where keys begin (at an index, or after a word) and how to find the rest (a range, or a count given
+//! as an argument). Reading one is arithmetic on the number of arguments; only counts and words look at their bytes. Counts
+//! come from the peer: positions beyond the arguments are never returned. Pure functions; any thread.
 
 use super::flags::KeyFlags;
 use super::key_spec::{Begin, Find, KeySpec};
@@ -60,7 +60,7 @@ impl KeySpec {
     }
 }
 
-/// The first index behind a range of keys.
+/// Returns the first index behind a range of keys.
 fn range_end(begin: usize, len: usize, last: i8, limit: u8) -> usize {
     let from_end = usize::from(last.unsigned_abs()) - usize::from(last < 0);
     let end = if last >= 0 {
@@ -73,7 +73,7 @@ fn range_end(begin: usize, len: usize, last: i8, limit: u8) -> usize {
     end.min(len)
 }
 
-/// The index after the word STREAMS of XREAD and XREADGROUP.
+/// Returns the index after the word STREAMS of XREAD and XREADGROUP.
 fn streams(args: Args<'_>) -> Option<usize> {
     let mut at = 1;
     loop {
@@ -89,7 +89,7 @@ fn streams(args: Args<'_>) -> Option<usize> {
     }
 }
 
-/// The index after the word KEYS of MIGRATE.
+/// Returns the index after the word KEYS of MIGRATE.
 fn migrated(args: Args<'_>) -> Option<usize> {
     let mut at = 6;
     loop {
@@ -103,7 +103,7 @@ fn migrated(args: Args<'_>) -> Option<usize> {
     }
 }
 
-/// The index after `word`, sought as Redis seeks it: forwards from a positive index, backwards from a negative one.
+/// Returns the index after `word`, sought as Redis seeks it: forwards from a positive index, backwards from a negative one.
 fn keyword(args: Args<'_>, word: &str, from: i8) -> Option<usize> {
     let is_word = |&index: &usize| args.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
     let offset = usize::from(from.unsigned_abs());
@@ -116,9 +116,9 @@ fn keyword(args: Args<'_>, word: &str, from: i8) -> Option<usize> {
 }
 
 impl Row {
-    /// The indexes of the arguments that are keys, in order of the specifications; what is only named like one, for
-    /// routing, is none. `args` begins with the command's
-    /// name (a subcommand's container first).
+    /// Returns the indexes of the arguments that are keys, in the order of the specifications. Arguments that only route a
+    /// request, such as a channel of SPUBLISH, are left out. `args` begins with the command's name (a subcommand's container
+    /// first).
     #[inline]
     pub fn key_positions<'a>(&self, args: Args<'a>) -> KeyPositions<'a> {
         let specs = match self.id {
@@ -129,8 +129,7 @@ impl Row {
         KeyPositions { run: Run::default(), specs: specs.iter(), args }
     }
 
-    /// The indexes of the arguments that say which node of a cluster the command is for: its keys, and what is only named
-    /// like one.
+    /// Returns the indexes of the arguments that choose the node of a cluster: keys, and arguments that only route a request.
     pub fn routing_positions<'a>(&self, args: Args<'a>) -> impl Iterator<Item = usize> + use<'a> {
         let named = self.keys.iter().filter(|spec| spec.flags.contains(KeyFlags::NOT_KEY));
         let named = named.flat_map(move |spec| {
@@ -140,14 +139,14 @@ impl Row {
         self.key_positions(args).chain(named)
     }
 
-    /// As [`key_positions`](Row::key_positions), with what this very command would do to each key.
+    /// Returns the same positions as [`key_positions`](Row::key_positions), with the effect of this request on each key.
     pub fn key_uses<'a>(&self, args: Args<'a>) -> KeyUses<'a> {
         let varying = varying_flags(self.id, args);
         KeyUses { positions: self.key_positions(args), flags: KeyFlags::EMPTY, varying }
     }
 
-    /// First key, last key and step, as COMMAND INFO's old form gives them; zeros when there are no keys. The last counts
-    /// from the end when negative. As Redis (7.0) derives it: the first range, extended by those that continue it.
+    /// Returns first key, last key and step, as COMMAND INFO's old form gives them; zeros when there are no keys. The last
+    /// counts from the end when negative. As Redis (7.0) derives it: the first range, extended by those that continue it.
     pub fn legacy_range(&self) -> (i64, i64, i64) {
         let mut range: Option<(i64, i64, i64)> = None;
         for spec in self.keys {
@@ -166,7 +165,7 @@ impl Row {
     }
 }
 
-/// The index of the key that SORT stores to; of several STORE the last counts.
+/// Returns the index of the key that SORT stores to; of several STORE the last counts.
 fn sort_destination(args: Args<'_>) -> Option<usize> {
     let (mut index, mut destination) = (2, None);
     while let Some(word) = args.get(index) {
@@ -183,7 +182,7 @@ fn sort_destination(args: Args<'_>) -> Option<usize> {
     destination
 }
 
-/// What SET, DELEX and BITFIELD do to their key depends on their options.
+/// Returns the effect of SET, DELEX and BITFIELD on their key, which depends on their options.
 fn varying_flags(command: Command, args: Args<'_>) -> Option<KeyFlags> {
     let rw = KeyFlags::RW.or(KeyFlags::ACCESS).or(KeyFlags::UPDATE);
     match command {
@@ -204,13 +203,13 @@ fn varying_flags(command: Command, args: Args<'_>) -> Option<KeyFlags> {
     }
 }
 
-/// Whether this word makes a command depend on the string at its key.
+/// Returns whether this word makes a command depend on the string at its key.
 fn compares(word: &[u8]) -> bool {
     ["IFEQ", "IFNE", "IFDEQ", "IFDNE"].iter().any(|own| word.eq_ignore_ascii_case(own.as_bytes()))
 }
 
-/// Whether every operation of a BITFIELD is a whole GET or OVERFLOW; what cannot be read as such may write, as far as
-/// anyone knows.
+/// Returns whether every operation of a BITFIELD is a whole GET or OVERFLOW. Arguments that cannot be read as such count as a
+/// write.
 fn only_reads_bits(args: Args<'_>) -> bool {
     let mut rest = args.from(2);
     while let Some(operation) = rest.get(0) {
@@ -264,7 +263,7 @@ impl Iterator for KeyPositions<'_> {
     }
 }
 
-/// Iterator over the indexes of a request's keys and what the request does to each.
+/// Iterator over the indexes of a request's keys and the effect of the request on each.
 #[derive(Clone)]
 pub struct KeyUses<'a> {
     positions: KeyPositions<'a>,

@@ -1,6 +1,6 @@
 //! List commands: values of a key that are strings in an order of their own.
 //!
-//! Rows only; what a row says is explained in `mod.rs`.
+//! Rows only; `mod.rs` explains the form of a row.
 
 macro_rules! list_rows {
     ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*

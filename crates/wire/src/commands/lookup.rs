@@ -9,11 +9,11 @@ use super::{Command, ROWS, Row};
 
 /// Power of two, at most half full.
 const SLOTS: usize = 1024;
-/// No name is longer, in bytes.
+/// The length of the longest possible name, in bytes.
 const LEN_MAX: usize = 64;
 /// Names of at most so many bytes are wholly in their two words.
 const WHOLE_LEN_MAX: usize = 16;
-/// The parent of what has no parent.
+/// The parent of a command that is no subcommand.
 const TOP: u16 = u16::MAX;
 
 const _: () = assert!(ROWS.len() * 2 <= SLOTS, "the lookup table is too full: double SLOTS");
@@ -63,13 +63,13 @@ const fn fill() -> [Slot; SLOTS] {
     table
 }
 
-/// The row of a command, by its name in any case. Containers are found, their subcommands are not.
+/// Returns the row of a command, by its name in any case. Containers are found, their subcommands are not.
 #[inline]
 pub const fn find(name: &[u8]) -> Option<&'static Row> {
     seek(name, written(name), TOP)
 }
 
-/// The row of a subcommand, by its own name (`list`, not `client|list`) in any case.
+/// Returns the row of a subcommand, by its own name (`list`, not `client|list`) in any case.
 #[inline]
 pub const fn find_sub(parent: Command, name: &[u8]) -> Option<&'static Row> {
     seek(name, written(name), parent as u16)
@@ -83,7 +83,7 @@ pub struct LastName {
 }
 
 impl LastName {
-    /// As [`find`], quick for the name that this was called with before, written as it was then.
+    /// Finds a row as [`find`] does, quickly for the name that this was called with before, written as it was then.
     #[inline]
     pub fn find(&mut self, name: &[u8]) -> Option<&'static Row> {
         let written = written(name);
@@ -94,7 +94,7 @@ impl LastName {
     }
 }
 
-/// The row of `get` or of `client|list`, in any case: the names that ACL rules and COMMAND INFO take.
+/// Returns the row of `get` or of `client|list`, in any case: the names that ACL rules and COMMAND INFO take.
 pub fn find_full(name: &[u8]) -> Option<&'static Row> {
     match memchr::memchr(b'|', name).and_then(|at| name.split_at_checked(at)) {
         None => find(name),
@@ -103,14 +103,14 @@ pub fn find_full(name: &[u8]) -> Option<&'static Row> {
 }
 
 impl Row {
-    /// Whether `count` arguments, names included, are as many as the command takes.
+    /// Returns whether `count` arguments, names included, are as many as the command takes.
     #[inline]
     pub const fn takes(&self, count: usize) -> bool {
         let least = self.arity.unsigned_abs() as usize;
         count == least || (self.arity < 0 && count > least)
     }
 
-    /// Whether this is a container of subcommands, such as CLIENT: its first one is the row after it.
+    /// Returns whether this is a container of subcommands, such as CLIENT: its first one is the row after it.
     #[inline]
     pub fn is_container(&self) -> bool {
         ROWS.get(self.id as usize + 1)
@@ -140,7 +140,8 @@ const fn seek(name: &[u8], written: Written, parent: u16) -> Option<&'static Row
     }
 }
 
-/// Whether two names of the same length are the same in any case. (The slice's own method is constant from Rust 1.89 on.)
+/// Returns whether two names of the same length are the same in any case. (The slice's own method is constant from Rust 1.89
+/// on.)
 const fn is_same(one: &[u8], other: &[u8]) -> bool {
     let mut at = 0;
     while at < one.len() && at < other.len() {

@@ -1,7 +1,7 @@
-//! How calls of a command become one call: what their arguments have in common, and which part of the reply is whose.
+//! How calls of a command become one call: the form of their arguments, and how the reply is split among the callers.
 //!
-//! A client that gathers calls reads it. That many calls may be said in one is a fact of the commands; whether they
-//! should be is the client's. Constants and pure functions only; any thread.
+//! A client that coalesces calls reads it. The command says that calls can be merged; the client decides whether they are.
+//! Constants and pure functions only; any thread.
 
 use super::Command;
 
@@ -10,18 +10,18 @@ use super::Command;
 pub struct Merge {
     /// The command that says all of them: itself, or its form for many.
     pub into: Command,
-    /// What a call says.
+    /// The form of a call's arguments.
     pub shape: Shape,
-    /// Which part of the reply is whose.
+    /// Each caller's part of the reply.
     pub share: Share,
 }
 
-/// What a call that may be merged says behind the command's name. One that says anything else goes alone.
+/// The form of the arguments that a call must have to be merged. A call with other arguments is sent alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Keys, whatever keys the other calls name.
+    /// Keys; each call may name different ones.
     Keys,
-    /// A key and its value, whatever keys the other calls name.
+    /// A key and its value; each call may name different keys.
     KeyValue,
     /// The key that all have in common, and members, fields or elements of it.
     Members,
@@ -30,13 +30,13 @@ pub enum Shape {
     /// The key that all have in common, and scores with their members. Options may stand before them, and such a call
     /// goes alone.
     ScoresAndMembers,
-    /// The key that all have in common, to whose number this is added.
+    /// The key that all calls share, and the number that is added to its value.
     Step(i64),
     /// The key that all have in common, and how often this is added to its number.
     Amount(i64),
 }
 
-/// Which part of the reply to the merged call is whose.
+/// Each caller's part of the reply to the merged call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
     /// All of it is everybody's.
@@ -49,12 +49,12 @@ pub enum Share {
     Length,
     /// A sum behind the last call, which shows those behind the others where all went in the same direction.
     Sum,
-    /// A count of which nobody knows whose it is: only for calls whose replies nobody reads.
+    /// A count that cannot be split: only for calls with replies that no caller reads.
     Nobody,
 }
 
 impl Shape {
-    /// Whether the calls have their key in common, and not only the command.
+    /// Returns whether the calls have their key in common, and not only the command.
     pub const fn shares_key(self) -> bool {
         !matches!(self, Self::Keys | Self::KeyValue)
     }

@@ -1,13 +1,13 @@
-//! The command table: one row per command and per subcommand, with all that more than one place has to know of it.
+//! The command table: one row per command and per subcommand, with every fact that more than one place has to know.
 //!
-//! A row decides everything that depends on the command: which shards are locked, what the gates refuse, what COMMAND,
-//! COMMAND DOCS and COMMAND GETKEYS answer, which commands the client sends on a connection of their own, what the command
-//! line completes and explains. The rows stand in one file per family; this file makes the enum [`Command`] and the static
-//! rows of them, in one pass, so that a row without its variant, or the reverse, cannot be written. A server that matches on
-//! [`Command`] without a wildcard does not compile until a new row has its arm.
+//! A row decides everything that depends on the command: which shards are locked, which gates refuse it, the answers of
+//! COMMAND, COMMAND DOCS and COMMAND GETKEYS, which commands the client sends on a connection of their own, the completion
+//! and the hints of the command line. The rows stand in one file per family; this file makes the enum [`Command`] and the
+//! static rows of them, in one pass, so that a row without its variant, or the reverse, cannot be written. A server that
+//! matches on [`Command`] without a wildcard does not compile until a new row has its arm.
 //!
-//! The facts are those that redis-server 7.0 prints (7.2 for what came later). It is no place for behaviour. Static data;
-//! any thread.
+//! The facts are those that redis-server 7.0 prints (7.2 for later ones). It is no place for behaviour. Static data; any
+//! thread.
 //!
 //! # The form of a row
 //!
@@ -15,17 +15,17 @@
 //! Variant "name" of Parent, Group, arity N, since "1.0.0"    (`of` and `parent|name` for subcommands)
 //!     [FLAGS ...] [CATEGORIES ...]                           (those ACL categories that no flag implies)
 //!     keys (1; FLAGS) (2 to -1 step 2; FLAGS; "notes")       (`to` counts from the first, or from the end)
-//!          (after "WORD" 1, half; FLAGS)                      (the first half of what follows a word; or `to the end`)
+//!          (after "WORD" 1, half; FLAGS)                      (the first half of the arguments behind a word; or `to the end`)
 //!          (2 counted; FLAGS)                                (argument 2 says how many follow it; or `counted step 2`)
 //!          (unknown; FLAGS; "notes")                         (no position tells)
 //!     reach All                                              (which shards; without it those of its keys: see `Reach`)
 //!     waits (Place::At(1), Seconds)                          (where a timeout stands, and its unit: see `Timeout`)
 //!     connection Database                                    (why others cannot share its connection: see `OwnConnection`)
-//!     secrets (Secrets::From(1))                             (which arguments nobody is to see: see `Secrets`)
+//!     secrets (Secrets::From(1))                             (which arguments are hidden from logs: see `Secrets`)
 //!     merges (MGet, Shape::Keys, EachOrError)                (how calls of it become one: see `Merge`)
 //!     repeats (Repeat::Always)                               (a write that may be executed twice: see `Repeat`)
 //!     tips "..." "..."
-//!     deprecated "since" "what to use instead"
+//!     deprecated "since" "the replacement"
 //!     system true                                            (DOCS calls it a system command)
 //!     summary "..." complexity "..."
 //!     grammar "..."                                          (see `crate::grammar`)
@@ -107,7 +107,7 @@ pub struct Row {
     pub parent: Option<Command>,
     /// Number of arguments, names included; negative: at least so many.
     pub arity: i16,
-    /// What it is and where it may run.
+    /// Its nature and the states in which it may run.
     pub flags: Flags,
     /// ACL categories, those implied by flags included.
     pub categories: Categories,
@@ -125,7 +125,7 @@ pub struct Row {
     pub secrets: Option<Secrets>,
     /// How calls of it become one, if they can.
     pub merge: Option<Merge>,
-    /// What it has to say to be executed twice in a row, if it may be.
+    /// The condition under which it may be executed twice in a row, if there is one.
     pub repeat: Option<Repeat>,
     /// Its family in the documentation.
     pub group: Group,
@@ -135,13 +135,13 @@ pub struct Row {
     pub since: &'static str,
     /// Time it takes.
     pub complexity: &'static str,
-    /// What it does, in a sentence.
+    /// Its purpose, in one sentence.
     pub summary: &'static str,
     /// Its arguments; see [`crate::grammar`].
     pub grammar: &'static str,
     /// Hints for routing clients.
     pub tips: &'static [&'static str],
-    /// Since when it is deprecated, and what replaces it.
+    /// The version that deprecated it, and its replacement.
     pub deprecated: Option<Deprecated>,
     /// Whether it is called a system command: not for applications.
     pub system: bool,
@@ -151,10 +151,10 @@ pub struct Row {
 /// script alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Those of the keys that its arguments name; none where they name none.
+    /// The shards of the keys that its arguments name; none if they name no key.
     Named,
-    /// Each, one after the other, where it runs by itself: what it tells is of no single instant. It changes no key by
-    /// choice.
+    /// Every shard, one after the other, if the command runs by itself: its reply belongs to no single instant. It changes no
+    /// key by choice.
     Each,
     /// All at one instant: it changes the whole keyspace, uses keys that no argument names, or must not run beside
     /// anything that writes.
@@ -166,26 +166,26 @@ pub enum Reach {
 pub struct Deprecated {
     /// The version of Redis.
     pub since: &'static str,
-    /// What to use instead, in Markdown.
+    /// The replacement, in Markdown.
     pub instead: &'static str,
 }
 
 impl Row {
-    /// Whether this runs a script or function, which may use keys that no argument names.
+    /// Returns whether this runs a script or function, which may use keys that no argument names.
     #[inline]
     pub const fn runs_script(&self) -> bool {
         use Command::{Eval, EvalRo, EvalSha, EvalShaRo, FCall, FCallRo};
         matches!(self.id, Eval | EvalRo | EvalSha | EvalShaRo | FCall | FCallRo)
     }
 
-    /// Whether all that it touches are keys of its connection's database that its arguments name.
+    /// Returns whether all that it touches are keys of its connection's database that its arguments name.
     pub fn names_its_keys(&self) -> bool {
         let is_told = self.keys.iter().all(|spec| spec.begin != Begin::Unknown && spec.find != Find::Unknown);
         let uses_other_database = matches!(self.id, Command::Move | Command::Copy);
         is_told && matches!(self.reach, Reach::Named) && !self.runs_script() && !uses_other_database
     }
 
-    /// The subcommands, in the order of the table.
+    /// Returns the subcommands, in the order of the table.
     pub fn subcommands(&self) -> impl Iterator<Item = &'static Row> + use<> {
         let id = self.id;
         ROWS.iter().filter(move |row| row.parent == Some(id))
@@ -193,19 +193,19 @@ impl Row {
 }
 
 impl Command {
-    /// The command's row.
+    /// Returns the command's row.
     #[inline]
     pub const fn row(self) -> &'static Row {
         &ROWS[self as usize]
     }
 }
 
-/// All rows, containers before their subcommands; a row's index is its id's number.
+/// Returns all rows, containers before their subcommands; a row's index is its id's number.
 pub const fn all() -> &'static [Row] {
     &ROWS
 }
 
-/// The part of a full name after the bar.
+/// Returns the part of a full name after the bar.
 const fn own_name(full: &'static str) -> &'static str {
     let mut at = 0;
     while at < full.len() {

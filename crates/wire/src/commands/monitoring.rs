@@ -1,6 +1,6 @@
-//! Commands that tell what was slow, and which keys are used most.
+//! Commands that list slow requests and the keys in use most.
 //!
-//! Rows only; what a row says is explained in `mod.rs`.
+//! Rows only; `mod.rs` explains the form of a row.
 
 macro_rules! monitoring_rows {
     ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*

@@ -1,6 +1,6 @@
-//! Commands about what is kept on disk.
+//! Commands about the files on disk: snapshots and the AOF.
 //!
-//! Rows only; what a row says is explained in `mod.rs`.
+//! Rows only; `mod.rs` explains the form of a row.
 
 macro_rules! persistence_rows {
     ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*

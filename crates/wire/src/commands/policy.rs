@@ -1,7 +1,7 @@
-//! What a client of a cluster does with a command that is not about keys of one slot: whom it asks, and what it makes of
-//! several answers.
+//! How a client of a cluster sends a command that is not about keys of one slot: to which nodes, and how it combines their
+//! replies.
 //!
-//! Both stand among the hints of the row, as COMMAND INFO gives them. Pure functions; any thread.
+//! Both stand among the tips of the row, as COMMAND INFO gives them. Pure functions; any thread.
 
 use super::Row;
 
@@ -18,7 +18,7 @@ pub enum RequestPolicy {
     Special,
 }
 
-/// What the answers of several nodes make together.
+/// How the replies of several nodes are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponsePolicy {
     /// Any that is no error.
@@ -35,12 +35,12 @@ pub enum ResponsePolicy {
     Max,
     /// The sum.
     Sum,
-    /// Nothing that could be said for all commands.
+    /// A rule of the command; none holds for all such commands.
     Special,
 }
 
 impl Row {
-    /// Which nodes of a cluster it is for, where its keys do not say so; none for one that any node may answer.
+    /// Returns which nodes of a cluster it is for, where its keys do not say so; none for one that any node may answer.
     pub fn request_policy(&self) -> Option<RequestPolicy> {
         self.tips.iter().find_map(|tip| match *tip {
             "request_policy:all_nodes" => Some(RequestPolicy::AllNodes),
@@ -51,7 +51,7 @@ impl Row {
         })
     }
 
-    /// What the answers of several nodes make together; without one, arrays are one behind the other.
+    /// Returns how the replies of several nodes are combined; without a policy, arrays are concatenated.
     pub fn response_policy(&self) -> Option<ResponsePolicy> {
         self.tips.iter().find_map(|tip| match *tip {
             "response_policy:one_succeeded" => Some(ResponsePolicy::OneSucceeded),

@@ -1,28 +1,29 @@
-//! Which writes may be executed twice in a row, for a client that does not know whether the first time came about.
+//! Which writes may be executed twice in a row, for a client that does not know whether the first attempt was executed.
 //!
-//! The rule: executed twice, with nobody else writing its keys in between, it leaves what it leaves when executed once, and
-//! answers the same both times. So it overwrites, and neither counts, appends, moves, looks at what is there, nor tells what it
-//! has found. DEL is out because its second answer is another, EXPIRE because a key that has expired meanwhile makes it one.
-//! Where somebody else has written in between, the second time undoes that: no write is safe there, so none goes again by
-//! itself unless its user has said so. A message that carries a number of its producer's is another matter: whoever else has
-//! written, the server knows it again. Constants and pure functions only; any thread.
+//! The rule: if no other client writes the keys in between, two executions leave the same data as one, and both give the same
+//! reply. So the command overwrites, and neither counts, appends, moves, depends on present data, nor reports it. DEL is out
+//! because its second reply differs, EXPIRE because the key may have expired in between. If another client has written in
+//! between, the second execution undoes that write. No write is safe from this, so none is repeated by itself unless its user
+//! asked for it. A message with a number of its producer's is the exception: the server recognizes it, even if other clients
+//! have written in between. Constants and pure functions only; any thread.
 
 use super::Row;
 use crate::arguments::Args;
 
-/// What a write has to say to be executed twice in a row.
+/// The condition under which a write may be executed twice in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// Whatever it likes.
+    /// Without a condition.
     Always,
     /// Behind so many words, its name included, no other words than these, and numbers.
     Only(usize, &'static [&'static str]),
-    /// What makes the server know it again: XADD's IDMP or IDMPAUTO.
+    /// With a number by which the server recognizes it: XADD's IDMP or IDMPAUTO.
     Numbered,
 }
 
 impl Row {
-    /// Whether this request may be executed twice in a row: it writes, and the second time changes nothing and answers the same.
+    /// Returns whether this request may be executed twice in a row: it writes, and the second time changes nothing and
+    /// answers the same.
     pub fn may_repeat(&self, args: Args<'_>) -> bool {
         let is_number = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_digit);
         match self.repeat {
@@ -36,8 +37,8 @@ impl Row {
         }
     }
 
-    /// Whether this request may be executed again whatever has been written since: it carries a number by which the server
-    /// knows it.
+    /// Returns whether this request may be executed again regardless of other writes: it carries a number by which the server
+    /// recognizes it.
     pub fn is_numbered(&self, args: Args<'_>) -> bool {
         if self.repeat != Some(Repeat::Numbered) {
             return false;

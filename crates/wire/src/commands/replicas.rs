@@ -1,18 +1,20 @@
-//! Which commands a replica may answer in the place of its primary.
+//! The commands that a replica may answer in the place of its primary.
 //!
-//! One that reads the values of keys that its arguments name, and nothing else. What it tells must be of the data, and not of
-//! the server: how long ago a key was used there, how it is kept. A script may read what it does not name, and one that may
-//! wait is to hear of what comes. Constants and pure functions only; any thread.
+//! Such a command reads the values of keys that its arguments name, and nothing else. Its reply must depend on the data, and
+//! not on the server: the idle time of a key or its encoding may differ on a replica. A script may read keys that it does not
+//! name. A command that may wait must see later writes. Constants and pure functions only; any thread.
 
 use super::flags::Flags;
 use super::{Command, Reach, Row};
 
 impl Row {
-    /// Whether a replica may answer it as well as its primary, but for what it has not heard of yet.
+    /// Returns whether a replica may answer it as well as its primary, apart from writes that the replica has not received
+    /// yet.
     pub const fn reads_data(&self) -> bool {
         let only_reads = self.flags.contains(Flags::READONLY) && !self.flags.contains(Flags::BLOCKING);
         let names_keys = !self.keys.is_empty() && matches!(self.reach, Reach::Named);
-        // TOUCH is sent for what it does to the server's clock of the key, and a cursor says something to who gave it alone.
+        // TOUCH is sent for its effect on the server's access time of the key, and a cursor has a meaning only for the server
+        // that returned it.
         use Command::{HScan, Object, SScan, Touch, ZScan};
         let is_of_server = matches!(self.id, Touch | HScan | SScan | ZScan) || matches!(self.parent, Some(Object));
         only_reads && names_keys && self.is_of_data && !self.runs_script() && !is_of_server

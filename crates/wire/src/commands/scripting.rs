@@ -1,6 +1,6 @@
 //! Commands that run and keep scripts: EVAL and its kin, SCRIPT, FUNCTION and FCALL.
 //!
-//! Rows only; what a row says is explained in `mod.rs`.
+//! Rows only; `mod.rs` explains the form of a row.
 
 macro_rules! scripting_rows {
     ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*

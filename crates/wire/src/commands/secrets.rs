@@ -28,12 +28,12 @@ pub struct SecretWords {
     pub end: Option<&'static str>,
 }
 
-/// Options whose values are passwords or lead to them.
+/// Options with values that are passwords or lead to them.
 const SECRET_OPTIONS: [&str; 6] =
     ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass", "tls-key-file"];
 
 impl Row {
-    /// The numbers of the arguments that nobody is to see, ascending.
+    /// Returns the indexes of the arguments that are hidden from logs, ascending.
     pub fn secret_positions(&self, args: Args<'_>) -> Vec<usize> {
         match self.secrets {
             None => Vec::new(),

@@ -1,6 +1,6 @@
 //! Set commands: values of a key that are distinct strings in no order.
 //!
-//! Rows only; what a row says is explained in `mod.rs`.
+//! Rows only; `mod.rs` explains the form of a row.
 
 macro_rules! set_rows {
     ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*

@@ -1,6 +1,6 @@
 //! Sorted set commands: distinct members of a key, each with a score, in the order of scores.
 //!
-//! Rows only; what a row says is explained in `mod.rs`.
+//! Rows only; `mod.rs` explains the form of a row.
 
 macro_rules! sorted_set_rows {
     ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*

@@ -1,6 +1,6 @@
-//! Stream commands: entries in the order of their ids, and the groups of those who read them.
+//! Stream commands: entries in the order of their ids, and the consumer groups that read them.
 //!
-//! Rows only; what a row says is explained in `mod.rs`.
+//! Rows only; `mod.rs` explains the form of a row.
 
 macro_rules! stream_rows {
     ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*

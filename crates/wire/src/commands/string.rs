@@ -1,6 +1,6 @@
 //! String commands: values of a key that are bytes, or numbers written as such.
 //!
-//! Rows only; what a row says is explained in `mod.rs`.
+//! Rows only; `mod.rs` explains the form of a row.
 
 macro_rules! string_rows {
     ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*

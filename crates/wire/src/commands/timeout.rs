@@ -1,7 +1,7 @@
-//! For how long a command waits: where its arguments say so, and in which unit.
+//! For how long a command waits: which argument says so, and in which unit.
 //!
-//! What the time is worth is the reader's: a server refuses what is none, a client has to bear what a server may think of it.
-//! Constants and pure functions only; any thread.
+//! The caller interprets the value: a server refuses an invalid one, and a client has to expect any wait that a server may
+//! derive from it. Constants and pure functions only; any thread.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 pub struct Timeout {
     /// Where it stands.
     pub place: Place,
-    /// What it counts.
+    /// The unit of the number.
     pub unit: Unit,
 }
 
@@ -25,7 +25,7 @@ pub enum Place {
     Behind(&'static str),
 }
 
-/// What a timeout counts.
+/// The unit of a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Seconds, whole or not.
@@ -35,7 +35,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// One of them.
+    /// Returns the duration of one unit.
     pub const fn duration(self) -> Duration {
         match self {
             Self::Seconds => Duration::from_secs(1),
@@ -45,7 +45,7 @@ impl Unit {
 }
 
 impl Timeout {
-    /// The number of the argument that says how long `count` arguments ask to wait; `None` when they ask for no wait.
+    /// Returns the number of the argument that says how long `count` arguments ask to wait; `None` when they ask for no wait.
     ///
     /// Where arguments are missing it is a number that none of them has.
     pub fn position<'a>(self, count: usize, argument: impl Fn(usize) -> &'a [u8]) -> Option<usize> {

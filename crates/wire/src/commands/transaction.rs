@@ -1,6 +1,6 @@
 //! Transactions: queueing, running and watching.
 //!
-//! Rows only; what a row says is explained in `mod.rs`.
+//! Rows only; `mod.rs` explains the form of a row.
 
 macro_rules! transaction_rows {
     ([$next:ident $($rest:ident)*] $($done:tt)*) => { $next! { [$($rest)*] $($done)*

@@ -1,4 +1,4 @@
-//! Frames whole and in pieces, and what is none.
+//! Frames whole and in pieces, and bytes that are no frame.
 
 use super::*;
 
@@ -115,7 +115,7 @@ fn an_unfinished_frame_says_how_long_it_is_at_least() {
     assert_eq!(length_min(b"*3\r\n:1\r\n$500\r\n"), 14 + 502 + 3);
     assert_eq!(length_min(b"|1\r\n+a\r\n"), 8 + 3);
     assert_eq!(length_min(b"$1099511627776\r\n"), (1 << 40) + 18);
-    // What is nested adds up, and never wraps around.
+    // The lengths of nested frames add up, and never wrap around.
     assert_eq!(length_min(&b"*4294967295\r\n".repeat(3)), 39 + 3 * (3 * 4_294_967_295 - 3));
     assert_eq!(length_min(b""), 0);
 }

@@ -1,5 +1,5 @@
-//! What a call costs where its caller waits for it in each of the ways that a program has: the micro-benchmark of the document
-//! about asynchronous servers. Nothing travels; the work is an addition that is not inlined.
+//! The cost of a call, by the ways in which its caller can wait for it: the micro-benchmark of the document about
+//! asynchronous servers. Nothing travels; the work is an addition that is not inlined.
 
 use std::hint::black_box;
 use std::pin::{Pin, pin};

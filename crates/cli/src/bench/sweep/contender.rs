@@ -14,7 +14,7 @@ use crate::bench::meter::Meter;
 use crate::endpoint::address::{TlsOptions, resolve_url};
 use crate::endpoint::{Endpoint, Login, cannot_connect, encode, exchange};
 
-/// What stands for the port in a command line.
+/// The placeholder for the port in a command line.
 const PORT: &str = "{port}";
 
 /// How long a server may take until it answers PING.
@@ -26,11 +26,11 @@ const LOOK: Duration = Duration::from_millis(20);
 /// A server, its name in the report, and how its CPU time is read.
 #[derive(Debug)]
 pub struct Contender {
-    /// What it is called.
+    /// The name.
     pub name: String,
     /// Where it is.
     pub endpoint: Endpoint,
-    /// What each connection says first.
+    /// The login that each connection sends first.
     pub login: Login,
     /// `None` when it is not on this machine.
     pub meter: Option<Meter>,
@@ -59,7 +59,7 @@ impl Drop for Process {
 }
 
 impl Contender {
-    /// Connects to, or starts, what `name=what` says.
+    /// Connects to the server, or starts the server, that `name=what` names.
     ///
     /// # Errors
     /// A sentence for the user.
@@ -93,7 +93,7 @@ impl Contender {
         exchange(&stream, &request, 1).map_err(|error| format!("{}: {}: {error}", self.name, words.join(" ")))
     }
 
-    /// What it says it is, as `valkey 9.1.2`; empty where it does not say it.
+    /// Returns the name and the version that the server reports, as `valkey 9.1.2`; empty where it does not report them.
     pub fn version(&self) -> String {
         let info = self.ask(&["INFO", "server"]).unwrap_or_default();
         let info = String::from_utf8_lossy(&info).into_owned();
@@ -109,7 +109,7 @@ fn launch(name: &str, what: &str, cpus: Option<&str>) -> Result<(Process, u16), 
     // It is free again when the server takes it.
     let port = TcpListener::bind("127.0.0.1:0").and_then(|taken| taken.local_addr()).map_err(cannot)?.port();
     let folder = std::env::temp_dir().join(format!("sleeve-sweep-{}-{port}", std::process::id()));
-    // Not one that is there: whatever is in it goes with the process.
+    // The folder must be new: its contents are removed with the process.
     fs::create_dir(&folder).map_err(cannot)?;
     let line = if what.contains(PORT) {
         what.replace(PORT, &port.to_string())
@@ -152,7 +152,7 @@ fn launch(name: &str, what: &str, cpus: Option<&str>) -> Result<(Process, u16), 
     }
 }
 
-/// What a server said last.
+/// Returns the last output of a server.
 fn last_lines(folder: &Path) -> String {
     let text = fs::read(folder.join("log")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

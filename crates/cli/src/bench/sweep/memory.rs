@@ -1,4 +1,4 @@
-//! What started servers take in memory: after their start, for a connection that does nothing, and for a key.
+//! The memory that started servers take: after their start, for an idle connection, and for a key.
 
 use crate::bench::cases::select;
 use crate::bench::generator;
@@ -22,16 +22,17 @@ pub struct Memory {
     pub server: String,
     /// Soon after its start.
     pub start: f64,
-    /// What it grows by for a connection that does nothing.
+    /// The growth for an idle connection.
     pub connection: f64,
-    /// What it grows by for a key of 16 bytes with a value of [`VALUE_BYTES`].
+    /// The growth for a key of 16 bytes with a value of [`VALUE_BYTES`].
     pub key: [Option<f64>; VALUE_BYTES.len()],
 }
 
-/// Measures what is started here, once for each size of values; `None` for a server that runs already, whose data are not ours.
+/// Measures a server that is started here, once for each size of values; returns `None` for a server that runs already, since
+/// its data are not ours.
 ///
-/// Each size has a process of its own: an allocator keeps what a process has had, so behind a FLUSHALL the next keys would lie in
-/// memory that is there already, and seem to take less than they do.
+/// Each size has a process of its own. An allocator keeps memory that a process has freed. After a FLUSHALL the next keys
+/// would lie in that memory, and seem to take less than they do.
 ///
 /// # Errors
 /// A sentence for the user.
@@ -62,7 +63,7 @@ pub fn measure(
     Ok(Some(memory))
 }
 
-/// What a server that has just started grows by for each key.
+/// Returns the growth for each key of a server that has just started.
 fn of_keys(fresh: &Contender, bytes: usize, keys: u64, interrupt: &Interrupt) -> Result<Option<f64>, String> {
     let before = resident(fresh);
     fill(fresh, bytes, keys, interrupt)?;

@@ -1,10 +1,10 @@
 //! `sleeve bench sweep`: servers over numbers of clients and lengths of pipelines.
 //!
 //! From top to bottom: `options` → here (which points in which order) → `contender` (the servers), `memory`, `calls`,
-//! `system_calls`; what was measured goes into `samples` and `record`, and from there into CSV, JSON and `page`, which has
-//! `plot` draw. The load itself is the generator's. At each point the servers take turns, round by round and in `turns` of
-//! changing order, so that what else the machine does, and what a server does behind its turn, meets all of them; system
-//! calls are counted in a turn of their own, because counting makes them dearer.
+//! `system_calls`. The measurements go into `samples` and `record`, and from there into CSV, JSON and `page`, which draws
+//! with `plot`. The load itself is the generator's. At each point the servers take turns, round by round and in `turns` of
+//! changing order. So the other work of the machine, and the work that a server does after its turn, meets all of them.
+//! System calls are counted in a turn of their own, because counting makes them dearer.
 
 mod calls;
 mod contender;
@@ -54,8 +54,8 @@ const COUNTING_MAX: Duration = Duration::from_millis(200);
 /// The drivers of this program that take part where no server is named.
 const DRIVERS: [&str; 3] = ["async", "hybrid", "completion"];
 
-/// Measures, and writes the three files and the main plot; 130 when Ctrl-C or SIGTERM ended it, with what was there by
-/// then and without the servers that it had started.
+/// Measures, and writes the three files and the main plot. Returns 130 when Ctrl-C or SIGTERM ended it; then the files hold
+/// the results so far, and the servers that it had started are stopped.
 ///
 /// # Errors
 /// A sentence for the user.
@@ -235,7 +235,7 @@ impl Sweep<'_> {
         Ok(figures(&outcome)[SYSTEM_CALLS])
     }
 
-    /// What one has to know to read the figures.
+    /// Returns the facts that a reader of the figures needs.
     fn setting(&self, processors: usize, is_cut: bool) -> Vec<String> {
         let options = self.options;
         let counted = self.samples.iter().any(|sample| sample.median("system_calls").is_some());

@@ -23,7 +23,7 @@ td.words { font-family: ui-monospace, monospace; font-size: .85em; overflow-wrap
 </style></head><body>
 ";
 
-/// The plots of a test: a figure, what it is called, and how it is spaced.
+/// The plots of a test: a figure, its title, and its spacing.
 const PLOTS: [(&str, &str, Scale); 7] = [
     ("rps", "requests a second", Scale::Linear),
     ("rps", "requests a second", Scale::Logarithmic),
@@ -52,10 +52,10 @@ const COLUMNS: [(&str, &str); 9] = [
 pub struct Page<'a>(pub &'a Record);
 
 impl Page<'_> {
-    /// The whole file.
+    /// Returns the whole file.
     ///
     /// # Errors
-    /// What the library of plots says.
+    /// Those of the library of plots.
     pub fn html(&self) -> Result<String, String> {
         let mut out = String::from(HEAD);
         out.push_str("<h1>sleeve bench sweep</h1>\n");

@@ -38,7 +38,7 @@ pub enum Scale {
 /// A server's points: where on the axis, and how much.
 pub type Series = (String, Vec<(u32, f64)>);
 
-/// What stands around the lines.
+/// The text around the lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Labels<'a> {
     /// Above it.
@@ -49,10 +49,10 @@ pub struct Labels<'a> {
     pub values: &'a str,
 }
 
-/// Draws a line a server, over places that are spaced by factors of two. Nothing is drawn where there is no point.
+/// Draws one line for each server, over places that are spaced by factors of two. Nothing is drawn where there is no point.
 ///
 /// # Errors
-/// What the library says.
+/// Those of the library.
 pub fn lines(labels: Labels<'_>, scale: Scale, series: &[Series]) -> Result<String, String> {
     let points = || series.iter().flat_map(|(_, points)| points.iter().copied());
     let (first, last) = (points().map(|(place, _)| place).min(), points().map(|(place, _)| place).max());
@@ -139,7 +139,7 @@ impl Style {
     }
 }
 
-/// What a name is a variant of: `sleeve, async` of `sleeve`.
+/// Returns the name of which this is a variant: `sleeve` for `sleeve, async`.
 fn group(name: &str) -> &str {
     name.split_once(',').map_or(name, |(group, _)| group)
 }

@@ -1,5 +1,5 @@
-//! All of a run: what was measured, and what one has to know to read it. As JSON it is written and read again, so that a page
-//! can be drawn anew without measuring anew.
+//! All of a run: the measurements, and the facts that a reader of them needs. It is written as JSON and read again, so that a
+//! page can be drawn anew without a new measurement.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ const BYTES_MAX: u64 = 256 << 20;
 pub struct Record {
     /// Sentences: the machine, values, keys, rounds.
     pub setting: Vec<String>,
-    /// What took part.
+    /// The servers that took part.
     pub servers: Vec<Server>,
     /// All points.
     pub samples: Vec<Sample>,
@@ -36,7 +36,7 @@ pub struct Record {
 pub struct Server {
     /// Its name in the report.
     pub name: String,
-    /// What it says it is.
+    /// The version that it reports.
     pub version: String,
     /// The URL or command line.
     pub words: String,
@@ -62,7 +62,7 @@ impl Record {
         format!("{},\n\"samples\":[\n{}\n]}}\n", head.trim_end_matches('}'), samples.join(",\n"))
     }
 
-    /// Reads what [`Record::json`] wrote.
+    /// Reads the output of [`Record::json`].
     ///
     /// # Errors
     /// A sentence for the user.

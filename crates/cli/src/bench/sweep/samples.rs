@@ -1,11 +1,11 @@
-//! What was measured at each point, and medians of it; as CSV.
+//! The measurements at each point, and medians of them; as CSV.
 
 use std::fmt::Write;
 
 use crate::bench::generator::Outcome;
 use crate::bench::report::{each_us, milliseconds, rate};
 
-/// What varies along a line of a plot.
+/// The quantity that varies along a line of a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
     /// Connections, one request in flight on each.
@@ -44,7 +44,7 @@ pub const FIGURES: [&str; 9] =
 /// The place of the system calls among them, which are counted apart.
 pub const SYSTEM_CALLS: usize = FIGURES.len() - 1;
 
-/// A figure of [`FIGURES`] by its name; what is not known has none.
+/// The figures of [`FIGURES`], in that order; a figure that is not known is `None`.
 pub type Figures = [Option<f64>; FIGURES.len()];
 
 /// The figures of one run; those that are counts are for each request.

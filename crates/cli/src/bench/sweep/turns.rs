@@ -1,8 +1,9 @@
-//! In which order the servers take their turns: a Latin square that is balanced for what one leaves behind for the next.
+//! The order in which the servers take their turns: a Latin square that is balanced for the effects that one turn leaves
+//! behind for the next.
 //!
-//! A server that has just been measured may go on for a while: it writes a log, looks for requests, gives memory back. Whoever
-//! always came next would pay for it. In a square of E. J. Williams (1949, "Experimental designs balanced for the estimation of
-//! residual effects of treatments") everybody has each place once, and follows each other once.
+//! A server that has just been measured may go on for a while: it writes its AOF, looks for requests, gives memory back. The
+//! server that always came next would pay for it. In a square of E. J. Williams (1949, "Experimental designs balanced for the
+//! estimation of residual effects of treatments") each server has each place once, and follows each other server once.
 
 /// The servers of a round, by their numbers, in the order of their turns.
 ///

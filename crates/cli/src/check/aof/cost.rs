@@ -1,4 +1,5 @@
-//! What it costs to cut a log off: how many bytes, and which keys are named in what can still be recognised of them.
+//! The cost of cutting off an AOF: how many bytes, and which keys are named in the requests that can still be recognised in
+//! them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,7 +20,7 @@ const KEYS_MAX: usize = 100_000;
 /// Bytes in which requests are sought at a time. A request that is longer is not recognised.
 const WINDOW_BYTES: usize = 4 << 20;
 
-/// What goes.
+/// The data that are lost.
 #[derive(Default)]
 pub struct Cost {
     bytes: u64,
@@ -29,10 +30,10 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The cost of this cut.
+    /// Returns the cost of this cut.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn of(folder: &Path, cut: &Cut) -> Result<Cost, String> {
         let mut cost = Cost { files: cut.later.len(), ..Cost::default() };
         let later = cut.later.iter().map(|entry| (entry, 0));
@@ -67,7 +68,7 @@ impl Cost {
                     self.count(batch.get(0, &bytes[start..]));
                     at = start + length;
                 }
-                // What is not whole here may be so with what follows.
+                // A request that is not whole here may be whole with the bytes that follow.
                 Ok(0) if start > WINDOW_BYTES / 2 => return start,
                 _ => at = start + 1,
             }

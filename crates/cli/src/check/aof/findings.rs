@@ -1,4 +1,4 @@
-//! What the files of a log hold, and what is wrong with the first that is wrong.
+//! The contents of an AOF's files, and the fault of the first file that has one.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ impl fmt::Display for FileFindings {
     }
 }
 
-/// What is wrong.
+/// The kind of fault.
 pub enum Trouble {
     /// Only a backup helps.
     Fatal(String),
@@ -56,11 +56,11 @@ pub enum Trouble {
     Unwanted(Cut),
 }
 
-/// What was found.
+/// The findings.
 pub struct Findings {
     pub place: Place,
     pub files: Vec<FileFindings>,
-    /// What is odd, a sentence each.
+    /// Oddities, a sentence each.
     pub told: Vec<String>,
     pub trouble: Option<Trouble>,
 }
@@ -116,7 +116,7 @@ pub fn read(path: &Path, read_until: Option<i64>) -> Result<Findings, String> {
 }
 
 impl Findings {
-    /// Has a line for the file that is being read.
+    /// Adds a line for the file that is being read.
     fn note(&mut self, replay: &Replay) {
         let Some(entry) = replay.file() else { return };
         let name = entry.to_string();
@@ -141,7 +141,7 @@ impl Findings {
 /// Where a snapshot ends, how many keys it has, and which offset of the journal it stands for.
 fn snapshot(source: RdbSource) -> Result<(u64, u64, Option<u64>), String> {
     let name = source.name.clone();
-    // Whoever made the file cannot know this secret.
+    // The maker of the file cannot know this secret.
     let secret = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id());
     let hash_key = HashKey::new(u128::from(secret).to_le_bytes());
     let size = source.size;

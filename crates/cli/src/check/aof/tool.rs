@@ -1,6 +1,6 @@
-//! The words of redis-check-aof (7.0): what it says, asks and changes, and with which status it ends.
+//! The words of redis-check-aof (7.0): its messages, its questions, its changes, and its exit statuses.
 //!
-//! It looks at the form of requests only, and it keeps nothing of what it cuts off: `sleeve check aof` does both.
+//! It looks at the form of requests only, and it keeps none of the bytes that it cuts off: `sleeve check aof` does both.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -28,7 +28,7 @@ enum State {
     TruncatedToTime,
 }
 
-/// What was asked for, and what goes on from file to file.
+/// The options, and the state that is kept from file to file.
 struct Check {
     fix: bool,
     until: Option<i64>,
@@ -266,7 +266,7 @@ enum Stop {
 struct Form {
     file: BufReader<File>,
     position: u64,
-    /// Where what it looks at begins.
+    /// The position of the element that is being read.
     element: u64,
     lines: u64,
     multi: i32,

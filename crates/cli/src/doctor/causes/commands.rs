@@ -1,14 +1,15 @@
-//! What the program asks for.
+//! Causes in the commands that the program sends.
 
 use super::figures::{percent, size, time};
 use super::finding::{COMMANDS_MIN, Cause, Finding, SHARE_MIN};
 use crate::doctor::evidence::{Calls, Evidence};
 
-/// A command that moves more on average: ten segments, with which a TCP connection begins, are 14 KiB, and what is larger takes
-/// round trips of its own on a connection that was idle.
+/// The mean size, in bytes, above which a command is big. A TCP connection begins with ten segments, which are 14 KiB. Larger
+/// data take round trips of their own on a connection that was idle.
 const BYTES_OF_COMMAND_MAX: f64 = 16.0 * 1024.0;
 
-/// A command that takes longer in the server holds up everybody: it is a thousand times what a command on one key takes.
+/// The time, in microseconds, from which a command holds up all clients of the server: it is a thousand times the time of a
+/// command on one key.
 const COMMAND_US_MAX: f64 = 1_000.0;
 
 /// How many slow commands a report names.
@@ -79,15 +80,15 @@ pub fn slow_commands(evidence: &Evidence) -> Option<Finding> {
     Some(Finding { cause: Cause::SlowCommands, weight, numbers, remedy: instead_of(&worst.name) })
 }
 
-/// Whether a command takes long by what it does: one that waits for others does not, nor one of a single step, which takes long
-/// where its value is big or its server waits for a processor.
+/// Returns whether a command takes long by its own work. A command that waits for others does not. Nor does one of a single
+/// step: it takes long where its value is big or its server waits for a processor.
 fn is_slow(calls: &Calls) -> bool {
     let row = sleeve_wire::commands::find_full(calls.name.as_bytes());
     let is_innocent = row.is_some_and(|row| row.timeout.is_some() || row.complexity == "O(1)");
     calls.count > 0 && calls.time_us / calls.count as f64 >= COMMAND_US_MAX && !is_innocent
 }
 
-/// What helps against a command that takes long.
+/// Returns the remedy for a command that takes long.
 fn instead_of(name: &str) -> String {
     match name {
         "keys" => "Use SCAN, or keep a set of the names that are looked for.",
@@ -113,8 +114,8 @@ fn instead_of(name: &str) -> String {
 pub fn hot_key(evidence: &Evidence) -> Option<Finding> {
     let sample = evidence.sample.as_ref().filter(|sample| sample.key_count >= KEYS_MIN)?;
     let (key, share) = sample.hottest.as_ref().filter(|(_, share)| *share >= HOT_SHARE_MIN)?;
-    // What its commands cost is what could be spared, of one processor: a key is on one shard. Waiting for a processor costs
-    // none. Where the server's time is not known, all of the key's share counts.
+    // The cost of its commands could be spared, of one processor: a key is on one shard. Waiting for a processor costs none.
+    // Where the server's time is not known, all of the key's share counts.
     let server = &evidence.server;
     let run = server.busy_share.map_or(1.0, |busy| (busy - server.delayed_share) * server.workers.max(1.0));
     let weight = share * run.max(evidence.share_of_possible()).min(1.0);

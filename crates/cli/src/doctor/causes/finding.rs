@@ -1,6 +1,6 @@
-//! What judging comes to, and what is too little to be judged.
+//! The result of judging, and the limits below which there is too little to judge.
 
-/// What holds a program up for less than this share of the time is not worth its remedy.
+/// The smallest share of the time that is worth a remedy.
 pub const SHARE_MIN: f64 = 0.1;
 
 /// Fewer commands say nothing of a program's habits.
@@ -16,7 +16,7 @@ pub enum Cause {
     ConnectionPerCommand,
     /// Each command waits for the reply of the one before, all the time.
     NoPipelining,
-    /// The same within a request, which does something else afterwards.
+    /// Each command waits for the reply of the one before within a request, and the program does something else afterwards.
     RoundTripsPerRequest,
     /// Replies that lie there unread.
     StarvedExecutor,
@@ -32,9 +32,9 @@ pub enum Cause {
     Fsync,
     /// Memory that is on a disk.
     Swapping,
-    /// No processor is free.
+    /// A lack of free processors.
     Cpu,
-    /// The way is narrow, long or loses what it carries.
+    /// A way that is narrow, long, or loses packets.
     Network,
 }
 
@@ -57,7 +57,7 @@ impl Cause {
         }
     }
 
-    /// Whether it says what is exhausted rather than by what.
+    /// Returns whether the cause names the resource that is exhausted, rather than the reason.
     pub fn is_general(self) -> bool {
         matches!(self, Self::Cpu | Self::Network)
     }
@@ -70,8 +70,8 @@ pub struct Finding {
     pub cause: Cause,
     /// How much it counts, from 0 to 1.
     pub weight: f64,
-    /// What shows it.
+    /// The numbers that show it.
     pub numbers: Vec<String>,
-    /// What helps.
+    /// The remedy.
     pub remedy: String,
 }

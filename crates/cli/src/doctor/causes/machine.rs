@@ -1,4 +1,4 @@
-//! What the server and the machines lack.
+//! Causes in the resources of the server and the machines.
 
 use super::figures::{percent, size, time};
 use super::finding::{COMMANDS_MIN, Cause, DEPTH_MIN, Finding, SHARE_MIN};
@@ -7,7 +7,7 @@ use crate::doctor::evidence::Evidence;
 /// A pause of so many round trips is seen in a program's slowest requests.
 const PAUSE_ROUND_TRIPS_MIN: f64 = 20.0;
 
-/// Shorter pauses are what a machine's scheduler makes too, in microseconds.
+/// The shortest pause that counts, in microseconds. A machine's scheduler makes shorter pauses too.
 const PAUSE_US_MIN: f64 = 1_000.0;
 
 /// A pause of so many round trips has half of the greatest weight.
@@ -25,10 +25,11 @@ const USED_BYTES_MIN: u64 = 1 << 20;
 /// Beyond this the time in queues is a multiple of the time in work.
 const BUSY_SHARE_MAX: f64 = 0.8;
 
-/// A program whose busiest thread has a processor for so long does not wait for anything else.
+/// The share of the time from which a program's busiest thread counts as busy: it has a processor for so long that it does
+/// not wait for anything else.
 const BUSIEST_SHARE_MAX: f64 = 0.9;
 
-/// A program that does so much of what is possible is as fast as its server.
+/// The share of the possible rate from which a program is as fast as its server.
 const POSSIBLE_SHARE: f64 = 0.5;
 
 /// A way that is so full has queues in it.
@@ -43,7 +44,7 @@ const NEAR_US_MAX: f64 = 1_000.0;
 /// Where more than half of the time goes to the way, the way decides.
 const WAITING_SHARE_MAX: f64 = 0.5;
 
-/// How much a pause counts: it takes little time, but whom it meets waits that much longer.
+/// Returns the weight of a pause: it takes little time, but the requests that it meets wait that much longer.
 fn weight_of_pause(pause_us: f64, evidence: &Evidence) -> Option<f64> {
     let round_trips = pause_us / evidence.path.round_trip_us.p50.max(1.0);
     (pause_us >= PAUSE_US_MIN && round_trips >= PAUSE_ROUND_TRIPS_MIN)
@@ -72,7 +73,7 @@ pub fn fork(evidence: &Evidence) -> Option<Finding> {
     })
 }
 
-/// The server waits until its disk has what was written.
+/// Finds a server that waits until its disk has the written data.
 pub fn fsync(evidence: &Evidence) -> Option<Finding> {
     let log = &evidence.log;
     let always = log.policy.as_deref() == Some("always");
@@ -155,7 +156,7 @@ pub fn swapping(evidence: &Evidence) -> Option<Finding> {
     })
 }
 
-/// No processor is free: for the server, or for the program.
+/// Finds a lack of free processors: for the server, or for the program.
 pub fn cpu(evidence: &Evidence) -> Option<Finding> {
     let server = &evidence.server;
     if let Some(weight) =
@@ -200,7 +201,7 @@ pub fn cpu(evidence: &Evidence) -> Option<Finding> {
     })
 }
 
-/// The way is narrow, long, or loses what it carries.
+/// Finds a way that is narrow, long, or loses packets.
 pub fn network(evidence: &Evidence) -> Option<Finding> {
     if evidence.commands < COMMANDS_MIN {
         return None;

@@ -1,7 +1,9 @@
-//! Judging: from what was measured to what holds the program up. Pure functions, one for each cause, with its limits beside it.
+//! Judging: from the measurements to the causes that hold the program up. Pure functions, one for each cause, with its limits
+//! beside it.
 //!
-//! Each cause has a weight from 0 to 1: as far as that can be said, the share of the program's time, or of the server's, that it
-//! takes. What the program or its commands do comes before what the machine lacks, because the former often makes the latter.
+//! Each cause has a weight from 0 to 1: as far as that can be said, the share of the program's time, or of the server's, that
+//! it takes. Causes in the program or its commands come before causes in the machine, because the former often make the
+//! latter.
 
 mod commands;
 pub mod figures;

@@ -1,4 +1,4 @@
-//! What the program does with its connections.
+//! Causes in the way the program uses its connections.
 
 use super::figures::{percent, time};
 use super::finding::{COMMANDS_MIN, Cause, DEPTH_MIN, Finding, SHARE_MIN};
@@ -14,7 +14,8 @@ const CONNECTS_MIN: u64 = 20;
 /// A request that takes so many round trips may take fewer; a look and a change are two, a lock around them four.
 const ROUND_TRIPS_MAX: f64 = 4.0;
 
-/// Where less of the time lies between bursts, they are no requests, but what the machine's other work leaves.
+/// The smallest share of the time between bursts for which they are requests. Below it, the gaps come from other work of the
+/// machine.
 const PAUSE_SHARE_MIN: f64 = 0.2;
 
 /// So many bursts are a habit.
@@ -127,7 +128,7 @@ fn all_the_time(evidence: &Evidence) -> Finding {
     }
 }
 
-/// Replies that have arrived and lie there, because what should read them is busy or asleep.
+/// Finds replies that have arrived and lie unread, because the thread or the task that reads them is busy or asleep.
 pub fn starved_executor(evidence: &Evidence) -> Option<Finding> {
     let sockets = evidence.sockets.filter(|sockets| sockets.looks >= LOOKS_MIN)?;
     let weight = sockets.left_lying as f64 / sockets.looks as f64;

@@ -1,4 +1,4 @@
-//! Judging by made-up numbers: each cause alone, what is just not enough for it, and which of two comes first.
+//! Judging by made-up numbers: each cause alone, numbers just below its limits, and the order of two causes.
 
 use super::figures::{percent, size, time};
 use super::finding::{Cause, SHARE_MIN};
@@ -38,7 +38,7 @@ fn causes(evidence: &Evidence) -> Vec<Cause> {
     judge(evidence).iter().map(|finding| finding.cause).collect()
 }
 
-/// The only cause, and what a report says of it.
+/// Returns the report's text of the only cause.
 fn only(evidence: &Evidence, cause: Cause) -> String {
     let findings = judge(evidence);
     assert_eq!(findings.iter().map(|finding| finding.cause).collect::<Vec<_>>(), [cause], "{findings:?}");

@@ -1,7 +1,7 @@
 //! Watches a server while a program runs: INFO four times a second, a look-up of one key and a look at sockets and threads
 //! twenty times a second, a sample of commands once, the slow log at the end.
 //!
-//! One thread does it, but for the sample. What the doctor asks itself is counted and taken off.
+//! One thread does it, but for the sample. The doctor's own requests are counted and taken off.
 
 mod monitor;
 mod process;
@@ -32,7 +32,7 @@ use sockets::Looker;
 const LOOK: Duration = Duration::from_millis(50);
 /// Between two readings of INFO.
 const READING: Duration = Duration::from_millis(250);
-/// For how long is watched what runs already.
+/// How long a program that runs already is watched.
 const TIME: Duration = Duration::from_secs(5);
 /// The key that is looked up; it is never written.
 const PROBE: &str = "sleeve-doctor";
@@ -49,7 +49,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts it; what it prints goes to the error output, because the report goes to the standard output.
+    /// Starts the program. Its output goes to the error output, because the report goes to the standard output.
     pub fn start(words: &[String]) -> Result<Option<Self>, String> {
         let Some((name, arguments)) = words.split_first() else { return Ok(None) };
         let cannot = |error: std::io::Error| format!("{name} cannot be started: {error}");
@@ -157,7 +157,8 @@ impl<'a> Watch<'a> {
         let limit = options.time.or(program.is_none().then_some(TIME));
         let slow_before = self.or_note(slow_log);
         let policy = self.or_note(reading::sync_policy).flatten();
-        // What is lost on the way to others is none of this server's business where nothing leaves the machine.
+        // Segments lost on the way to other machines are not this server's business when its connections do not leave the
+        // machine.
         let segments = tcp_segments().filter(|_| !self.session.is_local());
         let begun = Instant::now();
         let before = Reading::take(self.session, self.tally)?;
@@ -246,7 +247,7 @@ impl<'a> Watch<'a> {
         Ok(now)
     }
 
-    /// What was seen between two readings.
+    /// Returns the evidence that was gathered between two readings.
     fn evidence(&mut self, path: &Path, before: &Reading, last: &Reading, taken: Option<&Take>) -> Evidence {
         let mut evidence = Evidence { path: path.clone(), seconds: self.seconds, ..last.since(before) };
         let elapsed = (last.at - before.at).as_secs_f64();
@@ -261,14 +262,14 @@ impl<'a> Watch<'a> {
                 None => evidence.sample = Some(take.sample(&self.own, path.round_trip_us)),
             }
             evidence.bytes_out = evidence.bytes_out.saturating_sub(take.bytes);
-            // The connection that listens, and what it says.
+            // The connection of the sample, and its MONITOR command.
             evidence.connects = evidence.connects.saturating_sub(1);
             evidence.commands = evidence.commands.saturating_sub(1);
         }
         match &mut self.server {
             Some(server) => {
                 let usage = server.usage(elapsed, evidence.server.workers as usize);
-                // Of the whole time; what matters is how busy it was while commands came.
+                // Of the whole time. The figure that counts is how busy it was while commands came.
                 let active = elapsed / self.seconds.clamp(f64::MIN_POSITIVE, elapsed);
                 let busy_share = (usage.busiest_share + usage.delayed_share - own_share).max(0.0);
                 evidence.server.busy_share = Some(busy_share * active);

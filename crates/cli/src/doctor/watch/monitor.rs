@@ -1,7 +1,8 @@
-//! A few commands as they come, by MONITOR, and what they show: connections, keys, and the pauses between requests.
+//! A sample of commands as they come, by MONITOR, and the facts that it shows: connections, keys, and the pauses between
+//! requests.
 //!
-//! MONITOR costs a server up to half of its speed, so it runs once, on a thread and a connection of its own, for a second or for
-//! some thousand commands.
+//! MONITOR costs a server up to half of its speed, so it runs once, on a thread and a connection of its own, for a second or
+//! for some thousand commands.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -21,26 +22,26 @@ use crate::shell::connection::{Connection, Target, error_of};
 /// Commands of a sample at most.
 const HEARD_MAX: usize = 2_000;
 
-/// Bytes of lines that are taken; what is heard is kept.
+/// Bytes of lines that are taken, at most; the lines are kept.
 const BYTES_MAX: u64 = 64 << 20;
 /// How long it is listened.
 const TIME: Duration = Duration::from_secs(1);
-/// The same where few commands come.
+/// How long the sample takes where few commands come.
 const TIME_MAX: Duration = Duration::from_secs(3);
 /// So few are few.
 const FEW: usize = 200;
 /// How long nothing may come before the clock is looked at.
 const SILENCE: Duration = Duration::from_millis(50);
-/// A pause is as long as so many round trips: what a program does between two commands of one request is shorter.
+/// A pause is as long as so many round trips: the work of a program between two commands of one request is shorter.
 const PAUSE_ROUND_TRIPS: f64 = 10.0;
-/// A pause is no shorter than this, in microseconds: that long a machine with other work often holds up anybody, because it gives
-/// a processor away for three or four milliseconds at once.
+/// A pause is no shorter than this, in microseconds. A machine with other work often holds up a program for that long,
+/// because it gives a processor away for three or four milliseconds at once.
 const PAUSE_US_MIN: f64 = 5_000.0;
 /// Less time than this, in microseconds, need not have seen all connections.
 const SPAN_US_MIN: f64 = 200_000.0;
-/// Bursts whose lengths differ by no more than this share of the median are alike.
+/// Bursts with lengths that differ by no more than this share of the median are alike.
 const ALIKE_SHARE: f64 = 0.25;
-/// What lies nearer together than this share of a round trip was sent together.
+/// Commands nearer together than this share of a round trip were sent together.
 const TOGETHER_SHARE: f64 = 0.5;
 
 /// A command as MONITOR tells it.
@@ -48,7 +49,7 @@ const TOGETHER_SHARE: f64 = 0.5;
 pub struct Heard {
     /// When it was executed, in microseconds.
     at_us: f64,
-    /// Whose it is: an address.
+    /// The address of the client that sent it.
     from: String,
     words: OwnedArgs,
 }
@@ -63,7 +64,7 @@ pub struct Take {
     pub refused: Option<String>,
 }
 
-/// Begins to listen; what was heard comes at its end.
+/// Starts MONITOR on a thread; the sample arrives on the receiver at its end.
 pub fn listen(endpoint: &Endpoint, login: &Login) -> Receiver<Take> {
     let (sender, receiver) = channel();
     let (endpoint, login) = (endpoint.clone(), login.clone());
@@ -72,7 +73,7 @@ pub fn listen(endpoint: &Endpoint, login: &Login) -> Receiver<Take> {
         if let Err(error) = take.fill(&endpoint, &login) {
             take.refused = Some(format!("MONITOR: {error}"));
         }
-        // Nobody waits for it if the program ended first.
+        // The receiver is gone if the program ended first.
         _ = sender.send(take);
     });
     receiver
@@ -111,7 +112,7 @@ impl Take {
         }
     }
 
-    /// What it shows of others than these addresses, over a way with such round trips.
+    /// Returns the facts about the commands that other addresses than these sent, over a way with such round trips.
     pub fn sample(&self, own: &HashSet<String>, round_trip_us: Times) -> Sample {
         let is_other = |heard: &&Heard| !own.contains(&heard.from) && heard.from != "lua";
         let heard: Vec<&Heard> = self.heard.iter().filter(is_other).collect();
@@ -172,14 +173,14 @@ fn quoted(key: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// What came between pauses, over all connections; `None` where nobody paused.
+/// Returns the bursts between pauses, over all connections; `None` where no client paused.
 fn bursts(by_client: &HashMap<&str, Vec<&Heard>>, round_trip_us: Times) -> Option<Bursts> {
     let pause_us = (round_trip_us.p10 * PAUSE_ROUND_TRIPS).max(PAUSE_US_MIN);
     let together_us = round_trip_us.p10 * TOGETHER_SHARE;
     let (mut whole, mut paused_us, mut total_us) = (Vec::new(), 0.0, 0.0);
     let mut names: HashMap<String, usize> = HashMap::new();
     for heard in by_client.values() {
-        // The first burst may have begun before anybody listened, and the last may go on.
+        // The first burst may have begun before the sample, and the last may go on.
         let mut round_trips = None;
         for pair in heard.windows(2) {
             let [before, after] = pair else { continue };

@@ -10,19 +10,19 @@ use crate::doctor::evidence::Usage;
 /// How the names of the threads begin that execute commands in Sleeve. In Redis and Valkey the busiest does.
 const WORKERS: &str = "worker-";
 
-/// What a thread has had and has waited for so far, in nanoseconds.
+/// The time that a thread has run and has waited for a processor so far, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     run_ns: u64,
     delayed_ns: u64,
 }
 
-/// What the threads of some processes use, from the first look on.
+/// The processor time of some processes' threads, from the first look on.
 #[derive(Debug, Default)]
 pub struct Account {
-    /// By thread: as it was first seen, and as it is now. What begins later began with nothing.
+    /// By thread: its times as first seen, and its times now. A thread that begins later began at 0.
     threads: HashMap<PathBuf, (Times, Times)>,
-    /// What the names of those that count begin with.
+    /// The prefix of the names of the threads that count.
     named: &'static str,
     has_begun: bool,
 }
@@ -40,7 +40,7 @@ impl Account {
         self.has_begun = true;
     }
 
-    /// What was used since the first look, as shares of so much time; the busiest are so many threads, on average.
+    /// Returns the time used since the first look, as shares of so much time. The busiest are so many threads, on average.
     pub fn usage(&self, seconds: f64, busiest: usize) -> Usage {
         let share = |now: u64, first: u64| now.saturating_sub(first) as f64 / (seconds * 1e9).max(1.0);
         let of_thread =
@@ -100,7 +100,7 @@ impl ServerProcess {
         self.in_disk += u64::from(entries(&self.folder.join("task")).any(waits));
     }
 
-    /// What its threads have used in so much time, and the busiest of them.
+    /// Returns the time that its threads have used in so much time, and the time of the busiest of them.
     pub fn usage(&mut self, seconds: f64, busiest: usize) -> Usage {
         self.account.look(&[self.id]);
         self.account.usage(seconds, busiest)

@@ -1,4 +1,4 @@
-//! What a server says of itself at a moment, and what has come between two of them.
+//! The INFO of a server at a moment, and the difference between two of them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,18 +17,18 @@ const ENTRIES: &str = "128";
 /// How much of a slow command is shown, in characters.
 const TEXT_MAX: usize = 80;
 
-/// INFO, and what the doctor had asked by then.
+/// INFO, and the number of requests that the doctor had sent by then.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// When.
     pub at: Instant,
-    /// What the server says.
+    /// The server's INFO.
     pub info: Info,
     own: Own,
 }
 
 impl Reading {
-    /// Asks. What is counted behind this is everything from here on, this very question included.
+    /// Asks for INFO. The counts between this reading and a later one include this request and all that follow.
     pub fn take(session: &mut Session, tally: &Tally) -> Result<Self, Fault> {
         let own = tally.borrow().clone();
         let info = Info::parse(&session.ask_text(&["INFO", "all"])?);
@@ -62,7 +62,7 @@ impl Reading {
         (seconds > 0.0 && sum(self, ["used_cpu_sys", "used_cpu_user"]) > 0.0).then_some(used / seconds)
     }
 
-    /// What has come since another reading, as far as INFO says.
+    /// Returns the growth since another reading, as far as INFO tells it.
     pub fn since(&self, before: &Self) -> Evidence {
         let info = &self.info;
         let own = |part: fn(&Own) -> u64| part(&self.own) - part(&before.own);
@@ -108,7 +108,7 @@ impl Reading {
             let own = |own: &Own| own.commands.get(name).copied().unwrap_or_default();
             let all = count.saturating_sub(count_before);
             let others = all.saturating_sub(own(&self.own) - own(&before.own));
-            // What the doctor's own took is not known; they take as long as the others.
+            // The time of the doctor's own commands is not known; they are taken to last as long as the others.
             let time_us = (time_us - time_before_us) * others as f64 / all.max(1) as f64;
             Calls { name: name.to_owned(), count: others, time_us }
         });
@@ -129,7 +129,7 @@ fn calls(info: &Info) -> impl Iterator<Item = (&str, (u64, f64))> {
     })
 }
 
-/// Who is connected.
+/// The connected clients.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Clients {
     /// The doctor's addresses.
@@ -138,7 +138,7 @@ pub struct Clients {
     pub others: usize,
 }
 
-/// Asks who is connected.
+/// Asks the server for its connected clients.
 pub fn clients(session: &mut Session) -> Result<Clients, Fault> {
     session.ask_text(&["CLIENT", "LIST"]).map(|list| list_of_clients(&list))
 }
@@ -148,7 +148,7 @@ fn list_of_clients(list: &str) -> Clients {
     for line in list.lines() {
         let field = |name: &str| line.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
         let is_idle = field("idle").and_then(|idle| idle.parse().ok()).is_some_and(|idle: u64| idle > IDLE_SECONDS_MAX);
-        // Replicas, primaries, those who listen to MONITOR or messages, and those who wait for a key.
+        // Replicas, primaries, connections of MONITOR, subscribers, and clients that wait for a key.
         let does_not_ask = field("flags").is_some_and(|flags| flags.contains(['S', 'M', 'O', 'P', 'b']));
         if field("name") == Some(NAME) {
             clients.own.extend(field("addr").map(str::to_owned));
@@ -216,7 +216,7 @@ impl Segments {
     }
 }
 
-/// What the kernel has counted so far (`/proc/net/snmp`, by RFC 1213).
+/// Returns the segments that the kernel has counted so far (`/proc/net/snmp`, by RFC 1213).
 pub fn tcp_segments() -> Option<Segments> {
     segments(&fs::read_to_string("/proc/net/snmp").ok()?)
 }

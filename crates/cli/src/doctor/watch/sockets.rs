@@ -1,7 +1,7 @@
-//! The sockets of this machine that lead to the server: whether replies that have arrived lie in them unread.
+//! The sockets of this machine that lead to the server, and whether replies that have arrived lie in them unread.
 //!
-//! The kernel lists connections with the bytes that nobody has read yet (sock_diag(7)). Replies that lie there for some
-//! milliseconds, look after look, were not missed by a moment: what should read them is busy or asleep.
+//! The kernel lists connections with their number of unread bytes (sock_diag(7)). If replies lie there for some milliseconds,
+//! look after look, the program has not just missed them: the thread or the task that reads them is busy or asleep.
 
 use std::collections::HashMap;
 use std::io;
@@ -29,7 +29,7 @@ const LIST: u16 = 0x301;
 const HEADER: usize = 16;
 /// Where the addresses of a connection begin in a message: ports, then both addresses of 16 bytes.
 const IDENTITY: usize = HEADER + 4;
-/// Where the number of bytes that nobody has read stands, behind those addresses and a time.
+/// The offset of the number of unread bytes, behind those addresses and a time.
 const UNREAD: usize = IDENTITY + 48 + 4;
 /// A request: header, five fields, addresses.
 const REQUEST: usize = HEADER + 8 + 48;
@@ -70,7 +70,7 @@ impl Looker {
         Ok(())
     }
 
-    /// What was seen; `None` where there was no such socket.
+    /// Returns the observations; `None` where there was no such socket.
     pub fn seen(&self) -> Option<Sockets> {
         (self.seen.looks > 0).then_some(self.seen)
     }
@@ -147,7 +147,7 @@ fn connection(message: &[u8]) -> Option<(SocketAddr, SocketAddr, u32)> {
     Some((local, remote, word(message, UNREAD)?))
 }
 
-/// An address of the old kind is one, whatever socket it is seen by.
+/// Returns an address with IPv4 in its own form, also where an IPv6 socket shows it.
 fn canonical(host: IpAddr, port: u16) -> SocketAddr {
     SocketAddr::new(host.to_canonical(), port)
 }

@@ -1,4 +1,4 @@
-//! What the pages are made of: commands to the engine, as the user whom the browser names.
+//! The source of the pages: commands to the engine, as the user that the browser names.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use sleeve_wire::frame::{Frame, decode};
 
 use crate::endpoint::encode;
 
-/// Why somebody is told nothing.
+/// The reason why a request is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// He has to name a user, or another.
     Unknown,
-    /// His user may not do this; what the engine said.
+    /// The user may not do this; the text is the engine's.
     Forbidden(String),
-    /// Nobody is answered at the moment: a script is running, clients are paused, or the server ends.
+    /// Requests are not answered at the moment: a script is running, clients are paused, or the server ends.
     Later(String),
 }
 
-/// Who asks without a name.
+/// The user of a request without a name.
 const DEFAULT_USER: &str = "default";
 
 /// A session with the engine.
@@ -32,10 +32,10 @@ pub struct Asking {
 }
 
 impl Asking {
-    /// A session for somebody at this address, with what his `Authorization` says, if he sent any (RFC 7617).
+    /// Begins a session for a client at this address, with the user of its `Authorization` header, if it sent one (RFC 7617).
     ///
     /// # Errors
-    /// Nobody is let in whom the server itself would not serve.
+    /// For a client that the server itself would not serve.
     pub fn begin(engine: &Arc<Engine>, from: IpAddr, authorization: Option<&[u8]>) -> Result<Self, Refusal> {
         let is_open = engine.acl.default_user().no_password;
         if is_open && !from.is_loopback() && engine.config.flag(Opt::ProtectedMode) {
@@ -47,7 +47,7 @@ impl Asking {
         if let Some(authorization) = authorization {
             let (user, password) = credentials(authorization).ok_or(Refusal::Unknown)?;
             let user = if user.is_empty() { DEFAULT_USER.to_owned() } else { user };
-            // Without a password anybody is the default user, and AUTH would be refused.
+            // Without a password every client is the default user, and AUTH would be refused.
             if !(is_open && user == DEFAULT_USER) {
                 asking.ask(&["AUTH", &user, &password])?;
                 asking.user = user;
@@ -56,12 +56,13 @@ impl Asking {
         Ok(asking)
     }
 
-    /// The name of the user who asks.
+    /// Returns the name of the user of this session.
     pub fn user(&self) -> &str {
         &self.user
     }
 
-    /// A session of the program itself, which may ask anything; for what no request names.
+    /// Begins a session of the program itself, which may ask anything; for the program's own tasks, behind which there is no
+    /// request.
     pub fn ourselves(engine: &Arc<Engine>) -> Self {
         let mut local = engine.connect_unobserved();
         local.trust();

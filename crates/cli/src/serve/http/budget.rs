@@ -1,8 +1,8 @@
-//! How much of the thread of HTTP answers may take, so that a flood of dear requests leaves it time for scrapes and for
-//! accepting.
+//! The share of the HTTP thread's time that answers may take, so that a flood of dear requests leaves it time for scrapes and
+//! for accepting.
 //!
-//! What the page asks for may take half of the time, on average over a second or two; a page takes a hundredth. Metrics are made
-//! at most a few times a second for each user, and are given again in between. Plain data: callers bring the time.
+//! The requests of the page may take half of the time, on average over a second or two; a page takes a hundredth. Metrics are
+//! made at most a few times a second for each user, and are given again in between. Plain data: callers bring the time.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,7 @@ impl Budget {
         self.left_s > 0.0
     }
 
-    /// Takes what was spent, even if that is more than was left.
+    /// Takes the time that was spent, even if that is more than was left.
     pub fn spend(&mut self, time: Duration) {
         self.left_s = (self.left_s - time.as_secs_f64()).max(-SAVED_MAX.as_secs_f64());
     }
@@ -58,7 +58,7 @@ impl<T> Default for Recent<T> {
 }
 
 impl<T: Clone> Recent<T> {
-    /// What was kept under this key not long ago.
+    /// Returns the answer that was kept under this key a short time ago.
     pub fn find(&self, key: &str, now: Instant) -> Option<T> {
         let is_it = |kept: &&(String, Instant, T)| kept.0 == key && now.saturating_duration_since(kept.1) < RECENT;
         self.kept.iter().find(is_it).map(|(_, _, kept)| kept.clone())

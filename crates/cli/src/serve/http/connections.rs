@@ -47,8 +47,8 @@ pub const DEADLINES: Deadlines = Deadlines { head: Duration::from_secs(5), life:
 /// Bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// The longest that bytes behind the request are waited for, and the most of them. What is not read when a socket closes has
-/// the kernel take back the answer.
+/// The longest wait for bytes behind the request, and the most of them. If bytes are unread when a socket closes, the kernel
+/// takes the answer back.
 const LINGER_TIME_MAX: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 256 * 1024;
 
@@ -144,11 +144,11 @@ async fn answer_one(stream: &mut TcpStream, from: IpAddr, head_time_max: Duratio
     let mut connection = http1::Builder::new();
     connection.timer(TokioTimer::new()).header_read_timeout(head_time_max).max_buf_size(HEAD_BYTES_MAX);
     connection.keep_alive(false).half_close(true);
-    // What is wrong with a connection is its client's affair.
+    // A fault of a connection is its client's affair.
     _ = connection.serve_connection(TokioIo::new(stream), service).without_shutdown().await;
 }
 
-/// Ends our half, and reads what the client still sends until it has ended its own.
+/// Ends our half, and reads the bytes that the client still sends until it has ended its own.
 async fn linger(stream: &TcpStream) {
     let mut is_open = shutdown(stream, Shutdown::Write).is_ok();
     let (mut waste, mut left) = ([0; 4096], LINGER_BYTES_MAX);
@@ -218,7 +218,7 @@ mod tests {
         let read = with_deadlines((60_000, 300), |mut stream, was_answered| {
             stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
             was_answered.recv().unwrap();
-            // The other side has ended when what is sent to it is refused.
+            // The other side has ended when a write to it is refused.
             while stream.write_all(b"a").is_ok() {
                 thread::sleep(Duration::from_millis(1));
             }

@@ -1,8 +1,9 @@
-//! What the page's charts show: a sample a second for five minutes, and one each ten seconds for an hour.
+//! The data of the page's charts: a sample a second for five minutes, and one each ten seconds for an hour.
 //!
-//! The thread of HTTP takes them, watched or not, so that whoever opens the page sees what has been. A sample is figures of INFO,
-//! as they are or by the second, and percentiles of the execution times of all commands since the sample before; one that cannot
-//! be known is null. It takes no more than half a megabyte, and a few hundred microseconds a second.
+//! The thread of HTTP takes them, watched or not, so that the page shows the past when it is opened. A sample is figures of
+//! INFO, as they are or by the second, and percentiles of the execution times of all commands since the sample before. A
+//! figure that cannot be known is null. The history takes no more than half a megabyte, and a few hundred microseconds a
+//! second.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -152,7 +153,7 @@ fn rounded(figure: f64) -> f64 {
     (figure * 1e3).round() / 1e3
 }
 
-/// What a sample tells, from the moment before and this one.
+/// Returns the figures of a sample, from the moment before and this one.
 fn figures(before: &Snapshot, now: &Snapshot) -> [f64; FIGURES] {
     let mut figures = [f64::NAN; FIGURES];
     let passed_s = now.at_ms.saturating_sub(before.at_ms) as f64 / 1_000.0;
@@ -207,7 +208,7 @@ mod tests {
             figure(&all, "fine", 0, "p50").is_some()
                 && figure(&all, "fine", 0, "p999") <= figure(&all, "fine", 0, "longest")
         );
-        // Nobody has asked anything, we have not either, and there is no replica.
+        // No client has sent a command, this test has not either, and there is no replica.
         assert_eq!((figure(&all, "fine", 1, "commands"), figure(&all, "fine", 1, "p50")), (Some(0.0), None));
         assert_eq!(figure(&all, "fine", 1, "replica_behind"), None);
         assert_eq!(told(&history, "fine=1002")["fine"].as_array().unwrap().len(), 1);

@@ -1,9 +1,10 @@
 //! Which requests come from where they should: the check of `Host`, `Origin` and `Sec-Fetch-Site`.
 //!
-//! A web page elsewhere can have a browser on this machine send requests here. It cannot read the replies, unless the page's own
-//! name is made to lead here (DNS rebinding): then the browser takes this server for the page's own. So a name that nobody has
-//! configured is refused. IP addresses are safe, since rebinding needs a name, and so is `localhost`, which no DNS server answers
-//! for. Requests that say that another site sent them are refused too, except that a link may lead to the page. Pure functions.
+//! A web page elsewhere can make a browser on this machine send requests here. It cannot read the replies, unless the page's
+//! own name is made to lead here (DNS rebinding): then the browser takes this server for the page's own. So a name that is
+//! not configured is refused. IP addresses are safe, since rebinding needs a name, and so is `localhost`, which no DNS server
+//! answers for. Requests that say that another site sent them are refused too, except that a link may lead to the page. Pure
+//! functions.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -67,7 +68,7 @@ impl Hosts {
     }
 }
 
-/// A name without what makes no difference.
+/// Returns a name in lower case and without the dot at its end, which make no difference.
 fn canonical(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
 }
@@ -88,7 +89,7 @@ fn authority(header: &HeaderValue) -> Result<Authority, Refused> {
         .ok_or_else(|| (StatusCode::BAD_REQUEST, "Host is no name with or without a port".to_owned()))
 }
 
-/// Refuses what a page of another site has sent.
+/// Refuses requests that a page of another site has sent.
 fn check_site(headers: &HeaderMap, own: Option<&Authority>) -> Result<(), Refused> {
     let text =
         |name: &HeaderName| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());

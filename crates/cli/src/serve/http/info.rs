@@ -32,12 +32,12 @@ impl<'a> Info<'a> {
         self.text(name)?.parse().ok()
     }
 
-    /// The fields whose names begin so: what their names go on with, and their values.
+    /// Returns the fields with names that begin so: the rest of the name, and the value.
     pub fn beginning(&self, beginning: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.fields.iter().filter_map(move |(name, value)| Some((name.strip_prefix(beginning)?, *value)))
     }
 
-    /// The same for names that go on with a number, as those of databases and replicas do.
+    /// Returns the fields with names that go on with a number, as those of databases and replicas do.
     pub fn numbered(&self, beginning: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let is_number = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
         self.beginning(beginning).filter(move |(name, _)| is_number(name))
@@ -54,7 +54,7 @@ pub fn text_in<'a>(value: &'a str, name: &str) -> Option<&'a str> {
     value.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// The same as a number.
+/// Returns the value of a name within a field, as a number.
 pub fn number_in(value: &str, name: &str) -> Option<f64> {
     text_in(value, name)?.parse().ok()
 }

@@ -1,8 +1,8 @@
 //! `/keys?database=0&cursor=0`: one step of a walk through the keys of a database, which looks for the largest.
 //!
-//! Whoever shows the page goes on with the cursor that he was given, a step a second, and remembers the largest; the server
-//! remembers nothing for him. A step is a few milliseconds of SCAN and MEMORY USAGE at most, as the user who asks, and of each of
-//! these commands a worker waits no longer than for any other. What a key takes is estimated from five of its elements.
+//! The page in the browser goes on with the cursor that it was given, a step a second, and remembers the largest; the server
+//! remembers nothing. A step is a few milliseconds of SCAN and MEMORY USAGE at most, as the user of the request. Each of these
+//! commands delays a worker no longer than any other. The size of a key is estimated from five of its elements.
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ pub fn json(asking: &mut Asking, query: &str) -> Result<String, Refusal> {
         let (next, names) = scanned(&reply);
         for name in names {
             let reply = asking.ask(&[b"MEMORY".as_slice(), b"USAGE", name])?;
-            // What is not there any more has no size.
+            // A key that has been removed has no size.
             if let Ok((Frame::Integer(bytes), _)) = decode(&reply) {
                 found.push((bytes, shown(name)));
                 seen += 1;

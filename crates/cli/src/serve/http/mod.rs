@@ -1,6 +1,6 @@
 //! The option `http`: metrics for Prometheus and a page for people, over HTTP.
 //!
-//! | path | what it is |
+//! | path | contents |
 //! | --- | --- |
 //! | `/` | a page that shows `/status` and goes on asking for it |
 //! | `/status` | INFO, the logs of commands, the keys that are used most, and the samples for charts (`status`, `history`), as JSON |
@@ -9,9 +9,9 @@
 //! | `/metrics` | INFO in Prometheus's text format (`metrics`) |
 //!
 //! One thread with a runtime of its own serves all of it, apart from the workers (`connections`), under names that are its
-//! own (`host`); who asks is a user of the server (`asking`), with HTTP's Basic authentication where there is a password.
-//! What is asked for it is in no statistic. There is no TLS: a server that listens beyond its machine has a proxy in front.
-//! It refuses to change anything: only GET and HEAD are understood.
+//! own (`host`). A request is made as a user of the server (`asking`), with HTTP's Basic authentication where there is a
+//! password. Its commands are in no statistic. There is no TLS: a server that listens beyond its machine has a proxy in
+//! front. It refuses to change anything: only GET and HEAD are understood.
 
 mod asking;
 mod budget;
@@ -48,7 +48,7 @@ use history::History;
 use host::Hosts;
 use metrics::besides::Besides;
 
-/// The page and what it is made of: the path, the text and its kind. `uplot` is a library (its licence lies beside it).
+/// The page and its parts: the path, the text and its kind. `uplot` is a library (its licence lies beside it).
 const FILES: [(&str, &str, &str); 5] = [
     ("/", include_str!("page/page.html"), "text/html; charset=utf-8"),
     ("/page.js", include_str!("page/page.js"), "text/javascript; charset=utf-8"),
@@ -60,7 +60,7 @@ const FILES: [(&str, &str, &str); 5] = [
 const JSON: &str = "application/json";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Headers of every response: nothing of another site is loaded, and no other site shows or loads what is here.
+/// Headers of every response: nothing of another site is loaded, and no other site shows or loads these pages.
 const HEADERS: [(HeaderName, &str); 6] = [
     (
         CONTENT_SECURITY_POLICY,
@@ -74,7 +74,7 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (CACHE_CONTROL, "no-store"),
 ];
 
-/// What answers requests.
+/// The state that requests are answered from.
 struct Site {
     engine: Arc<Engine>,
     hosts: Hosts,
@@ -83,10 +83,10 @@ struct Site {
     scrapes: Mutex<Recent<Bytes>>,
 }
 
-/// Serves where the option `http` says, if it says anything, until the process ends; what the log is to say of it.
+/// Serves at the place that the option `http` names, if any, until the process ends; returns a line for the server log.
 ///
 /// # Errors
-/// A sentence for the log: what cannot be listened on.
+/// A sentence for the server log: the place that cannot be listened on, and why.
 pub fn start(engine: &Arc<Engine>) -> Result<Option<String>, String> {
     let place = text(engine, Opt::Http);
     if place.is_empty() {
@@ -204,12 +204,12 @@ impl Site {
         Ok(told?.map(|text| (text.into(), JSON)))
     }
 
-    /// What the page shows.
+    /// Returns the data that the page shows.
     fn figures(&self, asking: &mut Asking, path: &str, query: &str) -> Result<Option<String>, Refusal> {
         Ok(Some(match path {
             "/status" => {
                 let status = Value::Object(status::json(asking)?);
-                // A user that may ask for INFO may know what it was.
+                // A user that may ask for INFO may read its history, too.
                 format!("{{\"now\":{status},\"history\":{{{}}}}}", self.history.json(query))
             }
             "/clients" => clients::json(asking)?,

@@ -1,4 +1,5 @@
-//! Foreign bytes as people can read them: a line of bounded length, in which what cannot be printed is written as `\x1f`.
+//! Foreign bytes as people can read them: a line of bounded length, in which bytes that cannot be printed are written as
+//! `\x1f`.
 
 use std::fmt::Write;
 

@@ -1,5 +1,5 @@
-//! `/status?fine=0&coarse=0`: what the page shows, as JSON. The page asks again each second, and names the samples of `history`
-//! that it has.
+//! `/status?fine=0&coarse=0`: the data of the page, as JSON. The page asks again each second, and names the samples of
+//! `history` that it has.
 
 use serde_json::{Map, Value, json};
 use sleeve_wire::frame::{Frame, Items, decode};
@@ -14,15 +14,15 @@ const ENTRIES: &str = "32";
 /// Keys that are told.
 const HOT_KEYS: &str = "10";
 
-/// Logs of commands: their name here, and what asks for them.
+/// Logs of commands: their name here, and their argument of COMMANDLOG GET.
 const LOGS: [(&str, &str); 3] =
     [("slow", "slow"), ("large_requests", "large-request"), ("large_replies", "large-reply")];
 
-/// Fields of INFO by name, the newest entries of the three logs of commands, and the keys that are used most; what this user
-/// may not read is missing.
+/// Returns fields of INFO by name, the newest entries of the three logs of commands, and the keys that are used most. Data
+/// that this user may not read are missing.
 ///
 /// # Errors
-/// When he may not ask for INFO.
+/// When the user may not ask for INFO.
 pub fn json(asking: &mut Asking) -> Result<Map<String, Value>, Refusal> {
     let info = asking.text(&["INFO", "everything"])?;
     let fields: Map<String, Value> =
@@ -33,7 +33,7 @@ pub fn json(asking: &mut Asking) -> Result<Map<String, Value>, Refusal> {
             status.insert(name.to_owned(), entries(&reply));
         }
     }
-    // Whether snapshots are written by themselves: what there is to show of them depends on it.
+    // Whether the server writes snapshots by itself: the page shows different facts about them then.
     if let Ok(reply) = asking.ask(&["CONFIG", "GET", "save"])
         && let Ok((Frame::Array(mut pair), _)) = decode(&reply)
     {
@@ -67,7 +67,8 @@ pub fn hottest_share(asking: &mut Asking) -> Option<f64> {
     hot_keys(&reply).pointer("/0/share")?.as_f64()
 }
 
-/// Entries of a log: their number, when (seconds), how much (microseconds or bytes), the words, and whose they were.
+/// Returns the entries of a log: their number, their time (seconds), their amount (microseconds or bytes), the words, and the
+/// client.
 fn entries(reply: &[u8]) -> Value {
     let Ok((Frame::Array(entries), _)) = decode(reply) else { return Value::Null };
     let one = |mut fields: Items<'_>| {

@@ -1,4 +1,4 @@
-//! The shell's end of an engine in this process: bytes in, bytes out, and a wait for what comes later.
+//! The shell's end of an engine in this process: bytes in, bytes out, and a wait for bytes that come later.
 
 use std::io;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Embedded {
     /// Opens a session.
     pub fn connect(engine: &Arc<Engine>) -> Self {
         let (waker, wakes) = channel();
-        // Nobody listens any more once the session is gone, and then nobody needs to be woken.
+        // The receiver is gone once the session is, and then no thread needs to be woken.
         let local = engine.connect(move || _ = waker.send(()));
         Self { local, wakes, replies: Vec::new(), closed: false }
     }
@@ -41,7 +41,7 @@ impl Embedded {
 
     /// Appends at least one byte of replies to `buffer`, waiting for it if need be.
     ///
-    /// Fails with `UnexpectedEof` when the session has ended, and when `is_over` says that nobody waits any more.
+    /// Fails with `UnexpectedEof` when the session has ended, and when `is_over` says that the caller waits no more.
     pub fn receive(&mut self, buffer: &mut Vec<u8>, is_over: impl Fn() -> bool) -> io::Result<()> {
         while self.replies.is_empty() {
             if is_over() {

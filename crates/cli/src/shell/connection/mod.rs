@@ -1,7 +1,7 @@
 //! The shell's connection: one request, then its reply, over a blocking socket or to an engine in this process.
 //!
-//! The shell shows what the server sent, so replies stay frames and nothing is decoded into types. Messages that the
-//! server pushes in between are handed to the caller as they come. One thread; no queue.
+//! The shell shows the bytes that the server sent, so replies stay frames and nothing is decoded into types. Messages that
+//! the server pushes in between are handed to the caller as they come. One thread; no queue.
 
 mod embedded;
 
@@ -90,7 +90,7 @@ impl Connection {
         }
     }
 
-    /// Whether the peer has hung up while nobody was asking.
+    /// Returns whether the peer has hung up since the last request.
     pub fn is_stale(&self) -> bool {
         let stream = match &self.link {
             Link::Socket(stream) => stream,
@@ -133,7 +133,7 @@ impl Connection {
         self.receive_reply(|_| {})
     }
 
-    /// The same for several requests at once.
+    /// Sends several requests at once, and returns their replies.
     pub fn ask_all<R: AsRef<[T]>, T: AsRef<[u8]>>(&mut self, requests: &[R]) -> io::Result<Vec<Vec<u8>>> {
         let mut bytes = Vec::new();
         for words in requests {
@@ -205,9 +205,9 @@ impl Connection {
     }
 }
 
-/// Reads, waiting for it until Ctrl-C.
+/// Reads, waiting for bytes until Ctrl-C.
 ///
-/// It tries before it waits: what TLS has decrypted already is in no socket that could report it.
+/// It tries before it waits: bytes that TLS has decrypted already are in no socket that could report them.
 fn read_unless(stream: &Stream, room: &mut [u8], interrupt: &Interrupt) -> io::Result<usize> {
     loop {
         stream.set_nonblocking(true)?;

@@ -1,7 +1,8 @@
 //! Prints a reply as JSON, in redis-cli's two ways: strings as they are, or escaped to ASCII first.
 //!
-//! As in redis-cli, what JSON cannot say is printed all the same: an error as `error:"..."`, infinities as words, and a
-//! map's key that is no string as its JSON text in quotes. Bytes that are not UTF-8 pass through unless strings are quoted.
+//! As in redis-cli, values that JSON cannot express are printed all the same: an error as `error:"..."`, infinities as words,
+//! and a map's key that is no string as its JSON text in quotes. Bytes that are not UTF-8 pass through unless strings are
+//! quoted.
 
 use sleeve_wire::frame::{Frame, FrameError, Items};
 use sleeve_wire::inline::quote;

@@ -19,16 +19,16 @@ pub enum Format {
     Standard,
     /// Bytes as they are.
     Raw {
-        /// What parts the elements of an aggregate (`-d`).
+        /// The separator of an aggregate's elements (`-d`).
         between: Vec<u8>,
-        /// What ends a reply (`-D`).
+        /// The bytes at the end of a reply (`-D`).
         end: Vec<u8>,
     },
     /// Comma-separated values.
     Csv,
     /// JSON with strings as they are.
     Json,
-    /// JSON whose strings are escaped to ASCII first.
+    /// JSON with strings that are escaped to ASCII first.
     QuotedJson,
 }
 
@@ -134,7 +134,7 @@ fn standard_items(
     Ok(())
 }
 
-/// What looks the same in the standard and the raw format.
+/// Prints a frame that looks alike in the standard and the raw format.
 fn scalar(frame: &Frame<'_>, out: &mut Vec<u8>) {
     match frame {
         Frame::Simple(text) | Frame::Bulk(text) | Frame::Error(text) => out.extend_from_slice(text),

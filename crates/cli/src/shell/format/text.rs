@@ -1,8 +1,8 @@
-//! What all output formats share: what stands for the unknown, and how deep a reply may nest.
+//! The common parts of all output formats: the text for the unknown, and how deep a reply may nest.
 
 use sleeve_wire::frame::{DEPTH_MAX, FrameError};
 
-/// What is shown of a reply whose type this program is too old for.
+/// The text for a reply of a type that is newer than this program.
 pub const UNKNOWN_TYPE: &[u8] = b"(a reply of an unknown type)";
 
 /// Fails when `depth` is more than a reply may nest.

@@ -18,7 +18,7 @@ pub enum Measure {
     Memory(Option<u32>),
 }
 
-/// What was found of one type.
+/// The findings about one type.
 #[derive(Debug)]
 struct Kind {
     name: String,
@@ -31,7 +31,7 @@ struct Kind {
     biggest: Option<(Vec<u8>, u64)>,
 }
 
-/// The types, the commands that say how long a value is, and in what.
+/// The types, the commands that return a value's length, and the unit of that length.
 const KINDS: [(&str, &str, &str); 6] = [
     ("string", "STRLEN", "bytes"),
     ("list", "LLEN", "items"),
@@ -48,7 +48,7 @@ struct KeyStatistics {
     names_length: u64,
 }
 
-/// Looks at every key and prints what was found, also when Ctrl-C comes before the end.
+/// Looks at every key and prints the findings, also when Ctrl-C comes before the end.
 pub fn run(connection: &mut Connection, listing: &Listing, measure: Measure, interrupt: &Interrupt) -> io::Result<()> {
     let mut census = KeyStatistics::new(measure);
     let look = |connection: &mut Connection, keys: &[Vec<u8>], percent: f64| census.look(connection, keys, percent);

@@ -1,5 +1,5 @@
-//! A walk through all keys with SCAN, and what the modes that look at every key have in common: how far they are, their
-//! pauses, and their end by Ctrl-C.
+//! A walk through all keys with SCAN, and the common parts of the modes that look at every key: their progress, their pauses,
+//! and their end by Ctrl-C.
 
 pub mod census;
 pub mod hotkeys;
@@ -106,9 +106,9 @@ impl Progress {
     }
 }
 
-/// Walks through the keys; `look` is given each page's keys and how far the walk was before it, in percent.
+/// Walks through the keys; `look` is given each page's keys and the progress of the walk before it, in percent.
 ///
-/// `what` says what is looked for.
+/// `what` names the kind of key that is looked for.
 pub fn sample(
     connection: &mut Connection,
     listing: &Listing,

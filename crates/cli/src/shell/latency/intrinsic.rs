@@ -1,7 +1,7 @@
 //! `sleeve cli --intrinsic-latency`: for how long this machine stops a program that only computes.
 //!
-//! A piece of work of about a microsecond is done over and over. The longest time that one took is what the kernel, the
-//! hypervisor or a neighbour took away: no server on this machine answers faster than that in its worst moment.
+//! A piece of work of about a microsecond is done over and over. The longest time that one took is the time that the kernel,
+//! the hypervisor or a neighbour took away: no server on this machine answers faster than that in its worst moment.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::output;
 /// Steps of one piece of work.
 const STEPS: u64 = 300;
 
-/// Works for a while, or until Ctrl-C, and prints what was seen.
+/// Works for a while, or until Ctrl-C, and prints the measured times.
 pub fn run(seconds: u32, interrupt: &Interrupt) {
     let start = Instant::now();
     let end = start + Duration::from_secs(seconds.into());
@@ -29,7 +29,7 @@ pub fn run(seconds: u32, interrupt: &Interrupt) {
             shown_us = worst_us;
             output::line(format_args!("Max latency so far: {shown_us} microseconds."));
             output::flush();
-            // What printing takes is nobody else's doing.
+            // The time of the print is this program's own, so it does not count.
             before = Instant::now();
         }
     }

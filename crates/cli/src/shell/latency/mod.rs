@@ -1,7 +1,7 @@
 //! `sleeve cli --latency` and `--latency-history`: how long a PING takes.
 //!
 //! A hundred PINGs a second, one after the other, each timed from its write to its reply in whole milliseconds, because
-//! that is what scripts read. On a terminal one line is kept up to date; elsewhere a line is printed when it is whole.
+//! scripts read those. On a terminal one line is kept up to date; elsewhere a line is printed when it is whole.
 
 pub mod intrinsic;
 pub mod spectrum;
@@ -18,10 +18,10 @@ use crate::output;
 pub const PAUSE: Duration = Duration::from_millis(10);
 /// How long one measurement takes, unless `-i` says.
 const TIME: Duration = Duration::from_secs(1);
-/// The same for a line of the history.
+/// The time of a line of the history.
 const TIME_OF_HISTORY: Duration = Duration::from_secs(15);
 
-/// What was measured since the last line.
+/// The measurements since the last line.
 #[derive(Clone, Copy, Debug)]
 struct Tally {
     started: Instant,
@@ -40,7 +40,7 @@ pub fn run(session: &mut Session, history: bool, interval: Option<Duration>, int
     while let Some(taken) = sample(session, interrupt)? {
         tally.take(taken.as_millis() as u64);
         if is_live {
-            // To the line's beginning, and what stood there away.
+            // Moves to the line's beginning, and clears the line.
             output::bytes(format!("\x1b[0G\x1b[2K{}", tally.live()).as_bytes());
         }
         let passed = tally.started.elapsed();
@@ -59,7 +59,7 @@ pub fn run(session: &mut Session, history: bool, interval: Option<Duration>, int
             break;
         }
     }
-    // Ctrl-C: what was measured so far is not lost.
+    // Ctrl-C: the measurements so far are not lost.
     if is_live {
         output::line(format_args!(""));
     } else if tally.count > 0 {

@@ -12,7 +12,7 @@ use crate::shell::session::Session;
 /// The time of a line, unless `-i` says.
 const TIME: Duration = Duration::from_secs(1);
 
-/// Each column's letter and the longest time that falls into it, in microseconds. The last takes what is left.
+/// Each column's letter and the longest time that falls into it, in microseconds. The last takes the rest.
 const COLUMNS: [(char, u64); 31] = [
     ('.', 10),
     ('-', 125),

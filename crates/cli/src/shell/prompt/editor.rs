@@ -1,7 +1,7 @@
 //! The line editor's knowledge: completion of names and words, and hints of the arguments that may follow.
 //!
-//! Everything comes from wire's table and the arguments' trees. A hint is what is left of a command's syntax after the
-//! words that were typed; it never asks the server.
+//! Everything comes from wire's table and the arguments' trees. A hint is the rest of a command's syntax after the words that
+//! were typed; it never asks the server.
 
 use rustyline::completion::Completer;
 use rustyline::highlight::Highlighter;
@@ -14,7 +14,7 @@ use sleeve_wire::grammar::{self, Argument, Kind};
 use super::input;
 use crate::shell::help;
 
-/// What the editor asks while a line is typed.
+/// The helper that the editor calls while a line is typed.
 #[derive(Clone, Copy, Debug)]
 pub struct LineHelper {
     /// Whether hints are shown.
@@ -65,12 +65,12 @@ fn hint(line: &str) -> Option<String> {
 /// An argument that may still follow.
 struct Open {
     argument: &'static Argument,
-    /// How many words of it were typed already; only what may be repeated stays open after that.
+    /// How many words of it were typed already; only an argument that may be repeated stays open after that.
     taken: usize,
 }
 
 impl Open {
-    /// What of it may follow: all, or the rest of this round and the next rounds.
+    /// Returns the part of it that may follow: all, or the rest of this round and the next rounds.
     fn text(&self) -> String {
         let whole = self.argument.to_string();
         if self.taken == 0 {

@@ -1,4 +1,4 @@
-//! What a user typed, as arguments: quotes and escapes as Redis's inline commands know them, and a leading repeat count.
+//! A typed line as arguments: quotes and escapes as Redis's inline commands know them, and a leading repeat count.
 
 use sleeve_wire::inline;
 

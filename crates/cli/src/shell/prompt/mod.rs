@@ -25,7 +25,7 @@ use history::History;
 /// A command that took longer says so.
 const NOTABLE: Duration = Duration::from_millis(500);
 
-/// What a line asks of the loop.
+/// The next step of the loop after a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
     Continue,

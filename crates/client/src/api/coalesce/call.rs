@@ -1,7 +1,7 @@
-//! What a request is to whoever gathers: how it can become one with others, and which keys it touches.
+//! A request as the gatherer sees it: how it can be merged with others, and which keys it touches.
 //!
-//! Whether calls of a command can be merged stands in its row; whether this call can, in its arguments. Pure functions; any
-//! thread.
+//! Whether calls of a command can be merged is in its row of the command table; whether this call can, in its arguments. Pure
+//! functions; any thread.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -14,13 +14,13 @@ use crate::request::EncodedRequest;
 /// A longer request gains nothing by company, and is not copied once more.
 const MERGED_LENGTH_MAX: usize = 8 * 1024;
 
-/// The keys that a request touches, each as one number that stands for it and its database. Two keys may have the same,
-/// which costs an order that nobody asked for, and nothing else.
+/// The keys that a request touches, each as one number that stands for it and its database. Two keys may have the same, which
+/// costs an unneeded order, and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Touch {
     /// These.
     Keys { first: u64, others: Vec<u64> },
-    /// Nobody knows: any.
+    /// The keys are unknown: any.
     Everything,
 }
 
@@ -29,7 +29,7 @@ impl Touch {
         keys.next().map_or(Self::Everything, |first| Self::Keys { first, others: keys.collect() })
     }
 
-    /// The keys, if they are known.
+    /// Returns the keys, if they are known.
     pub(super) fn keys(&self) -> impl Iterator<Item = u64> {
         let (first, others) = match self {
             Self::Keys { first, others } => (Some(*first), others.as_slice()),
@@ -44,7 +44,7 @@ pub(super) struct Call<'a> {
     pub(super) request: EncodedRequest<'a>,
     pub(super) database: u32,
     pub(super) touch: Touch,
-    /// How it is merged, if it can be.
+    /// The way in which it is merged, if it can be.
     pub(super) merged: Option<Mergeable<'a>>,
 }
 
@@ -53,16 +53,16 @@ pub(super) struct Mergeable<'a> {
     pub(super) rule: &'static Merge,
     /// The key that the calls have in common, as it travels; empty where they have none.
     pub(super) key: &'a [u8],
-    /// What the call says besides, as it travels.
+    /// The other arguments of the call, as they travel.
     pub(super) said: &'a [u8],
-    /// How many arguments that is.
+    /// The number of these arguments.
     pub(super) arguments: u32,
-    /// What it adds to a number.
+    /// The amount that it adds to a number.
     pub(super) amount: i64,
 }
 
 impl<'a> Call<'a> {
-    /// A call that can be merged; none for every other.
+    /// Takes a call that can be merged apart; returns none for every other.
     #[inline]
     pub(super) fn mergeable(request: EncodedRequest<'a>, database: u32, hasher: &RandomState) -> Option<Self> {
         let row = request.name.row()?;
@@ -106,13 +106,13 @@ impl<'a> Call<'a> {
         Some(Self { request, database, touch, merged: Some(merged) })
     }
 
-    /// A call that goes alone.
+    /// Creates a call that goes alone.
     pub(super) fn alone(request: EncodedRequest<'a>, database: u32, hasher: &RandomState) -> Self {
         let touch = touch(request, database, hasher).unwrap_or(Touch::Everything);
         Self { request, database, touch, merged: None }
     }
 
-    /// The same, to go alone if the command that it would become is refused.
+    /// Returns the same call, to go alone if the command that it would become is refused.
     pub(super) fn unless(self, is_refused: impl FnOnce(Command) -> bool) -> Self {
         match &self.merged {
             Some(merged) if is_refused(merged.rule.into) => Self { merged: None, ..self },
@@ -121,7 +121,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Whether this begins as a number does. `inf` begins as INCR does, so it does not.
+/// Returns whether this begins as a number does. `inf` begins as INCR does, so it does not.
 fn is_number(word: &[u8]) -> bool {
     matches!(word.first(), Some(b'0'..=b'9' | b'-' | b'+' | b'.'))
 }
@@ -130,7 +130,7 @@ fn number_of(hasher: &RandomState, database: u32, key: &[u8]) -> u64 {
     hasher.hash_one((database, key))
 }
 
-/// The keys that a request names, if it touches no others.
+/// Returns the keys that a request names, if it touches no others.
 fn touch(request: EncodedRequest<'_>, database: u32, hasher: &RandomState) -> Option<Touch> {
     let row = request.name.row()?;
     if !row.names_its_keys() {
@@ -153,19 +153,19 @@ const LINE_END: &[u8] = b"\r\n";
 #[derive(Clone)]
 struct Words<'a> {
     bytes: &'a [u8],
-    /// Where the next one begins, as it travels.
+    /// The position of the next one, as it travels.
     at: usize,
 }
 
 impl<'a> Words<'a> {
-    /// The words, and how many they are.
+    /// Returns the words, and how many they are.
     fn new(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let mut words = Self { bytes, at: 0 };
         let count = words.line(b'*')?;
         Some((words, count))
     }
 
-    /// The number in the next line, which begins so.
+    /// Returns the number in the next line, which begins so.
     fn line(&mut self, first: u8) -> Option<usize> {
         let rest = self.bytes.get(self.at..)?;
         if rest.first() != Some(&first) {
@@ -199,7 +199,7 @@ mod tests {
     use crate::request::Request;
     use crate::request::name::Name;
 
-    /// What a command line says when it is merged, and what it adds; none when it goes alone.
+    /// Returns the parts of a command line when it is merged, and the amount that it adds; none when it goes alone.
     fn merged(line: &str) -> Option<(Command, String, String, u32, i64)> {
         let words: Vec<&str> = line.split(' ').collect();
         Request::with(

@@ -11,27 +11,27 @@ use crate::pipe::in_flight::Unit;
 use crate::pipe::slot::{Handle, Payload, Source, Target};
 use crate::request::name::Name;
 
-/// Who is to be told what came.
+/// The receivers of a reply.
 pub(super) enum Outcome {
-    /// One caller: all of it.
+    /// One caller, which gets the whole reply.
     Whole(Target),
     /// Several: each its part.
     Parts(Group),
 }
 
-/// A command whose answer is waited for.
+/// A command with an answer that is waited for.
 pub(super) struct Awaited {
     pub(super) handle: Handle,
     pub(super) outcome: Outcome,
 }
 
-/// What was sent of one gathering and is not answered.
+/// The requests of one gathering that were sent and are not answered.
 pub(super) struct Flight {
     pub(super) sequence: u64,
     pub(super) awaited: VecDeque<Awaited>,
 }
 
-/// An answer, and whose it is.
+/// An answer, and its receivers.
 pub(super) struct Answer {
     pub(super) payload: Payload,
     pub(super) outcome: Outcome,
@@ -42,18 +42,18 @@ pub(super) struct Answer {
 pub(super) struct Outgoing {
     pub(super) bytes: Vec<u8>,
     pub(super) units: Vec<Unit>,
-    /// How many of the bytes have a unit.
+    /// The number of the bytes that have a unit.
     closed: usize,
 }
 
 impl Outgoing {
-    /// What was written since the last one is a request that was issued then, whose answer goes there.
+    /// Ends a request, made of the bytes written since the last one, with its issue time and the target of its answer.
     fn close(&mut self, database: u32, target: Target, issued_ms: u32) {
         self.units.push(Unit { database, target, length: self.bytes.len() - self.closed, issued_ms });
         self.closed = self.bytes.len();
     }
 
-    /// The calls of a group, one by one.
+    /// Writes the calls of a group, one by one.
     pub(super) fn one_by_one(mut group: Group) -> Self {
         let mut outgoing = Self::default();
         for part in mem::take(&mut group.parts) {
@@ -64,13 +64,13 @@ impl Outgoing {
     }
 }
 
-/// A gathering as it leaves: its requests, what is waited for, and the calls that left alone.
+/// A gathering as it leaves: its requests, the answers that are waited for, and the calls that left alone.
 pub(super) struct PreparedGathering {
     pub(super) outgoing: Outgoing,
     pub(super) awaited: VecDeque<Awaited>,
-    /// The groups of a single call, with what each touches: nobody has to be asked again for those.
+    /// The groups of a single call, with the keys that each touches: none of them has to be asked again.
     pub(super) alone: Vec<(u32, Touch)>,
-    /// Whether anything is merged.
+    /// True if anything is merged.
     pub(super) is_merged: bool,
 }
 
@@ -112,7 +112,8 @@ impl PreparedGathering {
     }
 }
 
-/// The answers that have come, oldest first, and the last gathering that is answered with them, if one is.
+/// Takes the answers that have arrived, oldest first, and the number of the last gathering that is answered with them, if one
+/// is.
 pub(super) fn take_answers(flights: &mut VecDeque<Flight>) -> (Vec<Answer>, Option<u64>) {
     let (mut answers, mut answered) = (Vec::new(), None);
     while let Some(flight) = flights.front_mut() {

@@ -1,12 +1,12 @@
-//! Takes calls in, sends what is gathered, and hands out what was answered.
+//! Takes calls in, sends the gathered calls, and hands out their answers.
 //!
-//! All that is known lies under one short lock. What takes longer (making requests, sending them, splitting replies,
-//! waking whoever waits) is done without it, by one thread at a time, so that the order in which calls were taken in is
-//! the order in which they leave: whoever finds another at it leaves his to that one, who looks again before it goes.
-//! That may be a caller whose call filled the gathering, a thread that reads replies, or the timer.
+//! All state lies under one short lock. The work that takes longer (making requests, sending them, splitting replies, waking
+//! the waiting callers) is done without it, by one thread at a time, so that the calls leave in the order in which they were
+//! taken in. A thread that finds another at work leaves its calls to that one, which looks again before it ends. The working
+//! thread may be a caller with the call that filled the gathering, a thread that reads replies, or the timer.
 //!
-//! When calls leave: with a delay, when the first of them has waited so long; without one, when nothing that was gathered is
-//! unanswered. In any case when there are many, or when they are told to.
+//! Calls leave in these cases: with a delay, when the first of them has waited so long; without one, when nothing that was
+//! gathered is unanswered. In any case when there are many, or when they are told to.
 
 use std::hash::RandomState;
 use std::mem;
@@ -40,31 +40,31 @@ use crate::route::reserve::Reserve;
 use crate::sys::now;
 use crate::values::decode::FromReply;
 
-/// What all clones of a handle share.
+/// The state that all clones of a handle share.
 pub(crate) struct Gatherer {
     pub(super) origin: Arc<Origin>,
     options: CoalesceOptions,
-    /// Where it was made, and where alone calls are gathered.
+    /// The process in which it was made, and in which alone calls are gathered.
     process: Process,
     /// Keys as numbers.
     hasher: RandomState,
     state: Mutex<State>,
-    /// Where the answers to merged commands land. Only whoever sends takes it.
+    /// The source of the slots in which answers to merged commands land. Only the sending thread takes it.
     landing: Mutex<Source>,
-    /// Told when something that was gathered has left or was answered.
+    /// Notified when something that was gathered has left or was answered.
     changed: Condvar,
     timer: OnceLock<Timer>,
 }
 
-/// By how much calls that become one command may differ in when they were issued: so little of the time that each has that the
-/// last one's time does for all.
+/// Returns the greatest difference between the issue times of calls that become one command: so little of each call's time
+/// that the last one's time does for all.
 fn spread_ms(limit: Option<Duration>) -> u32 {
     limit.map_or(u32::MAX, |limit| u32::try_from(limit.as_millis()).unwrap_or(u32::MAX) / LATE_SHARE)
 }
 
 impl Gatherer {
     pub(super) fn new(origin: Arc<Origin>, options: CoalesceOptions) -> Arc<Self> {
-        // Who waits for company for all of his time has none left for the answer.
+        // A call that waits for company during all of its time has none left for the answer.
         let delay_max = origin.route.config().command_timeout.map_or(Duration::MAX, |limit| limit / 2);
         let options = CoalesceOptions { delay: options.delay.min(delay_max), ..options };
         let gatherer = Arc::new_cyclic(|me: &std::sync::Weak<Self>| Self {
@@ -91,8 +91,8 @@ impl Gatherer {
         }
     }
 
-    /// Sends a command that may wait on the server; one that does has a connection for itself, and what is gathered
-    /// goes ahead of it.
+    /// Sends a command that may wait on the server; one that does has a connection for itself, and the gathered calls go
+    /// ahead of it.
     pub(super) fn ask_waiting<T: FromReply>(
         self: &Arc<Self>,
         database: u32,
@@ -109,7 +109,7 @@ impl Gatherer {
 
     fn send(self: &Arc<Self>, database: u32, request: EncodedRequest<'_>) -> Result<Sent, Error> {
         let route = &self.origin.route;
-        // A child has no business with what its parent has gathered; whether it may use the way at all, the way says.
+        // A child process must not touch its parent's gathered calls; the route decides whether the child may use it at all.
         if !self.process.is_this() {
             return route.send(database, request);
         }
@@ -180,13 +180,13 @@ impl Gatherer {
         if !fills {
             return Ok(Sent::Slot(handle));
         }
-        // As on the way itself: nobody goes on while twice as much is queued as should be, and above that who forgets,
-        // waits.
+        // As on the route itself: no caller goes on while twice as much is queued as should be, and above the bound a caller
+        // that forgets its reply waits.
         route.as_driver().wait_for_room(deadline(), true);
         Ok(if route.is_overfull() { Sent::Queued(Queued::new(handle, deadline())) } else { Sent::Slot(handle) })
     }
 
-    /// Has what is gathered leave.
+    /// Sends the gathered calls.
     pub(super) fn flush(self: &Arc<Self>) {
         if !self.process.is_this() {
             return;
@@ -196,10 +196,10 @@ impl Gatherer {
         self.work(state);
     }
 
-    /// Has what has waited long enough leave, and says when to look again.
+    /// Sends the calls that have waited long enough, and returns when to look again.
     fn look(self: &Arc<Self>) -> Option<Instant> {
         let mut state = self.state.lock();
-        // A time beyond what the machine can count is never over.
+        // A time beyond the range of the machine's clock never passes.
         let next = state.gathering.since.and_then(|since| since.checked_add(self.options.delay));
         if next.is_none_or(|next| next > now()) {
             state.looks_at = next;
@@ -214,7 +214,7 @@ impl Gatherer {
         again
     }
 
-    /// There is no timer any more: nothing waits for it.
+    /// Goes on without a timer, which has ended: nothing waits for it.
     fn go_untimed(self: &Arc<Self>) {
         let mut state = self.state.lock();
         state.is_untimed = true;
@@ -234,7 +234,7 @@ impl Gatherer {
         }
     }
 
-    /// Does what there is to be done, unless somebody does.
+    /// Does all pending work, unless another thread does.
     fn work<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) {
         if mem::replace(&mut state.is_worked, true) {
             return;
@@ -276,7 +276,7 @@ impl Gatherer {
         self.announce(&mut state);
     }
 
-    /// Something that was gathered has left or was answered: tells those who wait for that.
+    /// Notifies the waiting callers that a gathered call has left or was answered.
     fn announce(&self, state: &mut State) {
         if state.waiting > 0 {
             self.changed.notify_all();
@@ -284,11 +284,11 @@ impl Gatherer {
         state.task_wakers.drain(..).for_each(TaskWaker::wake);
     }
 
-    /// Has this gatherer woken when something of the flight is answered.
+    /// Registers this gatherer to be woken when a command of the flight is answered.
     fn listen(self: &Arc<Self>, flight: &mut Flight) {
         let waker = Waker::from(Arc::clone(self));
         for awaited in &mut flight.awaited {
-            // What is answered before it is looked for is found without being woken.
+            // A command that is answered before it is looked for is found without a wake-up.
             _ = awaited.handle.poll_ready(&mut Context::from_waker(&waker), false);
         }
     }
@@ -318,7 +318,7 @@ impl Gatherer {
         }
     }
 
-    /// The lock, once what is gathered and held back is no more than the queue may have.
+    /// Returns the lock, once the gathered and held-back calls are no more than the queue may have.
     fn wait_for_room<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -343,7 +343,7 @@ impl Gatherer {
         Ok(state)
     }
 
-    /// False when the time is up.
+    /// Waits for a change. Returns false at the deadline.
     fn wait_for_change(&self, state: &mut MutexGuard<'_, State>, deadline: Option<Instant>) -> bool {
         state.waiting += 1;
         let in_time = lock::wait_by(&self.changed, state, deadline);
@@ -352,7 +352,7 @@ impl Gatherer {
     }
 }
 
-/// Something of what was sent is answered.
+/// The wake-up when a command that was sent is answered.
 impl Wake for Gatherer {
     fn wake(self: Arc<Self>) {
         self.work(self.state.lock());
@@ -387,7 +387,8 @@ impl Reserve for Gatherer {
     }
 }
 
-/// Whoever waits for an answer waits on the way that it takes. What is gathered is not sent for that.
+/// The driver for callers that wait for an answer: they wait on the route that it takes. Gathered calls are not sent for
+/// that.
 impl Driver for Gatherer {
     fn flush(&self, may_yield: bool) -> Flush {
         self.origin.route.as_driver().flush(may_yield)

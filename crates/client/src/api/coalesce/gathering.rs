@@ -1,10 +1,9 @@
 //! Calls that have not left yet, as the groups that they become, in the order in which the groups will leave.
 //!
-//! A call joins a group of its kind, unless a later group has to do with one of its keys: then it comes behind that. So
-//! calls on one key keep their order, whatever they are. Whatever is merged may have to be asked again, one by one, and
-//! nothing on the same keys may be executed before that: so what was said of a key with which a later group has to do
-//! is not merged, and a gathering is held back while a merged command on one of its keys is on its way. Pure data under
-//! its owner's lock.
+//! A call joins a group of its kind, unless a later group involves one of its keys: then it comes behind that. So calls on
+//! one key keep their order, of any kind. A merged call may have to be asked again, alone, and no call on the same keys may
+//! be executed before that. So a call on a key that a later group involves is not merged, and a gathering is held back while
+//! a merged command on one of its keys is in flight. Pure data under its owner's lock.
 
 use std::time::Instant;
 
@@ -15,7 +14,7 @@ use super::group::Group;
 use super::marks::{Mark, Marks};
 use crate::pipe::slot::Target;
 
-/// Where gathering and answering stand.
+/// The progress of gathering and answering.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Progress {
     /// The number of this gathering.
@@ -40,13 +39,13 @@ pub(super) struct Gathering {
     floor: u32,
     pub(super) calls: usize,
     pub(super) bytes: usize,
-    /// It must not leave before the gathering of this number is answered.
+    /// The number of the gathering that must be answered before this one leaves.
     held_until: u64,
-    /// It leaves as soon as it may.
+    /// True if it leaves as soon as it may.
     pub(super) is_due: bool,
-    /// When its first call came, if it leaves after a time.
+    /// The time at which its first call was made, if it leaves after a delay.
     pub(super) since: Option<Instant>,
-    /// By how much the calls that become one command may differ in when they were issued, in milliseconds.
+    /// The greatest difference between the issue times of calls that become one command, in milliseconds.
     pub(super) spread_ms: u32,
 }
 
@@ -55,12 +54,12 @@ impl Gathering {
         self.groups.is_empty()
     }
 
-    /// Whether it may leave as far as what is on its way is concerned.
+    /// Returns whether it may leave as far as the commands in flight are concerned.
     pub(super) fn is_free(&self, progress: Progress) -> bool {
         self.held_until <= progress.answered
     }
 
-    /// Whether this has nothing to do with what is gathered and what is on its way merged.
+    /// Returns whether this shares no key with the gathered calls and the merged commands in flight.
     pub(super) fn is_clear_of(&self, touch: &Touch, marks: &Marks, progress: Progress) -> bool {
         match touch {
             Touch::Everything => self.is_empty() && progress.merged <= progress.answered,
@@ -118,7 +117,7 @@ impl Gathering {
         }
     }
 
-    /// The group for a call, which is none before `lowest`.
+    /// Returns the group for a call, which is none before `lowest`.
     fn group_for(&mut self, call: &Call<'_>, lowest: u32, now_ms: u32) -> u32 {
         let takes = |group: &u32| {
             let group = self.groups.get(*group as usize);

@@ -1,7 +1,7 @@
-//! Calls that become one command: what each has said, and who asked.
+//! Calls that become one command: the arguments of each, and its asker.
 //!
-//! What the calls say is kept as it travels, one behind the other, so that the merged command is its first lines and these
-//! bytes, and each call can be said by itself again when the merged one was refused. Pure data.
+//! The arguments of the calls are kept as they travel, one behind the other, so that the merged command is its first lines
+//! and these bytes, and each call can be sent by itself again when the merged one was refused. Pure data.
 
 use std::collections::HashSet;
 use std::mem;
@@ -16,55 +16,55 @@ use crate::request::name::Name;
 /// The most arguments of one command. A server's own limit is sixteen times as high.
 const ARGUMENTS_MAX: usize = 64 * 1024;
 
-/// The most bytes that the calls of a group say. What is gathered leaves long before, unless it is held back.
+/// The most argument bytes of the calls of a group. Gathered calls leave long before, unless they are held back.
 const SAID_MAX: usize = 16 * 1024 * 1024;
 
 /// One call.
 pub(super) struct Part {
     pub(super) target: Target,
     name: Name,
-    /// When it was issued, on the link's wrapping clock.
+    /// The time at which it was issued, on the link's wrapping clock.
     pub(super) issued_ms: u32,
     /// The first key that it touches.
     key: u64,
-    /// Where what it says begins and ends.
+    /// The range of its arguments in the bytes of the group.
     start: u32,
     end: u32,
-    /// How many arguments that is.
+    /// The number of these arguments.
     pub(super) arguments: u32,
-    /// Which element of the reply is its own.
+    /// The element of the reply that is its own.
     pub(super) place: u32,
-    /// What it adds to a number.
+    /// The amount that it adds to a number.
     pub(super) amount: i64,
 }
 
 /// Calls that become one command, or one that goes alone.
 pub(super) struct Group {
-    /// How they are merged; none for a call that goes as it came.
+    /// The way in which the calls are merged; none for a call that goes as it came.
     pub(super) rule: Option<&'static Merge>,
     pub(super) database: u32,
-    /// What the first call touches.
+    /// The keys that the first call touches.
     pub(super) touch: Touch,
     pub(super) parts: Vec<Part>,
     /// The key that the calls have in common, as it travels.
     key: Vec<u8>,
-    /// What they say besides. For one that goes as it came: all of it.
+    /// The other arguments of the calls. For a call that goes as it came: all of it.
     said: Vec<u8>,
     /// The other keys that calls touch, with the number of the call.
     other_keys: Vec<(u32, u64)>,
-    /// Keys with which later groups of the same gathering have to do: what was said of them goes alone, because it
-    /// could not be asked again behind those.
+    /// Keys that later groups of the same gathering involve: calls on them go alone, because they could not be asked again
+    /// behind those.
     settled_keys: Vec<u64>,
     /// All of them go alone, for the same reason.
     pub(super) is_settled: bool,
     arguments: usize,
-    /// Where what is said for each place begins and ends, where several calls may have the same place.
+    /// The range of the arguments for each place, if several calls may have the same place.
     places: Vec<(u32, u32)>,
     sum: i64,
 }
 
 impl Group {
-    /// A group for this call, which is yet to be added.
+    /// Creates a group for this call, which is yet to be added.
     pub(super) fn for_call(call: &Call<'_>) -> Self {
         let rule = call.merged.as_ref().map(|merged| merged.rule);
         let key = call.merged.as_ref().map_or_else(Vec::new, |merged| merged.key.to_vec());
@@ -88,15 +88,15 @@ impl Group {
         }
     }
 
-    /// A later group of the same gathering has to do with this key.
+    /// Notes that a later group of the same gathering involves this key.
     pub(super) fn settle(&mut self, key: u64) {
         self.settled_keys.push(key);
     }
 
-    /// Whether this call can be one more here.
+    /// Returns whether this call can be one more here.
     #[inline]
     pub(super) fn takes(&self, call: &Mergeable<'_>, database: u32) -> bool {
-        // What goes up and then down may pass the bounds in between, and one by one somebody would be told so.
+        // A sum that goes up and then down may pass the bounds in between, and one by one a caller would be told so.
         let goes_on = self.sum == 0 || call.amount == 0 || (self.sum < 0) == (call.amount < 0);
         self.rule.is_some_and(|rule| rule.into == call.rule.into && rule.share == call.rule.share)
             && self.database == database
@@ -107,17 +107,17 @@ impl Group {
             && self.sum.checked_add(call.amount).is_some()
     }
 
-    /// Whether a call that is issued now is of the same time as the first, but for so much.
+    /// Returns whether a call that is issued now is issued at most `spread_ms` after the first.
     pub(super) fn is_of(&self, now_ms: u32, spread_ms: u32) -> bool {
         self.parts.first().is_none_or(|first| now_ms.wrapping_sub(first.issued_ms) <= spread_ms)
     }
 
-    /// When the last of the calls was issued: none of them is told too early that its time is up.
+    /// Returns the time at which the last of the calls was issued: none of them is told too early that it timed out.
     pub(super) fn issued_ms(&self) -> u32 {
         self.parts.last().map_or(0, |last| last.issued_ms)
     }
 
-    /// Whether calls that ask the same may have one answer.
+    /// Returns whether calls that ask the same may have one answer.
     fn shares_places(&self) -> bool {
         self.rule.is_some_and(|rule| rule.share == Share::EachOrError)
     }
@@ -150,7 +150,7 @@ impl Group {
         place
     }
 
-    /// The place for a call that says what begins here and ends where all ends.
+    /// Returns the place for a call with arguments that begin at `start` and end at the end of all bytes.
     fn next_place(&mut self, start: u32) -> u32 {
         if !self.shares_places() {
             return self.parts.len() as u32;
@@ -159,13 +159,13 @@ impl Group {
         self.places.len() as u32 - 1
     }
 
-    /// How many elements a reply with one for each call has.
+    /// Returns how many elements a reply with one for each call has.
     pub(super) fn elements(&self) -> usize {
         if self.shares_places() { self.places.len() } else { self.parts.len() }
     }
 
-    /// The groups that leave. What is settled goes alone, behind the others. Where replies would not be told apart all
-    /// stay in order, and neighbours whose replies nobody reads become one.
+    /// Returns the groups that leave. Settled calls go alone, behind the others. If replies would not be told apart all stay
+    /// in order, and neighbours with replies that no caller reads become one.
     pub(super) fn into_groups(mut self) -> Vec<Self> {
         let counts = self.rule.is_some_and(|rule| rule.share == Share::Nobody);
         if self.parts.len() < 2 || !(counts || self.is_settled || !self.settled_keys.is_empty()) {
@@ -195,7 +195,7 @@ impl Group {
         lists.into_iter().map(|parts| self.with(parts)).collect()
     }
 
-    /// A group of these calls of this one.
+    /// Creates a group of these calls of this one.
     fn with(&self, parts: Vec<Part>) -> Self {
         let mut group = Self::empty(self.rule, self.database, self.touch.clone(), self.key.clone());
         group.parts.reserve(parts.len());
@@ -223,7 +223,7 @@ impl Group {
         group
     }
 
-    /// Which calls have to go alone.
+    /// Returns which calls have to go alone.
     fn settled(&self) -> Vec<bool> {
         let keys: HashSet<u64> = self.settled_keys.iter().copied().collect();
         let mut settled: Vec<bool> =
@@ -263,7 +263,7 @@ impl Group {
         out.extend_from_slice(self.said_by(part));
     }
 
-    /// What a call says.
+    /// Returns the arguments of a call.
     fn said_by(&self, part: &Part) -> &[u8] {
         self.said.get(part.start as usize..part.end as usize).unwrap_or_default()
     }

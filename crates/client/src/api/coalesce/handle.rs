@@ -1,7 +1,7 @@
-//! The handle whose calls are gathered: what callers have of all this.
+//! The handle with calls that are gathered: the callers' view of all this.
 //!
-//! It puts no order of its own into anything and keeps nothing: a call is written as every other call, and then handed to the
-//! gatherer that all clones share, which says what becomes of it. Any thread.
+//! It adds no order of its own and keeps nothing: a call is written as every other call, and then handed to the gatherer that
+//! all clones share, which decides on it. Any thread.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::request::Request;
 use crate::route::origin::Origin;
 use crate::values::decode::FromReply;
 
-/// A database whose calls are gathered for a moment, and leave as commands for many: SETs as one MSET, GETs as one MGET.
+/// A database with calls that are gathered for a moment, and leave as commands for many: SETs as one MSET, GETs as one MGET.
 ///
-/// It takes the commands that a [`Client`](crate::Client) takes and gives the replies that each call would get alone; a
-/// server has much less to do for them, because most of what a small command costs is not its work. It is for many
-/// calls at a time, whoever makes them; where one caller waits for each reply, nothing is gathered and nothing lost.
-/// Clones share what is gathered. See [`Client::coalescing`](crate::Client::coalescing).
+/// It takes the commands that a [`Client`](crate::Client) takes and gives the replies that each call would get alone. A
+/// server has much less to do for them, because most of the cost of a small command is not its work. It is for many calls at
+/// a time, from one caller or many; if one caller waits for each reply, nothing is gathered and nothing lost. Clones share
+/// the gathered calls. See [`Client::coalescing`](crate::Client::coalescing).
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
@@ -41,12 +41,12 @@ use crate::values::decode::FromReply;
 ///
 /// # When calls leave
 ///
-/// Without a delay, as soon as nothing that was gathered before is unanswered: so the first leaves at once, and those
-/// that come meanwhile leave together. With [`CoalesceOptions::delay`], when the first of them has waited for so long.
+/// Without a delay, as soon as nothing that was gathered before is unanswered: so the first leaves at once, and those that
+/// are made before its answer leave together. With [`CoalesceOptions::delay`], when the first of them has waited for so long.
 /// In both cases when there are many ([`CoalesceOptions::calls_max`], [`CoalesceOptions::bytes_max`]), or with
 /// [`flush`](Coalescing::flush). Waiting for a reply does not hurry it.
 ///
-/// # What is merged
+/// # Merged calls
 ///
 /// | calls | leave as |
 /// | --- | --- |
@@ -55,24 +55,24 @@ use crate::values::decode::FromReply;
 /// | HGET of one hash, SISMEMBER of one set, ZSCORE of one sorted set | HMGET, SMISMEMBER, ZMSCORE |
 /// | LPUSH or RPUSH to one list | one, with all elements; each call is told its own length |
 /// | INCR, INCRBY, DECR, DECRBY of one key in one direction | INCRBY; each call is told its own sum |
-/// | DEL, UNLINK, EXISTS, TOUCH; SADD, SREM, HSET, HDEL, ZADD, ZREM, PFADD of one key | one, of those that nobody waits for |
+/// | DEL, UNLINK, EXISTS, TOUCH; SADD, SREM, HSET, HDEL, ZADD, ZREM, PFADD of one key | one, of those without a waiter |
 ///
-/// A count does not say whose it is, so those of the last line are merged where their replies were dropped or forgotten
-/// before they leave. Every other command leaves as it is: at once, or behind the calls on its keys that are still
-/// gathered. A call longer than 8 KiB is not merged.
+/// A count does not tell the calls apart, so those of the last line are merged if their replies were dropped or forgotten
+/// before they leave. Every other command leaves as it is: at once, or behind the calls on its keys that are still gathered.
+/// A call longer than 8 KiB is not merged.
 ///
-/// # What holds
+/// # Guarantees
 ///
-/// - Calls on one key are executed in the order in which they were made through this handle and its clones, merged or
-///   not. Calls on different keys may overtake each other. What is sent by another handle does not wait for what is
-///   gathered here: [`flush`](Coalescing::flush) first.
-/// - Each caller gets what the call would get alone. Where the server refuses the merged command, whatever the reason,
-///   the calls are sent one by one; so does a nil of MGET, which may stand for a value of another type, and is asked
-///   for again. A command that the server has not got, or not for this user, is not tried again on this connection.
-///   Until such a question is settled, calls on the same keys wait.
-/// - A merged command is one command: the server counts it as one, and others see all of it or nothing. When the
-///   connection is lost amid it, all its calls fail with [`Effect::Unknown`](crate::Effect::Unknown).
-/// - What is gathered when the last clone is dropped, or the client closed, is sent.
+/// - Calls on one key are executed in the order in which they were made through this handle and its clones, merged or not.
+///   Calls on different keys may overtake each other. A command that is sent by another handle does not wait for the calls
+///   that are gathered here: [`flush`](Coalescing::flush) first.
+/// - Each caller gets the reply that the call would get alone. If the server refuses the merged command, for any reason, the
+///   calls are sent one by one. A nil of MGET, which may stand for a value of another type, is asked for again in the same
+///   way. A command that the server has not got, or not for this user, is not tried again on this connection. Until such a
+///   question is settled, calls on the same keys wait.
+/// - A merged command is one command: the server counts it as one, and others see all of it or nothing. When the connection
+///   is lost amid it, all its calls fail with [`Effect::Unknown`](crate::Effect::Unknown).
+/// - Calls that are still gathered when the last clone is dropped, or the client closed, are sent.
 pub struct Coalescing {
     gatherer: Arc<Gatherer>,
     /// Counts the handles.
@@ -80,7 +80,7 @@ pub struct Coalescing {
     database: u32,
 }
 
-/// Sends what is gathered when the last handle is gone.
+/// A guard that sends the gathered calls when the last handle is gone.
 struct Guard(Arc<Gatherer>);
 
 impl Drop for Guard {
@@ -95,23 +95,23 @@ impl Coalescing {
         Self { guard: Arc::new(Guard(Arc::clone(&gatherer))), gatherer, database }
     }
 
-    /// Another database of the same server. Its calls are gathered together with those of this one, and merged with
+    /// Returns another database of the same server. Its calls are gathered together with those of this one, and merged with
     /// their own kind.
     pub fn db(&self, database: u32) -> Self {
         Self { database, ..self.clone() }
     }
 
-    /// The number of its database.
+    /// Returns the number of its database.
     pub fn number(&self) -> u32 {
         self.database
     }
 
-    /// A command by its name, for those that have no method of their own; see [`Cmd`].
+    /// Begins a command by its name, for commands without a method of their own; see [`Cmd`].
     pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
         Cmd::new(self, name)
     }
 
-    /// Has what is gathered leave now. It waits for nothing.
+    /// Sends the gathered calls now. It waits for nothing.
     ///
     /// ```
     /// # #[cfg(feature = "embedded")] {
@@ -154,7 +154,7 @@ impl fmt::Debug for Coalescing {
     }
 }
 
-/// It is used from any thread; the build fails when that stops being so.
+/// The handle is used from any thread; the build fails when that stops being so.
 const _: () = {
     const fn any_thread<T: Send + Sync + Clone>() {}
     any_thread::<Coalescing>();

@@ -1,22 +1,22 @@
-//! Which keys are gathered or on their way, and where the last call on each stands.
+//! The keys that are gathered or in flight, and the place of the last call on each.
 //!
-//! A key is known by a number. What was sent and answered leaves its marks behind, which are of no meaning any more and are
-//! thrown out when there are many. Pure data under its owner's lock.
+//! A key is known by a number. A call that was sent and answered leaves its marks behind, which have no meaning any more and
+//! are thrown out when there are many. Pure data under its owner's lock.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// So many marks are kept before any are thrown out.
+/// The number of marks that are kept before any are thrown out.
 const PRUNED_MIN: usize = 4096;
 
-/// Where the last call on a key stands.
+/// The place of the last call on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     /// The number of the gathering.
     pub(super) sequence: u64,
-    /// Which group of it.
+    /// The group in the gathering.
     pub(super) group: u32,
-    /// Which place in the group has what the call says.
+    /// The place in the group that has the call's arguments.
     pub(super) place: u32,
 }
 
@@ -28,26 +28,26 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Where the last call on this key stands.
+    /// Returns the place of the last call on this key.
     #[inline]
     pub(super) fn get(&self, key: u64) -> Option<Mark> {
         self.places.get(&key).copied()
     }
 
-    /// The last call on this key stands here.
+    /// Sets the place of the last call on this key.
     #[inline]
     pub(super) fn set(&mut self, key: u64, mark: Mark) {
         self.places.insert(key, mark);
     }
 
-    /// The call in this group is as good as executed, if it is still the last one on its key.
+    /// Notes that the call in this group is as good as executed, if it is still the last one on its key.
     pub(super) fn forget(&mut self, key: u64, sequence: u64, group: u32) {
         if self.get(key).is_some_and(|mark| mark.sequence == sequence && mark.group == group) {
             self.places.remove(&key);
         }
     }
 
-    /// All gatherings up to this one are answered.
+    /// Notes that all gatherings up to this one are answered.
     pub(super) fn answered(&mut self, sequence: u64, is_last: bool) {
         if is_last {
             self.places.clear();
@@ -58,7 +58,7 @@ impl Marks {
     }
 }
 
-/// A hash of what is a hash already.
+/// The identity hash, for keys that are hashes already.
 #[derive(Default)]
 struct Itself(u64);
 

@@ -1,8 +1,8 @@
-//! Gives each caller its part of the reply to a merged command, or says who has to be asked again alone.
+//! Gives each caller its part of the reply to a merged command, or names the calls that have to be asked again alone.
 //!
-//! An error of the server to a merged command is nobody's: each call is sent by itself, and gets what is its own. (No
-//! command of the table has done a part of its work when it gives an error.) An error of the way, on which nobody knows
-//! whether the command was executed, is everybody's. Pure functions; foreign bytes.
+//! An error of the server to a merged command belongs to no single call: each call is sent by itself, and gets its own reply.
+//! (No command of the table has done a part of its work when it gives an error.) An error of the route, after which it is
+//! unknown whether the command was executed, goes to all callers. Pure functions; foreign bytes.
 
 use std::mem;
 use std::ops::Range;
@@ -15,23 +15,23 @@ use super::group::{Group, Part};
 use crate::error::{Error, ErrorKind};
 use crate::pipe::slot::{Completions, Payload};
 
-/// What is to be done with a reply.
+/// The way in which a reply is handled.
 enum Verdict {
-    /// This is everybody's.
+    /// Every caller gets this reply.
     Same,
     /// These bytes of it are each part's own.
     Elements(Vec<Range<usize>>),
-    /// As `Elements`, but who would get nil is asked again.
+    /// As `Elements`, but a call that would get nil is asked again.
     ElementsButNil(Vec<Range<usize>>),
-    /// The first part is told this number and what it adds, and each the one before it and what it adds.
+    /// The first part is told this number plus its amount, and each later part the one before it plus its own amount.
     Numbers(i128, fn(&Part) -> i64),
-    /// Everybody fails so.
+    /// Every call fails with this error.
     Failed(Error),
-    /// Everybody is asked again.
+    /// Every call is asked again.
     Retry,
 }
 
-/// Hands a reply out. What is left of the group is to be sent call by call.
+/// Hands a reply out. Returns the rest of the group, which is to be sent call by call.
 pub(super) fn hand_out(payload: Payload, mut group: Group, done: &mut Completions) -> Option<Group> {
     let verdict = judge(&payload, &group);
     let bytes = payload.bytes();
@@ -68,8 +68,8 @@ pub(super) fn hand_out(payload: Payload, mut group: Group, done: &mut Completion
     (!group.parts.is_empty()).then_some(group)
 }
 
-/// Whether a reply says that calls of this kind cannot be merged here: the server has no such command, or not for this
-/// user, or keeps the keys in different places.
+/// Returns whether a reply says that calls of this kind cannot be merged here: the server has no such command, or not for
+/// this user, or keeps the keys in different places.
 pub(super) fn is_refusal(payload: &Payload) -> bool {
     let text = match payload {
         Payload::Failed(_) => return false,
@@ -105,13 +105,13 @@ fn judge(payload: &Payload, group: &Group) -> Verdict {
     }
 }
 
-/// What the number was before the first call, if it is this behind the last.
+/// Computes the number before the first call from the number after the last.
 fn before(last: i64, group: &Group, adds: fn(&Part) -> i64) -> Verdict {
     let added: i128 = group.parts.iter().map(|part| i128::from(adds(part))).sum();
     Verdict::Numbers(i128::from(last) - added, adds)
 }
 
-/// Where the elements of an array are, if it has one for each place.
+/// Returns the ranges of the elements of an array, if it has one for each place.
 fn elements(payload: &Payload, group: &Group) -> Option<Vec<Range<usize>>> {
     let bytes = payload.bytes();
     let mut at = bytes.iter().position(|&byte| byte == b'\n')? + 1;
@@ -128,7 +128,7 @@ fn is_nil(element: &[u8]) -> bool {
     matches!(element, b"$-1\r\n" | b"_\r\n")
 }
 
-/// An integer as a reply. One that no reply can say is a server's fault.
+/// Returns an integer as a reply. A number that no reply can express is a server's fault.
 fn number(number: i128) -> Payload {
     let Ok(number) = i64::try_from(number) else {
         return Payload::Failed(Error::protocol("a merged command was answered with a number that cannot be"));

@@ -1,4 +1,5 @@
-//! What a gatherer knows: what is gathered, what is on its way, and what is to be done next. Pure data under its owner's lock.
+//! The state of a gatherer: the gathered calls, the calls in flight, and the next work to do. Pure data under its owner's
+//! lock.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -13,9 +14,9 @@ use super::marks::Marks;
 use crate::pipe::slot::Source;
 use crate::reactor::TaskWaker;
 
-/// What all clones of a handle have under one lock.
+/// The state of all clones of a handle, under one lock.
 pub(super) struct State {
-    /// Where the callers' answers land.
+    /// The source of the slots in which the callers' answers land.
     pub(super) source: Source,
     /// The number of the connection for which `source` is.
     pub(super) connection: u32,
@@ -25,21 +26,21 @@ pub(super) struct State {
     pub(super) flights: VecDeque<Flight>,
     /// Commands that the server has refused for many.
     pub(super) refused: Vec<Command>,
-    /// Somebody is at work, and looks again before he goes.
+    /// True while a thread is at work, which looks again before it ends.
     pub(super) is_worked: bool,
     /// The client was closed.
     pub(super) is_closed: bool,
-    /// When the timer looks next, if it does.
+    /// The time of the timer's next look, if there is one.
     pub(super) looks_at: Option<Instant>,
     /// There is no timer, so that nothing may wait for it.
     pub(super) is_untimed: bool,
     /// Callers that wait for room, or until all is answered.
     pub(super) waiting: usize,
-    /// Woken for those who wait until all is answered, in async code.
+    /// Woken when all is answered, for async code that waits for that.
     pub(super) task_wakers: Vec<TaskWaker>,
 }
 
-/// What is to be done next.
+/// The next work to do.
 pub(super) enum Work {
     HandOut {
         answers: Vec<Answer>,
@@ -54,7 +55,7 @@ pub(super) enum Work {
 }
 
 impl State {
-    /// Nothing is gathered. Callers' answers land with `source`.
+    /// Creates an empty state. Callers' answers land with `source`.
     pub(super) fn new(source: Source, is_untimed: bool) -> Self {
         Self {
             source,
@@ -73,17 +74,17 @@ impl State {
         }
     }
 
-    /// Whether nothing is gathered and nothing that was is on its way.
+    /// Returns whether nothing is gathered and no gathered call is in flight.
     pub(super) fn is_quiet(&self) -> bool {
         self.gathering.is_empty() && self.progress.answered + 1 == self.progress.sequence
     }
 
-    /// Whether all that was gathered is answered, and nobody is at work with it.
+    /// Returns whether all gathered calls are answered, and no thread is at work with them.
     pub(super) fn is_settled(&self) -> bool {
         self.is_quiet() && !self.is_worked
     }
 
-    /// Whether what is gathered leaves now.
+    /// Returns whether the gathered calls leave now.
     pub(super) fn may_leave(&self) -> bool {
         let waits = self.gathering.since.is_some() && !self.is_untimed;
         let is_time = self.gathering.is_due || (!waits && self.flights.is_empty());
@@ -105,7 +106,7 @@ impl State {
         Some(Work::Send { groups, sequence, merged })
     }
 
-    /// All up to this gathering are answered, and who had to be asked again has been sent.
+    /// Notes that all gatherings up to this one are answered, and that the calls that had to be asked again have been sent.
     pub(super) fn settle(&mut self, answered: Option<u64>) {
         if let Some(answered) = answered {
             self.progress.answered = answered;

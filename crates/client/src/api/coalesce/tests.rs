@@ -1,4 +1,4 @@
-//! What is gathered and how it leaves, rule by rule, and whose part of a reply is whose.
+//! Tests of the gathered calls and how they leave, rule by rule, and of the part of a reply that each call gets.
 
 use std::hash::RandomState;
 
@@ -16,7 +16,7 @@ use crate::pipe::testing::source;
 use crate::request::Request;
 use crate::request::name::Name;
 
-/// A gathering and what it needs.
+/// A gathering with its surrounding state.
 struct Table {
     source: Source,
     hasher: RandomState,
@@ -58,7 +58,7 @@ impl Table {
         added.expect("it can be sent")
     }
 
-    /// What leaves.
+    /// Returns the gathering that leaves.
     fn leave(&mut self) -> PreparedGathering {
         let groups = std::mem::take(&mut self.gathering).groups;
         self.progress.merged = self.progress.sequence;
@@ -67,7 +67,7 @@ impl Table {
     }
 }
 
-/// The requests that leave together, as lines.
+/// Returns the requests that leave together, as lines.
 fn lines(outgoing: &Outgoing) -> Vec<String> {
     let mut rest = outgoing.bytes.as_slice();
     let mut lines = Vec::new();
@@ -87,7 +87,7 @@ fn lines(outgoing: &Outgoing) -> Vec<String> {
     lines
 }
 
-/// How calls leave that are made in this order and whose replies are waited for.
+/// Returns how calls leave that are made in this order, with replies that are waited for.
 fn leaving(calls: &[&str]) -> Vec<String> {
     let mut table = Table::new();
     let _handles: Vec<Handle> = calls.iter().map(|line| table.add(line)).collect();
@@ -122,7 +122,7 @@ fn what_cannot_be_merged_goes_alone_and_in_order() {
         (&["SET a 1", "SET a 2 NX", "SET a 3"], &["SET a 1", "SET a 2 NX", "SET a 3"]),
         (&["SET a 1", "SET c 1", "SET d 1", "EXPIRE a 5", "SET b 2"], &["MSET c 1 d 1 b 2", "SET a 1", "EXPIRE a 5"]),
         (&["SET a 1", "RENAME a b", "SET b 2", "SET c 3"], &["SET a 1", "RENAME a b", "MSET b 2 c 3"]),
-        // Nobody knows what these touch.
+        // The keys that these touch are unknown.
         (
             &["SET a 1", "SET b 1", "FLUSHALL", "SET c 2", "SET d 2"],
             &["SET a 1", "SET b 1", "FLUSHALL", "MSET c 2 d 2"],
@@ -141,7 +141,7 @@ fn what_cannot_be_merged_goes_alone_and_in_order() {
 fn calls_on_a_key_keep_their_order_and_could_be_asked_again_in_it() {
     for (calls, expected) in [
         (&["SET a 1", "SET b 1", "SET a 2", "SET c 1"][..], &["MSET a 1 b 1 a 2 c 1"][..]),
-        // Nothing of a key that comes again is merged: were it refused, it would be asked again behind what came later.
+        // No call on a key that appears again is merged: if it were refused, it would be asked again behind later calls.
         (
             &["SET a 1", "SET b 1", "GET a", "GET c", "GET d", "SET b 2", "SET a 2"],
             &["MSET b 1 b 2", "SET a 1", "MGET c d", "GET a", "SET a 2"],
@@ -227,7 +227,7 @@ fn what_has_to_do_with_a_merged_command_on_its_way_is_held_back() {
         touch.keys().for_each(|key| table.marks.forget(key, 1, group));
     }
     let progress = table.progress;
-    // What left alone needs no watch.
+    // A call that left alone needs no watch.
     for (line, is_free) in [
         ("SET d 1", true),
         ("SET c 1", true),
@@ -243,7 +243,8 @@ fn what_has_to_do_with_a_merged_command_on_its_way_is_held_back() {
     }
 }
 
-/// The answers that these calls get from this reply to the command that they became, and what is asked again.
+/// Returns the answers that these calls get from this reply to the command that they became, and the calls that are asked
+/// again.
 fn answers_to(calls: &[&str], reply: Payload) -> (Vec<Option<Result<String, Error>>>, Vec<String>) {
     let mut table = Table::new();
     let handles: Vec<Handle> = calls.iter().map(|line| table.add(line)).collect();

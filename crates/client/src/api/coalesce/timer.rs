@@ -1,8 +1,7 @@
 //! Looks whether calls have waited long enough, at the times that it is told.
 //!
-//! Over a connection it is a task of the reactor. What an engine in this process is given runs in the thread that gives
-//! it, and the reactor must not stand still meanwhile, so there it is a thread. Either ends when nobody is there any
-//! more for whom to look.
+//! Over a connection it is a task of the reactor. A call to an engine in this process runs in the caller's thread, and the
+//! reactor must not stand still for it, so there it is a thread. Either ends when no gatherer is left to look for.
 
 use std::thread::{self, Thread};
 use std::time::Instant;
@@ -10,7 +9,7 @@ use std::time::Instant;
 use crate::reactor::{self, TaskWaker};
 use crate::sys::now;
 
-/// Whoever looks.
+/// The task or thread that looks.
 pub(super) enum Timer {
     Task(TaskWaker),
     Thread(Thread),
@@ -19,8 +18,8 @@ pub(super) enum Timer {
 }
 
 impl Timer {
-    /// Starts it. `look` does what is to be done and says when to look again, or that there is nothing to look at any
-    /// more; `on_panic` is told should it panic.
+    /// Starts it. `look` does the due work and says when to look again, or that there is nothing to look at any more;
+    /// `on_panic` is called if it panics.
     pub(super) fn start(
         is_thread: bool,
         look: impl Fn() -> Option<Option<Instant>> + Send + 'static,
@@ -42,7 +41,7 @@ impl Timer {
         }
     }
 
-    /// Has it look now. False when there is nobody who could.
+    /// Makes it look now. Returns false if there is no task or thread that could.
     pub(super) fn wake(&self) -> bool {
         match self {
             Self::Task(task_waker) => task_waker.wake(),

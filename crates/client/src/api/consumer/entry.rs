@@ -13,20 +13,20 @@ use crate::reply::Reply;
 use crate::reply::mapped::Mapped;
 use crate::values::decode::FromReply;
 
-/// How an entry has come to a [`Consumer`](crate::Consumer).
+/// The way in which an entry was delivered to a [`Consumer`](crate::Consumer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Delivery {
-    /// For the first time.
+    /// The entry was delivered for the first time.
     New,
-    /// It had been delivered to this consumer before, and may have been worked on: before it last ended, or on a connection
-    /// that was lost.
+    /// The entry had been delivered to this consumer before, and may have been worked on: before it last ended, or on a
+    /// connection that was lost.
     Pending,
-    /// It was claimed: another consumer had it for too long, or this one had dropped it.
+    /// The entry was claimed: another consumer had it for too long, or this one had dropped it.
     Claimed,
 }
 
-/// An entry of a stream that came to a [`Consumer`](crate::Consumer). Dropped without [`ack`](Entry::ack) it comes again.
+/// An entry of a stream that a [`Consumer`](crate::Consumer) got. Dropped without [`ack`](Entry::ack) it is delivered again.
 pub struct Entry {
     held: Arc<Held>,
     id: Arc<str>,
@@ -36,7 +36,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// None if the program has it already.
+    /// Creates an entry; returns none if the program has it already.
     pub(crate) fn new(held: &Arc<Held>, id: String, fields: Vec<u8>, delivery: Delivery) -> Option<Self> {
         let id = id.into();
         held.take(&id).then(|| Self { held: Arc::clone(held), id, fields, delivery })
@@ -47,12 +47,13 @@ impl Entry {
         &self.id
     }
 
-    /// How it has come.
+    /// Returns the way in which it was delivered.
     pub fn delivery(&self) -> Delivery {
         self.delivery
     }
 
-    /// Its fields, as whatever a hash's could be read as: a struct that derives [`FromReply`](crate::FromReply), a map, pairs.
+    /// Reads its fields, as any type that a hash's fields could be read as: a struct that derives
+    /// [`FromReply`](crate::FromReply), a map, pairs.
     ///
     /// # Errors
     /// [`ErrorKind::Conversion`](crate::ErrorKind::Conversion) when they do not fit, with the entry's id.
@@ -64,7 +65,7 @@ impl Entry {
         })
     }
 
-    /// One field's value, if it has such a field.
+    /// Returns one field's value, if it has such a field.
     pub fn field(&self, name: &str) -> Option<&[u8]> {
         let Ok((Frame::Array(mut items), _)) = decode(&self.fields) else { return None };
         while let (Some(Ok(Frame::Bulk(field))), Some(Ok(Frame::Bulk(value)))) = (items.next(), items.next()) {
@@ -75,7 +76,8 @@ impl Entry {
         None
     }
 
-    /// Acknowledges it: it will not come again. The answer is false if somebody else had claimed and acknowledged it meanwhile.
+    /// Acknowledges it: it will not be delivered again. The answer is false if another consumer had claimed and acknowledged
+    /// it before.
     pub fn ack(self) -> Mapped<u64, impl FnOnce(u64) -> Result<bool, Error> + Send> {
         // The program has it until the server has said so.
         ack(&Arc::clone(&self.held), vec![self]).map(|count| count == 1)

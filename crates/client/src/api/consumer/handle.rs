@@ -1,5 +1,5 @@
-//! What acts upon a consumer while somebody else reads it: it ends the reading, waits for those who work on entries, and
-//! acknowledges several entries at once.
+//! A handle to a consumer for use while another thread reads it: it ends the reading, waits for the threads that work on
+//! entries, and acknowledges several entries at once.
 //!
 //! Any thread.
 
@@ -14,7 +14,8 @@ use crate::reply::mapped::Mapped;
 use crate::reply::parked;
 use crate::sys::now;
 
-/// Ends a [`Consumer`](crate::Consumer), waits for those who work on its entries, and acknowledges several of them at once.
+/// Ends a [`Consumer`](crate::Consumer), waits for the threads that work on its entries, and acknowledges several of them at
+/// once.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
@@ -50,12 +51,13 @@ impl ConsumerHandle {
         Self { held }
     }
 
-    /// Has the consumer end: it asks for nothing more, hands out what the server has given to it, and then its loop ends.
+    /// Ends the consumer: it asks for nothing more, hands out the entries that the server has given to it, and then its loop
+    /// ends.
     pub fn stop(&self) {
         self.held.stop();
     }
 
-    /// How many entries the program has that are neither acknowledged nor dropped.
+    /// Returns how many entries the program has that are neither acknowledged nor dropped.
     pub fn unfinished(&self) -> usize {
         self.held.count()
     }
@@ -82,7 +84,7 @@ impl ConsumerHandle {
         })
     }
 
-    /// As [`finish`](Self::finish), for async code, and for as long as it takes.
+    /// Waits as [`finish`](Self::finish) does, in async code, and for as long as it takes.
     pub async fn finish_async(&self) {
         poll_fn(|context| self.held.poll_none(context)).await;
     }

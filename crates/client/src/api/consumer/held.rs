@@ -1,4 +1,5 @@
-//! What a consumer, its handle and its entries share: where the stream is, and which entries the program has.
+//! The state that a consumer, its handle and its entries share: the place of the stream, and the entries that the program
+//! has.
 //!
 //! Any thread; a lock for a few instructions.
 
@@ -11,7 +12,7 @@ use crate::error::Error;
 use crate::process::lock::Mutex;
 use crate::process::wake::wake_all;
 
-/// What is shared.
+/// The shared state.
 pub(crate) struct Held {
     pub(crate) place: Db,
     /// The names of the stream, of the group and of the consumer, or why they cannot be sent.
@@ -22,11 +23,11 @@ pub(crate) struct Held {
 #[derive(Default)]
 struct State {
     is_stopped: bool,
-    /// The ids of entries that have come and are neither acknowledged nor dropped.
+    /// The ids of received entries that are neither acknowledged nor dropped.
     ids: HashSet<Arc<str>>,
-    /// Who waits for the next entry.
+    /// The waker of the task that waits for the next entry.
     reader: Option<Waker>,
-    /// Who waits until the program has none.
+    /// The wakers of the tasks that wait until the program has no entry.
     finishers: Vec<Waker>,
 }
 
@@ -38,12 +39,12 @@ impl Held {
         Self { place, names: names.and_then(three), state: Mutex::default() }
     }
 
-    /// The program has an entry of this id from now on; false if it has one already.
+    /// Notes that the program has an entry of this id from now on. Returns false if it has one already.
     pub(crate) fn take(&self, id: &Arc<str>) -> bool {
         self.state.lock().ids.insert(Arc::clone(id))
     }
 
-    /// The program has it no longer.
+    /// Notes that the program has it no longer.
     pub(crate) fn give_back(&self, id: &Arc<str>) {
         let mut state = self.state.lock();
         state.ids.remove(id);
@@ -56,7 +57,7 @@ impl Held {
         self.state.lock().ids.len()
     }
 
-    /// Ready when the program has no entry.
+    /// Returns ready when the program has no entry.
     pub(crate) fn poll_none(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state.lock();
         if state.ids.is_empty() {

@@ -1,11 +1,11 @@
 //! A consumer of a stream's group, as an iterator and as a stream of entries.
 //!
-//! It makes the group, takes first what it had when it last ended, then what is new, waiting for it on a connection that it has
-//! for itself, and now and then what others have abandoned. It knows by its entries which of them the program still has. It
-//! refuses to acknowledge by itself: what is not acknowledged comes again.
+//! It makes the group. It takes first the entries that it had when it last ended, then new ones, waiting for them on a
+//! connection of its own, and now and then entries that others have abandoned. It knows by its entries which of them the
+//! program still has. It refuses to acknowledge by itself: an entry that is not acknowledged is delivered again.
 //!
-//! A lost connection may take entries with it that the server counts as delivered. Those are behind the last one that came, so
-//! they are asked for from there. One owner; its handle and its entries go to any thread.
+//! A lost connection may take entries with it that the server counts as delivered. Those are behind the last one that
+//! arrived, so they are asked for from there. One owner; its handle and its entries go to any thread.
 
 pub(crate) mod entry;
 pub(crate) mod handle;
@@ -39,7 +39,7 @@ const FIRST: &str = "0-0";
 /// The shortest wait for entries: no time at all would be for ever.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
-/// A consumer of a group: what [`Client::group`] returns. In async code `consumer.next().await` gives the next entry, in any
+/// A consumer of a group: [`Client::group`] returns it. In async code `consumer.next().await` gives the next entry, in any
 /// runtime and without another crate, and it is a [`Stream`]; a `for` loop over `&mut consumer` waits for each entry.
 ///
 /// ```
@@ -70,56 +70,56 @@ const WAIT_MIN: Duration = Duration::from_millis(1);
 ///
 /// # At least once
 ///
-/// Each entry of the stream comes to one consumer of the group, and comes again until it is acknowledged. So work on an entry
-/// must bear to be done twice:
+/// Each entry of the stream goes to one consumer of the group, and is delivered again until it is acknowledged. So work on an
+/// entry must tolerate being done twice:
 ///
-/// - A consumer first gets what its name had and did not acknowledge when it last ended. Two that run at the same time must have
-///   different names.
-/// - An acknowledgement that was on its way when the connection broke may be lost.
-/// - With [`ConsumerOptions::claim_after`], what takes longer than that may go to another consumer as well.
+/// - A consumer first gets the entries that its name had and did not acknowledge when it last ended. Two that run at the same
+///   time must have different names.
+/// - An acknowledgement that was in flight when the connection broke may be lost.
+/// - With [`ConsumerOptions::claim_after`], an entry that takes longer than that may go to another consumer as well.
 ///
-/// An entry that is dropped without [`Entry::ack`] stays with the consumer, and comes again when it is claimed or when the
-/// consumer begins anew. Entries that were deleted from the stream are acknowledged unseen.
+/// An entry that is dropped without [`Entry::ack`] stays with the consumer, and is delivered again when it is claimed or when
+/// the consumer begins anew. Entries that were deleted from the stream are acknowledged unseen.
 ///
 /// # Errors
 ///
-/// A lost connection is none: the next one goes on where it was. Where no connection can be made within the command timeout,
-/// where
-/// the server turns the command away for now, an error comes, and whoever goes on reading tries again. Behind any other error
-/// nothing comes.
+/// A lost connection is none: the next one goes on at the same place. If no connection can be made within the command
+/// timeout, or if the server turns the command away for now, an error is returned, and a caller that goes on reading tries
+/// again. After any other error there are no entries.
 ///
 /// # The end
 ///
-/// [`ConsumerHandle::stop`] ends it: nothing more is asked for, what the server has given to this consumer still comes, and then
-/// the loop ends. [`ConsumerHandle::finish`] waits until all entries that were handed out are acknowledged or dropped, wherever
-/// they are. A consumer that is dropped instead leaves what it had asked for to the next of its name, or to who claims it.
+/// [`ConsumerHandle::stop`] ends it: nothing more is asked for, the entries that the server has given to this consumer still
+/// arrive, and then the loop ends. [`ConsumerHandle::finish`] waits until all entries that were handed out are acknowledged
+/// or dropped, in any thread. A consumer that is dropped instead leaves the entries that it had asked for to the next of its
+/// name, or to a consumer that claims them.
 #[must_use = "nothing is asked for until it is read"]
 pub struct Consumer {
     held: Arc<Held>,
     options: ConsumerOptions,
-    /// Entries that have come and were not handed out.
+    /// The received entries that were not handed out.
     ready: VecDeque<Entry>,
-    /// What is on its way.
+    /// The request in flight.
     flight: Flight,
     next: Next,
     /// All that the server has given to this consumer, as far as it knows, is not behind this entry.
     last: String,
-    /// When abandoned entries are looked for again.
+    /// The time at which abandoned entries are looked for again.
     claims_at: Option<Instant>,
 }
 
-/// What is asked for next.
+/// The next request.
 enum Next {
     /// The group itself.
     Group,
-    /// What this consumer has got and not acknowledged, behind the last that came.
+    /// The entries that this consumer has got and not acknowledged, behind the last that arrived.
     Own,
-    /// What was abandoned, from here on.
+    /// The abandoned entries, from here on.
     Abandoned(String),
     New,
-    /// What the server may have given while the last wait ended, behind the last that came.
+    /// The entries that the server may have given while the last wait ended, behind the last that arrived.
     Rest,
-    /// Nothing any more.
+    /// The end: there is no further request.
     End,
 }
 
@@ -139,7 +139,7 @@ macro_rules! groups {
                 self.group_with(stream, group, consumer, ConsumerOptions::new())
             }
 
-            /// As [`group`](Self::group), with options.
+            /// Creates a consumer as [`group`](Self::group) does, with options.
             pub fn group_with(
                 &self,
                 stream: impl ToArg,
@@ -165,13 +165,13 @@ impl Consumer {
         Self { held, options, ready, flight, next, last: FIRST.to_owned(), claims_at }
     }
 
-    /// What ends it, and acknowledges entries together: from any thread, while this is being read.
+    /// Returns a handle that ends it, and acknowledges entries together: from any thread, while this is being read.
     pub fn handle(&self) -> ConsumerHandle {
         ConsumerHandle::of(Arc::clone(&self.held))
     }
 
-    /// Returns the next entry once it is there, and `None` when it was stopped or an error has ended it. Dropped before that, it
-    /// takes nothing away from who asks next.
+    /// Returns the next entry once it is there, and `None` when it was stopped or an error has ended it. If the future is
+    /// dropped before that, it takes no entry away from the next caller.
     ///
     /// ```no_run
     /// # async fn work(mut orders: sleeve::Consumer) -> Result<(), sleeve::Error> {
@@ -190,7 +190,8 @@ impl Consumer {
         poll_fn(|context| self.poll(context)).await
     }
 
-    /// As [`next`](Consumer::next), under the name that it has at a [`Subscription`](crate::Subscription).
+    /// Returns the next entry as [`next`](Consumer::next) does, under the name that it has at a
+    /// [`Subscription`](crate::Subscription).
     ///
     /// # Errors
     /// As for [`Consumer`].
@@ -198,7 +199,7 @@ impl Consumer {
         self.next().await
     }
 
-    /// The entries, as an iterator that waits for each.
+    /// Returns the entries, as an iterator that waits for each.
     pub fn iter(&mut self) -> Entries<'_> {
         Entries(self)
     }
@@ -233,7 +234,7 @@ impl Consumer {
         }
     }
 
-    /// Asks for what is next.
+    /// Sends the next request.
     fn ask(&self) -> Flight {
         let (place, count) = (&self.held.place, self.options.count);
         let names = match &self.held.names {
@@ -262,7 +263,7 @@ impl Consumer {
         }
     }
 
-    /// What is next when nothing is left of what came last.
+    /// Returns the next request when no entry of the last reply is left.
     fn go_on(&self) -> Next {
         match self.claims_at {
             Some(at) if now() >= at => Next::Abandoned(FIRST.to_owned()),
@@ -311,7 +312,8 @@ impl Consumer {
         Ok(())
     }
 
-    /// Hands out what has come, but for what the program has already, and what is not in the stream any more.
+    /// Hands out the received entries, except those that the program has already, and those that are not in the stream any
+    /// more.
     fn hand_out(&mut self, records: Vec<Record>, delivery: Delivery) {
         let mut gone = Vec::new();
         for record in records {
@@ -325,19 +327,19 @@ impl Consumer {
         }
     }
 
-    /// Asks for nothing more but what the server may have given meanwhile.
+    /// Asks for nothing more except the entries that the server may have given in the meantime.
     fn wind_up(&mut self) {
         match (&self.next, &self.flight) {
             (Next::Rest | Next::End, _) => {}
             (Next::Group, _) => (self.flight, self.next) = (Flight::None, Next::End),
-            // What is on its way comes at once.
+            // The reply in flight arrives at once.
             (_, Flight::Group(_) | Flight::Own(_) | Flight::Abandoned(_)) => {}
             // Dropped, it waits no longer.
             (_, Flight::None | Flight::New(_)) => (self.flight, self.next) = (Flight::None, Next::Rest),
         }
     }
 
-    /// What is to be done about an error, and whether the program hears of it.
+    /// Decides how an error is handled, and whether the program gets it.
     fn bear(&mut self, error: Error) -> Option<Error> {
         match (error.kind(), error.code()) {
             // The stream or the group was removed, and with it all that the group knew.
@@ -347,7 +349,7 @@ impl Consumer {
                 self.next = if matches!(self.next, Next::Rest) { Next::End } else { Next::Group };
                 None
             }
-            // What it has taken with it is behind what came.
+            // The entries that it has taken with it are behind those that arrived.
             (ErrorKind::Disconnected, _) if matches!(self.next, Next::New) => {
                 self.next = Next::Own;
                 None

@@ -1,6 +1,6 @@
-//! What the server answers to a consumer: pages of entries, in the forms of both protocols and of several versions.
+//! The server's answers to a consumer: pages of entries, in the forms of both protocols and of several versions.
 //!
-//! Fields are kept as they came, and read when somebody asks. Pure functions; any thread.
+//! Fields are kept as they arrived, and decoded on demand. Pure functions; any thread.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use sleeve_wire::reply::{Protocol, Writer};
 use crate::error::Error;
 use crate::values::decode::FromReply;
 
-/// What XREADGROUP answers about one stream.
+/// The answer of XREADGROUP about one stream.
 pub(crate) struct Page {
     pub(crate) records: Vec<Record>,
 }
 
-/// What XAUTOCLAIM answers.
+/// The answer of XAUTOCLAIM.
 pub(crate) struct Claimed {
-    /// Where to go on.
+    /// The id from which to go on.
     pub(crate) next: String,
     pub(crate) records: Vec<Record>,
 }
 
-/// The name of a stream, and what came of it.
+/// The name of a stream, and its entries in the answer.
 type Stream = (Arc<[u8]>, Vec<Record>);
 
-/// An entry as it came.
+/// An entry as it arrived.
 pub(crate) struct Record {
     pub(crate) id: String,
     /// None where the entry is deleted.
@@ -43,7 +43,8 @@ impl FromReply for Claimed {
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         let Frame::Array(mut items) = frame else { return Err(unlike(&frame)) };
         let mut next = || items.next().transpose().map_err(Error::protocol).map(|frame| frame.unwrap_or(Frame::Null));
-        // What was deleted comes third where the server says so, and is no longer pending; older ones say nil in its place.
+        // The deleted entries come third if the server lists them, and are no longer pending; older servers say nil in their
+        // place.
         let (next, records) = (String::from_reply(next()?)?, Vec::<Option<Record>>::from_reply(next()?)?);
         Ok(Self { next, records: records.into_iter().flatten().collect() })
     }
@@ -56,7 +57,7 @@ impl FromReply for Record {
     }
 }
 
-/// The fields of an entry as they came; none where it is deleted.
+/// The fields of an entry as they arrived; none if it is deleted.
 struct Fields(Option<Vec<u8>>);
 
 impl FromReply for Fields {

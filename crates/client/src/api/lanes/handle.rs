@@ -1,7 +1,7 @@
-//! A handle whose small calls never wait behind its large ones.
+//! A handle with small calls that never wait behind its large ones.
 //!
-//! It is a client or a database, and as cheap; what all such handles of a client share, and the rules, are in `route/lanes`. Any
-//! thread.
+//! It is a client or a database, and as cheap; the shared state of all such handles of a client, and the rules, are in
+//! `route/lanes`. Any thread.
 
 use std::sync::Arc;
 
@@ -14,26 +14,27 @@ use crate::route::lanes::Lane;
 use crate::route::origin::Origin;
 use crate::values::decode::FromReply;
 
-/// A [`Client`](crate::Client) or [`Db`](crate::Db) that sends what is large over a second connection, by itself.
+/// A [`Client`](crate::Client) or [`Db`](crate::Db) that sends large calls over a second connection, by itself.
 ///
-/// A connection answers in order, so what is asked for behind a hundred megabytes waits until they have come. Here a call takes
-/// the second connection if its request is [large](crate::LaneOptions::large_min), or if replies to calls of its kind were:
-/// the same command, with a key that differs only in parts with digits in them. Everything else stays on the connection that the
-/// client's other handles use.
+/// A connection answers in order, so a request behind a reply of a hundred megabytes waits until that has arrived. Here a
+/// call takes the second connection if its request is [large](crate::LaneOptions::large_min), or if replies to calls of its
+/// kind were: the same command, with a key that differs only in parts with digits in them. Everything else stays on the
+/// connection that the client's other handles use.
 ///
-/// **What is promised.** Calls on a key are executed in the order in which they were made, whatever their size. A large call
-/// overtakes nothing: it leaves when what was sent before it is answered, which costs it one round trip. But **what is made after
-/// a large call may be executed before it**, if it names none of its keys. Where that matters (the data first, and then the sign
-/// that they are there), wait for the reply to the large one, or use the client itself, which keeps everything in order.
+/// **The promise.** Calls on a key are executed in the order in which they were made, of any size. A large call overtakes
+/// nothing: it leaves when all calls that were sent before it are answered, which costs it one round trip. But **a call that
+/// is made after a large call may be executed before it**, if it names none of its keys. If that matters (the data first, and
+/// then the sign that they are there), wait for the reply to the large one, or use the client itself, which keeps everything
+/// in order.
 ///
-/// What names one of its keys while it is on its way waits for it, and so does what may touch any: FLUSHALL, KEYS, a script that
-/// declares no keys. Scripts that declare some count for these alone. What names no key at all (PING, PUBLISH) waits for nothing.
-/// Batches, transactions, leases and subscriptions are the client's own, as without lanes; a command that may wait has a
-/// connection for itself. Behind Sentinels, large calls go to the primary.
+/// A call that names one of a large call's keys while that is in flight waits for it, and so does a call that may touch any
+/// key: FLUSHALL, KEYS, a script that declares no keys. Scripts that declare some count for these alone. A call that names no
+/// key at all (PING, PUBLISH) waits for nothing. Batches, transactions, leases and subscriptions are the client's own, as
+/// without lanes; a command that may wait has a connection of its own. Behind Sentinels, large calls go to the primary.
 ///
-/// The second connection is made again when it is lost, under the same rules as the first: what may have written is never sent
-/// twice. [`Client::metrics`](crate::Client::metrics) has what it does as an entry of its own, which counts anew when the
-/// connection was idle and is opened again.
+/// The second connection is made again when it is lost, under the same rules as the first: a call that may have written is
+/// never sent twice. [`Client::metrics`](crate::Client::metrics) has its metrics as an entry of its own, which counts anew
+/// when the connection was idle and is opened again.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
@@ -62,17 +63,17 @@ impl Lanes {
         Self { origin, lane, database }
     }
 
-    /// Another database of the same server, on the same connections.
+    /// Returns another database of the same server, on the same connections.
     pub fn db(&self, database: u32) -> Self {
         Self { database, ..self.clone() }
     }
 
-    /// The number of its database.
+    /// Returns the number of its database.
     pub fn number(&self) -> u32 {
         self.database
     }
 
-    /// A command by its name, for those that have no method of their own; see [`Cmd`].
+    /// Begins a command by its name, for commands without a method of their own; see [`Cmd`].
     pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
         Cmd::new(self, name)
     }

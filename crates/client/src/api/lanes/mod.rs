@@ -1,4 +1,4 @@
-//! Handles whose calls have other connections than the shared one: `priority` for all of them, `handle` for what is large.
+//! Handles with calls on other connections than the shared one: `priority` for all of them, `handle` for large calls.
 
 pub(crate) mod handle;
 pub(crate) mod priority;

@@ -1,7 +1,7 @@
-//! A handle whose calls have a connection of their own, so that they never queue behind large ones.
+//! A handle with calls on a connection of their own, so that they never queue behind large ones.
 //!
-//! It is a client or a database, and as cheap. All such handles of a client share one further connection, which is made when the
-//! first of them is. Any thread.
+//! It is a client or a database, and as cheap. All such handles of a client share one further connection, which is made when
+//! the first of them is. Any thread.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::route::Route;
 use crate::route::origin::Origin;
 use crate::values::decode::FromReply;
 
-/// A [`Client`](crate::Client) or [`Db`](crate::Db) whose calls go ahead of those of the others: over a second connection, on
-/// which nothing large is in front of them.
+/// A [`Client`](crate::Client) or [`Db`](crate::Db) with calls that go ahead of those of the others: over a second
+/// connection, on which nothing large is in front of them.
 ///
-/// A connection answers in order, so a small command waits until what was asked for before it has come, be that hundred
-/// megabytes. What must not wait (a heartbeat, a lock that is to be renewed) is asked here. Nothing says in which order the
-/// server executes calls of this handle and calls of another; among themselves these keep theirs.
+/// A connection answers in order, so a small command waits until all replies before its own have arrived, even if they take a
+/// hundred megabytes. Commands that must not wait (a heartbeat, a lock that is to be renewed) are sent here. The order in
+/// which the server executes calls of this handle and calls of another is not defined; among themselves these keep theirs.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
@@ -45,12 +45,12 @@ impl Priority {
         Self { origin, route, database }
     }
 
-    /// Another database of the same server, on the same connection.
+    /// Returns another database of the same server, on the same connection.
     pub fn db(&self, database: u32) -> Self {
         Self { origin: self.origin.clone(), route: self.route.clone(), database }
     }
 
-    /// A command by its name, for those that have no method of their own; see [`Cmd`].
+    /// Begins a command by its name, for commands without a method of their own; see [`Cmd`].
     pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
         Cmd::new(self, name)
     }

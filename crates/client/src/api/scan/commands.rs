@@ -1,6 +1,6 @@
 //! Whole scans: each begins with `scan_all` or its kin, and is read as an iterator or as a stream.
 //!
-//! Single pages, for those who keep the cursor themselves, are `scan`, `sscan`, `hscan` and `zscan` in their families.
+//! Single pages, for callers that keep the cursor themselves, are `scan`, `sscan`, `hscan` and `zscan` in their families.
 
 use super::Scan;
 use crate::api::handles::{Client, Db};
@@ -35,42 +35,42 @@ use crate::values::decode::FromReply;
 /// In async code `while let Some(key) = scan.next().await`, in any runtime and without another crate; it is a stream too, for
 /// `StreamExt` and its kin.
 pub trait ScanCommands: Ask + Sized {
-    /// All keys of the database.
+    /// Scans all keys of the database.
     fn scan_all<T: FromReply>(&self) -> Scan<'_, Self, T> {
         Scan::new(self, "SCAN", ())
     }
 
-    /// As `scan_all`, with options.
+    /// Scans as `scan_all` does, with options.
     fn scan_all_with<T: FromReply>(&self, options: ScanOptions) -> Scan<'_, Self, T> {
         Scan::new(self, "SCAN", options)
     }
 
-    /// All members of a set.
+    /// Scans all members of a set.
     fn sscan_all<T: FromReply>(&self, key: impl ToArg) -> Scan<'_, Self, T> {
         Scan::new(self, ("SSCAN", key), ())
     }
 
-    /// As `sscan_all`, with options.
+    /// Scans as `sscan_all` does, with options.
     fn sscan_all_with<T: FromReply>(&self, key: impl ToArg, options: MembersScan) -> Scan<'_, Self, T> {
         Scan::new(self, ("SSCAN", key), options)
     }
 
-    /// All fields of a hash with their values, as pairs.
+    /// Scans all fields of a hash with their values, as pairs.
     fn hscan_all<T: FromReply>(&self, key: impl ToArg) -> Scan<'_, Self, T> {
         Scan::new(self, ("HSCAN", key), ())
     }
 
-    /// As `hscan_all`, with options.
+    /// Scans as `hscan_all` does, with options.
     fn hscan_all_with<T: FromReply>(&self, key: impl ToArg, options: MembersScan) -> Scan<'_, Self, T> {
         Scan::new(self, ("HSCAN", key), options)
     }
 
-    /// All members of a sorted set with their scores, as pairs, in no order.
+    /// Scans all members of a sorted set with their scores, as pairs, in no order.
     fn zscan_all<T: FromReply>(&self, key: impl ToArg) -> Scan<'_, Self, T> {
         Scan::new(self, ("ZSCAN", key), ())
     }
 
-    /// As `zscan_all`, with options.
+    /// Scans as `zscan_all` does, with options.
     fn zscan_all_with<T: FromReply>(&self, key: impl ToArg, options: MembersScan) -> Scan<'_, Self, T> {
         Scan::new(self, ("ZSCAN", key), options)
     }

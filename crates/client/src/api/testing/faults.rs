@@ -1,6 +1,6 @@
-//! What is to go wrong on the link of an engine for tests, and when.
+//! The faults on the link of an engine for tests, and when they occur.
 //!
-//! Pure decisions: a command goes in, and what is to be done with it comes out. Any thread.
+//! Pure decisions: a command goes in, and the action for it comes out. Any thread.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use sleeve_wire::commands::Flags;
 use crate::process::lock::Mutex;
 use crate::request::name::Name;
 
-/// Something that goes wrong for a client at the address of an engine for tests: what, for which commands, and when.
+/// A fault for a client at the address of an engine for tests: its kind, its commands, and its time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,8 +27,8 @@ use crate::request::name::Name;
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 ///
-/// Without more words it happens once, to the next command. Commands with which clients begin their connections (HELLO, AUTH,
-/// CLIENT, SELECT, COMMAND) are none of these, unless they are named by [`on`](Fault::on).
+/// Without further settings it happens once, to the next command. Commands with which clients begin their connections (HELLO,
+/// AUTH, CLIENT, SELECT, COMMAND) are none of these, unless they are named by [`on`](Fault::on).
 #[derive(Clone, Debug)]
 pub struct Fault {
     act: Act,
@@ -37,18 +37,18 @@ pub struct Fault {
     times: u64,
 }
 
-/// What goes wrong.
+/// The kind of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// It is not executed, and answered by this.
+    /// The command is not executed, and answered by this error.
     Error(String),
-    /// It is executed, and its answer leaves later.
+    /// The command is executed, and its answer leaves later.
     Delay(Duration),
     /// The connection breaks, and it is not executed.
     CutBefore,
-    /// It is executed, and the connection breaks amid its answer.
+    /// The command is executed, and the connection breaks amid its answer.
     CutAmid,
-    /// It is executed, and the connection breaks before its answer.
+    /// The command is executed, and the connection breaks before its answer.
     CutAfter,
 }
 
@@ -68,39 +68,40 @@ impl Fault {
         Self { act, to: To::Any, skip: 0, times: 1 }
     }
 
-    /// The command is not executed, and answered by this error, whose first word is its code. In a transaction it counts as
-    /// refused, so that EXEC refuses the whole.
+    /// Creates a fault in which the command is not executed, and answered by this error; its first word is the error's code.
+    /// In a transaction it counts as refused, so that EXEC refuses the whole.
     pub fn error(text: impl Into<String>) -> Self {
         Self::new(Act::Error(text.into().replace(['\r', '\n'], " ")))
     }
 
-    /// The command is executed, and its answer, with all behind it on that connection, comes later by so much of real time.
+    /// Creates a fault in which the command is executed, and its answer, with all behind it on that connection, arrives later
+    /// by this much real time.
     pub fn delay(time: Duration) -> Self {
         Self::new(Act::Delay(time))
     }
 
-    /// The connection breaks when the command has arrived, which is not executed.
+    /// Creates a fault in which the connection breaks when the command has arrived, which is not executed.
     pub fn cut_before() -> Self {
         Self::new(Act::CutBefore)
     }
 
-    /// The command is executed, half of its answer arrives, and the connection breaks.
+    /// Creates a fault in which the command is executed, half of its answer arrives, and the connection breaks.
     pub fn cut_amid() -> Self {
         Self::new(Act::CutAmid)
     }
 
-    /// The command is executed, and the connection breaks before its answer.
+    /// Creates a fault in which the command is executed, and the connection breaks before its answer.
     pub fn cut_after() -> Self {
         Self::new(Act::CutAfter)
     }
 
-    /// Only commands of this name: `SET`, or with a subcommand `CONFIG SET`.
+    /// Limits the fault to commands of this name: `SET`, or with a subcommand `CONFIG SET`.
     pub fn on(mut self, command: &str) -> Self {
         self.to = To::Named(command.to_ascii_uppercase());
         self
     }
 
-    /// Only commands that may write, as the command table has it.
+    /// Limits the fault to commands that may write, as the command table has it.
     pub fn on_writes(mut self) -> Self {
         self.to = To::Writes;
         self
@@ -118,7 +119,7 @@ impl Fault {
         self
     }
 
-    /// Whether it is about a command that begins with these words.
+    /// Returns whether it is about a command that begins with these words.
     fn is_about(&self, words: &[&[u8]]) -> bool {
         let is = |word: Option<&&[u8]>, name: &str| word.is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()));
         match &self.to {
@@ -153,7 +154,7 @@ impl Faults {
         *self.is_down.lock()
     }
 
-    /// What happens to a command that begins with these words. Each fault that is about it counts it.
+    /// Returns the fault that happens to a command that begins with these words. Each fault that is about it counts it.
     pub(super) fn judge(&self, words: &[&[u8]]) -> Option<Act> {
         let mut pending = self.pending.lock();
         let mut verdict = None;

@@ -1,9 +1,8 @@
-//! The address of an engine for tests: connections of this machine, each a session, with what is to go wrong in between.
+//! The address of an engine for tests: connections of this machine, each a session, with the faults in between.
 //!
-//! A thread of each connection reads requests and hands them to the session one by one; another one hands on what the session
-//! says
-//! by itself: messages, and replies that were waited for. Both do so under the session's lock, so that what leaves is in order.
-//! It refuses to be fast: the server's own workers are that, and go by the machine's clock.
+//! A thread of each connection reads requests and hands them to the session one by one. Another one passes on the session's
+//! own output: messages, and replies that were waited for. Both do so under the session's lock, so that the bytes leave in
+//! order. It refuses to be fast: the server's own workers are fast, and go by the machine's clock.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -21,10 +20,10 @@ use crate::route::embedded::engines::EngineInstance;
 /// A request that no engine knows: it leaves the same traces as one that is refused.
 const UNKNOWN: &[u8] = b"*1\r\n$20\r\nSLEEVE-TESTING-FAULT\r\n";
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const READ_BYTES: usize = 16 * 1024;
 
-/// What listens; when it is dropped, nobody is served any more.
+/// The listener; when it is dropped, no client is served any more.
 pub(super) struct Link {
     address: SocketAddr,
     lines: Arc<Mutex<Vec<Weak<Line>>>>,
@@ -72,13 +71,13 @@ impl Link {
                 if faults.is_down() {
                     continue;
                 }
-                // Without threads for it the connection ends, which is what its client is told.
+                // If there are no threads for it the connection ends, and its client sees that.
                 let Ok(line) = Line::begin(stream, &instance, &faults) else { continue };
                 let mut lines = lines.lock();
                 lines.retain(|line| line.strong_count() > 0);
                 lines.push(Arc::downgrade(&line));
                 drop(lines);
-                // Whoever has cut all lines meanwhile did not know of this one.
+                // A thread that has cut all lines in between did not know of this one.
                 if is_over.load(Ordering::Acquire) || faults.is_down() {
                     line.cut();
                 }
@@ -102,7 +101,7 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Release);
-        // Whoever waits for connections gets one, and sees that it is over.
+        // The thread that waits for connections gets one, and sees that the link has ended.
         let _ = TcpStream::connect(self.address);
         self.cut();
     }
@@ -132,12 +131,12 @@ impl Line {
 
     /// Ends the connection, from any thread.
     fn cut(&self) {
-        // A connection that is over cannot be ended, and need not be.
+        // A connection that has ended cannot be ended again, and need not be.
         let _ = self.stream.shutdown(Shutdown::Both);
         self.wakeup.end();
     }
 
-    /// Takes in requests until the connection is over.
+    /// Takes in requests until the connection ends.
     fn read(&self) {
         let (mut received, mut buffer) = (Vec::new(), vec![0; READ_BYTES]);
         loop {
@@ -160,7 +159,7 @@ impl Line {
         self.cut();
     }
 
-    /// Executes one request, as far as it is not to go wrong; false when the connection is over.
+    /// Executes one request, except for its faults. Returns false when the connection has ended.
     fn take(&self, request: &[u8]) -> bool {
         let act = match decode(request) {
             Ok((Frame::Array(items), _)) => {
@@ -193,7 +192,7 @@ impl Line {
         self.send(&mut session) && executed
     }
 
-    /// Hands on what the session says by itself.
+    /// Passes on the session's own output.
     fn hear(&self) {
         while self.wakeup.wait() {
             let mut session = self.session.lock();
@@ -204,7 +203,7 @@ impl Line {
         }
     }
 
-    /// Sends what the session has said; false when nobody takes it.
+    /// Sends the session's output. Returns false if the client does not take it.
     fn send(&self, session: &mut Session) -> bool {
         let sent = (&self.stream).write_all(&session.replies).is_ok();
         session.replies.clear();
@@ -213,7 +212,7 @@ impl Line {
 }
 
 impl Session {
-    /// False when the session is over.
+    /// Exchanges requests and output with the engine. Returns false when the session has ended.
     fn exchange(&mut self, instance: &EngineInstance, requests: &[u8]) -> bool {
         instance.clock.exchange(&mut self.local, requests, &mut self.replies).is_ok()
     }
@@ -248,7 +247,8 @@ fn bulk(frame: Frame<'_>) -> Option<&[u8]> {
     }
 }
 
-/// How long the request is that these bytes begin with, if it is whole. What is no request the engine itself shall judge.
+/// Returns the length of the request that these bytes begin with, if it is whole. Bytes that are no request are left to the
+/// engine itself.
 fn request_length(bytes: &[u8]) -> Option<usize> {
     match bytes.first()? {
         b'*' => match Scanner::new().scan(bytes) {
@@ -260,7 +260,7 @@ fn request_length(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Puts this error in the place of the answer, behind messages that came with it.
+/// Puts this error in the place of the answer, behind messages that arrived with it.
 fn refuse(replies: &mut Vec<u8>, text: &str) {
     let (mut scanner, mut start) = (Scanner::new(), 0);
     while let Ok(Some(length)) = scanner.scan(replies.get(start..).unwrap_or_default()) {

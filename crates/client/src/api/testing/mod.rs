@@ -1,7 +1,7 @@
 //! The embedded engine as a test double: a clock that the test turns, a seed, and faults on demand.
 //!
-//! The engine is the one that a server has, with another clock. Clients in this process call it in their own threads; all others,
-//! of whatever language, reach it at an address of this machine (`link`), where faults are served as well. Any thread.
+//! The engine is the one that a server has, with another clock. Clients in this process call it in their own threads; all
+//! others, in any language, reach it at an address of this machine (`link`), where faults are served as well. Any thread.
 
 pub(crate) mod faults;
 mod link;
@@ -25,11 +25,11 @@ use crate::route::origin::Origin;
 use faults::{Fault, Faults};
 use link::Link;
 
-/// When an engine with a seed begins: the first second of the year 2025, in microseconds.
+/// The time at which an engine with a seed begins: the first second of the year 2025, in microseconds.
 const SEEDED_START_US: i64 = 1_735_689_600_000_000;
 
-/// An engine for one test: empty, with nobody else in it, and gone with its last handle and client. Its clock stands until the
-/// test turns it.
+/// An engine for one test: empty, with no other user in it, and gone with its last handle and client. Its clock stands until
+/// the test turns it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,7 +48,7 @@ const SEEDED_START_US: i64 = 1_735_689_600_000_000;
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 ///
-/// Code that wants a URL, in whatever language, gets an address of this machine; there faults can be had:
+/// Code that needs a URL, in any language, gets an address of this machine; there faults can be had:
 ///
 /// ```
 /// use sleeve::testing::{Engine, Fault};
@@ -91,25 +91,26 @@ struct Inner {
     instance: Arc<EngineInstance>,
     seed: u64,
     faults: Arc<Faults>,
-    /// What serves the address; none before somebody asks for it.
+    /// The listener of the address; none before the address is asked for.
     link: Mutex<Option<Link>>,
     /// A session that only takes in that time has passed.
     passing: Mutex<Local>,
 }
 
 impl Engine {
-    /// An empty engine whose clock stands at the present time.
+    /// Creates an empty engine with a clock that stands at the present time.
     pub fn new() -> Self {
         let seed = RandomState::new().hash_one(0);
         Self::begin(seed, Instant::now(), &[]).expect("an engine without options begins")
     }
 
-    /// An engine that begins from a seed, at the same time for each seed: midnight of 1 January 2025, UTC.
+    /// Creates an engine that begins from a seed, at the same time for each seed: midnight of 1 January 2025, UTC.
     pub fn seeded(seed: u64) -> Self {
         Self::seeded_with::<&str>(seed, []).expect("an engine without options begins")
     }
 
-    /// As [`seeded`](Engine::seeded), with options of the engine's configuration: `[("maxmemory", "1mb")]`.
+    /// Creates an engine as [`seeded`](Engine::seeded) does, with options of the engine's configuration: `[("maxmemory",
+    /// "1mb")]`.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) for an option that is unknown, or none of an engine.
@@ -126,18 +127,18 @@ impl Engine {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The seed, to be printed by a test that fails.
+    /// Returns the seed, to be printed by a test that fails.
     pub fn seed(&self) -> u64 {
         self.inner.seed
     }
 
-    /// A client whose calls run in the threads that make them. It has no link, so no faults.
+    /// Returns a client with calls that run in the threads that make them. It has no link, so no faults.
     pub fn client(&self) -> Client {
         let route = Route::Local(Embedded::open_in(Arc::clone(&self.inner.instance)));
         Client { origin: Origin::new(route), database: 0 }
     }
 
-    /// An address of this machine where clients of any kind reach it, for as long as it is there.
+    /// Returns an address of this machine where clients of any kind reach it, for as long as it is there.
     ///
     /// # Errors
     /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no port or no thread.
@@ -153,7 +154,7 @@ impl Engine {
         Ok(link.insert(opened).address())
     }
 
-    /// The address as a URL.
+    /// Returns the address as a URL.
     ///
     /// # Errors
     /// As for [`address`](Engine::address).
@@ -161,7 +162,7 @@ impl Engine {
         self.address().map(|address| format!("redis://{address}"))
     }
 
-    /// A client that reaches it through its address, so that it meets the faults.
+    /// Connects a client that reaches it through its address, so that it meets the faults.
     ///
     /// # Errors
     /// As for [`Client::connect`].
@@ -171,23 +172,23 @@ impl Engine {
         Client::connect_with(Config::new(endpoint))
     }
 
-    /// Turns the clock. Keys whose time is over are gone (as in a server, a key is still there in the millisecond in which its
-    /// time ends); if it is turned by a tenth of a second or more, they have been removed, with their events, when this returns.
-    /// Whoever waits for a time that is over hears so.
+    /// Turns the clock. Expired keys are gone (as in a server, a key is still there in the millisecond in which its time
+    /// ends). If the clock is turned by a tenth of a second or more, they have been removed, with their events, when this
+    /// returns. Callers with a wait that has timed out are told so.
     pub fn advance(&self, by: Duration) {
         let clock = &self.inner.instance.clock;
         clock.advance(by);
-        // It can only have been ended by whoever ends all clients; then nothing is to be told.
+        // It can only have been ended by the code that ends all clients; then there is nothing to tell.
         let _ = clock.exchange(&mut self.inner.passing.lock(), &[], &mut Vec::new());
     }
 
-    /// What time it is there.
+    /// Returns the time of the engine's clock.
     pub fn now(&self) -> SystemTime {
         let wall_us = u64::try_from(self.inner.instance.clock.now().wall_us).unwrap_or_default();
         SystemTime::UNIX_EPOCH + Duration::from_micros(wall_us)
     }
 
-    /// Has something go wrong for clients at the address; see [`Fault`]. Faults are looked at in the order in which they came.
+    /// Adds a fault for clients at the address; see [`Fault`]. Faults are looked at in the order in which they were added.
     pub fn fault(&self, fault: Fault) {
         self.inner.faults.add(fault);
     }
@@ -197,7 +198,7 @@ impl Engine {
         self.inner.faults.clear();
     }
 
-    /// Breaks all connections to the address, now. Who connects again is served.
+    /// Breaks all connections to the address, now. A client that connects again is served.
     pub fn cut(&self) {
         if let Some(link) = &*self.inner.link.lock() {
             link.cut();

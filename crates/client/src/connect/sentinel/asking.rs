@@ -1,4 +1,4 @@
-//! What is asked of a Sentinel, and of the server that it names. What either answers is foreign, and may be anything.
+//! The questions to a Sentinel, and to the server that it names. The answers of either are foreign, and may be anything.
 
 use sleeve_wire::frame::{Frame, Items, decode};
 
@@ -16,7 +16,7 @@ use crate::reactor::task_context::TaskContext;
 /// The channel on which a Sentinel says that a primary is elsewhere.
 pub(super) const SWITCH: &str = "+switch-master";
 
-/// What a Sentinel has said of a service.
+/// A Sentinel's answer about a service.
 pub(super) struct Answer {
     /// None where it knows no service of this name.
     pub(super) primary: Option<Address>,
@@ -109,7 +109,7 @@ fn read_primary(reply: &[u8]) -> Result<Option<Address>, Refusal> {
 /// connection.
 const ADDRESSES_MAX: usize = 256;
 
-/// Addresses in a list of lists of fields; what is none is passed over.
+/// Reads addresses in a list of lists of fields; an element that is no address is skipped.
 fn read_others(reply: &[u8]) -> Vec<Address> {
     let Ok((Frame::Array(rows), _)) = decode(reply) else { return Vec::new() };
     rows.map_while(Result::ok).filter_map(read_row).take(ADDRESSES_MAX).collect()
@@ -128,7 +128,7 @@ fn read_row(row: Frame<'_>) -> Option<Address> {
     address(host?, port?)
 }
 
-/// The next of them, if it is a string.
+/// Returns the next of them, if it is a string.
 fn word<'a>(words: &mut Items<'a>) -> Option<&'a [u8]> {
     match words.next()?.ok()? {
         Frame::Bulk(word) => Some(word),
@@ -141,7 +141,7 @@ fn address(host: &[u8], port: &[u8]) -> Option<Address> {
     (!host.is_empty() && port > 0).then(|| Address { host: host.to_owned(), port })
 }
 
-/// Where the primary of this service is from now on, if that is what the message says.
+/// Returns the new address of this service's primary, if the message announces one.
 pub(super) fn read_switch(message: &[u8], service: &str) -> Option<Address> {
     let (Frame::Array(mut words), _) = decode(message).ok()? else { return None };
     if word(&mut words)? != b"message" || word(&mut words)? != SWITCH.as_bytes() {

@@ -1,9 +1,9 @@
-//! From an endpoint to a connection that has been greeted, also where Sentinels have to be asked first.
+//! From an endpoint to a connection that has been greeted, also if Sentinels have to be asked first.
 //!
-//! The Sentinels are asked one after the other, whoever answered last first, until one of them names a server that can be
-//! reached and says itself that it is a primary. Each of them, and each server, has a share of the time that is left, so that
-//! one that does not answer leaves some for the others. All of it is over as soon as the task is told that the primary is
-//! elsewhere. On the reactor's thread, as whatever connects.
+//! The Sentinels are asked one after the other, the last one that answered first, until one of them names a server that can
+//! be reached and says itself that it is a primary. Each of them, and each server, has a share of the time that is left, so
+//! that one that does not answer leaves some for the others. The search ends as soon as the task is notified that the primary
+//! is elsewhere. On the reactor's thread, as all connecting code.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::connect::refusal::Refusal;
 use crate::connect::socket::Socket;
 use crate::reactor::task_context::TaskContext;
 
-/// How long a Sentinel may take to answer before the next is asked.
+/// The time that a Sentinel may take to answer before the next is asked.
 pub(super) const SENTINEL_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Connects to the server, or to the primary of the service, and greets it.
@@ -40,7 +40,8 @@ pub(crate) async fn reach(
     Ok((Arc::new(socket), greeting))
 }
 
-/// The replicas of a service, as the first of its Sentinels says that can be reached; none where nobody says anything.
+/// Returns the replicas of a service, by the answer of the first of its Sentinels that can be reached; none if no Sentinel
+/// answers.
 pub(crate) async fn find_replicas(
     service: &Service,
     config: &Config,
@@ -58,21 +59,21 @@ pub(crate) async fn find_replicas(
     None
 }
 
-/// One look for the primary.
+/// A search for the primary.
 struct Search<'a> {
     follower: &'a Follower,
     config: &'a Config,
     context: &'a TaskContext,
-    /// What each of the Sentinels led to.
+    /// The result of each of the Sentinels.
     said: Vec<String>,
     /// The servers that were named, and were no use.
     tried: Vec<Address>,
-    /// Nothing that was said will change by itself.
+    /// True if none of the answers will change by itself.
     is_hopeless: bool,
 }
 
 impl Search<'_> {
-    /// Looks for the primary, and again where it turns out to be elsewhere meanwhile.
+    /// Looks for the primary, and again if it turns out to be elsewhere during the search.
     async fn run(mut self, attempt: &mut Attempt<'_>) -> Result<(Arc<Socket>, Greeting), Refusal> {
         loop {
             self.follower.set_out();
@@ -90,12 +91,12 @@ impl Search<'_> {
         let service = &self.follower.service;
         let mut asked: Vec<Address> = Vec::new();
         while !self.follower.was_told() {
-            // Whoever has answered may have named others.
+            // A Sentinel that has answered may have named others.
             let unasked: Vec<_> = service.sentinels().into_iter().filter(|one| !asked.contains(one)).collect();
             let sentinel = unasked.first()?;
             let parts = u32::try_from(unasked.len()).unwrap_or(u32::MAX).saturating_add(1);
             if let Some(place) = self.ask(sentinel, attempt.left() / parts, attempt).await {
-                // Whoever waits for a server that is gone waits for no longer than until that is said.
+                // A wait for a server that is gone lasts no longer than until that is announced.
                 watch::start(service, self.config, sentinel);
                 let reached = self.try_place(&place, sentinel, attempt.left() / (parts - 1), attempt).await;
                 if reached.is_some() {
@@ -173,7 +174,7 @@ impl Search<'_> {
         self.said.push(format!("{whom}: {}", refusal.error.message()));
     }
 
-    /// Nobody has led to a primary.
+    /// Returns the error if no Sentinel has led to a primary.
     fn nowhere(&self) -> Refusal {
         let message = format!("no Sentinel leads to its primary: {}", self.said.join("; "));
         if self.is_hopeless { Refusal::permanent(message) } else { Refusal::temporary(message) }

@@ -1,8 +1,8 @@
-//! What the connections of one client know of a service: who its Sentinels are, where its primary is, and who is to be told
-//! when that changes.
+//! The knowledge of a service that the connections of one client share: its Sentinels, the place of its primary, and the
+//! tasks to notify when that changes.
 //!
-//! Each connection's task follows it for as long as it lives. Whoever learns of another primary tells all the others: their
-//! sockets are shut, so that they find their connections at an end, and their tasks are woken, so that nobody waits for a
+//! Each connection's task follows it for as long as it lives. A task that learns of another primary tells all the others:
+//! their sockets are shut, so that they find their connections at an end, and their tasks are woken, so that none waits for a
 //! server that is no primary any more. Nothing on the way of a command looks at any of this. Any thread; one short lock.
 
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::reactor::TaskWaker;
 /// Sentinels that are kept beside those of the configuration.
 const LEARNED_MAX: usize = 32;
 
-/// Where somebody listens.
+/// The address of a listening server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) host: String,
@@ -30,9 +30,9 @@ impl fmt::Display for Address {
     }
 }
 
-/// What is known of a service.
+/// The known state of a service.
 pub(crate) struct Service {
-    /// What its Sentinels call it.
+    /// The name that its Sentinels use for it.
     pub(super) name: String,
     configured: Vec<Address>,
     state: Mutex<State>,
@@ -40,7 +40,7 @@ pub(crate) struct Service {
 
 #[derive(Default)]
 struct State {
-    /// In the order in which they are asked.
+    /// The Sentinels, in the order in which they are asked.
     sentinels: Vec<Address>,
     primary: Option<Address>,
     members: Vec<Arc<Member>>,
@@ -51,7 +51,7 @@ struct State {
 /// A connection's task, as far as it is to be told.
 struct Member {
     task_waker: TaskWaker,
-    /// Where it is connected, or about to be, or was last.
+    /// The server to which it is connected, or about to be, or was last.
     place: Mutex<Option<Address>>,
     socket: Mutex<Weak<Socket>>,
     /// The primary is elsewhere than where it was looked for.
@@ -59,7 +59,7 @@ struct Member {
 }
 
 impl Service {
-    /// The service that the configuration names, if it names one.
+    /// Creates the service that the configuration names, if it names one.
     pub(crate) fn of(config: &Config) -> Option<Arc<Self>> {
         let Endpoint::Sentinel { sentinels, service } = &config.endpoint else { return None };
         let address = |(host, port): &(String, u16)| Address { host: host.clone(), port: *port };
@@ -68,12 +68,12 @@ impl Service {
         Some(Arc::new(Self { name: service.clone(), configured, state: Mutex::new(state) }))
     }
 
-    /// Where the primary was when somebody said so last.
+    /// Returns the address of the primary by the last answer.
     pub(crate) fn primary(&self) -> Option<Address> {
         self.state.lock().primary.clone()
     }
 
-    /// The task of this waker follows the service from now on.
+    /// Makes the task of this waker follow the service from now on.
     pub(crate) fn follow(self: &Arc<Self>, task_waker: TaskWaker) -> Follower {
         let (place, socket) = (Mutex::new(None), Mutex::new(Weak::new()));
         let member = Arc::new(Member { task_waker, place, socket, was_told: AtomicBool::new(false) });
@@ -86,7 +86,7 @@ impl Service {
         self.state.lock().sentinels.clone()
     }
 
-    /// The Sentinel behind this one, in the order in which they are asked; the first behind the last.
+    /// Returns the Sentinel behind this one, in the order in which they are asked; the first behind the last.
     pub(super) fn after(&self, sentinel: &Address) -> Address {
         let state = self.state.lock();
         let next = state.sentinels.iter().position(|one| one == sentinel).map_or(0, |index| index + 1);
@@ -101,7 +101,7 @@ impl Service {
         state.sentinels.insert(0, sentinel.clone());
     }
 
-    /// A Sentinel has named the others: who is in neither list any more is forgotten.
+    /// Takes the other Sentinels that one has named: a Sentinel that is in neither list any more is forgotten.
     pub(super) fn learn(&self, from: &Address, others: Vec<Address>) {
         let mut state = self.state.lock();
         let is_kept = |one: &Address| one == from || others.contains(one) || self.configured.contains(one);
@@ -113,12 +113,13 @@ impl Service {
         }
     }
 
-    /// The primary is here: whoever is elsewhere is told, and where it was elsewhere before, also who looks for it.
+    /// Notes that the primary is here: tasks with connections elsewhere are notified, and if it was elsewhere before, also
+    /// the tasks that look for it.
     pub(super) fn moves(&self, to: &Address) {
         self.tell(&mut self.state.lock(), to);
     }
 
-    /// As `moves`, with the lock.
+    /// Notes the primary's place as `moves` does, with the lock.
     fn tell(&self, state: &mut State, to: &Address) {
         let has_moved = state.primary.as_ref().is_some_and(|before| before != to);
         state.primary = Some(to.clone());
@@ -135,12 +136,12 @@ impl Service {
         }
     }
 
-    /// Whether anybody is to be told of changes.
+    /// Returns whether any task is to be notified of changes.
     pub(super) fn is_followed(&self) -> bool {
         !self.state.lock().members.is_empty()
     }
 
-    /// Whoever has this waker is to listen for changes, unless somebody does already.
+    /// Notes that the task of this waker is to listen for changes, unless another does already.
     pub(super) fn begin_watch(&self, task_waker: TaskWaker) -> bool {
         let mut state = self.state.lock();
         let is_first = state.watch.is_none();
@@ -148,7 +149,7 @@ impl Service {
         is_first
     }
 
-    /// Whether nobody is to be told of changes: then nobody listens for them any more.
+    /// Returns whether no task is to be notified of changes: then no task listens for them any more.
     pub(super) fn end_watch(&self) -> bool {
         let mut state = self.state.lock();
         let ends = state.members.is_empty();
@@ -158,7 +159,7 @@ impl Service {
         ends
     }
 
-    /// Whoever has listened for changes has failed to.
+    /// Notes that the task that has listened for changes has failed.
     pub(super) fn lose_watch(&self) {
         self.state.lock().watch = None;
     }
@@ -171,22 +172,23 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// It sets out to look for the primary, and has no place yet.
+    /// Notes that the follower begins to look for the primary, and has no place yet.
     pub(super) fn set_out(&self) {
-        // Whoever moves the service has its lock: what is told from here on counts.
+        // A task that moves the service has its lock: a notification from here on counts.
         let _state = self.service.state.lock();
         *self.member.place.lock() = None;
         *self.member.socket.lock() = Weak::new();
         self.member.was_told.store(false, Ordering::Release);
     }
 
-    /// It was told where the primary is.
+    /// Notes the place of the primary that the follower was told.
     pub(super) fn head_for(&self, place: &Address) {
         let _state = self.service.state.lock();
         *self.member.place.lock() = Some(place.clone());
     }
 
-    /// It is there: all the others are told. Not so where it was told meanwhile that the primary is elsewhere.
+    /// Notes that the follower is connected there, and tells all the others. Returns false, and does nothing, if it was told
+    /// in between that the primary is elsewhere.
     pub(super) fn arrive(&self, place: &Address, socket: &Arc<Socket>) -> bool {
         let mut state = self.service.state.lock();
         if self.was_told() {
@@ -197,12 +199,12 @@ impl Follower {
         true
     }
 
-    /// Whether it was told that the primary is elsewhere since it set out.
+    /// Returns whether it was told that the primary is elsewhere since it set out.
     pub(crate) fn was_told(&self) -> bool {
         self.member.was_told.load(Ordering::Acquire)
     }
 
-    /// Why its connection is at an end, if that is so because the primary is elsewhere.
+    /// Returns the reason why its connection is at an end, if that is so because the primary is elsewhere.
     pub(crate) fn farewell(&self) -> Option<String> {
         let primary = self.service.primary().filter(|_| self.was_told())?;
         Some(format!("the primary of the service {} is now {primary}", self.service.name))
@@ -213,7 +215,7 @@ impl Drop for Follower {
     fn drop(&mut self) {
         let mut state = self.service.state.lock();
         state.members.retain(|member| !Arc::ptr_eq(member, &self.member));
-        // The last one: nobody has to listen any more.
+        // The last one: no task has to listen any more.
         if let Some(watch) = state.watch.filter(|_| state.members.is_empty()) {
             watch.wake();
         }

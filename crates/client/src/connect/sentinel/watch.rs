@@ -1,9 +1,9 @@
-//! The task that listens for a client: one of the Sentinels tells it when the primary is elsewhere, and it tells all who follow
-//! the service.
+//! The task that listens for a client: one of the Sentinels tells it when the primary is elsewhere, and it tells all
+//! followers of the service.
 //!
-//! It subscribes with one Sentinel and goes on to the next when that one is lost or silent. What was said in between it asks for
-//! after it has subscribed, and believes when the server that is named is a primary. It begins with the first connection to
-//! the service and ends with the last.
+//! It subscribes with one Sentinel and goes on to the next when that one is lost or silent. It asks for the announcements in
+//! between after it has subscribed, and believes them if the server that is named is a primary. It begins with the first
+//! connection to the service and ends with the last.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,13 @@ use crate::reactor::task_context::TaskContext;
 use crate::reactor::{self, TaskWaker};
 use crate::sys::{elapsed, now};
 
-/// For how long a Sentinel may be silent before it is asked whether it is still there, and then again before it is given up.
+/// The time that a Sentinel may be silent before it is asked whether it is still there, and then again before it is given up.
 const SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// The longest pause between two Sentinels.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Has somebody listen, to this Sentinel first, unless somebody does already. Where that cannot be, connections ask when they
-/// are lost.
+/// Starts a listener, at this Sentinel first, unless there is one already. If that fails, connections ask when they are lost.
 pub(super) fn start(service: &Arc<Service>, config: &Config, sentinel: &Address) {
     let Ok(task_waker) = TaskWaker::new() else { return };
     if !service.begin_watch(task_waker) {
@@ -40,14 +39,14 @@ pub(super) fn start(service: &Arc<Service>, config: &Config, sentinel: &Address)
     }
 }
 
-/// Listens with one Sentinel after the other for as long as anybody follows the service.
+/// Listens with one Sentinel after the other for as long as the service has a follower.
 async fn live(service: &Service, first: Address, config: &Config, context: &TaskContext) {
     let (mut sentinel, mut pause) = (first, config.backoff_min);
     while !service.end_watch() {
         let since = now();
         let mut tick = || service.is_followed().then_some(Duration::MAX);
         let mut attempt = Attempt::new(Duration::MAX, &mut tick);
-        // Whatever is wrong with it, another is next.
+        // After any fault of one, another is next.
         let _ = listen(service, &sentinel, config, context, &mut attempt).await;
         sentinel = service.after(&sentinel);
         pause = if elapsed(since) > PAUSE_MAX { config.backoff_min } else { (pause * 2).min(PAUSE_MAX) };
@@ -101,8 +100,8 @@ async fn listen(
     }
 }
 
-/// What may have been said before this Sentinel was listened to. It may be behind the others, so what it names has to say itself
-/// that it is a primary.
+/// Catches up on announcements from before this Sentinel was listened to. It may be behind the others, so the server that it
+/// names has to say itself that it is a primary.
 async fn catch_up(
     service: &Service,
     sentinel: &Address,

@@ -1,10 +1,10 @@
 //! Credentials that are rotated: shown anew to the server while the connection goes on.
 //!
-//! What a provider gives may say how long it is good for. When that time is over the provider is asked again, on a thread of its
-//! own, and AUTH goes out among the commands of the callers, who notice nothing. Where the provider fails or does not answer in
-//! the time that a connection may take, or the server refuses what it gave, the connection stays logged in as it was for as long
-//! as the server lets it, the event hook is told, and there is another attempt. AUTH ends with the connection: the next one logs
-//! in for itself. The connection's task alone calls it.
+//! A provider may say how long its credentials are valid. After that time the provider is asked again, on a thread of its
+//! own, and AUTH goes out among the commands of the callers, which notice nothing. If the provider fails or does not answer
+//! in the time that a connection may take, or the server refuses the credentials, the connection stays logged in as it was
+//! for as long as the server lets it, the event hook is called, and there is another attempt. AUTH ends with the connection:
+//! the next one logs in again. The connection's task alone calls it.
 
 use std::time::{Duration, Instant};
 
@@ -20,26 +20,26 @@ use crate::request::name::Name;
 use crate::request::{EncodedRequest, Request};
 use crate::sys::{clock_ms, now};
 
-/// Until a provider that has failed, or given what the server refuses, is asked again.
+/// The time until a provider that has failed, or has given credentials that the server refuses, is asked again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The shortest time after which a provider is asked again.
 const REFRESH_MIN: Duration = Duration::from_millis(100);
 
-/// How far the credentials of one connection are on their way to be renewed.
+/// The progress of the renewal of one connection's credentials.
 pub(super) enum Renewal {
-    /// They are good for as long as the connection is there.
+    /// The credentials are valid for as long as the connection is there.
     Never,
-    /// Until then.
+    /// The credentials are valid until then.
     At(Instant),
     /// The provider was asked, and is waited for until then; for as long as it takes where there is no such time.
     Asked(Answer<Credentials>, Option<Instant>),
-    /// The server was shown what it gave, which is good for so long.
+    /// The credentials were shown to the server, and are valid for this time.
     Shown(Handle, Option<Duration>),
 }
 
 impl Renewal {
-    /// What was shown at the greeting is good for so long.
+    /// Creates the state after the greeting, with credentials that are valid for this time.
     pub(super) fn after(time: Option<Duration>) -> Self {
         time.and_then(|time| now().checked_add(time.max(REFRESH_MIN))).map_or(Self::Never, Self::At)
     }
@@ -69,7 +69,7 @@ impl Renewal {
             },
             Self::Shown(handle, time) => {
                 if !handle.is_done() {
-                    // Nobody rings when it is answered.
+                    // Nothing rings when it is answered.
                     return Some(RETRY_AFTER);
                 }
                 let time = *time;
@@ -93,7 +93,7 @@ impl Renewal {
         let time = link.config.connect_timeout;
         match login::ask(provider, waker, time) {
             Ok(answer) => {
-                // A time beyond what the machine can count is never over.
+                // A time beyond the range of the machine's clock never passes.
                 *self = Self::Asked(answer, now().checked_add(time));
                 self.proceed(link, waker)
             }
@@ -101,7 +101,7 @@ impl Renewal {
         }
     }
 
-    /// Has AUTH go out among the callers' commands.
+    /// Queues AUTH among the callers' commands.
     fn show(&mut self, link: &Link, credentials: &Credentials) -> Option<Duration> {
         let write = |request: &mut Request| credentials.auth().into_iter().for_each(|word| _ = request.word(word));
         match Request::bytes_of(write) {

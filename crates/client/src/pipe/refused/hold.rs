@@ -1,22 +1,22 @@
-//! What keeps gathered requests from leaving, and for how long.
+//! The reason why gathered requests may not leave, and the length of the pause.
 //!
-//! A server that turns requests away is left alone for a pause, and then asked with one request alone, a probe. While that is
-//! turned away too there is another pause, which is longer; when it is answered, all may leave. Pure data; whoever has the pipe
-//! has it.
+//! A server that turns requests away is left alone for a pause, and then asked with one request alone, a probe. If that is
+//! turned away too, there is another pause, which is longer; when it is answered, all may leave. Pure data; the owner of the
+//! pipe has it.
 
 use super::super::in_flight::{Asker, is_before};
 use crate::error::{Effect, Error};
 use crate::request::name::Name;
 use crate::request::words::Words;
 
-/// The errors of a server that says the same to everybody until it is well again, whatever it is asked.
+/// The errors of a server that gives the same answer to every request until it has recovered.
 const PASSING: [&str; 3] = ["LOADING", "BUSY", "MASTERDOWN"];
 
-/// What a server says that takes no writes any more.
+/// The error code of a server that takes no writes any more.
 const DEMOTED: &str = "READONLY";
 
-/// The error in a reply that turns a command away for the moment, if it is one. One that takes no writes any more may do so for
-/// ever, but where there is another that does, it counts too.
+/// Returns the error in a reply that turns a command away for the moment, if it is one. A server that takes no writes any
+/// more may do so for ever, but if there is another server that does, the error counts too.
 pub(crate) fn passing(reply: &[u8], is_elsewhere: bool) -> Option<Error> {
     let error = Error::server(reply.strip_prefix(b"-")?.trim_ascii_end());
     let code = error.code()?;
@@ -24,25 +24,25 @@ pub(crate) fn passing(reply: &[u8], is_elsewhere: bool) -> Option<Error> {
     (passes && error.effect() == Effect::Refused).then_some(error)
 }
 
-/// The commands that end what holds a server, which takes them while it turns all others away.
+/// The commands that end a script that holds a server; the server takes them while it turns all others away.
 const KILLS: [Name; 2] = [Name::of(&["SCRIPT", "KILL"]), Name::of(&["FUNCTION", "KILL"])];
 
-/// As they do, if it is told not to save.
+/// The command that ends the server with the script, if it is told not to save.
 const SHUTDOWN: Name = Name::of(&["SHUTDOWN"]);
 
-/// Whether a request of this asker may be one that ends a script that holds the server.
+/// Returns whether a request of this asker may be one that ends a script that holds the server.
 pub(crate) fn may_end_script(asker: &Asker) -> bool {
     matches!(asker, Asker::Slot(target) if KILLS.contains(&target.name()) || target.name() == SHUTDOWN)
 }
 
-/// Whether this request ends a script that holds the server, or the server with it.
+/// Returns whether this request ends a script that holds the server, or the server with it.
 pub(crate) fn ends_script(asker: &Asker, request: &[u8]) -> bool {
     let is_nosave =
         |(start, end): (usize, usize)| request.get(start..end).is_some_and(|word| word.eq_ignore_ascii_case(b"NOSAVE"));
     may_end_script(asker) && (asker.name() != Some(SHUTDOWN) || Words::of(request).any(is_nosave))
 }
 
-/// What keeps gathered requests from leaving.
+/// The reason why gathered requests may not leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Hold {
     #[default]
@@ -51,7 +51,7 @@ pub(crate) enum Hold {
     Transaction,
     /// The server has turned something away a moment ago.
     Pause,
-    /// The pause is over: what is first in line leaves alone.
+    /// The pause has ended: the request that is first in line leaves alone.
     ProbeNext,
     /// A request has left alone, and is not answered yet; or the SELECT of its database.
     Probing { selects: bool },
@@ -60,37 +60,37 @@ pub(crate) enum Hold {
 }
 
 impl Hold {
-    /// Whether only what is urgent may leave.
+    /// Returns whether only urgent requests may leave.
     #[inline]
     pub(crate) fn is_on(self) -> bool {
         matches!(self, Self::Transaction | Self::Pause | Self::Probing { .. })
     }
 
-    /// Whether the server turns requests away, as far as is known.
+    /// Returns whether the server turns requests away, as far as is known.
     #[inline]
     pub(crate) fn is_refusing(self) -> bool {
         matches!(self, Self::Pause | Self::ProbeNext | Self::Probing { .. })
     }
 }
 
-/// How long nothing leaves after a refusal: at first, and at most.
+/// The length of the pause after a refusal: at first, and at most.
 const PAUSE_MS_MIN: u32 = 10;
 const PAUSE_MS_MAX: u32 = 500;
 
-/// After so long without a refusal the next pause is a first one.
+/// The time without a refusal after which the next pause is a first one.
 const QUIET_MS: u32 = 1000;
 
-/// When what was turned away may leave again.
+/// The time at which the requests that were turned away may leave again.
 #[derive(Default)]
 pub(crate) struct Pause {
-    /// Nothing but what is urgent leaves until then.
+    /// The time until which only urgent requests leave.
     pub(crate) until_ms: Option<u32>,
-    /// How long the last one was, and when it ended.
+    /// The length of the last pause, and when it ended.
     last: Option<(u32, u32)>,
 }
 
 impl Pause {
-    /// As long as the first one again, or twice as long as the last, where that was just over.
+    /// Begins a pause: as long as the first one again, or twice as long as the last, if that has just ended.
     pub(crate) fn begin(&mut self, now_ms: u32) {
         let length_ms = match self.last {
             Some((length_ms, ended_ms)) if is_before(now_ms, ended_ms.wrapping_add(QUIET_MS)) => {

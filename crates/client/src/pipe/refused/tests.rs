@@ -1,4 +1,4 @@
-//! What the server turns away: in which order it goes again, and what leaves meanwhile.
+//! Tests of requests that the server turns away: in which order they go again, and which requests leave in between.
 
 use super::hold::passing;
 use super::*;
@@ -12,7 +12,7 @@ use crate::request::{EncodedRequest, Request};
 const LOADING: &str = "-LOADING Redis is loading the dataset in memory\r\n";
 const BUSY: &str = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";
 
-/// A connection without a server: what leaves is looked at, and what comes is made up.
+/// A connection without a server: the bytes that leave are inspected, and the replies are made up.
 struct Wire {
     pipe: Pipe,
     reply_reader: ReplyReader,
@@ -43,7 +43,7 @@ impl Wire {
         self.push(database, &["INCR"], bytes)
     }
 
-    /// What may leave, which does.
+    /// Returns the bytes that may leave, and sends them.
     fn sent(&mut self) -> String {
         let mut text = String::new();
         while let Some((bytes, written)) = self.pipe.lend() {
@@ -54,7 +54,7 @@ impl Wire {
         text
     }
 
-    /// As `sent`, after the pause.
+    /// Returns the bytes that leave as `sent` does, after the pause.
     fn sent_after_pause(&mut self) -> String {
         assert!(self.pipe.is_pausing());
         assert_eq!(self.sent(), "");
@@ -63,7 +63,7 @@ impl Wire {
         self.sent()
     }
 
-    /// These replies come together.
+    /// Takes these replies, which arrive together.
     fn receive(&mut self, replies: &str) -> Result<(), Error> {
         self.reply_reader.room()[..replies.len()].copy_from_slice(replies.as_bytes());
         let count = self.reply_reader.filled(replies.len())?;
@@ -181,7 +181,7 @@ fn what_ends_a_script_leaves_whatever_is_held_back() {
             assert!(effect(behind) == Effect::Answered && wire.pipe.queued() == 0);
         }
     }
-    // What saves first would leave out what was turned away.
+    // A command that saves first would leave out the requests that were turned away.
     let mut wire = Wire::new();
     wire.write(0, "A").forget();
     assert_eq!(wire.sent(), "A");
@@ -209,7 +209,7 @@ fn a_select_that_is_turned_away_is_sent_again_before_anything_else() {
     assert_eq!(wire.sent(), "B");
     wire.receive(":1\r\n").expect("it is an answer");
     assert_eq!([handle, behind].map(effect), [Effect::Answered; 2]);
-    // The refusal comes before whoever has written the request says so.
+    // The refusal arrives before the writer of the request has given the bytes back.
     let mut wire = Wire { retries: false, ..Wire::new() };
     let handle = wire.write(3, "A");
     let (bytes, _) = wire.pipe.lend().expect("it may leave");
@@ -253,7 +253,7 @@ fn what_is_executed_in_another_database_ends_the_connection() {
 
 #[test]
 fn what_was_turned_away_is_ahead_of_what_left_after_it_when_the_connection_is_lost() {
-    // It breaks in the pause: what had left behind it comes after it, whole or not.
+    // The connection breaks in the pause: requests that had left behind the refused one come after it, whole or not.
     let mut wire = Wire::new();
     let away = wire.write(0, "A");
     assert_eq!(wire.sent(), "A");
@@ -285,13 +285,13 @@ fn what_was_turned_away_is_ahead_of_what_left_after_it_when_the_connection_is_lo
     }
 }
 
-/// A read as it travels.
+/// Returns a read as it travels.
 fn read(key: &str) -> String {
     let bytes = Request::bytes_of(|request| _ = request.word("GET").word(key)).expect("a request");
     String::from_utf8(bytes).expect("a request")
 }
 
-/// Each read had all that was gathered copied.
+/// Checks a fault of the past: each read had all that was gathered copied.
 #[test]
 fn what_is_turned_away_later_moves_nothing_that_is_gathered_or_waits_to_go_again() {
     const COUNT: usize = if cfg!(miri) { 50 } else { 2000 };

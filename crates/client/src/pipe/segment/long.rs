@@ -1,4 +1,5 @@
-//! Long requests: copied by their callers before the lock on the pipe is taken, so that nobody waits for the lock meanwhile.
+//! Long requests: copied by their callers before the lock on the pipe is taken, so that no other caller waits for the lock
+//! during the copy.
 //!
 //! Under the lock such a request is only moved, into a segment of its own. Pure data; any thread.
 
@@ -20,7 +21,7 @@ pub(crate) struct LongRequest {
 }
 
 impl LongRequest {
-    /// A copy of the request.
+    /// Copies the request.
     pub(crate) fn of(request: &[u8]) -> Self {
         let mut bytes = Vec::with_capacity(SELECT_LENGTH_MAX + request.len());
         bytes.resize(SELECT_LENGTH_MAX, 0);
@@ -28,7 +29,7 @@ impl LongRequest {
         Self { bytes }
     }
 
-    /// The same if it is long.
+    /// Creates a long request if the request is long.
     pub(crate) fn if_long(request: &[u8]) -> Option<Self> {
         (request.len() >= LONG_MIN).then(|| Self::of(request))
     }
@@ -44,8 +45,8 @@ impl LongRequest {
 }
 
 impl Pipe {
-    /// As `push` and `push_due`, for a long request: it moves here, in a segment of its own. Whether it has a deadline, and none
-    /// is known to be earlier.
+    /// Queues a request as `push` and `push_due` do, if it is long: it moves here, in a segment of its own. Returns also
+    /// whether it has a deadline, and none is known to be earlier.
     pub(crate) fn push_long(&mut self, database: u32, name: Name, long: LongRequest, time: Time) -> (Handle, bool) {
         let (target, handle) = self.source.pair(name);
         self.close_segment();

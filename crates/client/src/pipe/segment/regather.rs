@@ -1,6 +1,7 @@
 //! Requests that are gathered again: without those that need not leave any more, and each in its database.
 //!
-//! All that is gathered is copied for that, so it is done when something has changed for all of it. Whoever has the pipe.
+//! All gathered bytes are copied for that, so it is done when something has changed for all of them. Called by the owner of
+//! the pipe.
 
 use std::mem;
 
@@ -9,8 +10,8 @@ use super::super::in_flight::{Asker, Entry};
 use super::Precedence;
 
 impl Pipe {
-    /// Takes those of the gathered requests out that are not kept, or whose callers were told that time is up. The others keep
-    /// their order, and are each in their database.
+    /// Takes those of the gathered requests out that are not kept, or that have callers that were told that they timed out.
+    /// The others keep their order, and are each in their database.
     pub(in super::super) fn gather_again(&mut self, mut is_kept: impl FnMut(&mut Entry, &[u8]) -> bool) {
         let mut segments = mem::take(&mut self.backlog);
         segments.push_back(mem::take(&mut self.out));

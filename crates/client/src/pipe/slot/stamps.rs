@@ -1,8 +1,9 @@
-//! When the request of a slot left, and when its reply came, for those few of whom somebody wants to know.
+//! The times at which the request of a slot left and its reply arrived, for the few calls that are timed.
 //!
-//! Whoever hands replies out knows both for a batch at a time (`ledger`), and notes them for slots whose command is marked so
-//! (`Name::timed`), before they are answered. The notes lie beside the slots of a chunk, in memory that the first of them takes:
-//! a program that times nothing pays for one look a batch at a number. Any thread; times are arguments, in microseconds.
+//! The code that hands replies out knows both for a batch at a time (`ledger`), and notes them for slots with a command that
+//! is marked so (`Name::timed`), before they are answered. The notes lie beside the slots of a chunk, in memory that the
+//! first of them takes: a program that times nothing pays for one look a batch at a number. Any thread; times are arguments,
+//! in microseconds.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// Calls that are timed now.
 static TIMED: AtomicUsize = AtomicUsize::new(0);
 
-/// A call that is timed. Made before its request is sent, or else nobody would look.
+/// A call that is timed. Made before its request is sent; otherwise no reader would look.
 pub(crate) struct TimedCall(());
 
 impl TimedCall {
@@ -26,10 +27,10 @@ impl Drop for TimedCall {
     }
 }
 
-/// Whether any call is timed now.
+/// Returns whether any call is timed now.
 #[inline]
 pub(crate) fn are_wanted() -> bool {
-    // Whoever reads replies has had the lock under which a request is sent, after its call was counted.
+    // A thread that reads replies has had the lock under which a request is sent, after its call was counted.
     TIMED.load(Ordering::Relaxed) > 0
 }
 
@@ -37,7 +38,7 @@ pub(crate) fn are_wanted() -> bool {
 #[derive(Default)]
 pub(super) struct Stamps(OnceLock<Box<[Stamp]>>, #[cfg(test)] crate::pipe::testing::Alive);
 
-/// When a request left, and when its reply came; nothing where that is 0.
+/// The times at which a request left and its reply arrived; unset if 0.
 #[derive(Default)]
 struct Stamp {
     left_us: AtomicU64,
@@ -45,8 +46,8 @@ struct Stamp {
 }
 
 impl Stamps {
-    /// The request of the slot of this index left then, and its reply came then. The slot is about to be answered, which whoever
-    /// asks waits for.
+    /// Notes the times at which the request of the slot of this index left and its reply arrived. The slot is about to be
+    /// answered, and the asker waits for that.
     #[cold]
     pub(super) fn set(&self, index: usize, slots: usize, left_us: u64, came_us: u64) {
         let stamps = self.0.get_or_init(|| (0..slots).map(|_| Stamp::default()).collect());
@@ -56,7 +57,7 @@ impl Stamps {
         }
     }
 
-    /// When the request left, and when its reply came, if both are known.
+    /// Returns when the request left, and when its reply came, if both are known.
     pub(super) fn get(&self, index: usize) -> Option<(u64, u64)> {
         let stamp = self.0.get()?.get(index)?;
         let times = (stamp.left_us.load(Ordering::Relaxed), stamp.came_us.load(Ordering::Relaxed));

@@ -103,7 +103,7 @@ fn only_errors_of_forgotten_commands_are_reported() {
     }
 }
 
-/// Both ends act at the same time, in every way that there is. Run under Miri, it finds races and lost memory.
+/// Lets both ends act at the same time, in every way that there is. Run under Miri, it finds races and lost memory.
 #[test]
 fn both_ends_may_act_at_the_same_time() {
     let rounds = if cfg!(miri) { 40 } else { 20_000 };

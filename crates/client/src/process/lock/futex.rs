@@ -1,8 +1,8 @@
 //! A mutex and a condition variable on Linux: a word each at which the kernel lets threads sleep (futex).
 //!
-//! The mutex is the third of Ulrich Drepper's "Futexes Are Tricky": free, taken, or taken while somebody may sleep at it. To take
-//! a free one is one compare-and-exchange, to release it one swap, and a system call is made only where somebody sleeps. Who
-//! finds it taken looks at it a few times more before he sleeps. Any thread.
+//! The mutex is the third of Ulrich Drepper's "Futexes Are Tricky": free, taken, or taken while a thread may sleep at it. To
+//! take a free one is one compare-and-exchange, to release it one swap, and a system call is made only if a thread sleeps. A
+//! thread that finds it taken looks at it a few times more before it sleeps. Any thread.
 
 use std::hint;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +22,7 @@ pub(crate) type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFutex, T>;
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
-/// Taken, and whoever releases it wakes one who sleeps.
+/// Taken, and its release wakes a sleeping thread.
 const CONTENDED: u32 = 2;
 
 /// How often one looks at a taken mutex before he sleeps: most are held for less time than a system call takes.
@@ -31,8 +31,8 @@ const LOOKS_MAX: u32 = 100;
 /// The state of a mutex.
 pub(crate) struct RawFutex(AtomicU32);
 
-// SAFETY: only who has changed the word from free to something else holds it, and only the holder makes it free again. What the
-// holder has written is seen by the next one: he releases with Release, and it is taken with Acquire.
+// SAFETY: only the thread that changed the word from free to another value holds it, and only the holder makes it free again.
+// The holder's writes are visible to the next one: it releases with Release, and takes with Acquire.
 unsafe impl RawMutex for RawFutex {
     const INIT: Self = Self(AtomicU32::new(FREE));
 
@@ -70,7 +70,8 @@ impl RawFutex {
                 _ => hint::spin_loop(),
             }
         }
-        // Who has slept cannot know whether others still do, so he takes it as one at which somebody may.
+        // A thread that has slept cannot know whether others still do, so it takes the lock as one at which a thread may
+        // sleep.
         while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {
             sleep(&self.0, CONTENDED, None);
         }
@@ -82,8 +83,8 @@ impl RawFutex {
 pub(crate) struct Condvar {
     /// Another one after each notification, so that none is missed between the release of the mutex and the sleep.
     sequence: AtomicU32,
-    /// How many wait. It grows under the mutex, so whoever has changed something under the same mutex sees all who have looked
-    /// before that; where nobody waits a notification is one load.
+    /// The number of waiting threads. It grows under the mutex, so a thread that has changed state under the same mutex sees
+    /// all that began to wait before; without waiting threads a notification is one load.
     waiting: AtomicU32,
 }
 
@@ -125,12 +126,12 @@ impl Condvar {
         })
     }
 
-    /// Wakes one of those who wait.
+    /// Wakes one waiting thread.
     pub(crate) fn notify_one(&self) {
         self.notify(1);
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiting threads.
     pub(crate) fn notify_all(&self) {
         self.notify(i32::MAX as u32);
     }
@@ -150,9 +151,9 @@ fn sleep(word: &AtomicU32, value: u32, timeout: Option<&Timespec>) -> bool {
     futex::wait(word, Flags::PRIVATE, value, timeout) == Err(Errno::TIMEDOUT)
 }
 
-/// Wakes so many of those who sleep at a word.
+/// Wakes up to so many of the threads that sleep at a word.
 #[cold]
 fn wake(word: &AtomicU32, threads_max: u32) {
-    // It fails only where the word's memory is gone, by whoever took the mutex next: then nobody sleeps there.
+    // It fails only if the word's memory is gone, freed by the next holder of the mutex: then no thread sleeps there.
     let _ = futex::wake(word, Flags::PRIVATE, threads_max);
 }

@@ -90,7 +90,7 @@ fn one_notification_wakes_all_who_wait() {
                 }
             });
         }
-        // Who has counted himself sleeps, or is about to, when the lock is free again.
+        // A counted thread sleeps, or is about to, when the lock is free again.
         while state.lock().0 < THREADS {
             thread::yield_now();
         }

@@ -1,8 +1,8 @@
-//! How Linux is asked: by epoll, edge-triggered.
+//! Events on Linux: epoll, edge-triggered.
 //!
-//! A socket is entered once, for as long as it lives, and each thing that happens to it is reported once: no system call a turn
-//! says what is waited for, and what has come may be read by another thread without being reported again and again. On the
-//! reactor's thread alone.
+//! A socket is registered once, for as long as it lives, and each of its events is reported once: no system call in each turn
+//! says which events are wanted, and another thread may read arrived bytes without repeated reports. On the reactor's thread
+//! alone.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,7 +29,7 @@ pub(crate) struct Poller {
     event: Event,
 }
 
-/// What a wait has found: which task, and what happened to it.
+/// The result of a wait: tasks and their events.
 pub(crate) struct Events(Vec<epoll::Event>);
 
 impl Events {
@@ -43,7 +43,7 @@ impl Events {
         self.0.is_empty()
     }
 
-    /// Takes what was found.
+    /// Takes the events.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u64, Readiness)> {
         self.0.drain(..).filter_map(|event| {
             let (flags, number) = (event.flags, event.data.u64());
@@ -68,12 +68,12 @@ impl Poller {
         self.event.raise();
     }
 
-    /// Reports what happens to this stream under this number. What is there already is reported too.
+    /// Reports events of this stream under this number. Present readiness is reported too.
     pub(crate) fn add(&self, stream: &impl AsFd, number: u64) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, stream, EventData::new_u64(number), ARMED)?)
     }
 
-    /// Goes on reporting what comes. Room in it is always reported, once.
+    /// Goes on reporting arrivals. Room for writing is always reported, once.
     pub(crate) fn arm(&self, stream: &impl AsFd, number: u64, was_armed: bool, _writes: bool) -> io::Result<()> {
         if was_armed {
             return Ok(());

@@ -1,7 +1,7 @@
 //! The twin of every Unix but Linux: each wait names all sockets anew, as POSIX has it.
 //!
-//! What was reported of a socket is not looked for again until its task says that it waits for it once more. A task costs a
-//! second descriptor here, so that a wait never names one that is closed.
+//! A socket that was reported is not watched again until its task says that it waits for it once more. A task costs a second
+//! descriptor here, so that a wait never names one that is closed.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -17,7 +17,7 @@ use crate::sys::{Event, timespec};
 /// The sockets of all tasks.
 pub(crate) struct Poller {
     event: Event,
-    /// Locked during a wait: whoever enters and removes sockets is on the thread that waits.
+    /// Locked during a wait: sockets are added and removed on the thread that waits.
     entries: Mutex<Vec<Entry>>,
 }
 
@@ -27,11 +27,11 @@ struct Entry {
     known_as: RawFd,
     stream: OwnedFd,
     number: u64,
-    /// What is looked for.
+    /// The wanted events.
     flags: PollFlags,
 }
 
-/// What a wait has found: which task, and what happened to it.
+/// The result of a wait: tasks and their events.
 pub(crate) struct Events(Vec<(u64, Readiness)>);
 
 impl Events {
@@ -45,7 +45,7 @@ impl Events {
         self.0.is_empty()
     }
 
-    /// Takes what was found.
+    /// Takes the events.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u64, Readiness)> {
         self.0.drain(..)
     }
@@ -61,7 +61,7 @@ impl Poller {
         self.event.raise();
     }
 
-    /// Reports what happens to this stream under this number. What is there already is reported too.
+    /// Reports events of this stream under this number. Present readiness is reported too.
     pub(crate) fn add(&self, stream: &impl AsFd, number: u64) -> io::Result<()> {
         let stream = stream.as_fd();
         let entry = Entry {
@@ -74,7 +74,7 @@ impl Poller {
         Ok(())
     }
 
-    /// Goes on reporting what comes, and room in it if `writes`.
+    /// Goes on reporting arrivals, and room for writing if `writes`.
     pub(crate) fn arm(&self, stream: &impl AsFd, _number: u64, _was_armed: bool, writes: bool) -> io::Result<()> {
         self.look_for(stream, if writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN });
         Ok(())
@@ -103,7 +103,7 @@ impl Poller {
     pub(crate) fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         let mut entries = self.entries.lock();
         let timeout = timeout.map(timespec);
-        // What hung up and was reported is not looked for at all: it would end every wait.
+        // A socket that hung up and was reported is left out: it would end every wait.
         let looked_for = || entries.iter().filter(|entry| !entry.flags.is_empty());
         let mut fds: Vec<PollFd<'_>> = looked_for().map(|entry| PollFd::new(&entry.stream, entry.flags)).collect();
         fds.push(PollFd::new(&self.event, PollFlags::IN));

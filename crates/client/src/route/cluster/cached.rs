@@ -1,12 +1,12 @@
-//! A near cache over a cluster: which connection keeps which slot true, and how its reads are sent.
+//! A near cache over a cluster: which connection invalidates which slot, and how its reads are sent.
 //!
-//! Each node says what changes of the slots that it owns, on the connection that all share. So the cache is told which
-//! connection that is, slot by slot, whenever the map changes or a node has another connection (`route/slot_cache`); and it is
-//! told under the map's write lock, so that whoever sends by a map finds in the cache what belongs to it. What callers write it
-//! is told behind the sending, as often as it is sent.
+//! Each node reports changes of the slots that it owns, on the shared connection. So the cache is told which connection that
+//! is, slot by slot, whenever the map changes or a node has another connection (`route/slot_cache`). It is told under the
+//! map's write lock, so that a caller that sends by a map finds the matching state in the cache. Writes of callers are
+//! reported to it behind each sending.
 //!
-//! A read for the cache goes to the owner of its slot, also where other reads go to replicas: who has written reads what he
-//! wrote. Any thread, but for the task's part.
+//! A read for the cache goes to the owner of its slot, also where other reads go to replicas, so that a caller reads its own
+//! writes. Any thread, but for the task's part.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ use crate::route::slot_cache::SlotCache;
 use crate::sys::clock_ms;
 
 impl Cluster {
-    /// Has this cache kept true from now on. A cluster has one at most.
+    /// Attaches this cache, which is invalidated from now on. A cluster has one at most.
     pub(crate) fn attach_cache(&self, cache: Arc<dyn SlotCache>) {
-        // Whoever opens one looks beforehand whether there is one.
+        // The code that opens one checks beforehand whether there is one.
         let _ = self.cache.set(cache);
         self.task_waker.wake();
     }
@@ -58,7 +58,7 @@ impl Cluster {
         self.cache.get().filter(|_| !only_reads())
     }
 
-    /// A request was sent, or left to the task: the cache is told what it may have changed.
+    /// Tells the cache the keys that a request may have changed, once it was sent or left to the task.
     #[inline]
     pub(super) fn wrote(&self, request: EncodedRequest<'_>) {
         if let Some(cache) = self.tells_of(request.name) {
@@ -80,7 +80,7 @@ impl Cluster {
 }
 
 impl ClusterTask<'_> {
-    /// Tells the cache, if there is one, who keeps what true.
+    /// Tells the cache, if there is one, which connections invalidate which slots.
     pub(super) fn keep_cache_true(&mut self, map: &Map) {
         let Some(cache) = self.cluster.cache.get() else { return };
         let owners: Vec<_> = map.shards.iter().map(|shard| &shard.primary).collect();

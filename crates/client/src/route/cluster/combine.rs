@@ -1,8 +1,8 @@
-//! What the answers of several nodes make together: one reply for one caller.
+//! Combines the answers of several nodes into one reply for one caller.
 //!
-//! Each part is an end of a reply of its own; the last to come wakes this, which puts all together and completes the caller's
-//! end. An error of a part is an element of its own where the reply has one for each key, and otherwise the reply. Foreign
-//! bytes: a part that is not of the type which its command answers is told to the caller. Any thread.
+//! Each part has a slot of its own; the last answer wakes this, which combines all and completes the caller's slot. An error
+//! of a part is an element of its own if the reply has one for each key, and otherwise the whole reply. Foreign bytes: a part
+//! of an unexpected type is reported to the caller. Any thread.
 
 use std::sync::{Arc, Weak};
 use std::task::{Context, Wake, Waker};
@@ -30,7 +30,7 @@ enum Part {
     Answered(Payload),
 }
 
-/// Parts that are on their way, and whose the whole is.
+/// Parts in flight, and the caller's slot for the whole.
 pub(super) struct Parts {
     cluster: Weak<Cluster>,
     state: Mutex<Option<State>>,

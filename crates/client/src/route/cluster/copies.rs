@@ -1,9 +1,9 @@
-//! Reads that go to replicas, where the configuration lets them: who has a copy, and what becomes of a read that one has turned
-//! away.
+//! Reads that go to replicas, if the configuration allows it: which replicas have the slot, and how a read goes on that one
+//! has turned away.
 //!
-//! Callers look at what is known beforehand and never wait for a replica (`route/health_checks`). A read that comes back from one
-//! goes to the owner of its slot at once, and from then on it is a request as any other. One that was never sent, because
-//! neither the owner nor a replica was there, goes to whoever is there first.
+//! Callers look at the known state and never wait for a replica (`route/health_checks`). A read that comes back from one goes
+//! to the owner of its slot at once, and from then on it is a request as any other. One that was never sent, because neither
+//! the owner nor a replica was there, goes to the first of them that is.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,7 +22,7 @@ use crate::route::replicas::may_answer;
 use crate::route::time_left;
 
 impl Cluster {
-    /// Whom a request for this slot is for.
+    /// Returns the destination of a request for this slot.
     #[inline]
     pub(super) fn destination(&self, slot: u16, name: Name) -> Destination {
         if self.config.read_from != ReadFrom::Primary && may_answer(name) {
@@ -32,7 +32,7 @@ impl Cluster {
         }
     }
 
-    /// Who of a shard is read from now.
+    /// Returns the node of a shard that the next read goes to.
     pub(super) fn reader_of<'a>(&self, shard: &'a Shard) -> Option<&'a Arc<Node>> {
         shard.replicas.choose(&self.config.read_from, &shard.primary).or(Some(&shard.primary))
     }

@@ -35,12 +35,12 @@ impl DedicatedConnections {
         dedicated
     }
 
-    /// The connection of this number, while somebody waits for it.
+    /// Returns the connection of this number, while a caller waits for it.
     pub(super) fn numbered(&self, number: u64) -> Option<Arc<DedicatedConnection>> {
         self.taken.get(&number)?.upgrade()
     }
 
-    /// Whether nobody waits.
+    /// Returns whether no caller waits.
     pub(super) fn is_empty(&self) -> bool {
         self.taken.is_empty()
     }
@@ -59,7 +59,7 @@ struct Place {
     link: Option<Arc<Link>>,
     /// When it was sent there.
     sent: Option<Instant>,
-    /// Nobody waits for it any more: it gets no connection again.
+    /// Its caller waits no more: it gets no connection again.
     is_left: bool,
 }
 
@@ -93,7 +93,7 @@ impl DedicatedConnection {
         self.place.lock().sent.map_or(Duration::ZERO, |sent| now.saturating_duration_since(sent))
     }
 
-    /// Nobody waits for the command any more. The connection, if nothing is on its way there and it may serve somebody else.
+    /// Gives up the command. Returns the connection, if it has no calls in flight and may serve another caller.
     pub(crate) fn leave(&self) -> Option<Arc<Link>> {
         let mut place = self.place.lock();
         place.is_left = true;
@@ -123,7 +123,7 @@ mod tests {
     use crate::config::Config;
     use crate::route::node::Address;
 
-    /// A node at which nobody listens.
+    /// Returns a node without a listener.
     fn nobody() -> Node {
         Node::new(1, Address { host: "127.0.0.1".to_owned(), port: 1 }, &Config::default())
     }
@@ -134,7 +134,7 @@ mod tests {
         let (all, node) = (Arc::default(), nobody());
         let dedicated = DedicatedConnections::enter(&all, BlockTimeout::Endless, None);
         let link = dedicated.take_to(&node, Instant::now()).expect("a connection");
-        // The cluster's task has found it, and is about to send there what has come back.
+        // The cluster's task has found it, and is about to send the returned request there.
         let found = all.lock().numbered(dedicated.number).expect("it is taken");
         if let Some(idle) = dedicated.leave() {
             idle.close(None).expect("it waits for nothing");

@@ -1,5 +1,5 @@
-//! How whoever waits for an answer of the cluster pushes on, where the answer is no single connection's: all connections are
-//! written to, and what has come on any is read.
+//! The driver for a caller that waits for an answer of the cluster when the answer belongs to no single connection: all
+//! connections are written to, and arrived bytes on any of them are read.
 
 use std::time::Instant;
 

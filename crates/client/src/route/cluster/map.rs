@@ -1,8 +1,8 @@
-//! Which node owns which slot, as far as the nodes have told.
+//! The owners of slots, as far as the nodes have told.
 //!
-//! It is learned from CLUSTER SLOTS, and mended slot by slot from what redirections say. A slot whose owner has changed while
-//! requests for it are still on their way to the old one is held: nothing is sent for it until those are back, so that no
-//! request overtakes another of the same slot. Pure data; whoever has the lock on the map has all of it. Foreign bytes.
+//! The map is learned from CLUSTER SLOTS, and mended slot by slot from redirects. A slot that gets a new owner while requests
+//! for it are still on their way to the old one is held: nothing is sent for it until those are back, so that no request
+//! overtakes another of the same slot. Pure data; the holder of the map's lock has all of it. Foreign bytes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::route::node::{Address, Node};
 use crate::route::replicas::Replicas;
 
-/// In the place of a shard: nobody owns the slot, as far as is known.
+/// Stands in the place of a shard: the slot has no known owner.
 const UNSERVED: u16 = u16::MAX;
 
 /// In the place of a shard: requests for the slot are on their way to an owner that it has no more.
@@ -26,10 +26,10 @@ pub(super) struct Shard {
     pub(super) replicas: Replicas,
 }
 
-/// Who owns what.
+/// The owner of each slot.
 pub(super) struct Map {
     pub(super) shards: Vec<Shard>,
-    /// The place in `shards` of whom a request for each slot is sent to, or why to nobody.
+    /// For each slot the place in `shards` of the destination of its requests, or the reason why there is none.
     routes: Vec<u16>,
     /// The place in `shards` of each slot's owner, as it was told last.
     owners: Vec<u16>,
@@ -47,7 +47,7 @@ impl Default for Map {
 }
 
 impl Map {
-    /// Whom a request for a slot is sent to; none while that is not known, or the slot is held.
+    /// Returns the destination of requests for a slot; none while it is not known, or the slot is held.
     #[inline]
     pub(super) fn route(&self, slot: u16) -> Option<&Shard> {
         self.shards.get(self.place(slot)?)
@@ -83,15 +83,15 @@ impl Map {
         u16::try_from(place).unwrap_or(UNSERVED)
     }
 
-    /// The number of whom requests for a slot are on their way to: where it is held, those that came back are sent to whom its
-    /// owner was said to be.
+    /// Returns the number of the node to which requests for a slot are on their way. For a held slot this is the owner to
+    /// which returned requests were sent again.
     fn bound_for(&self, slot: u16) -> Option<u32> {
         let of = |places: &[u16]| places.get(usize::from(slot)).copied();
         let place = of(&self.routes).filter(|&place| place != HELD).or_else(|| of(&self.owners))?;
         self.shards.get(usize::from(place)).map(|shard| shard.primary.number)
     }
 
-    /// A slot is this node's, as somebody has said. The number of whom it was sent to before, if that was another.
+    /// Notes that a node owns a slot. Returns the number of the former destination, if it is another.
     pub(super) fn assign(&mut self, slot: u16, node: &Arc<Node>) -> Option<u32> {
         self.version += 1;
         let before = self.bound_for(slot);
@@ -106,7 +106,7 @@ impl Map {
         before.filter(|&before| before != node.number)
     }
 
-    /// Nothing is sent for this slot until it is released, by each who holds it.
+    /// Holds this slot: nothing is sent for it until each hold is released.
     pub(super) fn hold(&mut self, slot: u16) {
         self.version += 1;
         if let Some(route) = self.routes.get_mut(usize::from(slot)) {
@@ -115,7 +115,7 @@ impl Map {
         }
     }
 
-    /// One of those who hold this slot does so no longer. Behind the last, requests for it go to its owner again.
+    /// Releases one hold on this slot. Behind the last, requests for it go to its owner again.
     pub(super) fn release(&mut self, slot: u16) {
         self.version += 1;
         match self.holds.get_mut(&slot) {
@@ -134,7 +134,7 @@ impl Map {
         }
     }
 
-    /// Takes over what a node has told. Returns the slots that were sent to another node before, with its number.
+    /// Takes over a node's map. Returns the slots that had another destination before, with its number.
     pub(super) fn replace(&mut self, shards: Vec<(Shard, Vec<(u16, u16)>)>) -> Vec<(u16, u32)> {
         self.version += 1;
         let before: Vec<Option<u32>> = (0..SLOTS).map(|slot| self.bound_for(slot)).collect();
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(map.assign(5, &node(2)), None);
         map.hold(5);
         assert_eq!((owner(&map, 5), owner(&map, 6)), (None, Some(1)));
-        // What is told meanwhile counts when it is released.
+        // An owner that is learned during the hold counts when it is released.
         let moved = map.replace(vec![(shard(3), vec![(0, 6)]), (shard(2), vec![(7, 16383)])]);
         assert_eq!(moved.len(), 8192);
         assert!(moved.contains(&(0, 1)) && moved.contains(&(5, 2)));
@@ -261,7 +261,7 @@ mod tests {
         map.replace(vec![(shard(1), vec![(0, 16383)])]);
         assert_eq!(map.assign(5, &node(2)), Some(1));
         map.hold(5);
-        // What came back from the first is on its way to the second.
+        // Requests that came back from the first are on their way to the second.
         assert_eq!(map.assign(5, &node(3)), Some(2));
         map.hold(5);
         map.release(5);

@@ -1,16 +1,16 @@
-//! A cluster: servers that share the keys by slots, as one way for requests.
+//! A cluster: servers that share the keys by slots, as one route for requests.
 //!
-//! A request goes straight from its caller to the connection of the node that owns its slot (`slots`, `map`), or has a copy of it
-//! where reads may go there (`copies`); what
-//! several nodes have to answer is split and put together again (`split`, `combine`). It keeps its bytes until it is answered:
-//! where a node turns it away, or is lost before it has left, it comes back and is sent again (`redirect`) by the cluster's
-//! own task (`task`), which also learns who owns what. What cannot go anywhere yet waits there too.
+//! A request goes straight from its caller to the connection of the node that owns its slot (`slots`, `map`), or of a replica
+//! if reads may go there (`copies`). A request for several nodes is split, and their answers are combined (`split`,
+//! `combine`). A request keeps its bytes until it is answered: if a node turns it away, or is lost before the request has
+//! left, it comes back and is sent again (`redirect`) by the cluster's own task (`task`), which also learns the owners of
+//! slots. Requests without a destination wait there too.
 //!
-//! One rule keeps each caller's requests for one slot in order: whoever sends looks at the map and pushes, or leaves the
-//! request to the task, under one read lock; and the task sends all that waits before anybody sees a slot open again. What a
-//! node has told to try again later is the exception: others may overtake it.
+//! One rule keeps each caller's requests for one slot in order: a sender looks at the map and pushes, or leaves the request
+//! to the task, under one read lock; and the task sends all waiting requests before any sender sees a slot open again. A
+//! request that a node has told to try again later is the exception: others may overtake it.
 //!
-//! Any thread; nobody waits here but for room, or where he says so.
+//! Any thread; nothing waits here except for room, or where a function says so.
 
 mod apart;
 mod cached;
@@ -73,7 +73,7 @@ pub(crate) struct Cluster {
     map: RwLock<Map>,
     /// Makes the ends of calls that wait here, or are answered by several nodes.
     source: Mutex<Source>,
-    /// What the task finds when it looks.
+    /// The work that the task finds.
     pending: Mutex<PendingRequests>,
     beginning: Mutex<Beginning>,
     /// Connections that commands which wait on the server have for themselves.
@@ -82,11 +82,11 @@ pub(crate) struct Cluster {
     cache: OnceLock<Arc<dyn SlotCache>>,
     /// Told when the beginning is over, when something that waited has gone, when the task has ended.
     changed: Condvar,
-    /// No more is taken.
+    /// It takes no more calls.
     is_closed: AtomicBool,
 }
 
-/// How the first attempt to know the cluster has ended, and who waits for that or for the end.
+/// The result of the first attempt to learn the map, and the waiters for that or for the end.
 #[derive(Default)]
 pub(crate) struct Beginning {
     first: Option<Result<(), Error>>,
@@ -122,7 +122,7 @@ impl Cluster {
         }
     }
 
-    /// What the connection to each node has done since there is one.
+    /// Returns the metrics of each node since its first connection.
     pub(crate) fn metrics(&self) -> Vec<Metrics> {
         self.links().iter().map(|link| link.metrics()).collect()
     }
@@ -136,7 +136,7 @@ impl Cluster {
         }
     }
 
-    /// Sends one request to whom it is for. It may have a deadline of its own.
+    /// Sends one request to its destination. It may have a deadline of its own.
     #[inline]
     pub(crate) fn send(
         &self,
@@ -210,19 +210,19 @@ impl Cluster {
                     Err(Unsent::Ended(routed)) => routed,
                 };
             }
-            // Whoever reads next need not find out again.
+            // The next reader need not find out again.
             node.set_fitness(Fitness::Unfit);
         }
         self.wait_for_task(routed).map(Outcome::Sent)
     }
 
-    /// Who is asked by a request with this destination; none while nobody can be.
+    /// Returns the node for this destination; none while there is none.
     #[inline]
     fn node_for<'a>(&self, map: &'a Map, destination: Destination) -> Option<&'a Arc<Node>> {
         let shard = match destination {
             Destination::Slot(slot) => map.route(slot),
             Destination::Copies(slot) => return self.reader_of(map.route(slot)?),
-            // Always the same as long as it is there, so that what one caller says to anybody stays in order.
+            // Always the same node as long as it is there, so that one caller's requests without a key stay in order.
             Destination::Anybody => map.shards.iter().find(|shard| shard.primary.is_connected()).or(map.shards.first()),
             Destination::Node(number) => map.shards.iter().find(|shard| shard.primary.number == number),
         };
@@ -250,7 +250,7 @@ impl Cluster {
         time_left::left_ms(routed, self.limit_ms())
     }
 
-    /// What is known now, for whom time is up.
+    /// Returns the present situation, for the text of timeout errors.
     fn situation<'a>(&'a self, trouble: Option<&'a str>, limit: Option<Duration>) -> Situation<'a> {
         Situation { endpoint: &self.config.endpoint, limit, trouble, ledger: None }
     }
@@ -264,14 +264,13 @@ impl Cluster {
         self.map.read().nodes().filter_map(|node| node.link()).collect()
     }
 
-    /// Something shows that the map may be wrong: who owns what is asked for anew.
+    /// Marks the map as doubtful: it is refreshed.
     pub(crate) fn doubt(&self) {
         self.pending.lock().is_doubted = true;
         self.task_waker.wake();
     }
 
-    /// Where connections of one's own go to that are for this slot, or to any node: how the node is connected to, and what is
-    /// known of it by all connections to it.
+    /// Returns how to connect to the node for this slot, or to any node, with the health that all connections to it share.
     pub(crate) fn place(&self, slot: Option<u16>) -> Result<(Config, Arc<ServerHealth>), Error> {
         self.check_open()?;
         let place = self
@@ -285,13 +284,13 @@ impl Cluster {
         })
     }
 
-    /// Wakes whoever waited for what was completed, and reports the errors that nobody waits for. No lock may be held.
+    /// Wakes the callers of completed calls, and reports errors of forgotten ones. No lock may be held.
     pub(crate) fn finish(&self, done: &mut Completions) {
         callback::report(done.finish(), self.config.error_hook.as_ref());
     }
 }
 
-/// What became of a request that is sent without a wait.
+/// The outcome of sending a request without waiting.
 enum Outcome {
     Sent(Sent),
     /// The queue of this connection has no room.
@@ -340,7 +339,7 @@ impl Cluster {
         beginning.watchers.drain(..).for_each(TaskWaker::wake);
     }
 
-    /// Nothing will be sent any more.
+    /// Stops sending.
     fn end(&self, why: &str) {
         self.is_closed.store(true, Ordering::Release);
         let mut done = Completions::default();
@@ -353,14 +352,14 @@ impl Cluster {
         self.finish(&mut done);
     }
 
-    /// Takes no more, has what was sent answered, and waits for that for at most this long.
+    /// Takes no more calls, lets sent ones be answered, and waits for that for at most this long.
     pub(crate) fn close(&self, wait: Option<Duration>) -> Result<(), Error> {
         if !self.process.is_this() {
             return wait.map_or(Ok(()), |_| Err(inherited()));
         }
         self.is_closed.store(true, Ordering::Release);
         self.task_waker.wake();
-        // A time beyond what the machine can count is never over.
+        // A deadline beyond the range of the clock never comes.
         wait.map_or(Ok(()), |wait| self.wait_end(now().checked_add(wait)))
     }
 
@@ -383,7 +382,7 @@ impl Cluster {
         self.process.is_this() && self.pending.lock().is_empty() && self.links().iter().all(|link| link.is_idle())
     }
 
-    /// By whom whoever waits may push on.
+    /// Returns the driver that a waiting caller may ask to write.
     pub(crate) fn driver(&self) -> Weak<dyn Driver> {
         self.me.clone()
     }

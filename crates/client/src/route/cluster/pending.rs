@@ -1,24 +1,24 @@
-//! What is pending for the cluster's task: requests that cannot go anywhere yet, and those that came back.
+//! Work for the cluster's task: requests without a destination yet, and those that came back.
 //!
-//! Pure data; whoever has the lock on it has all of it, for a moment. Any thread.
+//! Pure data; the holder of its lock has all of it, for a moment. Any thread.
 
 use crate::error::Error;
 use crate::pipe::routed::Routed;
 use crate::pipe::slot::Completions;
 
-/// What the task finds when it looks.
+/// The work that the task finds.
 #[derive(Default)]
 pub(super) struct PendingRequests {
-    /// Requests that nobody could send, oldest first.
+    /// Requests that could not be sent, oldest first.
     pub(super) arrived: Vec<Routed>,
     /// Requests that came back, and why, oldest first.
     pub(super) returned: Vec<(Routed, Error)>,
-    /// Somebody has seen what shows that the map may be wrong.
+    /// The map may be wrong.
     pub(super) is_doubted: bool,
     /// How many requests wait here or with the task, and their bytes.
     waiting: usize,
     pub(super) bytes: usize,
-    /// Why nobody reads this any more.
+    /// The reason why the task has ended.
     pub(super) closed: Option<Error>,
 }
 
@@ -28,7 +28,7 @@ impl PendingRequests {
         self.bytes += routed.bytes.len();
     }
 
-    /// A request came back. Given back where nobody reads this any more.
+    /// Adds a request that came back. Returns it if the task has ended.
     pub(super) fn put_back(&mut self, routed: Routed, why: Error) -> Option<(Routed, Error)> {
         if self.closed.is_some() {
             return Some((routed, why));
@@ -49,7 +49,7 @@ impl PendingRequests {
         self.waiting == 0
     }
 
-    /// Nobody reads this any more: what is here is told why.
+    /// Ends the list: its requests fail with this reason.
     pub(super) fn close(&mut self, why: &str, done: &mut Completions) {
         let error = Error::closed(why);
         let arrived = self.arrived.drain(..);

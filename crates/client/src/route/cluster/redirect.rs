@@ -1,29 +1,29 @@
-//! What is to be done with a request that a node has turned away, or that never left.
+//! The treatment of a request that a node has turned away, or that never left.
 //!
-//! MOVED says who owns the slot, and ASK who has the key while the slot moves; the others say that it may work later. Foreign
-//! bytes: what cannot be read as a redirection is tried again later. Pure functions.
+//! MOVED names the owner of the slot, and ASK the node that has the key while the slot moves; other errors mean that a retry
+//! may work later. Foreign bytes: a redirect that cannot be read is retried later. Pure functions.
 
 use super::slots::SLOTS;
 use crate::error::{Error, ErrorKind};
 use crate::route::node::Address;
 
-/// What is to be done with it.
+/// The treatment of the request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Redirect {
     /// The slot is this node's from now on.
     Moved { slot: u16, to: Address },
     /// This request goes to this node, which is told that it is asked for a slot on the move.
     Ask { to: Address },
-    /// The same may work in a moment.
+    /// A retry may work in a moment.
     Later,
-    /// The same may work in a moment, and somebody else may own the slot by then.
+    /// A retry may work in a moment, and the slot may have another owner by then.
     Changing,
     /// The node was lost before it had left.
     Lost,
 }
 
 impl Redirect {
-    /// What a request is to do that came back with this from a node on this host.
+    /// Returns the treatment of a request that came back with this error from a node on this host.
     pub(super) fn of(why: &Error, host: &str) -> Self {
         if why.kind() != ErrorKind::Server {
             return Self::Lost;

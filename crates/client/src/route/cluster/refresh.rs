@@ -1,6 +1,6 @@
-//! How the cluster's task learns who owns what, and holds the slots that have a new owner.
+//! The refresh of the map by the cluster's task, and the holding of slots with a new owner.
 //!
-//! One question at a time: CLUSTER SLOTS, asked of node after node until one answers. At the reactor's thread alone, with the
+//! One question at a time: CLUSTER SLOTS, asked of node after node until one answers. On the reactor's thread alone, with the
 //! map's write lock.
 
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ use crate::route::replicas::Replicas;
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 const CLUSTER_SLOTS: &[u8] = b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
 
-/// How long a node has to say who owns what before the next is asked.
+/// The time that a node has to answer before the next is asked.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Between two rounds of questions at least.
@@ -35,7 +35,7 @@ impl ClusterTask<'_> {
     /// It is to be asked for anew.
     pub(super) fn want_refresh(&mut self, now: Instant) {
         let pause_over = self.refreshed.map_or(now, |refreshed| refreshed + REFRESH_PAUSE);
-        // Where a round is under way, what it brings may be older than what was just seen.
+        // A round under way may bring an older state than the one just seen.
         let at = pause_over.max(now);
         self.refresh_at = Some(self.refresh_at.map_or(at, |planned| planned.min(at)));
     }
@@ -48,7 +48,7 @@ impl ClusterTask<'_> {
         self.fences.push(Fence { handle, slots, is_over: false });
     }
 
-    /// Opens the slots behind whose requests nobody waits any more.
+    /// Opens the slots with no requests on their way any more.
     pub(super) fn lift_fences(&mut self, map: &mut Map) {
         for fence in self.fences.extract_if(.., |fence| fence.is_over) {
             fence.slots.iter().for_each(|&slot| map.release(slot));
@@ -56,7 +56,7 @@ impl ClusterTask<'_> {
         }
     }
 
-    /// Takes the answer to the question who owns what, if it is there, or gives up waiting for it.
+    /// Takes the answer to CLUSTER SLOTS, if it is there, or gives up waiting for it.
     pub(super) fn hear(&mut self, map: &mut Map, now: Instant) {
         let Some(Question { handle, asked, until }) = self.question.take() else { return };
         match handle.take() {
@@ -73,7 +73,7 @@ impl ClusterTask<'_> {
         }
     }
 
-    /// Asks the next who may know, where a round is due or under way.
+    /// Asks the next candidate, if a round is due or under way.
     pub(super) fn ask(&mut self, map: &Map, now: Instant) {
         if self.question.is_some() {
             return;
@@ -95,7 +95,8 @@ impl ClusterTask<'_> {
         self.fail_round(now);
     }
 
-    /// Those who may know: who is connected first, then the others, then those that the client was told of; who is silent last.
+    /// Returns the candidates for the question: connected nodes first, then the others, then the configured addresses; silent
+    /// nodes last.
     fn who_may_know(&mut self, map: &Map) -> VecDeque<Arc<Node>> {
         let mut known: Vec<Arc<Node>> = map.nodes().cloned().collect();
         for (host, port) in seeds(&self.cluster.config) {
@@ -112,7 +113,7 @@ impl ClusterTask<'_> {
         candidates
     }
 
-    /// Nobody has answered.
+    /// Ends a round without an answer.
     fn fail_round(&mut self, now: Instant) {
         let config = &self.cluster.config;
         let doublings = self.failed_rounds.min(20);
@@ -127,7 +128,7 @@ impl ClusterTask<'_> {
         });
     }
 
-    /// Takes over who owns what.
+    /// Installs a new map.
     fn install(&mut self, map: &mut Map, ranges: &[Range], now: Instant) {
         let mut shards: Vec<(Shard, Vec<(u16, u16)>)> = Vec::new();
         for range in ranges {
@@ -148,7 +149,7 @@ impl ClusterTask<'_> {
         shards.rotate_left(rotation);
         let mut moved = map.replace(shards);
         let is_needed = |node: &Node| map.nodes().any(|known| known.number == node.number);
-        // Its connections end, and with them what was to be answered before anything is sent to the new owners.
+        // Its connections end, and their unanswered requests fail, before anything is sent to the new owners.
         for node in self.registry.all().filter(|node| node.health().is_silent() && !is_needed(node)) {
             node.health().replace(now);
         }
@@ -165,7 +166,7 @@ impl ClusterTask<'_> {
             node.was_named_within(NAMED_KEPT, now) || node.link().is_some_and(|link| link.is_open() && !link.is_idle())
         };
         self.registry.retain(|node| map.nodes().any(|known| known.number == node.number) || is_asked(node));
-        // All owners are connected to before anybody needs them.
+        // All owners are connected to before a request needs them.
         map.shards.iter().for_each(|shard| _ = shard.primary.connect(now));
         self.checks.hurry(now);
         if map.is_whole() {

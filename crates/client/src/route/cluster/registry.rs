@@ -7,11 +7,11 @@ use crate::config::Config;
 use crate::reactor::TaskWaker;
 use crate::route::node::{Address, Node};
 
-/// More nodes than any cluster has: what names more is no cluster.
+/// More nodes than any cluster has: an answer that names more is refused.
 const NODES_MAX: usize = 4096;
 
-/// What a connection to a node is for: to ask one that owns slots, or to read from one that has copies. The second has to be
-/// said on the connection, and a node that was the one may become the other.
+/// The purpose of a connection to a node: requests to an owner of slots, or reads from a replica. A replica's connection
+/// needs READONLY, and an owner may become a replica.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Owner,
@@ -26,7 +26,7 @@ pub(super) struct Registry {
 }
 
 impl Registry {
-    /// Nobody is known yet. The task of this waker asks others about a node that is silent.
+    /// Returns an empty registry. The task of this waker asks other nodes about a silent one.
     pub(super) fn new(task_waker: TaskWaker) -> Self {
         Self { nodes: BTreeMap::new(), last: 0, task_waker }
     }
@@ -36,7 +36,7 @@ impl Registry {
         self.known_as((address.clone(), Part::Owner), config)
     }
 
-    /// As `at`, for a node whose copies are read.
+    /// Returns the node as `at` does, for reads from a replica.
     pub(super) fn replica_at(&mut self, address: &Address, config: &Config) -> Option<Arc<Node>> {
         self.known_as((address.clone(), Part::Replica), config)
     }

@@ -1,7 +1,7 @@
-//! Requests that go together: batches, transactions, and calls that were gathered.
+//! Requests that go together: batches, transactions, and gathered calls.
 //!
-//! What is to leave in one piece goes to one node, so all of its keys lie in one slot, or it is refused before anything
-//! leaves. Gathered calls promise no more than each call alone, so each goes its own way. Any thread.
+//! Requests that must leave in one piece go to one node, so all of their keys lie in one slot, or they are refused before
+//! anything leaves. Gathered calls promise no more than each call alone, so each goes its own way. Any thread.
 
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ impl Cluster {
         }
     }
 
-    /// Sends requests whose callers have their ends, with nothing in between, or leaves them to the task.
+    /// Sends requests with the slots of their callers, with nothing in between, or leaves them to the task.
     pub(super) fn send_attached(&self, destination: Destination, several: Vec<Routed>) {
         let written: Vec<Arc<[u8]>> = several.iter().filter_map(|routed| self.written(routed)).collect();
         let mut done = Completions::default();
@@ -157,7 +157,7 @@ impl Cluster {
         let destination = slot.map(|slot| slot.map_or(Destination::Anybody, Destination::Slot));
         match destination.and_then(|destination| self.link_for(destination)) {
             Ok(link) => {
-                // What shows that the slot is elsewhere by now is seen on its way to the caller.
+                // An answer that shows a new owner of the slot is noticed on its way to the caller.
                 let (outcome, handle) = self.source.lock().pair(transaction.name().unwrap_or(Name::UNKNOWN));
                 if let Some(target) = transaction.tell_instead(outcome) {
                     let recipe = ReplyMerge::Policy(Some(ResponsePolicy::OneSucceeded));
@@ -175,7 +175,7 @@ impl Cluster {
         }
     }
 
-    /// The connection to whom this is for.
+    /// Returns the connection to this destination.
     fn link_for(&self, destination: Destination) -> Result<Arc<Link>, Error> {
         let link = self.node_for(&self.map.read(), destination).and_then(|node| node.link());
         link.filter(|link| link.is_open()).ok_or_else(|| {

@@ -57,7 +57,7 @@ pub(crate) fn slot_of(key: &[u8]) -> u16 {
 /// Which slots a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named {
-    /// None: it has no keys, or nobody knows where they stand.
+    /// The request has no keys, or their positions are unknown.
     None,
     /// This one.
     One(u16),
@@ -103,7 +103,7 @@ pub(crate) fn slot_of_all(what: &str, keys: impl ToArgs) -> Result<u16, Error> {
     }
 }
 
-/// What is said of keys that cannot be used together.
+/// Returns the error for keys that cannot be used together.
 pub(super) fn crossing(what: &str, one: u16, other: u16) -> Error {
     Error::usage(format!(
         "CROSSSLOT {what} has keys in several slots of the cluster ({one} and {other}), so no node can run it, and nothing was \

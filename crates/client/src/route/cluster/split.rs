@@ -1,8 +1,7 @@
-//! Requests that several nodes have to answer: those with keys in several slots, and those that are for all nodes.
+//! Requests that several nodes have to answer: those with keys in several slots, and those for all nodes.
 //!
-//! The command table says which commands can be taken apart: each slot gets those of the words that belong to its keys. What
-//! was one command on one server is several then, and not all of them at one instant. A command that promises more is
-//! refused. Any thread.
+//! The command table says which commands can be split: each slot gets the words that belong to its keys. One command for one
+//! server then becomes several, which are not executed at one instant. A command that promises more is refused. Any thread.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -20,7 +19,7 @@ use crate::request::name::Name;
 use crate::request::words::Places;
 use crate::request::{EncodedRequest, Request};
 
-/// What one slot gets of a request.
+/// One slot's share of a request.
 struct Share {
     slot: u16,
     bytes: Vec<u8>,
@@ -45,7 +44,8 @@ impl Cluster {
         }
     }
 
-    /// Sends a request with keys in several slots, whose answer goes there. It is given back where it cannot be taken apart.
+    /// Sends a request with keys in several slots, and directs its answer to the target. Returns the request if it cannot be
+    /// split.
     pub(super) fn split_for(
         &self,
         target: Target,
@@ -108,7 +108,7 @@ impl Cluster {
         Ok(Sent::Slot(handle))
     }
 
-    /// The end of a part's reply, whatever became of the part.
+    /// Returns the handle of a part's reply, also if the part failed.
     fn handle_of(&self, sent: Result<Sent, Error>, name: Name) -> Handle {
         let error = match sent {
             Ok(Sent::Slot(handle)) => return handle,
@@ -124,7 +124,7 @@ impl Cluster {
         handle
     }
 
-    /// Tells whoever waits for this that it has failed.
+    /// Completes a target with an error.
     pub(super) fn complete(&self, target: Target, error: Error) {
         let mut done = Completions::default();
         target.complete(Payload::Failed(error), &mut done);
@@ -132,8 +132,8 @@ impl Cluster {
     }
 }
 
-/// How many words belong to each key of a command that can be taken apart. All its words but the name are keys and what
-/// belongs to them, and it promises nothing that only one server could keep.
+/// Returns the number of words that belong to each key of a command that can be split. All its words but the name are keys
+/// and their values, and it promises nothing that only one server could keep.
 fn splits_by(row: &Row) -> Option<usize> {
     let [spec] = row.keys else { return None };
     let promises_all_or_nothing =
@@ -152,7 +152,7 @@ fn walks_keys(row: &Row) -> bool {
     row.id == Command::Scan
 }
 
-/// What each slot gets, in the order in which the slots are named.
+/// Returns each slot's share, in the order in which the slots are named.
 fn shares(request: EncodedRequest<'_>, step: usize) -> Result<Vec<Share>, Error> {
     let places = Places::of(request.bytes);
     let args = places.args(request.bytes);
@@ -182,7 +182,7 @@ fn shares(request: EncodedRequest<'_>, step: usize) -> Result<Vec<Share>, Error>
     groups.into_iter().map(share).collect()
 }
 
-/// What is said of a command that only means anything to one node.
+/// Returns the error for a command that has a meaning for one node only.
 fn of_one_node(name: Name) -> Error {
     if name.row().is_some_and(walks_keys) {
         return Error::usage(format!("{name} goes through one node, and a cluster has several: use client.scan_all()"));

@@ -1,9 +1,9 @@
-//! The cluster's own task: it learns who owns what, and sends what came back or could not go anywhere before.
+//! The cluster's own task: it learns the owners of slots, and sends requests that came back or had no destination before.
 //!
-//! One turn does all that there is to do, with the map's write lock held and without a wait. Who owns what is asked for
-//! (`refresh`) at the beginning, when a redirection, a lost node or a silent one shows that it may have changed, and now and
-//! then. When a slot has a new owner while requests for it may be on their way to the old one, a PING is sent behind those:
-//! until it is answered, nothing is sent for the slot.
+//! One turn does all the work there is, with the map's write lock held and without waiting. The map is refreshed (`refresh`)
+//! at the beginning, when a redirect, a lost node or a silent one shows that it may have changed, and now and then. When a
+//! slot has a new owner while requests for it may be on their way to the old one, a PING is sent behind those: until it is
+//! answered, nothing is sent for the slot.
 //!
 //! Runs on the reactor's thread alone, and runs no foreign code but wakers, without a lock.
 
@@ -71,11 +71,11 @@ struct Retry {
 pub(super) struct Fence {
     pub(super) handle: Handle,
     pub(super) slots: Vec<u16>,
-    /// Whether the answer had come before what has come back was taken: what was ahead of it is among that.
+    /// Whether the answer came before the returned requests were taken: requests ahead of it are among these.
     pub(super) is_over: bool,
 }
 
-/// The question who owns what.
+/// The question for the owners of slots.
 pub(super) struct Question {
     pub(super) handle: Handle,
     pub(super) asked: Arc<Node>,
@@ -91,11 +91,11 @@ pub(super) struct ClusterTask<'a> {
     pub(super) cache_links: CacheLinks,
     /// Requests that came back, oldest first.
     retries: Vec<Retry>,
-    /// Requests that nobody could send, oldest first.
+    /// Requests that could not be sent, oldest first.
     waiting: VecDeque<Routed>,
     pub(super) fences: Vec<Fence>,
     pub(super) question: Option<Question>,
-    /// Who is asked next if this one does not answer.
+    /// The nodes to ask next if this one does not answer.
     pub(super) candidates: VecDeque<Arc<Node>>,
     /// Whether a round of questions is under way.
     pub(super) is_asking: bool,
@@ -103,13 +103,13 @@ pub(super) struct ClusterTask<'a> {
     pub(super) refresh_at: Option<Instant>,
     /// When the last round began.
     pub(super) refreshed: Option<Instant>,
-    /// EventLoop in a row in which nobody has answered.
+    /// Rounds in a row without an answer.
     pub(super) failed_rounds: u32,
-    /// Why the last who was asked has not answered.
+    /// The reason why the last node has not answered.
     pub(super) trouble: Option<Error>,
     /// Whether something may go that could not go before.
     pub(super) is_changed: bool,
-    /// No earlier than this the time of anything that waits is up.
+    /// The earliest deadline of the waiting requests, or a time before it.
     due_at: Option<Instant>,
     closing_since: Option<Instant>,
     /// Where clients of the same program begin differently.
@@ -153,7 +153,7 @@ impl<'a> ClusterTask<'a> {
             }
             let next = self.next_look(began);
             context.wait(next).await;
-            // What a time has changed, nobody says.
+            // A timer changes the state without an event.
             self.is_changed |= next.is_some_and(|next| next <= now());
         }
         self.registry.retain(|_| false);
@@ -168,7 +168,7 @@ impl<'a> ClusterTask<'a> {
         let (arrived, returned) = (mem::take(&mut pending.arrived), mem::take(&mut pending.returned));
         let is_doubted = mem::take(&mut pending.is_doubted);
         drop(pending);
-        // Each is looked at: what one says is said once.
+        // Every node is looked at, because a suspicion is reported once.
         let is_suspected = self.registry.all().filter(|node| node.health().take_suspicion()).count() > 0;
         if is_doubted || is_suspected {
             self.want_refresh(now);
@@ -192,7 +192,7 @@ impl<'a> ClusterTask<'a> {
         self.keep_cache_true(&map);
     }
 
-    /// When there is something to do although nobody wakes the task.
+    /// Returns the time of the task's next turn if no event comes first.
     fn next_look(&self, now: Instant) -> Option<Instant> {
         let is_anyone_late = !self.retries.is_empty() || !self.waiting.is_empty();
         let rests = self.registry.all().filter_map(|node| node.rests(now)).min();
@@ -202,12 +202,12 @@ impl<'a> ClusterTask<'a> {
         let retry = self.retries.iter().map(|retry| retry.at).filter(|&at| at > now).min();
         let question = self.question.as_ref().map(|question| question.until);
         let check = self.checks.next_look(now).filter(|_| closing.is_none());
-        // While somebody is asked, the next round has to wait for him.
+        // While a node is asked, the next round has to wait for its answer.
         let refresh = self.refresh_at.filter(|_| !self.is_asking);
         [refresh, self.due_at, rest_over, closing, retry, question, check].into_iter().flatten().min()
     }
 
-    /// Whether the client is gone, and nobody waits for anything any more.
+    /// Returns whether the client is gone, and no call waits any more.
     fn is_over(&mut self, now: Instant) -> bool {
         if !self.cluster.is_closed.load(Ordering::Acquire) {
             return false;
@@ -228,7 +228,7 @@ impl<'a> ClusterTask<'a> {
 
 /// Requests that come back.
 impl ClusterTask<'_> {
-    /// Finds out what is to be done with one.
+    /// Decides the treatment of a returned request.
     fn take_back(&mut self, map: &mut Map, routed: Routed, why: Error, now: Instant, done: &mut Completions) {
         let from = self.registry.numbered(routed.node).cloned();
         if let Some(link) = from.as_ref().and_then(|node| node.link()) {
@@ -286,8 +286,8 @@ impl ClusterTask<'_> {
         self.retries.push(Retry { routed, at: now, why });
     }
 
-    /// A command that waits on the server has come back from there. What it was let wait is none of the time that it may take,
-    /// and makes up for as much of what it had to wait for a server before.
+    /// Extends the deadline of a blocking command that has come back from a node. Its time of blocking does not count, and
+    /// makes up for as much of the time that it waited for a server before.
     fn make_up(&self, routed: &mut Routed, now: Instant) {
         let dedicated = routed.dedicated.and_then(|number| self.cluster.dedicated.lock().numbered(number));
         let stay = dedicated.map_or(Duration::ZERO, |dedicated| dedicated.stay(now));
@@ -296,7 +296,8 @@ impl ClusterTask<'_> {
         routed.at_ms = routed.at_ms.wrapping_add(passed_ms.min(given_ms));
     }
 
-    /// A slot is somebody else's: requests for it go there from now on, behind those that are on their way to the last owner.
+    /// Notes a new owner of a slot: requests for it go there from now on, behind those that are on their way to the last
+    /// owner.
     fn mend(&mut self, map: &mut Map, slot: u16, to: &Address) {
         let Some(owner) = self.registry.at(to, &self.cluster.config) else { return };
         if let Some(before) = map.assign(slot, &owner) {
@@ -305,10 +306,11 @@ impl ClusterTask<'_> {
         self.is_changed = true;
     }
 
-    /// Sends a request to whom a redirection names.
+    /// Sends a request to the node that a redirect names.
     fn send_there(&mut self, to: &Address, routed: Routed, why: Error, now: Instant, done: &mut Completions) {
         match self.registry.at(to, &self.cluster.config) {
-            // Those that came back before go first, but for those of slots on the move, of which nobody else knows whither.
+            // Requests that came back before go first, except those of slots on the move, because only the redirect knows
+            // their node.
             Some(_) if !self.retries.is_empty() && !routed.is_asking() => {
                 self.retries.push(Retry { routed, at: now, why })
             }
@@ -327,7 +329,7 @@ impl ClusterTask<'_> {
         let link = match routed.dedicated.map(|number| self.cluster.dedicated.lock().numbered(number)) {
             None => node.connect(now),
             Some(Some(dedicated)) => dedicated.take_to(node, now),
-            // Whoever waited for it has given it up.
+            // Its caller has given it up.
             Some(None) => {
                 self.cluster.left(1, routed.bytes.len());
                 return None;
@@ -339,7 +341,7 @@ impl ClusterTask<'_> {
         match link.resend_routed(vec![routed]) {
             Ok(()) => {
                 self.cluster.wrote_all(written);
-                // Nobody waits there who would write it.
+                // No caller waits there that would write it.
                 link.flush(false);
                 self.cluster.left(1, length);
                 None
@@ -368,7 +370,7 @@ impl ClusterTask<'_> {
         }
     }
 
-    /// Sends those that nobody could send before, from this one on.
+    /// Sends the requests that had no destination before, from this one on.
     fn send_waiting(&mut self, map: &Map, from: usize, now: Instant, done: &mut Completions) {
         let untried = self.waiting.split_off(from.min(self.waiting.len()));
         for routed in untried {
@@ -378,7 +380,7 @@ impl ClusterTask<'_> {
         }
     }
 
-    /// Sends a request to whom it is for by now, or gives it back: the owner of its slot, or whoever may answer it
+    /// Sends a request to its present destination, or returns it: to the owner of its slot, or to any node that may answer it
     /// while no replica has turned it away.
     pub(super) fn send_on(&self, map: &Map, routed: Routed, now: Instant, done: &mut Completions) -> Option<Routed> {
         let node = match routed.destination {
@@ -407,7 +409,7 @@ impl ClusterTask<'_> {
         self.due_at = self.due_at.into_iter().chain(due).min();
     }
 
-    /// Tells those whose time is up that it is.
+    /// Fails the requests with a deadline that has passed.
     fn expire(&mut self, done: &mut Completions) {
         let cluster = self.cluster;
         let now = now();

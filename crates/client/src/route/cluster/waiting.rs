@@ -1,7 +1,8 @@
-//! How a request is left to the cluster's task that cannot go anywhere yet, and who waits for room among those.
+//! How a request without a destination is left to the cluster's task, and how senders wait for room among those.
 //!
-//! Senders leave a request here while they have read the map, so that the task, which changes the map under its write lock,
-//! finds all of them before it opens a slot. Their bytes count against the bound on the queue, as those on a connection do.
+//! Senders leave a request here while they hold the map's read lock, so that the task, which changes the map under its write
+//! lock, finds all of them before it opens a slot. Their bytes count against the bound on the queue, as those on a connection
+//! do.
 
 use std::time::Instant;
 
@@ -36,7 +37,7 @@ impl Cluster {
         Ok(if is_full { Sent::Queued(Queued::new(handle, self.room_deadline())) } else { Sent::Slot(handle) })
     }
 
-    /// Leaves requests to the task whose callers have their ends. The caller has a lock on the map.
+    /// Leaves requests with the slots of their callers to the task. The caller has a lock on the map.
     pub(super) fn leave_to_task(&self, several: Vec<Routed>, done: &mut Completions) {
         let mut pending = self.pending.lock();
         for routed in several {
@@ -56,7 +57,7 @@ impl Cluster {
         self.config.command_timeout.and_then(|limit| now().checked_add(limit))
     }
 
-    /// Whoever has left a request where far too much waits is held up, unless he runs tasks. No lock may be held.
+    /// Holds up a caller that left a request while far too many wait, unless it runs tasks. No lock may be held.
     pub(super) fn hold_up(&self, sent: Sent) -> Sent {
         if let Sent::Queued(_) = sent
             && !runs_tasks()
@@ -89,7 +90,7 @@ impl Cluster {
     /// So many requests with so many bytes wait no longer.
     pub(super) fn left(&self, requests: usize, bytes: usize) {
         self.pending.lock().leave(requests, bytes);
-        // Whoever looks has this lock from his look until he waits.
+        // A waiter holds this lock from its check until it waits.
         let _beginning = self.beginning.lock();
         self.changed.notify_all();
     }

@@ -1,4 +1,4 @@
-//! Whose time an engine goes by: the machine's, or one that a test advances by hand.
+//! The clock of an engine: the machine's, or one that a test advances by hand.
 //!
 //! Sessions are opened here and exchange bytes here, so that all of one engine see the same time. Any thread.
 
@@ -18,7 +18,7 @@ pub(crate) struct EngineClock(Option<Arc<ManualClock>>);
 /// A clock that stands until it is advanced.
 struct ManualClock {
     now: Mutex<Instant>,
-    /// Called when it was advanced; whoever is gone says so.
+    /// Functions that are called when it was advanced; they return false when their owner is gone.
     watchers: Mutex<Vec<Box<dyn Fn() -> bool + Send + Sync>>>,
 }
 
@@ -33,12 +33,12 @@ impl EngineClock {
         self.0.is_some()
     }
 
-    /// What time it is.
+    /// Returns the present time.
     pub(crate) fn now(&self) -> Instant {
         self.0.as_ref().map_or_else(Instant::now, |manual| *manual.now.lock())
     }
 
-    /// Advances one that stands, and tells whoever may have waited for it.
+    /// Advances a manual clock, and calls its watchers.
     pub(crate) fn advance(&self, by: Duration) {
         let Some(manual) = &self.0 else { return };
         let by_us = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
@@ -49,7 +49,7 @@ impl EngineClock {
         manual.watchers.lock().retain(|watcher| watcher());
     }
 
-    /// Has this called whenever it was advanced, until it answers false. One that goes by itself calls nobody.
+    /// Calls this function whenever the clock was advanced, until it returns false. The machine's clock has no watchers.
     pub(crate) fn watch(&self, watcher: impl Fn() -> bool + Send + Sync + 'static) {
         if let Some(manual) = &self.0 {
             manual.watchers.lock().push(Box::new(watcher));

@@ -1,7 +1,7 @@
 //! The engines of this process: how they are made, and which of them have names.
 //!
-//! An engine takes the options of a server's configuration, but for those of a process and its sockets: what would have no
-//! effect is refused. Any thread.
+//! An engine takes the options of a server's configuration, except those of a process and its sockets: options without an
+//! effect are refused. Any thread.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
@@ -18,11 +18,11 @@ use crate::config::url::named;
 use crate::error::{Error, ErrorKind};
 use crate::process::lock::Mutex;
 
-/// An engine, and what listens in front of it.
+/// An engine, and the listeners in front of it.
 pub(crate) struct EngineInstance {
     pub(crate) engine: Arc<Engine>,
     pub(crate) servers: Mutex<Vec<Server>>,
-    /// Whose time it goes by.
+    /// The clock that it goes by.
     pub(crate) clock: EngineClock,
 }
 
@@ -34,7 +34,7 @@ impl EngineInstance {
         Arc::new(Self { engine, servers: Mutex::default(), clock: EngineClock::default() })
     }
 
-    /// A new engine with these settings that begins from a seed, and whose clock stands at this time.
+    /// Returns a new engine with these settings, a seed, and a clock that stands at this time.
     pub(crate) fn at_manual_clock(settings: &[(String, String)], seed: u64, now: Instant) -> Result<Arc<Self>, Error> {
         let engine = Engine::begin(configured(settings, None)?, Origin::of_seed(seed, now));
         Ok(Arc::new(Self { engine, servers: Mutex::default(), clock: EngineClock::manual(now) }))
@@ -80,15 +80,15 @@ impl EngineInstance {
 }
 
 impl Drop for EngineInstance {
-    /// What was done and not synced yet is synced, and the folder is free for another.
+    /// Syncs the writes that are not synced yet, and frees the folder for another engine.
     fn drop(&mut self) {
-        // Whoever is served from here on would be told of writes that no log has.
+        // A client that is served from here on would be told of writes that no AOF has.
         self.servers.get_mut().clear();
-        // Its thread would keep the engine, and write what no log has any more.
+        // Its thread would keep the engine, and apply writes that no AOF has any more.
         self.engine.end_following();
         // A log that has just been switched on is none without its first base.
         self.engine.wait_for_first_base();
-        // Whoever has the folder next must not find somebody in it who still writes.
+        // The next owner of the folder must not find a thread in it that still writes.
         self.engine.durability.snapshots.close();
         self.engine.end_log();
     }
@@ -104,7 +104,7 @@ fn load(engine: &Arc<Engine>) -> Result<(), Error> {
     loop {
         match engine.load() {
             Ok(()) => return Ok(()),
-            // An engine whose last client has just gone is still syncing.
+            // An engine with a client that has just gone may still be syncing.
             Err(why) if why.contains(&own) && std::time::Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(5));
             }

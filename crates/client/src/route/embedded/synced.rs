@@ -1,4 +1,4 @@
-//! How whoever has a reply of an engine in this process hears that its effect is synced, or replicated: the engine calls back.
+//! How the caller of an engine in this process learns that its effect is synced, or replicated: the engine calls back.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::pipe::synced::IS_SAFE;
 use crate::request::level::Level;
 use crate::request::name::Name;
 
-/// Has whoever asked for a command of this name, and has its answer, told when its effect is so safe. Replicas are waited for no
-/// longer than this.
+/// Tells the caller of an answered command when its effect is as durable as requested. Replicas are waited for no longer than
+/// this.
 pub(super) fn tell(
     engine: &Arc<Engine>,
     driver: Weak<dyn Driver>,
@@ -47,7 +47,7 @@ fn tell_synced(engine: &Arc<Engine>, driver: Weak<dyn Driver>, name: Name) -> Re
         return Err(never(engine.config.flag(Opt::Appendonly)));
     }
     let (target, handle) = Source::new(driver).pair(name);
-    // What is in the journal now has the effect, and perhaps some of others.
+    // The journal has the effect by now, and perhaps some of others.
     engine.when_synced(move |is_synced| {
         let payload = match is_synced {
             true => Payload::of(IS_SAFE),
@@ -58,7 +58,7 @@ fn tell_synced(engine: &Arc<Engine>, driver: Weak<dyn Driver>, name: Name) -> Re
     Ok(handle)
 }
 
-/// What is said where nothing is ever synced.
+/// Returns the error for an engine that never syncs.
 fn never(has_log: bool) -> Error {
     let message = match has_log {
         true => {

@@ -1,7 +1,6 @@
-//! What a thread sleeps by that has nothing to do until somebody says so.
+//! An event on which a thread sleeps that has nothing to do.
 //!
-//! It is woken from any thread, and what was said is kept until it is heard, so that nothing is missed that happened just before
-//! the sleep.
+//! Any thread may wake it, and a wake-up is kept until it is taken, so that none is missed that came just before the sleep.
 
 use std::io;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ impl Wakeup {
         self.changed.notify_one();
     }
 
-    /// Wakes it for whoever advances a clock, as long as it is there.
+    /// Returns a function that wakes it when a clock is advanced, as long as it exists.
     pub(crate) fn watcher(self: &Arc<Self>) -> impl Fn() -> bool + Send + Sync + 'static {
         let wakeup = Arc::downgrade(self);
         move || wakeup.upgrade().map(|wakeup| wakeup.wake()).is_some()

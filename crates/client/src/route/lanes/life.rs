@@ -13,7 +13,7 @@ use crate::reactor::{self, TaskWaker};
 use crate::route::Route;
 use crate::sys::now;
 
-/// How soon it is looked again whether what is late is over.
+/// The interval of checks whether late calls are over.
 const LATE_LOOK: Duration = Duration::from_secs(1);
 
 impl Lane {

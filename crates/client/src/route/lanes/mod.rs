@@ -1,16 +1,16 @@
-//! The lane: a second connection for what is large, so that small calls never wait behind it.
+//! The lane: a second connection for large calls, so that small calls never wait behind them.
 //!
-//! A call takes the lane if its request is large, if replies to calls of its kind were (`sizes`), or if it has to follow one that
-//! has taken it (`order`, by what each touches: `touch`). Everything else goes over the shared connection as it does without
-//! lanes, at the price of one look at a number and, where it reads, of what its reply teaches.
+//! A call takes the lane if its request is large, if replies to calls of its kind were (`sizes`), or if it has to follow one
+//! that has taken it (`order`, by the keys that each touches: `touch`). Every other call goes over the shared connection as
+//! it does without lanes, at the price of one look at a number and, if it reads, of noting the size of its reply.
 //!
-//! A call on the lane has two slots: its caller waits for the one, the other belongs to the connection, and wakes whoever hands
-//! out what has come (`work`), one thread at a time: the reader of either connection, or a caller. A fence is a PING on the
-//! shared connection; whatever it says, all that was sent before it is answered by then. A reply that is lost with its connection
-//! is lost here as everywhere: a call is sent once, by the connection's own rules.
+//! A call on the lane has two slots: its caller waits for the one; the other belongs to the connection, and wakes the thread
+//! that hands out answers (`work`), one thread at a time: the reader of either connection, or a caller. A fence is a PING on
+//! the shared connection; when it has any answer, all calls that were sent before it are answered. A reply that is lost with
+//! its connection is lost here as everywhere: a call is sent once, by the connection's own rules.
 //!
-//! The connection is opened when it is needed, and closed by a task of the reactor when it was not for a while. Any thread. The
-//! lock of the state is never held while a connection's is taken.
+//! The connection is opened when it is needed, and closed by a task of the reactor when it was idle for a while. Any thread.
+//! The lock of the state is never held while a connection's is taken.
 
 mod life;
 mod order;
@@ -49,7 +49,7 @@ use sizes::{Sizes, pattern};
 use state::{Keeper, Pending, State};
 use touch::{Touch, touch};
 
-/// What all handles with lanes of one client share.
+/// The state that all handles with lanes of one client share.
 pub(crate) struct Lane {
     /// The way of everything else.
     route: Route,
@@ -68,7 +68,7 @@ pub(crate) struct Lane {
     changed: Condvar,
 }
 
-/// What a reply teaches when it is taken.
+/// The lesson from a reply's size.
 struct Lesson {
     lane: Arc<Lane>,
     pattern: u64,
@@ -117,11 +117,11 @@ impl Lane {
         database: u32,
         request: EncodedRequest<'_>,
     ) -> Result<(Sent, Option<Lesson>), Error> {
-        // A child has no business with what its parent has sent.
+        // A child must not touch its parent's calls.
         self.route.check(database)?;
         let pattern = self.pattern(database, request);
         let is_large = request.bytes.len() >= self.options.large_min || self.expects_large(pattern);
-        // Whoever has made a call on the lane before this one sees that it is there.
+        // A caller that has made a call on the lane before this one sees that it is there.
         if is_large || self.calls.load(Ordering::Relaxed) > 0 {
             let touch = touch(request, database, &self.hasher);
             if self.state.lock().order.takes_lane(&touch, is_large) {
@@ -132,7 +132,7 @@ impl Lane {
         Ok((sent, pattern.map(|pattern| Lesson { lane: Arc::clone(self), pattern })))
     }
 
-    /// What the size of the reply is remembered by, if it may be large.
+    /// Returns the pattern by which the size of the reply is remembered, if it may be large.
     fn pattern(&self, database: u32, request: EncodedRequest<'_>) -> Option<u64> {
         if !may_answer(request.name) {
             return None;
@@ -167,7 +167,7 @@ impl Lane {
     ) -> Result<Sent, Error> {
         let (name, length) = (request.name, request.bytes.len());
         let (copied, issued_ms) = (LongRequest::of(request.bytes), self.route.now_ms());
-        // What this caller has sent before is on its way by now, or answered.
+        // This caller's earlier calls are in flight by now, or answered.
         let is_clear = self.route.is_idle();
         let config = self.route.config();
         let deadline = config.command_timeout.and_then(|timeout| now().checked_add(timeout));
@@ -226,7 +226,7 @@ impl Lane {
         self.route.check_process().is_ok()
     }
 
-    /// What its connection has done, if it ever had one.
+    /// Returns the metrics of its connection, if it ever had one.
     pub(super) fn metrics(&self) -> Option<Metrics> {
         if !self.is_ours() {
             return None;

@@ -1,15 +1,15 @@
-//! Which calls have to follow which, where some go over a second connection: the lane.
+//! Which calls have to follow which, when some go over a second connection: the lane.
 //!
-//! Two rules are all there is to it. **A call that takes the lane overtakes nobody**: it leaves when everything that was sent
-//! before it over the shared connection is answered. How that is known is its owner's: there was nothing on its way, or a fence
-//! was sent behind it and has been answered. And **what touches something that a call on the lane touches, takes the lane too**,
-//! behind that one, until it is answered. So two calls that touch the same are executed in the order in which they were made; and
-//! the only calls that overtake others are those on the shared connection, which pass by what is on the lane.
+//! There are two rules. **A call that takes the lane overtakes no other**: it leaves when every call that was sent before it
+//! over the shared connection is answered. Its owner knows that: there was no call in flight, or a fence was sent behind it
+//! and has been answered. And **a call that touches a key that a call on the lane touches takes the lane too**, behind that
+//! one, until it is answered. So two calls that touch the same key are executed in the order in which they were made; and the
+//! only calls that overtake others are those on the shared connection, which pass the calls on the lane.
 //!
-//! A call that was told that its time is up may still be executed. It is over when one that left behind it is answered, or
-//! nothing is on its way on the lane.
+//! A call with a caller that has had its timeout error may still be executed. It is over when a call that left behind it is
+//! answered, or no call is in flight on the lane.
 //!
-//! Pure data: no clock, no connection; what is kept of a call is its owner's.
+//! Pure data: no clock, no connection; the owner keeps the calls themselves.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -18,18 +18,18 @@ use crate::process::planted::{self, Fault};
 
 /// The calls that have taken the lane and are not over.
 pub(super) struct Order<C> {
-    /// Those that may still be executed, by number, with what they touch.
+    /// The calls that may still be executed, by number, with the keys that they touch.
     calls: BTreeMap<u64, Touch>,
     /// How many of them touch each key, and how many may touch any.
     keys: HashMap<u64, usize>,
     everything: usize,
-    /// Those that wait for what is on its way over the shared connection.
+    /// The calls that wait for calls in flight on the shared connection.
     waiting: VecDeque<(u64, C)>,
     /// How many of these the fence was sent for that is not answered.
     fenced: Option<usize>,
-    /// Those that may leave.
+    /// The calls that may leave.
     ready: VecDeque<(u64, C)>,
-    /// Those whose callers were told that time is up.
+    /// The calls with callers that have had their timeout error.
     late: BTreeSet<u64>,
     next: u64,
 }
@@ -54,7 +54,7 @@ impl<C> Order<C> {
 
     /// Whether a call that touches this takes the lane.
     pub(super) fn takes_lane(&self, touch: &Touch, is_large: bool) -> bool {
-        // What names no key cannot be told from what it must not overtake, so it stays in order.
+        // A call without a key cannot be told from the calls that it must not overtake, so it stays in order.
         (is_large && *touch != Touch::Nothing) || self.must_follow(touch)
     }
 
@@ -91,7 +91,7 @@ impl<C> Order<C> {
         None
     }
 
-    /// The fence was answered: what waited for it may leave.
+    /// Notes the answer to the fence: the calls that waited for it may leave.
     pub(super) fn pass_fence(&mut self) {
         let count = self.fenced.take().unwrap_or(0).min(self.waiting.len());
         self.ready.extend(self.waiting.drain(..count));
@@ -102,7 +102,7 @@ impl<C> Order<C> {
         self.fenced = None;
     }
 
-    /// The fence cannot be answered. What waited for it is not sent, and over.
+    /// Notes that the fence cannot be answered, and returns the calls that waited for it, which are not sent.
     pub(super) fn fail_fence(&mut self) -> Vec<C> {
         let count = self.fenced.take().unwrap_or(0).min(self.waiting.len());
         let failed: Vec<(u64, C)> = self.waiting.drain(..count).collect();
@@ -137,12 +137,12 @@ impl<C> Order<C> {
         self.late.insert(number);
     }
 
-    /// Whether one may still be executed whose caller was told that time is up.
+    /// Returns whether a call may still be executed after its caller had its timeout error.
     pub(super) fn has_late(&self) -> bool {
         !self.late.is_empty()
     }
 
-    /// Nothing is on its way on the lane.
+    /// Notes that no call is in flight on the lane.
     pub(super) fn settle(&mut self) {
         std::mem::take(&mut self.late).into_iter().for_each(|late| self.leave(late));
     }

@@ -1,10 +1,10 @@
-//! Which replies are large, as far as those that have come have taught.
+//! Which replies will be large, learned from earlier ones.
 //!
-//! What is remembered is a pattern: a command, a database, and a key in which every part that has a digit in it counts as the
-//! same (`user:17:picture` is as `user:4711:picture`, and not as `user:17:name`). Each has a score, as branch predictors have: a
+//! A pattern is remembered: a command, a database, and a key in which all parts with a digit count as equal
+//! (`user:17:picture` is as `user:4711:picture`, and not as `user:17:name`). Each has a score, as branch predictors have: a
 //! large reply adds two, up to three, a small one takes one away, and from two on the next is expected to be large. So the
-//! first large reply teaches, two small ones in a row take it back, and what is large now and then costs little. A pattern
-//! whose score is nothing is forgotten, and so is the one that was not seen for the longest time where there are too many.
+//! first large reply teaches, two small ones in a row take it back, and a reply that is large now and then costs little. A
+//! pattern with score 0 is forgotten, and so is the one that was not seen for the longest time if there are too many.
 //!
 //! Pure data; any thread.
 
@@ -44,7 +44,7 @@ struct Score {
     seen: u64,
 }
 
-/// What is remembered.
+/// The remembered patterns.
 #[derive(Default)]
 pub(super) struct Sizes {
     scores: HashMap<u64, Score>,

@@ -1,4 +1,4 @@
-//! What a lane has under its lock: the connection, who waits, what has left on it. Pure data.
+//! The state of a lane under its lock: the connection, the waiting calls, the calls that have left on it. Pure data.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -15,20 +15,20 @@ use crate::request::name::Name;
 /// Keeps a client there while one of its calls is not answered.
 pub(crate) type Keeper = Arc<dyn Any + Send + Sync>;
 
-/// What a lane knows, under its lock.
+/// The state of a lane, under its lock.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) order: Order<Pending>,
     pub(super) wire: Option<Wire>,
-    /// The connection that was closed last, for what it has done.
+    /// The connection that was closed last, for its metrics.
     pub(super) closed: Option<Arc<Link>>,
     pub(super) in_flight: VecDeque<Flight>,
     pub(super) fence: Option<Handle>,
     /// Bytes of requests that have taken the lane and are not answered.
     pub(super) bytes: usize,
-    /// Somebody hands out and sends.
+    /// A thread hands out answers and sends.
     pub(super) is_worked: bool,
-    /// No more is taken.
+    /// It takes no more calls.
     pub(super) is_closed: bool,
     /// Threads that wait for a change.
     pub(super) waiting: usize,
@@ -38,7 +38,7 @@ pub(super) struct State {
 /// The connection that is there.
 pub(super) struct Wire {
     pub(super) link: Arc<Link>,
-    /// Makes what callers wait for.
+    /// Makes the slots for callers.
     pub(super) source: Source,
     /// The connection's number for which it does so.
     pub(super) connection: u32,
@@ -69,14 +69,14 @@ pub(super) struct Flight {
     pub(super) keeper: Keeper,
 }
 
-/// What is to be done without the lock.
+/// Work to be done without the lock.
 pub(super) enum Work {
     Send(u64, Box<Pending>, Arc<Link>),
     Fence { database: u32, issued_ms: u32 },
 }
 
 impl State {
-    /// What is to be done next, if there is anything.
+    /// Returns the next work, if there is any.
     pub(super) fn next_work(&mut self) -> Option<Work> {
         if let Some(wire) = &self.wire
             && let Some((number, pending)) = self.order.next_ready()

@@ -12,9 +12,9 @@ enum Without {
     Nothing,
     /// Large calls leave at once.
     Fences,
-    /// Only what is large takes the lane.
+    /// Only large calls take the lane.
     Following,
-    /// Whoever was told that time is up is forgotten.
+    /// A call is forgotten when its caller has had its timeout error.
     Lateness,
 }
 
@@ -26,7 +26,7 @@ enum Sent {
     Fence,
 }
 
-/// A connection: what was sent and is not executed, and what was executed and is not answered.
+/// A connection: the calls that were sent and are not executed, and those that were executed and are not answered.
 #[derive(Default)]
 struct Connection {
     sent: VecDeque<Sent>,
@@ -46,7 +46,7 @@ struct World {
     order: Order<usize>,
     shared: Connection,
     lane: Connection,
-    /// What each call touches, and whether it is large.
+    /// The keys that each call touches, and whether it is large.
     calls: Vec<(Touch, bool)>,
     /// The calls in the order in which they were executed.
     history: Vec<usize>,
@@ -118,7 +118,7 @@ impl World {
         self.work();
     }
 
-    /// Somebody on the lane is told that time is up, while his call goes on.
+    /// Fails a call on the lane by its timeout, while it may still be executed.
     fn time_out(&mut self) {
         let Some(place) = self.lane.sent.len().checked_sub(1).map(|last| self.dice.roll(last + 1)) else { return };
         if let Some(Sent::OnLane(_, number)) = self.lane.sent.get(place) {
@@ -129,7 +129,7 @@ impl World {
         }
     }
 
-    /// The shared connection is lost, with what has left on it and was not executed.
+    /// Loses the shared connection, with the calls that have left on it and were not executed.
     fn lose_shared(&mut self) {
         let lost = self.shared.sent.drain(..).chain(self.shared.executed.drain(..));
         if lost.filter(|sent| matches!(sent, Sent::Fence)).count() > 0 {

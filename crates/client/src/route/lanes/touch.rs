@@ -1,8 +1,8 @@
-//! What a call touches, by which it is told which other calls it has to follow.
+//! The keys that a call touches, which decide the calls that it has to follow.
 //!
-//! Keys are numbers here that stand for a key and its database. Two keys may have the same, which costs an order that nobody
-//! asked for, and nothing else. Scripts and functions touch the keys that they declare, as in a cluster; one that declares none
-//! may touch any. Pure functions; any thread.
+//! A key is a number here that stands for a key and its database. Two keys may have the same, which costs an unneeded order,
+//! and nothing else. Scripts and functions touch the keys that they declare, as in a cluster; one that declares none may
+//! touch any. Pure functions; any thread.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -11,18 +11,18 @@ use sleeve_wire::commands::Flags;
 use crate::request::EncodedRequest;
 use crate::request::words::Places;
 
-/// What a call touches.
+/// The keys that a call touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Touch {
-    /// No key: it is about the server, or the connection.
+    /// The call touches no key: it is about the server, or the connection.
     Nothing,
     /// These.
     Keys(Vec<u64>),
-    /// Nobody knows: any.
+    /// The call may touch any key.
     Everything,
 }
 
-/// What a request touches in this database.
+/// Returns the keys that a request touches in this database.
 pub(super) fn touch(request: EncodedRequest<'_>, database: u32, hasher: &RandomState) -> Touch {
     let Some(row) = request.name.row() else { return Touch::Everything };
     if !row.names_its_keys() && !row.runs_script() {

@@ -1,7 +1,7 @@
-//! Hands out what has come and sends what may leave: one thread at a time, without the lock where it takes long.
+//! Hands out answers and sends calls that may leave: one thread at a time, without the lock where it takes long.
 //!
-//! That is a reader of either connection, whom the answer to a call or a fence has woken, or a caller. Whoever finds another at
-//! it leaves his to that one, who looks again before it goes.
+//! That is a reader of either connection, woken by the answer to a call or a fence, or a caller. A thread that finds another
+//! at work leaves its work to that one, which looks again before it stops.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -23,7 +23,7 @@ use crate::sys::now;
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
 impl Lane {
-    /// Hands out what has come and sends what may leave, unless somebody does.
+    /// Hands out answers and sends calls that may leave, unless another thread does.
     pub(super) fn work<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) {
         if mem::replace(&mut state.is_worked, true) {
             return;
@@ -76,7 +76,7 @@ impl Lane {
                 return state;
             }
         };
-        // What is answered before it is looked for is found without being woken.
+        // An answer that comes before this look is found without a wake-up.
         _ = handle.poll_ready(&mut Context::from_waker(&Waker::from(Arc::clone(self))), false);
         let mut state = self.state.lock();
         state.in_flight.push_back(Flight { number, handle, length, target, pattern, keeper });
@@ -95,12 +95,12 @@ impl Lane {
         handle
     }
 
-    /// Hands out what has come: answers to their callers, and that to a fence to those who wait for it.
+    /// Hands out answers: those to calls to their callers, and that to a fence to the calls that wait for it.
     fn hand_out(&self, state: &mut State, done: &mut Completions, finished: &mut Vec<Keeper>) {
         let answered = |flight: &Flight| flight.handle.is_done();
         let mut rest = VecDeque::new();
         while let Some(flight) = state.in_flight.pop_front() {
-            // They are answered in order but for those whose time is up, or whose connection was lost.
+            // They are answered in order except calls that timed out or lost their connection.
             if !answered(&flight) {
                 let others = state.in_flight.iter().any(answered);
                 rest.push_back(flight);

@@ -1,10 +1,10 @@
-//! Reads that are on their way: one for each request, whoever asks for it.
+//! Reads in flight: one for each request, shared by all callers that ask for it.
 //!
-//! The first who asks sends; those who ask meanwhile wait for the same reply. That is sound while nothing has been heard of the
-//! key since the read was sent: whoever asks after a change was heard of must not get what was read before it. So a read of
-//! whose key something is heard keeps those who wait for it already, takes in nobody else, and its reply is not kept; the next
-//! who asks sends another one. At most one read of a request at a time has heard of nothing. So it is where the key's slot has
-//! another owner since.
+//! The first caller sends; callers that ask before the reply wait for the same one. That is sound while no invalidation of
+//! the key has arrived since the read was sent: a caller that asks after an invalidation must not get a value from before it.
+//! So an invalidated read keeps its present waiters, takes in no more, and its reply is not kept; the next caller sends
+//! another one. At most one read of a request at a time is not invalidated. A new owner of the key's slot counts as an
+//! invalidation.
 //!
 //! Pure data; one shard's lock guards it.
 
@@ -18,13 +18,13 @@ pub(super) struct Flight {
     pub(super) database: u32,
     pub(super) request: Box<[u8]>,
     pub(super) key: (usize, usize),
-    /// Those who wait besides whoever sent it.
+    /// The waiters besides the caller that sent it.
     pub(super) others: Vec<Target>,
     /// When it was sent.
     pub(super) sent_ms: u64,
-    /// Nothing was heard of its key since it was sent.
+    /// Whether no invalidation of its key has arrived since it was sent.
     pub(super) is_current: bool,
-    /// Who kept its slot true when it was sent.
+    /// The connection that invalidated its slot when it was sent.
     pub(super) tenure: Tenure,
 }
 
@@ -33,7 +33,7 @@ impl Flight {
         self.request.get(self.key.0..self.key.1).unwrap_or_default()
     }
 
-    /// What was asked for, by the hash of its key.
+    /// Returns the request, with the hash of its key.
     pub(super) fn asked(&self, hash: u64) -> KeyedRequest<'_> {
         let Self { database, ref request, key, tenure, .. } = *self;
         KeyedRequest { hash, database, request, key, tenure }
@@ -48,7 +48,7 @@ pub(super) struct Flights {
 }
 
 impl Flights {
-    /// The read that whoever asks for this may wait for.
+    /// Returns the read that callers of this request may wait for.
     pub(super) fn current(&mut self, asked: KeyedRequest<'_>) -> Option<&mut Flight> {
         let is_same = |flight: &Flight| {
             let is_current = flight.is_current && flight.tenure == asked.tenure;
@@ -97,7 +97,7 @@ impl Flights {
     }
 }
 
-/// For what is planted in the simulation.
+/// For the planted faults of the simulation.
 #[cfg(test)]
 impl Flights {
     pub(super) fn by_number(&mut self, hash: u64, number: u64) -> Option<&mut Flight> {

@@ -1,8 +1,8 @@
-//! How the cache is kept true over an engine in this process: a session of its own that listens.
+//! Invalidation over an engine in this process: a session of its own that listens.
 //!
-//! It reads what is missing, in the caller's thread, and the engine sets a flag when it has something to say: before a write
-//! returns that has changed a key. Whoever looks for a reply first looks at the flag, and then has the session say what it
-//! knows. So a read that begins when a write is over never finds what was there before it, whoever wrote.
+//! It reads missing keys, in the caller's thread, and the engine sets a flag when it has an invalidation: before the write
+//! that changed a key returns. A caller that looks for a reply first looks at the flag, and then takes the session's
+//! invalidations. So a read that begins when a write is over never finds the value from before it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,14 +21,14 @@ use crate::route::embedded::clock::EngineClock;
 /// Speaks RESP3, which has messages.
 const HELLO: &[u8] = b"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n";
 
-/// A session of an embedded engine that reads for the cache and hears what changes.
+/// A session of an embedded engine that reads for the cache and receives invalidations.
 pub(super) struct Listening {
     engine: Arc<Engine>,
     clock: EngineClock,
     /// The engine has something to say.
     has_mail: Arc<AtomicBool>,
-    /// Somebody hears what it says: it may be taken already, so that the flag is down, and not be heeded yet. Whoever looks
-    /// meanwhile waits for that. It is up before the flag goes down, so it is read after the flag.
+    /// A thread takes in invalidations: they may be taken already, so that the flag is down, and not be applied yet. A caller
+    /// that looks in that time waits. It is up before the flag goes down, so it is read after the flag.
     is_hearing: AtomicBool,
     connection: Connection,
     session: Mutex<Option<Session>>,
@@ -51,7 +51,7 @@ impl Listening {
         Self { engine, clock, has_mail, is_hearing, connection, session }
     }
 
-    /// Takes in what has changed, if anything has.
+    /// Takes in invalidations, if there are any.
     #[inline]
     pub(super) fn hear(&self) {
         if self.has_mail.load(Ordering::Acquire) || self.is_hearing.load(Ordering::Acquire) {
@@ -65,14 +65,14 @@ impl Listening {
         self.exchange(&mut session, &[]);
     }
 
-    /// Reads what is missing; nothing where the engine does not answer at once, and others have to wait for it.
+    /// Reads a missing key; none if the engine does not answer at once, and others would have to wait for it.
     pub(super) fn read(&self, wanted: CacheRead<'_>, requests: &[u8]) -> Option<Payload> {
         let tracking = &self.connection.tracking;
         let mut session = self.session.lock();
         if session.is_none() {
             *session = self.open();
         }
-        // Somebody may have read it while this waited for the session.
+        // Another caller may have read it while this one waited for the session.
         if let Some(payload) = tracking.shards.find(wanted) {
             return Some(payload);
         }
@@ -86,7 +86,7 @@ impl Listening {
         let replies = self.exchange(&mut session, &travelling)?;
         let remembering = usize::from(tracking.opts_in());
         if replies.len() != leading + remembering + 2 {
-            // The engine holds it up: what comes later would be taken for the next one's.
+            // The engine holds it up: a later reply would be taken for that of the next request.
             self.lose(&mut session);
             return None;
         }
@@ -127,7 +127,7 @@ impl Listening {
         replies.ok()
     }
 
-    /// The session is over, and what it would say from now on is not heard.
+    /// Ends the session; its later invalidations are not received.
     fn lose(&self, session: &mut Option<Session>) {
         *session = None;
         self.connection.lost();

@@ -1,12 +1,12 @@
-//! The near cache: reads that are answered in this process, from replies that the server keeps true.
+//! The near cache: reads that are answered in this process, from replies that the server invalidates.
 //!
-//! What may be kept stands in the command table (`requests`). A read whose reply is here takes it from here (`shards`, `store`,
-//! `sieve`); one whose reply is on its way to somebody waits for that (`flights`); any other is sent, with what makes the server
-//! say when its key changes. What it says, and what happens to the connection, is heard by `tracking`; over an engine in this
-//! process by `listening`, a twin that does the sending too.
+//! The command table says which replies may be kept (`requests`). A read with a kept reply takes it from here (`shards`,
+//! `store`, `sieve`); one with a reply in flight to another caller waits for that (`flights`); any other is sent, with the
+//! request that makes the server report changes of its key. `tracking` receives the invalidations and the events of the
+//! connection; over an engine in this process `listening` does, a twin that does the sending too.
 //!
-//! It serves the commands of whoever asks through it (`Cached`), and watches the writes of all who send on the client's shared
-//! connection. Any thread.
+//! It serves the commands of callers that ask through it (`Cached`), and watches the writes of all callers on the client's
+//! shared connection. Any thread.
 
 mod flights;
 #[cfg(feature = "embedded")]
@@ -48,22 +48,22 @@ use shards::{CacheRead, Look, Shards};
 use stats::CacheStats;
 use tracking::{CACHING, Connection, Tracking};
 
-/// Which part of the command timeout a read may have behind it that others still wait for. What they wait beyond their own
-/// time is less than the clock of timeouts is wrong by.
+/// The divisor of the command timeout that limits the age of a read that others join. Their additional wait is less than the
+/// inaccuracy of the clock of timeouts.
 const SHARED_PART: u32 = 16;
 
 /// A client's near cache.
 pub(crate) struct Near {
     tracking: Arc<Tracking>,
     way: Way,
-    /// Where it was made: elsewhere nobody hears what changes.
+    /// The process in which it was made: another one receives no invalidations.
     process: Process,
 }
 
-/// How it reads what is missing.
+/// How it reads missing keys.
 enum Way {
     Remote(Arc<Link>, Arc<Connection>),
-    /// What lands for it where no connection keeps it true, too.
+    /// Over a cluster; the connection is for replies that no connection invalidates.
     Cluster(Arc<Cluster>, Arc<Connection>),
     #[cfg(feature = "embedded")]
     Local(Box<Listening>),
@@ -102,12 +102,12 @@ impl Near {
         Ok(Self { tracking, way, process: Process::this() })
     }
 
-    /// What it was told when it was opened.
+    /// Returns the options with which it was opened.
     pub(crate) fn options(&self) -> &CacheOptions {
         &self.tracking.options
     }
 
-    /// What it has done and has.
+    /// Returns its counts and its size.
     pub(crate) fn stats(&self) -> CacheStats {
         self.tracking.shards.stats()
     }
@@ -164,7 +164,7 @@ impl Near {
             Way::Cluster(cluster, nobody) => {
                 cluster.send_read(slot_of(wanted.key()), (database, request), requests, read(nobody))
             }
-            // Nothing flies there: what is not answered at once is sent as any command.
+            // No read is shared there: one that is not answered at once is sent as any command.
             #[cfg(feature = "embedded")]
             Way::Local(_) => return,
         };
@@ -186,13 +186,12 @@ impl Near {
         {
             return Ok(Sent::Ready(payload, DriverNumber::NONE));
         }
-        // What is held up there waits as any command does.
+        // A command that is held up there waits as any other does.
         route.send(wanted.database, wanted.request)
     }
 }
 
-/// Everything that a read for the cache sends: what has its key remembered, where that is to be said, the read, and for how
-/// long the key will live.
+/// Returns all requests of a read for the cache: CLIENT CACHING YES, if it is needed, the read, and PTTL of the key.
 fn requests_of(wanted: CacheRead<'_>, opts_in: bool) -> Vec<u8> {
     let (request, key) = (wanted.request.bytes, wanted.key());
     let mut requests = Vec::with_capacity(CACHING.len() + request.len() + key.len() + 48);

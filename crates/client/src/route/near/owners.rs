@@ -1,11 +1,11 @@
-//! Which connection keeps the replies of each slot of a cluster true, and since when.
+//! Which connection invalidates the replies of each slot of a cluster, and since when.
 //!
-//! A node says what changes of the slots that it owns, to those connections over which the keys were read. So a reply is worth
-//! something while the connection that it came over is the one to the owner of its slot, and no longer: what was told of a slot
-//! that has moved is told by its last owner, if by anybody. Each time that a slot has another connection its tenure begins anew,
-//! so that one which comes back to a node finds nothing of what was kept before.
+//! A node reports changes of the slots that it owns, to the connections over which the keys were read. So a reply is valid
+//! while its connection is the one to the owner of its slot, and no longer: changes of a slot that has moved are reported to
+//! its last owner's connection at best. Each time that a slot has another connection its tenure begins anew, so that a slot
+//! that comes back to a node finds none of the replies that were kept before.
 //!
-//! The cluster's task says who owns what; whoever reads looks in passing. Any thread.
+//! The cluster's task reports the owners; readers look in passing. Any thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +19,8 @@ pub(super) const NOBODY: u32 = 0;
 pub(super) struct Tenure(u64);
 
 impl Tenure {
-    /// That of the only connection that there is, which has all keys for ever: what is lost with it is taken out.
+    /// The tenure of the only connection of a single server, which has all keys for ever: replies that are lost with it are
+    /// taken out.
     pub(super) const ENDLESS: Self = Self::of(1, 0);
 
     const fn of(connection: u32, turn: u32) -> Self {
@@ -46,7 +47,7 @@ impl Default for Owners {
 }
 
 impl Owners {
-    /// Who keeps a key's slot true now.
+    /// Returns the present tenure of a key's slot.
     #[inline]
     pub(super) fn tenure(&self, key: &[u8]) -> Tenure {
         let slot = self.0.get(usize::from(slot_of(key)));

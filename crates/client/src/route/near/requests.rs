@@ -1,4 +1,4 @@
-//! What a request says of its keys: which one decides its reply, and which ones it may change.
+//! The keys of a request: the one that decides its reply, and those that it may change.
 //!
 //! Both are read from the command table. Pure functions; any thread.
 
@@ -15,7 +15,7 @@ const ROWS: usize = all().len();
 /// That the key is the last argument.
 const IS_LAST: u8 = 0x80;
 
-/// Where the key stands in each command whose reply may be kept; 0 for the others.
+/// The position of the key in each command with a reply that may be kept; 0 for the others.
 static DECIDING: [u8; ROWS] = {
     let mut table = [0; ROWS];
     let mut row = 0;
@@ -28,7 +28,7 @@ static DECIDING: [u8; ROWS] = {
     table
 };
 
-/// Where the key stands in the bytes of a request whose reply may be kept.
+/// Returns the place of the key in the bytes of a request with a reply that may be kept.
 #[inline]
 pub(super) fn deciding_key(request: EncodedRequest<'_>) -> Option<(usize, usize)> {
     let place = DECIDING.get(usize::from(request.name.number())).copied().filter(|&place| place != 0)?;
@@ -37,15 +37,15 @@ pub(super) fn deciding_key(request: EncodedRequest<'_>) -> Option<(usize, usize)
     (place & IS_LAST == 0 || words.left() == 0).then_some(key)
 }
 
-/// What requests may have changed.
+/// The keys that requests may have changed.
 pub(super) enum Change<'a> {
     /// This key.
     Key(&'a [u8]),
-    /// Nobody can tell what.
+    /// Any key may have changed.
     Everything,
 }
 
-/// Calls back with whatever these requests may change, request by request.
+/// Calls back with the keys that these requests may change, request by request.
 pub(super) fn changes<'a>(requests: &'a [u8], mut tell: impl FnMut(Change<'a>)) {
     let mut rest = requests;
     while !rest.is_empty() {

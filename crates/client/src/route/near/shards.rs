@@ -1,7 +1,7 @@
-//! The cache itself, in parts that have a lock each: what is kept, and what is on its way.
+//! The cache itself, in parts that have a lock each: kept replies, and reads in flight.
 //!
-//! A key's hash says which part it belongs to, so what concerns one key happens under one lock. The locks are held for a
-//! look-up or a copy of a counted pointer, never while anything is sent, and no other lock is taken under them.
+//! A key's hash says which part it belongs to, so everything about one key happens under one lock. The locks are held for a
+//! look-up or a copy of a counted pointer, never while a request is sent, and no other lock is taken under them.
 //!
 //! Any thread; times are arguments.
 
@@ -29,12 +29,12 @@ const SHARDS: usize = 8;
 struct Shard {
     store: Store,
     flights: Flights,
-    /// Where those wait who did not find what they asked for.
+    /// Makes the slots of callers that did not find their reply.
     source: Source,
     stats: CacheStats,
 }
 
-/// What became of a look.
+/// The result of a look.
 pub(super) enum Look {
     /// It is here.
     Hit(Payload),
@@ -44,7 +44,7 @@ pub(super) enum Look {
     Missing(ReadId, Target, Handle),
 }
 
-/// A request whose reply may be kept, and who wants it when.
+/// A request with a reply that may be kept, and the time at which its caller asks.
 #[derive(Clone, Copy)]
 pub(super) struct CacheRead<'a> {
     pub(super) database: u32,
@@ -68,21 +68,21 @@ impl<'a> CacheRead<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Over {
     pub(super) connection: u32,
-    /// Whether its server had said before that it says what changes.
+    /// Whether its server had confirmed before that it reports changes.
     pub(super) is_tracked: bool,
 }
 
 /// All parts.
 pub(super) struct Shards {
     shards: [Mutex<Shard>; SHARDS],
-    /// Without it nobody can tell which keys have the same hash.
+    /// A secret, so that no client can find keys with the same hash.
     secret: u64,
     ttl_max_ms: u64,
-    /// How old a read on its way may be that others still wait for: what is left of its time must do for them.
+    /// The largest age of a read in flight that others join: its remaining time must suffice for them.
     shared_ms_max: u64,
     /// Whether the server confirms with each read that it will say when its key changes.
     opts_in: bool,
-    /// Who keeps which slot true, where a cluster has the keys.
+    /// The owners of slots, if a cluster has the keys.
     pub(super) owners: Option<Owners>,
 }
 
@@ -109,7 +109,7 @@ impl Shards {
         }
     }
 
-    /// Who keeps a key true now.
+    /// Returns the present tenure of a key's slot.
     #[inline]
     fn tenure(&self, key: &[u8]) -> Tenure {
         self.owners.as_ref().map_or(Tenure::ENDLESS, |owners| owners.tenure(key))
@@ -131,7 +131,7 @@ impl Shards {
         self.shards.get(index).unwrap_or(first).lock()
     }
 
-    /// What is kept, or what is to be done.
+    /// Returns the kept reply, or the next step.
     #[inline]
     pub(super) fn look(&self, wanted: CacheRead<'_>) -> Look {
         let hash = self.hash(wanted.key());
@@ -160,14 +160,14 @@ impl Shards {
         Look::Missing(ReadId { hash: asked.hash, number }, target, handle)
     }
 
-    /// What is kept; whoever asks does what is to be done at once, and keeps its reply by himself.
+    /// Returns the kept reply; otherwise the caller reads at once, and keeps the reply itself.
     #[cfg(feature = "embedded")]
     pub(super) fn find(&self, wanted: CacheRead<'_>) -> Option<Payload> {
         let hash = self.hash(wanted.key());
         self.shard(hash).find(wanted.asked(hash, Tenure::ENDLESS), wanted.now_ms)
     }
 
-    /// A reply has come to whoever asked by himself, with nothing of its key in between that was not heard before.
+    /// Keeps a reply that a caller read itself, if every invalidation of its key until then has been applied.
     #[cfg(feature = "embedded")]
     pub(super) fn keep(&self, wanted: CacheRead<'_>, answer: &Answer, is_tracked: bool) {
         let hash = self.hash(wanted.key());
@@ -177,9 +177,9 @@ impl Shards {
         self.keep_in(&mut shard, wanted.asked(hash, Tenure::ENDLESS), answer, wanted.now_ms, is_true);
     }
 
-    /// A read was answered: its reply is kept, if nothing speaks against it, and goes to those who wait for it too. It is kept
-    /// where it has come over the connection that keeps its slot true, and that has done so since it was sent. Answers come in
-    /// order, so a server that had said before that it says what changes was asked ahead of the read.
+    /// Takes the answer to a read: its reply is kept, if nothing speaks against it, and goes to all waiters. It is kept if it
+    /// has come over the connection that invalidates its slot, and has done so since it was sent. Answers come in order, so a
+    /// server that had confirmed before that it reports changes was asked ahead of the read.
     pub(super) fn land(&self, place: ReadId, over: Over, answer: &Answer, done: &mut Completions) {
         let mut shard = self.shard(place.hash);
         let Some(flight) = shard.flights.end(place.hash, place.number) else { return };
@@ -230,7 +230,7 @@ impl Shards {
         }
     }
 
-    /// Everything may have changed that came over this connection. What is on its way may come over any.
+    /// Forgets every reply that came over this connection. Reads in flight may come over any.
     pub(super) fn forget_of(&self, connection: u32) {
         for (index, shard) in self.shards.iter().enumerate() {
             let mut shard = shard.lock();
@@ -240,7 +240,7 @@ impl Shards {
         }
     }
 
-    /// What all parts have done and have.
+    /// Returns the counts and sizes of all parts.
     pub(super) fn stats(&self) -> CacheStats {
         let mut stats = CacheStats::default();
         for shard in &self.shards {

@@ -1,12 +1,12 @@
-//! What goes first when there is no room: SIEVE (Zhang, Yang, Yue, Vigfusson and Rashmi, "SIEVE is Simpler than LRU", NSDI 2024).
+//! Eviction: SIEVE (Zhang, Yang, Yue, Vigfusson and Rashmi, "SIEVE is Simpler than LRU", NSDI 2024).
 //!
-//! Things stand in a row in the order in which they came. To use one sets a mark at it and moves nothing, so a hit costs one
-//! store. A hand goes from the oldest to the newest and round again: where it finds a mark it takes it away, and what it finds
-//! without one goes. What is new and never used again is soon found; what was used stays where it is.
+//! Entries stand in a row in the order of their arrival. A use sets a mark at one and moves nothing, so a hit costs one
+//! store. A hand goes from the oldest to the newest and round again: it clears each mark that it finds, and evicts the first
+//! entry without one. A new entry that is never used again is soon found; a used one stays.
 //!
-//! It knows places by number and nothing of what stands there. Pure data; whoever has the store has its row.
+//! It knows places by number and nothing of the entries. Pure data; the holder of the store has its row.
 
-/// No place.
+/// The number that stands for a missing place.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
@@ -45,7 +45,7 @@ impl Sieve {
         self.newest = place;
     }
 
-    /// What was at this place is gone.
+    /// Takes a place out of the row.
     pub(super) fn leave(&mut self, place: u32) {
         let Some(&Link { newer, older, .. }) = self.links.get(place as usize) else { return };
         match self.links.get_mut(newer as usize) {
@@ -61,7 +61,7 @@ impl Sieve {
         }
     }
 
-    /// What is at this place was used.
+    /// Marks a place as used.
     #[inline]
     pub(super) fn touch(&mut self, place: u32) {
         if let Some(link) = self.links.get_mut(place as usize) {
@@ -69,7 +69,7 @@ impl Sieve {
         }
     }
 
-    /// What is to go next; none where nothing is left.
+    /// Returns the next place to evict; none if the row is empty.
     pub(super) fn next_out(&mut self) -> Option<u32> {
         // Once round takes all marks away.
         loop {
@@ -89,7 +89,7 @@ impl Sieve {
 mod tests {
     use super::*;
 
-    /// The same in the plainest words: a row from old to new, with marks, and where the hand is in it.
+    /// A plain model: a row from old to new, with marks, and the place of the hand.
     #[derive(Default)]
     struct Plain {
         row: Vec<(u32, bool)>,

@@ -1,9 +1,9 @@
 //! The cache, the pipe and the reply reader against a server made of bytes, in one thread, from one seed.
 //!
-//! Callers read and write, others write too, keys expire, everything is flushed; the connection is cut anywhere, times run out.
-//! Whatever happens, no read may be older than what had been heard when it began: an invalidation that had arrived, a connection
-//! that had been lost, a write of the caller's own. And everybody is answered. What the cache must never do is planted, to show
-//! that it would be seen.
+//! Callers read and write, others write too, keys expire, everything is flushed; the connection is cut anywhere, timeouts
+//! pass. In every case no read may be older than the state known when it began: an invalidation that had arrived, a
+//! connection that had been lost, a write of the caller's own. And every caller is answered. Forbidden behaviour is planted,
+//! to show that it would be seen.
 
 mod cluster;
 mod history;
@@ -42,7 +42,7 @@ fn some_of(dice: &mut Dice, count: usize) -> usize {
     if dice.roll(2) == 0 { count } else { dice.roll(count + 1) }
 }
 
-/// A read whose caller waits.
+/// A read with a waiting caller.
 struct Asked {
     key: Key,
     least: Least,
@@ -59,7 +59,7 @@ fn words_of(request: &[u8]) -> Vec<&str> {
     items.map(word).collect()
 }
 
-/// What of a cache is at random: its bound in bytes, which is small now and then, and whether servers broadcast.
+/// Draws the random options of a cache: its bound in bytes, which is small now and then, and whether servers broadcast.
 fn options(dice: &mut Dice) -> (CacheOptions, usize) {
     let bytes_max = if dice.roll(3) == 0 { 8 * 500 } else { 1 << 20 };
     let options = CacheOptions::new().bytes_max(bytes_max);
@@ -80,7 +80,7 @@ fn write_of(key: &str, number: usize) -> (Vec<u8>, Name) {
     (Request::bytes_of(write).expect("a request"), Name::of(&["SET"]))
 }
 
-/// What others write at random: a note, and until when it lives.
+/// Draws the random write of another client: a note, and its deadline.
 fn note_of(dice: &mut Dice, now_ms: u64) -> (String, Option<u64>) {
     let note = "x".repeat(dice.roll(40));
     (note, (dice.roll(10) < 5).then(|| now_ms + 1 + dice.roll(60) as u64))
@@ -100,7 +100,7 @@ struct World {
     asked: Vec<Asked>,
     writes: Vec<Handle>,
     bytes_max: usize,
-    /// How seldom anybody writes.
+    /// The rarity of writes.
     calm: usize,
 }
 
@@ -175,7 +175,7 @@ impl World {
         match self.dice.roll(12) {
             0 if self.dice.roll(4) == 0 => self.server.flush(&mut self.history, |_| true),
             0 | 1 => {
-                // The server's own search for keys whose time is over.
+                // The server's active expiry.
                 let key = self.key();
                 if self.history.last(&key).is_over(self.now_ms) {
                     self.server.change(&mut self.history, key, State::GONE, false);
@@ -297,7 +297,7 @@ impl World {
     }
 }
 
-/// Runs a seed; what the cache has done.
+/// Runs a seed, and returns the counts of the cache.
 fn run(seed: u64, fault: Fault) -> CacheStats {
     let mut world = World::new(seed, fault);
     for _ in 0..if cfg!(miri) { 150 } else { 1_000 } {
@@ -329,7 +329,7 @@ fn run_all(name: &str, run: impl Fn(u64) -> CacheStats) {
     assert!(is_met, "what is to be tried hardly happens: {stats:?}");
 }
 
-/// Has each of these faults found.
+/// Asserts that each of these faults is found.
 fn find_all(faults: &[Fault], run: impl Fn(u64, Fault) -> CacheStats) {
     for &fault in faults {
         let found = (0..2_000).find(|&seed| catch_unwind(AssertUnwindSafe(|| run(seed, fault))).is_err());

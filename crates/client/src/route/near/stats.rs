@@ -1,6 +1,6 @@
-//! What a near cache has done, in numbers. Pure data; any thread.
+//! The counts of a near cache. Pure data; any thread.
 
-/// What a near cache has done since it is there, and what it has: see [`Cached::stats`](crate::Cached::stats).
+/// The counts of a near cache since it was opened, and its size: see [`Cached::stats`](crate::Cached::stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
@@ -34,7 +34,7 @@ impl CacheStats {
         if reads == 0 { 0.0 } else { (self.hits + self.shared) as f64 / reads as f64 }
     }
 
-    /// Adds what another part of the cache has done.
+    /// Adds the counts of another part of the cache.
     pub(super) fn add(&mut self, part: &Self) {
         self.hits += part.hits;
         self.misses += part.misses;

@@ -1,12 +1,12 @@
-//! What is kept: replies, each below the key that decides it, with what it costs.
+//! The kept replies, each below the key that decides it, with its cost.
 //!
-//! A reply is found by its whole request, and goes by its key: all replies of one key, from whatever commands and in whatever
-//! databases, hang on one chain below the key's hash. A server that says which key has changed does not say in which database,
-//! so all of them go. What is kept counts with its request, its entry and its share of the tables; when there is no room,
-//! `sieve` says what goes.
+//! A reply is found by its whole request, and is invalidated by its key: all replies of one key, of any command and in any
+//! database, hang on one chain below the key's hash. A server that reports a changed key does not name the database, so all
+//! of them go. A reply counts with its request, its entry and its share of the tables; when there is no room, `sieve` chooses
+//! the one to evict.
 //!
-//! Each reply is marked with the connection that keeps its slot true (`owners`): where another one does by now, it counts as
-//! nothing and goes when it is found.
+//! Each reply is marked with the connection that invalidates its slot (`owners`): if another one does by now, the reply is
+//! invalid and is removed when it is found.
 //!
 //! Times are arguments. Pure data; one shard's lock guards it.
 
@@ -19,11 +19,11 @@ use super::owners::Tenure;
 use super::sieve::Sieve;
 use crate::pipe::slot::Payload;
 
-/// No entry.
+/// The number that stands for a missing entry.
 const NONE: u32 = u32::MAX;
 
-/// What an entry takes beside its bytes: itself, its place in the row and under its hash with the room that tables keep to
-/// grow, and what the allocator adds to two pieces of memory with a counter in one of them.
+/// The memory of an entry beside its bytes: itself, its place in the row and under its hash with the spare room of tables,
+/// and the allocator's share for two pieces of memory with a counter in one of them.
 pub(super) const ENTRY_BYTES: usize = size_of::<Entry>() + 24 + 48;
 
 /// A hash as its own hash.
@@ -54,7 +54,7 @@ pub(super) struct KeyedRequest<'a> {
     pub(super) database: u32,
     pub(super) request: &'a [u8],
     pub(super) key: (usize, usize),
-    /// Who keeps its slot true.
+    /// The tenure of its slot.
     pub(super) tenure: Tenure,
 }
 
@@ -91,7 +91,7 @@ impl Entry {
     }
 }
 
-/// What was found.
+/// The result of a look-up.
 pub(super) enum Found {
     Reply(Payload),
     /// Its time was over, and it is gone now.
@@ -116,7 +116,7 @@ impl Store {
         Self { heads: ByHash::default(), entries, free, sieve, bytes: 0, bytes_max }
     }
 
-    /// What is kept as the answer to this request.
+    /// Returns the kept reply to this request.
     #[inline]
     pub(super) fn find(&mut self, asked: KeyedRequest<'_>, now_ms: u64) -> Found {
         let KeyedRequest { hash, database, request, tenure, .. } = asked;
@@ -137,8 +137,8 @@ impl Store {
         Found::Nothing
     }
 
-    /// Keeps a reply until this time, in the place of what was kept for this request; how many others went for it. One that is
-    /// too large by itself is not kept.
+    /// Keeps a reply until this time, in the place of an older one for this request, and returns the number of evicted
+    /// replies. One that is too large by itself is not kept.
     pub(super) fn keep(&mut self, asked: KeyedRequest<'_>, reply: Payload, until_ms: u64) -> u64 {
         let KeyedRequest { hash, database, request, tenure, .. } = asked;
         self.remove(hash, |entry| entry.answers(database, request));
@@ -179,19 +179,19 @@ impl Store {
         self.sieve.enter(place);
     }
 
-    /// What is below a key is true no longer; how many replies that were.
+    /// Removes the replies of a key, and returns their number.
     pub(super) fn forget(&mut self, hash: u64, key: &[u8]) -> u64 {
         self.remove(hash, |entry| entry.key() == key)
     }
 
-    /// Nothing is true any more; how many replies there were.
+    /// Removes all replies, and returns their number.
     pub(super) fn clear(&mut self) -> u64 {
         let count = self.len() as u64;
         *self = Self::new(self.bytes_max);
         count
     }
 
-    /// What came over this connection is true no longer.
+    /// Removes the replies that came over this connection.
     pub(super) fn forget_of(&mut self, connection: u32) {
         let is_meant = |entry: &Entry| entry.tenure.connection() == connection;
         for place in 0..self.entries.len() as u32 {

@@ -1,18 +1,18 @@
-//! How the cache is kept true: what it hears from the connection, and what it makes of it.
+//! Invalidation over connections: the messages and events that arrive, and their effect on the cache.
 //!
-//! The server is asked to say which keys change (CLIENT TRACKING), on each connection anew. By default it remembers what was
-//! read behind CLIENT CACHING YES (OPTIN); or it says everything about certain prefixes (BCAST). Whatever was read before it has
-//! agreed is not kept. A connection that is lost takes everything with it.
+//! The server is asked to report changed keys (CLIENT TRACKING), on each connection anew. By default it remembers the keys
+//! that were read behind CLIENT CACHING YES (OPTIN); or it reports every key with certain prefixes (BCAST). Replies from
+//! before its confirmation are not kept. A lost connection empties the cache.
 //!
-//! The server names keys and no databases, so a key that has changed goes in all of them. The client's own writes are not left to
-//! the server: it would tell soon, but a caller who has written and then reads must not find what was there before. So what
-//! the shared connection carries is looked through for writes, and their keys go at once, behind the sending: a read that was
-//! sent before the write is not kept and takes in nobody else, and one that comes later travels behind the write.
+//! The server names keys and no databases, so a changed key goes in all of them. The client's own writes do not wait for the
+//! server's report: it would come soon, but a caller that has written and then reads must not find the old value. So the
+//! requests on the shared connection are searched for writes, and their keys go at once, behind the sending: a read that was
+//! sent before the write is not kept and takes in no more waiters, and a later one travels behind the write.
 //!
-//! Over a cluster each node says what changes of what it owns, on the connection to it: what came over one that is lost goes, and
-//! nothing else does. Which of them keeps a slot true is in `owners`.
+//! Over a cluster each node reports changes of the slots that it owns, on the connection to it: replies over a lost one go,
+//! and no others. `owners` knows which of them invalidates a slot.
 //!
-//! Called by the connections' readers and by whoever sends; any thread.
+//! Called by the connections' readers and by senders; any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -31,14 +31,14 @@ use crate::process::lock::Mutex;
 use crate::request::Request;
 use crate::route::slot_cache::SlotCache;
 
-/// Has the server remember the keys of the next command.
+/// Makes the server remember the keys of the next command.
 pub(super) const CACHING: &[u8] = b"*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n";
 
 /// The cache, and how servers are asked to keep it true.
 pub(super) struct Tracking {
     pub(super) shards: Shards,
     pub(super) options: CacheOptions,
-    /// What asks a server to say which keys change.
+    /// The request for reports of changed keys.
     request: Vec<u8>,
     /// The number of the last connection that came to keep it true.
     last: AtomicU32,
@@ -71,7 +71,7 @@ impl Tracking {
         Connection::new(Arc::clone(self), self.last.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// For what comes over a connection that keeps nothing true.
+    /// Returns a connection for replies that no connection invalidates.
     pub(super) fn nobody(self: &Arc<Self>) -> Connection {
         Connection::new(Arc::clone(self), NOBODY)
     }
@@ -99,11 +99,11 @@ impl SlotCache for Tracking {
     }
 }
 
-/// The cache as one connection keeps it true, and what is known of its server.
+/// The cache as one connection invalidates it, and the state of its server.
 pub(super) struct Connection {
     pub(super) tracking: Arc<Tracking>,
     number: u32,
-    /// Whether the server says what changes. The connection's reader says so, in the order of what comes.
+    /// Whether the server reports changes. The connection's reader sets it, in the order of the messages.
     is_tracked: AtomicBool,
     /// Why it does not.
     refusal: Mutex<Option<Error>>,
@@ -119,7 +119,7 @@ impl Connection {
         self.number
     }
 
-    /// Whether the server says what changes.
+    /// Returns whether the server reports changes.
     pub(super) fn is_tracked(&self) -> bool {
         self.is_tracked.load(Ordering::Relaxed)
     }
@@ -141,8 +141,8 @@ impl Connection {
                 Ok(Frame::Bulk(key)) => shards.forget(key, true),
                 _ => shards.forget_all(),
             }),
-            // FLUSHALL and FLUSHDB name none, and may mean keys that nobody has heard to be there by now; what cannot be
-            // understood may mean any.
+            // FLUSHALL and FLUSHDB name no keys, and may mean keys that were added unnoticed; an unreadable request may mean
+            // any.
             _ => shards.forget_all(),
         }
     }

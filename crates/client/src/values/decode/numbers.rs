@@ -1,8 +1,8 @@
 //! Numbers out of replies, each in the range of its type.
 //!
-//! A number comes as a number or as its text. What a type cannot hold exactly is an error that names the type, what it
-//! holds and what came: nothing is cut, wrapped or rounded in silence. The exception are fractions, which `f32` and `f64` hold to
-//! the nearest by their nature.
+//! A number arrives as a number or as its text. A number that a type cannot hold exactly is an error that names the type, its
+//! range and the received value: nothing is cut, wrapped or rounded in silence. The exception are fractions, which `f32` and
+//! `f64` hold to the nearest by their nature.
 //!
 //! Pure functions; any thread.
 
@@ -44,13 +44,13 @@ trait Integer: std::fmt::Display {
     const MOST: Self;
 }
 
-/// That a number is not one of this type's.
+/// Returns the error that a number is not one of this type's.
 #[cold]
 fn beyond<T: Integer>(value: impl std::fmt::Display) -> Error {
     Error::conversion(format!("expected {}, an integer from {} to {}, got {value}", T::NAME, T::LEAST, T::MOST))
 }
 
-/// That a text is no integer, or one that this type has not got.
+/// Returns the error that a text is no integer, or one that this type has not got.
 #[cold]
 fn wide<T: Integer>(frame: &Frame<'_>) -> Error {
     match *frame {
@@ -88,7 +88,7 @@ macro_rules! integers {
 
 integers!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize);
 
-/// Those that hold less than an `i64`, or on some machines do.
+/// The types that hold less than an `i64`, or on some machines do.
 macro_rules! narrow {
     ($($type:ident),*) => { $(
         impl FromReply for $type {
@@ -100,7 +100,8 @@ macro_rules! narrow {
     )* };
 }
 
-/// What is beyond an `i64` is beyond this type too, which is what the caller asked for.
+/// Returns the error in terms of this type: a number beyond an `i64` is beyond this type too, which is the type that the
+/// caller asked for.
 #[cold]
 fn narrower<T: Integer>(frame: &Frame<'_>, error: Error) -> Error {
     match frame {
@@ -111,7 +112,7 @@ fn narrower<T: Integer>(frame: &Frame<'_>, error: Error) -> Error {
 
 narrow!(i8, i16, i32, isize, u16, u32);
 
-/// Those that hold what an `i64` does not.
+/// The types that hold numbers that an `i64` does not.
 macro_rules! wide {
     ($($type:ident),*) => { $(
         impl FromReply for $type {
@@ -155,7 +156,7 @@ impl FromReply for f64 {
 }
 
 impl FromReply for f32 {
-    /// A fraction becomes the nearest `f32`.
+    /// Reads a fraction as the nearest `f32`.
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         match frame {
             Frame::Integer(value) if (value as f32) as i128 == i128::from(value) => Ok(value as f32),

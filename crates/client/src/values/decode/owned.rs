@@ -1,10 +1,10 @@
-//! Values from the memory of a reply that nobody else has.
+//! Values from the memory of a reply that has no other owner.
 //!
-//! A string that is a whole reply takes its memory. `Bytes` are parts of it wherever they stand, in lists, maps and structs that
-//! are derived: while such a reply is read, this thread knows its memory, and a string that lies in it is a part of that. A type
+//! A string that is a whole reply takes its memory. `Bytes` are parts of it at any place, in lists, maps and structs that are
+//! derived: while such a reply is read, this thread knows its memory, and a string that lies in it is a part of that. A type
 //! that cannot hold any says so while it is compiled (`FromReply::MAY_SHARE`), and its replies are read without any of this.
 //!
-//! Pure functions, but for that; any thread.
+//! Pure functions, except for that; any thread.
 
 use std::cell::Cell;
 
@@ -18,7 +18,7 @@ thread_local! {
     static LENT: Cell<Option<Bytes>> = const { Cell::new(None) };
 }
 
-/// What the bytes of a whole reply say.
+/// Returns the frame of the bytes of a whole reply.
 pub(crate) fn whole(reply: &[u8]) -> Result<Frame<'_>, Error> {
     match frame::decode(reply) {
         Ok((Frame::Error(text), _)) => Err(Error::server(text)),
@@ -27,7 +27,7 @@ pub(crate) fn whole(reply: &[u8]) -> Result<Frame<'_>, Error> {
     }
 }
 
-/// The text that a whole reply is, in its memory; the reply itself where it is anything else.
+/// Returns the text that a whole reply is, in its memory; the reply itself if it is anything else.
 pub(super) fn text(reply: Box<[u8]>) -> Result<Vec<u8>, Box<[u8]>> {
     let length = match frame::decode(&reply) {
         Ok((Frame::Bulk(text), _)) => text.len(),
@@ -40,7 +40,7 @@ pub(super) fn text(reply: Box<[u8]>) -> Result<Vec<u8>, Box<[u8]>> {
     Ok(bytes)
 }
 
-/// These bytes as a part of the reply that is being read, or a copy where they lie elsewhere.
+/// Returns these bytes as a part of the reply that is being read, or a copy if they lie elsewhere.
 pub(super) fn part(text: &[u8]) -> Bytes {
     let lent = LENT.take();
     let part = lent.as_ref().and_then(|reply| {
@@ -51,15 +51,15 @@ pub(super) fn part(text: &[u8]) -> Bytes {
     part.unwrap_or_else(|| Bytes::copy_from_slice(text))
 }
 
-/// Has a reply read by this function, with its memory lent to `part`.
+/// Reads a reply with this function, with its memory lent to `part`.
 pub(super) fn lend<T>(reply: Box<[u8]>, read: fn(Frame<'_>) -> Result<T, Error>) -> Result<T, Error> {
     let reply = Bytes::from(reply);
-    // What is read may wait for another reply meanwhile, and it may panic.
+    // The reading function may wait for another reply, and it may panic.
     let _outer = Outer(LENT.replace(Some(reply.clone())));
     read(whole(&reply)?)
 }
 
-/// What was lent before; it is again at the end.
+/// The memory that was lent before; it is restored at the end.
 struct Outer(Option<Bytes>);
 
 impl Drop for Outer {
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use crate::FromReply;
 
-    /// Whether these bytes lie in the memory that the reply had.
+    /// Returns whether these bytes lie in the memory that the reply had.
     fn is_within(reply: &std::ops::Range<*const u8>, bytes: &[u8]) -> bool {
         let ends = bytes.as_ptr_range();
         reply.start <= ends.start && ends.end <= reply.end

@@ -1,7 +1,7 @@
-//! Strings and bytes out of replies, and what is written as a text: a letter, an address.
+//! Strings and bytes out of replies, and values that are written as a text: a letter, an address.
 //!
-//! A string of the near cache may be shared with whoever else has it, and one that is a whole reply may take its memory; all
-//! others are copied once, into the type that was asked for. Pure functions; any thread.
+//! A string of the near cache may be shared with its other owners, and a string that is a whole reply may take its memory;
+//! all others are copied once, into the type that was asked for. Pure functions; any thread.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -13,7 +13,7 @@ use sleeve_wire::frame::Frame;
 use super::{FromReply, mismatch, owned, string, text};
 use crate::error::Error;
 
-/// The text of a string, which must be one of UTF-8.
+/// Returns the text of a string, which must be one of UTF-8.
 pub(crate) fn utf8<'a>(frame: Frame<'a>, wanted: &str) -> Result<&'a str, Error> {
     let bytes = text(frame, wanted)?;
     std::str::from_utf8(bytes).map_err(|_| no_utf8(&frame))
@@ -40,7 +40,7 @@ impl FromReply for String {
     }
 }
 
-/// What holds a string that was read.
+/// The types that hold a string that was read.
 macro_rules! strings {
     ($($type:ty),*) => { $(
         impl FromReply for $type {
@@ -72,7 +72,8 @@ impl FromReply for Cow<'static, [u8]> {
 }
 
 impl FromReply for Arc<[u8]> {
-    /// A string from the near cache ([`Client::cached`](crate::Client::cached)) is shared with it, and any other copied.
+    /// Reads a string; one from the near cache ([`Client::cached`](crate::Client::cached)) is shared with it, and any other
+    /// copied.
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         u8::several_from_reply(frame).map(Into::into)
     }
@@ -85,8 +86,9 @@ impl FromReply for Arc<[u8]> {
 impl FromReply for Bytes {
     const MAY_SHARE: bool = true;
 
-    /// A part of the reply's own memory, if the reply is longer than some 30 bytes; what keeps a short part of a long reply
-    /// keeps all of it. A string from the near cache ([`Client::cached`](crate::Client::cached)) is shared with it.
+    /// Returns a part of the reply's own memory, if the reply is longer than some 30 bytes; the owner of a short part of a
+    /// long reply keeps all of it. A string from the near cache ([`Client::cached`](crate::Client::cached)) is shared with
+    /// it.
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         match frame {
             Frame::Integer(_) => string(frame).map(Into::into),
@@ -112,7 +114,7 @@ impl FromReply for char {
     }
 }
 
-/// What is read from its text, and how errors call it.
+/// The types that are read from their text, and their names in errors.
 macro_rules! written {
     ($($type:ty: $wanted:literal),*) => { $(
         impl FromReply for $type {

@@ -1,9 +1,9 @@
-//! The seeded source of what a power cut leaves of files that were not synced: one seed gives one cut, so that a failure can
-//! be had again.
+//! The seeded source of the choices that a power cut makes about files that were not synced: one seed gives one cut, so that
+//! a failure can be had again.
 //!
 //! One thread at a time.
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): what a cut leaves follows from its seed.
+/// SplitMix64 (Steele, Lea and Flood, 2014): the remains of a cut follow from its seed.
 #[derive(Debug)]
 pub(super) struct Chance(u64);
 

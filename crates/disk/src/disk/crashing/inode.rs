@@ -1,4 +1,5 @@
-//! One file of the crashing disk: what is durable, what can be read, and what a power cut leaves of the difference.
+//! One file of the crashing disk: its durable bytes, its readable bytes, and the part of the difference that a power cut
+//! leaves.
 
 use super::chance::Chance;
 
@@ -16,7 +17,7 @@ enum Change {
 pub(super) struct Inode {
     visible: Vec<u8>,
     durable: Vec<u8>,
-    /// What was done since the last sync, in order.
+    /// The changes since the last sync, in order.
     changes: Vec<Change>,
 }
 
@@ -49,12 +50,12 @@ impl Inode {
         }
     }
 
-    /// What was written stays readable and will never be durable.
+    /// Drops the changes from the next syncs: they stay readable and will never be durable.
     pub(super) fn fail_to_sync(&mut self) {
         self.changes.clear();
     }
 
-    /// What a power cut leaves.
+    /// Returns the file as a power cut leaves it.
     pub(super) fn survivor(&self, chance: &mut Chance) -> Inode {
         let mut bytes = self.durable.clone();
         let manner = chance.below(4);
@@ -80,7 +81,7 @@ fn apply(durable: &mut Vec<u8>, change: &Change) {
     }
 }
 
-/// Writes behind what is there leave a hole of zeros, as files do.
+/// Writes bytes. A write behind the end of the file leaves a hole of zeros, as files do.
 fn write(durable: &mut Vec<u8>, at: u64, bytes: &[u8]) {
     let (at, end) = (at as usize, at as usize + bytes.len());
     if durable.len() < end {

@@ -1,12 +1,12 @@
-//! A file system that a power cut empties of whatever was not synced.
+//! A file system that a power cut empties of everything that was not synced.
 //!
-//! It behaves as a file system does until the cut. What the cut leaves is drawn from a seed: of each file the bytes that
-//! were durable, and of the writes behind them each, sector by sector, there, missing or garbage; of each folder the names
-//! that were durable, and of the changes behind those each done or not. A sync that fails drops what it should have made
-//! durable: it can still be read, and no later sync brings it to the disk, which is what Linux does.
+//! It behaves as a file system does until the cut. The remains of the cut are drawn from a seed. Of each file they are the
+//! bytes that were durable, and of the writes behind them each, sector by sector, there, missing or garbage. Of each folder
+//! they are the names that were durable, and of the changes behind those each done or not. A sync that fails drops the
+//! changes that it should have made durable: they can still be read, and no later sync brings them to the disk, as in Linux.
 //!
-//! Every call has a number. A [`Plan`] says at which call the power goes (before it takes effect, or after it and before
-//! the caller hears of it), which calls fail and how, and when the disk is full. After the cut every call fails;
+//! Every call has a number. A [`Plan`] says at which call the power goes (before it takes effect, or after it and before the
+//! caller gets its result), which calls fail and how, and when the disk is full. After the cut every call fails;
 //! [`CrashingDisk::survivors`] is the disk that the next start finds.
 
 mod chance;
@@ -25,7 +25,7 @@ use super::{Disk, File, Lock, Open};
 /// How a planned call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The disk says that it cannot; nothing is done. A sync drops what it should have made durable.
+    /// The disk reports an error; nothing is done. A sync drops the changes that it should have made durable.
     Broken,
     /// The disk says that it is full; an append leaves so many bytes.
     Full(usize),
@@ -40,7 +40,7 @@ pub enum Side {
     After,
 }
 
-/// What goes wrong, and when. Calls count from 1.
+/// The planned faults, and their times. Calls count from 1.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The call at which the power goes.
@@ -71,7 +71,7 @@ struct State {
     names: BTreeMap<PathBuf, usize>,
     /// The names that survive for certain.
     durable_names: BTreeMap<PathBuf, usize>,
-    /// What was done to the names of each folder since it was synced, in order.
+    /// The changes to the names of each folder since it was synced, in order.
     changes: BTreeMap<PathBuf, Vec<NameChange>>,
     folders: BTreeMap<PathBuf, ()>,
     locks: BTreeMap<PathBuf, u32>,
@@ -80,7 +80,7 @@ struct State {
     is_cut: bool,
 }
 
-/// What became of a call before it took effect.
+/// The decision about a call before it takes effect.
 enum Admitted {
     Whole,
     /// It fails after so many bytes.
@@ -113,7 +113,7 @@ impl State {
         }
     }
 
-    /// What the caller of a call that has taken effect hears.
+    /// Returns the result for the caller of a call that has taken effect.
     fn leave(&mut self) -> io::Result<()> {
         if self.plan.cut == Some((self.calls, Side::After)) {
             self.is_cut = true;
@@ -192,22 +192,22 @@ impl CrashingDisk {
         self.state().is_cut = true;
     }
 
-    /// Starts again where not the power but the process is gone: all that was written can be read, and what was not synced is
-    /// as much in danger as before. The numbers of calls begin anew.
+    /// Starts again where not the power but the process is gone: all writes can be read, and the ones that were not synced
+    /// are as much in danger as before. The numbers of calls begin anew.
     pub fn restart(&self, plan: Plan) {
         let mut state = self.state();
         (state.plan, state.calls, state.is_cut) = (plan, 0, false);
         state.locks.clear();
     }
 
-    /// What the next start finds, with a plan for it. Which of the writes and names that were not durable are there is
-    /// drawn from the seed.
+    /// Returns the disk that the next start finds, with a plan for it. The seed decides which of the writes and names that
+    /// were not durable are there.
     pub fn survivors(&self, seed: u64, plan: Plan) -> CrashingDisk {
         let state = self.state();
         let mut chance = Chance::new(seed);
         let mut names = state.durable_names.clone();
         for changes in state.changes.values() {
-            // A journaling file system keeps a beginning of the changes; another keeps what it likes.
+            // A journaling file system keeps a beginning of the changes; another keeps any of them.
             let manner = chance.below(4);
             let kept = chance.below(changes.len() as u64 + 1) as usize;
             for (index, change) in changes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A replica's connection to its primary, and what may end it: the other side, too long a silence, another task.
+//! A replica's connection to its primary, and the reasons for its end: the other side, too long a silence, another task.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr};
@@ -19,22 +19,23 @@ use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::host::waiting;
 
-/// What is read at once.
+/// The bytes of one read.
 const READ_BYTES: usize = 256 << 10;
-/// For how long bytes are waited for before something else is looked at.
+/// The longest wait for bytes before other conditions are checked.
 const WAIT: Duration = Duration::from_millis(100);
-/// What is taken in of a stream that a pause holds. Beyond that the primary keeps it, which has files for that.
+/// The bytes of a stream held by a pause that are taken in. Beyond that the primary keeps the stream, which has files for
+/// that.
 const HELD_BYTES_MAX: usize = 16 << 20;
-/// How often it is looked whether the pause is over.
+/// The interval of the checks whether the pause has ended.
 const HELD_WAIT: Duration = Duration::from_millis(10);
-/// How often a primary hears that this server is still there while it loads.
+/// The interval of the signs of life to a primary while this server loads.
 pub(super) const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(1);
 
 /// Why a task has ended.
 pub(super) enum End {
-    /// It does not stand any more.
+    /// The task has been replaced.
     Replaced,
-    /// There is nothing more to be had from this connection.
+    /// This connection is of no further use.
     Broken(Broken),
     /// The server is to end, for this reason.
     Fatal(String),
@@ -52,9 +53,9 @@ pub(super) struct Connection<'t> {
     task: &'t Task,
     outgoing: Outgoing,
     buffer: Vec<u8>,
-    /// When something came last.
+    /// The time of the last received bytes.
     heard: Instant,
-    /// When a sign of life was sent last.
+    /// The time of the last sign of life.
     signed: Instant,
 }
 
@@ -62,7 +63,7 @@ impl<'t> Connection<'t> {
     /// Connects.
     ///
     /// # Errors
-    /// Nobody answers there, or the task has been replaced.
+    /// No server answers there, or the task has been replaced.
     pub(super) fn open(engine: &Arc<Engine>, task: &'t Task) -> Result<Self, End> {
         let role = &engine.replication.role;
         if !role.set_state(task, LinkState::Connecting, clock::monotonic_ms()) {
@@ -75,7 +76,7 @@ impl<'t> Connection<'t> {
         };
         let primary = &task.primary;
         let outgoing = Outgoing::connect(&primary.host, primary.port, timeout(engine), seal).map_err(failed)?;
-        // Whoever replaces the task ends what waits here.
+        // A thread that replaces the task ends the waits here.
         let socket = outgoing.socket().try_clone().map_err(failed)?;
         if !role.keep_socket(task, Some(socket)) {
             return Err(End::Replaced);
@@ -85,7 +86,7 @@ impl<'t> Connection<'t> {
         Ok(Self { engine: Arc::clone(engine), task, outgoing, buffer: vec![0; READ_BYTES], heard, signed })
     }
 
-    /// Says how far the link is.
+    /// Sets the progress of the link.
     ///
     /// # Errors
     /// The task has been replaced.
@@ -94,12 +95,12 @@ impl<'t> Connection<'t> {
         if role.set_state(self.task, state, clock::monotonic_ms()) { Ok(()) } else { Err(End::Replaced) }
     }
 
-    /// Says how much of a dump has come.
+    /// Sets the number of received bytes of a dump.
     pub(super) fn set_transfer(&self, transfer: Transfer) {
         self.engine.replication.role.set_transfer(self.task, transfer);
     }
 
-    /// Appends what has come by now, which may be nothing.
+    /// Appends the bytes that have arrived by now, which may be none.
     ///
     /// # Errors
     /// The connection has ended, is silent for too long, or the task has been replaced.
@@ -132,11 +133,11 @@ impl<'t> Connection<'t> {
         Ok(())
     }
 
-    /// Appends what has come by now of the stream. While a pause holds what has come before (CLIENT PAUSE), at most
+    /// Appends the bytes of the stream that have arrived by now. While a pause (CLIENT PAUSE) holds earlier bytes, at most
     /// [`HELD_BYTES_MAX`] are taken in: the rest waits at the primary.
     ///
     /// # Errors
-    /// As [`Connection::read`]; the silence of a primary whose bytes are left where they are does not count.
+    /// As [`Connection::read`]. If the primary's bytes are left unread, its silence does not count.
     pub(super) fn read_on(&mut self, into: &mut Vec<u8>, is_held: bool) -> Result<(), End> {
         if !is_held {
             return self.read(into);
@@ -157,7 +158,7 @@ impl<'t> Connection<'t> {
         self.outgoing.send(bytes).map_err(|error| Broken::closed(error.to_string()).into())
     }
 
-    /// Says that this server is still there, in a way that means nothing else: where it is busy for long.
+    /// Sends a sign of life, which has no other meaning: for times in which this server is busy for long.
     ///
     /// # Errors
     /// The connection is broken.
@@ -167,7 +168,7 @@ impl<'t> Connection<'t> {
         self.send(b"\n")
     }
 
-    /// Says so if it is time to, for whoever does not read because this server is busy.
+    /// Sends a sign of life if one is due, for a thread that does not read because this server is busy.
     ///
     /// # Errors
     /// The connection is broken, or the task has been replaced.
@@ -190,19 +191,19 @@ impl<'t> Connection<'t> {
         }
     }
 
-    /// What ends what is waited for here, from any thread.
+    /// Returns a function that ends the waits here, from any thread.
     pub(super) fn shutter(&self) -> impl Fn() + Send + Sync + use<> {
-        // Where there can be no second handle, whoever reads finds a moment later that it is to end.
+        // If there can be no second handle, the reader finds a moment later that it has to end.
         let socket = self.outgoing.socket().try_clone().ok();
         move || socket.iter().for_each(|socket| _ = socket.shutdown(Shutdown::Both))
     }
 
-    /// For whom it was made.
+    /// Returns the task for which it was made.
     pub(super) fn task(&self) -> &'t Task {
         self.task
     }
 
-    /// Says how far this server is, and how far its own log.
+    /// Sends this server's offset, and the offset of its own AOF.
     ///
     /// # Errors
     /// The connection is broken.

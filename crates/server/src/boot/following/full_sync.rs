@@ -1,6 +1,8 @@
-//! All data of a primary, in place of what there is: from a file into which it goes as it comes, or straight (`loader`).
+//! All data of a primary, in place of the present data: through a file that is written as the bytes arrive, or directly
+//! (`loader`).
 //!
-//! What there is stays until the new is whole. The file becomes the server's snapshot then; one that is not whole goes.
+//! The present data stays until the new data is complete. The file then becomes the server's snapshot; an incomplete file is
+//! removed.
 
 use std::io::{self, IoSlice};
 use std::panic::resume_unwind;
@@ -28,7 +30,7 @@ pub(super) struct Arriving {
     engine: Arc<Engine>,
     id: Id,
     offset: u64,
-    /// Where it goes, once it has begun.
+    /// The destination of the dump, once it has begun.
     target: Option<Target>,
     transfer: Transfer,
 }
@@ -46,15 +48,15 @@ struct Unloaded {
 }
 
 impl Arriving {
-    /// What stands for the stream with this id up to this offset is to come.
+    /// Begins a full sync: the dump stands for the stream with this id up to this offset.
     pub(super) fn new(engine: &Arc<Engine>, id: Id, offset: u64) -> Self {
         Self { engine: Arc::clone(engine), id, offset, target: None, transfer: Transfer::default() }
     }
 
-    /// It begins, and the primary has said how large it is, if it knows that.
+    /// Begins the dump; the primary has stated its size, if it knows that.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub(super) fn begin(&mut self, size: Size, connection: &Connection<'_>) -> Result<(), End> {
         let engine = &self.engine;
         let (is_straight, is_beside) = self.way();
@@ -85,8 +87,8 @@ impl Arriving {
         Ok(())
     }
 
-    /// Whether the dump is loaded as it comes, and whether what there is can be read meanwhile: where it is an older state of the
-    /// same data.
+    /// Returns whether the dump is loaded as it arrives, and whether the present data can be read during that: if it is an
+    /// older state of the same data.
     fn way(&self) -> (bool, bool) {
         let engine = &self.engine;
         match DisklessLoad::at(engine.config.number(Opt::ReplDisklessLoad)) {
@@ -98,10 +100,10 @@ impl Arriving {
         }
     }
 
-    /// A part of it has come.
+    /// Takes a part of the dump.
     ///
     /// # Errors
-    /// What the system says, or what is wrong with the dump.
+    /// Those of the system, or the fault in the dump.
     pub(super) fn take(&mut self, part: &[u8], connection: &mut Connection<'_>) -> Result<(), End> {
         match &mut self.target {
             Some(Target::File(unloaded)) => {
@@ -116,10 +118,10 @@ impl Arriving {
         Ok(())
     }
 
-    /// It is whole: has it be in place of what there is. Gives what goes on with the stream behind it.
+    /// Puts the complete dump in place of the present data. Returns the replay that goes on with the stream behind it.
     ///
     /// # Errors
-    /// It is not good, and everything is as it was.
+    /// The dump is not valid, and everything is as it was.
     pub(super) fn finish(self, connection: &mut Connection<'_>) -> Result<Replay, End> {
         let Self { engine, id, offset, target, .. } = self;
         let database = match target {
@@ -152,7 +154,7 @@ impl Unloaded {
                 let _over = over;
                 load()
             };
-            // Where the system gives no thread it is loaded here, and the primary hears nothing meanwhile.
+            // If the system refuses the thread the dump is loaded here, and the primary gets no signs of life during that.
             let Ok(loading) = threads::start_within(scope, "load", beside) else { return load() };
             let mut sent = Ok(());
             while is_over.recv_timeout(SIGN_OF_LIFE_EVERY) == Err(RecvTimeoutError::Timeout) {
@@ -166,7 +168,7 @@ impl Unloaded {
 
 impl Drop for Unloaded {
     fn drop(&mut self) {
-        // Where it was loaded it has another name by now.
+        // If it was loaded it has another name by now.
         _ = self.engine.disk.remove(&self.path);
     }
 }

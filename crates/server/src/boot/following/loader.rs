@@ -1,7 +1,8 @@
-//! A dump that is loaded while it comes, without a file.
+//! A dump that is loaded as it arrives, without a file.
 //!
-//! The thread of the link puts what comes into one end of a pair of sockets, and another thread loads from the other end; the
-//! system's buffer between them is all that is held. What was put in counts only when the link has said that it is whole.
+//! The thread of the link writes the received bytes into one end of a pair of sockets, and another thread loads from the
+//! other end. Only the system's buffer between them is held. The loaded data counts only when the link has declared it
+//! complete.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::Shutdown;
@@ -22,7 +23,7 @@ use crate::engine::replication::role::Task;
 use crate::host::log;
 use crate::host::threads;
 
-/// For how long the thread that loads is waited for before something else is looked at.
+/// The longest wait for the loading thread before other conditions are checked.
 const WAIT: Duration = Duration::from_millis(100);
 
 /// A dump that is being loaded.
@@ -34,17 +35,17 @@ pub(super) struct Loader {
     thread: Option<JoinHandle<Result<u32, String>>>,
 }
 
-/// What is to be loaded, and how.
+/// The dump to load, and the way to load it.
 pub(super) struct Order {
-    /// What the stream is called.
+    /// The id of the stream.
     pub id: Id,
-    /// Up to where in that the data goes.
+    /// The offset up to which the dump has the stream.
     pub offset: u64,
-    /// How many bytes its dump has; 0 where nobody knows.
+    /// The bytes of the dump; 0 if that is unknown.
     pub bytes: u64,
-    /// For whom it is loaded.
+    /// The task for which it is loaded.
     pub task: Task,
-    /// What there is can be read meanwhile.
+    /// The present data can be read during the load.
     pub is_beside: bool,
 }
 
@@ -52,7 +53,7 @@ impl Loader {
     /// Begins to load.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub(super) fn start(engine: &Arc<Engine>, order: Order) -> io::Result<Self> {
         let (socket, source) = UnixStream::pair()?;
         socket.set_write_timeout(Some(WAIT))?;
@@ -67,10 +68,10 @@ impl Loader {
         Ok(Self { socket, is_whole, is_over, thread: Some(thread) })
     }
 
-    /// Gives it a part of the dump, as soon as it takes it.
+    /// Passes on a part of the dump, as soon as the loading thread takes it.
     ///
     /// # Errors
-    /// The dump is not good, the connection is broken, or the task has been replaced.
+    /// The dump is not valid, the connection is broken, or the task has been replaced.
     pub(super) fn put(&mut self, part: &[u8], connection: &mut Connection<'_>) -> Result<(), End> {
         let mut rest = part;
         while !rest.is_empty() {
@@ -109,15 +110,15 @@ impl Loader {
         thread.join().unwrap_or_else(|panic| resume_unwind(panic)).map_err(|why| unusable(&why))
     }
 
-    /// Nothing more comes.
+    /// Closes the sending end: no more bytes follow.
     fn close(&self) {
-        // Where the other end is gone already, so much the better.
+        // An error means that the other end is closed already, which is no fault.
         _ = self.socket.shutdown(Shutdown::Write);
     }
 }
 
 impl Drop for Loader {
-    /// What has come is not whole: the thread puts everything back.
+    /// Ends an incomplete dump: the thread restores the data.
     fn drop(&mut self) {
         self.close();
         if let Some(thread) = self.thread.take() {
@@ -137,7 +138,7 @@ fn load(engine: &Arc<Engine>, source: UnixStream, order: &Order, is_whole: &Atom
     let &Order { id, offset, bytes, ref task, is_beside } = order;
     let arrival = Arrival { id, offset, bytes, task };
     let is_whole = || {
-        // Whoever puts it in says that it is whole before this ends.
+        // The link's thread declares the dump complete before this ends.
         io::copy(&mut rest, &mut io::sink()).map_err(|error| error.to_string())?;
         if is_whole.load(Ordering::Acquire) { Ok(()) } else { Err("it does not come whole".to_owned()) }
     };

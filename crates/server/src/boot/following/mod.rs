@@ -1,9 +1,9 @@
 //! Following a primary: the thread of a replica.
 //!
-//! It connects, introduces this server (`engine/replication/link`), takes all data where it must (`full_sync`), and applies the
-//! primary's journal as it comes (`execute/replay`), once a second and whenever it is asked saying how far it is. Where the
-//! connection ends it makes another and goes on where it was. Whatever is wrong is told in the log and tried again, at once or
-//! after a pause (`pause`). It ends when nobody is to be followed any more.
+//! It connects, introduces this server (`engine/replication/link`), does a full sync if it must (`full_sync`), and applies
+//! the primary's journal as it arrives (`execute/replay`). It sends its offset once a second and whenever it is asked. If the
+//! connection ends it makes another and goes on from its offset. Every fault is logged and followed by a retry, at once or
+//! after a pause (`pause`). The thread ends when there is no primary to follow any more.
 
 mod connection;
 mod full_sync;
@@ -32,16 +32,16 @@ use connection::{Connection, End};
 use full_sync::Arriving;
 use pause::Reached;
 
-/// The version of Valkey whose dumps can be loaded: a Valkey asks for it, and others do not know the question.
+/// The version of Valkey for which dumps can be loaded: a Valkey asks for it, and other servers do not know the question.
 const LOADS_LIKE: &str = "9.0.0";
-/// How often a replica says how far it is.
+/// The interval of a replica's acknowledgements.
 const ACK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a server that ends waits for the thread that follows its primary.
+/// The longest wait of a server that ends for the thread that follows its primary.
 const LINK_END_MAX: Duration = Duration::from_secs(5);
 
 impl Engine {
-    /// Has this engine follow a primary when it is told to.
+    /// Lets this engine follow a primary when it is told to.
     pub(super) fn offer_following(self: &Arc<Self>) {
         let own = Arc::downgrade(self);
         self.replication.role.set_starter(move || {
@@ -55,9 +55,9 @@ impl Engine {
         });
     }
 
-    /// Follows nobody any more, without becoming a primary: the engine ends. A dump that is being loaded is given up. Whoever
-    /// embeds an engine that has been told to follow calls this before it lets go of it: the thread of the link has a handle of
-    /// the engine.
+    /// Stops following, without becoming a primary: the engine ends. A dump that is being loaded is given up. If an embedded
+    /// engine has been told to follow, the program calls this before it drops the engine: the thread of the link has a handle
+    /// of it.
     pub fn end_following(&self) {
         self.durability.loading.give_up();
         self.replication.role.end();
@@ -65,7 +65,7 @@ impl Engine {
     }
 }
 
-/// Says that there is no thread any more, should it panic.
+/// Notes that there is no thread any more, if the thread panics.
 struct Watched<'r>(&'r Role);
 
 impl Drop for Watched<'_> {
@@ -110,16 +110,16 @@ fn follow(engine: &Arc<Engine>) -> Result<(), String> {
     Ok(())
 }
 
-/// What a replica's thread has at hand.
+/// The state of a replica's thread.
 struct Follower {
     engine: Arc<Engine>,
-    /// What applies the primary's journal, where all that was before is there: the journal's end is where it goes on.
+    /// The replay of the primary's journal, if all data before it is there: it goes on at the journal's end.
     copying: Option<Replay>,
     /// See [`Task::leads`].
     leads: u64,
-    /// Since when a dump comes, or came on the connection before.
+    /// The time since when a dump arrives, or arrived on the connection before.
     dump_since: Option<Instant>,
-    /// Since when the stream comes, or came on the connection before.
+    /// The time since when the stream arrives, or arrived on the connection before.
     streams_since: Option<Instant>,
 }
 
@@ -132,8 +132,8 @@ impl Follower {
             self.copying = None;
         }
         if self.copying.is_none() && task.may_continue {
-            // Whoever goes on with a journal that was this server's own selects a database first, and one that was loaded says
-            // which is selected.
+            // A primary that goes on with this server's own journal selects a database first, and a loaded journal states
+            // which one is selected.
             let (_, database) = engine.journal.position();
             self.copying = Some(Replay::copy(&engine, database));
         }
@@ -150,7 +150,7 @@ impl Follower {
         }
     }
 
-    /// How far the connection has come that has just ended.
+    /// Returns the progress of the connection that has just ended.
     fn reached(&self) -> Reached {
         match (self.streams_since, self.dump_since) {
             (Some(since), _) => Reached::Stream(since.elapsed()),
@@ -159,7 +159,7 @@ impl Follower {
         }
     }
 
-    /// Says who this server is, and takes all that is said before the stream begins; what has come of that already.
+    /// Does the handshake, up to the beginning of the stream. Returns the bytes of the stream that have arrived already.
     fn greet(&mut self, connection: &mut Connection<'_>) -> Result<Vec<u8>, End> {
         connection.set_state(LinkState::Handshake)?;
         let mut out = Vec::new();
@@ -185,7 +185,7 @@ impl Follower {
         Ok(bytes)
     }
 
-    /// Who this server is, and what it has.
+    /// Returns the properties of this server, and the data that it has.
     fn introduction(&self) -> Introduction {
         let engine = &self.engine;
         let config = &engine.config;
@@ -236,7 +236,7 @@ impl Follower {
             }
             (Event::DumpEnds, Some(_)) => {
                 if let Some(arrived) = arriving.take() {
-                    // What it has is about to be replaced.
+                    // The present data is about to be replaced.
                     self.copying = None;
                     self.copying = Some(arrived.finish(connection)?);
                 }
@@ -246,8 +246,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Goes on from where this server is, in a stream that has this id from here on. Where the role has changed meanwhile that id
-    /// is none of this server's stream: this would be a primary under the name of another's.
+    /// Goes on at this server's offset, in a stream that has this id from here on. If the role has changed in the meantime,
+    /// that id does not belong to this server's stream: this would be a primary under the id of another's.
     fn go_on_as(&mut self, id: Option<Id>, task: &Task) -> Result<(), End> {
         let engine = Arc::clone(&self.engine);
         let batch_buffer = BatchBuffer::default();
@@ -279,10 +279,10 @@ impl Follower {
         while let Some(copying) = &mut self.copying {
             let used = match copying.apply(&bytes, Instant::now()) {
                 Ok(used) => used,
-                // From whom it follows now it may go on behind what was applied.
+                // The server's new primary may go on behind the applied bytes.
                 Err(refused) if refused.is_replaced => return Err(End::Replaced),
                 Err(refused) => {
-                    // What is behind it is of no use, and what was before may be the reason.
+                    // The bytes behind it are of no use, and the data before it may be the reason.
                     self.copying = None;
                     if engine.config.propagation_errors().ends_replica(engine.config.flag(Opt::ReplicaReadOnly)) {
                         return Err(End::Fatal(format!("has met what its primary should not have sent: {refused}")));
@@ -293,14 +293,14 @@ impl Follower {
                 }
             };
             bytes.drain(..used);
-            // What stands behind a MULTI whose EXEC has not come, or is held, is not applied either.
+            // Requests behind a MULTI with an EXEC that has not arrived, or is held, are not applied either.
             let queued = copying.offset().saturating_sub(engine.journal.end());
             engine.replication.role.note_ahead(queued + bytes.len() as u64);
             if copying.take_asked() {
                 unsynced = engine.known_synced_offset().map(|_| engine.journal.end());
                 acked = None;
             }
-            // Who asks waits for the disk perhaps, and hears when that has it.
+            // A client that asks may be waiting for the fsync, and is answered after it.
             let is_synced =
                 unsynced.is_some_and(|asked| engine.known_synced_offset().is_none_or(|synced| synced >= asked));
             if is_synced || acked.is_none_or(|acked: Instant| acked.elapsed() >= ACK_EVERY) {
@@ -318,7 +318,7 @@ impl Follower {
     }
 }
 
-/// The link as CLIENT LIST shows it while the stream comes.
+/// The link as CLIENT LIST shows it while the stream arrives.
 struct Listed<'e> {
     engine: &'e Engine,
     client: Arc<ClientInfo>,

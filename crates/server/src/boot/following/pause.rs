@@ -1,10 +1,11 @@
-//! How long a replica waits before it tries its primary again.
+//! The pause of a replica before it retries its primary.
 //!
-//! A primary that was there a moment ago is tried at once, and one that cannot be reached, or cannot serve now, every second:
-//! it may be there again, or it is being replaced. One that refuses, by its words or by closing the connection before it has
-//! sent anything, is tried after a pause that doubles up to a minute: each attempt may cost it a snapshot. A connection that was
-//! cut amid the snapshot says nothing against the primary: it is tried after as long as the snapshot had come, a second at
-//! least and a minute at most, so that a primary whose replica never gets to the end is busy with it for half of its time.
+//! A primary that was there a moment ago is retried at once. One that cannot be reached, or cannot serve now, is retried
+//! every second: it may be back, or it is being replaced. One that refuses, by its reply or by closing the connection before
+//! it has sent anything, is retried after a pause that doubles up to a minute: each attempt may cost it a snapshot. A
+//! connection that was cut within the snapshot says nothing against the primary. It is retried after as long as the snapshot
+//! had been arriving, a second at least and a minute at most. So a primary with a replica that never gets to the end is busy
+//! with it for half of its time.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The longest.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// How far an attempt has come.
+/// The progress of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reached {
     /// Neither of the others.
@@ -54,7 +55,8 @@ mod tests {
         };
         grows(Fault::Foreign, Reached::Nothing);
         grows(Fault::Closed, Reached::Nothing);
-        // One whose dump is not good costs as much, and so does one that sends all data and then what cannot be applied.
+        // A primary that sends an invalid dump costs as much, and so does one that sends all data and then a command that
+        // cannot be applied.
         grows(Fault::Foreign, Reached::Dump(PAUSE_MAX));
         grows(Fault::Foreign, Reached::Stream(PAUSE));
         assert_eq!(next(Duration::from_secs(8), Fault::Foreign, Reached::Stream(PAUSE_MAX)), PAUSE);

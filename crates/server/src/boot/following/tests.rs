@@ -1,4 +1,4 @@
-//! A link whose role changes while its primary's answer is on its way.
+//! A link with a role that changes while its primary's reply is in flight.
 
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
@@ -12,14 +12,14 @@ use crate::engine::origin::Origin;
 use crate::engine::replication::role::Address;
 use crate::host::simulated::{On, Task as Simulated};
 
-/// What a replica has sent since this was asked last.
+/// Returns the bytes that a replica has sent since the last call.
 fn sent(primary: &OwnedFd) -> String {
     let mut buffer = [0; 4_096];
     let count = recv(primary, &mut buffer, RecvFlags::empty()).map_or(0, |(count, _)| count);
     String::from_utf8_lossy(&buffer[..count]).into_owned()
 }
 
-/// Has a link go on, and answers what it asks, until it wants to go on with the stream.
+/// Lets a link go on, and answers its requests, until it asks to continue the stream.
 fn greet(link: &mut Simulated, primary: &OwnedFd) {
     loop {
         let asked = sent(primary);

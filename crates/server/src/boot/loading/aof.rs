@@ -1,7 +1,8 @@
-//! Applying a log: one thread reads it and checks its sums, this one applies what it says.
+//! Applying an AOF: one thread reads it and checks its sums, and this one applies the commands.
 //!
-//! A snapshot in front of it is loaded in between, by its own threads, while the reader waits. What is read and not applied yet
-//! is bounded by a few stretches of the log, or by its largest piece. Where the system gives no thread one does both by turns.
+//! A snapshot in front of it is loaded in between, by its own threads, while the reader waits. The bytes that are read and
+//! not applied yet are bounded by a few stretches of the AOF, or by its largest piece. If the system refuses the thread, one
+//! thread does both by turns.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,12 +22,12 @@ use crate::host::clock::Instant;
 use crate::host::log;
 use crate::host::threads;
 
-/// Stretches of the log on their way.
+/// The number of stretches of the AOF that are read ahead.
 const PARTS_AHEAD: usize = 4;
 
-/// What the reader gives.
+/// A part that the reader hands over.
 enum LogPart {
-    /// Whole pieces, where they are from, and how many bytes of the log have been read.
+    /// Complete pieces, their position, and the number of bytes of the AOF that have been read.
     Requests {
         bytes: Vec<u8>,
         range: FileRange,
@@ -35,7 +36,7 @@ enum LogPart {
     /// A snapshot, which is to be loaded before anything else is read.
     Rdb(RdbSource),
     End(Outcome),
-    /// It is damaged, or cannot be read.
+    /// The AOF is damaged, or cannot be read.
     Bad(String),
 }
 
@@ -47,7 +48,7 @@ struct FileRange {
 }
 
 impl FileRange {
-    /// Where in the file the request stands that stands at byte `at` of the stretch's `length` bytes of requests. They are as
+    /// Returns the position in the file of the request at byte `at` of the stretch's `length` bytes of requests. They are as
     /// many as the file's own if it has no comments.
     fn place_of(&self, at: u64, length: usize) -> String {
         let Self { file, from, until } = self;
@@ -59,10 +60,10 @@ impl FileRange {
 }
 
 impl Engine {
-    /// Applies a log; also gives the place in the stream to replicas at which its base stands, if that says so.
+    /// Applies an AOF. Also returns the position of its base in the stream to replicas, if the base states one.
     ///
     /// # Errors
-    /// What is wrong with it, in which file and at which byte, and what can be done. Some of it may be applied then.
+    /// The fault, with its file and byte, and the possible remedies. Some of the AOF may be applied then.
     pub(super) fn replay_log(self: &Arc<Self>, log: replay::Replay) -> Result<(Outcome, Option<Place>), String> {
         let (mut reading, mut applying) = (Reading::new(log), Applying::new(self));
         let applied = std::thread::scope(|scope| {
@@ -74,12 +75,13 @@ impl Engine {
             threads::start_within(scope, "loading", read).ok()?;
             Some(apply(applying, &incoming, &empties, &ends))
         });
-        // Where the system gives no thread one does both.
+        // If the system refuses the thread, one thread does both.
         applied.unwrap_or_else(|| take_turns(&mut reading, &mut applying))
     }
 }
 
-/// Takes all that comes. Where it ends early, so does the reader: what it would be told or tell goes with these channels.
+/// Applies all parts that arrive. If it ends early, so does the reader: its messages in both directions go with these
+/// channels.
 fn apply(
     applying: &mut Applying<'_>,
     incoming: &Receiver<LogPart>,
@@ -89,7 +91,7 @@ fn apply(
     loop {
         let part = incoming.recv().map_err(|_| "the thread that reads the append-only file has ended".to_owned())?;
         match applying.take(part)? {
-            // Where there are enough of them, it goes.
+            // If there are enough empty buffers, this one is dropped.
             Applied::Requests(bytes) => _ = empties.try_send(bytes),
             // It is there and waits.
             Applied::Rdb(end) => _ = ends.send(end),
@@ -98,7 +100,7 @@ fn apply(
     }
 }
 
-/// Reads a log until it ends or is bad, or nobody wants more of it.
+/// Reads an AOF until it ends or is damaged, or no more of it is wanted.
 fn read(reading: &mut Reading, parts: &SyncSender<LogPart>, spare: &Receiver<Vec<u8>>, loaded: &Receiver<End>) {
     loop {
         let part = reading.next(spare.try_recv().unwrap_or_default());
@@ -113,7 +115,7 @@ fn read(reading: &mut Reading, parts: &SyncSender<LogPart>, spare: &Receiver<Vec
     }
 }
 
-/// Reads and applies a log by turns.
+/// Reads and applies an AOF by turns.
 fn take_turns(reading: &mut Reading, applying: &mut Applying<'_>) -> Result<(Outcome, Option<Place>), String> {
     let mut empty = Vec::new();
     loop {
@@ -125,12 +127,12 @@ fn take_turns(reading: &mut Reading, applying: &mut Applying<'_>) -> Result<(Out
     }
 }
 
-/// A log that is being read.
+/// An AOF that is being read.
 struct Reading {
     log: replay::Replay,
-    /// What was read last.
+    /// The part that was read last.
     last: FileRange,
-    /// What is wrong with the snapshot that was loaded.
+    /// The fault in the snapshot that was loaded.
     bad: Option<String>,
 }
 
@@ -139,7 +141,7 @@ impl Reading {
         Self { log, last: FileRange { file: String::new(), from: 0, until: 0 }, bad: None }
     }
 
-    /// What comes next, in this buffer where it is requests.
+    /// Returns the next part, in this buffer if it is requests.
     fn next(&mut self, mut bytes: Vec<u8>) -> LogPart {
         if let Some(why) = self.bad.take() {
             return LogPart::Bad(why);
@@ -166,17 +168,17 @@ impl Reading {
     }
 }
 
-/// A log that is being applied.
+/// An AOF that is being applied.
 struct Applying<'e> {
     engine: &'e Arc<Engine>,
     replay: Replay,
-    /// Bytes of it that were told to those who ask how far the loading is.
+    /// The bytes of it that are included in the loading progress.
     seen: u64,
     place: Option<Place>,
     timer: FileTimer,
 }
 
-/// What has become of a part of a log.
+/// The result of applying a part of an AOF.
 enum Applied {
     /// The buffer that it came in.
     Requests(Vec<u8>),
@@ -227,7 +229,7 @@ impl<'e> Applying<'e> {
     }
 }
 
-/// Tells how long each file of a log took.
+/// The timer that logs how long each file of an AOF took.
 #[derive(Default)]
 struct FileTimer(Option<(String, u64)>);
 
@@ -246,14 +248,14 @@ impl FileTimer {
     }
 }
 
-/// What is wrong with a log, in the words that whoever watches the logs of Redis looks for.
+/// Describes the damage of an AOF, in the words that monitors of Redis's server log look for.
 fn damaged(damage: &Damage) -> String {
     let is_cut_off = matches!(damage.what.innermost(), What::CutOff | What::OpenTransaction);
     let what = if is_cut_off { "Unexpected end of file" } else { "Bad file format" };
     format!("{what} reading the append only file {damage}")
 }
 
-/// What is wrong with a request of a log, likewise.
+/// Describes the fault in a request of an AOF, likewise.
 fn inapplicable(place: &str, Refused { command, error, .. }: &Refused) -> String {
     if error.starts_with("ERR unknown command") {
         return format!(

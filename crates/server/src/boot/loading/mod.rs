@@ -1,8 +1,8 @@
-//! Loading the data at the start, from the log or else from the snapshot, while clients that need it are told to come again.
+//! Loading the data at the start, from the AOF or else from the snapshot, while clients that need it are told to retry.
 //!
-//! A snapshot is loaded by several threads (`rdb`). A log is read by one and applied by another, request by request, as its
-//! journal was (`aof`). What is damaged stops the start with the file, the byte and what can be done; nothing is loaded in part
-//! and served. A replica loads what its primary sends (`replacing`).
+//! A snapshot is loaded by several threads (`rdb`). An AOF is read by one thread and applied by another, request by request,
+//! as its journal was (`aof`). Damage stops the start with the file, the byte and the possible remedies; partial data is
+//! never served. A replica loads the data of its primary (`replacing`).
 
 mod aof;
 mod rdb;
@@ -31,11 +31,11 @@ use rdb::{End, Origin};
 pub(super) use replacing::Arrival;
 
 impl Engine {
-    /// Loads what the options name, and opens the log if there is to be one. Nobody is served what needs data meanwhile: whoever
-    /// calls has seen to that.
+    /// Loads the data that the options name, and opens the AOF if there is to be one. The caller makes sure that no client is
+    /// served data until it returns.
     ///
     /// # Errors
-    /// What is wrong, in which file, and what can be done.
+    /// The fault, its file, and the possible remedies.
     pub fn load(self: &Arc<Self>) -> Result<(), String> {
         self.offer_loading();
         self.offer_following();
@@ -55,7 +55,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Says that the data is there: whoever has waited goes on. What was asked of the log meanwhile is done now.
+    /// Ends the loading: waiting clients go on. Requests that concerned the AOF in the meantime are done now.
     pub fn end_loading(self: &Arc<Self>) {
         self.readiness.set(Hindrance::Loading, false);
         self.post_resume();
@@ -70,7 +70,8 @@ impl Engine {
         }
     }
 
-    /// Has the stream to replicas go on where a snapshot stands that was loaded, if it says so; whether there was one.
+    /// Continues the stream to replicas at the position of a loaded snapshot, if it states one. Returns whether there was
+    /// one.
     fn resume_from(&self, snapshot: Option<End>) -> bool {
         if let Some(place) = snapshot.and_then(|end| end.place) {
             self.resume_stream(place, Instant::now());
@@ -94,7 +95,7 @@ impl Engine {
         loaded.map(Some).map_err(|error| unusable(&path, &error))
     }
 
-    /// Loads the log, or begins one with the data of the snapshot.
+    /// Loads the AOF, or begins one with the data of the snapshot.
     fn load_log(self: &Arc<Self>) -> Result<(), String> {
         let folder = self.open_log_folder()?;
         folder.told().iter().for_each(|odd| log::warning(odd));
@@ -131,7 +132,7 @@ impl Engine {
             ));
         }
         self.journal.set_end(outcome.end);
-        // What has been cut off, or cannot be counted, may be in the data of replicas.
+        // Bytes that have been cut off, or cannot be counted, may be in the data of replicas.
         let is_sure = outcome.is_exact && outcome.cut.is_none();
         let stands_at = |place: &Place| is_sure && place.offset == outcome.end;
         let closing = self.take_closing_place();
@@ -144,7 +145,8 @@ impl Engine {
         self.open_log(resumed).map_err(|error| cannot("start the log's threads", &error))
     }
 
-    /// Refuses to cut off what stood in the log when it was closed: all of it was on the disk then, so no crash tore it.
+    /// Refuses to cut off a part of the AOF that was there when the AOF was closed: all of it was on the disk then, so no
+    /// crash tore it.
     fn refuse_cut_of_closed_log(&self, outcome: &replay::Outcome, cut: &replay::Cut) -> Result<(), String> {
         let is_before = |place: &Place| outcome.is_exact && outcome.end < place.offset;
         let Some(place) = self.closing_place().filter(is_before) else { return Ok(()) };

@@ -1,8 +1,9 @@
 //! Loading a snapshot, by as many threads as there are processors.
 //!
-//! They take turns at the file. Whose turn it is reads a stretch of it, sums it and cuts it into records, which costs little, and
-//! lets the next one read; then it decodes these records and puts them under their keys while others read, decode and
-//! insert theirs. So nothing is handed from thread to thread, and no more is in memory than a stretch for each of them.
+//! They take turns at the file. The thread with the turn reads a stretch of it, sums it and cuts it into records, which costs
+//! little, and passes the turn on. Then it decodes these records and inserts them under their keys while other threads read,
+//! decode and insert theirs. So nothing is handed from thread to thread, and no more than a stretch for each thread is in
+//! memory.
 
 use std::io::Read;
 use std::sync::atomic::Ordering;
@@ -27,25 +28,25 @@ use crate::host::log;
 use crate::host::threads;
 use crate::host::waiting;
 
-/// Where a snapshot comes from.
+/// The origin of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// A file of its own: keys whose time is over are left out, unless replicas have the same.
+    /// A file of its own: keys past their deadline are left out, unless replicas have the same.
     Snapshot,
-    /// The base of a log, in which nothing expires before the log says so.
+    /// The base of an AOF, in which nothing expires before the AOF says so.
     Base,
 }
 
-/// Where a snapshot ends.
+/// The end of a snapshot.
 #[derive(Debug, Clone, Copy)]
 pub struct End {
     /// Bytes of it.
     pub bytes: u64,
-    /// The journal's offset that it stands for, if it says so.
+    /// The journal's offset that it represents, if it states one.
     pub stands_for: Option<u64>,
     /// The database that is selected in the stream there, if it says so.
     pub stream_database: Option<u32>,
-    /// Where that is in the stream, if it says all of it.
+    /// Its position in the stream, if the snapshot states all of it.
     pub place: Option<Place>,
 }
 
@@ -53,11 +54,11 @@ pub struct End {
 const THREADS: std::ops::RangeInclusive<usize> = 2..=8;
 
 impl Engine {
-    /// Loads a snapshot of so many bytes, 0 where nobody knows, of which others may follow it: its keys into a store, which is
-    /// the engine's own or a sibling of it, and its libraries by a replay.
+    /// Loads a snapshot of so many bytes, 0 if that is unknown, which other bytes may follow. Its keys go into a store, which
+    /// is the engine's own or a sibling of it, and its libraries through a replay.
     ///
     /// # Errors
-    /// What is wrong with it, and at which byte. Some of it may be loaded then.
+    /// The fault, and its byte. Some of the snapshot may be loaded then.
     pub(super) fn load_rdb(
         &self,
         (store, replay): (&Store, &mut Replay),
@@ -66,7 +67,7 @@ impl Engine {
         origin: Origin,
     ) -> Result<End, String> {
         let now = Instant::now();
-        // What a replica has goes when its primary says so.
+        // A replica's keys expire when its primary says so.
         let keeps_all = origin == Origin::Base || self.replication.role.is_replica();
         let now_ms = if keeps_all { i64::MIN } else { now.wall_ms() };
         let mut reader = Reader::new(source, self.limits(now_ms));
@@ -93,7 +94,7 @@ impl Engine {
         let keep = || self.keep(store, &file, now);
         let count = available_parallelism().map_or(1, |count| count.get()).clamp(*THREADS.start(), *THREADS.end());
         std::thread::scope(|scope| {
-            // Where the system gives fewer, those that there are do it all.
+            // If the system gives fewer threads, the present ones do all the work.
             (1..count).for_each(|_| _ = threads::start_within(scope, "loading", keep));
             keep();
         });
@@ -117,7 +118,7 @@ impl Engine {
             Access::Frequency(count) => key_clock::used(&self.config, u32::from(count), now),
         };
         while file.lock().next_batch(self, &mut batch) {
-            // What the file says of itself, which stands in front of the keys, has been read by now.
+            // The file's own properties, which are in front of the keys, have been read by now.
             let inserter = inserter.get_or_insert_with(|| {
                 let now_ms = file.lock().now_ms;
                 Inserter::new(self.limits(now_ms), now_ms)
@@ -136,28 +137,28 @@ impl Engine {
     }
 }
 
-/// What it says of where it stands.
+/// The position that the snapshot states.
 #[derive(Debug, Clone, Copy, Default)]
 struct Said {
     stands_for: Option<u64>,
     stream: PlaceRead,
 }
 
-/// The file, for whose turn it is.
+/// The file, for the thread with the turn.
 struct File<'a, R> {
     reader: Reader<R>,
     replay: &'a mut Replay,
     now: Instant,
-    /// Keys and fields whose time was over then are left out.
+    /// The time after which keys and fields are kept: those with an earlier deadline are left out.
     now_ms: i64,
-    /// Bytes of it that were told to those who ask how far the loading is.
+    /// The bytes of it that are included in the loading progress.
     told: u64,
     /// Keys for which a test has not waited yet.
     delayed: u64,
-    /// Nothing more is read.
+    /// The reading has ended.
     is_over: bool,
     said: Said,
-    /// The byte at which what is wrong begins, and what it is.
+    /// The byte at which the fault begins, and its description.
     failed: Option<(u64, String)>,
     /// How many records were left out because their collections are empty, and in how many something was put right.
     empty: u64,
@@ -168,7 +169,7 @@ struct File<'a, R> {
 const ODD_TOLD_MAX: u64 = 10;
 
 impl<R: Read> File<'_, R> {
-    /// Reads the next records; false where there are no more.
+    /// Reads the next records. Returns false if there are no more.
     fn next_batch(&mut self, engine: &Engine, batch: &mut Batch) -> bool {
         while !self.is_over {
             if engine.durability.loading.is_given_up() {
@@ -213,7 +214,7 @@ impl<R: Read> File<'_, R> {
             }
             Event::Aux { name, value } if self.said.stream.take(&name, &value) => {
                 if self.said.stream.place().is_some() {
-                    // Replicas that go on from there have them, until they are told that they are over.
+                    // Replicas that go on from there have these keys, until they are told that the keys have expired.
                     self.now_ms = i64::MIN;
                     self.reader.keep_expired();
                 }
@@ -237,7 +238,7 @@ impl<R: Read> File<'_, R> {
         }
     }
 
-    /// Tells how many keys were loaded, and what became of the others.
+    /// Logs how many keys were loaded, expired, skipped and corrected.
     fn tell_done(&self, (loaded, expired): (u64, u64)) {
         let mut line = format!("Done loading RDB, keys loaded: {loaded}, keys expired: {expired}");
         if self.empty > 0 {
@@ -249,7 +250,7 @@ impl<R: Read> File<'_, R> {
         log::notice(&format!("{line}."));
     }
 
-    /// Tells what a snapshot says of itself.
+    /// Logs a fact that a snapshot states about itself.
     fn tell_about(&self, engine: &Engine, name: &[u8], value: &[u8]) {
         let text = String::from_utf8_lossy(value);
         let number = text.parse::<i64>().ok();
@@ -285,7 +286,7 @@ impl<R: Read> File<'_, R> {
         self.fail_at(error.offset(), error.to_string());
     }
 
-    /// Reads no further. Of several things that are wrong the first in the file is told.
+    /// Stops the reading. Of several faults the first in the file is reported.
     fn fail_at(&mut self, offset: u64, why: String) {
         self.is_over = true;
         if self.failed.as_ref().is_none_or(|(first, _)| offset < *first) {

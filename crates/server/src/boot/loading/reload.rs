@@ -1,8 +1,8 @@
 //! Loading while the server runs: DEBUG RELOAD and DEBUG LOADAOF.
 //!
-//! What there is steps aside at once, shard by shard, and comes back if the loading fails. Until it is over clients that need
-//! data are told to come again, nothing expires and no snapshot begins. What was loaded is not recorded: a log that does not
-//! say the same is given a new base, and replicas are given all data.
+//! The present data is set aside at once, shard by shard, and is restored if the loading fails. Until the end of the loading
+//! clients that need data are told to retry, nothing expires and no snapshot begins. The loaded data is not recorded: an AOF
+//! that differs from it is given a new base, and replicas need a full sync.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,7 +34,7 @@ pub(super) struct PreviousData {
 }
 
 impl Engine {
-    /// Has this engine load again when it is asked to.
+    /// Lets this engine load again when it is asked to.
     pub(super) fn offer_loading(self: &Arc<Self>) {
         let own = Arc::downgrade(self);
         self.durability.loading.set_loader(move |what, when_loaded| {
@@ -62,7 +62,7 @@ impl Engine {
         loaded
     }
 
-    /// From here on nobody sees or changes data, and no snapshot is being written.
+    /// Begins the loading: from here on no client reads or changes data, and no snapshot is being written.
     pub(super) fn begin_loading(&self) {
         loop {
             self.durability.snapshots.wait_until_over();
@@ -70,7 +70,7 @@ impl Engine {
             let locks = self.lock_all(&batch_buffer);
             self.readiness.set(Hindrance::Loading, true);
             self.is_replaying.store(true, Ordering::Relaxed);
-            // One that was to begin when the locks come free would begin with half of what is loaded.
+            // A snapshot that was to begin when the locks become free would begin with half of the loaded data.
             if !self.durability.snapshots.is_running() {
                 return drop(locks);
             }
@@ -106,10 +106,10 @@ impl Engine {
                 Err(NotLoaded::Bad(why))
             }
         }
-        // What has no place any more is freed here, without a lock.
+        // The replaced data is freed here, without a lock.
     }
 
-    /// Has all data step aside, so that there is none.
+    /// Sets all data aside, so that there is none.
     pub(super) fn set_aside(&self) -> PreviousData {
         self.finish_aborted_snapshot();
         let previous = PreviousData { store: self.store.sibling(), libraries: self.scripts.libraries() };
@@ -118,11 +118,11 @@ impl Engine {
         previous
     }
 
-    /// Brings back what has stepped aside, in place of what there is.
+    /// Restores the data that was set aside, in place of the present data.
     pub(super) fn bring_back(&self, previous: PreviousData) {
         self.change_places(&previous.store);
         self.scripts.replace_libraries(previous.libraries);
-        // What was loaded is freed here, without a lock.
+        // The loaded data is freed here, without a lock.
     }
 
     fn change_places(&self, other: &Store) {
@@ -171,7 +171,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Adds to what was loaded what has stepped aside.
+    /// Adds the data that was set aside to the loaded data.
     fn add(&self, previous: &PreviousData, replaces: bool) -> Result<(), String> {
         let mut libraries = self.scripts.libraries();
         for library in previous.libraries.iter() {
@@ -198,7 +198,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells those who watch keys, have them in a cache or wait for them that all of them are others now.
+    /// Tells the clients that watch keys, cache them or wait for them that all keys have changed.
     pub(super) fn tell_of_all(self: &Arc<Self>, before: &Store) {
         let now_ms = Instant::now().wall_ms();
         let databases = 0..self.store.databases() as u32;
@@ -215,7 +215,8 @@ impl Engine {
         serve_blocked::gone(Scratch::new(self, Instant::now()).thread_context(), execute::call, pending.marked);
     }
 
-    /// What follows from other data: it is not what the log says, and it is what was loaded.
+    /// Applies the consequences of the load. If the loaded data may differ from the data before, the stream begins anew and the
+    /// AOF gets a new base.
     fn follow_loaded(self: &Arc<Self>, what: Again) {
         let is_as_before = match what {
             Again::Log => self.durability.log.is_open(),

@@ -1,8 +1,9 @@
 //! A replica takes its primary's data in place of its own.
 //!
-//! What there was steps aside and comes back if the dump is not good, as with DEBUG RELOAD; or, where it is an older state of the
-//! same data and the options say so, it stays and can be read until the new is whole, and the two change places in one step. A
-//! log that is open ends, because what it has is no part of the new, and another begins with a base of it.
+//! The present data is set aside and is restored if the dump is not valid, as with DEBUG RELOAD. Or, if it is an older state
+//! of the same data and the options allow it, it stays and can be read until the new data is complete, and the two are
+//! exchanged in one step. An open AOF ends, because its contents are no part of the new data, and another begins with a base
+//! of that.
 
 use std::io::Read;
 use std::path::Path;
@@ -29,28 +30,28 @@ use crate::host::clock::Instant;
 use crate::host::log;
 use crate::host::waiting;
 
-/// How long is waited before it is looked again whether the data may be exchanged.
+/// The pause between two checks whether the data may be exchanged.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What a primary's data is.
+/// The properties of a primary's data.
 #[derive(Clone, Copy)]
 pub(in crate::boot) struct Arrival<'t> {
-    /// What its stream is called.
+    /// The id of its stream.
     pub id: Id,
-    /// Up to where in that the data goes.
+    /// The offset of the stream up to which the data goes.
     pub offset: u64,
-    /// How many bytes its dump has; 0 where nobody knows.
+    /// The bytes of its dump; 0 if that is unknown.
     pub bytes: u64,
-    /// For whom it is loaded: where this does not stand any more, nothing is.
+    /// The task for which it is loaded: if the task has been replaced, nothing is loaded.
     pub task: &'t Task,
 }
 
 impl Engine {
-    /// Loads this file in place of all data. It becomes the server's snapshot. Gives the database that is selected in the stream
-    /// behind it.
+    /// Loads this file in place of all data. It becomes the server's snapshot. Returns the database that is selected in the
+    /// stream behind it.
     ///
     /// # Errors
-    /// What is wrong with it; the data is what it was.
+    /// The fault; the data is unchanged.
     pub(in crate::boot) fn load_file_from_primary(
         self: &Arc<Self>,
         path: &Path,
@@ -58,7 +59,7 @@ impl Engine {
     ) -> Result<u32, String> {
         let (source, bytes) = Source::open(&*self.disk, path).map_err(|error| reason(&error))?;
         let database = self.load_from_primary(source, Arrival { bytes, ..arrival }, || Ok(()))?;
-        // Where it cannot be had as a snapshot, the data is there all the same.
+        // If the file cannot become the snapshot, the data is loaded all the same.
         match save::put_in_place(&*self.disk, path, &self.snapshot_path()) {
             Ok(()) => self.durability.snapshots.note_saved(self.stats.changes()),
             Err(error) => log::warning(&format!(
@@ -70,11 +71,11 @@ impl Engine {
         Ok(database)
     }
 
-    /// Loads a dump in place of all data. When it is read `is_whole` says whether it has come whole. Gives the database that is
-    /// selected in the stream behind it.
+    /// Loads a dump in place of all data. After the reading `is_whole` returns whether it has arrived complete. Returns the
+    /// database that is selected in the stream behind it.
     ///
     /// # Errors
-    /// What is wrong with it; the data is what it was.
+    /// The fault; the data is unchanged.
     pub(in crate::boot) fn load_from_primary(
         self: &Arc<Self>,
         source: impl Read + Send,
@@ -83,7 +84,7 @@ impl Engine {
     ) -> Result<u32, String> {
         self.close_log_for_other_data()?;
         self.begin_loading();
-        // A base that was given up may have begun a log again before the loading did.
+        // A base that was given up may have begun an AOF again before the loading did.
         drop(self.durability.log.take_starting());
         self.durability.snapshots.unschedule(Purpose::Base);
         self.end_log();
@@ -94,10 +95,10 @@ impl Engine {
         loaded
     }
 
-    /// As [`Engine::load_from_primary`], but what there is can be read until the new is whole.
+    /// Loads a dump as [`Engine::load_from_primary`] does, but the present data can be read until the new data is complete.
     ///
     /// # Errors
-    /// What is wrong with it; the data is what it was.
+    /// The fault; the data is unchanged.
     pub(in crate::boot) fn load_beside(
         self: &Arc<Self>,
         source: impl Read + Send,
@@ -121,7 +122,7 @@ impl Engine {
         self.readiness.set(Hindrance::LoadingBeside, false);
         self.end_loading();
         database
-        // What has no place any more is freed here, without a lock.
+        // The replaced data is freed here, without a lock.
     }
 
     fn close_log_for_other_data(self: &Arc<Self>) -> Result<(), String> {
@@ -138,7 +139,7 @@ impl Engine {
         arrival: &Arrival<'_>,
         is_whole: impl FnOnce() -> Result<(), String>,
     ) -> Result<u32, String> {
-        // While data is loaded nobody can make this a primary.
+        // While data is loaded no client can make this server a primary.
         self.check_task(arrival)?;
         self.durability.loading.begin(Instant::now().wall_ms() / 1_000, arrival.bytes);
         let previous = self.set_aside();
@@ -147,7 +148,7 @@ impl Engine {
             Ok(end) => {
                 let batch_buffer = BatchBuffer::default();
                 let locks = self.lock_all(&batch_buffer);
-                // Whoever was let through before the loading began may have waited for the locks with REPLICAOF.
+                // A client that was let through before the loading began may have waited for the locks with REPLICAOF.
                 if let Err(why) = self.check_task(arrival) {
                     drop(locks);
                     self.bring_back(previous);
@@ -162,10 +163,10 @@ impl Engine {
                 Err(why)
             }
         }
-        // What has no place any more is freed here, without a lock.
+        // The replaced data is freed here, without a lock.
     }
 
-    /// Has what was loaded beside the data change places with it.
+    /// Exchanges the data with the data that was loaded beside it.
     fn exchange_data(
         self: &Arc<Self>,
         beside: &Store,
@@ -201,7 +202,7 @@ impl Engine {
         }
     }
 
-    /// The data is what has arrived, and the journal goes on behind it; the database that is selected there.
+    /// Makes the journal go on behind the data that has arrived. Returns the database that is selected there.
     fn follow_data(&self, locks: Locks<'_>, arrival: &Arrival<'_>, end: End) -> u32 {
         let database = end.stream_database.unwrap_or(0);
         self.replication.ids.renew(arrival.id);

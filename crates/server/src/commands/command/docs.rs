@@ -1,4 +1,4 @@
-//! COMMAND DOCS: what each command is for and which arguments it takes.
+//! COMMAND DOCS: the purpose of each command and the arguments that it takes.
 //!
 //! The shape is Redis 7.0's, without the history of changes, which the table does not keep; the sentences are the table's.
 
@@ -24,7 +24,7 @@ pub fn docs(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// A command's name and what is said of it.
+/// Writes a command's name and its documentation.
 fn entry(reply: &mut Writer<'_>, row: &Row) {
     let arguments = grammar::arguments(row);
     let subcommands = row.subcommands().count();
@@ -61,7 +61,7 @@ fn entry(reply: &mut Writer<'_>, row: &Row) {
     }
 }
 
-/// The arguments of a command or of a group of arguments.
+/// Writes the arguments of a command or of a group of arguments.
 fn list(reply: &mut Writer<'_>, arguments: &[Argument]) {
     reply.bulk(b"arguments");
     reply.array(arguments.len());

@@ -1,4 +1,4 @@
-//! HELP of every container: its subcommands with their arguments and what they do, straight from the command table.
+//! HELP of every container: its subcommands with their arguments and summaries, straight from the command table.
 
 use sleeve_wire::commands::{Command, Row};
 use sleeve_wire::grammar;

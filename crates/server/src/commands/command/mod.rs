@@ -1,8 +1,8 @@
 //! COMMAND and its subcommands: the command table, read aloud.
 //!
-//! Replies have the shape and the order of Redis 7.0's, so that clients that build themselves from COMMAND find what they
-//! look for. Only the order of the commands is the table's, where Redis has that of a hash table. What COMMAND DOCS
-//! says of a command is in `docs`.
+//! Replies have the shape and the order of Redis 7.0's, so that clients that build themselves from COMMAND find the entries
+//! that they look for. Only the order of the commands is the table's, where Redis has that of a hash table. The text of
+//! COMMAND DOCS is in `docs`.
 
 pub mod docs;
 pub mod help;
@@ -90,7 +90,7 @@ pub fn get_keys_and_flags(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// The commands that are no subcommands.
+/// Returns the commands that are no subcommands.
 pub fn top_level(names: &RenamedCommands) -> impl Iterator<Item = &'static Row> {
     names.rows().filter(|row| row.parent.is_none())
 }
@@ -123,7 +123,7 @@ impl<'a> Filter<'a> {
     }
 }
 
-/// The keys of the command line that follows, with what would be done to each.
+/// Returns the keys of the command line that follows, each with the access that the command would make.
 fn keys_of<'a>(names: &RenamedCommands, request: Request<'a>) -> Result<Vec<(&'a [u8], KeyFlags)>, Error> {
     let args = request.args.from(2);
     let row = names.find_line(args).ok_or(Error::fixed("ERR Invalid command specified"))?;
@@ -140,7 +140,7 @@ fn keys_of<'a>(names: &RenamedCommands, request: Request<'a>) -> Result<Vec<(&'a
     Ok(keys)
 }
 
-/// Whether a command line says that it has more keys than it has words, or a number of keys that is none.
+/// Returns whether a command line says that it has more keys than it has words, or a number of keys that is none.
 fn counts_more_keys(row: &Row, args: Args<'_>) -> bool {
     row.keys.iter().any(|spec| {
         let (Begin::Index(begin), Find::Count { count, first, step }) = (spec.begin, spec.find) else { return false };
@@ -150,7 +150,7 @@ fn counts_more_keys(row: &Row, args: Args<'_>) -> bool {
     })
 }
 
-/// One command as COMMAND INFO shows it.
+/// Writes one command as COMMAND INFO shows it.
 fn describe(reply: &mut Writer<'_>, row: &Row) {
     let (first, last, step) = row.legacy_range();
     reply.array(10);
@@ -174,7 +174,7 @@ fn describe(reply: &mut Writer<'_>, row: &Row) {
     row.subcommands().for_each(|sub| describe(reply, sub));
 }
 
-/// A set of words, as simple strings.
+/// Writes a set of words, as simple strings.
 fn words(reply: &mut Writer<'_>, prefix: &str, words: impl Iterator<Item = &'static str> + Clone) {
     reply.set(words.clone().count());
     words.for_each(|word| reply.simple(&format!("{prefix}{word}")));
@@ -222,7 +222,7 @@ fn kind_and_spec(reply: &mut Writer<'_>, name: &str, spec: &[(&str, i64)]) {
     spec.iter().for_each(|(name, value)| pair(reply, name, *value));
 }
 
-/// The type of a search and the head of its specification, whose `len` pairs follow.
+/// Writes the type of a search and the head of its specification; `len` pairs follow.
 fn kind(reply: &mut Writer<'_>, name: &str, len: usize) {
     reply.map(2);
     reply.bulk(b"type");

@@ -1,4 +1,4 @@
-//! CLIENT: what clients are called, who is here, and how one is closed, held or silenced.
+//! CLIENT: the names of clients, the list of connected clients, and how one is closed, held or silenced.
 
 use std::sync::atomic::Ordering;
 
@@ -64,7 +64,7 @@ pub fn set_info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Text of printable ASCII without spaces, which CLIENT LIST can show.
+/// Reads a text of printable ASCII without spaces, which CLIENT LIST can show.
 fn plain_text(bytes: &[u8]) -> Option<String> {
     bytes.iter().all(u8::is_ascii_graphic).then(|| String::from_utf8_lossy(bytes).into_owned())
 }
@@ -92,7 +92,7 @@ pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Brings what others know of this client up to date. The request itself is what is on its way from it.
+/// Updates the data that others see of this client. The bytes in flight from it are those of the request itself.
 fn publish_self(cx: &Cx<'_>, request: &Request<'_>) {
     let bytes = request.args.multibulk_len();
     cx.state.publish(Input { bytes, spare: 0, argument_bytes: request.args.bytes_len() }, cx.now.wall_ms());
@@ -136,13 +136,13 @@ fn close_matching(cx: &mut Cx<'_>, filter: &Filter) -> i64 {
 
 /// Closes a client; the one that asks for it once it has the reply.
 pub fn close(cx: &mut Cx<'_>, client: &ClientInfo) {
-    // It is gone at once for everybody who looks, and cannot be killed again while its owner is busy.
+    // The client leaves the list at once, and cannot be killed again while its owner is busy.
     cx.engine.clients.leave(client.id);
     if client.id == cx.state.client.id {
         cx.state.closing = true;
     } else {
         if client.is_replica.load(Ordering::Relaxed) {
-            // It gets nothing of what the rest of a transaction does, and comes back when that is over.
+            // The replica gets none of the writes of the rest of a transaction. It reconnects when the transaction has ended.
             cx.engine.end_replica(client.id);
         }
         cx.post(&client.mailbox, Letter::Close(client.id));

@@ -1,6 +1,6 @@
-//! Which clients CLIENT LIST and CLIENT KILL mean: their options, read, and asked of one client after the other.
+//! The filter of CLIENT LIST and CLIENT KILL: their options, read, and applied to one client after the other.
 //!
-//! It looks for nobody and closes nobody; `client` does.
+//! It finds no clients and closes none; `client` does.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +11,7 @@ use crate::engine::clients::client_info::ClientInfo;
 use crate::request::Request;
 use crate::request::error::Error;
 
-/// What CLIENT LIST and CLIENT KILL call a type.
+/// A client type, as CLIENT LIST and CLIENT KILL name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientType {
     /// One of a class of clients.
@@ -40,7 +40,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// The options of CLIENT LIST.
+    /// Reads the options of CLIENT LIST.
     pub fn of_list(request: Request<'_>) -> Result<Self, Error> {
         let mut filter = Self::default();
         match (request.args.get(2), request.len()) {
@@ -56,7 +56,7 @@ impl Filter {
         Ok(filter)
     }
 
-    /// The options of CLIENT KILL but SKIPME.
+    /// Reads the options of CLIENT KILL but SKIPME.
     pub fn of_kill(request: Request<'_>) -> Result<Self, Error> {
         let mut filter = Self::default();
         for at in (2..request.len()).step_by(2) {
@@ -91,7 +91,7 @@ impl Filter {
         Ok(())
     }
 
-    /// Whether a client fits.
+    /// Returns whether a client fits.
     pub fn admits(&self, client: &ClientInfo, now_ms: i64) -> bool {
         self.kind.is_none_or(|kind| kind == type_of(client))
             && self.ids.as_ref().is_none_or(|ids| ids.contains(&client.id))
@@ -103,7 +103,7 @@ impl Filter {
     }
 }
 
-/// The type of a client.
+/// Returns the type of a client.
 fn type_of(client: &ClientInfo) -> ClientType {
     if client.is_primary.load(Ordering::Relaxed) {
         ClientType::Primary
@@ -116,7 +116,7 @@ fn type_of(client: &ClientInfo) -> ClientType {
     }
 }
 
-/// Whether CLIENT KILL leaves the calling client alone: unless SKIPME says no.
+/// Reads whether CLIENT KILL leaves the calling client alone: unless SKIPME says no.
 pub fn skip_of(request: Request<'_>) -> Result<bool, Error> {
     let mut skips = true;
     for at in (2..request.len().saturating_sub(1)).step_by(2) {
@@ -131,13 +131,13 @@ pub fn skip_of(request: Request<'_>) -> Result<bool, Error> {
     Ok(skips)
 }
 
-/// A number of seconds that a connection has lasted.
+/// Reads a number of seconds that a connection has lasted.
 fn age_of(text: &[u8]) -> Result<i64, Error> {
     let age_s = number::parse_i64(text).ok_or(Error::fixed("ERR maxage is not an integer or out of range"))?;
     if age_s > 0 { Ok(age_s) } else { Err(Error::fixed("ERR maxage should be greater than 0")) }
 }
 
-/// A client's number.
+/// Reads a client's number.
 fn id_of(text: &[u8]) -> Option<u64> {
     number::parse_i64(text).and_then(|id| u64::try_from(id).ok())
 }

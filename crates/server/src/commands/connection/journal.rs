@@ -1,4 +1,5 @@
-//! CLIENT JOURNAL: a connection that is told how far its replies show the journal, and how far the disk and the replicas have it.
+//! CLIENT JOURNAL: a connection that gets messages about how far its replies show the journal, and how far the disk and the
+//! replicas have it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +14,7 @@ use crate::request::error::{Error, Outcome};
 
 /// CLIENT JOURNAL ON \[REPLICAS\] | OFF
 ///
-/// What is told is the worker's business that has the connection (`worker/journal_pushes`).
+/// The worker that owns the connection sends the messages (`worker/journal_pushes`).
 pub fn journal(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let is_on = client::on_or_off(request.arg(2))?;
     let of_replicas = match request.args.get(3) {
@@ -45,7 +46,7 @@ fn begin(cx: &mut Cx<'_>, of_replicas: bool) -> Outcome {
         ));
     }
     if client.generation != cx.engine.clients.generation() {
-        // It has seen data that is not there any more, and offsets of another journal: nothing that is told could cover that.
+        // It has seen data that is not there any more, and offsets of another journal: no message could cover that.
         cx.state.closing = true;
         return Ok(());
     }
@@ -60,7 +61,7 @@ fn begin(cx: &mut Cx<'_>, of_replicas: bool) -> Outcome {
     Ok(())
 }
 
-/// Nothing more is told. Whoever leaves RESP3 cannot be told either.
+/// Ends the messages about the journal. A client that leaves RESP3 cannot receive them either.
 pub fn end(cx: &Cx<'_>) {
     cx.state.client.follows_journal.store(false, Ordering::Relaxed);
     cx.state.client.follows_replicas.store(false, Ordering::Relaxed);

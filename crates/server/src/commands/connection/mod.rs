@@ -1,4 +1,4 @@
-//! AUTH, ECHO, HELLO, PING, QUIT, RESET and SELECT: what concerns this connection alone.
+//! AUTH, ECHO, HELLO, PING, QUIT, RESET and SELECT: the commands that concern this connection alone.
 
 pub mod client;
 pub mod client_filter;
@@ -55,7 +55,7 @@ pub fn select(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// The database with this number, if there is one.
+/// Returns the database with this number, if there is one.
 pub fn database(cx: &Cx<'_>, index: i64) -> Option<u32> {
     u32::try_from(index).ok().filter(|&index| (index as usize) < cx.engine.store.databases())
 }
@@ -78,7 +78,7 @@ pub fn auth(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Lets the client in as this user if the password is right; `command` is what asks for it.
+/// Logs the client in as this user if the password is right; `command` is the command that asks for it.
 fn authenticate(cx: &mut Cx<'_>, (user, password): (&[u8], &[u8]), command: &[u8]) -> Outcome {
     let Some(admitted) = cx.engine.acl.admit(user, password) else {
         permission::record_failed_login(cx, user, command);
@@ -94,7 +94,7 @@ fn authenticate(cx: &mut Cx<'_>, (user, password): (&[u8], &[u8]), command: &[u8
 ///
 /// UNIXSOCKET and OFFERED are Sleeve's own.
 pub fn hello(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    // Nobody is let in by this, so nobody need be in: a client shows no password before it knows who asks for it.
+    // This logs no client in, so it needs no login: a client shows no password before it knows which server asks for it.
     if request.len() == 4 && request.arg(1).eq_ignore_ascii_case(b"offered") {
         return unix_offer::redeem(cx, request.arg(2), request.arg(3));
     }
@@ -129,7 +129,7 @@ pub fn hello(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// What HELLO says besides the protocol.
+/// The options of HELLO behind the protocol.
 #[derive(Default)]
 struct HelloOptions<'a> {
     /// AUTH: user and password.

@@ -1,7 +1,7 @@
 //! MONITOR: a client that is shown the commands of all others as they run.
 //!
-//! Here it is entered; whoever executes a command publishes its line (`context/publish`), and pays for it only where somebody
-//! looks.
+//! This module registers the client. The thread that executes a command publishes its line (`context/publish`), and pays for
+//! it only if there is a monitor.
 
 use crate::context::Cx;
 use crate::messaging::message::Kind;

@@ -13,9 +13,9 @@ use crate::request::error::{Error, Outcome};
 
 /// CLIENT RINGS
 ///
-/// Behind the reply the socket brings one more byte, and with it the descriptor of the memory (`sleeve-rings`); what comes
-/// after that goes through the memory, both ways. The client says nothing in between. It is the business of the worker that has
-/// the connection (`worker/mail_handler`).
+/// Behind the reply the socket brings one more byte, and with it the descriptor of the memory (`sleeve-rings`). All bytes
+/// after that go through the memory, both ways. The client sends nothing in between. The worker that owns the connection does
+/// the change (`worker/mail_handler`).
 pub fn rings(cx: &mut Cx<'_>) -> Outcome {
     let client = Arc::clone(&cx.state.client);
     if !cx.engine.config.flag(Opt::UnixSocketRings) {

@@ -84,7 +84,7 @@ fn begin(cx: &mut Cx<'_>, mut wanted: Track) -> Outcome {
     Ok(())
 }
 
-/// Prefixes of one client must not cover each other: it would hear of some keys twice.
+/// Checks that the prefixes of one client do not cover each other: it would be notified of some keys twice.
 fn check_overlaps(followed: &[Box<[u8]>], wanted: &[Box<[u8]>]) -> Outcome {
     let overlap = |one: &[u8], other: &[u8]| one.starts_with(other) || other.starts_with(one);
     let refusal = |one: &[u8], kind: &str, other: &[u8]| {

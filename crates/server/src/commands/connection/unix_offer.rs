@@ -1,12 +1,12 @@
 //! HELLO with UNIXSOCKET and OFFERED: a client on this machine moves from TCP to the server's Unix socket.
 //!
-//! Over TCP it asks for the offer, which is in the reply of HELLO: the socket's path; what running kernel, namespace of
-//! processes and process this server is, by which the client can tell who listens at that path before it says anything there;
-//! a ticket and a proof. Over the socket the client shows the ticket, once, before anything else. The server answers with the
-//! proof, and with the two addresses of the connection that it gave the ticket to. So the client knows that it has the same
-//! server before it, also where the offer came from a server that has passed on the offer of another: the addresses are not
-//! those of its own connection then. Neither gives any rights: whoever comes with a ticket logs in as anybody else does. Both are
-//! kept with the connection that they were given to, and go with it.
+//! Over TCP the client asks for the offer, which is in the reply of HELLO. The offer holds: the socket's path; the running
+//! kernel, namespace of processes and process of this server, by which the client can tell which process listens at that path
+//! before it sends anything there; a ticket and a proof. Over the socket the client shows the ticket, once, before anything
+//! else. The server answers with the proof, and with the two addresses of the connection that it gave the ticket to. So the
+//! client knows that it has the same server before it, also where the offer came from a server that has passed on the offer
+//! of another: the addresses are not those of its own connection then. Neither gives any rights: a client that comes with a
+//! ticket logs in as any other does. Both are kept with the connection that they were given to, and go with it.
 
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -21,7 +21,7 @@ use crate::host::dice::secret_bytes;
 use crate::host::facts::{self, Whereabouts};
 use crate::request::error::{Error, Outcome};
 
-/// What a client is told that may move.
+/// The offer to a client that may move to the Unix socket.
 pub struct Offer {
     path: PathBuf,
     whereabouts: Whereabouts,
@@ -29,8 +29,8 @@ pub struct Offer {
     proof: String,
 }
 
-/// An offer for this client, if there is a socket, the operator lets it be offered, and both ends of its connection have the
-/// same address. An earlier one counts no longer.
+/// Makes an offer for this client, if there is a socket, the operator lets it be offered, and both ends of its connection
+/// have the same address. An earlier one counts no longer.
 pub fn make(cx: &Cx<'_>) -> Option<Offer> {
     let client = &cx.state.client;
     if !cx.engine.config.flag(Opt::UnixSocketOffer) || !is_same_host(&client.address, &client.local_address) {
@@ -43,7 +43,7 @@ pub fn make(cx: &Cx<'_>) -> Option<Offer> {
     Some(Offer { path, whereabouts, ticket, proof })
 }
 
-/// 32 digits that nobody can foretell.
+/// Returns 32 digits that cannot be predicted.
 fn secret() -> String {
     let mut bytes = [0; 16];
     secret_bytes(&mut bytes);
@@ -75,12 +75,12 @@ impl Offer {
     }
 }
 
-/// Takes the ticket that was given to another connection, remembers of this one where it came from, and answers with what shows
-/// that this is the server which gave it: the proof, the two addresses of that connection, the client's first, and the namespace
+/// Takes the ticket that was given to another connection, and notes it as the origin of this one. The reply shows that this
+/// is the server that gave the ticket: the proof, the two addresses of that connection, the client's first, and the namespace
 /// in which they are addresses.
 ///
 /// # Errors
-/// This is no Unix socket, or nobody here has this ticket, or not any more.
+/// This is no Unix socket, or no connection here has this ticket, or not any more.
 pub fn redeem(cx: &mut Cx<'_>, giver: &[u8], ticket: &[u8]) -> Outcome {
     let refusal = Error::fixed("ERR No such offer of the Unix socket");
     let giver = number::parse_i64(giver).and_then(|id| cx.engine.clients.find(id as u64));

@@ -31,7 +31,7 @@ pub struct Position {
     pub latitude: f64,
 }
 
-/// A cell: the points whose geohashes begin with the same bits.
+/// A cell: the points with geohashes that begin with the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
     /// The bits of both coordinates in turn.
@@ -54,18 +54,18 @@ pub struct Bounds {
 }
 
 impl Position {
-    /// Whether the position can be given a score.
+    /// Returns whether the position can be given a score.
     pub fn is_valid(&self) -> bool {
         (-LONGITUDE_MAX..=LONGITUDE_MAX).contains(&self.longitude)
             && (-LATITUDE_MAX..=LATITUDE_MAX).contains(&self.latitude)
     }
 
-    /// The score of a position.
+    /// Returns the score of a position.
     pub fn score(&self) -> f64 {
         self.cell(STEPS_MAX).bits as f64
     }
 
-    /// The middle of the cell that a score stands for.
+    /// Returns the middle of the cell that a score stands for.
     pub fn of_score(score: f64) -> Self {
         // Any sorted set may be asked for positions. A score that is none is cut to 64 bits as processors do.
         let bits = match score {
@@ -81,14 +81,14 @@ impl Position {
         }
     }
 
-    /// The cell with so many bits of each coordinate in which the position is.
+    /// Returns the cell with so many bits of each coordinate in which the position is.
     pub fn cell(&self, steps: u32) -> Cell {
         let latitude = share(self.latitude, -LATITUDE_MAX, LATITUDE_MAX, steps);
         let longitude = share(self.longitude, -LONGITUDE_MAX, LONGITUDE_MAX, steps);
         Cell { bits: interleave(latitude, longitude), steps }
     }
 
-    /// The distance to another position in metres, along a great circle.
+    /// Returns the distance to another position in metres, along a great circle.
     pub fn distance_m(&self, other: Self) -> f64 {
         let (longitude, other_longitude) = (self.longitude.to_radians(), other.longitude.to_radians());
         let half_longitude = ((other_longitude - longitude) / 2.0).sin();
@@ -103,7 +103,7 @@ impl Position {
         2.0 * EARTH_RADIUS_M * part.sqrt().asin()
     }
 
-    /// The eleven letters of the usual geohash, whose latitudes go up to the poles.
+    /// Returns the eleven letters of the usual geohash, in which latitudes go up to the poles.
     pub fn text(&self) -> [u8; 11] {
         const LETTERS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
         let latitude = share(self.latitude, -90.0, 90.0, STEPS_MAX);
@@ -114,18 +114,18 @@ impl Position {
     }
 }
 
-/// The distance between two latitudes on one meridian.
+/// Returns the distance between two latitudes on one meridian.
 pub fn latitude_distance_m(latitude: f64, other: f64) -> f64 {
     EARTH_RADIUS_M * (other.to_radians() - latitude.to_radians()).abs()
 }
 
-/// Which of two to the power of `steps` equal parts of a range a coordinate is in.
+/// Returns which of two to the power of `steps` equal parts of a range a coordinate is in.
 fn share(coordinate: f64, low: f64, high: f64, steps: u32) -> u32 {
     let offset = (coordinate - low) / (high - low);
     (offset * (1_u64 << steps) as f64) as u32
 }
 
-/// The bits of two numbers in turn, those of the first in the even places.
+/// Returns the bits of two numbers in turn, those of the first in the even places.
 fn interleave(even: u32, odd: u32) -> u64 {
     spread(even) | spread(odd) << 1
 }
@@ -159,7 +159,7 @@ const LATITUDE_BITS: u64 = 0x5555_5555_5555_5555;
 const LONGITUDE_BITS: u64 = !LATITUDE_BITS;
 
 impl Cell {
-    /// The rectangle of the cell.
+    /// Returns the rectangle of the cell.
     pub fn bounds(&self) -> Bounds {
         let parts = (1_u64 << self.steps) as f64;
         let (latitude, longitude) = (f64::from(gather(self.bits)), f64::from(gather(self.bits >> 1)));
@@ -172,20 +172,20 @@ impl Cell {
         }
     }
 
-    /// The scores of all positions in the cell: the first, and the one behind the last.
+    /// Returns the scores of all positions in the cell: the first, and the one behind the last.
     pub fn scores(&self) -> (f64, f64) {
         let shift = 2 * (STEPS_MAX - self.steps);
         ((self.bits << shift) as f64, ((self.bits + 1) << shift) as f64)
     }
 
-    /// The cell so many cells to the east and to the north; beyond an edge it is the one at the other side.
+    /// Returns the cell so many cells to the east and to the north; beyond an edge it is the one at the other side.
     pub fn neighbour(&self, east: i8, north: i8) -> Self {
         let bits = step(self.bits, east, LONGITUDE_BITS, self.steps);
         Self { bits: step(bits, north, LATITUDE_BITS, self.steps), steps: self.steps }
     }
 }
 
-/// Adds 1 or -1 to the number whose bits are those of `mask`, round its end.
+/// Adds 1 or -1 to the number that the bits of `mask` hold, with wrap-around.
 fn step(bits: u64, by: i8, mask: u64, steps: u32) -> u64 {
     if by == 0 {
         return bits;
@@ -201,7 +201,7 @@ fn step(bits: u64, by: i8, mask: u64, steps: u32) -> u64 {
     moved & mask & used | other
 }
 
-/// How many steps make cells of about the size of a radius around a latitude.
+/// Returns how many steps make cells of about the size of a radius around a latitude.
 pub fn steps_for_radius(radius_m: f64, latitude: f64) -> u32 {
     if radius_m == 0.0 {
         return STEPS_MAX;

@@ -1,4 +1,4 @@
-//! Geospatial indexes: sorted sets whose scores are geohashes. Adding members, and asking about single ones.
+//! Geospatial indexes: sorted sets that hold geohashes as scores. Adding members, and asking about single ones.
 //!
 //! Searching is in `search`, the arithmetic in `geohash`.
 
@@ -49,7 +49,7 @@ pub fn parse_position(longitude: &[u8], latitude: &[u8]) -> Result<Position, Err
     Err(Error::new(format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}")))
 }
 
-/// The metres of a unit.
+/// Reads the metres of a unit.
 pub fn parse_unit(text: &[u8]) -> Result<f64, Error> {
     match text {
         _ if text.eq_ignore_ascii_case(b"m") => Ok(1.0),
@@ -78,7 +78,7 @@ pub fn geodist(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// A distance with four decimals, which is text in both protocols.
+/// Writes a distance with four decimals, which is text in both protocols.
 pub fn reply_distance(reply: &mut Writer<'_>, distance: f64) {
     reply.bulk(format!("{distance:.4}").as_bytes());
 }
@@ -111,7 +111,7 @@ pub fn geopos(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     })
 }
 
-/// Longitude and latitude.
+/// Writes longitude and latitude.
 pub fn reply_position(reply: &mut Writer<'_>, position: Position) {
     reply.array(2);
     reply_degrees(reply, position.longitude);

@@ -1,6 +1,6 @@
 //! Searching in geospatial indexes: everything inside a circle or a box, sorted by distance, limited, shown or stored.
 //!
-//! The shape is covered by up to nine cells of the geohash, each a range of scores; what lies in them is measured exactly.
+//! The shape is covered by up to nine cells of the geohash, each a range of scores; the members in them are measured exactly.
 //! Unsorted results come in the order of the cells, so their sizes and order are those of Redis.
 
 use sleeve_store::{Digits, SortedSet, SortedSetRef};
@@ -18,7 +18,7 @@ const NO_MEMBER: Error = Error::fixed("ERR could not decode requested zset membe
 
 const EARTH_RADIUS_M: f64 = 6_372_797.560856;
 
-/// What is searched in, all lengths in the unit of the request.
+/// The shape that is searched in, all lengths in the unit of the request.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     Circle { radius: f64 },
@@ -52,7 +52,7 @@ enum Form {
     SearchStore,
 }
 
-/// What a request asks for.
+/// The options of a request.
 #[derive(Debug, Default)]
 struct Wanted {
     /// None while nothing says where, or when the key that would say it is missing.
@@ -128,7 +128,7 @@ fn search(cx: &mut Cx<'_>, request: Request<'_>, form: Form, may_store: bool) ->
     Ok(())
 }
 
-/// The key that is the argument `at`, which the row must have named for its shard to be locked.
+/// Returns the key that is the argument `at`, which the row must have named for its shard to be locked.
 fn key_at(request: Request<'_>, at: usize) -> Result<Key<'_>, Error> {
     let place = request.key_places.iter().find(|place| place.index as usize == at).ok_or(Error::SYNTAX)?;
     Ok(Key { name: request.arg(at), hash: place.hash })
@@ -370,7 +370,7 @@ fn parse_box(width: &[u8], height: &[u8], unit: &[u8]) -> Result<Area, Error> {
 }
 
 impl Area {
-    /// The distance of a position from the centre, if it is inside.
+    /// Returns the distance of a position from the centre, if it is inside.
     fn distance_m(&self, centre: Position, position: Position) -> Option<f64> {
         match self.shape {
             Shape::Circle { radius } => {
@@ -386,7 +386,7 @@ impl Area {
         }
     }
 
-    /// The rectangle around the shape.
+    /// Returns the rectangle around the shape.
     fn bounds(&self, centre: Position) -> Bounds {
         let (width, height) = match self.shape {
             Shape::Circle { radius } => (radius, radius),
@@ -404,7 +404,7 @@ impl Area {
         }
     }
 
-    /// The cells to be searched in, in order: the centre's, then those around it, without those that cannot matter.
+    /// Returns the cells to be searched in, in order: the centre's, then those around it, without those that cannot matter.
     fn cells(&self, centre: Position) -> [Option<Cell>; 9] {
         let radius = match self.shape {
             Shape::Circle { radius } => radius,

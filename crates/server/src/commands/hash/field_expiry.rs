@@ -1,8 +1,8 @@
 //! The deadlines of fields: set, asked for and taken away, in seconds and milliseconds, relative and absolute.
 //!
-//! A deadline is kept in milliseconds since the epoch, and so it is recorded: whatever form a request takes, its effect is
-//! an HPEXPIREAT of the fields that it was given to, or an HDEL of those whose time is over at once. A command names its
-//! fields behind the word FIELDS and their number, and answers with a code or a time for each.
+//! A deadline is kept in milliseconds since the epoch, and recorded so. Each form of request has the same effect: an
+//! HPEXPIREAT of the fields that it was given to, or an HDEL of those that expire at once. A command names its fields behind
+//! the word FIELDS and their number, and answers with a code or a time for each.
 
 use sleeve_store::{Collection, Digits, Map, MapRef};
 use sleeve_wire::number;
@@ -46,7 +46,7 @@ pub fn hpexpireat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     expire_at(cx, request, Unit::Milliseconds, 0)
 }
 
-/// The instant in milliseconds since the epoch that lies a time, not negative, after `base_ms`.
+/// Reads the instant in milliseconds since the epoch that lies a time, not negative, after `base_ms`.
 ///
 /// # Errors
 /// When the text is no integer, or the time is negative or later than any deadline may be.
@@ -59,7 +59,7 @@ pub fn instant(text: &[u8], unit: Unit, base_ms: i64, command: &str) -> Result<i
     at_ms.filter(|&at_ms| at_ms <= DEADLINE_MAX_MS).ok_or_else(|| Error::invalid_expire(command))
 }
 
-/// Which old deadline a field must have.
+/// The condition on a field's old deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Condition {
     Always,
@@ -72,7 +72,7 @@ enum Condition {
 }
 
 impl Condition {
-    /// The condition that stands at argument 3, if one does.
+    /// Reads the condition that stands at argument 3, if one does.
     fn of(word: &[u8]) -> Self {
         match word.to_ascii_lowercase().as_slice() {
             b"nx" => Self::None,
@@ -94,11 +94,11 @@ impl Condition {
     }
 }
 
-/// The fields behind FIELDS and their number, which stand at `at` and end the request.
+/// Reads the fields behind FIELDS and their number, which stand at `at` and end the request.
 ///
 /// # Errors
-/// When the word is not there, or the number is not positive or not theirs; `bad_count` is said about one that is no
-/// positive number.
+/// When the word is not there, or the number is not positive or not theirs; `bad_count` is said about one that is no positive
+/// number.
 pub fn fields_at<'a>(request: Request<'a>, at: usize, bad_count: Error) -> Result<Vec<&'a [u8]>, Error> {
     if !request.args.get(at).is_some_and(|word| word.eq_ignore_ascii_case(b"fields")) {
         return Err(Error::fixed("ERR Mandatory argument FIELDS is missing or not at the right position"));
@@ -112,10 +112,10 @@ pub fn fields_at<'a>(request: Request<'a>, at: usize, bad_count: Error) -> Resul
     Ok(fields)
 }
 
-/// What is said about a number of fields.
+/// The error for a number of fields that is not positive.
 pub const BAD_COUNT: Error = Error::fixed("ERR Number of fields must be a positive integer");
 
-/// Gives fields a deadline of the second argument, in `unit`, after `base_ms`.
+/// Sets a deadline of fields, of the second argument, in `unit`, after `base_ms`.
 fn expire_at(cx: &mut Cx<'_>, request: Request<'_>, unit: Unit, base_ms: i64) -> Outcome {
     let key = request.key(0);
     cx.look_as::<Map>(key)?;
@@ -162,14 +162,14 @@ fn with_code<'a>(fields: &[&'a [u8]], codes: &[i64], wanted: i64) -> Vec<&'a [u8
     fields.iter().zip(codes).filter(|(_, code)| **code == wanted).map(|(field, _)| *field).collect()
 }
 
-/// Says and records that fields of a key have been given a deadline.
+/// Notifies and records that fields of a key have been given a deadline.
 pub fn given(cx: &mut Cx<'_>, key: Key<'_>, at_ms: i64, fields: &[&[u8]]) {
     cx.changed_by(key, fields.len());
     cx.notify(EventClass::Hash, "hexpire", key);
     record_deadline(cx, key, at_ms, fields);
 }
 
-/// Records an effect whose last arguments are fields, or fields and values.
+/// Records an effect that has fields, or fields and values, as its last arguments.
 pub fn record_fields(cx: &mut Cx<'_>, head: &[&[u8]], fields: &[&[u8]]) {
     cx.record_with(head, fields.iter().copied());
 }
@@ -213,7 +213,7 @@ pub fn persist(map: &mut Map, field: &[u8], now_ms: i64) -> bool {
     persist_field(map, field, now_ms) == DONE
 }
 
-/// Says and records that the deadlines of fields of a key have been taken away.
+/// Notifies and records that the deadlines of fields of a key have been taken away.
 ///
 /// The effect is an HSET of the values that they have, which takes deadlines away: Redis 8 passes an HPERSIST over if the
 /// deadline is past when it loads its log, and then loses the field.

@@ -1,8 +1,8 @@
 //! Hashes: setting, reading, counting and removing fields.
 //!
-//! Walks and random fields are in `walk`, deadlines of fields in `field_expiry`, and the commands that do two things at
-//! once in `timed`. A field whose time has come is removed when its hash is looked at, at the latest with one of
-//! the next looks where the hash is large, and is not seen meanwhile.
+//! Walks and random fields are in `walk`, deadlines of fields in `field_expiry`, and the commands that do two things at once
+//! in `timed`. An expired field is removed when its hash is looked at, at the latest with one of the next looks where the
+//! hash is large. Until then no command sees it.
 
 pub mod field_expiry;
 pub mod timed;
@@ -189,7 +189,7 @@ pub fn hdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Says that so many fields of a key were removed, and the key with the last of them.
+/// Reports that so many fields of a key were removed, and the key with the last of them.
 pub fn removed<R>(cx: &mut Cx<'_>, key: Key<'_>, updated: &Updated<R>, count: usize) {
     cx.changed_by(key, count);
     cx.notify(EventClass::Hash, "hdel", key);
@@ -257,7 +257,7 @@ pub fn hincrbyfloat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Lets `see` write what it finds in the hash of a key; None when the key is missing.
+/// Calls `see` with the hash of a key, to write the reply; None when the key is missing.
 #[inline]
 pub fn read<R>(
     cx: &mut Cx<'_>,
@@ -267,7 +267,7 @@ pub fn read<R>(
     cx.reply_apart(|cx, reply| cx.read_as::<Map>(key).map(|map| map.map(|map| see(map, reply))))
 }
 
-/// A field or a value as a bulk string.
+/// Writes a field or a value as a bulk string.
 #[inline]
 pub fn write(reply: &mut Writer<'_>, value: ValueRef<'_>) {
     match value {
@@ -276,7 +276,7 @@ pub fn write(reply: &mut Writer<'_>, value: ValueRef<'_>) {
     }
 }
 
-/// A value as a bulk string, or null.
+/// Writes a value as a bulk string, or null.
 #[inline]
 pub fn write_or_null(reply: &mut Writer<'_>, value: Option<ValueRef<'_>>) {
     match value {

@@ -1,7 +1,6 @@
 //! Commands that read or set fields and do something to their deadlines, or to the fields, at the same time.
 //!
-//! What they record is what they did: values with an absolute deadline, or the removal of fields whose time is over at
-//! once.
+//! They record their effects: values with an absolute deadline, or the removal of fields that expire at once.
 
 use sleeve_store::{Collection, Deadline, Digits, Map, MapRef};
 use sleeve_wire::number;
@@ -15,7 +14,7 @@ use crate::context::{Cx, ELEMENTS_MAX};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// Unit and base of the option EX, PX, EXAT or PXAT, if `word` is one.
+/// Returns the unit and the base of the option EX, PX, EXAT or PXAT, if `word` is one.
 fn time_option(word: &[u8], now_ms: i64) -> Option<(Unit, i64)> {
     match word.to_ascii_lowercase().as_slice() {
         b"ex" => Some((Unit::Seconds, now_ms)),
@@ -137,7 +136,7 @@ pub fn hgetdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// Fields with their values.
 type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
 
-/// What HSETEX was told.
+/// The options of HSETEX.
 struct SetOptions<'a> {
     /// FNX: no field may be there.
     only_missing: bool,
@@ -185,7 +184,7 @@ impl<'a> SetOptions<'a> {
     }
 }
 
-/// The pairs behind their number, which stands at `at`; they end the request.
+/// Reads the pairs behind their number, which stands at `at`; they end the request.
 fn pairs_at(request: Request<'_>, at: usize) -> Result<Pairs<'_>, Error> {
     if request.len() < at + 3 {
         return Err(Error::arity(request.row.name));
@@ -246,8 +245,8 @@ fn set(cx: &mut Cx<'_>, key: Key<'_>, options: &SetOptions<'_>) -> Outcome {
     Ok(())
 }
 
-/// Records that fields have been set, and which of them have deadlines now, in order: in the words of those who know no
-/// HSETEX.
+/// Records that fields have been set, and which of them have deadlines now, in order: in commands that a reader without
+/// HSETEX knows.
 fn record_set(cx: &mut Cx<'_>, key: Key<'_>, pairs: &[(&[u8], &[u8])], timed: &[(i64, &[u8])]) {
     if let Some(mut words) = cx.effect(2 + 2 * pairs.len()) {
         words.bulks(&[b"HSET", key.name]);
@@ -259,9 +258,9 @@ fn record_set(cx: &mut Cx<'_>, key: Key<'_>, pairs: &[(&[u8], &[u8])], timed: &[
     }
 }
 
-/// Records what makes this hash of what was under the key before, if some of its fields have deadlines; false, and
-/// nothing is recorded, if none has, or if it is no hash. Each server has a form of its own for such a hash, and these
-/// words are understood by all.
+/// Records the commands that make this hash out of the key's previous value, if some of its fields have deadlines. Returns
+/// false, and records nothing, if none has, or if the value is no hash. Each server has a form of its own for such a hash,
+/// and these commands are understood by all.
 pub fn record_whole(cx: &mut Cx<'_>, key: Key<'_>) -> bool {
     let mut fields: Vec<(Vec<u8>, Vec<u8>, Option<i64>)> = Vec::new();
     let due_ms = cx.due_ms;
@@ -285,7 +284,7 @@ pub fn record_whole(cx: &mut Cx<'_>, key: Key<'_>) -> bool {
     true
 }
 
-/// Fields whose time is over as they are set: nothing of them is left, and the key is gone if it had no others.
+/// Sets fields that expire at once: none of them is left, and the key is gone if it had no others.
 fn set_and_delete(cx: &mut Cx<'_>, key: Key<'_>, pairs: &[(&[u8], &[u8])]) -> Outcome {
     let now_ms = cx.due_ms;
     let updated = cx.update_present::<Map, _>(key, |map| {

@@ -14,7 +14,8 @@ use crate::host::dice::Dice;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// Up to one field in so many of a hash is drawn by chance; more are what is left when others are taken out.
+/// Up to one field in so many of a hash is drawn by chance. For more, the rest of the fields is taken out, and the draw is
+/// the remainder.
 const SPARSE: usize = 3;
 
 const COUNT_RANGE: Error =
@@ -48,7 +49,7 @@ pub fn hscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// The head of a reply with the next cursor and `count` elements, which follow.
+/// Writes the head of a reply with the next cursor and `count` elements, which follow.
 fn write_step(reply: &mut Writer<'_>, next: u64, count: usize) {
     reply.array(2);
     reply.bulk(next.to_string().as_bytes());
@@ -106,7 +107,7 @@ fn write_pairs(reply: &mut Writer<'_>, pairs: &[Pair<'_>], values: bool) {
     }
 }
 
-/// The head of `count` fields: with values, an array of pairs to RESP3 and of twice as many elements to RESP2.
+/// Writes the head of `count` fields: with values, an array of pairs to RESP3 and of twice as many elements to RESP2.
 fn write_head(reply: &mut Writer<'_>, count: usize, values: bool) {
     let is_flat = values && reply.protocol == Protocol::Resp2;
     reply.array(if is_flat { 2 * count } else { count });
@@ -167,13 +168,13 @@ fn shuffled<'a>((map, now_ms): (MapRef<'a>, i64), count: usize, dice: &Dice) -> 
     pairs
 }
 
-/// Up to so many different fields.
+/// Returns up to so many different fields.
 fn distinct<'a>((map, now_ms): (MapRef<'a>, i64), count: usize, dice: &Dice) -> Vec<Pair<'a>> {
     if count >= map.len() / SPARSE {
         return shuffled((map, now_ms), count, dice);
     }
     let (mut seen, mut chosen) = (HashSet::new(), Vec::with_capacity(count));
-    // Where the time of most fields is over, fewer than `count` may be left: then the draws do not go on for ever.
+    // If most fields have expired, fewer than `count` may be left: then the draws do not go on for ever.
     for _ in 0..8 * count + 64 {
         let Some((field, value)) = map.random(dice.number(), now_ms) else { break };
         if seen.insert(field.bytes(&mut Digits::default()).to_vec()) {

@@ -1,7 +1,7 @@
-//! Whole databases: how many keys, none at all, and one in place of the other.
+//! Whole databases: the number of keys, their removal, and one database in place of the other.
 //!
-//! FLUSHDB, FLUSHALL and SWAPDB find all shards locked. What a flush takes out is freed when the locks are given back,
-//! or, under ASYNC, on another thread.
+//! FLUSHDB, FLUSHALL and SWAPDB find all shards locked. The data that a flush takes out is freed when the locks are given
+//! back, or, under ASYNC, on another thread.
 
 use std::ops::Range;
 
@@ -45,11 +45,12 @@ pub fn flushall(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Has the snapshot be one of no data, if `save` has rules, and gives up the one that is being written. Whether the client waits
-/// for it, as in Redis; where it cannot, it is written all the same.
+/// Writes a snapshot without data, if `save` has rules, and gives up the one that is being written. Returns whether the
+/// client waits for it, as in Redis; a client that cannot wait does not stop the write.
 fn save_emptiness(cx: &mut Cx<'_>) -> bool {
     let engine = cx.engine;
-    // The last snapshot stays what it is: only a primary is heard while it is written, and says the rest again at the next start.
+    // The last snapshot stays as it is: only a primary's commands arrive while it is written, and the primary sends them
+    // again at the next start.
     if engine.readiness.has(Hindrance::Loading) || engine.pause.is_ending() {
         return false;
     }
@@ -65,7 +66,7 @@ fn save_emptiness(cx: &mut Cx<'_>) -> bool {
     cx.block(Command::FlushAll.row(), nothing);
     if let Some(waiter) = cx.state.blocked.clone() {
         let answering = engine.handle();
-        // What there is of it in the journal has to be as safe as without the snapshot, whatever becomes of that.
+        // The part of it that is in the journal has to be as safe as without the snapshot, no matter how that ends.
         let answer = move |_| answering.answer_showing(answering.journal.end(), &waiter, |reply| reply.ok());
         engine.handle().save_anew(Box::new(answer));
     }
@@ -81,7 +82,7 @@ fn flush(cx: &mut Cx<'_>, request: Request<'_>, databases: Range<usize>) -> Outc
     });
     cx.changed_many(count as u64);
     if count == 0 {
-        // A flush of nothing is recorded too: whoever reads the journal is to be as empty afterwards as we are.
+        // A flush without effect is recorded too: a reader of the journal is to be as empty afterwards as this server is.
         cx.record_request(&request);
     }
     Ok(())

@@ -26,21 +26,21 @@ pub fn dump(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// The dump of a value, in the form that most servers can restore: of a stream without the times at which consumers were
-/// last active, which Redis 7.0 has no place for, unless it knows of producers, for which Redis 8.6 alone has words; of a set
-/// member by member, for 7.0 packs none.
+/// Returns the dump of a value, in the form that most servers can restore: of a stream without the times at which consumers
+/// were last active, which Redis 7.0 has no place for, unless it knows of producers, for which Redis 8.6 alone has words; of
+/// a set member by member, for 7.0 packs none.
 pub(super) fn payload_of(entry: &EntryRef<'_>, now_ms: i64) -> Vec<u8> {
     let version = if entry.kind() == Kind::Hash { Version::Twelve } else { oldest_for(entry) };
     payload_for(version, entry, now_ms)
 }
 
-/// The oldest version with words for all of a value but deadlines of fields.
+/// Returns the oldest version with words for all of a value but deadlines of fields.
 fn oldest_for(entry: &EntryRef<'_>) -> Version {
     let has_producers = entry.collection::<Stream>().is_some_and(|stream| stream.producers().is_some());
     if has_producers { Version::Thirteen } else { Version::Ten }
 }
 
-/// The dump of a value for whoever knows this version.
+/// Returns the dump of a value in the form of this version.
 fn payload_for(version: Version, entry: &EntryRef<'_>, now_ms: i64) -> Vec<u8> {
     let mut payload = Vec::new();
     let version = rdb::write(&mut payload, entry, now_ms, version);
@@ -48,20 +48,21 @@ fn payload_for(version: Version, entry: &EntryRef<'_>, now_ms: i64) -> Vec<u8> {
     payload
 }
 
-/// Ends what is to be restored, with its version and its sum.
+/// Ends a payload for RESTORE, with its version and its checksum.
 pub fn finish(payload: &mut Vec<u8>, version: u16) {
     payload.extend(version.to_le_bytes());
     let sum = rdb::crc64(payload);
     payload.extend(sum.to_le_bytes());
 }
 
-/// The version of something that is to be restored.
+/// Returns the version of a payload for RESTORE.
 pub fn version_of(payload: &[u8]) -> u16 {
     let (summed, _) = payload.split_last_chunk::<8>().unwrap_or((&[], &[0; 8]));
     summed.last_chunk::<2>().map_or(0, |version| u16::from_le_bytes(*version))
 }
 
-/// The part of a dump that is the value, if version and sum are right. Where `skips_sum` is set the sum is passed over.
+/// Returns the part of a dump that is the value, if version and sum are right. Where `skips_sum` is set the sum is passed
+/// over.
 pub fn checked(payload: &[u8], skips_sum: bool) -> Result<&[u8], Error> {
     const WRONG: Error = Error::fixed("ERR DUMP payload version or checksum are wrong");
     let (summed, sum) = payload.split_last_chunk::<8>().ok_or(WRONG)?;
@@ -71,12 +72,12 @@ pub fn checked(payload: &[u8], skips_sum: bool) -> Result<&[u8], Error> {
     if is_known && is_right() { Ok(body) } else { Err(WRONG) }
 }
 
-/// Whether DEBUG has told the server to pass over the sums of dumps.
+/// Returns whether DEBUG has told the server to pass over the sums of dumps.
 pub fn skips_sum(cx: &Cx<'_>) -> bool {
     cx.engine.debug.skips_checksums.load(Ordering::Relaxed)
 }
 
-/// What may stand behind RESTORE's payload.
+/// The options behind RESTORE's payload.
 #[derive(Default)]
 struct Options {
     replace: bool,
@@ -161,17 +162,17 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Tells in the log why a payload is not restored, and what its client is answered.
+/// Logs why a payload is not restored, and returns the error for its client.
 fn refusal(why: &dyn fmt::Display) -> Error {
     log::warning(&format!("RESTORE refuses a payload: {why}"));
     Error::fixed("ERR Bad data format")
 }
 
-/// Records what was restored: a payload in a form that is newer than Redis 7.0 in the oldest that has the type. Fields that
-/// were over are not in it, for whoever executes what is recorded may have another clock.
+/// Records the restored value. If the form of the payload is newer than Redis 7.0, the value is recorded in the oldest form
+/// that has its type. Expired fields are left out, because a server that executes the record may have another clock.
 fn record_restored(cx: &mut Cx<'_>, key: Key<'_>, (payload, replaces): (&[u8], bool), at_ms: Option<i64>) {
     let (digits, now_ms) = (number::Digits::new(at_ms.unwrap_or(0)), cx.due_ms);
-    // A sum that was passed over here would be refused by a replica or a log that executes what is recorded.
+    // A replica, or a server that loads the AOF, would refuse a checksum that was passed over here.
     let is_odd = version_of(payload) > Version::Ten.number() || skips_sum(cx);
     let is_new = is_odd && cx.is_recording();
     if is_new && hash::timed::record_whole(cx, key) {
@@ -182,11 +183,12 @@ fn record_restored(cx: &mut Cx<'_>, key: Key<'_>, (payload, replaces): (&[u8], b
     }
     let kept = if is_new { cx.peek(key).map(|entry| payload_for(oldest_for(&entry), &entry, now_ms)) } else { None };
     let payload = kept.as_deref().unwrap_or(payload);
-    let words: [&[u8]; 6] = [b"RESTORE", key.name, digits.as_bytes(), payload, b"ABSTTL", b"REPLACE"];
-    cx.record(&words[..5 + usize::from(replaces)]);
+    let words: [&[u8]; 6] = [b"RESTORE", key.name, digits.as_bytes(), payload, b"REPLACE", b"ABSTTL"];
+    if replaces { cx.record(&words) } else { cx.record(&[words[0], words[1], words[2], words[3], words[5]]) }
 }
 
-/// Where a value goes: under a key of the selected database. False if there is nothing in it, because all its fields were over.
+/// The destination of a value: a key of the selected database. False if the value is empty, because all its fields have
+/// expired.
 struct UnderKey<'c, 'a, 'k>(&'c mut Cx<'a>, Key<'k>);
 
 impl Destination for UnderKey<'_, '_, '_> {

@@ -1,7 +1,7 @@
-//! Deadlines: when a key's time comes, set and asked for, in seconds and milliseconds, relative and absolute.
+//! Deadlines of keys, set and asked for, in seconds and milliseconds, relative and absolute.
 //!
-//! A deadline is kept in milliseconds since the epoch, and so it is recorded: whatever form a request takes, its effect
-//! is a PEXPIREAT, or a DEL when the time given is over.
+//! A deadline is kept in milliseconds since the epoch, and recorded so. Each form of request has the same effect: a
+//! PEXPIREAT, or a DEL when the given time is past.
 
 use sleeve_wire::number;
 
@@ -51,7 +51,7 @@ fn expire_at(cx: &mut Cx<'_>, request: Request<'_>, unit_ms: i64, base_ms: i64) 
     Ok(())
 }
 
-/// Sets a key's deadline if the key is there and the condition holds; a deadline that is over removes the key.
+/// Sets a key's deadline if the key is there and the condition holds; a deadline that is past removes the key.
 fn set_deadline(cx: &mut Cx<'_>, key: Key<'_>, deadline_ms: i64, condition: Condition) -> bool {
     let due_ms = cx.due_ms;
     let Some(mut entry) = cx.edit(key) else { return false };
@@ -90,7 +90,7 @@ pub fn persist(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// What NX, XX, GT and LT ask of the deadline that a key has. All that are given must hold.
+/// The conditions NX, XX, GT and LT on the deadline that a key has. All that are given must hold.
 #[derive(Debug, Clone, Copy, Default)]
 struct Condition {
     none: bool,
@@ -120,7 +120,7 @@ impl Condition {
         Ok(condition)
     }
 
-    /// A key without a deadline counts as one that lives forever.
+    /// Returns whether the condition allows the new deadline. A key without a deadline counts as one that lives forever.
     fn allows(self, old_ms: Option<i64>, new_ms: i64) -> bool {
         !(self.none && old_ms.is_some()
             || self.any && old_ms.is_none()

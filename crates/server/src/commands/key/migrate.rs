@@ -1,10 +1,10 @@
 //! MIGRATE: keys as dumps to another server, and away from this one.
 //!
-//! The command waits for the other server with the locks of its keys held, as Redis does, which stops altogether
-//! meanwhile: so there is no instant at which nobody has the key, none at which both may change it, and nothing to be
-//! undone when the key has changed on the way. The price is the same as there: until the target has answered or the time
-//! is over, this thread's other clients wait, and so does whoever needs one of these shards. A key is removed when the
-//! target has said that it has it, and never otherwise.
+//! The command waits for the other server with the locks of its keys held, as Redis does, which stops altogether during that
+//! time. So there is no instant at which neither server has the key, none at which both may change it, and nothing to be
+//! undone when the key has changed on the way. The price is the same as there: until the target has answered or the timeout
+//! is reached, this thread's other clients wait, and so does every client that needs one of these shards. A key is removed
+//! when the target has confirmed that it has it, and never otherwise.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::request::{Key, Request};
 /// The time for one step where none is asked for.
 const TIMEOUT_MS_DEFAULT: i64 = 1_000;
 
-/// What was asked for.
+/// The options of the request.
 struct Plan {
     address: Address,
     database: i64,
@@ -70,14 +70,14 @@ impl Plan {
     }
 }
 
-/// What has become of the keys.
+/// The outcome for the keys.
 #[derive(Default)]
 struct Sent<'a> {
     /// The target has these.
     taken: Vec<Key<'a>>,
     /// The first reason why it does not have another.
     refusal: Option<String>,
-    /// Nothing more was heard.
+    /// The fault that ended the replies, if one did.
     broken: Option<Broken>,
 }
 
@@ -154,7 +154,7 @@ fn send<'a>(
     Ok(())
 }
 
-/// Removes what the target has taken. Whoever reads the journal removes it too, and sends nothing anywhere.
+/// Removes the keys that the target has taken. A reader of the journal removes them too, and sends nothing anywhere.
 fn remove(cx: &mut Cx<'_>, taken: &[Key<'_>]) {
     let mut effect: Vec<&[u8]> = vec![b"DEL"];
     for key in taken {

@@ -1,8 +1,8 @@
-//! Commands on keys of any type: whether they are there, what they are, and where they go.
+//! Commands on keys of any type: whether they exist, their type, and moves and copies.
 //!
-//! Commands with keys find their shards locked. KEYS, SCAN and RANDOMKEY name no key: outside of a transaction they take
-//! one shard at a time, so what they answer is not one instant's picture, and a key whose time has come is removed only
-//! after the walk, under its own lock.
+//! Commands with keys find their shards locked. KEYS, SCAN and RANDOMKEY name no key: outside of a transaction they take one
+//! shard at a time, so their reply is not one instant's picture, and an expired key is removed only after the walk, under its
+//! own lock.
 
 pub mod database;
 pub mod dump;
@@ -26,7 +26,7 @@ use crate::engine::keyspace::key_clock;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// What COPY and MOVE say when nothing would move.
+/// The error of COPY and MOVE when nothing would move.
 const SAME_OBJECT: Error = Error::fixed("ERR source and destination objects are the same");
 
 /// Looks at a key as TYPE, TTL and OBJECT do: counted as hit or miss, its access clock left alone.
@@ -127,9 +127,9 @@ pub fn renamenx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Gives what `from` holds, with its deadline, another name. The key is there.
+/// Puts the value of `from`, with its deadline, under another name. The key is there.
 fn put_under(cx: &mut Cx<'_>, from: Key<'_>, to: Key<'_>) {
-    // Looking removes and records a destination whose time has come, so that its end is not taken for a replacement.
+    // Looking removes and records an expired destination, so that its end is not taken for a replacement.
     cx.peek(to);
     let database = cx.state.database;
     cx.relocate((database, from), (database, to));
@@ -192,7 +192,7 @@ fn in_database<T>(cx: &mut Cx<'_>, database: u32, f: impl FnOnce(&mut Cx<'_>) ->
     result
 }
 
-/// The number of a database, as MOVE and COPY take it.
+/// Reads the number of a database, as MOVE and COPY take it.
 fn database_of(cx: &Cx<'_>, text: &[u8]) -> Result<u32, Error> {
     let number = number::parse_i64(text).ok_or(Error::NOT_INTEGER)?;
     let number = i32::try_from(number)

@@ -1,6 +1,6 @@
 //! OBJECT: how a key's value is kept, and how much it is used.
 //!
-//! Looking renews no access clock, because who asks about a key is no user of it. What the clock means is in
+//! Looking renews no access clock, because a client that asks about a key is no user of it. The meaning of the clock is in
 //! `engine/keyspace/key_clock`.
 
 use sleeve_store::{Encoding, EntryRef, Kind};
@@ -25,8 +25,8 @@ pub fn encoding(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// How a value is kept, in the words of the version whose encodings are told: Redis 7.0 packs neither lists nor sets of strings,
-/// and its tools and tests ask for what it has instead.
+/// Returns how a value is kept, in the terms of the version that encodings are reported for: Redis 7.0 packs neither lists
+/// nor sets of strings, and its tools and tests ask for the encodings that it has instead.
 pub fn encoding_name(config: &Config, entry: &EntryRef<'_>) -> &'static str {
     let told = match (entry.encoding(), entry.kind()) {
         (Encoding::Listpack, Kind::List) if config.has_old_encodings() => Encoding::Quicklist,

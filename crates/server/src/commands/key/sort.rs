@@ -1,8 +1,8 @@
-//! SORT: the elements of a list, set or sorted set in another order, or what other keys hold for them.
+//! SORT: the elements of a list, set or sorted set in another order, or the values that other keys hold for them.
 //!
 //! A pattern names a key for each element: its first `*` stands for the element, and `->field` behind it for a field of the
-//! hash there. No argument names these keys, so SORT runs with all shards locked. Text is compared byte by byte, whatever
-//! the locale. Elements are copied out first, because looking up the others may remove what has expired.
+//! hash there. No argument names these keys, so SORT runs with all shards locked. Text is compared byte by byte in every
+//! locale. Elements are copied out first, because looking up the others may remove expired keys.
 
 use std::cmp::Ordering;
 
@@ -101,7 +101,7 @@ fn options<'a>(cx: &Cx<'_>, request: Request<'a>, may_store: bool) -> Result<Opt
     Ok(options)
 }
 
-/// What other keys hold is for users that may read all keys.
+/// Refuses the values of other keys to users that may not read all keys.
 fn check_access(cx: &Cx<'_>, request: Request<'_>, option: &str) -> Outcome {
     if may_access_all_keys(&cx.state.user, request.row, request.args, permission::databases(cx)) {
         return Ok(());
@@ -112,7 +112,7 @@ fn check_access(cx: &Cx<'_>, request: Request<'_>, option: &str) -> Outcome {
 /// One place of the answer; a key that is missing or of another type gives none.
 type Row = Option<Vec<u8>>;
 
-/// What is answered, in order.
+/// Returns the rows of the reply, in order.
 fn rows(cx: &mut Cx<'_>, request: Request<'_>, options: &Options<'_>) -> Result<Vec<Row>, Error> {
     let elements = elements(cx, request, options)?;
     if options.gets.is_empty() {
@@ -127,7 +127,7 @@ fn rows(cx: &mut Cx<'_>, request: Request<'_>, options: &Options<'_>) -> Result<
     Ok(rows)
 }
 
-/// The elements in the order asked for, within the limit.
+/// Returns the elements in the order asked for, within the limit.
 fn elements(cx: &mut Cx<'_>, request: Request<'_>, options: &Options<'_>) -> Result<Vec<Vec<u8>>, Error> {
     let is_kept = options.stores || cx.state.denies_blocking;
     let Some(entry) = cx.read(request.key(0)) else { return Ok(Vec::new()) };
@@ -157,7 +157,7 @@ fn elements(cx: &mut Cx<'_>, request: Request<'_>, options: &Options<'_>) -> Res
     Ok(weighed.into_iter().skip(start).take(end - start).map(|(_, element)| element).collect())
 }
 
-/// The first place within the limit, and the one behind the last.
+/// Returns the first place within the limit, and the one behind the last.
 fn limits(options: &Options<'_>, length: usize) -> (usize, usize) {
     let start = usize::try_from(options.start.max(0)).unwrap_or(usize::MAX).min(length);
     let end = match usize::try_from(options.count) {
@@ -171,12 +171,12 @@ fn text(value: ValueRef<'_>) -> Vec<u8> {
     value.bytes(&mut Digits::default()).to_vec()
 }
 
-/// What decides an element's place.
+/// The value that decides an element's place.
 enum Weight {
     /// The element itself, as text.
     Own,
     Score(f64),
-    /// What is under a key that the pattern names; what is missing comes first.
+    /// The value of the key that the pattern names; a missing value comes first.
     Text(Row),
 }
 
@@ -207,7 +207,7 @@ fn score(text: &[u8]) -> Result<Weight, Error> {
     score.map(Weight::Score).ok_or(Error::fixed("ERR One or more scores can't be converted into double"))
 }
 
-/// What the key holds that a pattern names for an element; `#` is the element itself.
+/// Returns the value of the key that a pattern names for an element; `#` is the element itself.
 fn look_up(cx: &mut Cx<'_>, pattern: &[u8], element: &[u8]) -> Row {
     if pattern == b"#" {
         return Some(element.to_vec());
@@ -240,12 +240,12 @@ fn reply(cx: &mut Cx<'_>, rows: &[Row]) {
     }
 }
 
-/// Puts a list of the rows under a key, whatever was there; without rows the key goes.
+/// Puts a list of the rows under a key in place of any value there; without rows the key goes.
 fn store(cx: &mut Cx<'_>, key: Key<'_>, rows: &[Row]) {
     let limit = cx.engine.list_limit();
     let list: List = List::collect(rows.iter().map(|row| row.as_deref().unwrap_or_default()), limit);
     if cx.is_recording() {
-        // What is recorded is the result: elsewhere text may stand in another order.
+        // The record holds the result: elsewhere text may stand in another order.
         if cx.peek(key).is_some() {
             cx.record(&[b"DEL", key.name]);
         }

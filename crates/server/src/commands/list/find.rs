@@ -10,7 +10,7 @@ use crate::context::Cx;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// What is looked for, and how far.
+/// The element that is looked for, and the limits of the search.
 struct Search<'a> {
     element: &'a [u8],
     from_back: bool,

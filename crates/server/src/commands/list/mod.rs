@@ -1,7 +1,8 @@
 //! Lists: pushing, popping, reading and editing them.
 //!
-//! What moves elements between lists or takes them from one of several is in `transfer` and `transfer_many`, with its blocking
-//! forms in `wait`; LPOS is in `find`. An element goes from the list's bytes into the reply without a stop between.
+//! The commands that move elements between lists or take them from one of several are in `transfer` and `transfer_many`, with
+//! their blocking forms in `wait`; LPOS is in `find`. An element goes from the list's bytes into the reply without a copy in
+//! between.
 
 pub mod find;
 pub mod transfer;
@@ -69,7 +70,7 @@ fn pushed(cx: &mut Cx<'_>, request: Request<'_>, end: End, length: usize) {
     cx.reply().integer(length as i64);
 }
 
-/// The name of the event of pushing to an end.
+/// Returns the name of the event of pushing to an end.
 pub fn push_event(end: End) -> &'static str {
     match end {
         End::Front => "lpush",
@@ -178,7 +179,7 @@ fn write_all<'a>(reply: &mut Writer<'_>, elements: impl Iterator<Item = ValueRef
     }
 }
 
-/// The name of the event of popping from an end.
+/// Returns the name of the event of popping from an end.
 pub fn pop_event(end: End) -> &'static str {
     match end {
         End::Front => "lpop",
@@ -319,7 +320,7 @@ pub fn lrem(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// An integer that is not the least of 64 bits, as Redis asks of numbers whose sign it turns.
+/// Reads an integer that is not the least of 64 bits, as Redis asks of numbers that it negates.
 pub fn long(text: &[u8]) -> Result<i64, Error> {
     match number::parse_i64(text).ok_or(Error::NOT_INTEGER)? {
         i64::MIN => Err(Error::fixed(
@@ -329,7 +330,7 @@ pub fn long(text: &[u8]) -> Result<i64, Error> {
     }
 }
 
-/// Lets `see` write what it finds in the list of a key; None when the key is missing.
+/// Calls `see` with the list of a key, to write the reply; None when the key is missing.
 pub fn read<R>(
     cx: &mut Cx<'_>,
     key: Key<'_>,
@@ -338,7 +339,7 @@ pub fn read<R>(
     cx.reply_apart(|cx, reply| cx.read_as::<List>(key).map(|list| list.map(|list| see(list, reply))))
 }
 
-/// Lets `change` edit the list of a key and write what it finds; None when the key is missing.
+/// Calls `change` with the list of a key, to edit it and write the reply; None when the key is missing.
 fn change<R>(
     cx: &mut Cx<'_>,
     key: Key<'_>,
@@ -347,7 +348,7 @@ fn change<R>(
     cx.reply_apart(|cx, reply| cx.update_present::<List, _>(key, |list| change(list, reply)))
 }
 
-/// An element as a bulk string.
+/// Writes an element as a bulk string.
 #[inline]
 pub fn write(reply: &mut Writer<'_>, element: ValueRef<'_>) {
     match element {
@@ -362,13 +363,13 @@ fn bounds(request: Request<'_>) -> Result<(i64, i64), Error> {
     Ok((start, stop))
 }
 
-/// An index that counts from the end when it is negative.
+/// Returns the place of an index, which counts from the end when it is negative.
 fn place(index: i64, length: usize) -> Option<usize> {
     let from_front = if index < 0 { index.checked_add(length as i64)? } else { index };
     usize::try_from(from_front).ok()
 }
 
-/// First element and number of elements between two indexes, both included.
+/// Returns the first element and the number of elements between two indexes, both included.
 fn range(start: i64, stop: i64, length: usize) -> (usize, usize) {
     let from_front = |index: i64| if index < 0 { index.saturating_add(length as i64) } else { index };
     let first = from_front(start).max(0) as usize;

@@ -101,7 +101,7 @@ pub enum Taken {
 }
 
 impl Taken {
-    /// A copy of it.
+    /// Makes a copy of it.
     pub fn of(element: ValueRef<'_>) -> Self {
         match element {
             ValueRef::Integer(number) => Self::Integer(number),
@@ -109,7 +109,7 @@ impl Taken {
         }
     }
 
-    /// It, as lists take it.
+    /// Returns it as lists take it.
     pub fn value(&self) -> ValueRef<'_> {
         match self {
             Self::Integer(number) => ValueRef::Integer(*number),
@@ -136,7 +136,8 @@ pub fn lmpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// The end and the count of LMPOP and BLMPOP, whose number of keys is argument `at`. A count that is not said is 1.
+/// Reads the end and the count of LMPOP and BLMPOP, which have their number of keys in argument `at`. A count that is not
+/// given is 1.
 pub fn multiple(request: Request<'_>, at: usize) -> Result<(End, usize), Error> {
     let keys = at_least_one(request.arg(at), "ERR numkeys should be greater than 0")?;
     let side = keys.checked_add(at + 1).and_then(|side| Some((side, request.args.get(side)?)));
@@ -153,7 +154,7 @@ pub fn multiple(request: Request<'_>, at: usize) -> Result<(End, usize), Error> 
     }
 }
 
-/// A positive number.
+/// Reads a positive number.
 pub fn at_least_one(text: &[u8], refusal: &'static str) -> Result<usize, Error> {
     let number = number::parse_i64(text).and_then(|number| usize::try_from(number).ok());
     number.filter(|&number| number > 0).ok_or(Error::fixed(refusal))

@@ -1,7 +1,7 @@
 //! LMOVEM: several elements that go from one list to another at once; BLMOVEM (`wait`) runs the same.
 //!
 //! All elements are taken, in the order in which they are popped, and then put at the other list's end as one block, which is
-//! the reply too. What is recorded is in the words of Redis 7.0: a push and a pop; within one list moves, or the elements that
+//! the reply too. The record is in the commands of Redis 7.0: a push and a pop; within one list moves, or the elements that
 //! have changed their places. With the shards of both keys locked.
 
 use sleeve_store::{End, List, ListLimit, ListRef};
@@ -13,12 +13,12 @@ use crate::context::{Cx, ELEMENTS_MAX};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// What LMOVEM and BLMOVEM are to move.
+/// The request of LMOVEM and BLMOVEM.
 #[derive(Debug, Clone, Copy)]
 pub struct Move {
-    /// From which end to which.
+    /// The end that elements are taken from, and the end that they are put at.
     ends: (End, End),
-    /// So many elements at most.
+    /// The most elements that are moved.
     count: usize,
     /// All of them or none.
     pub is_exact: bool,
@@ -27,7 +27,7 @@ pub struct Move {
 }
 
 impl Move {
-    /// Reads the ends, and what stands from argument `at` on: \[COUNT | EXACTLY count OBO | BULK\]
+    /// Reads the ends, and the words from argument `at` on: \[COUNT | EXACTLY count OBO | BULK\]
     pub fn parse(request: Request<'_>, at: usize) -> Result<Self, Error> {
         let ends = (end(request.arg(3))?, end(request.arg(4))?);
         if request.len() == at {
@@ -48,7 +48,7 @@ impl Move {
         Ok(Self { ends, count, is_exact, is_one_by_one })
     }
 
-    /// Whether the last element that is taken comes first in the block.
+    /// Returns whether the last element that is taken comes first in the block.
     fn turns_round(&self) -> bool {
         let (from, to) = self.ends;
         if self.is_one_by_one { to == End::Front } else { from == End::Back }
@@ -90,7 +90,7 @@ pub fn relocate_many(cx: &mut Cx<'_>, keys: (Key<'_>, Key<'_>), wanted: Move) ->
     Ok(true)
 }
 
-/// Up to so many elements, as they would be popped.
+/// Returns up to so many elements, as they would be popped.
 fn take(list: ListRef<'_>, from: End, count: usize) -> Vec<Taken> {
     match from {
         End::Front => list.iter().take(count).map(Taken::of).collect(),

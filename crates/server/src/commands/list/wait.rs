@@ -1,7 +1,7 @@
-//! The list commands that wait where there is nothing to take yet.
+//! The list commands that block where there is nothing to take yet.
 //!
-//! Each waits under its keys with itself narrowed to one of them, which is run again when that key has a list. What is
-//! recorded is what was done, in the words of the command that does not wait.
+//! Each waits under its keys with itself narrowed to one of them, which is run again when that key has a list. The record is
+//! the effect, in the form of the command that does not wait.
 
 use sleeve_store::{End, Kind, List};
 use sleeve_wire::request::OwnedArgs;
@@ -116,7 +116,7 @@ fn move_or_wait(
     Ok(())
 }
 
-/// Has the peer wait for a list under one of the keys. A key that is named twice is waited for once.
+/// Blocks the client until there is a list under one of the keys. A key that is named twice is waited for once.
 fn wait<'a>(
     cx: &mut Cx<'_>,
     request: Request<'_>,

@@ -1,5 +1,5 @@
-//! FCALL and FCALL_RO, which run a function of a library, and FUNCTION, which loads, lists and deletes libraries and ends
-//! what runs.
+//! FCALL and FCALL_RO, which run a function of a library, and FUNCTION, which loads, lists and deletes libraries and ends a
+//! running script.
 //!
 //! DUMP and RESTORE are in `function_dump`; libraries are kept in `engine/scripts`, and run by `lua`.
 
@@ -140,7 +140,7 @@ pub fn stats(cx: &mut Cx<'_>) -> Outcome {
     let elapsed_ms = scripts.running.elapsed_ms(clock::monotonic_ms);
     let running = elapsed_ms.zip(scripts.running.facts());
     if running.as_ref().is_some_and(|(_, facts)| facts.kind == Kind::Script) {
-        // A script that is no function is told of as by any other command that it keeps waiting.
+        // A script that is no function is reported with the error of any other command that it keeps waiting.
         locking::check(cx.engine)?;
     }
     let libraries = scripts.libraries();

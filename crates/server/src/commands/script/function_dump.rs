@@ -1,8 +1,8 @@
 //! FUNCTION DUMP and RESTORE: all libraries as one value, in Redis's form.
 //!
 //! The form is that of its snapshot files: for each library the byte 245 and its text as a string, which may be compressed
-//! (LZF); then version and CRC-64 as behind a dumped value. It is foreign when it comes back: nothing is reserved for
-//! what a length claims, and libraries are loaded before any takes the place of another.
+//! (LZF); then version and CRC-64 as behind a dumped value. The payload is foreign when it comes back: no memory is reserved
+//! for the lengths that it claims, and all libraries are loaded before any takes the place of another.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::lua::evaluate;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// What stands before each library.
+/// The byte before each library.
 const LIBRARY: u8 = 245;
 /// FUNCTION DUMP
 pub fn dump(cx: &mut Cx<'_>) -> Outcome {
@@ -33,7 +33,7 @@ pub fn dump(cx: &mut Cx<'_>) -> Outcome {
     Ok(())
 }
 
-/// What becomes of libraries that are there already.
+/// The treatment of libraries that exist already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Policy {
     Flush,
@@ -82,7 +82,7 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     restored.iter().for_each(|library| libraries.insert(Arc::clone(library)));
     publish(cx, libraries);
     if version_of(request.arg(2)) > Version::Ten.number() {
-        // The form has not changed since, but who is older looks at the number.
+        // The form has not changed since, but older servers look at the number.
         let mut payload = checked(request.arg(2), skips_sum(cx))?.to_vec();
         dump::finish(&mut payload, Version::Ten.number());
         let head: [&[u8]; 3] = [b"FUNCTION", b"RESTORE", &payload];
@@ -92,7 +92,7 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// The texts of the libraries.
+/// Reads the texts of the libraries.
 fn codes_of(body: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let mut input = Input::new(body);
     let mut codes = Vec::new();

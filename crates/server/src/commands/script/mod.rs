@@ -69,7 +69,8 @@ pub fn flush(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Whether the rest of a flush is empty or one of its two words, which mean the same: freeing takes no time worth a choice.
+/// Returns whether the rest of a flush is empty or one of its two words, which mean the same: freeing takes no time worth a
+/// choice.
 pub fn is_flush(request: Request<'_>) -> bool {
     let is_word = |word: &[u8]| word.eq_ignore_ascii_case(b"sync") || word.eq_ignore_ascii_case(b"async");
     request.len() == 2 || (request.len() == 3 && is_word(request.arg(2)))

@@ -1,7 +1,7 @@
-//! ACL: users and what they may do, made, shown, tried and kept in a file.
+//! ACL: users and their permissions, made, shown, tried and kept in a file.
 //!
-//! What a user is and what its rules mean is the business of `crate::acl`. Here is what a change leads to: clients of a
-//! user that has gone or was loaded anew are closed, all others find what has changed at their next request.
+//! The meaning of a user and of its rules is in `crate::acl`. This module applies a change to the clients: those of a user
+//! that has gone or was loaded anew are closed, all others find the change at their next request.
 
 use sleeve_wire::commands::{self, Categories};
 use sleeve_wire::number;
@@ -98,8 +98,8 @@ pub fn setuser(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Closes the clients of a user that listen to channels which it may not use any more. Their owners know to which they
-/// listen, unless it may use none.
+/// Closes the clients of a user with subscriptions to channels that it may not use any more. Their owners know their
+/// subscriptions, unless it may use none.
 fn expel_listeners(cx: &mut Cx<'_>, name: &[u8]) {
     let has_no_channel = cx.engine.acl.get(name).is_some_and(|user| user.has_no_channel());
     if has_no_channel {
@@ -152,7 +152,7 @@ pub fn cat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Bits of a password that ACL GENPASS makes, unless it is told how many, and at most.
+/// Bits of a password that ACL GENPASS makes, unless an argument says how many, and the most of them.
 const PASSWORD_BITS: i64 = 256;
 const PASSWORD_BITS_MAX: i64 = 4_096;
 
@@ -194,7 +194,7 @@ pub fn dryrun(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Entries that ACL LOG shows unless it is told how many.
+/// Entries that ACL LOG shows unless an argument says how many.
 const ENTRIES_SHOWN: usize = 10;
 
 /// ACL LOG \[count | RESET\]
@@ -252,7 +252,7 @@ const NO_FILE: Error = Error::fixed(
      in the Redis configuration.",
 );
 
-/// The file of users as it is written in the options, and where it is.
+/// Returns the file of users as it is written in the options, and where it is.
 fn file_of(cx: &Cx<'_>) -> Result<(String, std::path::PathBuf), Error> {
     let name = cx.engine.config.text(Opt::Aclfile);
     if name.is_empty() {

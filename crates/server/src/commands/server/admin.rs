@@ -1,7 +1,7 @@
 //! TIME, which tells the clock of this moment, and SHUTDOWN, which ends the server.
 //!
-//! Here the options are read, and the client waits or goes. What happens before an end (the last snapshot, replicas that lack
-//! something) is in `engine/persistence/shutdown`. On the thread that executes.
+//! This module reads the options, and makes the client wait or leave. The steps before an end (the last snapshot, replicas
+//! that lack something) are in `engine/persistence/shutdown`. On the thread that executes.
 
 use crate::context::Cx;
 use crate::engine::clients::blocking::{Block, OnTimeout};

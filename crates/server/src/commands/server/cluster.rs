@@ -1,5 +1,6 @@
-//! CLUSTER, and what clients of a cluster say about their connection. There is no cluster, and every answer is that of a
-//! server of Redis on which it is switched off; but whoever can be sent from a replica to its primary may read from the replica.
+//! CLUSTER, and the commands by which clients of a cluster describe their connection. There is no cluster, and every reply is
+//! that of a Redis server on which it is switched off; but a client that can be redirected from a replica to its primary may
+//! read from the replica.
 
 use std::sync::atomic::Ordering;
 

@@ -1,7 +1,7 @@
-//! CONFIG GET, SET, RESETSTAT and REWRITE: the peer's door to the option table.
+//! CONFIG GET, SET, RESETSTAT and REWRITE: the client's access to the option table.
 //!
-//! What the options are and which values they take is the table's business (`crate::config`). Here is what a changed
-//! option leads to: most are read where they are used and lead to nothing.
+//! The options and the values that they take are in the table (`crate::config`). This module applies a changed option: most
+//! are read where they are used, and nothing is to be done.
 
 use std::sync::atomic::Ordering;
 
@@ -63,7 +63,7 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// What says where data is and what is loaded does not change while that is done, as in Redis.
+/// Refuses changes during loading to the options that say where data is and which data is loaded, as in Redis.
 fn refuse_while_loading(pairs: &[(&[u8], &[u8])]) -> Outcome {
     let is_refused = |name: &[u8]| {
         Opt::find(name).is_some_and(|option| matches!(option, Opt::Appendonly | Opt::Dir | Opt::ReplDisklessLoad))
@@ -71,12 +71,13 @@ fn refuse_while_loading(pairs: &[(&[u8], &[u8])]) -> Outcome {
     if pairs.iter().any(|(name, _)| is_refused(name)) { Err(Error::LOADING) } else { Ok(()) }
 }
 
-/// Whether the client is answered when the log that was switched off is whole and nobody writes it any more, as in Redis.
+/// Returns whether the client is answered only when the AOF that was switched off is complete and no thread writes it any
+/// more, as in Redis.
 fn waits_for_end_of_log(cx: &mut Cx<'_>) -> bool {
     let engine = cx.engine;
     let end = &engine.durability.log.end;
     if !cx.may_block() {
-        // In a transaction everybody waits for it, as in Redis.
+        // In a transaction all clients wait for it, as in Redis.
         end.wait_until_closed();
         return false;
     }
@@ -185,7 +186,7 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
     Ok(())
 }
 
-/// Has new connections begin with what the options and their files say now.
+/// Loads the options and their files for new connections.
 fn load_certificate(cx: &Cx<'_>) -> Result<(), String> {
     let made = tls::load(&cx.engine.config).map_err(|reason| {
         log::warning(&reason);

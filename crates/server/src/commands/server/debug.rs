@@ -1,7 +1,7 @@
 //! DEBUG: the subcommands that tests of clients and servers use.
 //!
-//! Who may use it is a gate's business (`enable-debug-command`). All shards are locked. Subcommands of Redis that are not
-//! here say so; HELP lists what is.
+//! A gate decides which clients may use it (`enable-debug-command`). All shards are locked. Subcommands of Redis that do not
+//! exist here are refused by name; HELP lists those that exist.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::host::panics;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// What there is: form and sentence, for HELP.
+/// The subcommands: form and sentence, for HELP.
 const SUBCOMMANDS: [(&str, &str); 20] = [
     ("AOF-FLUSH-SLEEP microseconds", "Waits so long in front of each write to the append-only log: for tests."),
     ("CHANGE-REPL-ID", "Gives the stream of replicas a new id: whoever comes back is given all data."),
@@ -56,7 +56,7 @@ const SUBCOMMANDS: [(&str, &str); 20] = [
     ("SLEEP seconds", "Has the server do nothing for so long; decimals are allowed."),
 ];
 
-/// Redis's subcommands that are not here. They get an answer that says so instead of one about spelling.
+/// Redis's subcommands that are not here. Their error names that reason instead of the spelling.
 const ABSENT: [&str; 20] = [
     "assert",
     "client-enforce-reply-list",
@@ -123,7 +123,7 @@ fn show_help(cx: &mut Cx<'_>) {
     help::write(cx, "debug", &entries);
 }
 
-/// The data as of one instant: all shards are held. A key whose time has come counts as gone.
+/// Replies with the digest of the data as of one instant: all shards are held. An expired key counts as gone.
 fn digest(cx: &mut Cx<'_>) {
     let now_ms = cx.now.wall_ms();
     let mut digest = Digest::default();
@@ -162,10 +162,10 @@ fn log_line(cx: &mut Cx<'_>, message: &[u8]) {
     cx.reply().ok();
 }
 
-/// What Redis says of an object. There is no address to show, and one would be nobody's business.
+/// Replies with Redis's description of an object. There is no address to show, and none should be shown.
 fn object(cx: &mut Cx<'_>, name: &[u8]) -> Outcome {
     let (config, now) = (&cx.engine.config, cx.now);
-    // One whose time has come is shown as long as nobody has removed it.
+    // An expired key is shown as long as it has not been removed.
     let described = cx.show(name, i64::MIN, |entry| {
         let is_lfu = config.counts_uses();
         let idle_s = if is_lfu { 0 } else { key_clock::idle_s(entry.clock(), now) };
@@ -229,13 +229,13 @@ fn populate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             cx.set(key, &Value::Plain(&value), Deadline::Clear);
         }
     }
-    // As in the original neither a log nor a replica has them.
+    // As in the original neither an AOF nor a replica has them.
     cx.record_nothing();
     cx.reply().ok();
     Ok(())
 }
 
-/// For tests of what a replica does with what it cannot apply.
+/// Sends a command to the replicas, for tests of a replica with a command that it cannot apply.
 fn replicate(cx: &mut Cx<'_>, request: Request<'_>) {
     let words = request.args.from(2);
     cx.send_words_to_replicas(words.iter(), words.len());
@@ -243,7 +243,7 @@ fn replicate(cx: &mut Cx<'_>, request: Request<'_>) {
 }
 
 fn set_active_expire(cx: &mut Cx<'_>, argument: &[u8]) {
-    // As in the original, what is no number is 0.
+    // As in the original, a text that is no number counts as 0.
     let wanted = number::parse_i64(argument).unwrap_or(0) != 0;
     cx.engine.debug.active_expire.store(wanted, Ordering::Relaxed);
     cx.reply().ok();
@@ -268,7 +268,7 @@ fn skip_checksums(cx: &mut Cx<'_>, argument: &[u8]) {
     cx.reply().ok();
 }
 
-/// As in the original, a size may have a unit, and 4 GiB are too much.
+/// Sets QUICKLIST-PACKED-THRESHOLD. As in the original, a size may have a unit, and 4 GiB are too much.
 fn packed_threshold(cx: &mut Cx<'_>, argument: &[u8]) -> Outcome {
     const BYTES_MAX: u64 = (1 << 32) - (1 << 20);
     let bytes = size::parse(argument).filter(|bytes| *bytes <= BYTES_MAX);
@@ -278,7 +278,7 @@ fn packed_threshold(cx: &mut Cx<'_>, argument: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// As in the original, what is no number is 0.
+/// Sleeps for a time in seconds. As in the original, a text that is no number counts as 0.
 fn sleep(cx: &mut Cx<'_>, argument: &[u8]) {
     let seconds = number::parse_f64(argument).unwrap_or(0.0);
     let now = cx.clock.after(cx.now);
@@ -286,7 +286,7 @@ fn sleep(cx: &mut Cx<'_>, argument: &[u8]) {
     cx.reply().ok();
 }
 
-/// A fixed value of each type of the protocol, the same as Redis's, for tests of clients.
+/// Replies with a fixed value of each type of the protocol, the same as Redis's, for tests of clients.
 fn protocol(cx: &mut Cx<'_>, wanted: &[u8]) -> Outcome {
     let mut reply = cx.reply();
     match wanted.to_ascii_lowercase().as_slice() {

@@ -1,7 +1,7 @@
-//! INFO: which sections are wanted, and in which order.
+//! INFO: the sections that are wanted, and their order.
 //!
-//! The lines themselves are in `info_sections`. Sections keep one order whatever the request's is, and names that do not exist
-//! are passed over, as in Redis.
+//! The lines themselves are in `info_sections`. Sections keep one order, independent of the request's, and names that do not
+//! exist are passed over, as in Redis.
 
 use super::info_sections;
 use super::info_writer::Lines;
@@ -11,7 +11,7 @@ use crate::request::error::Outcome;
 
 /// One section.
 struct Section {
-    /// What a request calls it, in lower case.
+    /// The name in requests, in lower case.
     name: &'static str,
     /// Its headline.
     title: &'static str,
@@ -56,7 +56,7 @@ pub fn info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let defaults = names.is_empty() || names_it("default");
     let mut lines = Lines::default();
     for section in &SECTIONS {
-        // Only its own name asks for what is meant for those who look into the server.
+        // The section for debugging the server is shown only if a request names it.
         let everything = everything && section.name != "debug";
         if everything || (defaults && section.default) || names_it(section.name) {
             lines.title(section.title);

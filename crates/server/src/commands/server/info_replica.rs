@@ -1,4 +1,4 @@
-//! What INFO says of a replica's link to its primary, in Redis's order.
+//! The lines of INFO about a replica's link to its primary, in Redis's order.
 //!
 //! `info_sections` asks for it where this server is a replica; a primary has none of these fields.
 
@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::engine::replication::role::{LinkState, LinkStatus};
 use crate::host::clock::Instant;
 
-/// The fields of a replica, in Redis's order.
+/// Writes the fields of a replica, in Redis's order.
 pub fn fields(engine: &Engine, link: &LinkStatus, now: Instant, lines: &mut Lines) {
     let now_ms = now.monotonic_ms();
     let seconds_since =

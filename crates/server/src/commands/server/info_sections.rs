@@ -1,8 +1,8 @@
 //! The lines of INFO's sections.
 //!
-//! A line that Redis has is here if this server can say something true in it: a figure that is measured, or a zero for
-//! what does not happen. What would be made up is absent (`docs/differences.md` lists it). Shards are looked at through
-//! the command's locks, one at a time unless a transaction holds them all.
+//! A line that Redis has is here if this server can report something true in it: a measured figure, or a zero for an event
+//! that does not happen. Lines that would have to be made up are absent (`docs/differences.md` lists them). Shards are looked
+//! at through the command's locks, one at a time unless a transaction holds them all.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,10 +20,10 @@ use crate::host::allocator;
 use crate::host::facts;
 use crate::messaging::message::Kind;
 
-/// What has no lines yet.
+/// Writes no lines, for a section that has none yet.
 pub fn nothing(_cx: &mut Cx<'_>, _lines: &mut Lines) {}
 
-/// Which program this is and how it was started.
+/// Writes the lines about the program and how it was started.
 pub fn server(cx: &mut Cx<'_>, lines: &mut Lines) {
     let (engine, now) = (cx.engine, cx.now);
     let config = &engine.config;
@@ -61,7 +61,7 @@ pub fn server(cx: &mut Cx<'_>, lines: &mut Lines) {
     }
 }
 
-/// Who is connected.
+/// Writes the lines about connected clients.
 pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
     let clients = cx.engine.clients.all();
     let most = |of: fn(&crate::engine::clients::client_info::ClientInfo) -> usize| {
@@ -85,7 +85,7 @@ pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("total_blocking_keys_on_nokey", waiting.keys_even_gone);
 }
 
-/// Where memory goes. `used_memory` is what `maxmemory` is compared with.
+/// Writes the lines about the use of memory. `used_memory` is the figure that `maxmemory` is compared with.
 pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     let engine = cx.engine;
     let memory_use = cx.memory_use();
@@ -136,7 +136,7 @@ fn ratio(lines: &mut Lines, [name, difference]: [&'static str; 2], all: u64, par
     lines.add(difference, all as i64 - part as i64);
 }
 
-/// What scripts and functions take, in the Lua states of all threads and beside them.
+/// Writes the lines about the memory of scripts and functions, in the Lua states of all threads and beside them.
 fn scripts(engine: &Engine, lines: &mut Lines) {
     let (scripts, libraries) = (&engine.scripts, engine.scripts.libraries());
     let eval_bytes = scripts.script_bytes.load(Ordering::Relaxed) as u64;
@@ -155,7 +155,7 @@ fn scripts(engine: &Engine, lines: &mut Lines) {
     lines.size("used_memory_scripts", source_bytes as u64 + library_bytes);
 }
 
-/// Loading, snapshots and the log.
+/// Writes the lines about loading, snapshots and the AOF.
 pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     let (engine, now) = (cx.engine, cx.now);
     let durability = &engine.durability;
@@ -174,7 +174,7 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     let is_loading = |is_beside: bool| u8::from(loading.is_some_and(|loading| loading.is_beside == is_beside));
     lines.add("loading", is_loading(false));
     lines.add("async_loading", is_loading(true));
-    // Nothing is copied on write here: what a snapshot takes besides is what waits for its disk.
+    // Nothing is copied on write here: the extra memory of a snapshot is the data that waits for its disk.
     lines.add("current_cow_peak", progress.waiting_bytes_max.load(Ordering::Relaxed));
     lines.add("current_cow_size", progress.waits());
     lines.zeros(&["current_cow_size_age"]);
@@ -291,7 +291,8 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("instantaneous_eventloop_duration_usec", microseconds(rates.cycle_ticks / rates.cycles.max(1)));
 }
 
-/// How long the wake-ups of all workers took that wrote the log or did background work, and the greatest figures of one.
+/// Writes how long the wake-ups of all workers took that wrote the AOF or did background work, and the greatest figures of
+/// one.
 pub fn debug(cx: &mut Cx<'_>, lines: &mut Lines) {
     let (stats, totals) = (&cx.engine.stats, cx.engine.stats.totals());
     let microseconds = |ticks| cx.engine.ticker.nanoseconds(ticks) / 1_000;
@@ -301,7 +302,7 @@ pub fn debug(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("eventloop_cmd_per_cycle_max", stats.fullest_cycle.load(Ordering::Relaxed));
 }
 
-/// A master or a replica, and the replicas that it feeds. Its replication offset is the journal's.
+/// Writes the role, master or replica, and the replicas that it feeds. Its replication offset is the journal's.
 pub fn replication(cx: &mut Cx<'_>, lines: &mut Lines) {
     let (engine, now) = (cx.engine, cx.now);
     let Replication { ids, replicas, role, failover, .. } = &engine.replication;
@@ -338,8 +339,9 @@ pub fn replication(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("repl_spilled_bytes", engine.replication.replicas.spilled.load(Ordering::Relaxed));
 }
 
-/// Where the time of requests goes, in microseconds, all workers together: how long they received and took apart what came, how
-/// long that waited for others that had come with it, was executed, was held back for the log, and was answered.
+/// Writes the time of requests by phase, in microseconds, all workers together: how long the workers received and parsed
+/// requests, and how long requests waited for others that had arrived with them, were executed, had their replies held back
+/// for the AOF, and were answered.
 pub fn phases(cx: &mut Cx<'_>, lines: &mut Lines) {
     let totals = cx.engine.stats.totals();
     let microseconds = |ticks| format!("{:.3}", cx.engine.ticker.nanoseconds(ticks) as f64 / 1_000.0);
@@ -351,7 +353,7 @@ pub fn phases(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("phase_replies_held", totals.replies_held);
 }
 
-/// Time on the processors, in seconds.
+/// Writes the time on the processors, in seconds.
 pub fn cpu(_cx: &mut Cx<'_>, lines: &mut Lines) {
     let (all, main) = (facts::cpu_times(), facts::main_thread_cpu_times());
     let times_us = [
@@ -367,7 +369,7 @@ pub fn cpu(_cx: &mut Cx<'_>, lines: &mut Lines) {
     }
 }
 
-/// What each command that was called or refused has taken.
+/// Writes the time and the number of calls of each command that was called or refused.
 pub fn commands(cx: &mut Cx<'_>, lines: &mut Lines) {
     let totals = cx.engine.stats.totals();
     for (row, totals) in commands::all().iter().zip(&totals.commands) {
@@ -399,14 +401,14 @@ pub fn latencies(cx: &mut Cx<'_>, lines: &mut Lines) {
     }
 }
 
-/// How often each error was answered, by its first word.
+/// Writes how often each error was answered, by its first word.
 pub fn errors(cx: &mut Cx<'_>, lines: &mut Lines) {
     for (code, count) in cx.engine.stats.totals().errors {
         lines.add(&format!("errorstat_{code}"), format!("count={count}"));
     }
 }
 
-/// This is no node of a cluster.
+/// Writes that this is no node of a cluster.
 pub fn cluster(_cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("cluster_enabled", 0);
 }
@@ -424,7 +426,7 @@ struct Keys {
 /// Keys are drawn at random from each shard of a database to estimate how long those with a deadline have left.
 const DRAWS_A_SHARD: usize = 8;
 
-/// The databases that have keys.
+/// Writes the databases that have keys.
 pub fn keyspace(cx: &mut Cx<'_>, lines: &mut Lines) {
     let (now_ms, dice) = (cx.now.wall_ms(), cx.dice);
     let mut databases: Vec<Keys> = Vec::new();

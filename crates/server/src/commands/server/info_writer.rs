@@ -7,41 +7,41 @@ use std::fmt::{Display, Write as _};
 pub struct Lines(String);
 
 impl Lines {
-    /// A line `name:value`.
+    /// Writes a line `name:value`.
     pub fn add(&mut self, name: &str, value: impl Display) {
         // Writing to a String cannot fail.
         _ = write!(self.0, "{name}:{value}\r\n");
     }
 
-    /// Lines `name:0`, for what does not happen here.
+    /// Writes lines `name:0`, for events that do not happen here.
     pub fn zeros(&mut self, names: &[&str]) {
         names.iter().for_each(|name| self.add(name, 0));
     }
 
-    /// A size in bytes, and a line for people: `name_human:1.50K`.
+    /// Writes a size in bytes, and a line for people: `name_human:1.50K`.
     pub fn size(&mut self, name: &str, bytes: u64) {
         self.add(name, bytes);
         self.human(name, bytes);
     }
 
-    /// A size for people only.
+    /// Writes a size for people only.
     pub fn human(&mut self, name: &str, bytes: u64) {
         self.add(&format!("{name}_human"), human(bytes));
     }
 
-    /// A section's headline.
+    /// Writes a section's headline.
     pub fn title(&mut self, title: &str) {
         let gap = if self.0.is_empty() { "" } else { "\r\n" };
         _ = write!(self.0, "{gap}# {title}\r\n");
     }
 
-    /// All of it.
+    /// Returns all of it.
     pub fn text(&self) -> &str {
         &self.0
     }
 }
 
-/// A size in the largest unit that leaves a whole part, with two decimals.
+/// Returns a size in the largest unit that leaves a whole part, with two decimals.
 fn human(bytes: u64) -> String {
     let units = [(1_u64 << 50, 'P'), (1 << 40, 'T'), (1 << 30, 'G'), (1 << 20, 'M'), (1 << 10, 'K')];
     match units.into_iter().find(|(unit, _)| bytes >= *unit) {

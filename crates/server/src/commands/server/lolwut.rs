@@ -27,7 +27,7 @@ pub fn lolwut(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// The rows of the automaton that follow one cell.
+/// Draws the rows of the automaton that follow one cell.
 fn draw(rule: u8) -> String {
     let mut cells = [false; COLUMNS];
     cells[COLUMNS / 2] = true;

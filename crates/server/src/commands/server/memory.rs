@@ -1,7 +1,7 @@
-//! MEMORY: what a key takes, and where all memory goes.
+//! MEMORY: the memory of a key, and the use of all memory.
 //!
-//! Each figure is one that is counted here (keys, tables, clients, scripts, the journal), or the kernel's of what is resident: an
-//! embedding program chooses its allocator (`host/allocator`), which is not asked.
+//! Each figure is one that is counted here (keys, tables, clients, scripts, the journal), or the kernel's figure of resident
+//! memory: an embedding program chooses its allocator (`host/allocator`), which is not asked.
 
 use sleeve_wire::number;
 
@@ -18,7 +18,7 @@ pub fn usage(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let mut options = request.args.from(3).iter();
     while let Some(word) = options.next() {
         let count = options.next().filter(|_| word.eq_ignore_ascii_case(b"samples")).ok_or(Error::SYNTAX)?;
-        // What a value takes is known without samples: however many are asked for, it is weighed whole.
+        // The size of a value is known without samples: for any number of samples, it is weighed whole.
         if number::parse_i64(count).ok_or(Error::NOT_INTEGER)? < 0 {
             return Err(Error::SYNTAX);
         }
@@ -58,7 +58,7 @@ enum Figure {
     Ratio(f64),
 }
 
-/// MEMORY STATS: Redis's names for what can be told here.
+/// MEMORY STATS: Redis's names for the figures that are known here.
 pub fn stats(cx: &mut Cx<'_>) -> Outcome {
     use Figure::{Count, Difference, Ratio};
     let weighed = Weighed::now(cx);
@@ -116,7 +116,7 @@ struct Weighed {
     used_bytes: u64,
     peak_bytes: u64,
     resident_bytes: u64,
-    /// Those that are no file's.
+    /// The resident bytes that are no file's.
     own_bytes: u64,
     keys: u64,
 }

@@ -1,4 +1,4 @@
-//! Commands about the server: its configuration, its users, what it has counted, and what of other servers it is not.
+//! Commands about the server: its configuration, its users, its counters, and features of other servers that it lacks.
 
 pub mod acl;
 pub mod admin;

@@ -1,8 +1,8 @@
 //! LASTSAVE, SAVE, BGSAVE, BGREWRITEAOF, and DEBUG's RELOAD and LOADAOF.
 //!
-//! Snapshots are written by a thread of their own, whoever asks for them: after SAVE only the client that sent it waits. So
-//! it is where the data gives way to that of the snapshot or of the log; clients that need data are told meanwhile that it is
-//! being loaded, as at a start. Where the loading fails, everything is as it was before.
+//! Snapshots are written by a thread of their own for every command: after SAVE only the client that sent it waits. The same
+//! holds where the data is replaced by that of the snapshot or of the AOF; in that time, clients that need data get the error
+//! that it is being loaded, as at a start. If the loading fails, everything is as it was before.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub fn save(cx: &mut Cx<'_>) -> Outcome {
         engine.answer(&waits, |reply| if is_good { reply.ok() } else { reply.error(b"ERR") });
     }));
     let begun = match cx.engine.handle().start_snapshot(Purpose::File, cx.now, &mut answer) {
-        // As in Redis, a rewrite of the log hinders nobody; this begins behind it.
+        // As in Redis, a rewrite of the AOF is no reason to refuse; this snapshot begins after it.
         Err(Refusal::Running(Purpose::Base)) => {
             answer.into_iter().for_each(|answer| cx.engine.handle().save_anew(answer));
             Ok(())
@@ -84,7 +84,7 @@ pub fn bg_rewrite_aof(cx: &mut Cx<'_>) -> Outcome {
             cx.engine.handle().write_next(Purpose::Base);
             cx.reply().simple("Background append only file rewriting scheduled");
         }
-        // One that is being given up, because the log was switched off, is not waited for.
+        // One that is being given up, because the AOF was switched off, is not waited for.
         Err(Refusal::Running(Purpose::Base)) if cx.engine.durability.snapshots.is_aborted() => {
             cx.engine.handle().rewrite_next();
             cx.reply().simple("Background append only file rewriting started");

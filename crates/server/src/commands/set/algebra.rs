@@ -2,7 +2,7 @@
 //!
 //! All sets are looked at where they lie. An intersection walks the smallest set and asks the others; a difference either
 //! asks the others about each member of the first, or takes the members of the others out of a copy of the first, whichever
-//! is less work. What is stored is built in the order in which Redis 7.2 builds it, so that it has the same encoding.
+//! is less work. A stored result is built in the order in which Redis 7.2 builds it, so that it has the same encoding.
 
 use std::cmp::Reverse;
 
@@ -70,7 +70,7 @@ pub fn sunioncard(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// How many members there are in all, as a HyperLogLog has it, which takes little memory.
+/// Returns how many members there are in all, as a HyperLogLog has it, which takes little memory.
 fn estimate(sets: &[Option<SetRef<'_>>]) -> Result<usize, Error> {
     let mut sketch = Sketch::new();
     sketch.make_dense()?;
@@ -100,7 +100,7 @@ pub fn sdiffcard(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// What commands that count say behind their keys.
+/// The options behind the keys of commands that count.
 struct Counting {
     /// Counting ends here; 0 for nowhere.
     limit: usize,
@@ -171,7 +171,7 @@ pub fn sdiffstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     store_with(cx, request, difference, "sdiffstore")
 }
 
-/// Adds to an empty set what comes out of others, of which those that are missing are None.
+/// A set operation, which adds its result to an empty set. A missing input is None.
 type Operation = fn(&mut Set, &[Option<SetRef<'_>>], &SetLimits);
 
 fn reply_with(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Outcome {
@@ -209,7 +209,7 @@ fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: Set, event: &'static str) {
     cx.reply().integer(count as i64);
 }
 
-/// The sets of all keys but the first ones at once, counted as read; None for those that are missing.
+/// Returns the sets of all keys but the first ones at once, counted as read; None for those that are missing.
 fn read_all<'c>(cx: &'c mut Cx<'_>, request: Request<'_>, skipped: usize) -> Result<Vec<Option<SetRef<'c>>>, Error> {
     for key in request.keys().skip(skipped) {
         cx.read_as::<Set>(key)?;
@@ -219,13 +219,13 @@ fn read_all<'c>(cx: &'c mut Cx<'_>, request: Request<'_>, skipped: usize) -> Res
     Ok(keys.map(find).collect())
 }
 
-/// The set with the fewest members; None if one is missing.
+/// Returns the set with the fewest members; None if one is missing.
 fn smallest<'s>(sets: &[Option<SetRef<'s>>]) -> Option<SetRef<'s>> {
     let sets: Option<Vec<_>> = sets.iter().copied().collect();
     sets?.into_iter().min_by_key(|set| set.len())
 }
 
-/// Shows what all sets have in common, until `show` says no.
+/// Shows the members that all sets have in common, until `show` says no.
 fn intersect(sets: &[Option<SetRef<'_>>], mut show: impl FnMut(ValueRef<'_>) -> bool) {
     let sets: Option<Vec<_>> = sets.iter().copied().collect();
     let Some(mut sets) = sets else { return };

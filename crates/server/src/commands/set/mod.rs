@@ -97,7 +97,7 @@ pub fn smove(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         cx.reply().integer(0);
         return Ok(());
     }
-    // Both keys count as used, whatever comes of it. One that gets the member is touched as it does.
+    // Both keys count as used for every outcome. One that gets the member is touched as it does.
     let moves = matches!(is_member, Ok(Some(true))) && from.name != to.name;
     let fits = if moves { cx.probe_as::<Set>(to).map(drop) } else { cx.look_as::<Set>(to).map(drop) };
     let is_member = is_member?.unwrap_or(false);
@@ -157,7 +157,7 @@ pub fn changed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, (count, empti
     }
 }
 
-/// A member as a bulk string.
+/// Writes a member as a bulk string.
 #[inline]
 pub fn write(reply: &mut Writer<'_>, member: ValueRef<'_>) {
     match member {
@@ -166,7 +166,7 @@ pub fn write(reply: &mut Writer<'_>, member: ValueRef<'_>) {
     }
 }
 
-/// One of many members, unless the reply is full.
+/// Writes one of many members, unless the reply is full.
 #[inline]
 pub fn write_within(reply: &mut Writer<'_>, member: ValueRef<'_>) {
     if !reply.is_full() {

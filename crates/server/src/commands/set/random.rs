@@ -1,7 +1,7 @@
 //! Random members of sets: SPOP takes them out, SRANDMEMBER does not.
 //!
-//! What SPOP took is recorded as SREM, in pieces, or as DEL when it took everything, so that the journal makes no choices
-//! of its own.
+//! The members that SPOP took are recorded as SREM, in pieces, or as DEL when it took everything, so that the journal makes
+//! no choices of its own.
 
 use std::collections::HashSet;
 use std::ops::Range;

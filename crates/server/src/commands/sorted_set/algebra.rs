@@ -20,7 +20,7 @@ use crate::request::{Key, Request};
 /// Members of an intersection are asked for in runs of so many, so that a limit ends it early.
 const RUN: usize = 1024;
 
-/// What becomes of the inputs.
+/// The way in which the inputs are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Union,
@@ -28,7 +28,7 @@ enum Operation {
     Difference,
 }
 
-/// What becomes of the scores of a member that is in several inputs.
+/// The way in which the scores of a member that is in several inputs are combined.
 #[derive(Debug, Clone, Copy)]
 enum Aggregate {
     Sum,
@@ -53,7 +53,7 @@ enum Members<'a> {
 /// Members with their scores.
 type Scored<'a> = Vec<(Cow<'a, [u8]>, f64)>;
 
-/// What follows the keys.
+/// The options behind the keys.
 struct Options {
     weights: Vec<f64>,
     aggregate: Aggregate,
@@ -62,7 +62,7 @@ struct Options {
     limit: usize,
 }
 
-/// Which options a command takes.
+/// The options that a command takes.
 #[derive(Debug, Clone, Copy)]
 struct Takes {
     weights: bool,
@@ -222,7 +222,7 @@ pub fn zintercard(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// The number of input keys, which the argument `at` says.
+/// Reads the number of input keys, which the argument `at` says.
 fn key_count(request: Request<'_>, at: usize) -> Result<usize, Error> {
     let count = number::parse_i64(request.arg(at)).ok_or(Error::NOT_INTEGER)?;
     if count < 1 {
@@ -232,7 +232,7 @@ fn key_count(request: Request<'_>, at: usize) -> Result<usize, Error> {
     usize::try_from(count).ok().filter(|count| *count < request.len() - at).ok_or(Error::SYNTAX)
 }
 
-/// The inputs under all keys but the first ones, counted as read.
+/// Returns the inputs under all keys but the first ones, counted as read.
 fn read_all<'c>(cx: &'c mut Cx<'_>, request: Request<'_>, skipped: usize) -> Result<Vec<Input<'c>>, Error> {
     for key in request.keys().skip(skipped) {
         let entry = cx.read(key);
@@ -295,7 +295,7 @@ fn parse_aggregate(word: &[u8]) -> Result<Aggregate, Error> {
     }
 }
 
-/// What comes out of the inputs, in the order of a sorted set.
+/// Returns the result of the operation on the inputs, in the order of a sorted set.
 fn combine<'a>(mut inputs: Vec<Input<'a>>, options: &Options, operation: Operation) -> Scored<'a> {
     for (input, weight) in inputs.iter_mut().zip(&options.weights) {
         input.weight = *weight;
@@ -355,7 +355,7 @@ fn intersect<'a>(inputs: &[Input<'a>], aggregate: Aggregate, mut show: impl FnMu
     });
 }
 
-/// The members of the first input that are in none of the others.
+/// Returns the members of the first input that are in none of the others.
 fn subtract<'a>(inputs: &[Input<'a>]) -> Scored<'a> {
     let (mut left, mut digits) = (Vec::new(), Digits::default());
     let Some((first, others)) = inputs.split_first() else { return left };

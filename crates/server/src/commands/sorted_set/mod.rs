@@ -1,7 +1,7 @@
 //! Sorted sets: adding, scoring, removing and asking about single members.
 //!
-//! Ranges are in `range`, what takes members from either end in `pop`, random members and walks in `random`,
-//! unions and the like in `algebra`. A member goes from the set's bytes into the reply without a stop between.
+//! Ranges are in `range`, the commands that take members from either end in `pop`, random members and walks in `random`,
+//! unions and the like in `algebra`. A member goes from the set's bytes into the reply without a copy in between.
 
 pub mod algebra;
 pub mod pop;
@@ -19,7 +19,7 @@ use crate::request::{Key, Request};
 
 const NOT_A_NUMBER: Error = Error::fixed("ERR resulting score is not a number (NaN)");
 
-/// What ZADD's options say.
+/// The options of ZADD.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AddOptions {
     /// Members that are there stay as they are.
@@ -36,7 +36,7 @@ pub struct AddOptions {
     pub increments: bool,
 }
 
-/// What came of the members of one ZADD.
+/// The outcome of one ZADD for its members.
 #[derive(Debug, Default)]
 struct Added {
     added: i64,
@@ -48,7 +48,7 @@ struct Added {
 }
 
 impl AddOptions {
-    /// Reads the options; what remains begins at the index that is returned.
+    /// Reads the options; the remaining arguments begin at the index that is returned.
     fn parse(request: Request<'_>) -> (Self, usize) {
         let (mut options, mut at) = (Self::default(), 2);
         while let Some(word) = request.args.get(at) {
@@ -81,7 +81,7 @@ impl AddOptions {
         Ok(())
     }
 
-    /// Whether the member that has the score `old` may have this one instead.
+    /// Returns whether the member that has the score `old` may have this one instead.
     fn admits(&self, old: f64, score: f64) -> bool {
         !(self.only_new || (self.only_greater && score <= old) || (self.only_less && score >= old))
     }
@@ -118,7 +118,7 @@ impl Added {
 }
 
 impl AddOptions {
-    /// Whether every member simply gets its score.
+    /// Returns whether every member simply gets its score.
     fn is_plain(&self) -> bool {
         !(self.only_new || self.only_present || self.only_greater || self.only_less || self.increments)
     }
@@ -272,18 +272,18 @@ fn rank(cx: &mut Cx<'_>, request: Request<'_>, is_reverse: bool) -> Outcome {
     Ok(())
 }
 
-/// Lets `write` reply with what it reads in a sorted set, if there is one.
+/// Calls `write` with a sorted set, if there is one, to write the reply.
 pub fn read(cx: &mut Cx<'_>, key: Key<'_>, write: impl FnOnce(Option<SortedSetRef<'_>>, &mut Writer<'_>)) -> Outcome {
     cx.reply_apart(|cx, reply| cx.read_as::<SortedSet>(key).map(|set| write(set, reply)))
 }
 
-/// The head of `count` members: with scores, an array of pairs to RESP3 and of twice as many elements to RESP2.
+/// Writes the head of `count` members: with scores, an array of pairs to RESP3 and of twice as many elements to RESP2.
 pub fn reply_head(reply: &mut Writer<'_>, count: usize, with_scores: bool) {
     let is_flat = with_scores && reply.protocol == Protocol::Resp2;
     reply.array(if is_flat { 2 * count } else { count });
 }
 
-/// One member, with its score if it is wanted.
+/// Writes one member, with its score if it is wanted.
 #[inline]
 pub fn reply_member(reply: &mut Writer<'_>, name: sleeve_store::ValueRef<'_>, score: Option<f64>) {
     if score.is_some() && reply.protocol == Protocol::Resp3 {
@@ -295,7 +295,7 @@ pub fn reply_member(reply: &mut Writer<'_>, name: sleeve_store::ValueRef<'_>, sc
     }
 }
 
-/// One of many members, unless the reply is full.
+/// Writes one of many members, unless the reply is full.
 #[inline]
 pub fn reply_within(reply: &mut Writer<'_>, name: sleeve_store::ValueRef<'_>, score: Option<f64>) {
     if !reply.is_full() {
@@ -303,7 +303,7 @@ pub fn reply_within(reply: &mut Writer<'_>, name: sleeve_store::ValueRef<'_>, sc
     }
 }
 
-/// A score, which is any number or an infinity.
+/// Reads a score, which is any number or an infinity.
 pub fn parse_score(text: &[u8]) -> Result<f64, Error> {
     number::parse_f64(text).ok_or(Error::NOT_FLOAT)
 }

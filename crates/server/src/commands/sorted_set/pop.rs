@@ -15,7 +15,7 @@ use crate::engine::clients::blocking::{Block, OnTimeout, Wait};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// From which end members are taken.
+/// The end that members are taken from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     /// The lowest scores.
@@ -24,7 +24,7 @@ enum Side {
     Max,
 }
 
-/// How what was taken is answered.
+/// The form of the reply with the members that were taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// Member and score in turn.
@@ -38,7 +38,7 @@ enum Shape {
 }
 
 impl Side {
-    /// The command that takes from this end, which is also the name of the event.
+    /// Returns the command that takes from this end, which is also the name of the event.
     fn command(self) -> &'static str {
         match self {
             Self::Min => "zpopmin",

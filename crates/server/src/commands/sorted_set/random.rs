@@ -37,7 +37,7 @@ pub fn zrandmember(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     outcome
 }
 
-/// How many members are wanted, with repetitions if negative, and whether with their scores.
+/// Reads how many members are wanted, with repetitions if negative, and whether with their scores.
 fn parse_count(request: Request<'_>) -> Result<(i64, bool), Error> {
     let count = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
     if count == i64::MIN {
@@ -143,7 +143,7 @@ pub fn zscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// A score as ZSCAN shows it: what is packed in the fewest digits, what is not with seventeen, as Redis does.
+/// Writes a score as ZSCAN shows it: one of a packed set in the fewest digits, any other with seventeen, as Redis does.
 fn write_walked(reply: &mut Writer<'_>, score: f64, is_packed: bool) {
     if is_packed {
         return reply.bulk_double(score);

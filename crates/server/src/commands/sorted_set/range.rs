@@ -1,7 +1,7 @@
 //! Ranges of sorted sets: by rank, by score and by name, shown, counted, stored and removed.
 //!
-//! Whatever a range is called by, it becomes a range of ranks first, by one or two searches; what is done with it is then
-//! the same for all. A range of names means something only where all scores are the same.
+//! Every range becomes a range of ranks first, by one or two searches; the treatment is then equal for all. A range of names
+//! has a meaning only where all scores are equal.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use crate::request::{Key, Request};
 const NOT_A_SCORE: Error = Error::fixed("ERR min or max is not a float");
 const NOT_A_NAME: Error = Error::fixed("ERR min or max not valid string range item");
 
-/// What the ends of a range are.
+/// The kind of value that the ends of a range are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     Rank,
@@ -52,7 +52,7 @@ struct Wanted<'a> {
     with_scores: bool,
 }
 
-/// What the name of a command, or its options, say about a range.
+/// The facts about a range that the name of a command, or its options, give.
 #[derive(Debug, Clone, Copy, Default)]
 struct Form {
     by: Option<By>,
@@ -71,8 +71,8 @@ impl<'a> Bounds<'a> {
         })
     }
 
-    /// The ranks that lie in the range, the first and the one behind the last. Ranks count from the other end, as Redis
-    /// counts them, if `is_reverse`; the result never does.
+    /// Returns the ranks that lie in the range, the first and the one behind the last. Ranks count from the other end, as
+    /// Redis counts them, if `is_reverse`; the result never does.
     fn ranks(&self, set: SortedSetRef<'_>, is_reverse: bool) -> Range<usize> {
         match self {
             Self::Rank(start, stop) => {
@@ -88,7 +88,7 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// The ranks from `start` to `stop`, which count from the end when negative.
+/// Returns the ranks from `start` to `stop`, which count from the end when negative.
 fn absolute(start: i64, stop: i64, len: usize) -> Range<usize> {
     let from_front = |rank: i64| if rank < 0 { rank.saturating_add(len as i64) } else { rank };
     let start = from_front(start).max(0) as usize;
@@ -96,7 +96,7 @@ fn absolute(start: i64, stop: i64, len: usize) -> Range<usize> {
     if start < end { start..end } else { 0..0 }
 }
 
-/// One end of a range of scores, as C's `strtod` reads it: with spaces in front, nothing for 0, and beyond the range an
+/// Reads one end of a range of scores, as C's `strtod` reads it: with spaces in front, nothing for 0, and beyond the range an
 /// infinity.
 fn parse_score_bound(text: &[u8]) -> Result<ScoreBound, Error> {
     let (is_exclusive, text) = match text {
@@ -120,7 +120,7 @@ fn parse_name_bound(text: &[u8]) -> Result<NameBound<'_>, Error> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Reads a range whose ends are the arguments `at` and the next, with the options behind them.
+    /// Reads a range from its ends, the arguments `at` and the next, and from the options behind them.
     fn parse(request: Request<'a>, at: usize, form: Form) -> Result<Self, Error> {
         let Form { mut by, mut is_reverse, may_have_scores } = form;
         let (mut offset, mut count, mut with_scores) = (0, -1, false);
@@ -160,7 +160,7 @@ impl<'a> Wanted<'a> {
         Ok(Self { bounds: Bounds::parse(by, least, most)?, is_reverse, offset, count, with_scores })
     }
 
-    /// The ranks that are shown.
+    /// Returns the ranks that are shown.
     fn ranks(&self, set: SortedSetRef<'_>) -> Range<usize> {
         let Range { start, end } = self.bounds.ranks(set, self.is_reverse);
         let Ok(offset) = usize::try_from(self.offset) else { return 0..0 };
@@ -246,8 +246,8 @@ pub fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: SortedSet, event: &'stat
     count
 }
 
-/// Records what is about to be under a key instead of how it came to be: another server may add scores up in another
-/// order, or measure a distance a little differently.
+/// Records the value that is about to be under a key instead of the command that made it: another server may add scores up in
+/// another order, or measure a distance a little differently.
 fn record_stored(cx: &mut Cx<'_>, key: Key<'_>, result: SortedSetRef<'_>, limits: SortedSetLimits) {
     if cx.peek(key).is_some() {
         cx.record(&[b"DEL", key.name]);
@@ -334,7 +334,7 @@ fn remove(cx: &mut Cx<'_>, request: Request<'_>, by: By, event: &'static str) ->
     Ok(())
 }
 
-/// Whether all scores are the same: else a range of names means nothing, and what it comes to is each server's own affair.
+/// Returns whether all scores are equal. If not, a range of names has no meaning, and its result depends on the server.
 fn is_of_one_score(set: SortedSetRef<'_>) -> bool {
     let (mut scores, last) = (Vec::new(), set.len().saturating_sub(1));
     for rank in [0, last] {

@@ -1,7 +1,7 @@
 //! XDELEX and XACKDEL: entries that are deleted with regard to the groups that read them. XADD and XTRIM trim so (`trim`).
 //!
-//! What is recorded is what it came to, in the words of older servers: XDEL of what is gone, XACK in each group of what is
-//! pending there no more.
+//! The record is the effect, in the commands of older servers: XDEL of the entries that are gone, XACK in each group of the
+//! entries that are not pending there any more.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// What deleting an entry means to groups that have it pending or have yet to be given it.
+/// The effect of deleting an entry on groups that have it pending or have yet to be given it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum References {
-    /// It stays pending where it is.
+    /// The entry stays pending where it is.
     Keep,
-    /// It is pending nowhere any more.
+    /// The entry is pending nowhere any more.
     Delete,
-    /// It stays until all groups have been given it and have acknowledged it.
+    /// The entry stays until all groups have been given it and have acknowledged it.
     Acknowledged,
 }
 
@@ -32,29 +32,29 @@ struct Options<'a> {
     ids: Vec<&'a [u8]>,
 }
 
-/// What became of an entry, as it is answered.
+/// The outcome for an entry, as in the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// There was none.
+    /// The entry was not there.
     Missing = -1,
-    /// It is no more.
+    /// The entry was deleted.
     Deleted = 1,
-    /// Others have yet to be given it or to acknowledge it, whether it is still there or not.
+    /// Other groups have yet to be given it or to acknowledge it, whether it is still there or not.
     Stays = 2,
 }
 
-/// What a command has done.
+/// The effects of a command.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     fates: Vec<Fate>,
-    /// What is no more.
+    /// The entries that were deleted.
     pub deleted: Vec<StreamId>,
-    /// By groups, what has been struck out there.
+    /// By groups, the entries that were removed from their pending ones.
     acknowledged: BTreeMap<Box<[u8]>, Vec<StreamId>>,
 }
 
 impl References {
-    /// What a word says, if it says that.
+    /// Returns the value that a word names, if it names one.
     pub fn named(word: &[u8]) -> Option<Self> {
         match word {
             _ if word.eq_ignore_ascii_case(b"keepref") => Some(Self::Keep),
@@ -89,7 +89,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// The ids whose number is given in the argument before them.
+/// Returns the ids, which have their number in the argument before them.
 pub(super) fn counted<'a>(request: Request<'a>, at: usize) -> Result<Vec<&'a [u8]>, Error> {
     let count = number::parse_i64(request.arg(at)).filter(|&count| count > 0);
     let count = count.ok_or(Error::fixed("ERR Number of IDs must be a positive integer"))?;
@@ -121,7 +121,7 @@ pub fn xackdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         done.struck(group, id);
         match delete(stream, id, options.references, done) {
             Fate::Stays => Fate::Stays,
-            // It was pending, so that it makes no difference whether somebody has deleted it before.
+            // The entry was pending, so it makes no difference whether another client has deleted it before.
             Fate::Deleted | Fate::Missing => Fate::Deleted,
         }
     })
@@ -150,12 +150,12 @@ pub(super) fn delete(stream: &mut Stream, id: StreamId, references: References, 
 }
 
 impl Done {
-    /// How many changes it counts as: entries that are no more, or one where something was struck out alone.
+    /// Returns how many changes it counts as: the deleted entries, or one if entries were only acknowledged.
     pub fn changes(&self) -> usize {
         self.deleted.len().max(usize::from(!self.acknowledged.is_empty()))
     }
 
-    /// How many entries were there, or pending.
+    /// Returns how many entries were there, or pending.
     fn found(&self) -> usize {
         self.fates.iter().filter(|fate| **fate != Fate::Missing).count()
     }
@@ -168,7 +168,7 @@ impl Done {
     }
 }
 
-/// Does to each entry what is to be done, and tells, records and answers what that came to, which is so many `changes`.
+/// Calls `each` for every entry, then notifies about the effects, records them and replies; they count as `changes`.
 fn run(
     cx: &mut Cx<'_>,
     key: Key<'_>,
@@ -193,7 +193,7 @@ fn run(
     Ok(())
 }
 
-/// Tells of what has gone and been struck out, which counts so often, and records it.
+/// Notifies about deleted and acknowledged entries, counts them as so many changes, and records them.
 pub(super) fn tell(cx: &mut Cx<'_>, key: Key<'_>, done: &Done, (event, changes): (&'static str, usize)) {
     cx.changed_many(changes as u64);
     if !done.deleted.is_empty() {

@@ -1,6 +1,6 @@
-//! XGROUP and XACK: groups of consumers, made, moved and ended, and what their consumers have done with.
+//! XGROUP and XACK: groups of consumers, made, moved and ended, and the entries that their consumers acknowledge.
 //!
-//! Nothing here changes what WATCH guards: as in Redis, that is a stream's entries and not its groups.
+//! Nothing here changes the data that WATCH guards: as in Redis, that is a stream's entries and not its groups.
 
 use sleeve_store::{Pending, Stream, StreamGroup, StreamId};
 use sleeve_wire::number;
@@ -14,12 +14,12 @@ use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// There is no such stream, or it has no such group.
+/// Returns the error for a stream that is missing, or that has no such group.
 pub(super) fn no_group(key: &[u8], group: &[u8]) -> Error {
     Error::naming("NOGROUP No such key '{}' or consumer group '{}'", &[key, group])
 }
 
-/// A stream has no such group.
+/// Returns the error for a group that a stream does not have.
 pub(super) fn no_such_group(key: &[u8], group: &[u8]) -> Error {
     Error::naming("NOGROUP No such consumer group '{}' for key name '{}'", &[group, key])
 }
@@ -176,7 +176,7 @@ pub fn xack(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Records that entries are pending for a consumer, with what is known of them.
+/// Records that entries are pending for a consumer, with their delivery times and counts.
 pub(super) fn record_pending(
     cx: &mut Cx<'_>,
     key: Key<'_>,

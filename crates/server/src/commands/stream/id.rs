@@ -10,7 +10,7 @@ pub(super) const INVALID: Error = Error::fixed("ERR Invalid stream ID specified 
 /// Ids of this length and longer are refused, as Redis refuses them.
 const TEXT_LEN_MAX: usize = 128;
 
-/// Reads an id whose sequence number may be missing, which then is `missing_seq`.
+/// Reads an id. If it has no sequence number, that is `missing_seq`.
 pub(super) fn strict(text: &[u8], missing_seq: u64) -> Result<StreamId, Error> {
     if text.len() >= TEXT_LEN_MAX {
         return Err(INVALID);
@@ -70,7 +70,7 @@ impl NewId {
         }
     }
 
-    /// The id itself, after the last one of its stream; none if it would not be above it.
+    /// Returns the id itself, after the last one of its stream; None if it would not be above it.
     pub fn after(self, last: StreamId, now_ms: i64) -> Option<StreamId> {
         let id = match self {
             Self::Auto if now_ms as u64 > last.ms => Some(StreamId::new(now_ms as u64, 0)),
@@ -90,7 +90,7 @@ fn split(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// An unsigned number, read as leniently as C's `strtoull` reads one: after white space, with a plus sign.
+/// Reads an unsigned number as leniently as C's `strtoull` does: after white space, with a plus sign.
 fn number(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii_start();
     let digits = text.strip_prefix(b"+").unwrap_or(text);

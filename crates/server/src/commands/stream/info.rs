@@ -1,7 +1,7 @@
-//! XINFO: what a stream, its groups and their consumers are, in Redis's fields.
+//! XINFO: facts about a stream, its groups and their consumers, in Redis's fields.
 //!
-//! It reads with the key's shard locked and changes nothing. FULL shows so many entries as COUNT says, for one reply must not
-//! be all of a stream.
+//! It reads with the key's shard locked and changes nothing. FULL shows as many entries as COUNT says, because one reply must
+//! not be all of a stream.
 
 use std::ops::Range;
 
@@ -47,7 +47,7 @@ pub fn stream(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     })
 }
 
-/// How much FULL shows; none if it is not asked for.
+/// Reads how much FULL shows; None if it is not asked for.
 fn full_count(request: Request<'_>) -> Result<Option<usize>, Error> {
     let is = |at: usize, word: &[u8]| request.arg(at).eq_ignore_ascii_case(word);
     match request.len() {
@@ -115,7 +115,7 @@ fn bytes_of(id: StreamId) -> [u8; 16] {
     (u128::from(id.ms) << 64 | u128::from(id.seq)).to_be_bytes()
 }
 
-/// How many nodes Redis's radix tree has for these keys, which are in order and alike up to `depth`: one for a run of
+/// Returns how many nodes Redis's radix tree has for these keys, which are in order and alike up to `depth`: one for a run of
 /// bytes without a branch, one for a branch, one for the end of each key.
 fn tree_nodes(keys: &[[u8; 16]], range: Range<usize>, depth: usize) -> usize {
     let Some((first, last)) = keys[range.clone()].first().zip(keys[range.clone()].last()) else { return 1 };
@@ -152,7 +152,7 @@ pub fn groups(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     })
 }
 
-/// How far a group has read.
+/// Writes how far a group has read.
 fn progress(reply: &mut Writer<'_>, stream: &Stream, group: &StreamGroup) {
     reply.bulk(b"last-delivered-id");
     reply::id(reply, group.last_id);

@@ -1,8 +1,8 @@
 //! Streams: adding, counting, reading, deleting and trimming their entries.
 //!
-//! XREAD and XREADGROUP are in `read`, what groups do in `group` and `pending`, deleting with regard to groups in `delete`,
-//! giving back in `release`, messages that producers number in `producers`, XINFO in `info`. What is recorded names the id that
-//! was given and the trimming that was done, exactly.
+//! XREAD and XREADGROUP are in `read`, the commands of groups in `group` and `pending`, deleting with regard to groups in
+//! `delete`, giving back in `release`, messages that producers number in `producers`, XINFO in `info`. The record names the
+//! id that was given and the trimming that was done, exactly.
 
 mod claim;
 pub mod delete;
@@ -30,7 +30,7 @@ use trim::{Options, Trimmed};
 /// Most bytes of names and values in one entry.
 const ENTRY_BYTES_MAX: usize = 1 << 30;
 
-/// What adding an entry came to.
+/// The outcome of adding an entry.
 struct Added {
     id: StreamId,
     /// The entry was there already.
@@ -211,7 +211,7 @@ pub fn xdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// All ids from an argument on.
+/// Reads all ids from an argument on.
 pub(super) fn parse_ids(request: Request<'_>, from: usize) -> Result<Vec<StreamId>, Error> {
     request.args.from(from).iter().map(|text| id::strict(text, 0)).collect()
 }
@@ -220,7 +220,7 @@ pub(super) fn parse_ids(request: Request<'_>, from: usize) -> Result<Vec<StreamI
 pub fn xsetid(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let last_id = id::strict(request.arg(2), 0)?;
     let (mut entries_added, mut max_deleted_id) = (None, None);
-    // Redis 7.0 sets an id below that of what was deleted last, and tells its replicas and its log so.
+    // Redis 7.0 sets an id below that of the last deleted entry, and sends the command to its replicas and its AOF.
     let may_be_below_deleted = cx.state.is_replaying;
     let mut options = request.args.from(3).iter();
     while let Some(option) = options.next() {

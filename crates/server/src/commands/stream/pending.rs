@@ -1,4 +1,4 @@
-//! XPENDING, XCLAIM and XAUTOCLAIM: what a group's consumers have not acknowledged, and giving it to others.
+//! XPENDING, XCLAIM and XAUTOCLAIM: the entries that a group's consumers have not acknowledged, and giving them to others.
 
 use sleeve_store::{Pending, Stream, StreamGroup, StreamId};
 use sleeve_wire::number;
@@ -13,7 +13,7 @@ use crate::context::notifications::EventClass;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// The part of what is pending that XPENDING shows.
+/// The part of the pending entries that XPENDING shows.
 struct Filter<'a> {
     idle_ms_min: i64,
     start: StreamId,
@@ -55,7 +55,7 @@ fn parse_filter(request: Request<'_>) -> Result<Option<Filter<'_>>, Error> {
     Ok(Some(Filter { idle_ms_min, start, end, count, consumer: request.args.get(at + 3) }))
 }
 
-/// How much is pending, between which ids, and with whom.
+/// Writes the number of pending entries, their first and last ids, and their consumers.
 fn summary(reply: &mut Writer<'_>, group: &StreamGroup) {
     reply.array(4);
     reply.integer(group.pending_len() as i64);
@@ -112,15 +112,15 @@ fn show(reply: &mut Writer<'_>, group: &StreamGroup, filter: &Filter<'_>, now_ms
     });
 }
 
-/// How entries are claimed.
+/// The options of claiming.
 struct Claim<'a> {
     group: &'a [u8],
     consumer: &'a [u8],
     now_ms: i64,
     idle_ms_min: i64,
-    /// When the entries count as delivered.
+    /// The time at which the entries count as delivered.
     delivered_ms: i64,
-    /// How often they count as delivered; once more if it is not given.
+    /// The number of times that they count as delivered; once more if it is not given.
     deliveries: Option<u64>,
     /// Entries that are not pending become so.
     force: bool,
@@ -129,7 +129,7 @@ struct Claim<'a> {
     last_id: StreamId,
 }
 
-/// What claiming came to.
+/// The outcome of claiming.
 #[derive(Default)]
 struct Claimed {
     is_new_consumer: bool,
@@ -244,7 +244,7 @@ impl Claim<'_> {
         let is_idle = |known: &Pending| self.now_ms.saturating_sub(known.delivered_ms) >= self.idle_ms_min;
         let before = match known {
             None if !self.force => return false,
-            // What is made pending counts as delivered once.
+            // An entry that is made pending counts as delivered once.
             None => Pending { consumer, delivered_ms: 0, deliveries: 1 },
             Some(known) if self.idle_ms_min != 0 && !is_idle(&known) => return false,
             Some(known) => known,
@@ -264,7 +264,7 @@ impl Claim<'_> {
     }
 }
 
-/// Counts and records what claiming has changed.
+/// Counts and records the changes of claiming.
 fn end(cx: &mut Cx<'_>, request: Request<'_>, claim: &Claim<'_>, claimed: Claimed) {
     let key = request.key(0);
     if claimed.is_new_consumer {
@@ -295,7 +295,7 @@ fn end(cx: &mut Cx<'_>, request: Request<'_>, claim: &Claim<'_>, claimed: Claime
     }
 }
 
-/// How many pending entries XAUTOCLAIM looks at for each that it may give.
+/// The number of pending entries that XAUTOCLAIM looks at for each that it may give.
 const ATTEMPTS_FACTOR: i64 = 10;
 
 /// XAUTOCLAIM key group consumer min-idle-time start \[COUNT count\] \[JUSTID\]

@@ -1,7 +1,8 @@
 //! Messages that producers number, so that one that is sent again is added once: IDMP and IDMPAUTO of XADD, and XCFGSET.
 //!
-//! What is recorded names the producer and the id of the entry, as Redis 8.6 has it, for one that came again too, which is
-//! counted. Whoever applies it does not look whether the message is known, but whether the entry's id is one that was given.
+//! The record names the producer and the id of the entry, as Redis 8.6 has it. A message that was sent again is counted and
+//! recorded too. A reader of the record does not look whether the message is known, but whether the entry's id is one that
+//! was given.
 
 use sha1::{Digest as _, Sha1};
 use sleeve_store::{ProducerLimits, Stream, StreamId};
@@ -17,7 +18,7 @@ use crate::request::error::{Error, Outcome};
 /// Bytes of the id that IDMPAUTO gives a message, as many as Redis's has.
 const AUTO_BYTES: usize = 16;
 
-/// Who sends a message, and which of his it is.
+/// The producer of a message, and the message's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Numbered<'a> {
     /// IDMP: the message has this id.
@@ -50,7 +51,7 @@ impl<'a> Numbered<'a> {
         Ok(None)
     }
 
-    /// How many words it has.
+    /// Returns how many words it has.
     pub fn words(&self) -> usize {
         match self {
             Self::By(..) => 3,
@@ -66,7 +67,7 @@ impl<'a> Numbered<'a> {
         }
     }
 
-    /// The producer, and the id of the message, which has these fields.
+    /// Returns the producer, and the id of the message, which has these fields.
     pub fn ids(&self, fields: Args<'_>) -> (&'a [u8], Vec<u8>) {
         match self {
             Self::By(producer, message) => (producer, message.to_vec()),
@@ -75,7 +76,7 @@ impl<'a> Numbered<'a> {
     }
 }
 
-/// The id of a message that has these names and values, in any order.
+/// Returns the id of a message that has these names and values, in any order.
 fn digest(fields: Args<'_>) -> Vec<u8> {
     let mut pairs: Vec<[u8; 20]> = Vec::with_capacity(fields.len() / 2);
     let mut words = fields.iter();
@@ -87,8 +88,8 @@ fn digest(fields: Args<'_>) -> Vec<u8> {
     Sha1::digest(pairs.as_flattened())[..AUTO_BYTES].to_vec()
 }
 
-/// Whether a message is there already, and as which entry; counts it then. `now_ms` is none where a log or a stream says what was
-/// done.
+/// Returns the entry of a message that is there already, and counts the duplicate. `now_ms` is None where an AOF or a
+/// replication stream is applied.
 pub(super) fn entry_of(
     stream: &mut Stream,
     (producer, message): (&[u8], &[u8]),

@@ -1,8 +1,8 @@
 //! XREAD and XREADGROUP: entries of several streams after given ids, for one reader or for the consumer of a group.
 //!
-//! A stream that has nothing new is left out; where all are, the command may wait (`BLOCK`) with the one-stream form of
-//! itself for each of them. Reading in a group changes it: what was delivered is pending, and the group goes on. The journal
-//! gets that as what it came to (XCLAIM with times and counts, XGROUP SETID), because a replay must not deliver anything.
+//! A stream that has nothing new is left out. If all are, the command may wait (`BLOCK`) with the one-stream form of itself
+//! for each of them. Reading in a group changes it: the delivered entries are pending, and the group goes on. The journal
+//! gets the effects of that (XCLAIM with times and counts, XGROUP SETID), because a replay must not deliver anything.
 
 use sleeve_store::{Kind, Pending, Stream, StreamCounters, StreamGroup, StreamId};
 use sleeve_wire::number;
@@ -20,7 +20,7 @@ use crate::engine::clients::blocking::{Block, OnTimeout, Wait};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// What is read of each stream.
+/// The options of a read, for each stream.
 #[derive(Debug, Default)]
 struct Options<'a> {
     /// BLOCK: until when; for ever if there is no time.
@@ -29,18 +29,18 @@ struct Options<'a> {
     count: usize,
     /// Group and consumer.
     reader: Option<(&'a [u8], &'a [u8])>,
-    /// What is delivered counts as acknowledged.
+    /// The delivered entries count as acknowledged.
     no_ack: bool,
-    /// CLAIM: what others have had for so many milliseconds is delivered too, before what is new.
+    /// CLAIM: the entries that others have had for so many milliseconds are delivered too, before the new ones.
     claim_ms: Option<i64>,
-    /// Where the first key stands.
+    /// The place of the first key.
     streams_at: usize,
 }
 
-/// After which entry one stream is read.
+/// The place from which one stream is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
-    /// After this id; in a group, of what its consumer has not acknowledged.
+    /// After this id; in a group, of the entries that its consumer has not acknowledged.
     Id(StreamId),
     /// After the last one that the group was given (`>`).
     Delivered,
@@ -183,12 +183,12 @@ fn place(cx: &mut Cx<'_>, options: &Options<'_>, key: Key<'_>, text: &[u8]) -> R
     }
 }
 
-/// The most entries that a count stands for.
+/// Returns the most entries that a count stands for.
 fn most(count: usize) -> usize {
     if count == 0 { usize::MAX } else { count }
 }
 
-/// The name of a stream before its entries.
+/// Writes the name of a stream before its entries.
 fn name(reply: &mut Writer<'_>, key: Key<'_>) {
     if reply.protocol == Protocol::Resp2 {
         reply.array(2);
@@ -196,7 +196,7 @@ fn name(reply: &mut Writer<'_>, key: Key<'_>) {
     reply.bulk(key.name);
 }
 
-/// Replies with what a stream has after an id; false if that is nothing.
+/// Replies with a stream's entries after an id; returns false if there are none.
 fn read_alone(
     cx: &mut Cx<'_>,
     reply: &mut Writer<'_>,
@@ -216,18 +216,18 @@ fn read_alone(
     Ok(true)
 }
 
-/// What reading in a group has done to it.
+/// The effects of reading in a group.
 #[derive(Default)]
 struct Done {
     is_served: bool,
     is_new_consumer: bool,
-    /// Entries that are pending now, or again, with what is known of them.
+    /// Entries that are pending now, or again, with their delivery times and counts.
     pending: Vec<(StreamId, Pending)>,
     /// The group has gone on to here, having read so many.
     went_on: Option<(StreamId, Option<u64>)>,
 }
 
-/// Replies with what a stream has for the consumer of a group; false if that is nothing.
+/// Replies with a stream's entries for the consumer of a group; returns false if there are none.
 fn read_as(
     cx: &mut Cx<'_>,
     reply: &mut Writer<'_>,
@@ -274,7 +274,7 @@ fn read_as(
     Ok(done.is_served)
 }
 
-/// Replies with entries that are claimed and then with those that nobody in the group has got, and makes them pending.
+/// Replies with claimed entries and then with those that no consumer of the group has got, and makes them pending.
 fn deliver(
     reply: &mut Writer<'_>,
     group: &mut StreamGroup,
@@ -300,7 +300,8 @@ fn deliver(
         let new = start.into_iter().flat_map(|start| stream.range(start, StreamId::MAX));
         for entry in new.take(most - count) {
             go_on(group, stream, entry.id);
-            // What is not sent is delivered all the same: a group goes on by what was asked for.
+            // An entry that does not fit into the reply is delivered all the same: the group goes on by the number that was
+            // asked for.
             match options.claim_ms {
                 _ if reply.is_full() => {}
                 None => reply::entry(reply, &entry),
@@ -370,7 +371,7 @@ fn deliver_again(
     }
 }
 
-/// Counts and records what reading has changed: a stream that is served counts once, as in Redis.
+/// Counts and records the changes of reading: a stream that is served counts once, as in Redis.
 fn record(cx: &mut Cx<'_>, key: Key<'_>, (group, consumer): (&[u8], &[u8]), done: &Done) {
     cx.changed_many(u64::from(done.is_new_consumer) + u64::from(done.is_served));
     cx.record_nothing();

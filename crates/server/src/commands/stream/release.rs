@@ -1,7 +1,7 @@
 //! XNACK: entries that consumers of a group give back unacknowledged, for others to claim at once.
 //!
-//! What is given back belongs to a consumer without a name and counts as delivered at the epoch. That is what XPENDING shows of
-//! it in Redis 8.8, and older servers can be told of it, hold it in a dump and give it to whoever claims it.
+//! A released entry belongs to a consumer without a name and counts as delivered at the epoch. XPENDING of Redis 8.8 shows it
+//! so. Older servers can receive it, hold it in a dump and give it to the next consumer that claims it.
 
 use sleeve_store::{Pending, Stream, StreamId};
 use sleeve_wire::number;
@@ -14,10 +14,10 @@ use crate::context::notifications::EventClass;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// Who has what was given back.
+/// The consumer of released entries.
 pub(super) const NOBODY: &[u8] = b"";
 
-/// How the deliveries so far count.
+/// The way in which the deliveries so far count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// SILENT: the last one does not.
@@ -30,7 +30,7 @@ enum Mode {
     Exactly(u64),
 }
 
-/// What giving back came to.
+/// The effects of giving entries back.
 #[derive(Default)]
 struct Released {
     is_new_consumer: bool,
@@ -39,7 +39,7 @@ struct Released {
     gone: Vec<StreamId>,
 }
 
-/// What follows the group, with the mode that counts.
+/// Reads the arguments behind the group, with the mode that counts.
 fn parse(request: Request<'_>) -> Result<(Mode, bool, Vec<StreamId>), Error> {
     let mut mode = match request.arg(3) {
         word if word.eq_ignore_ascii_case(b"silent") => Mode::Silent,
@@ -111,7 +111,7 @@ pub fn xnack(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let released = updated.and_then(|updated| updated.result).unwrap_or_default();
     cx.reply().integer(released.pending.len() as i64);
     if !(released.pending.is_empty() && released.gone.is_empty()) {
-        // Whoever waits to claim something is told, too.
+        // The clients that wait to claim entries are woken, too.
         cx.changed(key);
         cx.changed_many((released.pending.len() + released.gone.len()) as u64 - 1);
     }

@@ -71,7 +71,7 @@ pub(super) fn entries<'a>(
     })
 }
 
-/// Writes an array whose length `write` knows when it has written its elements.
+/// Writes an array, which has the length that `write` returns when it has written the elements.
 pub(super) fn counted_array(reply: &mut Writer<'_>, write: impl FnOnce(&mut Writer<'_>) -> usize) -> usize {
     let start = reply.out.len();
     let count = write(reply);
@@ -79,7 +79,7 @@ pub(super) fn counted_array(reply: &mut Writer<'_>, write: impl FnOnce(&mut Writ
     count
 }
 
-/// Writes what a head says before what was written from `start` on.
+/// Inserts a head before the bytes that were written from `start` on.
 pub(super) fn insert(reply: &mut Writer<'_>, start: usize, write: impl FnOnce(&mut Writer<'_>)) {
     let mut head = Vec::new();
     write(&mut Writer::new(&mut head, reply.protocol));

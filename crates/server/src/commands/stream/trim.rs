@@ -19,7 +19,7 @@ use crate::request::error::Error;
 
 const LIMIT_WITHOUT_TILDE: Error = Error::fixed("ERR syntax error, LIMIT cannot be used without the special ~ option");
 
-/// How a stream is trimmed.
+/// The way in which a stream is trimmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Trim {
     keep: Keep,
@@ -27,14 +27,14 @@ pub(super) struct Trim {
     in_blocks: bool,
     /// Most entries that go at once.
     removed_max: Option<u64>,
-    /// What that means to groups.
+    /// The effect of the trimming on groups.
     references: References,
 }
 
-/// What trimming came to.
+/// The outcome of trimming.
 #[derive(Debug)]
 pub(super) enum Trimmed {
-    /// So many entries went from the front, and this is what the stream was trimmed to, exactly.
+    /// So many entries went from the front, and the stream was trimmed to this bound, exactly.
     Front(u64, Keep),
     /// These went, and were struck out in groups.
     Each(Done),
@@ -45,13 +45,13 @@ pub(super) enum Trimmed {
 pub(super) struct Options<'a> {
     /// A missing stream stays missing.
     pub no_stream: bool,
-    /// How the stream is trimmed, if it is.
+    /// The trimming of the stream, if there is one.
     pub trim: Option<Trim>,
-    /// Who sends the entry and which of his it is, for XADD.
+    /// The producer and the number of the message, for XADD.
     pub numbered: Option<Numbered<'a>>,
     /// The id, for XADD.
     pub id: Option<NewId>,
-    /// Where the entry begins, for XADD.
+    /// The place where the entry begins, for XADD.
     pub fields_at: usize,
 }
 
@@ -69,8 +69,8 @@ impl Trim {
         Trimmed::Each(done)
     }
 
-    /// The entries that go one by one, where groups matter. As in Redis the bound of `~` ends this before a block that has more
-    /// entries than may go.
+    /// Returns the entries that go one by one, where groups matter. As in Redis the bound of `~` ends this before a block
+    /// that has more entries than may go.
     fn going(&self, stream: &Stream) -> Vec<StreamId> {
         let surplus = match self.keep {
             Keep::Last(count) => stream.len().saturating_sub(count),
@@ -95,7 +95,7 @@ impl Trim {
         going
     }
 
-    /// What the stream that has just been trimmed was trimmed to, exactly.
+    /// Returns the exact bound that the stream that has just been trimmed was trimmed to.
     fn kept(&self, stream: &Stream) -> Keep {
         match self.keep {
             keep if !self.in_blocks => keep,
@@ -107,7 +107,7 @@ impl Trim {
     }
 }
 
-/// How many words [`write`] writes.
+/// The number of words that [`write`] writes.
 pub(super) const WORDS: usize = 3;
 
 /// Writes the words of a trimming that is recorded.
@@ -204,7 +204,7 @@ impl<'a> Options<'a> {
             };
         };
         trim.removed_max = match (limit, trim.in_blocks) {
-            // Others leave LIMIT behind what they put into the place of `~`.
+            // Other servers keep LIMIT behind the operator that they write in place of `~`.
             (_, false) if cx.state.is_replaying => None,
             (Some(_), false) => return Err(LIMIT_WITHOUT_TILDE),
             (Some(0), true) | (None, false) => None,

@@ -1,8 +1,8 @@
 //! BITFIELD and BITFIELD_RO: integers of any width at any bit of a string.
 //!
 //! All operations are read before any is done. One that writes makes the string long enough for the last of them first;
-//! without one the key is only read. A field spans at most nine bytes, which are handled as one 128-bit word, and sums
-//! are made in 128 bits, where nothing overflows: what does not fit the field is seen by comparing.
+//! without one the key is only read. A field spans at most nine bytes, which are handled as one 128-bit word. Sums are made
+//! in 128 bits, where nothing overflows: a comparison finds a number that does not fit the field.
 
 use std::ops::Range;
 
@@ -35,7 +35,7 @@ enum Action {
     Add(i64),
 }
 
-/// What becomes of a number that does not fit its field.
+/// The treatment of a number that does not fit its field.
 #[derive(Clone, Copy)]
 enum Overflow {
     Wrap,
@@ -47,7 +47,7 @@ enum Overflow {
 struct Operation {
     action: Action,
     width: Width,
-    /// Where the field begins, in bits.
+    /// The place where the field begins, in bits.
     offset: usize,
     overflow: Overflow,
 }
@@ -112,7 +112,7 @@ fn read_and_write(cx: &mut Cx<'_>, request: Request<'_>, operations: &[Operation
     Ok(())
 }
 
-/// How long the string must be for all writes, in bytes; none when nothing is written.
+/// Returns how long the string must be for all writes, in bytes; None when nothing is written.
 fn len_to_write(operations: &[Operation]) -> Option<usize> {
     let writes = operations.iter().filter(|operation| !matches!(operation.action, Action::Get));
     writes.map(|write| write.bytes().end).max()
@@ -161,13 +161,13 @@ fn overflow_of(word: &[u8]) -> Result<Overflow, Error> {
 }
 
 impl Operation {
-    /// The bytes in which its bits lie.
+    /// Returns the bytes in which its bits lie.
     fn bytes(&self) -> Range<usize> {
         self.offset / 8..(self.offset + self.width.bits as usize).div_ceil(8)
     }
 
-    /// Does the operation on a string that is long enough for it if it writes. None when the number does not fit and
-    /// may not be made to. Counts what it changed.
+    /// Runs the operation on a string, which is long enough for it if it writes. None when the number does not fit and may
+    /// not be made to. Counts the changes.
     fn run(&self, bytes: &mut [u8], changes: &mut usize) -> Option<i64> {
         let old = self.width.read(bytes, self.offset);
         let wanted = match self.action {
@@ -197,13 +197,13 @@ impl Width {
         }
     }
 
-    /// The number that the lowest bits of `word` are.
+    /// Returns the number that the lowest bits of `word` are.
     fn number(self, word: u64) -> i64 {
         let spare = 64 - self.bits;
         if self.signed { (word << spare) as i64 >> spare } else { (word << spare >> spare) as i64 }
     }
 
-    /// A number that fits the field, made of one that may not.
+    /// Returns a number that fits the field, made of one that may not.
     fn fit(self, wanted: i128, overflow: Overflow) -> Option<i64> {
         let (least, most) = match self.signed {
             true => (-1_i128 << (self.bits - 1), (1_i128 << (self.bits - 1)) - 1),
@@ -217,7 +217,7 @@ impl Width {
         }
     }
 
-    /// The field at a bit offset. What lies behind the string is zero.
+    /// Returns the field at a bit offset. Bits behind the end of the string are zero.
     fn read(self, bytes: &[u8], offset: usize) -> i64 {
         let span = bytes.get(offset / 8..).unwrap_or_default();
         self.number((word_of(span) << (offset % 8) >> (128 - self.bits)) as u64)
@@ -234,7 +234,7 @@ impl Width {
     }
 }
 
-/// The first bytes of a field's span as the highest bits of a word, zeros behind them.
+/// Returns the first bytes of a field's span as the highest bits of a word, zeros behind them.
 fn word_of(span: &[u8]) -> u128 {
     let mut word = [0; 16];
     let len = span.len().min(SPAN_BYTES_MAX);

@@ -17,7 +17,7 @@ use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// An offset that is no number, negative, or past what `proto-max-bulk-len` lets a string hold.
+/// The error for an offset that is no number, negative, or past the longest string that `proto-max-bulk-len` allows.
 const BAD_OFFSET: Error = Error::fixed("ERR bit offset is not an integer or out of range");
 
 /// SETBIT key offset value
@@ -61,13 +61,13 @@ pub fn bitcount(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let count = cx.read_string(request.key(0))?.map_or(0, |entry| {
         let (value, mut digits) = (entry.value(), Digits::default());
         let bytes = value.bytes(&mut digits);
-        range.of(bytes.len()).map_or(0, |bits| count_ones_in(bytes, bits))
+        range.counted(bytes.len()).map_or(0, |bits| count_ones_in(bytes, bits))
     });
     cx.reply().integer(count as i64);
     Ok(())
 }
 
-/// The bits that BITCOUNT is asked about.
+/// Reads the bits that BITCOUNT is asked about.
 fn counted_range(request: Request<'_>) -> Result<BitRange, Error> {
     if request.len() > 5 {
         return Err(Error::SYNTAX);
@@ -94,14 +94,14 @@ pub fn bitpos(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             let (value, mut digits) = (entry.value(), Digits::default());
             let bytes = value.bytes(&mut digits);
             let behind = (!wanted && request.len() <= 4).then_some(bytes.len() * 8);
-            range.of(bytes.len()).and_then(|bits| find_bit(bytes, wanted, bits).or(behind))
+            range.within(bytes.len()).and_then(|bits| find_bit(bytes, wanted, bits).or(behind))
         }
     };
     cx.reply().integer(position.map_or(-1, |position| position as i64));
     Ok(())
 }
 
-/// The bits among which BITPOS seeks.
+/// Reads the bits among which BITPOS seeks.
 fn sought_range(request: Request<'_>) -> Result<BitRange, Error> {
     if request.len() > 6 {
         return Err(Error::SYNTAX);
@@ -119,14 +119,19 @@ struct BitRange {
 }
 
 impl BitRange {
-    /// The bits that it means in a string of `len` bytes; none when there are none.
-    fn of(&self, len: usize) -> Option<Range<usize>> {
+    /// Returns the bits that BITPOS means in a string of `len` bytes; None when there are none.
+    fn within(&self, len: usize) -> Option<Range<usize>> {
+        self.unit.range(self.start, self.end, len)
+    }
+
+    /// Returns the bits that BITCOUNT means. Unlike BITPOS it compares the ends before it moves them into the string.
+    fn counted(&self, len: usize) -> Option<Range<usize>> {
         let is_empty = self.start < 0 && self.end < 0 && self.start > self.end;
-        if is_empty { None } else { self.unit.range(self.start, self.end, len) }
+        if is_empty { None } else { self.within(len) }
     }
 }
 
-/// What the ends of a range count.
+/// The unit in which the ends of a range count.
 #[derive(Clone, Copy)]
 enum Unit {
     Byte,
@@ -143,7 +148,7 @@ fn unit(word: Option<&[u8]>) -> Result<Unit, Error> {
 }
 
 impl Unit {
-    /// The bits from `start` to `end`, both counted from the end when negative and both included, as far as a string
+    /// Returns the bits from `start` to `end`, both counted from the end when negative and both included, as far as a string
     /// of `len` bytes has them. None when there are none.
     fn range(self, start: i64, end: i64, len: usize) -> Option<Range<usize>> {
         let bits = match self {
@@ -157,7 +162,7 @@ impl Unit {
     }
 }
 
-/// How many bits of a range, which is not empty and lies within `bytes`, are set.
+/// Returns how many bits of a range, which is not empty and lies within `bytes`, are set.
 fn count_ones_in(bytes: &[u8], bits: Range<usize>) -> u64 {
     let (first, last) = (bits.start / 8, (bits.end - 1) / 8);
     let before = bytes[first] & !(0xff >> (bits.start % 8));
@@ -165,9 +170,9 @@ fn count_ones_in(bytes: &[u8], bits: Range<usize>) -> u64 {
     count_ones(&bytes[first..=last]) - u64::from(before.count_ones()) - u64::from(behind.count_ones())
 }
 
-/// The first bit of a range, which is not empty and lies within `bytes`, that is `wanted`.
+/// Returns the first bit of a range, which is not empty and lies within `bytes`, that is `wanted`.
 fn find_bit(bytes: &[u8], wanted: bool, bits: Range<usize>) -> Option<usize> {
-    // Turned over if need be, what is sought is always the first set bit.
+    // The bits are inverted if need be, so that the search is always for the first set bit.
     let turn = if wanted { 0 } else { u64::MAX };
     let (first, last) = (bits.start / 8, (bits.end - 1) / 8);
     let head = (bytes[first] ^ turn as u8) & (0xff >> (bits.start % 8));
@@ -179,7 +184,7 @@ fn find_bit(bytes: &[u8], wanted: bool, bits: Range<usize>) -> Option<usize> {
     (position < bits.end).then_some(position)
 }
 
-/// The first bit of `bytes` that is set after each word has been turned over with `turn`.
+/// Returns the first bit of `bytes` that is set after each word has been turned over with `turn`.
 fn find_set(bytes: &[u8], turn: u64) -> Option<usize> {
     // Whole blocks without such a bit are passed over with a test that the compiler makes of wide instructions.
     let (blocks, _) = bytes.as_chunks::<64>();
@@ -204,10 +209,10 @@ fn integer(argument: &[u8]) -> Result<i64, Error> {
     number::parse_i64(argument).ok_or(Error::NOT_INTEGER)
 }
 
-/// A bit offset; with a width, `#n` is the n-th field of that width.
+/// Reads a bit offset; with a width, `#n` is the n-th field of that width.
 pub(super) fn bit_offset(cx: &Cx<'_>, argument: &[u8], width: Option<u32>) -> Result<usize, Error> {
     let offset = match (argument, width) {
-        // Redis multiplies without looking: what wraps around into the allowed range is taken.
+        // Redis multiplies without a check: a product that wraps around into the allowed range is taken.
         ([b'#', index @ ..], Some(width)) => number::parse_i64(index).map(|index| index.wrapping_mul(i64::from(width))),
         _ => number::parse_i64(argument),
     };

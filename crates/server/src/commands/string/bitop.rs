@@ -19,23 +19,23 @@ enum Operation {
     Or,
     Xor,
     Not,
-    /// What the first source has and no other.
+    /// The bits that only the first source has.
     Diff,
-    /// What one of the others has and the first has not.
+    /// The bits that one of the others has and the first has not.
     Diff1,
-    /// What the first source has and one of the others too.
+    /// The bits that the first source has and one of the others too.
     AndOr,
-    /// What exactly one source has.
+    /// The bits that exactly one source has.
     One,
 }
 
 impl Operation {
-    /// Whether servers that follow may not know it: then they are told the result.
+    /// Returns whether other servers may not know the operation: then the record is the result.
     fn is_newer_than_7(self) -> bool {
         self.sets_the_first_apart() || self == Operation::One
     }
 
-    /// Whether the first source is one thing and all others together another.
+    /// Returns whether the first source is one thing and all others together another.
     fn sets_the_first_apart(self) -> bool {
         matches!(self, Operation::Diff | Operation::Diff1 | Operation::AndOr)
     }
@@ -67,7 +67,7 @@ pub fn bitop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         0 => {}
         _ => {
             if is_told {
-                // A key that has expired meanwhile is told of before it is set.
+                // A key that has expired in the meantime is reported before it is set.
                 _ = cx.peek(destination);
                 cx.record(&[b"SET", destination.name, &result]);
             }
@@ -102,10 +102,10 @@ fn operation(word: &[u8]) -> Result<Operation, Error> {
     }
 }
 
-/// The sources combined; as long as the longest of them.
+/// Returns the sources combined; as long as the longest of them.
 fn fold(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Result<Vec<u8>, Error> {
     let mut result = Vec::new();
-    // The first source where it stands apart; for ONE, what more than one source has had.
+    // The first source if the operation sets it apart; for ONE, the bits that more than one source has had.
     let mut beside = Vec::new();
     for (index, source) in request.keys().skip(1).enumerate() {
         let entry = cx.read_string(source)?;
@@ -146,7 +146,7 @@ fn combine(result: &mut Vec<u8>, bytes: &[u8], operation: Operation, beside: &mu
     }
 }
 
-/// What remains to be done when all sources have been seen.
+/// Does the rest of the operation when all sources have been seen.
 fn finish(result: &mut Vec<u8>, operation: Operation, beside: &mut Vec<u8>) {
     if operation.sets_the_first_apart() {
         lengthen(result, beside.len());

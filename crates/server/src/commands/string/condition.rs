@@ -1,8 +1,8 @@
-//! Conditions on the string at a key: that it is, or is not, a given one, or has a given digest. SET, DELEX and DELIFEQ
-//! look at one under the lock under which they change the key.
+//! Conditions on the string at a key: that it is, or is not, a given one, or has a given digest. SET, DELEX and DELIFEQ look
+//! at one under the lock under which they change the key.
 //!
 //! The digest is XXH3 with 64 bits, as Redis 8.4 has it, in 16 hexadecimal digits. It tells values apart that changed by
-//! accident; who chooses values can find two with the same digest.
+//! accident; a client that chooses values can find two with the same digest.
 
 use sleeve_store::Digits;
 use xxhash_rust::xxh3::xxh3_64;
@@ -13,7 +13,7 @@ use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// What the string at a key is compared with.
+/// The value that the string at a key is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Condition<'a> {
     /// The operand is a digest.
@@ -24,7 +24,7 @@ pub struct Condition<'a> {
 }
 
 impl<'a> Condition<'a> {
-    /// The condition that the word and its operand say; none where the word says none.
+    /// Reads the condition that the word and its operand say; None where the word says none.
     pub fn named(word: &[u8], operand: &'a [u8]) -> Option<Self> {
         let (by_digest, wants_same) = match word {
             _ if word.eq_ignore_ascii_case(b"ifeq") => (false, true),
@@ -36,7 +36,7 @@ impl<'a> Condition<'a> {
         Some(Self { by_digest, wants_same, operand })
     }
 
-    /// Whether a value meets it.
+    /// Returns whether a value meets it.
     ///
     /// # Errors
     /// The operand should be a digest and is none.
@@ -51,12 +51,12 @@ impl<'a> Condition<'a> {
         Ok(is_same == self.wants_same)
     }
 
-    /// Whether a key that is missing meets it: that differs from everything.
+    /// Returns whether a key that is missing meets it: that differs from everything.
     pub fn holds_without(&self) -> bool {
         !self.wants_same
     }
 
-    /// Whether the string at a key that is read meets it.
+    /// Returns whether the string at a key that is read meets it.
     ///
     /// # Errors
     /// The key holds another type; the operand should be a digest and is none.
@@ -72,7 +72,7 @@ impl<'a> Condition<'a> {
 /// Hexadecimal digits of a digest.
 const DIGEST_DIGITS: usize = 16;
 
-/// The digest of a value in hexadecimal digits.
+/// Returns the digest of a value in hexadecimal digits.
 fn digest_of(value: &[u8]) -> [u8; DIGEST_DIGITS] {
     let digest = xxh3_64(value);
     std::array::from_fn(|place| b"0123456789abcdef"[(digest >> (60 - 4 * place)) as usize & 15])
@@ -102,7 +102,7 @@ pub fn delex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Whether DELEX finds a string that meets its condition, of which it says more than others where it does not fit.
+/// Returns whether DELEX finds a string that meets its condition. Its errors say more than those of other commands.
 fn meets_condition(cx: &mut Cx<'_>, request: Request<'_>) -> Result<bool, Error> {
     let mut digits = Digits::default();
     let Some(entry) = cx.read(request.key(0)) else { return Ok(false) };

@@ -1,4 +1,4 @@
-//! HyperLogLogs: strings that count different elements approximately. What is inside them is the store's business.
+//! HyperLogLogs: strings that count different elements approximately. Their content is the store's business.
 //!
 //! A dense one is changed where it lies; a sparse one is a few hundred bytes, which are copied, changed and put back. The
 //! count that was last asked for stays in the string, so PFCOUNT is a write once in a while, and is recorded as it came.
@@ -186,7 +186,7 @@ fn make_dense(cx: &mut Cx<'_>, key: Key<'_>) -> Result<bool, Error> {
         if let Some(mut entry) = cx.edit_seen(key) {
             drop(entry.set_value(&Value::Raw(sketch.as_bytes())));
         }
-        // It means what it meant, so that nobody who watches it is told.
+        // The value keeps its meaning, so no client that watches it is notified.
         cx.changed_many(1);
     }
     Ok(was_sparse)
@@ -230,12 +230,12 @@ fn check_error(count: u64, counted: u64) -> Outcome {
     Ok(())
 }
 
-/// The longest sparse form, in bytes.
+/// Returns the longest sparse form, in bytes.
 fn sparse_max(cx: &Cx<'_>) -> usize {
     usize::try_from(cx.engine.config.memory(Opt::HllSparseMaxBytes)).unwrap_or(usize::MAX)
 }
 
-/// The HyperLogLog in a string.
+/// Returns the HyperLogLog in a string.
 fn sketch_of<'a>(entry: &EntryRef<'a>) -> Result<SketchRef<'a>, Error> {
     match entry.value() {
         ValueRef::Bytes(bytes) => SketchRef::new(bytes).ok_or(NOT_ONE),
@@ -243,7 +243,7 @@ fn sketch_of<'a>(entry: &EntryRef<'a>) -> Result<SketchRef<'a>, Error> {
     }
 }
 
-/// A copy of the HyperLogLog of a key that is there.
+/// Makes a copy of the HyperLogLog of a key that is there.
 fn copy_of(cx: &mut Cx<'_>, key: Key<'_>) -> Result<Sketch, Error> {
     match cx.peek_string(key)? {
         Some(entry) => Ok(Sketch::from_ref(sketch_of(&entry)?)),

@@ -1,7 +1,8 @@
-//! INCREX: a counter within bounds, whose key may be given a deadline by the same command.
+//! INCREX: a counter within bounds, with a key that may be given a deadline by the same command.
 //!
-//! What would leave the bounds changes nothing at all, or stops at the bound with SATURATE. The sum is worked out first, then
-//! what becomes of the key; what is recorded is SET of the result, or the removal of a key whose deadline is over already.
+//! A step that would leave the bounds changes nothing at all, or stops at the bound with SATURATE. The sum is worked out
+//! first, then the fate of the key. The record is SET of the result, or the removal of a key with a deadline that is past
+//! already.
 
 use sleeve_store::{Deadline, Digits, Value};
 use sleeve_wire::long_double::LongDouble;
@@ -14,7 +15,7 @@ use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// What follows the key, each at most once and in any order; numbers are not looked at.
+/// The options behind the key, each at most once and in any order; numbers are not looked at.
 #[derive(Default)]
 struct Options<'a> {
     by: Option<&'a [u8]>,
@@ -46,10 +47,10 @@ trait Amount: Copy {
 
     fn is_less(self, other: Self) -> bool;
 
-    /// The sum, if it is a number of this kind.
+    /// Returns the sum, if it is a number of this kind.
     fn sum(self, other: Self) -> Option<Self>;
 
-    /// The difference, if it is one.
+    /// Returns the difference, if it is one.
     fn difference(self, other: Self) -> Result<Self, Error>;
 
     fn is_negative(self) -> bool;
@@ -121,7 +122,7 @@ impl Amount for LongDouble {
     }
 }
 
-/// What is to be added, and where the result has to be.
+/// The amount that is added, and the bounds of the result.
 struct Step<A> {
     by: A,
     lower: A,
@@ -196,7 +197,7 @@ fn count_in_floats(cx: &mut Cx<'_>, key: Key<'_>, step: &Step<LongDouble>, deadl
 }
 
 impl<A: Amount> Step<A> {
-    /// The result and what it differs by; none where nothing is to be done.
+    /// Returns the result and its difference from the old value; None where nothing is to be done.
     ///
     /// # Errors
     /// The difference is no number of this kind.
@@ -216,7 +217,7 @@ impl<A: Amount> Step<A> {
     }
 }
 
-/// What is to become of the key's deadline.
+/// The change of the key's deadline.
 #[derive(Debug, Clone, Copy)]
 enum Wanted {
     Keep,

@@ -58,7 +58,7 @@ pub fn lcs(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// The string at a key, apart from the keyspace; a long one is shared, not copied.
+/// Returns the string at a key, apart from the keyspace; a long one is shared, not copied.
 fn string(cx: &mut Cx<'_>, key: Key<'_>) -> Result<Arc<Vec<u8>>, Error> {
     let entry = cx.read_string(key).map_err(|_| NOT_STRINGS)?;
     let Some(entry) = entry else { return Ok(Arc::default()) };
@@ -87,7 +87,7 @@ fn options(request: Request<'_>) -> Result<Options, Error> {
     if options.length && options.indexes { Err(LEN_AND_IDX) } else { Ok(options) }
 }
 
-/// Refuses what Redis refuses: strings whose table of lengths would be larger than a string may be.
+/// Refuses the strings that Redis refuses: those with a table of lengths that would be larger than a string may be.
 fn check_size(cx: &Cx<'_>, a_len: usize, b_len: usize) -> Outcome {
     let len_max = u32::MAX as usize - 1;
     if a_len >= len_max || b_len >= len_max {
@@ -98,7 +98,7 @@ fn check_size(cx: &Cx<'_>, a_len: usize, b_len: usize) -> Outcome {
     if table_bytes > allowed { Err(TOO_MUCH) } else { Ok(()) }
 }
 
-/// The matches from the last to the first, as they are found, and the length of the whole subsequence.
+/// Replies with the matches from the last to the first, as they are found, and the length of the whole subsequence.
 fn reply_indexes(cx: &mut Cx<'_>, options: &Options, matches: &[Match]) {
     let is_shown = |found: &&Match| found.len as i64 >= options.match_len_min;
     let shown = matches.iter().filter(is_shown);
@@ -121,9 +121,9 @@ fn reply_indexes(cx: &mut Cx<'_>, options: &Options, matches: &[Match]) {
     reply.integer(matches.iter().map(|found| found.len).sum::<usize>() as i64);
 }
 
-/// For each byte of one string, where it stands in the other: bit n of the mask for byte n.
+/// The places of each byte of one string in the other: bit n of the mask for byte n.
 struct Masks {
-    /// Where a byte's mask begins in `bits`; the masks of bytes that are not asked for are not made.
+    /// The place where a byte's mask begins in `bits`; the masks of bytes that are not asked for are not made.
     starts: [usize; 256],
     bits: Vec<u64>,
     words: usize,
@@ -169,7 +169,7 @@ fn advance(row: &mut [u64], mask: &[u64]) {
     }
 }
 
-/// The length of the longest common subsequence.
+/// Returns the length of the longest common subsequence.
 fn length(a: &[u8], b: &[u8]) -> usize {
     let masks = Masks::new(a, b);
     let mut row = vec![u64::MAX; masks.words];
@@ -178,7 +178,7 @@ fn length(a: &[u8], b: &[u8]) -> usize {
     row.iter().map(|word| word.count_zeros() as usize).sum()
 }
 
-/// The runs that make up the longest common subsequence, the last first.
+/// Returns the runs that make up the longest common subsequence, the last first.
 fn matches(a: &[u8], b: &[u8]) -> Vec<Match> {
     let masks = Masks::new(a, b);
     let mut rows = Vec::with_capacity(a.len() * masks.words);

@@ -68,7 +68,7 @@ pub fn getrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// The bytes from `start` to `end`, both included and counted from the end when negative.
+/// Returns the bytes from `start` to `end`, both included and counted from the end when negative.
 fn range_of(start: i64, end: i64, length: usize) -> std::ops::Range<usize> {
     if start < 0 && end < 0 && start > end {
         return 0..0;
@@ -398,7 +398,7 @@ pub fn setrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// The longest string that a command may make, in bytes.
+/// Returns the longest string that a command may make, in bytes.
 pub fn string_length_max(cx: &Cx<'_>) -> u64 {
     cx.engine.config.memory(Opt::ProtoMaxBulkLen)
 }

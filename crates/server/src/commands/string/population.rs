@@ -1,9 +1,9 @@
-//! How many bits of a string are set.
+//! The number of bits of a string that are set.
 //!
-//! One loop, compiled for what processors can do: those with AVX-512's VPOPCNTDQ count eight words by one instruction, those with
-//! AVX2 look up half bytes, and elsewhere it is arithmetic. Pure; any thread.
+//! One loop, compiled for different processors: those with AVX-512's VPOPCNTDQ count eight words by one instruction, those
+//! with AVX2 look up half bytes, and elsewhere it is arithmetic. Pure; any thread.
 
-/// How many bits are set.
+/// Returns how many bits are set.
 pub fn count_ones(bytes: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
@@ -31,7 +31,7 @@ fn by_look_up(bytes: &[u8]) -> u64 {
     count(bytes)
 }
 
-// Inlined, so that it is compiled for the features of whoever calls it.
+// Inlined, so that it is compiled for the features of its caller.
 #[inline(always)]
 fn count(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();

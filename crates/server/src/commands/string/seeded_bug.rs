@@ -1,7 +1,7 @@
-//! An INCR with a race, for the tests' eyes only: it gives its lock back between reading and writing.
+//! An INCR with a race, for tests only: it gives its lock back between reading and writing.
 //!
-//! It shows that the check for linearizability finds such a thing, and runs only in an engine whose test has switched it on
-//! (`Engine::debug`). A build without debug assertions, so every build that serves anybody, does not contain it.
+//! It shows that the check for linearizability finds such a race, and runs only in an engine that a test has switched it on
+//! in (`Engine::debug`). A build without debug assertions, so every build that serves clients, does not contain it.
 
 use sleeve_store::{Deadline, Value};
 

@@ -28,7 +28,8 @@ impl Unit {
         }
     }
 
-    /// The instant, in milliseconds since the epoch, that lies a positive time after `base_ms`; `command` is who asks.
+    /// Returns the instant, in milliseconds since the epoch, that lies a positive time after `base_ms`; `command` is the name
+    /// for the error.
     ///
     /// # Errors
     /// When the text is no integer, or the time is not positive or does not fit.
@@ -39,7 +40,7 @@ impl Unit {
     }
 }
 
-/// When SET sets.
+/// The condition under which SET sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetCondition<'a> {
     /// Always.
@@ -98,7 +99,7 @@ impl<'a> SetOptions<'a> {
         Ok(options)
     }
 
-    /// The condition at argument `at` and how many words it has; none where the argument is another option.
+    /// Reads the condition at argument `at` and how many words it has; None where the argument is another option.
     fn condition(request: Request<'a>, at: usize) -> Result<Option<(SetCondition<'a>, usize)>, Error> {
         let word = request.arg(at);
         if word.eq_ignore_ascii_case(b"nx") {
@@ -115,7 +116,7 @@ impl<'a> SetOptions<'a> {
     }
 }
 
-/// The option of GETEX, whose number has not been looked at.
+/// The option of GETEX, with a number that has not been looked at.
 #[derive(Debug, Clone, Copy)]
 pub enum GetOption<'a> {
     /// PERSIST.
@@ -125,7 +126,7 @@ pub enum GetOption<'a> {
 }
 
 impl<'a> GetOption<'a> {
-    /// Reads what follows the key.
+    /// Reads the options behind the key.
     ///
     /// # Errors
     /// An unknown option, or two that exclude each other.
@@ -153,7 +154,7 @@ pub struct Time<'a> {
 }
 
 impl<'a> Time<'a> {
-    /// The option at argument `at`. The same option may come again, and then the last one counts.
+    /// Reads the option at argument `at`. The same option may come again, and then the last one counts.
     ///
     /// # Errors
     /// Another option, or another time than before.
@@ -172,7 +173,7 @@ impl<'a> Time<'a> {
         Ok(Self { unit, is_relative, text })
     }
 
-    /// The instant in milliseconds since the epoch.
+    /// Returns the instant in milliseconds since the epoch.
     ///
     /// # Errors
     /// A bad number, in the words of `command`.

@@ -1,9 +1,9 @@
-//! A connection of the driver `async`: a task that waits for what its socket can do, and does it.
+//! A connection of the driver `async`: a task that waits until its socket is ready, and receives and sends.
 //!
-//! The task has two halves, which wait for different things: one receives and one sends. What the worker changes (it has taken
-//! what came, holds the connection, wants something sent, closes) wakes the task, and both halves look at the state then; so
-//! neither has to say what it waits for, and the task keeps nothing of its own. All of it runs in the thread that waits for the
-//! driver's events.
+//! The task has two halves, which wait for different things: one receives and one sends. Changes by the worker (it has taken
+//! the bytes that arrived, holds the connection, wants bytes sent, closes) wake the task, and both halves check the state
+//! then; so neither has to say which change it waits for, and the task keeps nothing of its own. All of it runs in the thread
+//! that waits for the driver's events.
 
 use std::future::Future;
 use std::io;
@@ -42,15 +42,15 @@ struct State {
     has_begun: bool,
     /// Wakes the task.
     task: Option<Waker>,
-    /// What has not left.
+    /// The unsent bytes.
     waiting: Output,
-    /// Where in the inbox lies what has come and has not been taken.
+    /// The place in the inbox of the bytes that have arrived and have not been taken.
     arrived: Range<usize>,
-    /// What had come when it was held.
+    /// The bytes that had arrived when it was held.
     aside: Aside,
     /// The peer takes no more at present: the task waits until it does.
     is_full: bool,
-    /// Nothing is received until the session can go on.
+    /// Receiving is paused until the session can go on.
     is_held: bool,
     /// There may be something to receive of which the kernel has told already.
     is_unread: bool,
@@ -58,12 +58,12 @@ struct State {
     has_gone: bool,
     /// The peer says nothing more.
     has_ended: bool,
-    /// Nothing can be sent any more.
+    /// The connection can send no more.
     is_broken: bool,
     is_closed: bool,
-    /// It is to be told that what waited has left, or begins to wait.
+    /// An event is due: bytes that waited have left, or begin to wait.
     has_sent: bool,
-    /// It was told that the peer has gone.
+    /// The end of the peer has been reported.
     is_end_told: bool,
     /// Stands in the inbox.
     is_listed: bool,
@@ -79,7 +79,8 @@ impl State {
         !self.arrived.is_empty() || !self.aside.is_empty()
     }
 
-    /// Whether its end is to be told: behind what it has said, and of one that is held when its replies have left.
+    /// Returns whether its end is to be reported: behind the bytes that the peer has sent, and for a connection that is held
+    /// when its replies have left.
     fn is_over(&self) -> bool {
         let is_last = self.is_held || !self.has_arrived();
         let has_ended = (self.has_ended || self.has_gone) && !(self.is_held && self.is_full);
@@ -91,24 +92,25 @@ impl State {
     }
 }
 
-/// What becomes of the driver's connection.
+/// The calls of the driver.
 impl Connection {
-    /// A connection whose task has not begun; within a runtime.
+    /// Creates a connection without a running task; within a runtime.
     ///
     /// # Errors
-    /// What the kernel says; the connection is closed then.
+    /// Those of the kernel; the connection is closed then.
     pub fn new(token: Token, socket: OwnedFd, inbox: &Arc<Inbox>) -> io::Result<Self> {
-        // SAFETY: the descriptor is owned by what is given here, which nobody replaces: it is only lent out again.
+        // SAFETY: the descriptor is owned by the value that is given here, which is never replaced: it is only lent out
+        // again.
         let socket = unsafe { AsyncFd::register(socket)? };
         Ok(Self { token, socket, inbox: Arc::clone(inbox), state: Mutex::default() })
     }
 
-    /// The number of its socket.
+    /// Returns the number of its socket.
     pub fn descriptor(&self) -> i32 {
         self.socket.as_raw_fd()
     }
 
-    /// Whether it has to be put among those that the next wait wakes.
+    /// Returns whether it has to be put among those that the next wait wakes.
     #[inline]
     pub fn note(&self) -> bool {
         !std::mem::replace(&mut self.state.lock().is_noted, true)
@@ -125,7 +127,7 @@ impl Connection {
         !std::mem::replace(&mut state.has_begun, true)
     }
 
-    /// What it has to tell. Bytes that came are at the start of the buffer then.
+    /// Returns its event. Bytes that arrived are at the start of the buffer then.
     #[inline]
     pub fn event(&self, buffer: &mut [u8]) -> Event {
         let state = &mut *self.state.lock();
@@ -152,13 +154,13 @@ impl Connection {
         event
     }
 
-    /// Takes what is in `output`, behind what already waits.
+    /// Takes the bytes of `output`, behind those that already wait.
     #[inline]
     pub fn put(&self, output: &mut Output) {
         output.move_to(&mut self.state.lock().waiting);
     }
 
-    /// Adds bytes to what waits; whether they are the first that are queued.
+    /// Adds bytes to the unsent ones; returns whether they are the first that are queued.
     #[inline]
     pub fn queue(&self, bytes: &Arc<Vec<u8>>) -> bool {
         let mut state = self.state.lock();
@@ -167,7 +169,7 @@ impl Connection {
         !std::mem::replace(&mut state.is_queued, true)
     }
 
-    /// Has what waits leave: by its task if it is short, and otherwise at once as far as the peer takes it.
+    /// Sends the unsent bytes: by its task if they are short, and otherwise at once as far as the peer takes them.
     #[inline]
     pub fn send_waiting(&self) -> Sending {
         let state = &mut *self.state.lock();
@@ -185,24 +187,24 @@ impl Connection {
         self.try_send(state)
     }
 
-    /// Sends on the spot what the peer takes of what waits.
+    /// Sends on the spot as many of the unsent bytes as the peer takes.
     pub fn flush(&self) -> Sending {
         self.try_send(&mut self.state.lock())
     }
 
-    /// How many bytes wait for the peer to read.
+    /// Returns how many bytes wait for the peer to read.
     #[inline]
     pub fn waiting(&self) -> usize {
         let state = self.state.lock();
         if state.is_full { state.waiting.len() } else { 0 }
     }
 
-    /// How many bytes have not left.
+    /// Returns how many bytes have not left.
     pub fn unsent(&self) -> usize {
         self.state.lock().waiting.len()
     }
 
-    /// Room in the buffers of what waits that holds nothing.
+    /// Returns the unused room in the buffers of the unsent bytes.
     pub fn spare(&self) -> usize {
         self.state.lock().waiting.spare()
     }
@@ -218,7 +220,7 @@ impl Connection {
         is_change
     }
 
-    /// Ends it, behind what can leave at once; its task lets go of the socket when it is woken.
+    /// Ends it, behind the bytes that can leave at once; its task releases the socket when it is woken.
     pub fn close(&self) {
         let state = &mut *self.state.lock();
         if !state.is_full {
@@ -228,8 +230,9 @@ impl Connection {
     }
 }
 
-/// What carries the bytes of a connection until it is closed: its task has this alone, and all that it waits for stands in the
-/// state. As two futures that wait the same took 176 bytes a connection, and tokio rounds a task up to a multiple of 128.
+/// The future that carries the bytes of a connection until it is closed: its task has this alone, and all that it waits for
+/// stands in the state. Two futures that wait for the same took 176 bytes a connection, and tokio rounds a task up to a
+/// multiple of 128 bytes.
 #[derive(Debug)]
 pub struct Carrying(pub Arc<Connection>);
 
@@ -252,9 +255,9 @@ impl Future for Carrying {
     }
 }
 
-/// What its task does.
+/// The work of its task.
 impl Connection {
-    /// Sends what waits, as far as the peer takes it.
+    /// Sends the unsent bytes, as far as the peer takes them.
     #[inline]
     fn send(&self, state: &mut State, cx: &mut Context<'_>) {
         while !state.waiting.is_empty() && !state.is_broken {
@@ -265,7 +268,7 @@ impl Connection {
             };
             let (was_full, before) = (state.is_full, state.waiting.len());
             let sending = self.try_send(state);
-            // Of what has left at once the worker knows.
+            // The worker knows of bytes that have left at once.
             state.has_sent |= state.is_full != was_full || was_full && state.waiting.len() != before;
             self.list(state);
             if matches!(sending, Sending::Waiting(_)) {
@@ -274,7 +277,7 @@ impl Connection {
         }
     }
 
-    /// Receives what comes, as long as the worker takes it.
+    /// Receives bytes, as long as the worker takes them.
     #[inline]
     fn receive(&self, state: &mut State, cx: &mut Context<'_>) {
         while !state.has_ended {
@@ -306,7 +309,8 @@ impl Connection {
         self.list(state);
     }
 
-    /// Ready when there may be something to receive, and the worker takes it. What was told of readiness comes along.
+    /// Polls for readiness: ready when there may be something to receive, and the worker takes it. Returns the readiness
+    /// guard, if there is one.
     #[inline]
     fn poll_receivable(
         &self,
@@ -325,7 +329,7 @@ impl Connection {
             if !state.is_held {
                 return Poll::Ready(Ok(Some(ready)));
             }
-            // What it says stays with the kernel, and only of its end is told.
+            // Bytes of the peer stay with the kernel, and only its end is reported.
             if ready.ready().is_read_closed() {
                 state.has_gone = true;
                 self.list(state);
@@ -351,7 +355,7 @@ impl Connection {
         sending
     }
 
-    /// Has the worker told what there is to tell.
+    /// Lists the connection in the inbox if it has an event.
     #[inline]
     fn list(&self, state: &mut State) {
         if state.has_news() && !std::mem::replace(&mut state.is_listed, true) {

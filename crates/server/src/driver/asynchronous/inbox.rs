@@ -1,7 +1,9 @@
-//! What the tasks of a driver hand to its worker: the bytes that have come, and which connections have something to tell.
+//! The exchange between the tasks of a driver and its worker: the bytes that have arrived, and the connections that have
+//! events.
 //!
-//! All connections receive into one buffer, so an idle one holds none. It is used from its start again when everything in it has
-//! been taken; while it has no room, tasks wait. The tasks run in the thread that waits, so nobody ever waits for the lock.
+//! All connections receive into one buffer, so an idle one holds none. It is used from its start again when everything in it
+//! has been taken; while it has no room, tasks wait. The tasks run in the thread that waits, so no thread ever waits for the
+//! lock.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,17 +25,17 @@ const RECEIVE_BYTES_MAX: usize = 64 * 1024;
 /// With less room than this nothing is received.
 const RECEIVE_BYTES_MIN: usize = 16 * 1024;
 
-/// Bytes that have come and have not been taken, at most.
+/// The most bytes that have arrived and have not been taken.
 pub const BYTES_MAX: usize = 256 * 1024;
 
-/// What there is to tell the worker.
+/// News for the worker.
 #[derive(Debug)]
 pub enum News {
-    /// Of this connection, which says itself what.
+    /// An event of this connection, which knows its kind.
     Connection(Token),
-    /// Connections came.
+    /// Connections were accepted.
     Accepted(Vec<Accepted>),
-    /// A connection came and could not be accepted.
+    /// A connection could not be accepted.
     AcceptFailed(io::Error),
     /// There is mail.
     Woken,
@@ -44,11 +46,11 @@ pub enum News {
 pub struct Received {
     /// Where they lie; empty where the peer says nothing more.
     pub place: Range<usize>,
-    /// There may be more, which nobody tells of.
+    /// There may be more, which is not reported.
     pub is_cut: bool,
 }
 
-/// What has come and has not been taken.
+/// The bytes and events that have not been taken.
 #[derive(Debug)]
 pub struct Inbox(Mutex<Contents>);
 
@@ -57,14 +59,14 @@ struct Contents {
     bytes: Box<[u8]>,
     filled: usize,
     news: VecDeque<News>,
-    /// Who waits for news.
+    /// The task that waits for news.
     waiting: Option<Waker>,
     spare_outputs: SpareOutputs,
     /// A task has panicked.
     is_broken: bool,
 }
 
-/// Held by a task while it runs: what panics in it breaks the inbox.
+/// A guard that a task holds while it runs: a panic in it breaks the inbox.
 #[derive(Debug)]
 pub struct Held<'a>(&'a Inbox);
 
@@ -78,7 +80,7 @@ impl Drop for Held<'_> {
 }
 
 impl Inbox {
-    /// One in which nothing is.
+    /// Creates an empty inbox.
     pub fn new() -> Self {
         Self(Mutex::new(Contents {
             bytes: vec![0; BYTES_MAX].into_boxed_slice(),
@@ -90,12 +92,13 @@ impl Inbox {
         }))
     }
 
-    /// Says that a task has it. Nobody looks at how a task ends; so one that panics has the driver's wait fail.
+    /// Returns the guard of a task. The result of a task is not looked at; so a task that panics makes the driver's wait
+    /// fail.
     pub fn hold(&self) -> Held<'_> {
         Held(self)
     }
 
-    /// Whether there is room to receive.
+    /// Returns whether there is room to receive.
     #[inline]
     pub fn has_room(&self) -> bool {
         let contents = self.0.lock();
@@ -105,7 +108,7 @@ impl Inbox {
     /// Receives from a socket that does not block. There must be room.
     ///
     /// # Errors
-    /// What the kernel says, also that nothing is there.
+    /// Those of the kernel, also that nothing is there.
     #[inline]
     pub fn receive(&self, socket: impl AsFd) -> rustix::io::Result<Received> {
         let contents = &mut *self.0.lock();
@@ -116,7 +119,8 @@ impl Inbox {
         Ok(Received { place: start..start + count, is_cut: start + count == end })
     }
 
-    /// Copies bytes that have come to the start of `into`, as many as there is room for, and takes them off `place`; how many.
+    /// Copies bytes that have arrived to the start of `into`, as many as there is room for, and takes them off `place`.
+    /// Returns their number.
     #[inline]
     pub fn take(&self, place: &mut Range<usize>, into: &mut [u8]) -> usize {
         let count = place.len().min(into.len());
@@ -137,14 +141,14 @@ impl Inbox {
         }
     }
 
-    /// What is to be told next.
+    /// Returns the next news.
     #[inline]
     pub fn next(&self) -> Option<News> {
         self.0.lock().news.pop_front()
     }
 
-    /// Begins to wait; whether something is to be told already. Where nothing is, nothing lies in the buffer either: what does
-    /// has been told of, and not been heard.
+    /// Begins to wait; returns whether there is news already. Without news the buffer counts as empty: bytes that still lie
+    /// in it have been reported, and were not taken.
     #[inline]
     pub fn begin(&self) -> bool {
         let mut contents = self.0.lock();
@@ -154,7 +158,7 @@ impl Inbox {
         !contents.news.is_empty()
     }
 
-    /// Whether something is to be told; if not, this task is woken when something is.
+    /// Returns whether something is to be told; if not, this task is woken when something is.
     #[inline]
     pub fn has_news(&self, cx: &Context<'_>) -> bool {
         let mut contents = self.0.lock();
@@ -164,7 +168,7 @@ impl Inbox {
         !contents.news.is_empty()
     }
 
-    /// Ends waiting; how much is to be told. What is told from now on wakes nobody.
+    /// Ends waiting; returns how many news there are. Later news wake no task.
     ///
     /// # Errors
     /// A task has panicked.
@@ -178,7 +182,7 @@ impl Inbox {
         Ok(contents.news.len())
     }
 
-    /// Keeps an output whose bytes have left.
+    /// Keeps an output after its bytes have left.
     #[inline]
     pub fn keep(&self, output: Output) {
         self.0.lock().spare_outputs.keep(output);

@@ -1,7 +1,7 @@
-//! Accepting: a task for each listener, which waits until somebody comes.
+//! Accepting: a task for each listener, which waits for connections.
 //!
-//! Where several drivers watch a listener, each is told of everybody who comes: tokio cannot ask the kernel to tell one of them.
-//! The one that is first takes the connection, and the others find nothing.
+//! If several drivers watch a listener, each is woken for every connection: tokio cannot ask the kernel to wake one of them.
+//! The first takes the connection, and the others find nothing.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -38,7 +38,7 @@ impl Listening {
     /// Begins to accept from a listener that others may accept from too.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Those of the kernel.
     pub fn listen(&mut self, runtime: &Runtime, listener: Arc<Listener>, inbox: &Arc<Inbox>) -> io::Result<()> {
         let _runtime = runtime.enter();
         // SAFETY: a listener owns its descriptor from its beginning to its end, and is held here.
@@ -47,7 +47,7 @@ impl Listening {
         Ok(())
     }
 
-    /// Stops accepting and lets go of the listeners.
+    /// Stops accepting and releases the listeners.
     pub fn stop(&mut self, runtime: &Runtime) {
         self.tasks.iter().for_each(JoinHandle::abort);
         for task in self.tasks.drain(..) {
@@ -62,7 +62,7 @@ impl Listening {
     }
 }
 
-/// Accepts who comes, until the listener is closed.
+/// Accepts connections, until the listener is closed.
 async fn accept(socket: AsyncFd<Watched>, inbox: Arc<Inbox>, again: Arc<Notify>) {
     let _held = inbox.hold();
     while let Ok(mut ready) = socket.readable().await {

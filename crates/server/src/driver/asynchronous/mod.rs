@@ -1,12 +1,13 @@
 //! The driver `async`, on tokio: every read and every write is an operation that a task awaits.
 //!
 //! A worker has a runtime of its own, which runs while the worker waits and at no other time: in the worker's thread, with a
-//! task for each connection ([`Connection`]), for each listener (`listening`) and for the waker. A task that has received says so
-//! in the [`Inbox`], and receives nothing more from its connection before the worker has taken that; the wait ends with
-//! the first such word, when all other tasks that can go on have had a turn. What the worker wants sent lies in the connection,
-//! and the next wait wakes its task. What is long is tried at once, as an awaited write tries before it waits.
+//! task for each connection ([`Connection`]), for each listener (`listening`) and for the waker. A task that has received
+//! says so in the [`Inbox`], and receives nothing more from its connection before the worker has taken that; the wait ends
+//! with the first such news, when all other tasks that can go on have had a turn. Bytes that the worker sends lie in the
+//! connection, and the next wait wakes its task. Long outputs are tried at once, as an awaited write tries before it waits.
 //!
-//! Nothing here is Linux's own: tokio asks epoll, kqueue or whatever else the system has. It goes from thread to thread as it is.
+//! Nothing here is Linux's own: tokio asks epoll, kqueue or any other interface that the system has. The driver goes from
+//! thread to thread as it is.
 
 mod connection;
 mod inbox;
@@ -42,18 +43,18 @@ pub struct Async {
     runtime: Background,
     inbox: Arc<Inbox>,
     wake: Arc<Notify>,
-    /// Ends a wait whose time is over, or earlier.
+    /// The timer that ends a wait at its timeout, or earlier.
     alarm: Pin<Box<Sleep>>,
     listening: Listening,
     connections: Vec<Option<Arc<Connection>>>,
     free: Vec<Token>,
     /// Closed in this wake-up: events for them may still be under way.
     closed: Vec<Token>,
-    /// Those whose tasks the next wait wakes.
+    /// The connections with tasks that the next wait wakes.
     noted: Vec<Arc<Connection>>,
     /// Connections to which something was queued that has not been sent.
     queued: Vec<Token>,
-    /// How many events are for this wake-up; what is told behind them is for the next.
+    /// How many events are for this wake-up; those behind them are for the next.
     events_left: usize,
 }
 
@@ -74,10 +75,10 @@ impl Drop for Background {
 }
 
 impl Async {
-    /// A driver without connections.
+    /// Creates a driver without connections.
     ///
     /// # Errors
-    /// What the kernel says, such as too many open files.
+    /// Those of the kernel, such as too many open files.
     pub fn new() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let (inbox, wake) = (Arc::new(Inbox::new()), Arc::new(Notify::new()));
@@ -100,7 +101,7 @@ impl Async {
         })
     }
 
-    /// What wakes this driver.
+    /// Returns a waker of this driver.
     pub fn waker(&self) -> Waker {
         Waker::Task(Arc::clone(&self.wake))
     }
@@ -108,12 +109,12 @@ impl Async {
     /// Begins to accept from a listener that other drivers may accept from too.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Those of the kernel.
     pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
         self.listening.listen(self.runtime.get(), listener, &self.inbox)
     }
 
-    /// Stops accepting and lets go of the listeners.
+    /// Stops accepting and releases the listeners.
     pub fn stop_listening(&mut self) {
         self.listening.stop(self.runtime.get());
     }
@@ -126,7 +127,7 @@ impl Async {
     /// Takes over an accepted connection.
     ///
     /// # Errors
-    /// What the kernel says; the connection is closed then.
+    /// Those of the kernel; the connection is closed then.
     pub fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
         let token = self.free.last().copied().unwrap_or(self.connections.len());
         let entered = self.runtime.get().enter();
@@ -145,7 +146,7 @@ impl Async {
         self.connections.get(token)?.as_ref()
     }
 
-    /// Has the next wait wake the task of a connection.
+    /// Notes a connection: the next wait wakes its task.
     #[inline]
     fn note(&mut self, token: Token) {
         if let Some(connection) = self.connections.get(token).and_then(Option::as_ref)
@@ -155,15 +156,15 @@ impl Async {
         }
     }
 
-    /// The number of a connection's socket.
+    /// Returns the number of a connection's socket.
     pub fn descriptor(&self, token: Token) -> i32 {
         self.get(token).map_or(-1, |connection| connection.descriptor())
     }
 
-    /// Lets the tasks run until something happens or the time is over; returns how many events [`Async::event`] has.
+    /// Runs the tasks until something happens or until the timeout; returns how many events [`Async::event`] has.
     ///
     /// # Errors
-    /// A task has panicked. Where the kernel refuses to wait, the runtime panics.
+    /// A task has panicked. If the kernel refuses to wait, the runtime panics.
     pub fn wait(&mut self, timeout_ms: u64) -> io::Result<usize> {
         self.free.append(&mut self.closed);
         let Self { runtime, inbox, alarm, noted, .. } = self;
@@ -185,7 +186,7 @@ impl Async {
         Ok(self.events_left)
     }
 
-    /// What the next event of this wake-up was. Bytes that arrived are at the start of the buffer then.
+    /// Returns the next event of this wake-up. Bytes that arrived are at the start of the buffer then.
     #[inline]
     pub fn event(&mut self, buffer: &mut [u8]) -> Event {
         let Some(left) = self.events_left.checked_sub(1) else { return Event::Nothing };
@@ -206,8 +207,8 @@ impl Async {
         }
     }
 
-    /// Takes what is in `output`, behind what already waits, and leaves it empty, even where the connection is broken: the next
-    /// connection's replies go into the same buffer. What is short leaves with the next wait.
+    /// Takes the bytes of `output`, behind those that already wait, and leaves it empty, even where the connection is broken:
+    /// the next connection's replies go into the same buffer. A short output leaves with the next wait.
     #[inline]
     pub fn send(&mut self, token: Token, output: &mut Output) -> Sending {
         let Some(connection) = self.get(token) else {
@@ -227,7 +228,7 @@ impl Async {
         sending
     }
 
-    /// Sends on the spot what a connection takes of what waits.
+    /// Sends on the spot as many of the unsent bytes as the connection takes.
     pub fn flush(&mut self, token: Token) -> Sending {
         let Some(connection) = self.get(token) else { return Sending::Broken };
         let sending = connection.flush();
@@ -235,7 +236,7 @@ impl Async {
         sending
     }
 
-    /// Adds bytes that others are sent too to what waits: [`Async::send_queued`] follows.
+    /// Adds bytes that other connections share to the unsent bytes: [`Async::send_queued`] follows.
     #[inline]
     pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
         if self.get(token).is_some_and(|connection| connection.queue(bytes)) {
@@ -243,40 +244,41 @@ impl Async {
         }
     }
 
-    /// The connections to which something was queued since the last call.
+    /// Returns the connections to which something was queued since the last call.
     pub fn take_queued(&mut self) -> Vec<Token> {
         std::mem::take(&mut self.queued)
     }
 
-    /// Has leave what was queued, behind what already waits.
+    /// Sends the queued bytes, behind those that already wait.
     pub fn send_queued(&mut self, token: Token) -> Sending {
         self.send_waiting(token)
     }
 
-    /// How many bytes wait for the peer to read.
+    /// Returns how many bytes wait for the peer to read.
     #[inline]
     pub fn waiting(&self, token: Token) -> usize {
         self.get(token).map_or(0, |connection| connection.waiting())
     }
 
-    /// How many bytes have not left, those that leave with the next wait included.
+    /// Returns how many bytes have not left, those that leave with the next wait included.
     pub fn unsent(&self, token: Token) -> usize {
         self.get(token).map_or(0, |connection| connection.unsent())
     }
 
-    /// Room in the buffers of what waits that holds nothing.
+    /// Returns the unused room in the buffers of the unsent bytes.
     pub fn spare(&self, token: Token) -> usize {
         self.get(token).map_or(0, |connection| connection.spare())
     }
 
-    /// Stops or resumes receiving from a connection; what it has sent stays with the kernel meanwhile, or is put aside.
+    /// Stops or resumes receiving from a connection; bytes that the peer sends in between stay with the kernel, or are put
+    /// aside.
     pub fn hold(&mut self, token: Token, held: bool) {
         if self.get(token).is_some_and(|connection| connection.hold(held)) {
             self.note(token);
         }
     }
 
-    /// Closes a connection, behind what can leave at once.
+    /// Closes a connection, behind the bytes that can leave at once.
     pub fn close(&mut self, token: Token) {
         if let Some(connection) = self.get(token) {
             connection.close();
@@ -296,8 +298,8 @@ async fn tell_of_mail(wake: Arc<Notify>, inbox: Arc<Inbox>) {
     }
 }
 
-/// Sets the alarm. One that comes earlier stays as it is: a wait that it ends is followed by another, and most waits end for
-/// other reasons.
+/// Sets the alarm. An earlier alarm stays as it is: a wait that it ends is followed by another, and most waits end for other
+/// reasons.
 fn set(alarm: &mut Pin<Box<Sleep>>, timeout_ms: u64) {
     let end = Instant::now() + Duration::from_millis(timeout_ms.min(WAIT_MAX_MS));
     if alarm.is_elapsed() || alarm.deadline() > end {
@@ -305,7 +307,7 @@ fn set(alarm: &mut Pin<Box<Sleep>>, timeout_ms: u64) {
     }
 }
 
-/// Waits for whatever is to be told, or for the alarm.
+/// Waits for news, or for the alarm.
 fn poll_news(inbox: &Inbox, alarm: &mut Pin<Box<Sleep>>, cx: &mut Context<'_>) -> Poll<()> {
     if inbox.has_news(cx) { Poll::Ready(()) } else { alarm.as_mut().poll(cx) }
 }

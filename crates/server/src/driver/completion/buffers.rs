@@ -1,8 +1,8 @@
 //! The memory into which the kernel receives: a ring of buffers that it takes from and that go back to it one by one.
 //!
-//! No connection owns a buffer while it is idle: the kernel chooses one when bytes are there. What it has chosen belongs to
-//! whoever is told, until [`Buffers::give_back`]. The layout is that of `io_uring_setup_buf_ring(3)`: an array of entries,
-//! whose tail is kept in the unused part of the first. Belongs to one thread.
+//! No connection owns a buffer while it is idle: the kernel chooses one when bytes are there. A chosen buffer belongs to the
+//! receiver of the event, until [`Buffers::give_back`]. The layout is that of `io_uring_setup_buf_ring(3)`: an array of
+//! entries, with its tail in the unused part of the first. Belongs to one thread.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -29,12 +29,12 @@ pub struct Buffers {
     tail: u16,
 }
 
-// SAFETY: it owns both pieces of memory, and reaches them through itself alone; what the kernel writes meanwhile is in
-// buffers that it has taken, which nobody here reads before the kernel has said that it is done.
+// SAFETY: it owns both pieces of memory, and reaches them through itself alone; the kernel writes only to buffers that it has
+// taken, which this code does not read before the kernel has said that it is done.
 unsafe impl Send for Buffers {}
 
 impl Buffers {
-    /// All buffers, ready to be taken.
+    /// Creates all buffers, ready to be taken.
     pub fn new() -> Self {
         let mut buffers =
             Self { entries: allocate(entries_layout()).cast(), memory: allocate(memory_layout()), tail: 0 };
@@ -42,7 +42,7 @@ impl Buffers {
         buffers
     }
 
-    /// Where the ring is, for the kernel.
+    /// Returns the address of the ring, for the kernel.
     pub fn address(&self) -> u64 {
         self.entries.as_ptr() as u64
     }
@@ -70,8 +70,8 @@ impl Buffers {
         let address = self.start(number) as u64;
         let index = usize::from(self.tail & (BUFFERS - 1));
         // SAFETY: the entry is one of the ring's, all of them initialized, and not before the tail passes it does the kernel
-        // read it. The tail lies in the first, in a part that the setters leave alone, and is read by the kernel meanwhile;
-        // hence the atomic store.
+        // read it. The tail lies in the first, in a part that the setters leave alone, and is read by the kernel at the same
+        // time; hence the atomic store.
         unsafe {
             let entry = self.entries.as_ptr().add(index);
             (*entry).set_addr(address);
@@ -92,8 +92,8 @@ impl Buffers {
 
 impl Drop for Buffers {
     fn drop(&mut self) {
-        // SAFETY: both were allocated with these layouts. The ring that knew them is gone, with everything that it had under way:
-        // whoever cannot be sure of that forgets the buffers instead.
+        // SAFETY: both were allocated with these layouts. The ring that knew them is gone, with everything that it had under
+        // way: a caller that cannot be sure of that forgets the buffers instead.
         unsafe {
             dealloc(self.entries.as_ptr().cast(), entries_layout());
             dealloc(self.memory.as_ptr(), memory_layout());

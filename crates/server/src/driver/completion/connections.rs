@@ -1,6 +1,6 @@
-//! The connections of the driver `completion`, by token: what each has under way, and what it lacks.
+//! The connections of the driver `completion`, by token: the operations that each has under way, and those that it lacks.
 //!
-//! It decides what is asked of the kernel for one connection ([`Connection::ask`]); when is the driver's to say. Belongs to one
+//! This module decides which operations one connection needs ([`Connection::ask`]); the driver decides when. Belongs to one
 //! thread.
 
 use std::io;
@@ -21,21 +21,21 @@ use crate::request::output::Output;
 pub struct Connection {
     /// Its socket.
     pub socket: OwnedFd,
-    /// What has not left.
+    /// The unsent bytes.
     pub waiting: Output,
     /// The peer takes no more at present: the kernel reports when it does.
     pub is_full: bool,
     /// Stands in the driver's list of those to which something was queued.
     pub queued: bool,
-    /// Nothing is received until the session can go on.
+    /// Receiving is paused until the session can go on.
     pub held: bool,
-    /// What has come while it was held, or beyond what the worker takes in a wake-up.
+    /// Bytes that arrived while it was held, or beyond the amount that the worker takes in a wake-up.
     pub aside: Aside,
     /// The peer has gone while it was held.
     pub has_ended: bool,
     /// The wake-up in which the worker was last told that it has said something, or has gone.
     pub told_in: u64,
-    /// How much of a send has left that has not taken all.
+    /// The bytes that have left of a send that was not whole.
     sent: Option<usize>,
     /// Stands in the list of those for which something may have to be asked.
     is_noted: bool,
@@ -59,32 +59,32 @@ pub struct Connections {
     /// Closed, with nothing under way any more.
     closed: Vec<Token>,
     changed: Vec<Token>,
-    /// What is under way for closed connections and has to end.
+    /// Operations that are under way for closed connections and have to end.
     cancelled: Vec<Operation>,
-    /// Those to be used again.
+    /// Outputs to be used again.
     pub spare_outputs: SpareOutputs,
 }
 
 #[derive(Debug, Default)]
 struct Slot {
     connection: Option<Connection>,
-    /// Operations that have not come to their end.
+    /// Operations that have not ended.
     under_way: u32,
 }
 
 impl Connection {
-    /// The number of its socket.
+    /// Returns the number of its socket.
     pub fn descriptor(&self) -> i32 {
         self.socket.as_raw_fd()
     }
 
-    /// What can be sent with the next wait.
+    /// Returns the bytes that can be sent with the next wait.
     #[inline]
     pub fn sendable(&self) -> Option<&[u8]> {
         if self.is_full { None } else { self.waiting.plain().filter(|bytes| !bytes.is_empty()) }
     }
 
-    /// Asks the kernel for what its state lacks; returns how many operations are under way by that.
+    /// Asks the kernel for the operations that its state lacks; returns how many of them are under way now.
     fn ask(&mut self, token: Token, ring: &mut Ring) -> io::Result<u32> {
         let socket = self.socket.as_fd();
         let mut count = 0;
@@ -94,7 +94,7 @@ impl Connection {
                 self.receiving = Receiving::Yes;
                 count += 1;
             }
-            // The peer waits until what is there has been taken.
+            // The peer waits until the bytes that have arrived are taken.
             Receiving::Yes if !self.aside.is_empty() => {
                 ring.cancel(Operation::Receive(token))?;
                 self.receiving = Receiving::Ending;
@@ -141,13 +141,13 @@ impl Connections {
         token
     }
 
-    /// A connection that is not closed.
+    /// Returns a connection that is not closed.
     #[inline]
     pub fn get(&self, token: Token) -> Option<&Connection> {
         self.slots.get(token)?.connection.as_ref()
     }
 
-    /// A connection that is not closed.
+    /// Returns a connection that is not closed.
     #[inline]
     pub fn get_mut(&mut self, token: Token) -> Option<&mut Connection> {
         self.slots.get_mut(token)?.connection.as_mut()
@@ -165,7 +165,7 @@ impl Connections {
         });
     }
 
-    /// Has the next wait ask for what this connection lacks, and send what it can.
+    /// Notes a connection: the next wait asks for the operations that it lacks, and sends as much as it can.
     #[inline]
     pub fn note(&mut self, token: Token) {
         if let Some(connection) = self.slots.get_mut(token).and_then(|slot| slot.connection.as_mut())
@@ -175,12 +175,12 @@ impl Connections {
         }
     }
 
-    /// Ends what is under way for closed connections.
+    /// Cancels the operations that are under way for closed connections.
     pub fn cancel_closed(&mut self, ring: &mut Ring) -> io::Result<()> {
         self.cancelled.drain(..).try_for_each(|operation| ring.cancel(operation))
     }
 
-    /// The connections that were noted; the list is given back with [`Connections::keep_list`].
+    /// Returns the connections that were noted; the list is given back with [`Connections::keep_list`].
     pub fn take_changed(&mut self) -> Vec<Token> {
         std::mem::take(&mut self.changed)
     }
@@ -192,7 +192,7 @@ impl Connections {
         self.changed = list;
     }
 
-    /// Asks the kernel for what a connection lacks; whether there is such a connection.
+    /// Asks the kernel for the operations that a connection lacks. Returns the connection, if there is one.
     #[inline]
     pub fn ask(&mut self, token: Token, ring: &mut Ring) -> io::Result<Option<&Connection>> {
         let Some(slot) = self.slots.get_mut(token) else { return Ok(None) };
@@ -202,7 +202,7 @@ impl Connections {
         Ok(Some(connection))
     }
 
-    /// An operation of a connection has come to its end.
+    /// Notes that an operation of a connection has ended.
     pub fn end_operation(&mut self, operation: Operation) {
         let (Operation::Receive(token) | Operation::AwaitRoom(token) | Operation::AwaitEnd(token)) = operation else {
             return;
@@ -223,15 +223,15 @@ impl Connections {
         self.note(token);
     }
 
-    /// A send has not taken all.
+    /// Notes that a send was not whole.
     pub fn note_sent(&mut self, token: Token, result: Result<u32, Errno>) {
         if let Some(connection) = self.get_mut(token) {
-            // What the kernel has against it is found where the rest is sent.
+            // An error of the kernel is found where the rest is sent.
             connection.sent = Some(result.map_or(0, |count| count as usize));
         }
     }
 
-    /// A send was tried; whether something is left.
+    /// Ends a send that was tried; returns whether something is left.
     #[inline]
     pub fn end_send(&mut self, token: Token) -> bool {
         let Some(connection) = self.get_mut(token) else { return false };
@@ -247,7 +247,7 @@ impl Connections {
         }
     }
 
-    /// Sends on the spot what a connection takes of what waits.
+    /// Sends on the spot as many of the unsent bytes as the connection takes.
     pub fn flush(&mut self, token: Token) -> Sending {
         let Some(connection) = self.get_mut(token) else { return Sending::Broken };
         let sending = send_pieces(&connection.socket, &mut connection.waiting);
@@ -260,7 +260,7 @@ impl Connections {
         sending
     }
 
-    /// Everything has left.
+    /// Keeps the output of a connection after everything has left.
     #[inline]
     fn recycle(&mut self, token: Token) {
         if let Some(connection) = self.slots.get_mut(token).and_then(|slot| slot.connection.as_mut()) {
@@ -268,7 +268,7 @@ impl Connections {
         }
     }
 
-    /// Adds bytes to what waits; whether they are the first that are queued.
+    /// Adds bytes to the unsent ones; returns whether they are the first that are queued.
     #[inline]
     pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) -> bool {
         let Some(connection) = self.slots.get_mut(token).and_then(|slot| slot.connection.as_mut()) else {
@@ -279,8 +279,8 @@ impl Connections {
         !std::mem::replace(&mut connection.queued, true)
     }
 
-    /// Closes a connection, behind what can leave at once. The kernel lets go of the socket when nothing is under way for it,
-    /// which the next wait sees to.
+    /// Closes a connection, behind the bytes that can leave at once. The kernel releases the socket when nothing is under way
+    /// for it; the next wait makes sure of that.
     pub fn close(&mut self, token: Token) {
         let Some(slot) = self.slots.get_mut(token) else { return };
         let Some(mut connection) = slot.connection.take() else { return };

@@ -1,20 +1,20 @@
-//! The driver `completion`, on io_uring: the kernel receives by itself, and one system call a wake-up sends what is
-//! due and waits for what comes next.
+//! The driver `completion`, on io_uring: the kernel receives by itself, and one system call a wake-up sends the due bytes and
+//! waits for the next events.
 //!
-//! Nothing is asked of the kernel where the worker says what it wants: a connection is noted as changed ([`Connections`]),
-//! and the next wait asks for what its state then lacks, in one place (`ask`). A connection is received from by one operation
-//! for its whole life, into buffers that belong to the ring (`buffers`). Its replies gather in its output, which is sent at
-//! most once a wake-up, by an operation that is tried as it is handed over and never waits; so no bytes of ours belong to the
-//! kernel between two waits. What is long or shares values is sent at once, on the spot. Where the peer does not read, the
+//! Calls of the worker ask nothing of the kernel: a connection is noted as changed ([`Connections`]), and the next wait asks
+//! for the operations that its state then lacks, in one place (`ask`). A connection is received from by one operation for its
+//! whole life, into buffers that belong to the ring (`buffers`). Its replies gather in its output, which is sent at most once
+//! a wake-up, by an operation that is tried as it is handed over and never waits; so no bytes of ours belong to the kernel
+//! between two waits. Outputs that are long or share values are sent at once, on the spot. If the peer does not read, the
 //! kernel is asked to say when it does.
 //!
 //! Listeners are watched by an epoll instance, for which the ring waits (`accepting` says why).
 //!
-//! A connection that is held goes on receiving until something has come: that is put aside, and only then receiving is
-//! cancelled, until all of it has been taken. So who waits for a key and is silent meanwhile costs nothing. In the same way is
-//! put aside what goes beyond the worker's buffer in one wake-up: a peer that says more than is taken has no buffers of others
-//! meanwhile, and waits. What is under way for a connection that is closed is cancelled with the next wait, and its token is
-//! used again when all of it has ended.
+//! A connection that is held goes on receiving until bytes have arrived: these are put aside, and only then receiving is
+//! cancelled, until all of them have been taken. So a client that waits for a key and is silent costs nothing. Bytes beyond
+//! the worker's buffer in one wake-up are put aside in the same way: a peer that sends more than is taken occupies no buffers
+//! of others, and waits. Operations under way for a connection that is closed are cancelled with the next wait, and its token
+//! is used again when all of them have ended.
 
 mod buffers;
 mod connections;
@@ -54,9 +54,9 @@ pub struct Completion {
     /// It is waited for.
     is_awaiting_poll: bool,
     connections: Connections,
-    /// What the worker has not been told.
+    /// Events that the worker has not taken.
     events: VecDeque<Happened>,
-    /// How many of these are for this wake-up; what is behind them is for the next.
+    /// The number of these that are for this wake-up; those behind them are for the next.
     events_left: usize,
     /// The number of this wake-up.
     wake_up: u64,
@@ -64,26 +64,26 @@ pub struct Completion {
     queued: Vec<Token>,
     /// Connections for which a send is being handed over.
     sending: Vec<Token>,
-    /// What the kernel has said, to be looked through.
+    /// The completions of the kernel that are not handled yet.
     completed: Vec<Completed>,
 }
 
-/// What has happened, as long as the worker has not been told.
+/// An event that the worker has not taken.
 #[derive(Debug)]
 enum Happened {
     /// So many bytes are in this buffer.
     Received(Token, u16, usize),
-    /// What was put aside for a connection can be taken.
+    /// The bytes that were put aside for a connection can be taken.
     PutAside(Token),
     Sent(Token),
     Closed(Token),
-    /// Somebody may have come to one of the listeners.
+    /// A connection may wait at one of the listeners.
     Accept(usize),
     Woken,
 }
 
 impl Happened {
-    /// Whose it is, if it is a connection's.
+    /// Returns the token of its connection, if it belongs to one.
     fn token(&self) -> Option<Token> {
         match *self {
             Self::Received(token, ..) | Self::PutAside(token) | Self::Sent(token) | Self::Closed(token) => Some(token),
@@ -93,10 +93,10 @@ impl Happened {
 }
 
 impl Completion {
-    /// A driver without connections.
+    /// Creates a driver without connections.
     ///
     /// # Errors
-    /// What the kernel says: it knows no such ring, does not let this process have one, or has too many files open.
+    /// Those of the kernel: it knows no such ring, does not let this process have one, or has too many files open.
     pub fn new() -> io::Result<Self> {
         let ring = Box::new(Ring::new()?);
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
@@ -117,7 +117,7 @@ impl Completion {
         })
     }
 
-    /// What wakes this driver.
+    /// Returns a waker of this driver.
     pub fn waker(&self) -> Waker {
         Waker::Counter(Arc::clone(&self.wake))
     }
@@ -125,12 +125,12 @@ impl Completion {
     /// Begins to accept from a listener that other drivers may accept from too.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Those of the kernel.
     pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
         Ok(self.accepting.listen(&self.poll, listener)?)
     }
 
-    /// Stops accepting and lets go of the listeners.
+    /// Stops accepting and releases the listeners.
     pub fn stop_listening(&mut self) {
         self.accepting.stop(&self.poll);
     }
@@ -145,16 +145,16 @@ impl Completion {
         self.connections.enter(socket)
     }
 
-    /// The number of a connection's socket.
+    /// Returns the number of a connection's socket.
     pub fn descriptor(&self, token: Token) -> i32 {
         self.connections.get(token).map_or(-1, Connection::descriptor)
     }
 
-    /// Hands over what is due, and waits until something happens or the time is over; returns how many events
+    /// Hands over the due operations, and waits until something happens or until the timeout; returns how many events
     /// [`Completion::event`] has.
     ///
     /// # Errors
-    /// What the kernel says; an interruption is no error.
+    /// Those of the kernel; an interruption is no error.
     pub fn wait(&mut self, timeout_ms: u64) -> io::Result<usize> {
         let events = &self.events;
         self.connections.free_closed(|token| events.iter().any(|happened| happened.token() == Some(token)));
@@ -166,7 +166,7 @@ impl Completion {
         Ok(self.events_left)
     }
 
-    /// Asks the kernel for what the state of connections and listeners lacks.
+    /// Asks the kernel for the operations that the state of connections and listeners lacks.
     fn ask(&mut self) -> io::Result<()> {
         if !self.is_awaiting_waker {
             self.ring.await_waker(self.wake.as_fd())?;
@@ -190,7 +190,7 @@ impl Completion {
         Ok(())
     }
 
-    /// Looks through what the kernel has said.
+    /// Handles the completions of the kernel.
     fn look_through(&mut self) {
         let mut completed = std::mem::take(&mut self.completed);
         completed.drain(..).for_each(|completed| self.look_at(completed));
@@ -249,7 +249,7 @@ impl Completion {
         }
     }
 
-    /// What the next event of this wake-up was. Bytes that arrived are at the start of the buffer then.
+    /// Returns the next event of this wake-up. Bytes that arrived are at the start of the buffer then.
     pub fn event(&mut self, buffer: &mut [u8]) -> Event {
         match self.next_event() {
             None => Event::Nothing,
@@ -285,7 +285,7 @@ impl Completion {
         }
         connection.told_in = self.wake_up;
         let mut filled = self.ring.buffers().take(number, count, buffer);
-        // What has come in several pieces is told in one.
+        // Bytes that arrived in several pieces are reported in one event.
         while self.events_left > 0
             && let Some(&Happened::Received(other, number, count)) = self.events.front()
             && other == token
@@ -297,7 +297,7 @@ impl Completion {
         Event::Received(token, filled)
     }
 
-    /// Takes what was put aside.
+    /// Takes the bytes that were put aside.
     fn take_aside(&mut self, token: Token, buffer: &mut [u8]) -> Event {
         let Some(connection) = self.connections.get_mut(token) else { return Event::Nothing };
         if connection.held || connection.aside.is_empty() {
@@ -317,8 +317,8 @@ impl Completion {
         Event::Received(token, count)
     }
 
-    /// The peer says nothing more, or the connection is broken. Of one that is held it is told when its replies have left; of any
-    /// other behind what it has said.
+    /// Handles the end of the peer's bytes, or a broken connection. For a connection that is held it is reported when its
+    /// replies have left; for any other, behind the bytes that the peer has sent.
     fn ended(&mut self, token: Token) -> Event {
         let Some(connection) = self.connections.get_mut(token) else { return Event::Nothing };
         let has_said_more = !connection.held && !connection.aside.is_empty();
@@ -330,7 +330,7 @@ impl Completion {
         if connection.held && connection.is_full { Event::Nothing } else { Event::Closed(token) }
     }
 
-    /// A connection takes bytes again, or a send has not taken all.
+    /// Sends the unsent bytes when a connection takes bytes again, or a send was not whole.
     fn flush_waiting(&mut self, token: Token) -> Event {
         if self.connections.get(token).is_none() {
             return Event::Nothing;
@@ -347,8 +347,8 @@ impl Completion {
         }
     }
 
-    /// Takes what is in `output`, behind what already waits, and leaves it empty, even where the connection is broken: the next
-    /// connection's replies go into the same buffer. What is short leaves with the next wait.
+    /// Takes the bytes of `output`, behind those that already wait, and leaves it empty, even where the connection is broken:
+    /// the next connection's replies go into the same buffer. A short output leaves with the next wait.
     #[inline]
     pub fn send(&mut self, token: Token, output: &mut Output) -> Sending {
         let Some(connection) = self.connections.get_mut(token) else {
@@ -360,7 +360,7 @@ impl Completion {
         self.send_waiting(token)
     }
 
-    /// Has what waits leave: with the next wait if it is short, and otherwise on the spot.
+    /// Sends the unsent bytes: with the next wait if they are short, and otherwise on the spot.
     #[inline]
     fn send_waiting(&mut self, token: Token) -> Sending {
         let Some(connection) = self.connections.get_mut(token) else { return Sending::Waiting(0) };
@@ -374,12 +374,12 @@ impl Completion {
         self.flush(token)
     }
 
-    /// Sends on the spot what a connection takes of what waits.
+    /// Sends on the spot as many of the unsent bytes as the connection takes.
     pub fn flush(&mut self, token: Token) -> Sending {
         self.connections.flush(token)
     }
 
-    /// Adds bytes that others are sent too to what waits: [`Completion::send_queued`] follows.
+    /// Adds bytes that other connections share to the unsent bytes: [`Completion::send_queued`] follows.
     #[inline]
     pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
         if self.connections.queue(token, bytes) {
@@ -387,12 +387,12 @@ impl Completion {
         }
     }
 
-    /// The connections to which something was queued since the last call.
+    /// Returns the connections to which something was queued since the last call.
     pub fn take_queued(&mut self) -> Vec<Token> {
         std::mem::take(&mut self.queued)
     }
 
-    /// Has leave what was queued, behind what already waits.
+    /// Sends the queued bytes, behind those that already wait.
     pub fn send_queued(&mut self, token: Token) -> Sending {
         if let Some(connection) = self.connections.get_mut(token) {
             connection.queued = false;
@@ -400,7 +400,7 @@ impl Completion {
         self.send_waiting(token)
     }
 
-    /// How many bytes wait for the peer to read.
+    /// Returns how many bytes wait for the peer to read.
     #[inline]
     pub fn waiting(&self, token: Token) -> usize {
         self.connections
@@ -408,17 +408,18 @@ impl Completion {
             .map_or(0, |connection| if connection.is_full { connection.waiting.len() } else { 0 })
     }
 
-    /// How many bytes have not left, those that leave with the next wait included.
+    /// Returns how many bytes have not left, those that leave with the next wait included.
     pub fn unsent(&self, token: Token) -> usize {
         self.connections.get(token).map_or(0, |connection| connection.waiting.len())
     }
 
-    /// Room in the buffers of what waits that holds nothing.
+    /// Returns the unused room in the buffers of the unsent bytes.
     pub fn spare(&self, token: Token) -> usize {
         self.connections.get(token).map_or(0, |connection| connection.waiting.spare())
     }
 
-    /// Stops or resumes receiving from a connection; what it has sent stays with the kernel meanwhile, or is put aside.
+    /// Stops or resumes receiving from a connection; bytes that the peer sends in between stay with the kernel, or are put
+    /// aside.
     pub fn hold(&mut self, token: Token, held: bool) {
         let Some(connection) = self.connections.get_mut(token).filter(|connection| connection.held != held) else {
             return;
@@ -431,12 +432,12 @@ impl Completion {
         self.connections.note(token);
     }
 
-    /// Closes a connection, behind what can leave at once.
+    /// Closes a connection, behind the bytes that can leave at once.
     pub fn close(&mut self, token: Token) {
         self.connections.close(token);
     }
 
-    /// Gets ready to be used by another thread. What has come is kept.
+    /// Prepares the driver for another thread. Bytes that have arrived are kept.
     ///
     /// # Errors
     /// The kernel gives no other ring; this one serves on.

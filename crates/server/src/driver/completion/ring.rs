@@ -1,9 +1,10 @@
-//! A ring of io_uring: what the driver asks of the kernel, and what comes back.
+//! A ring of io_uring: the operations that the driver asks of the kernel, and their completions.
 //!
-//! It knows no connection, only operations with the tokens for which they run. All memory that the kernel may write to while
-//! nobody waits is its own, and outlives what is under way: a ring that goes cancels all of it and waits until it has ended,
-//! and where it cannot it leaves the memory to the kernel for good. Bytes that are sent are the caller's, but are never used
-//! beyond the call in which they are handed to the kernel: every send is tried once, and says so if anything is left.
+//! It knows no connection, only operations with the tokens for which they run. All memory that the kernel may write to
+//! outside of a wait is the ring's own, and outlives the operations under way: a ring that is dropped cancels all of them and
+//! waits until they have ended, and if it cannot, it leaves the memory to the kernel for good. Bytes that are sent are the
+//! caller's, but are never used beyond the call in which they are handed to the kernel: every send is tried once, and says so
+//! if anything is left.
 //!
 //! A ring belongs to the thread that first waits with it ([`Ring::wait`]); others may not use it afterwards
 //! (IORING_SETUP_SINGLE_ISSUER with IORING_SETUP_DEFER_TASKRUN: the kernel does its part within that thread's own calls).
@@ -32,10 +33,10 @@ const COMPLETIONS: u32 = 1024;
 /// The number by which the kernel knows the buffers.
 const GROUP: u16 = 0;
 
-/// `IORING_ENTER_GETEVENTS`: the kernel does its part of what is due, also where nobody waits.
+/// `IORING_ENTER_GETEVENTS`: the kernel does its part of the due work, also in a call that does not wait.
 const GET_EVENTS: u32 = 1;
 
-/// Something that the kernel does, and for whom.
+/// An operation of the kernel, with the connection that it is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Receives until it is cancelled or fails.
@@ -46,22 +47,22 @@ pub enum Operation {
     AwaitEnd(Token),
     /// Sends once.
     Send(Token),
-    /// Waits until somebody comes to a listener.
+    /// Waits until a connection arrives at a listener.
     Accept,
-    /// Reads what the waker has written.
+    /// Reads the number that the waker has written.
     Wake,
-    /// Cancels others; nobody waits for how that went.
+    /// Cancels others; its outcome is not waited for.
     Cancel,
 }
 
-/// What one operation has come to, or has brought so far.
+/// A result of one operation, which may be the last or not.
 #[derive(Debug)]
 pub struct Completion {
     /// Which operation.
     pub operation: Operation,
-    /// The kernel's answer: a number of bytes, or a descriptor, or what it says against it.
+    /// The kernel's answer: a number of bytes, or a descriptor, or its error.
     pub result: Result<u32, Errno>,
-    /// Nothing more comes from this operation.
+    /// Whether nothing more comes from this operation.
     pub is_last: bool,
     /// The buffer that was filled.
     pub buffer: Option<u16>,
@@ -76,9 +77,9 @@ pub struct Ring {
     woken: ManuallyDrop<Box<u64>>,
     /// The thread that waits with it.
     owner: Option<ThreadId>,
-    /// Operations that have not come to their end and may use the memory until then.
+    /// Operations that have not ended and may use the memory until then.
     under_way: usize,
-    /// A wait has failed: what was to be handed over then must not be any more.
+    /// A wait has failed: the operations that were to be handed over then must not be any more.
     is_broken: bool,
 }
 
@@ -92,7 +93,7 @@ impl std::fmt::Debug for Uring {
 }
 
 impl Ring {
-    /// A ring that nobody uses yet.
+    /// Creates a ring that no thread uses yet.
     ///
     /// # Errors
     /// The kernel has no such ring (before 6.1), or does not let this process have one.
@@ -119,7 +120,7 @@ impl Ring {
         })
     }
 
-    /// The buffers into which it receives.
+    /// Returns the buffers into which it receives.
     #[inline]
     pub fn buffers(&mut self) -> &mut Buffers {
         &mut self.buffers
@@ -128,8 +129,8 @@ impl Ring {
     /// Receives from a connection from now on.
     pub fn receive(&mut self, token: Token, socket: BorrowedFd<'_>) -> io::Result<()> {
         let entry = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build();
-        // SAFETY: the kernel writes to the ring's own buffers alone, and holds the socket itself once it has the entry, which is
-        // before anybody can close it: the driver hands over what it has written down in the same wait.
+        // SAFETY: the kernel writes to the ring's own buffers alone, and holds the socket itself once it has the entry, which
+        // is before the socket can be closed: the driver hands over the operations that it has written down in the same wait.
         unsafe { self.push(entry, Operation::Receive(token)) }
     }
 
@@ -140,23 +141,23 @@ impl Ring {
         unsafe { self.push(entry, operation) }
     }
 
-    /// Reads what the waker writes, once.
+    /// Reads the number that the waker writes, once.
     pub fn await_waker(&mut self, waker: BorrowedFd<'_>) -> io::Result<()> {
         let into: *mut u64 = &mut **self.woken;
         let entry = opcode::Read::new(Fd(waker.as_raw_fd()), into.cast(), size_of::<u64>() as u32).build();
-        // SAFETY: the number has a place of its own, which is freed when nothing is under way any more, or never. Only one such
-        // read is under way at a time, and nobody else uses the number.
+        // SAFETY: the number has a place of its own, which is freed when nothing is under way any more, or never. Only one
+        // such read is under way at a time, and no other code uses the number.
         unsafe { self.push(entry, Operation::Wake) }
     }
 
-    /// Ends an operation before its time; it says so itself.
+    /// Cancels an operation; its completion says so.
     pub fn cancel(&mut self, operation: Operation) -> io::Result<()> {
         let entry = opcode::AsyncCancel::new(operation.encode()).build().flags(Flags::SKIP_SUCCESS);
         // SAFETY: it uses no memory.
         unsafe { self.push(entry, Operation::Cancel) }
     }
 
-    /// Tries to send these bytes, once. Nothing comes back where all of them have left.
+    /// Tries to send these bytes, once. There is no completion if all of them have left.
     ///
     /// # Safety
     /// The bytes must stay as they are until [`Ring::wait`] has returned.
@@ -171,7 +172,7 @@ impl Ring {
     }
 
     /// # Safety
-    /// What the entry names must live as long as the kernel may use it.
+    /// The memory that the entry names must live as long as the kernel may use it.
     #[inline]
     unsafe fn push(&mut self, entry: Entry, operation: Operation) -> io::Result<()> {
         let entry = entry.user_data(operation.encode());
@@ -183,10 +184,10 @@ impl Ring {
         Ok(())
     }
 
-    /// Hands over everything that was asked for, and waits until something has come or the time is over; 0 does not wait.
+    /// Hands over every operation that was asked for, and waits for a completion or until the timeout; 0 does not wait.
     ///
     /// # Errors
-    /// What the kernel says; an interruption is no error.
+    /// Those of the kernel; an interruption is no error.
     pub fn wait(&mut self, timeout_ms: u64, into: &mut Vec<Completion>) -> io::Result<()> {
         let waited = self.try_wait(timeout_ms, into);
         self.is_broken |= waited.is_err();
@@ -216,7 +217,7 @@ impl Ring {
     /// Ends everything that is under way, and waits for that.
     ///
     /// # Errors
-    /// What the kernel says, or that the ring belongs to another thread: then something may still be under way.
+    /// Those of the kernel, or that the ring belongs to another thread: then something may still be under way.
     pub fn end_all(&mut self, into: &mut Vec<Completion>) -> io::Result<()> {
         if self.under_way == 0 {
             return Ok(());
@@ -234,7 +235,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Makes it this thread's, if it is nobody's.
+    /// Makes the ring this thread's, if it has no owner.
     #[inline]
     fn begin(&mut self) -> io::Result<()> {
         if self.owner.is_none() {
@@ -244,7 +245,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Hands over what was asked for, and has the kernel do what is due.
+    /// Hands over the operations that were asked for, and lets the kernel do the due work.
     fn submit(&mut self) -> io::Result<()> {
         // More may be asked for than there is room for before the first wait.
         self.begin()?;
@@ -276,7 +277,7 @@ impl Drop for Ring {
     }
 }
 
-/// What is no error of a wait: that its time was over, that a signal came, that the kernel had no room for the moment.
+/// Permits the results of a wait that are no error: the timeout, a signal, no room in the kernel for the moment.
 fn permit(entered: io::Result<usize>) -> io::Result<()> {
     match entered.as_ref().err().and_then(io::Error::raw_os_error) {
         Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
@@ -285,7 +286,7 @@ fn permit(entered: io::Result<usize>) -> io::Result<()> {
 }
 
 impl Operation {
-    /// Whether it goes on after the call with which it was handed over.
+    /// Returns whether it goes on after the call with which it was handed over.
     fn lasts(self) -> bool {
         !matches!(self, Self::Send(_) | Self::Cancel)
     }

@@ -1,8 +1,8 @@
-//! Many receives with one system call: what several connections have said, before the first of them is told.
+//! Many receives with one system call: the bytes of several connections, before the first of them is reported.
 //!
-//! Each has a slice of one room, which stays in the second cache at least. What brought nothing (an end, an error, no ring) is
-//! not noted: whoever tries again learns why. What was received and cannot be told is for the driver to keep. Belongs to one
-//! thread at a time.
+//! Each has a slice of one room, which stays in the second cache at least. A receive that brought nothing (an end, an error,
+//! no ring) is not noted: the next receive finds the reason. Bytes that were received and cannot be reported are for the
+//! driver to keep. Belongs to one thread at a time.
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
@@ -20,7 +20,7 @@ pub const SLICE_BYTES: usize = 4 * 1024;
 /// From the start of a slice to the next. No multiple of a page: the starts would share a few lines of the nearest cache.
 const STRIDE: usize = SLICE_BYTES + 3 * 64;
 
-/// What was received for events that have not been looked at.
+/// Bytes that were received for events that have not been looked at.
 #[derive(Debug, Default)]
 pub struct BatchedReceive {
     room: Vec<u8>,
@@ -30,7 +30,7 @@ pub struct BatchedReceive {
     taken: usize,
 }
 
-/// What was received for one event.
+/// The bytes that were received for one event.
 #[derive(Debug)]
 struct Received {
     event: usize,
@@ -64,13 +64,13 @@ impl BatchedReceive {
         self.received.retain(|received| received.count != 0);
     }
 
-    /// Whether something was received for this event that has not been taken.
+    /// Returns whether something was received for this event that has not been taken.
     #[inline]
     pub fn is_next(&self, event: usize) -> bool {
         self.received.get(self.taken).is_some_and(|received| received.event == event)
     }
 
-    /// Takes what is next.
+    /// Takes the next bytes.
     #[inline]
     pub fn take(&mut self) -> &[u8] {
         let Some(received) = self.received.get(self.taken) else { return &[] };
@@ -78,7 +78,7 @@ impl BatchedReceive {
         &self.room[received.start..][..received.count]
     }
 
-    /// Has bytes be taken for an event that comes behind all others.
+    /// Adds bytes for an event that comes behind all others.
     pub fn put(&mut self, event: usize, bytes: &[u8]) {
         let (start, count) = (self.received.len() * STRIDE, bytes.len());
         self.received.push(Received { event, socket: -1, start, count });
@@ -92,7 +92,7 @@ impl BatchedReceive {
         self.taken = 0;
     }
 
-    /// Whether no more can be put.
+    /// Returns whether no more can be put.
     pub fn is_full(&self) -> bool {
         self.received.len() >= RECEIVES_MAX
     }

@@ -10,13 +10,13 @@ use super::batch_ring::BatchRing;
 /// Sends that are gathered until they leave with one system call.
 #[derive(Debug, Default)]
 pub struct BatchedSend {
-    /// What became of each send: how many bytes have left, 0 if it was not done for whatever reason.
+    /// The outcome of each send: how many bytes have left, 0 if it was not done for any reason.
     sent: Vec<usize>,
 }
 
 impl BatchedSend {
-    /// Tries each of these once, in their order, and says how many bytes of each have left. None of them waits. A send that
-    /// fails is said to have done nothing: whoever tries again learns why.
+    /// Tries each of these once, in their order, and returns how many bytes of each have left. None of them waits. A failed
+    /// send counts as 0 bytes: the next send finds the reason.
     pub fn send(&mut self, ring: &mut BatchRing, sends: &[(BorrowedFd<'_>, &[u8])]) -> &[usize] {
         self.sent.clear();
         self.sent.resize(sends.len(), 0);

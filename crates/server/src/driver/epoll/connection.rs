@@ -1,4 +1,4 @@
-//! One connection of the driver `hybrid`: what it wants to be told, and what of its bytes waits. One thread at a time.
+//! One connection of the driver `hybrid`: the events that it is interested in, and its unsent bytes. One thread at a time.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -13,26 +13,26 @@ use crate::request::output::Output;
 pub struct Connection {
     /// Its socket.
     pub socket: OwnedFd,
-    /// What has not left.
+    /// The unsent bytes.
     pub waiting: Output,
     /// The kernel takes no more at present: it reports when it does.
     pub full: bool,
     /// Stands in the driver's list of those to which something was queued.
     pub queued: bool,
-    /// Nothing is received until the session can go on.
+    /// Receiving is paused until the session can go on.
     pub held: bool,
-    /// What comes is received into room of its own.
+    /// Bytes are received into room of their own.
     pub apart: bool,
-    /// The stream's end may stand behind what is to be received so.
+    /// The stream's end may stand behind the bytes that are to be received so.
     pub ending: bool,
-    /// Some of what it has said is aside.
+    /// Some of its bytes are put aside.
     pub has_aside: bool,
     /// The last receive brought more than is received ahead.
     pub says_much: bool,
 }
 
 impl Connection {
-    /// One of which nothing is known yet.
+    /// Creates a connection without any known state.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
             socket,
@@ -47,7 +47,8 @@ impl Connection {
         }
     }
 
-    /// What the kernel is to report: of a peer that is held, while nothing waits for it, only that it has gone.
+    /// Returns the events that the kernel is to report: for a connection that is held without unsent bytes, only that the
+    /// peer has gone.
     pub fn interest(&self) -> EventFlags {
         let interest = match (self.held, self.waiting.is_empty()) {
             (false, true) => EventFlags::IN | EventFlags::RDHUP,
@@ -59,12 +60,12 @@ impl Connection {
     }
 }
 
-/// Has the kernel report what a connection is interested in, also what it has reported before.
+/// Asks the kernel to report the events that a connection is interested in, also those it has reported before.
 pub fn modify(poll: &OwnedFd, token: Token, connection: &Connection) -> rustix::io::Result<()> {
     epoll::modify(poll, &connection.socket, EventData::new_u64(token as u64), connection.interest())
 }
 
-/// Keeps what was received of a connection, if anything was, until it can be told.
+/// Keeps the bytes that were received of a connection, if there are any, until they can be reported.
 pub fn put_aside(aside: &mut Vec<(Token, Vec<u8>)>, token: Token, connection: &mut Connection, bytes: &[u8]) {
     if !bytes.is_empty() {
         aside.push((token, bytes.to_vec()));
@@ -72,7 +73,7 @@ pub fn put_aside(aside: &mut Vec<(Token, Vec<u8>)>, token: Token, connection: &m
     }
 }
 
-/// Sends what is in `output`, after what already waits; what the kernel does not take waits too.
+/// Sends the bytes of `output`, after those that already wait; bytes that the kernel does not take wait too.
 #[inline]
 pub fn send_or_keep(poll: &OwnedFd, token: Token, connection: &mut Connection, output: &mut Output) -> Sending {
     if !connection.waiting.is_empty() {
@@ -89,7 +90,7 @@ pub fn send_or_keep(poll: &OwnedFd, token: Token, connection: &mut Connection, o
     }
 }
 
-/// Where and what can be sent at once of an output.
+/// Returns the socket and the bytes of an output that can be sent at once.
 pub fn sendable<'a>(
     connections: &'a [Option<Connection>],
     token: Token,
@@ -100,14 +101,14 @@ pub fn sendable<'a>(
     Some((connection.socket.as_fd(), bytes))
 }
 
-/// Where and what can be sent at once of that which was queued.
+/// Returns the socket and the queued bytes that can be sent at once.
 pub fn queued_bytes(connections: &[Option<Connection>], token: Token) -> Option<(BorrowedFd<'_>, &[u8])> {
     let connection = connections.get(token)?.as_ref().filter(|connection| !connection.full)?;
     let bytes = connection.waiting.plain().filter(|bytes| !bytes.is_empty())?;
     Some((connection.socket.as_fd(), bytes))
 }
 
-/// Sends what waits.
+/// Sends the unsent bytes.
 pub fn flush(connection: &mut Connection) -> Sending {
     send_pieces(&connection.socket, &mut connection.waiting)
 }

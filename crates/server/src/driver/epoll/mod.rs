@@ -1,19 +1,19 @@
 //! The driver `hybrid`, on epoll: waiting is asynchronous; receiving, executing and sending are not.
 //!
-//! Without any bookkeeping that a request would pay for: one receive for a readable connection, one send for its replies
-//! (many with one system call where they are due together, see `batch_ring`), and `EPOLLOUT` asked for only while the peer
-//! does not read. All connections of a worker receive into one buffer, so an idle connection holds none; unsent replies
-//! wait in the connection.
+//! It does no bookkeeping that a request would pay for: one receive for a readable connection, one send for its replies (many
+//! with one system call where they are due together, see `batch_ring`), and `EPOLLOUT` asked for only while the peer does not
+//! read. All connections of a worker receive into one buffer, so an idle connection holds none; unsent replies wait in the
+//! connection.
 //!
-//! Where a wait has brought several connections, what they have said is received ahead (`batched_receive`), and copied to the
-//! start of that buffer when its turn has come. It belongs to the driver until then: what a wake-up has not told, because a
-//! script has taken its thread, or because the connection is held by now, is put aside and told first in a later one, by itself.
+//! If a wait has brought several connections, their bytes are received ahead (`batched_receive`), and copied to the start of
+//! that buffer when the turn of each has come. They belong to the driver until then: bytes that a wake-up has not reported,
+//! because a script has taken its thread, or because the connection is held by now, are put aside and reported first in a
+//! later one, by themselves.
 //!
-//! Connections are edge-triggered, which saves the kernel from looking at each of them once more in the wait after a
-//! receive. A receive that does not fill the buffer has taken all there was, and what comes later is reported; wherever
-//! something may be left (a full buffer, an end of stream behind the bytes, an event that was not looked at), the kernel is
-//! asked to report the connection again, which it does at once if there is something. Wakers and listeners are
-//! level-triggered.
+//! Connections are edge-triggered, which saves the kernel from looking at each of them once more in the wait after a receive.
+//! A receive that does not fill the buffer has taken all there was, and later bytes are reported; wherever something may be
+//! left (a full buffer, an end of stream behind the bytes, an event that was not looked at), the kernel is asked to report
+//! the connection again, which it does at once if there is something. Wakers and listeners are level-triggered.
 
 mod batch_ring;
 mod batched_receive;
@@ -42,7 +42,7 @@ use connection::{Connection, flush, modify, put_aside, queued_bytes, send_or_kee
 /// Events that one wait returns at most.
 const EVENTS_MAX: usize = 1024;
 
-/// What says that a stream ends.
+/// The flags that say that a stream ends.
 const ENDS: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
 const WAKER: u64 = u64::MAX;
@@ -67,11 +67,11 @@ pub struct Hybrid {
     batched_receive: BatchedReceive,
     /// For the events before this one it has been received ahead.
     ahead: usize,
-    /// What was received of connections that could not be told.
+    /// Bytes that were received of connections and could not be reported.
     aside: Vec<(Token, Vec<u8>)>,
 }
 
-/// Room for what one wait returns.
+/// Room for the events that one wait returns.
 struct Events(Vec<epoll::Event>);
 
 // SAFETY: an event's data is a union with a pointer; only its number is ever written or read here.
@@ -84,10 +84,10 @@ impl std::fmt::Debug for Events {
 }
 
 impl Hybrid {
-    /// A driver without connections.
+    /// Creates a driver without connections.
     ///
     /// # Errors
-    /// What the kernel says, such as too many open files.
+    /// Those of the kernel, such as too many open files.
     pub fn new() -> io::Result<Self> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -110,7 +110,7 @@ impl Hybrid {
         })
     }
 
-    /// What wakes this driver.
+    /// Returns a waker of this driver.
     pub fn waker(&self) -> Waker {
         Waker::Counter(Arc::clone(&self.wake))
     }
@@ -118,12 +118,12 @@ impl Hybrid {
     /// Begins to accept from a listener that other drivers may watch too.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Those of the kernel.
     pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
         Ok(self.accepting.listen(&self.poll, listener)?)
     }
 
-    /// Stops accepting and lets go of the listeners.
+    /// Stops accepting and releases the listeners.
     pub fn stop_listening(&mut self) {
         self.accepting.stop(&self.poll);
     }
@@ -131,7 +131,7 @@ impl Hybrid {
     /// Takes over an accepted connection.
     ///
     /// # Errors
-    /// What the kernel says; the connection is closed then.
+    /// Those of the kernel; the connection is closed then.
     pub fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
         let token = self.free.pop().unwrap_or(self.connections.len());
         if token == self.connections.len() {
@@ -147,15 +147,15 @@ impl Hybrid {
         Ok(token)
     }
 
-    /// The number of a connection's socket.
+    /// Returns the number of a connection's socket.
     pub fn descriptor(&self, token: Token) -> i32 {
         self.connections[token].as_ref().map_or(-1, |connection| connection.socket.as_raw_fd())
     }
 
-    /// Waits until something happens or the time is over; returns how many events [`Hybrid::event`] has.
+    /// Waits until something happens or until the timeout; returns how many events [`Hybrid::event`] has.
     ///
     /// # Errors
-    /// What the kernel says; an interruption is no error.
+    /// Those of the kernel; an interruption is no error.
     pub fn wait(&mut self, timeout_ms: u64) -> io::Result<usize> {
         self.forget_events();
         self.free.append(&mut self.closed);
@@ -170,14 +170,14 @@ impl Hybrid {
         }
     }
 
-    /// Has every wait fail from now on, as the kernel does where a descriptor is not what it should be.
+    /// Makes every wait fail from now on, as the kernel does where a descriptor is not as it should be.
     #[cfg(test)]
     pub fn break_wait(&mut self) {
         let other = std::fs::File::open("/dev/null").expect("a file that is no epoll");
         rustix::io::dup2(&other, &mut self.poll).expect("a descriptor in place of another");
     }
 
-    /// What event `index` of this wake-up was. Bytes that arrived are at the start of the buffer then.
+    /// Returns event `index` of this wake-up. Bytes that arrived are at the start of the buffer then.
     pub fn event(&mut self, index: usize, buffer: &mut [u8]) -> Event {
         let Some(&epoll::Event { flags, data }) = self.events.0.get(index) else { return Event::Nothing };
         self.looked_at = index + 1;
@@ -217,7 +217,8 @@ impl Hybrid {
         (self.looked_at, self.ahead) = (0, 0);
     }
 
-    /// Has what was put aside be told as if it had just come, unless its connection is held; whether there is any.
+    /// Reports bytes that were put aside as if they had just arrived, unless their connection is held; returns whether there
+    /// are any.
     fn fetch_aside(&mut self) -> bool {
         let Self { aside, connections, events, batched_receive, .. } = self;
         aside.retain(|(token, bytes)| {
@@ -234,7 +235,7 @@ impl Hybrid {
         self.ahead != 0
     }
 
-    /// Receives for this event and some that come behind it.
+    /// Receives for this event and some of those behind it.
     fn receive_ahead(&mut self, index: usize) {
         self.ahead = self.events.0.len().min(index + RECEIVES_MAX);
         let (events, connections) = (&self.events.0, &self.connections);
@@ -247,7 +248,7 @@ impl Hybrid {
         self.batched_receive.receive(&mut self.ring, events);
     }
 
-    /// Tells what was received ahead, or puts it aside.
+    /// Reports bytes that were received ahead, or puts them aside.
     #[inline]
     fn ahead_event(&mut self, token: Token, flags: EventFlags, buffer: &mut [u8]) -> Event {
         let bytes = self.batched_receive.take();
@@ -299,7 +300,7 @@ impl Hybrid {
             return Event::Closed(token);
         }
         if connection.has_aside {
-            // What is aside is told first, and this then.
+            // Bytes that are put aside are reported first, and this event then.
             _ = modify(&self.poll, token, connection);
             return Event::Nothing;
         }
@@ -325,7 +326,7 @@ impl Hybrid {
         }
     }
 
-    /// Has what comes on a connection received by [`Hybrid::receive_into`], or no longer, and of what has come be told again.
+    /// Switches [`Hybrid::receive_into`] on or off for a connection; bytes that have arrived are reported again.
     pub fn receive_apart(&mut self, token: Token, is_apart: bool) {
         if let Some(connection) = &mut self.connections[token] {
             connection.apart = is_apart;
@@ -333,7 +334,7 @@ impl Hybrid {
         }
     }
 
-    /// Receives into the room behind what is in `into`. Where that leaves none, the kernel is to be asked again.
+    /// Receives into the room behind the contents of `into`. If that leaves none, the kernel is to be asked again.
     pub fn receive_into(&mut self, token: Token, into: &mut Vec<u8>) -> Event {
         let Some(connection) = &self.connections[token] else { return Event::Nothing };
         let before = into.len();
@@ -354,7 +355,7 @@ impl Hybrid {
         }
     }
 
-    /// Sends what is in `output`, after what already waits, and leaves it empty, even where the connection is broken:
+    /// Sends the bytes of `output`, after those that already wait, and leaves it empty, even where the connection is broken:
     /// the next connection's replies go into the same buffer.
     #[inline]
     pub fn send(&mut self, token: Token, output: &mut Output) -> Sending {
@@ -368,7 +369,7 @@ impl Hybrid {
         sending
     }
 
-    /// Adds bytes that others are sent too to what waits, without sending: [`Hybrid::send_queued`] follows.
+    /// Adds bytes that other connections share to the unsent bytes, without sending: [`Hybrid::send_queued`] follows.
     #[inline]
     pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
         let Some(connection) = self.connections.get_mut(token).and_then(Option::as_mut) else { return };
@@ -378,8 +379,8 @@ impl Hybrid {
         }
     }
 
-    /// Sends of each output what can leave at once, several with one system call; returns how many sends that were, and how
-    /// many bytes have left. The rest, and what concerns the connections, is for [`Hybrid::send`].
+    /// Sends of each output the bytes that can leave at once, several with one system call; returns how many sends that were,
+    /// and how many bytes have left. The rest, and the state of the connections, are for [`Hybrid::send`].
     pub fn send_together(&mut self, outputs: &mut [(Token, Output)]) -> (usize, usize) {
         let connections = &self.connections;
         let ready = |(token, output): &(Token, Output)| sendable(connections, *token, output).is_some();
@@ -392,8 +393,8 @@ impl Hybrid {
         (sent.len(), sent.iter().sum())
     }
 
-    /// The connections to which something was queued since the last call. Where there are several, much of it is sent here,
-    /// with one system call; the rest, and what concerns the connections, is for [`Hybrid::send_queued`].
+    /// Returns the connections to which something was queued since the last call. If there are several, much of it is sent
+    /// here, with one system call; the rest, and the state of the connections, are for [`Hybrid::send_queued`].
     pub fn take_queued(&mut self) -> Vec<Token> {
         let queued = std::mem::take(&mut self.queued);
         if queued.len() > 1 {
@@ -410,7 +411,7 @@ impl Hybrid {
         queued
     }
 
-    /// Sends what was queued, behind what already waits.
+    /// Sends the queued bytes, behind those that already wait.
     pub fn send_queued(&mut self, token: Token) -> Sending {
         let Some(connection) = self.connections.get_mut(token).and_then(Option::as_mut) else {
             return Sending::Waiting(0);
@@ -432,18 +433,18 @@ impl Hybrid {
         }
     }
 
-    /// How many bytes wait for the peer to read.
+    /// Returns how many bytes wait for the peer to read.
     #[inline]
     pub fn waiting(&self, token: Token) -> usize {
         self.connections[token].as_ref().map_or(0, |connection| connection.waiting.len())
     }
 
-    /// Room in the buffers of what waits that holds nothing.
+    /// Returns the unused room in the buffers of the unsent bytes.
     pub fn spare(&self, token: Token) -> usize {
         self.connections[token].as_ref().map_or(0, |connection| connection.waiting.spare())
     }
 
-    /// Stops or resumes receiving from a connection; what it has sent stays with the kernel meanwhile.
+    /// Stops or resumes receiving from a connection; bytes that the peer sends in between stay with the kernel.
     pub fn hold(&mut self, token: Token, held: bool) {
         if let Some(connection) = &mut self.connections[token]
             && connection.held != held
@@ -453,7 +454,7 @@ impl Hybrid {
         }
     }
 
-    /// Closes a connection and drops what waits to be sent.
+    /// Closes a connection and drops the unsent bytes.
     pub fn close(&mut self, token: Token) {
         if let Some(connection) = self.connections[token].take() {
             _ = epoll::delete(&self.poll, &connection.socket);

@@ -1,9 +1,10 @@
-//! Connections whose bytes go through memory that the peer shares (`sleeve-rings`), over whichever driver has their sockets.
+//! Connections with memory that the peer shares (`sleeve-rings`) as the carrier of their bytes, over any driver of their
+//! sockets.
 //!
-//! The socket stays with its driver: what comes on it is the peer's bell, and its end is the connection's. A pair of rings is
-//! awake while this driver looks at it by itself, before each wait; when there has been nothing for a while (`patience`) it falls
-//! asleep, and the peer rings. So a worker waits in one place for everything, and pairs that sleep cost nothing. Belongs to the
-//! thread of its driver.
+//! The socket stays with its driver: bytes on it are the peer's bell, and its end is the connection's. A pair of rings is
+//! awake while this driver looks at it by itself, before each wait; when there has been nothing for a while (`patience`) it
+//! falls asleep, and the peer rings. So a worker waits in one place for everything, and pairs that sleep cost nothing.
+//! Belongs to the thread of its driver.
 
 mod pair;
 #[cfg(test)]
@@ -25,14 +26,14 @@ use pair::Pair;
 
 pub use pair::RING_BYTES;
 
-/// What accompanies the memory.
+/// The bytes that accompany the memory.
 const HANDOVER: &[u8] = b"!";
 
 /// So many wake-ups in a row may pass without a look at the sockets, as long as little comes through the rings: the look is a
 /// system call, which short requests would pay for.
 const ROUNDS_WITHOUT_SOCKETS: u32 = 32;
 
-/// How long it is looked for what comes, before peers have to ring.
+/// The longest busy poll, before peers have to ring.
 const LOOK_MAX: Duration = Duration::from_micros(20);
 
 /// More than that is more than little, in all of these wake-ups together.
@@ -44,16 +45,16 @@ pub struct Rings {
     /// By token.
     pairs: Vec<Option<Box<Pair>>>,
     count: usize,
-    /// Those that are looked at before each wait.
+    /// The pairs that are looked at before each wait.
     awake: Vec<Token>,
-    /// Those that have something to tell in this wake-up, behind what the sockets tell.
+    /// The pairs with an event in this wake-up, behind the events of the sockets.
     ready: Vec<Token>,
     /// How many events of this wake-up are of sockets.
     from_sockets: usize,
-    /// Those to which something was queued that has not been sent.
+    /// The pairs to which bytes were queued that have not been sent.
     queued: Vec<Token>,
     patience: Patience,
-    /// Wake-ups since sockets were looked at, and bytes that have come in them.
+    /// Wake-ups since sockets were looked at, and bytes that have arrived in them.
     rounds: u32,
     bytes: usize,
 }
@@ -74,7 +75,7 @@ impl Default for Rings {
     }
 }
 
-/// Where they begin and end.
+/// The beginning and the end of pairs.
 impl Rings {
     /// Hands out memory over a connection's socket.
     ///
@@ -85,7 +86,7 @@ impl Rings {
         if self.get(token).is_some() || sockets.flush(token) != Sending::Done || sockets.unsent(token) != 0 {
             return Err(io::Error::other("something waits to be read ahead of it"));
         }
-        // SAFETY: the driver has the connection, whose socket stays open until it is closed; the pair ends before that.
+        // SAFETY: the driver has the connection, and keeps its socket open until it is closed; the pair ends before that.
         let bell = unsafe { BorrowedFd::borrow_raw(sockets.descriptor(token)) };
         handover::send(bell, HANDOVER, &file)?;
         if self.pairs.len() <= token {
@@ -97,7 +98,7 @@ impl Rings {
         Ok(())
     }
 
-    /// The connection is about to be closed: what there is room for leaves.
+    /// Ends the pair of a connection that is about to be closed: the bytes that there is room for leave.
     pub fn end(&mut self, token: Token) {
         if let Some(mut pair) = self.pairs.get_mut(token).and_then(Option::take) {
             pair.send_waiting();
@@ -105,37 +106,37 @@ impl Rings {
         }
     }
 
-    /// Whether no connection shares memory.
+    /// Returns whether no connection shares memory.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.count == 0 && self.ready.is_empty()
     }
 
-    /// What a connection shares.
+    /// Returns the pair of a connection.
     #[inline]
     pub fn get(&mut self, token: Token) -> Option<&mut Pair> {
         self.pairs.get_mut(token)?.as_deref_mut()
     }
 
-    /// What a connection shares.
+    /// Returns the pair of a connection.
     #[inline]
     pub fn find(&self, token: Token) -> Option<&Pair> {
         self.pairs.get(token)?.as_deref()
     }
 }
 
-/// Waiting, and what the wait has brought.
+/// Waiting, and the events of a wait.
 impl Rings {
-    /// Whether no pair is looked at.
+    /// Returns whether no pair is looked at.
     #[inline]
     pub fn are_all_asleep(&mut self) -> bool {
         self.from_sockets = usize::MAX;
         self.awake.is_empty()
     }
 
-    /// Waits until something comes, through a ring or to a socket; returns how many events there are.
+    /// Waits until something arrives, through a ring or at a socket; returns how many events there are.
     pub fn wait(&mut self, sockets: &mut SocketDriver, timeout_ms: u64) -> io::Result<usize> {
-        // What was not asked for in the last wake-up is found again.
+        // Events that were not taken in the last wake-up are found again.
         for token in self.ready.drain(..) {
             if let Some(pair) = self.pairs.get_mut(token).and_then(Option::as_mut) {
                 pair.is_ready = false;
@@ -170,7 +171,7 @@ impl Rings {
         !ready.is_empty()
     }
 
-    /// Looks again and again for as long as that pays; whether anything has come.
+    /// Busy polls for as long as that pays; returns whether anything has arrived.
     fn await_news(&mut self) -> bool {
         if !self.awake.is_empty()
             && let Some(mut watch) = self.patience.begin()
@@ -185,7 +186,7 @@ impl Rings {
         false
     }
 
-    /// Has all of them fall asleep; false where one has something to tell by now, and stays awake.
+    /// Puts all pairs to sleep. Returns false if one has an event by now, and stays awake.
     fn fall_asleep(&mut self) -> bool {
         let Self { pairs, awake, ready, .. } = self;
         awake.retain(|&token| {
@@ -200,7 +201,7 @@ impl Rings {
         ready.is_empty()
     }
 
-    /// What event `index` of this wake-up was.
+    /// Returns event `index` of this wake-up.
     pub fn event(&mut self, sockets: &mut SocketDriver, index: usize, buffer: &mut [u8]) -> Event {
         let token = match index.checked_sub(self.from_sockets) {
             Some(place) => match self.ready.get(place) {
@@ -214,7 +215,7 @@ impl Rings {
                     if matches!(event, Event::Closed(_)) {
                         pair.hang_up();
                     }
-                    // It is told where its turn is.
+                    // It is reported in its turn.
                     if pair.is_ready {
                         return Event::Nothing;
                     }
@@ -231,7 +232,7 @@ impl Rings {
         event
     }
 
-    /// Has a pair looked at from now on.
+    /// Wakes a pair: it is looked at from now on.
     fn wake(&mut self, token: Token) {
         let Some(pair) = self.pairs.get_mut(token).and_then(Option::as_mut) else { return };
         pair.wake_up();
@@ -241,9 +242,9 @@ impl Rings {
     }
 }
 
-/// What the worker wants of them.
+/// The calls of the worker.
 impl Rings {
-    /// Sends each output whose connection shares memory.
+    /// Sends each output of a connection that shares memory.
     pub fn send_each(&mut self, outputs: &mut [(Token, Output)]) {
         for (token, output) in outputs {
             if let Some(pair) = self.get(*token) {
@@ -252,7 +253,7 @@ impl Rings {
         }
     }
 
-    /// Adds bytes to what waits for a connection; false if it shares no memory.
+    /// Adds bytes to the unsent ones of a connection. Returns false if it shares no memory.
     pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) -> bool {
         let Some(pair) = self.pairs.get_mut(token).and_then(Option::as_mut) else { return false };
         if pair.queue(bytes) {

@@ -1,4 +1,5 @@
-//! One connection that shares memory with its peer: what comes, what leaves, and when the bell is rung.
+//! One connection that shares memory with its peer: its incoming bytes, its outgoing bytes, and the times when the bell is
+//! rung.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::request::output::Output;
 /// Bytes that each of two rings has.
 pub const RING_BYTES: usize = 64 * 1024;
 
-/// What the bell says.
+/// The bytes of the bell.
 const BELL: &[u8] = b"!";
 
 /// A pair of rings, of which this side writes into one and reads from the other.
@@ -24,15 +25,15 @@ pub struct Pair {
     reader: Reader<Memory>,
     /// The connection's socket, which the driver keeps open for longer than this pair.
     bell: BorrowedFd<'static>,
-    /// What has not found room.
+    /// Bytes that have not found room.
     waiting: Output,
-    /// Nothing is taken until the session can go on.
+    /// Reading is paused until the session can go on.
     is_held: bool,
     /// The peer has left a position that is none.
     is_broken: bool,
     /// The socket has ended. So many bytes are taken at most that the peer had written before.
     left: Option<usize>,
-    /// It was told that the peer has gone.
+    /// The end of the peer has been reported.
     is_end_told: bool,
     /// Stands in the list of those that are looked at.
     pub is_awake: bool,
@@ -43,7 +44,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// A pair in memory that the peer has just been given, whose bell rings over this socket.
+    /// Creates a pair in memory that the peer has just been given; its bell rings over this socket.
     pub fn new(memory: Memory, bell: BorrowedFd<'static>) -> Self {
         let (writer, reader) = ends(memory, Role::Server);
         Self {
@@ -61,12 +62,12 @@ impl Pair {
         }
     }
 
-    /// What waits for the peer to read.
+    /// Returns the bytes that wait for the peer to read.
     pub fn waiting(&self) -> &Output {
         &self.waiting
     }
 
-    /// Whether nothing is taken for now.
+    /// Returns whether nothing is taken for now.
     pub fn is_held(&self) -> bool {
         self.is_held
     }
@@ -74,34 +75,34 @@ impl Pair {
     /// Takes nothing more for now, or something again.
     pub fn hold(&mut self, held: bool) {
         self.is_held = held;
-        // Let go, it says all that it has said, and is told once more that it has gone.
+        // When released, it reports all bytes, and once more the end of the peer.
         self.is_end_told &= held;
     }
 
-    /// The socket has ended.
+    /// Notes that the socket has ended.
     pub fn hang_up(&mut self) {
         self.left.get_or_insert(RING_BYTES);
     }
 
-    /// The peer need not ring.
+    /// Notes that the peer need not ring.
     pub fn wake_up(&mut self) {
         self.reader.wake_up();
     }
 
-    /// Whether there is something to tell.
+    /// Returns whether there is something to tell.
     #[inline]
     pub fn has_news(&mut self) -> bool {
         let is_over = (self.is_broken || self.left.is_some()) && !self.is_end_told;
         is_over || (!self.is_held && self.reader.has_bytes().unwrap_or(true) && !self.is_end_told)
     }
 
-    /// Has the peer ring from now on; false where there is something to tell already.
+    /// Asks the peer to ring from now on. Returns false if there is an event already.
     pub fn fall_asleep(&mut self) -> bool {
         let is_silent = self.is_held || self.is_end_told || self.reader.fall_asleep().unwrap_or(false);
         is_silent && !self.has_news()
     }
 
-    /// What it has to tell. Bytes that came are at the start of the buffer then.
+    /// Returns its event. Bytes that arrived are at the start of the buffer then.
     #[inline]
     pub fn event(&mut self, token: Token, buffer: &mut [u8]) -> Event {
         self.is_ready = false;
@@ -133,7 +134,7 @@ impl Pair {
         if std::mem::replace(&mut self.is_end_told, true) { Event::Nothing } else { Event::Closed(token) }
     }
 
-    /// Takes what is in an output, behind what already waits.
+    /// Takes the bytes of an output, behind those that already wait.
     #[inline]
     pub fn send(&mut self, output: &mut Output) -> Sending {
         if self.is_broken {
@@ -151,13 +152,13 @@ impl Pair {
         self.sent(written)
     }
 
-    /// Adds bytes to what waits; whether they are the first that are queued.
+    /// Adds bytes to the unsent ones; returns whether they are the first that are queued.
     pub fn queue(&mut self, bytes: &Arc<Vec<u8>>) -> bool {
         self.waiting.push_shared(bytes);
         !std::mem::replace(&mut self.is_queued, true)
     }
 
-    /// Writes what waits, as far as there is room.
+    /// Writes the unsent bytes, as far as there is room.
     pub fn send_waiting(&mut self) -> Sending {
         if self.is_broken {
             self.waiting.clear();
@@ -187,8 +188,7 @@ impl Pair {
         }
     }
 
-    /// Rings. Where the socket takes nothing more the peer has bells enough that it has not heard, and where it has ended the
-    /// peer has gone.
+    /// Rings. If the socket takes nothing more, the peer has enough unheard bells, and if it has ended, the peer has gone.
     fn ring(&self) {
         _ = rustix::net::send(self.bell, BELL, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
     }

@@ -23,7 +23,7 @@ struct Peer {
 }
 
 impl Peer {
-    /// A connection that shares memory, and its peer.
+    /// Creates a connection that shares memory, and its peer.
     fn of(driver: &mut Driver) -> (Token, Self) {
         let (near, socket) = unix_pair();
         let token = driver.adopt(near).expect("it is open");
@@ -185,7 +185,7 @@ fn replies_are_read_behind_the_end_of_the_connection() {
         let (token, mut peer) = Peer::of(&mut driver);
         assert_eq!(driver.send(token, &mut output(b"last words")), Sending::Done);
         driver.close(token);
-        // Some let go of the socket with their next wait.
+        // Some release the socket with their next wait.
         driver.wait(0).expect("it waits");
         assert_eq!(peer.hear(10), b"last words");
         assert_eq!(peer.socket.read(&mut [0; 8]).expect("its end"), 0);

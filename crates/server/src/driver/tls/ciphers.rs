@@ -2,9 +2,9 @@
 //!
 //! A list begins with no suite and is read from left to right: a word adds the suites that it describes and that are not in
 //! it, one behind `+` moves them to the end, one behind `-` takes them out until they are added again, one behind `!` for
-//! good. A word is a suite's name, a property of suites, or several properties joined by `+`. What OpenSSL has and is not
-//! here (DHE, CBC, RSA key exchange) describes none, as in OpenSSL when it was built without. A list that leaves none is an
-//! error. Pure functions; any thread.
+//! good. A word is a suite's name, a property of suites, or several properties joined by `+`. A property that OpenSSL has and
+//! that is not here (DHE, CBC, RSA key exchange) describes no suite, as in OpenSSL when it was built without. A list that
+//! leaves none is an error. Pure functions; any thread.
 
 use rustls::SupportedCipherSuite;
 
@@ -48,7 +48,7 @@ const SUITES: [Suite; 6] = [
     },
 ];
 
-/// What describes every suite that is here.
+/// The words that describe every suite that is here.
 const OF_ALL: [&str; 8] = ["ALL", "DEFAULT", "HIGH", "TLSv1.2", "ECDHE", "EECDH", "kECDHE", "kEECDH"];
 
 /// The suites of TLS 1.2 that a list describes, in its order.

@@ -1,9 +1,9 @@
 //! TLS between a connection and its session: ciphertext in and out on one side, plain bytes on the other.
 //!
-//! A [`Channel`] is one connection's state; it touches no socket. The worker hands it what arrived and gets what the peer
-//! said, or hands it replies and gets what is to be sent; during the handshake there is something to send without any
-//! reply. [`Tls`] keeps what new connections begin with, which CONFIG SET replaces while it runs: connections that stand go
-//! on with what they began with. A channel belongs to one thread, [`Tls`] to any.
+//! A [`Channel`] is one connection's state; it touches no socket. The worker hands it the bytes that arrived and gets the
+//! peer's plain bytes, or hands it replies and gets the bytes to send; during the handshake there are bytes to send without
+//! any reply. [`Tls`] keeps the configuration of new connections, which CONFIG SET replaces while the server runs: existing
+//! connections go on with the one that they began with. A channel belongs to one thread, [`Tls`] to any.
 
 mod ciphers;
 mod outgoing;
@@ -19,7 +19,7 @@ use rustls::{ServerConfig, ServerConnection};
 pub use outgoing::load as load_for_primaries;
 pub use settings::load;
 
-/// What new connections begin with, if the options name a certificate.
+/// The configuration of new connections, if the options name a certificate.
 #[derive(Debug, Default)]
 pub struct Tls {
     config: RwLock<Option<Arc<ServerConfig>>>,
@@ -31,11 +31,11 @@ impl Tls {
         *self.config.write() = Some(config);
     }
 
-    /// The channel of a connection that has just come; none while there is no certificate.
+    /// Returns the channel of a new connection; none while there is no certificate.
     pub fn channel(&self) -> Option<Box<Channel>> {
         let config = self.config.read().clone()?;
         let mut connection = ServerConnection::new(config).ok()?;
-        // What is written is taken out at once, and the output of a client has limits of its own.
+        // Written bytes are taken out at once, and the output of a client has limits of its own.
         connection.set_buffer_limit(None);
         Some(Box::new(Channel { connection, plain: Vec::new(), has_ended: false }))
     }
@@ -45,7 +45,7 @@ impl Tls {
 #[derive(Debug)]
 pub struct Channel {
     connection: ServerConnection,
-    /// What the peer said, of the bytes that came last.
+    /// The peer's plain bytes, of the bytes that arrived last.
     plain: Vec<u8>,
     has_ended: bool,
 }
@@ -54,11 +54,11 @@ pub struct Channel {
 const KEPT_BYTES: usize = 4 * 1024;
 
 impl Channel {
-    /// Takes what arrived; returns what the peer said with it.
+    /// Takes the bytes that arrived; returns the peer's plain bytes in them.
     ///
     /// # Errors
-    /// The peer broke the protocol, or showed no certificate that is trusted. What it is to be told of that can still be
-    /// taken with [`Channel::seal`].
+    /// The peer broke the protocol, or showed no certificate that is trusted. The alert for the peer can still be taken with
+    /// [`Channel::seal`].
     pub fn open(&mut self, mut arrived: &[u8]) -> io::Result<&[u8]> {
         self.plain.clear();
         self.plain.shrink_to(KEPT_BYTES);
@@ -78,18 +78,18 @@ impl Channel {
         Ok(&self.plain)
     }
 
-    /// Takes what the last [`Channel::open`] has given away; whoever has read it keeps the room for the next one with
-    /// [`Channel::keep`].
+    /// Takes the plain bytes of the last [`Channel::open`]; the caller, once it has read them, keeps the room for the next
+    /// one with [`Channel::keep`].
     pub fn take_plain(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.plain)
     }
 
-    /// See [`Channel::take_plain`].
+    /// Keeps the room of plain bytes; see [`Channel::take_plain`].
     pub fn keep(&mut self, plain: Vec<u8>) {
         self.plain = plain;
     }
 
-    /// Turns replies into what is to be sent, with what the channel itself has to say, and appends it to `sealed`.
+    /// Turns replies into the bytes to send, with those of the channel itself, and appends them to `sealed`.
     pub fn seal<'a>(&mut self, replies: impl IntoIterator<Item = &'a [u8]>, sealed: &mut Vec<u8>) {
         for piece in replies {
             let written = self.connection.writer().write_all(piece);
@@ -98,7 +98,7 @@ impl Channel {
         self.take(sealed);
     }
 
-    /// What tells the peer that nothing more will come.
+    /// Returns the bytes that tell the peer that nothing more will come.
     pub fn farewell(&mut self) -> Vec<u8> {
         let mut sealed = Vec::new();
         self.connection.send_close_notify();
@@ -106,17 +106,17 @@ impl Channel {
         sealed
     }
 
-    /// Whether the peer has taken leave: nothing more will come.
+    /// Returns whether the peer has closed its side: nothing more will arrive.
     pub fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Whether the peer has not shown yet who it is.
+    /// Returns whether the handshake is not complete yet.
     pub fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
     }
 
-    /// Whether the channel itself has something to say.
+    /// Returns whether the channel itself has bytes to send.
     pub fn has_news(&self) -> bool {
         self.connection.wants_write()
     }

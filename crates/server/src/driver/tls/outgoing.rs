@@ -1,6 +1,6 @@
-//! What connections to other servers begin with under TLS: a certificate of this server's, and whom it trusts.
+//! The TLS configuration of connections to other servers: a certificate of this server, and the certificates that it trusts.
 //!
-//! As with every server of this kind, who has a certificate that a trusted one has signed is believed, whatever name it is for:
+//! As with every server of this kind, a peer with a certificate that a trusted one has signed is believed, for any name:
 //! primaries are named by addresses, which change hands when one fails. Any thread.
 
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::settings;
 use super::settings::{OF_SERVER, Own};
 use crate::config::{Config, Opt};
 
-/// What primaries are shown, where it is not what clients are shown.
+/// The options of the certificate that primaries are shown, if it is not the one that clients are shown.
 const OF_CLIENT: Own = [Opt::TlsClientCertFile, Opt::TlsClientKeyFile, Opt::TlsClientKeyFilePass];
 
-/// Makes what connections to primaries begin with, as the options say now.
+/// Builds the configuration of connections to primaries from the present options.
 ///
 /// # Errors
 /// The first file that cannot be used, or the first word that names nothing.

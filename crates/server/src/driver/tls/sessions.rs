@@ -1,4 +1,4 @@
-//! What is remembered of clients, so that they may shorten the handshake when they come again: so many, for so long.
+//! Sessions of clients that are remembered to shorten the handshake when they reconnect: so many, for so long.
 //!
 //! The sessions lie in the cache of the TLS library, which keeps the newest and knows no time; each has in front of it the
 //! second until which it counts. Any thread.
@@ -27,7 +27,7 @@ impl fmt::Debug for Sessions {
 const HEAD: usize = size_of::<u64>();
 
 impl Sessions {
-    /// Room for `size` sessions.
+    /// Creates room for `size` sessions.
     pub fn new(size: usize, timeout_s: u64) -> Arc<Self> {
         Arc::new(Self { cache: ServerSessionMemoryCache::new(size), timeout_s, since: Instant::now() })
     }

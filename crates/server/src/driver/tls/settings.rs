@@ -1,7 +1,7 @@
-//! What the `tls-...` options say, made into what connections begin with: certificate, key, whom to trust, versions.
+//! The `tls-...` options, turned into the configuration of connections: certificate, key, trusted certificates, versions.
 //!
-//! Files are read anew each time, so that setting an option to its own value again after a certificate was renewed is all
-//! it takes. The reasons are for the operator. Any thread.
+//! Files are read anew each time, so that setting an option to its own value again after a certificate was renewed is all it
+//! takes. The reasons are for the operator. Any thread.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::config::{ClientCertificates, Config, Opt};
 /// Far more than a file of all certificates that a system trusts has.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Makes what connections begin with, as the options say now.
+/// Builds the configuration of clients' connections from the present options.
 ///
 /// # Errors
 /// The first file that cannot be used, or the first word that names nothing.
@@ -55,7 +55,7 @@ pub fn load(config: &Config) -> Result<Arc<ServerConfig>, String> {
 /// The options that name a certificate, its key, and the pass phrase of that.
 pub(super) type Own = [Opt; 3];
 
-/// What clients are shown.
+/// The options of the certificate that clients are shown.
 pub(super) const OF_SERVER: Own = [Opt::TlsCertFile, Opt::TlsKeyFile, Opt::TlsKeyFilePass];
 
 /// A certificate of this server with its key.
@@ -75,7 +75,7 @@ pub(super) fn identity(config: &Config, options: Own, provider: &CryptoProvider)
     Identity::new(chain, key, provider).map_err(|why| format!("{}, {}: {why}", file.display(), key_file.display()))
 }
 
-/// Who looks at the certificates of clients; none where they are not asked for.
+/// Returns the verifier of client certificates; none where these are not asked for.
 fn verifier(config: &Config, provider: &Arc<CryptoProvider>) -> Result<Option<Arc<dyn ClientCertVerifier>>, String> {
     let wanted = config.client_certificates();
     if wanted == ClientCertificates::NotAsked {
@@ -129,7 +129,7 @@ fn path(config: &Config, option: Opt) -> Option<PathBuf> {
     (!text.is_empty()).then(|| config.resolve(&text))
 }
 
-/// `tls-protocols`: the versions that are spoken; empty is all.
+/// Returns the versions of `tls-protocols`; empty is all.
 pub(super) fn versions(config: &Config) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
     let text = config.text(Opt::TlsProtocols);
     let text = String::from_utf8_lossy(&text);

@@ -1,14 +1,14 @@
-//! Blocked clients: the keys that each waits for, and in which order they are served.
+//! Blocked clients: the keys that each waits for, and the order in which they are served.
 //!
-//! A blocking command that finds nothing leaves a [`Waiter`] here: under each of its keys with a *narrowed request*, which
-//! is the command for that key alone (`BLPOP a b 0` waits on `b` with `BLPOP b 0`). Whoever changes a key marks it; when
-//! the command that did so is over, `serve_blocked` runs the narrowed requests of those who wait, in the order in which they
-//! came. A waiter leaves by exactly one door (served, timed out, unblocked by another client, gone): each goes through
+//! A blocking command that finds nothing leaves a [`Waiter`] here: under each of its keys with a *narrowed request*, which is
+//! the command for that key alone (`BLPOP a b 0` waits on `b` with `BLPOP b 0`). A command that changes a key marks it. After
+//! that command `serve_blocked` runs the narrowed requests of the blocked clients, in the order in which they arrived. A
+//! waiter leaves in exactly one way (served, timed out, unblocked by another client, disconnected): each goes through
 //! [`Waiter::claim`] first.
 //!
 //! Waiters enter under the locks of all their keys' shards, and a change is made and marked under the lock of its key's
-//! shard, so no change is missed. A write while nobody waits pays one relaxed load, and a write to another key than those
-//! that are waited for nearly always one more. This room runs nothing and knows no command. Any thread may call it.
+//! shard, so no change is missed. While no client is blocked a write pays one relaxed load. While some are, a write to a key
+//! that none waits for nearly always pays one more. This module runs nothing and knows no command. Any thread may call it.
 //!
 //! Locks are taken in this order: shards, then one waiter's state, then the table of waiters.
 
@@ -27,56 +27,57 @@ use super::client_info::ClientInfo;
 use crate::acl::User;
 use crate::request::Key;
 
-/// What a command asks for that found nothing and waits.
+/// The request of a command that found nothing and blocks.
 #[derive(Debug)]
 pub struct Block<'a> {
-    /// When it stops waiting, wall clock milliseconds; never if there is none.
+    /// The time at which it stops waiting, wall clock milliseconds; never if there is none.
     pub deadline_ms: Option<i64>,
-    /// The keys of the selected database that it waits for; none where it waits for other servers. Their shards are locked.
+    /// The keys of the selected database that it waits for; none if it waits for other servers. Their shards are locked.
     pub waits: Vec<Wait<'a>>,
-    /// What it answers when the time is over.
+    /// The reply at the timeout.
     pub on_timeout: OnTimeout,
 }
 
-/// One key that is waited for.
+/// A key that a client waits for.
 #[derive(Debug)]
 pub struct Wait<'a> {
     /// The key.
     pub key: Key<'a>,
     /// The type that it must have to be of use; with another one under the key the waiting goes on.
     pub kind: Kind,
-    /// Whether the request is also to be run when the key has gone or has another type (XREADGROUP, which then fails).
+    /// True if the request is also run when the key has been removed or has another type (XREADGROUP, which then fails).
     pub even_gone: bool,
-    /// What is run when the key has changed: the same command, narrowed to this key. Its row names all keys that it uses.
+    /// The request that is run when the key has changed: the same command, narrowed to this key. Its row names all keys that
+    /// it uses.
     pub request: OwnedArgs,
 }
 
-/// The answer when the time of waiting is over.
+/// The reply at the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnTimeout {
     /// The null that is no value.
     Null,
     /// The null that is no array.
     NullArray,
-    /// How many replicas have applied what the client has done: the journal up to this offset.
+    /// The number of replicas that have applied the client's changes: the journal up to this offset.
     Replicas(u64),
-    /// How many disks have it, here and elsewhere.
+    /// The number of disks that have it, here and elsewhere.
     Disks(u64),
 }
 
-/// Who has the journal up to an offset.
+/// The number of servers that have the journal up to an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reached {
-    /// So many replicas have applied it.
+    /// The number of replicas that have applied it.
     pub applied: usize,
-    /// So many replicas have it on their disks.
+    /// The number of replicas that have fsynced it.
     pub synced: usize,
-    /// This server has it on its own disk.
+    /// True if this server has fsynced it.
     pub own_disk: bool,
 }
 
 impl OnTimeout {
-    /// Appends the answer, where `reached` says who has the journal up to an offset.
+    /// Appends the reply. `reached` returns how many servers have the journal up to an offset.
     pub fn write(self, out: &mut Vec<u8>, protocol: Protocol, reached: impl FnOnce(u64) -> Reached) {
         self.put(&mut Writer::new(out, protocol), reached);
     }
@@ -121,22 +122,22 @@ pub struct Waiter {
     pub database: u32,
     /// The protocol of its replies.
     pub protocol: Protocol,
-    /// Whether its reading renews no access clock.
+    /// True if its reads update no access clock.
     pub no_touch: bool,
-    /// When it stops waiting, monotonic milliseconds.
+    /// The time at which it stops waiting, monotonic milliseconds.
     pub deadline_ms: Option<u64>,
-    /// What it is answered then.
+    /// The reply at the timeout.
     pub on_timeout: OnTimeout,
-    /// When its requests are to be run although no key has changed, because time alone may have made something of use;
-    /// monotonic milliseconds, or this number's end where time makes nothing.
+    /// The time at which its requests are run although no key has changed, because time alone may have made an element
+    /// available; monotonic milliseconds, or the largest number if time has no effect.
     look_ms: AtomicU64,
-    /// Where it waits, and for what.
+    /// The keys that it waits for, each with its request.
     keys: Vec<WaitedKey>,
     bytes: usize,
     is_done: Mutex<bool>,
 }
 
-/// One of a waiter's keys.
+/// A key of a waiter.
 #[derive(Debug)]
 struct WaitedKey {
     key: DatabaseKey,
@@ -146,7 +147,7 @@ struct WaitedKey {
     request: OwnedArgs,
 }
 
-/// What a key that is waited for costs here beside its name: an entry of a table that is not full, and a queue.
+/// The bytes that a key takes here in addition to its name: an entry of a table that is not full, and a queue.
 const WAITED_KEY_BYTES: usize = 400;
 
 /// The right to end one waiter's waiting, alone. Dropped without [`Claim::finish`], the waiting goes on.
@@ -157,19 +158,19 @@ pub struct Claim<'a> {
 }
 
 impl Waiter {
-    /// Takes the right to end the waiting; none if it has ended already. Whoever tries meanwhile waits, so the holder
-    /// asks for no further lock of a shard.
+    /// Takes the right to end the waiting; none if it has ended already. Other threads that try wait until then, so the
+    /// holder takes no further lock of a shard.
     pub fn claim(self: &Arc<Self>) -> Option<Claim<'_>> {
         let is_done = self.is_done.lock();
         (!*is_done).then_some(Claim { waiter: self, is_done })
     }
 
-    /// Has its requests run at this time, monotonic milliseconds, unless they are to be run before that.
+    /// Schedules its requests to run at this time, monotonic milliseconds, unless they are to run before that.
     pub fn look_at(&self, at_ms: u64) {
         self.look_ms.fetch_min(at_ms, Ordering::Relaxed);
     }
 
-    /// Whether its requests are to be run now, which is then done with.
+    /// Takes the order to run its requests now. Returns whether there was one.
     pub fn takes_look(&self, now_ms: u64) -> bool {
         let is_due = self.look_ms.load(Ordering::Relaxed) <= now_ms;
         if is_due {
@@ -178,7 +179,7 @@ impl Waiter {
         is_due
     }
 
-    /// When its owner has to do something about it next, monotonic milliseconds.
+    /// Returns the time of its owner's next work for it, monotonic milliseconds.
     pub fn due_ms(&self) -> Option<u64> {
         let look_ms = self.look_ms.load(Ordering::Relaxed);
         let next_ms = self.deadline_ms.unwrap_or(u64::MAX).min(look_ms);
@@ -195,12 +196,12 @@ impl Waiter {
         &self.keys[index].request
     }
 
-    /// What it takes, in bytes; its keys stand here once more.
+    /// Returns the bytes that it takes; its keys are counted here once more.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether what is under one of its keys now is worth running the request for.
+    /// Returns whether the request is worth running for the present value of one of its keys.
     pub fn wants(&self, index: usize, kind: Option<Kind>) -> bool {
         let key = &self.keys[index];
         key.even_gone || kind == Some(key.kind)
@@ -223,7 +224,7 @@ impl Claim<'_> {
     }
 }
 
-/// Cells of the filter that tells a write whether anybody may wait for its key.
+/// The number of cells of the filter, which tells a write whether a client may wait for its key.
 const FILTER_LEN: usize = 256;
 
 /// All waiters of one engine.
@@ -231,7 +232,7 @@ const FILTER_LEN: usize = 256;
 pub struct Blocking {
     /// Waiters, each counted once for each of its keys.
     waits: AtomicUsize,
-    /// The same by the lowest bits of the key's hash.
+    /// The numbers of waited keys by the lowest bits of the key's hash.
     filter: [AtomicU32; FILTER_LEN],
     waiters: Mutex<Waiters>,
 }
@@ -240,17 +241,17 @@ pub struct Blocking {
 struct Waiters {
     last_ticket: u64,
     queues: HashMap<DatabaseKey, Queue>,
-    /// By client id.
+    /// The waiters by client id.
     clients: HashMap<u64, Arc<Waiter>>,
 }
 
-/// Who waits for one key, by ticket, each with the number of the key among the waiter's own.
+/// The waiters for one key, by ticket, each with the index of the key among the waiter's keys.
 #[derive(Debug, Default)]
 struct Queue {
     waiters: BTreeMap<u64, (Arc<Waiter>, usize)>,
-    /// How many of them want to be run when the key has gone.
+    /// The number of them that are also run when the key has been removed.
     even_gone: usize,
-    /// The key stands in somebody's list of what is to be served.
+    /// The key is in a thread's list of keys to serve.
     is_marked: bool,
 }
 
@@ -264,7 +265,7 @@ impl Default for Blocking {
     }
 }
 
-/// Who begins to wait: what a [`Waiter`] keeps of it.
+/// A client that begins to wait: the parts of it that a [`Waiter`] keeps.
 #[derive(Debug)]
 pub struct NewWaiter<'a> {
     /// The client.
@@ -350,14 +351,14 @@ impl Blocking {
         &self.filter[hash.0 as usize % FILTER_LEN]
     }
 
-    /// Whether nobody waits for anything.
+    /// Returns whether no client waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.waits.load(Ordering::Relaxed) == 0
     }
 
-    /// Marks a key that has changed. If somebody waits for it and it is in nobody's list yet, the caller is to serve it
-    /// when its command is over. The lock of the key's shard is held.
+    /// Marks a key that has changed. If a client waits for it and it is in no thread's list yet, the caller has to serve it
+    /// after its command. The lock of the key's shard is held.
     #[inline]
     pub fn mark(&self, database: u32, key: Key<'_>) -> Option<DatabaseKey> {
         if self.is_empty() || self.cell(key.hash).load(Ordering::Relaxed) == 0 {
@@ -374,7 +375,7 @@ impl Blocking {
         (!std::mem::replace(&mut queue.is_marked, true)).then_some(key)
     }
 
-    /// Marks every key of a database that somebody waits for, as [`Blocking::mark`] does, in the order of their names. All
+    /// Marks every key of a database that a client waits for, as [`Blocking::mark`] does, in the order of their names. All
     /// shards are locked.
     pub fn mark_all(&self, database: u32) -> Vec<DatabaseKey> {
         if self.is_empty() {
@@ -392,15 +393,15 @@ impl Blocking {
         marked
     }
 
-    /// Takes the mark from a key that is going to be served: what changes from now on is marked anew.
+    /// Takes the mark from a key that is about to be served: later changes mark it anew.
     pub fn unmark(&self, key: &DatabaseKey) {
         if let Some(queue) = self.waiters.lock().queues.get_mut(key) {
             queue.is_marked = false;
         }
     }
 
-    /// The first who waits for a key, of those that came after `ticket`, and that what is there now is of use to; with
-    /// the number of the key among the waiter's own.
+    /// Returns the first waiter for a key that arrived after `ticket` and that can use the present value; with the index of
+    /// the key among the waiter's keys.
     pub fn next(&self, key: &DatabaseKey, ticket: u64, kind: Option<Kind>) -> Option<(Arc<Waiter>, usize)> {
         let waiters = self.waiters.lock();
         let queue = waiters.queues.get(key)?;
@@ -411,22 +412,23 @@ impl Blocking {
         later.find(|(waiter, index)| waiter.wants(*index, kind)).cloned()
     }
 
-    /// Whether any client waits for a key.
+    /// Returns whether any client waits for a key.
     pub fn is_awaited(&self, key: &DatabaseKey) -> bool {
         self.waiters.lock().queues.contains_key(key)
     }
 
-    /// What the client with this id waits with, if it does.
+    /// Returns the waiter of the client with this id, if it waits.
     pub fn of_client(&self, id: u64) -> Option<Arc<Waiter>> {
         self.waiters.lock().clients.get(&id).cloned()
     }
 
-    /// What all clients wait with.
+    /// Returns the waiters of all clients.
     pub fn all(&self) -> Vec<Arc<Waiter>> {
         self.waiters.lock().clients.values().cloned().collect()
     }
 
-    /// How many clients wait, for how many keys, and how many of the keys are wanted even when they have gone.
+    /// Returns how many clients wait, for how many keys, and for how many of the keys waiters are served even when the key is
+    /// removed.
     pub fn counts(&self) -> WaitCounts {
         let waiters = self.waiters.lock();
         let even_gone = waiters.queues.values().filter(|queue| queue.even_gone != 0).count();
@@ -435,15 +437,15 @@ impl Blocking {
     }
 }
 
-/// What INFO says of waiting.
+/// The numbers of blocked clients and keys in INFO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitCounts {
     /// Clients that wait.
     pub clients: usize,
-    /// Those of them that do not wait for ever.
+    /// The waiters with a timeout.
     pub timed: usize,
     /// Keys that are waited for.
     pub keys: usize,
-    /// Keys that somebody wants to hear of even when they have gone.
+    /// The keys with a waiter that is also served when they are removed.
     pub keys_even_gone: usize,
 }

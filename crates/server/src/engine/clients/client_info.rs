@@ -1,7 +1,7 @@
-//! What everybody may know of a client: the rows of CLIENT LIST.
+//! The public properties of a client: the rows of CLIENT LIST.
 //!
-//! A session owns its state alone; what others may look at stands here, in atomics that the session brings up to date
-//! when it is done with a batch, so that a request costs nothing for being watched. Any thread may read.
+//! A session alone owns its state. The part that other threads may read is here, in atomics. The session updates them after
+//! each batch, so that a request costs nothing for being observed. Any thread may read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use crate::driver::RING_BYTES;
 use crate::host::log;
 use crate::messaging::mail::Mailbox;
 
-/// What a client calls itself.
+/// The names that a client has given itself.
 #[derive(Debug, Clone, Default)]
 pub struct ClientNames {
     /// The user that it is in.
@@ -26,7 +26,7 @@ pub struct ClientNames {
     pub library_version: String,
 }
 
-/// One client as others see it.
+/// The public properties of one client.
 #[derive(Debug)]
 pub struct ClientInfo {
     /// Unique in the life of the engine, ascending, from 1.
@@ -35,13 +35,13 @@ pub struct ClientInfo {
     pub address: String,
     /// Our end, in the same form.
     pub local_address: String,
-    /// The socket's number; -1 where there is none.
+    /// The socket's number; -1 if there is none.
     pub descriptor: i32,
     /// Wall clock at connect, milliseconds.
     pub created_ms: i64,
-    /// Where letters for its owner go.
+    /// The mailbox of its owner.
     pub mailbox: Arc<Mailbox>,
-    /// What it calls itself.
+    /// The names that it has given itself.
     pub names: Mutex<ClientNames>,
     /// Wall clock at the last request, milliseconds.
     pub active_ms: AtomicI64,
@@ -59,17 +59,17 @@ pub struct ClientInfo {
     pub watched: AtomicUsize,
     /// Channels, patterns and shard channels that it listens to.
     pub listened: [AtomicUsize; 3],
-    /// CLIENT TRACKING: the client that is told instead, 0 for itself, -1 where it does not track.
+    /// CLIENT TRACKING: the client that gets the invalidations, 0 for itself, -1 if it does not track.
     pub redirect: AtomicI64,
-    /// The client that is told instead has gone.
+    /// The client that gets its invalidations has disconnected.
     pub broken: AtomicBool,
-    /// It is a replica of this server.
+    /// True for a replica of this server.
     pub is_replica: AtomicBool,
-    /// It is the link to this server's primary.
+    /// True for the link to this server's primary.
     pub is_primary: AtomicBool,
-    /// It is shown the commands of all others.
+    /// True for a client that is shown the commands of all others (MONITOR).
     pub monitors: AtomicBool,
-    /// It tracks in broadcasting mode.
+    /// True if it tracks in broadcasting mode.
     pub broadcast: AtomicBool,
     /// Bytes received and not yet executed.
     pub input_bytes: AtomicUsize,
@@ -97,11 +97,11 @@ pub struct ClientInfo {
     pub reads_replicas: AtomicBool,
     /// CLIENT JOURNAL is on.
     pub follows_journal: AtomicBool,
-    /// It is told of replicas, too.
+    /// True if it is told of replicas, too.
     pub follows_replicas: AtomicBool,
     /// See [`Clients::generation`], when it came.
     pub generation: u64,
-    /// Bytes that it has sent, those of what runs included.
+    /// The bytes that it has sent, including those of the running request.
     pub received_bytes: AtomicU64,
     /// Bytes that it was answered, messages included.
     pub answered_bytes: AtomicU64,
@@ -117,18 +117,18 @@ pub struct ClientInfo {
     pub blocked: AtomicBool,
     /// Will be closed as soon as its replies have left.
     pub closing: AtomicBool,
-    /// What it has to do with the offer of the Unix socket, if anything.
+    /// Its part in the offer of the Unix socket, if any.
     pub unix_route: Mutex<Option<Box<UnixRoute>>>,
 }
 
 /// A client and the offer of the Unix socket.
 #[derive(Debug)]
 pub enum UnixRoute {
-    /// Over TCP: it was given this ticket, and the proof with which the server answers whoever shows that.
+    /// A client over TCP: it was given this ticket, and the proof that the server returns to the holder of the ticket.
     Offered {
-        /// What the client shows over the socket.
+        /// The ticket that the client presents over the socket.
         ticket: String,
-        /// What the server shows then.
+        /// The proof that the server returns then.
         proof: String,
     },
     /// Over the socket: it was offered that at this address.
@@ -143,7 +143,7 @@ pub struct Clients {
     rows: Mutex<std::collections::BTreeMap<u64, Arc<ClientInfo>>>,
 }
 
-/// What is known of a client when it comes.
+/// The known properties of a client when it connects.
 #[derive(Debug)]
 pub struct NewClient {
     /// See [`ClientInfo::address`].
@@ -155,8 +155,7 @@ pub struct NewClient {
 }
 
 impl ClientInfo {
-    /// Bytes that it takes: requests and replies on their way, names that it waits to hear of, and what is
-    /// known of it.
+    /// Returns the bytes that it takes: requests and replies in flight, names of its subscriptions, and its properties.
     pub fn bytes(&self) -> usize {
         let input = [&self.input_bytes, &self.input_spare, &self.argument_bytes];
         let output = [&self.output_bytes, &self.output_spare];
@@ -166,19 +165,19 @@ impl ClientInfo {
             + self.ring_bytes()
     }
 
-    /// So many bytes have come from it. Called by its owner alone, as the two below.
+    /// Counts received bytes. Called by its owner alone, as the two below.
     #[inline]
     pub fn note_received(&self, bytes: usize) {
         add(&self.received_bytes, bytes);
     }
 
-    /// So many bytes were written for it.
+    /// Counts bytes that were written for it.
     #[inline]
     pub fn note_answered(&self, bytes: usize) {
         add(&self.answered_bytes, bytes);
     }
 
-    /// So many commands of it were run, queued or refused.
+    /// Counts its commands that were run, queued or refused.
     #[inline]
     pub fn note_executed(&self, commands: usize) {
         add(&self.executed, commands);
@@ -189,8 +188,8 @@ impl ClientInfo {
         if self.shares_memory.load(Ordering::Relaxed) { 2 * RING_BYTES } else { 0 }
     }
 
-    /// One client as CLIENT LIST shows it: Redis's fields in Redis's order, then where it came from if it was offered its Unix
-    /// socket, and the line's end.
+    /// Returns the client's line in CLIENT LIST: Redis's fields in Redis's order, then the origin of its connection if it was
+    /// offered its Unix socket, and the line's end.
     pub fn line(&self, now_ms: i64) -> String {
         let client = self;
         let names = client.names.lock().clone();
@@ -235,7 +234,7 @@ impl ClientInfo {
         )
     }
 
-    /// Writes to the log that this client is closed because it speaks TLS, if that is what is wrong with its bytes.
+    /// Warns in the server log that this client is closed because it speaks TLS, if that is the error in its bytes.
     pub fn warn_of(&self, error: ProtocolError) {
         if error == ProtocolError::TlsHandshake {
             let what = "Closed a client that speaks TLS to a port without TLS; tls-port has another for it";
@@ -243,8 +242,8 @@ impl ClientInfo {
         }
     }
 
-    /// How it is connected where that is nearer than TCP, as fields of its line: the address at which it was offered the Unix
-    /// socket, and how many bytes its rings have each.
+    /// Returns the fields of its line about a connection nearer than TCP: the address at which it was offered the Unix
+    /// socket, and the size of each of its rings in bytes.
     fn nearness(&self) -> String {
         let origin = match self.unix_route.lock().as_deref() {
             Some(UnixRoute::CameFrom(address)) => format!(" tcp-addr={address}"),
@@ -278,12 +277,12 @@ impl ClientInfo {
         if text.is_empty() { "N".into() } else { text }
     }
 
-    /// Whether it is connected over a Unix socket.
+    /// Returns whether it is connected over a Unix socket.
     pub fn is_over_unix(&self) -> bool {
         self.address.ends_with(":0") && self.descriptor >= 0
     }
 
-    /// Whether it listens to any channel.
+    /// Returns whether it is subscribed to any channel.
     pub fn is_listening(&self) -> bool {
         self.listened.iter().any(|count| count.load(Ordering::Relaxed) != 0)
     }
@@ -355,8 +354,8 @@ impl Clients {
         })
     }
 
-    /// How often another server's data has taken, or is about to take, the place of all data: what a client that came before
-    /// has seen may be lost.
+    /// Returns how often another server's data has replaced, or is about to replace, all data: the changes that an earlier
+    /// client has seen may be lost.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -394,12 +393,12 @@ impl Clients {
         (clients, replicas)
     }
 
-    /// How many clients there are.
+    /// Returns how many clients there are.
     pub fn len(&self) -> usize {
         self.rows.lock().len()
     }
 
-    /// Whether there is no client.
+    /// Returns whether there is no client.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

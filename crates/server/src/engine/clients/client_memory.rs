@@ -1,10 +1,10 @@
-//! The memory of all clients together, and who has to go when it is too much (`maxmemory-clients`).
+//! The memory of all clients together, and the choice of clients to close when it is too much (`maxmemory-clients`).
 //!
-//! Each client's requests and replies on their way are weighed by the thread that owns it, when it has worked for it
-//! and at every tick, and only while that option or `maxmemory` is set. The sum is one atomic, to which a thread adds
-//! what has changed. When it is over the limit, whoever notices closes the largest clients that have not asked to stay.
-//! A client that is chosen is taken from the sum at once, so that two threads never choose for the same excess. Replicas weigh
-//! nothing and stay, as in Redis: what they are owed has a bound of its own. Any thread.
+//! The thread that owns a client measures its requests and replies in flight after each batch and at every tick, and only
+//! while that option or `maxmemory` is set. The sum is one atomic, to which a thread adds the difference. When it is over the
+//! limit, the thread that notices closes the largest clients that have not asked to stay. A chosen client is taken from the
+//! sum at once, so that two threads never choose for the same excess. Replicas count nothing and stay, as in Redis: their
+//! pending output has a limit of its own. Any thread.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl ClientMemory {
         self.sum_bytes.load(Ordering::Relaxed).max(0) as u64
     }
 
-    /// Whether all clients together have more than `bytes_max`.
+    /// Returns whether all clients together have more than `bytes_max`.
     #[inline]
     pub fn exceeds(&self, bytes_max: u64) -> bool {
         self.sum_bytes.load(Ordering::Relaxed) > i64::try_from(bytes_max).unwrap_or(i64::MAX)
@@ -71,7 +71,7 @@ impl ClientMemory {
         }
     }
 
-    /// Whether a client has been taken from the sum, and is about to be closed.
+    /// Returns whether a client has been taken from the sum, and is about to be closed.
     pub fn has_forgotten(&self, client: &ClientInfo) -> bool {
         client.weight.load(Ordering::Relaxed) == GONE
     }

@@ -1,8 +1,8 @@
-//! The workers of an engine, as to their number, which CONFIG SET changes while they serve.
+//! The crews of workers of an engine, and their size, which CONFIG SET changes while they serve.
 //!
-//! What a worker is, stands above the engine: whoever starts some enters a [`Crew`] here. A program that embeds the engine may
-//! start several crews, one for each listener of its own; each has as many workers as the option says. Any thread, one change
-//! at a time.
+//! Workers are defined above the engine: the code that starts some enters a [`Crew`] here. A program that embeds the engine
+//! may start several crews, one for each listener of its own; each has as many workers as the option states. Any thread, one
+//! change at a time.
 
 use std::sync::{Arc, Weak};
 
@@ -10,17 +10,17 @@ use parking_lot::Mutex;
 
 /// Workers that serve the same listeners.
 pub trait Crew: Send + Sync {
-    /// How many workers there are to be.
+    /// Returns the wanted number of workers.
     fn size(&self) -> usize;
 
-    /// Has so many workers be there from now on. Those that are too many are given no more connections, and end when their
-    /// last has gone.
+    /// Changes the number of workers. Surplus workers are given no more connections, and end when their last connection has
+    /// ended.
     ///
     /// # Errors
-    /// Why there cannot be so many; what there was goes on.
+    /// The reason why there cannot be that many. The present workers go on.
     fn resize(&self, count: usize) -> Result<(), String>;
 
-    /// How many workers are too many and have not ended.
+    /// Returns how many workers are too many and have not ended.
     fn retiring(&self) -> usize;
 }
 
@@ -40,16 +40,16 @@ impl Crews {
         self.0.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Has each crew have so many workers, or as many as before.
+    /// Sets the number of workers of each crew, or leaves all crews as they were.
     ///
     /// # Errors
-    /// The first reason why one cannot.
+    /// The first reason why a crew cannot change.
     pub fn resize(&self, count: usize) -> Result<(), String> {
         let mut changed = Vec::new();
         for crew in self.all() {
             let size = crew.size();
             if let Err(why) = crew.resize(count) {
-                // There was room for these a moment ago; of what does not come back, the first refusal tells enough.
+                // There was room for these workers a moment ago. If some cannot be restored, the first refusal says enough.
                 changed.iter().for_each(|(crew, size): &(Arc<dyn Crew>, usize)| _ = crew.resize(*size));
                 return Err(why);
             }
@@ -58,7 +58,7 @@ impl Crews {
         Ok(())
     }
 
-    /// How many workers are too many and have not ended.
+    /// Returns how many workers are too many and have not ended.
     pub fn retiring(&self) -> usize {
         self.all().iter().map(|crew| crew.retiring()).sum()
     }

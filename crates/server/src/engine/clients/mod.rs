@@ -1,5 +1,5 @@
-//! What everybody may know of the clients: their rows in CLIENT LIST, the memory that they take, the keys that they wait for,
-//! watch or have read; and how many workers serve them.
+//! The shared state of clients: their rows in CLIENT LIST, their memory, the keys that they wait for, watch or have read; and
+//! the number of workers that serve them.
 
 pub(crate) mod blocking;
 pub(crate) mod client_info;

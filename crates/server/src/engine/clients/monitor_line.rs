@@ -1,7 +1,7 @@
-//! What MONITOR shows of a command: one line with the time, the database, the client and the arguments.
+//! The output of MONITOR for a command: one line with the time, the database, the client and the arguments.
 //!
-//! The line is Redis's to the byte, because people read it and programs parse it. Passwords are not in it. Pure functions;
-//! any thread.
+//! The line equals Redis's to the byte, because people read it and programs parse it. Passwords are not in it. Pure
+//! functions; any thread.
 
 use std::fmt::Write;
 

@@ -1,12 +1,13 @@
-//! Client-side caching: tells clients when a key that they have read changes.
+//! Client-side caching: sends clients an invalidation when a key that they have read changes.
 //!
-//! A client that tracks is remembered under each key that it reads, under the lock of the key's shard; whoever changes a key
-//! forgets those who are remembered there and posts each a letter. A client that tracks in broadcasting mode is remembered
-//! under prefixes instead and hears of every change below them, gathered until the batch that made the changes is over.
-//! Keys are names, whatever their database, as in Redis. What the changing client must hear itself waits for its reply.
+//! A client that tracks is recorded under each key that it reads, under the lock of the key's shard. A thread that changes a
+//! key removes the clients that are recorded there and posts each a letter. A client that tracks in broadcasting mode is
+//! recorded under prefixes instead and is sent every change below them, gathered until the end of the batch that made the
+//! changes. Keys are names without regard to their database, as in Redis. Invalidations to the changing client itself wait
+//! for its reply.
 //!
-//! While nobody tracks a change costs one relaxed load. The form of a letter is its owner's business (`tracking_delivery`). Any
-//! thread may call it, also with shards locked.
+//! While no client tracks a change costs one relaxed load. The form of a letter is decided by its owner
+//! (`tracking_delivery`). Any thread may call it, also with shards locked.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::host::dice::Dice;
 use crate::messaging::mail::Letter;
 use crate::messaging::wakeups::Wakeups;
 
-/// Which clients have read which keys, and who wants to hear of prefixes.
+/// The clients that have read each key, and the clients that follow each prefix.
 #[derive(Debug, Default)]
 pub struct Tracking {
     clients: AtomicUsize,
@@ -34,13 +35,13 @@ pub struct Tracking {
 #[derive(Debug)]
 struct Member {
     client: Arc<ClientInfo>,
-    /// It hears of what changes below its prefixes, and no longer of what it read when it tracked in another way.
+    /// It is sent changes below its prefixes, and no longer those of keys that it read while it tracked in another mode.
     is_broadcasting: bool,
-    /// It does not want to hear of its own changes, those included that are made for it when its waiting ends.
+    /// It is not sent its own changes, including those that are made for it when its waiting ends.
     no_loop: bool,
 }
 
-/// Those who follow one prefix, by id.
+/// The clients that follow one prefix, by id.
 type Followers = BTreeMap<u64, Follower>;
 
 /// The clients under each key that was read, and the keys in a row so that one can be drawn.
@@ -55,35 +56,35 @@ struct Table {
 /// Keys that are forgotten with the table locked.
 const KEYS_A_STEP: usize = 256;
 
-/// What a key that is remembered costs beside its name, and what each client under it costs, estimated.
+/// The estimated bytes that a recorded key takes in addition to its name, and the bytes that each client under it takes.
 const KEY_BYTES: usize = 120;
 const ITEM_BYTES: usize = 24;
 
 #[derive(Debug)]
 struct Readers {
     ids: BTreeSet<u64>,
-    /// Where the key stands in the row of keys.
+    /// The index of the key in the row of keys.
     place: usize,
 }
 
 #[derive(Debug)]
 struct Follower {
     client: Arc<ClientInfo>,
-    /// It does not want to hear of its own changes.
+    /// It is not sent its own changes.
     no_loop: bool,
 }
 
-/// The client that runs: its id, and whether it does not want to hear of its own changes.
+/// The client that runs: its id, and whether it is not sent its own changes.
 pub type Changer = Option<(u64, bool)>;
 
 impl Tracking {
-    /// Whether anybody tracks.
+    /// Returns whether any client tracks.
     #[inline]
     pub fn is_used(&self) -> bool {
         self.clients.load(Ordering::Relaxed) != 0
     }
 
-    /// How many clients track.
+    /// Returns how many clients track.
     pub fn clients(&self) -> usize {
         self.clients.load(Ordering::Relaxed)
     }
@@ -116,7 +117,7 @@ impl Tracking {
         }
     }
 
-    /// A client that followed these prefixes tracks no longer. What it has read is forgotten when it changes.
+    /// Removes a client that followed these prefixes. The keys that it has read are forgotten when they change.
     pub fn leave(&self, id: u64, prefixes: &[Box<[u8]>]) {
         if self.members.lock().remove(&id).is_some() {
             self.clients.fetch_sub(1, Ordering::Relaxed);
@@ -154,8 +155,8 @@ impl Tracking {
         }
     }
 
-    /// The readers of keys drawn at random must read them again. Those who do not want to hear of their own changes hear of
-    /// this: it is none.
+    /// Invalidates keys drawn at random: their readers must read them again. Clients that skip their own changes are sent
+    /// this too, because it is none.
     fn trim(&self, table: &mut Table, keys_max: usize, (dice, id): (&Dice, u64), out: &mut Wakeups) {
         while keys_max != 0 && table.keys.len() > keys_max {
             let key = Arc::clone(&table.keys[dice.below(table.keys.len())]);
@@ -181,7 +182,7 @@ impl Tracking {
     fn tell(&self, ids: BTreeSet<u64>, key: &[u8], by: Changer, out: &mut Wakeups) {
         let members = self.members.lock();
         for id in ids {
-            // Who has changed to prefixes hears of the key by one of them, if at all.
+            // A client that has switched to prefixes learns of the key through one of them, if at all.
             let Some(member) = members.get(&id).filter(|member| !member.is_broadcasting) else { continue };
             match by {
                 Some((own_id, no_loop)) if own_id == id => {
@@ -194,7 +195,7 @@ impl Tracking {
         }
     }
 
-    /// All keys have changed, whatever they are.
+    /// Invalidates all keys.
     pub fn changed_all(&self, by: Option<u64>, out: &mut Wakeups) {
         *self.table.lock() = Table::default();
         for (id, member) in self.members.lock().iter() {
@@ -202,7 +203,7 @@ impl Tracking {
         }
     }
 
-    /// Tells those who follow prefixes what has changed below them, once for each prefix.
+    /// Sends the followers of prefixes the changes below them, once for each prefix.
     pub fn broadcast(&self, out: &mut Wakeups) {
         if out.changed.is_empty() {
             return;
@@ -254,7 +255,7 @@ impl Table {
         self.items += usize::from(is_new);
     }
 
-    /// Forgets a key; who had read it.
+    /// Forgets a key, and returns the clients that had read it.
     fn remove(&mut self, key: &[u8]) -> BTreeSet<u64> {
         let Some(Readers { ids, place }) = self.readers.remove(key) else { return BTreeSet::new() };
         self.items -= ids.len();

@@ -1,11 +1,11 @@
-//! WATCH: who must hear that a key has changed.
+//! WATCH: the clients that must learn that a key has changed.
 //!
-//! A session that watches hangs a [`Flag`] on each of its keys; whoever changes a key raises the flags that hang on it,
-//! under the lock of the key's shard. EXEC looks at its own flag with the locks of its keys held, so a change comes
-//! either before the look or after the whole transaction. While nobody watches anything a write pays one relaxed load.
+//! A session that watches attaches a [`Flag`] to each of its keys. A thread that changes a key raises the flags attached to
+//! it, under the lock of the key's shard. EXEC reads its own flag with the locks of its keys held, so a change is either
+//! before that read or after the whole transaction. While no key is watched a write pays one relaxed load.
 //!
-//! A key whose time was over when WATCH came, but which had not been removed yet, is marked: its removal changes nothing
-//! that the client could have seen, so it raises no flag and only takes the mark away.
+//! A key that was past its deadline at the time of WATCH, but had not been removed yet, is marked: its removal changes
+//! nothing that the client could have seen, so it raises no flag and only clears the mark.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,27 +19,27 @@ pub type Flag = Arc<AtomicBool>;
 
 type DatabaseKey = (u32, Box<[u8]>);
 
-/// Who watches a key, as the flag that is raised for him.
+/// A client that watches a key, as the flag that is raised for it.
 #[derive(Debug)]
 struct Watcher {
     flag: Flag,
-    /// The key's time is over, and was when the flag was hung.
+    /// The key is past its deadline, and was when the flag was attached.
     expired: bool,
 }
 
-/// What is under a key.
+/// The presence of a value under a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// Nothing.
+    /// The key does not exist.
     Missing,
-    /// A value whose time is over.
+    /// A value that is past its deadline.
     Expired,
     /// A value.
     Live,
 }
 
 impl Presence {
-    /// What a search has found.
+    /// Converts the result of a lookup.
     pub fn of(found: Find<'_>) -> Self {
         match found {
             Find::Missing => Self::Missing,
@@ -57,7 +57,7 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// Hangs a flag on a key. `expired` says that the key is there although its time is over.
+    /// Attaches a flag to a key. `expired` states that the key exists although it is past its deadline.
     pub fn add(&self, database: u32, key: &[u8], flag: &Flag, expired: bool) {
         let mut flags = self.flags.lock();
         flags.entry((database, key.into())).or_default().push(Watcher { flag: Arc::clone(flag), expired });
@@ -79,12 +79,12 @@ impl Watches {
         }
     }
 
-    /// How many watches there are, over all clients.
+    /// Returns how many watches there are, over all clients.
     pub fn len(&self) -> usize {
         self.watched.load(Ordering::Relaxed)
     }
 
-    /// Whether nobody watches anything.
+    /// Returns whether no key is watched.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -104,7 +104,8 @@ impl Watches {
         flags.get(&(database, Box::from(key))).into_iter().flatten().for_each(Watcher::raise);
     }
 
-    /// Raises the flags on one key that is removed because its time has come, except where it had come before WATCH.
+    /// Raises the flags on one key that is removed because it is past its deadline, except for flags that were attached after
+    /// the deadline.
     #[inline]
     pub fn raise_expired(&self, database: u32, key: &[u8]) {
         if !self.is_empty() {
@@ -122,15 +123,15 @@ impl Watches {
         }
     }
 
-    /// Whether a key's time was over when this flag was hung on it, and the key has not been removed since.
+    /// Returns whether a key was past its deadline when this flag was attached to it, and the key has not been removed since.
     pub fn was_expired(&self, database: u32, key: &[u8], flag: &Flag) -> bool {
         let flags = self.flags.lock();
         let mut watchers = flags.get(&(database, Box::from(key))).into_iter().flatten();
         watchers.any(|watcher| watcher.expired && Arc::ptr_eq(&watcher.flag, flag))
     }
 
-    /// Raises the flags on the watched keys of a database whose content is about to be replaced (FLUSHDB, SWAPDB): on
-    /// all that are there now or will be. `look` gives what is under a key now, and what will be.
+    /// Raises the flags on the watched keys of a database with content that is about to be replaced (FLUSHDB, SWAPDB): on all
+    /// keys that exist now or will exist. `look` returns the present and the future value under a key.
     pub fn replace_all(&self, database: u32, mut look: impl FnMut(&[u8]) -> (Presence, Presence)) {
         if self.is_empty() {
             return;
@@ -146,7 +147,7 @@ impl Watches {
 }
 
 impl Watcher {
-    /// Raises the flag, unless the client cannot tell the difference: what is over stays over, or is gone.
+    /// Raises the flag, unless the client cannot tell the difference: an expired key stays expired, or is removed.
     fn replace(&mut self, present: Presence, next: Presence) {
         match (self.expired, present, next) {
             (true, _, Presence::Missing) => self.expired = false,

@@ -1,7 +1,7 @@
-//! The end of a log that is switched off, which a thread sees to, and who waits for it. Any thread.
+//! The end of an AOF that is switched off, which a thread handles, and the waiters for it. Any thread.
 //!
-//! First the log is closed: its files are whole, and nobody writes them any more. Then it is over: a base that was being written
-//! for it is gone, too.
+//! First the AOF is closed: its files are whole, and no thread writes them any more. Then the closing ends: a base that was
+//! being written for the AOF is gone, too.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::host::waiting::Condvar;
 
-/// What is called when it is over.
+/// A callback for the end of the closing.
 pub type WhenOver = Box<dyn FnOnce() + Send>;
 
 /// The logs of one engine that are closing.
@@ -19,10 +19,11 @@ pub struct Closing {
     closed: Condvar,
 }
 
-/// Several may be under way: a log can be switched on and off again while what was given up for the first time is cleared away.
+/// The closings under way. There may be several: an AOF can be switched on and off again while the one that was given up
+/// first is cleared away.
 #[derive(Default)]
 struct State {
-    /// How many have begun and whose files may not be whole yet.
+    /// The number of closings that have begun and may have files that are not whole yet.
     unclosed: u32,
     /// How many have begun and are not over.
     unfinished: u32,
@@ -36,7 +37,7 @@ impl fmt::Debug for Closing {
 }
 
 impl Closing {
-    /// A log begins to be closed.
+    /// Begins the closing of an AOF.
     pub fn begin(&self) {
         let mut state = self.state.lock();
         state.unclosed += 1;
@@ -51,7 +52,7 @@ impl Closing {
         self.closed.notify_all();
     }
 
-    /// One is over whose files are whole.
+    /// Ends a closing that has made its files whole.
     pub fn end(&self) {
         let mut state = self.state.lock();
         state.unfinished = state.unfinished.saturating_sub(1);
@@ -61,12 +62,12 @@ impl Closing {
         told.into_iter().for_each(|tell| tell());
     }
 
-    /// Whether one is closing or being cleared away.
+    /// Returns whether one is closing or being cleared away.
     pub fn is_begun(&self) -> bool {
         self.state.lock().unfinished > 0
     }
 
-    /// Waits until the files of the log that is closing are whole.
+    /// Waits until the files of the AOF that is closing are whole.
     pub fn wait_until_closed(&self) {
         let mut state = self.state.lock();
         while state.unclosed > 0 {
@@ -74,7 +75,7 @@ impl Closing {
         }
     }
 
-    /// Calls back when it is over, from any thread; at once if it is.
+    /// Calls back when the closing has ended, from any thread; at once if it has.
     pub fn when_over(&self, tell: WhenOver) {
         let mut state = self.state.lock();
         if state.unfinished > 0 {

@@ -1,22 +1,23 @@
-//! Where in the journal the next increment of the log begins.
+//! The offset of the journal at which the next increment of the AOF begins.
 //!
-//! A rewrite says so at its instant, while all shards are locked, and whoever writes the log goes into the increment when it
-//! gets there. Whoever has the open log may be waiting for the disk, so this has a lock of its own, which is held for moments.
+//! A rewrite sets it at its instant, while all shards are locked, and the thread that writes the AOF goes into the increment
+//! when it gets there. The thread that holds the open AOF may be waiting for the disk, so the offset has a lock of its own,
+//! which is held for moments.
 
 use std::io;
 
 use parking_lot::Mutex;
 use sleeve_disk::log::{Log, Rotated};
 
-/// One coming switch of an open log at the most, and what has become of the last.
+/// At most one coming switch of an open AOF, and the outcome of the last.
 #[derive(Debug, Default)]
 pub struct IncrementSwitch(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// How often one was ordered.
+    /// The number of switches that were ordered.
     number: u64,
-    /// Where it is to happen, and into what.
+    /// The offset of the switch, and its new increment.
     coming: Option<Coming>,
     /// The number of the increment that was switched to, or why it was not.
     outcome: Option<io::Result<i64>>,
@@ -31,8 +32,8 @@ struct Coming {
 }
 
 impl IncrementSwitch {
-    /// Orders a switch at the end of the journal, where this database is selected if the journal does not say it, in place of an
-    /// older one that nobody waits for any more. All shards are locked.
+    /// Orders a switch at the end of the journal, where this database is selected if the journal does not say it, in place of
+    /// an older one that no thread waits for any more. All shards are locked.
     pub fn order(&self, at: u64, rotated: Rotated, database: Option<u32>) {
         let mut state = self.0.lock();
         state.number += 1;
@@ -40,8 +41,8 @@ impl IncrementSwitch {
         state.outcome = None;
     }
 
-    /// How many bytes of the journal there are between this offset and the coming switch, if there is one. Asked behind taking
-    /// bytes out of the journal: what lies behind the switch was appended behind its order.
+    /// Returns how many bytes of the journal lie between this offset and the coming switch, if there is one. Asked after
+    /// bytes are taken out of the journal: bytes behind the switch were appended after its order.
     pub fn room(&self, offset: u64) -> Option<u64> {
         self.0.lock().coming.as_ref().map(|coming| coming.at - offset)
     }
@@ -55,14 +56,14 @@ impl IncrementSwitch {
         let Coming { rotated, database, .. } = coming?;
         let outcome = log.switch(rotated);
         let mut state = self.0.lock();
-        // What has become of one that nobody waits for any more is not taken for that of the next.
+        // The outcome of a switch that no thread waits for any more is not taken for that of the next.
         if state.number == number {
             state.outcome = Some(outcome);
         }
         database
     }
 
-    /// What has become of the last that was ordered; none while it is still to come.
+    /// Returns the outcome of the switch that was ordered last; none while it is still to come.
     pub fn take_outcome(&self) -> Option<io::Result<i64>> {
         self.0.lock().outcome.take()
     }

@@ -1,5 +1,5 @@
-//! How far the loading of the data is, for INFO and for clients that are told to come again; and what is asked of whoever
-//! loads. Any thread.
+//! The progress of loading the data, for INFO and for clients that are told to retry later; and requests to the loader. Any
+//! thread.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -15,28 +15,28 @@ pub const GIVEN_UP: &str = "The loading was given up";
 pub struct LoadingStatus {
     /// When it began, seconds since the epoch.
     pub started_s: i64,
-    /// What there is can be read meanwhile.
+    /// The present data can be read during the load.
     pub is_beside: bool,
-    /// Bytes of all files; 0 where nobody knows.
+    /// Bytes of all files; 0 where that is unknown.
     pub total_bytes: u64,
     /// Bytes of them that have been read.
     pub loaded_bytes: u64,
     /// Bytes of memory that were in use when the snapshot was written, as it says.
     pub used_bytes: u64,
-    /// When the log was last told of it, monotonic milliseconds; 0 before the first bytes.
+    /// When the server log last got a line about it, monotonic milliseconds; 0 before the first bytes.
     told_ms: u64,
 }
 
-/// The log is told of a loading after so long.
+/// The interval of lines about a load in the server log.
 const TOLD_EVERY_MS: u64 = 5_000;
 
 impl LoadingStatus {
-    /// How much of it is done.
+    /// Returns the part that is done, in percent.
     pub fn percent(&self) -> f64 {
         if self.total_bytes == 0 { 100.0 } else { self.loaded_bytes as f64 / self.total_bytes as f64 * 100.0 }
     }
 
-    /// How many seconds it will go on if the rest is read as fast as the beginning.
+    /// Returns how many seconds the load will go on if the rest is read as fast as the beginning.
     pub fn eta_s(&self, now_s: i64) -> i64 {
         let elapsed_s = (now_s - self.started_s).max(0) as u64;
         if self.loaded_bytes == 0 {
@@ -47,14 +47,14 @@ impl LoadingStatus {
     }
 }
 
-/// What is to be loaded while the server runs, in place of what there is.
+/// Data to be loaded while the server runs, in place of the present data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
     /// The snapshot: DEBUG RELOAD.
     Snapshot {
         /// It is written first.
         is_saved: bool,
-        /// What there is stays, beside what is loaded.
+        /// The present data stays, beside the loaded.
         is_added: bool,
         /// Keys and libraries that are there already give way to those that are loaded; else they are an error.
         replaces: bool,
@@ -63,12 +63,12 @@ pub enum Again {
     Log,
 }
 
-/// Why the data was not loaded again; it is what it was.
+/// The reason why the data was not loaded again; it is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotLoaded {
     /// The snapshot could not be written first. The log of the server says why.
     Unsaved,
-    /// What was to be loaded is not there, or not good; why, for the log of the server.
+    /// The data to be loaded is missing or not good; the reason, for the server log.
     Bad(String),
 }
 
@@ -81,10 +81,10 @@ type Loader = Box<dyn Fn(Again, WhenLoaded) + Send + Sync>;
 /// The loading of one engine.
 #[derive(Default)]
 pub struct Loading {
-    /// What loads again; none where the engine has no files.
+    /// The function that loads again; none where the engine has no files.
     loader: OnceLock<Loader>,
     running: Mutex<Option<LoadingStatus>>,
-    /// The server is to end, and nobody wants the data any more.
+    /// The server is to end, and the data is not needed any more.
     is_given_up: AtomicBool,
     keys_loaded: AtomicU64,
     keys_expired: AtomicU64,
@@ -97,13 +97,13 @@ impl fmt::Debug for Loading {
 }
 
 impl Loading {
-    /// Says what loads while the server runs.
+    /// Sets the function that loads while the server runs.
     pub fn set_loader(&self, loader: impl Fn(Again, WhenLoaded) + Send + Sync + 'static) {
         // The first stays: all of one engine are the same.
         _ = self.loader.set(Box::new(loader));
     }
 
-    /// Has the data loaded once more, in another thread; false where nothing can.
+    /// Loads the data once more, in another thread. Returns false if there is no loader.
     pub fn load_again(&self, what: Again, when_loaded: WhenLoaded) -> bool {
         let loader = self.loader.get();
         if let Some(loader) = loader {
@@ -112,7 +112,7 @@ impl Loading {
         loader.is_some()
     }
 
-    /// How far it is, if it is under way.
+    /// Returns the progress of the load that is under way, if there is one.
     pub fn status(&self) -> Option<LoadingStatus> {
         *self.running.lock()
     }
@@ -122,12 +122,12 @@ impl Loading {
         (self.keys_loaded.load(Ordering::Relaxed), self.keys_expired.load(Ordering::Relaxed))
     }
 
-    /// It begins: so many bytes are to be read.
+    /// Begins a load of so many bytes.
     pub fn begin(&self, started_s: i64, total_bytes: u64) {
         self.begin_with(started_s, total_bytes, false);
     }
 
-    /// It begins, beside what there is.
+    /// Notes that a load begins beside the present data.
     pub fn begin_beside(&self, started_s: i64, total_bytes: u64) {
         self.begin_with(started_s, total_bytes, true);
     }
@@ -139,14 +139,14 @@ impl Loading {
         self.keys_expired.store(0, Ordering::Relaxed);
     }
 
-    /// The snapshot says how many bytes of memory were in use when it was written.
+    /// Notes the bytes of memory that were in use when the snapshot was written, as it says.
     pub fn note_used_bytes(&self, bytes: u64) {
         if let Some(status) = &mut *self.running.lock() {
             status.used_bytes = bytes;
         }
     }
 
-    /// So many bytes more have been read. How far it is, if it is time to tell the log.
+    /// Adds so many bytes that have been read. Returns the progress, if a line in the server log is due.
     pub fn add_bytes(&self, bytes: u64, now_ms: u64) -> Option<LoadingStatus> {
         let mut running = self.running.lock();
         let status = running.as_mut()?;
@@ -159,23 +159,23 @@ impl Loading {
         (!is_first).then_some(*status)
     }
 
-    /// So many keys more were loaded, and so many were over.
+    /// Adds so many keys that were loaded, and so many that had expired.
     pub fn add_keys(&self, loaded: u64, expired: u64) {
         self.keys_loaded.fetch_add(loaded, Ordering::Relaxed);
         self.keys_expired.fetch_add(expired, Ordering::Relaxed);
     }
 
-    /// Has the loading that is under way end: nobody wants the data any more.
+    /// Ends the load that is under way: the data is not needed any more.
     pub fn give_up(&self) {
         self.is_given_up.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the loading is to end without a result.
+    /// Returns whether the loading is to end without a result.
     pub fn is_given_up(&self) -> bool {
         self.is_given_up.load(Ordering::Relaxed)
     }
 
-    /// It is over.
+    /// Ends the load.
     pub fn end(&self) {
         *self.running.lock() = None;
     }

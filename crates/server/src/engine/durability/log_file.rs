@@ -1,7 +1,7 @@
-//! The open log of an engine, and who may write to it when.
+//! The open AOF of an engine, and the rules for writing to it.
 //!
-//! Two readers stand in the journal: one where the file ends, one where it is synced, because what was not synced may have to
-//! be written once more ([`sleeve_disk::log::Log::healing`]).
+//! Two readers stand in the journal: one where the file ends, one where it is synced, because unsynced bytes may have to be
+//! written once more ([`sleeve_disk::log::Log::healing`]).
 
 use std::io;
 use std::io::IoSlice;
@@ -21,7 +21,7 @@ use crate::engine::journal::{Journal, Reader, write_select};
 use crate::host::log;
 use crate::host::waiting::Condvar;
 
-/// When the log is synced: the words of `appendfsync`.
+/// The times of syncs of the AOF: the words of `appendfsync`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     /// Once a second.
@@ -33,7 +33,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// What the options say now.
+    /// Returns the policy of the present options.
     pub fn of(config: &Config) -> Self {
         match config.number(Opt::Appendfsync) {
             0 => Self::EverySecond,
@@ -50,30 +50,30 @@ pub struct LogFile {
     is_open: AtomicBool,
     shown: Shown,
     is_syncing: AtomicBool,
-    /// Where the log that was opened last goes into its next increment.
+    /// The switch of the AOF that was opened last into its next increment.
     switch: Mutex<Option<Arc<IncrementSwitch>>>,
-    /// Held by whoever syncs; see [`LogFile::sync_turn`].
+    /// The lock of the thread that syncs; see [`LogFile::sync_turn`].
     sync_turn: Mutex<()>,
-    /// Somebody wanted to write while somebody else did.
+    /// A thread wanted to write while another one did.
     is_contended: AtomicBool,
     delayed_syncs: AtomicU64,
     /// A log that begins with the base that is being written, or is to be.
     starting: Mutex<Option<Log>>,
-    /// The end of the log which was open before.
+    /// The end of the AOF that was open before.
     pub end: Closing,
-    /// The open log's first base is not in its place yet: a crash would find what was before.
+    /// The open AOF's first base is not in its place yet: a start after a crash would find the older files.
     lacks_base: AtomicBool,
-    /// Who waits for the disk.
+    /// The waiters for the disk.
     pub sync_waiters: SyncWaiters,
-    /// How soon a rewrite that failed is tried again.
+    /// The delay before a failed rewrite is retried.
     rewrite_limit: Mutex<RewriteLimit>,
     asked: Mutex<Asked>,
     bell: Condvar,
-    /// Wakes the thread that syncs when there is no log any more.
+    /// Wakes the thread that syncs when there is no AOF any more.
     closing: Condvar,
 }
 
-/// Numbers of the open log, as whoever used it last has left them: INFO does not wait for a disk.
+/// Numbers of the open AOF, as its last user has left them: INFO does not wait for a disk.
 #[derive(Debug, Default)]
 struct Shown {
     current_bytes: AtomicU64,
@@ -81,7 +81,7 @@ struct Shown {
     is_waiting: AtomicBool,
 }
 
-/// The open log while somebody uses it.
+/// The open AOF while a thread uses it.
 pub struct Opened<'l> {
     open: MutexGuard<'l, Option<OpenLog>>,
     shown: &'l Shown,
@@ -113,7 +113,7 @@ impl Drop for Opened<'_> {
 
 #[derive(Debug, Default)]
 struct Asked {
-    /// Somebody waits for more to be written or synced.
+    /// A waiter needs more to be written or synced.
     wants_more: bool,
     /// Each opening of a log has a number; threads of an older one end.
     opening: u64,
@@ -130,14 +130,14 @@ pub struct OpenLog {
     keeper: Reader,
     /// Where in the journal the next increment begins.
     switch: Arc<IncrementSwitch>,
-    /// What an increment begins with that takes up amid another server's journal: a SELECT of this database, which is no part of
-    /// the journal.
+    /// The database of the SELECT with which an increment begins amid another server's journal. The SELECT is no part of the
+    /// journal.
     first_database: Option<u32>,
     /// Such increments of which nothing is synced yet: the offsets with which they begin, and the databases.
     begun: Vec<(u64, u32)>,
 }
 
-/// What INFO says of the log.
+/// The state of the AOF for INFO.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LogStatus {
     /// Whether there is one.
@@ -150,27 +150,28 @@ pub struct LogStatus {
     pub is_waiting: bool,
     /// Whether it is being synced.
     pub is_syncing: bool,
-    /// How often writing had to be left to a thread because it was.
+    /// How often writing was left to a thread because of a sync.
     pub delayed_syncs: u64,
 }
 
 impl LogFile {
-    /// Whether there is a log.
+    /// Returns whether there is an AOF.
     pub fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Acquire)
     }
 
-    /// Whether a crash would find the log as it was before it was opened, because its first base is still being written.
+    /// Returns whether a start after a crash would find the AOF as it was before it was opened, because its first base is
+    /// still being written.
     pub fn lacks_base(&self) -> bool {
         self.lacks_base.load(Ordering::Acquire)
     }
 
-    /// The open log has its base.
+    /// Notes that the open AOF has its base.
     pub fn note_base(&self) {
         self.lacks_base.store(false, Ordering::Release);
     }
 
-    /// What INFO says of it.
+    /// Returns the state of the AOF for INFO.
     pub fn status(&self) -> LogStatus {
         if !self.is_open() {
             return LogStatus::default();
@@ -185,7 +186,7 @@ impl LogFile {
         }
     }
 
-    /// Has this log be the open one; the number of its opening.
+    /// Makes this AOF the open one, and returns the number of its opening.
     pub fn set_open(&self, open: OpenLog) -> u64 {
         let opening = self.next_opening();
         self.lacks_base.store(open.log.is_waiting(), Ordering::Release);
@@ -195,7 +196,8 @@ impl LogFile {
         opening
     }
 
-    /// Where the open log goes into its next increment; none if there is no log. Waits for nobody who waits for the disk.
+    /// Returns the offset at which the open AOF goes into its next increment; none if there is no AOF. Does not wait for a
+    /// thread that waits for the disk.
     pub fn switch(&self) -> Option<Arc<IncrementSwitch>> {
         self.switch.lock().clone().filter(|_| self.is_open())
     }
@@ -209,7 +211,7 @@ impl LogFile {
         Some(taken)
     }
 
-    /// The open log, whoever else uses it: for the log's threads.
+    /// Locks the open AOF, and waits for its other users: for the AOF threads.
     pub fn lock(&self) -> Opened<'_> {
         Opened { open: self.open.lock(), shown: &self.shown }
     }
@@ -219,8 +221,8 @@ impl LogFile {
         Some(Opened { open, shown: &self.shown })
     }
 
-    /// Runs `work` on the open log, unless somebody else uses it, who then runs the same behind what it does; or unless it is
-    /// being synced.
+    /// Runs `work` on the open AOF, unless another thread uses it, which then runs the same behind its own work; or unless it
+    /// is being synced.
     pub fn with_if_idle(&self, mut work: impl FnMut(&mut OpenLog)) {
         if self.is_syncing.load(Ordering::Relaxed) {
             self.delayed_syncs.fetch_add(1, Ordering::Relaxed);
@@ -229,7 +231,7 @@ impl LogFile {
         loop {
             let mut open = self.try_lock();
             if open.is_none() {
-                // Whoever has it looks at this when it has given it back.
+                // The thread that has it looks at this when it has given it back.
                 self.is_contended.store(true, Ordering::SeqCst);
                 open = self.try_lock();
             }
@@ -243,13 +245,14 @@ impl LogFile {
         }
     }
 
-    /// The turn to sync, which is held from before a job is taken until its result is given back: of what it could not write a
-    /// system tells once, and of two who sync a file at a time only one would hear of it. Taken before the log is locked.
+    /// Takes the turn to sync, which is held from before a job is taken until its result is given back: a system reports
+    /// bytes that it could not write once, and of two threads that sync a file at a time only one would learn of it. Taken
+    /// before the AOF is locked.
     pub fn sync_turn(&self) -> MutexGuard<'_, ()> {
         self.sync_turn.lock()
     }
 
-    /// Says whether the log is being synced.
+    /// Sets whether the AOF is being synced.
     pub fn set_syncing(&self, is_syncing: bool) {
         self.is_syncing.store(is_syncing, Ordering::Relaxed);
     }
@@ -259,7 +262,7 @@ impl LogFile {
         self.lock().as_mut().map(work)
     }
 
-    /// Looks at the log, be it open or one that begins with the next base.
+    /// Looks at the AOF, be it open or one that begins with the next base.
     pub fn with_any<R>(&self, look: impl FnOnce(&Log) -> R) -> Option<R> {
         match &*self.lock() {
             Some(open) => Some(look(&open.log)),
@@ -267,18 +270,18 @@ impl LogFile {
         }
     }
 
-    /// Whether there is a log that begins with the base which is being written, or is to be.
+    /// Returns whether there is an AOF that begins with the base that is being written, or is to be.
     pub fn has_starting(&self) -> bool {
         self.starting.lock().is_some()
     }
 
-    /// How a rewrite went, for when the next is begun by itself.
+    /// Notes the outcome of a rewrite, which decides when the next begins by itself.
     pub fn note_rewrite(&self, is_good: bool) {
         let mut limit = self.rewrite_limit.lock();
         if is_good { limit.reset() } else { limit.failed() }
     }
 
-    /// Whether a rewrite may be begun by itself: those before may have failed.
+    /// Returns whether a rewrite may be begun by itself: those before may have failed.
     pub fn may_rewrite(&self, now_s: i64) -> bool {
         let (is_limited, minutes) = self.rewrite_limit.lock().is_limited(now_s);
         if let Some(minutes) = minutes {
@@ -289,17 +292,17 @@ impl LogFile {
         !is_limited
     }
 
-    /// Has a log begin with the next base.
+    /// Keeps an AOF that begins with the next base.
     pub fn set_starting(&self, log: Log) {
         *self.starting.lock() = Some(log);
     }
 
-    /// Takes the log out that begins with the base which is being written.
+    /// Takes out the AOF that begins with the base that is being written.
     pub fn take_starting(&self) -> Option<Log> {
         self.starting.lock().take()
     }
 
-    /// Has the log's thread write, and sync if the options say so.
+    /// Asks the AOF thread to write, and to sync if the options say so.
     pub fn ask(&self) {
         let mut asked = self.asked.lock();
         if !std::mem::replace(&mut asked.wants_more, true) {
@@ -307,7 +310,7 @@ impl LogFile {
         }
     }
 
-    /// Waits until somebody asks for more, or until the time is over. False when this opening of the log is over.
+    /// Waits until more is asked for, or until the timeout. Returns false when this opening of the AOF has ended.
     pub fn wait_to_be_asked(&self, opening: u64, timeout: Option<Duration>) -> bool {
         let mut asked = self.asked.lock();
         while asked.opening == opening && !asked.wants_more {
@@ -317,20 +320,20 @@ impl LogFile {
                 Some(_) => {}
             }
         }
-        // What is asked of another opening is not for this thread.
+        // A request to another opening is not for this thread.
         let is_over = asked.opening != opening;
         asked.wants_more &= is_over;
         !is_over
     }
 
-    /// Waits for so long; false when this opening of the log is over.
+    /// Waits for so long. Returns false when this opening of the AOF has ended.
     pub fn wait_for_close(&self, opening: u64, time: Duration) -> bool {
         let mut asked = self.asked.lock();
         self.closing.wait_while_for(&mut asked, |asked| asked.opening == opening, time);
         asked.opening == opening
     }
 
-    /// The number of the present opening, or of the last.
+    /// Returns the number of the present opening, or of the last.
     pub fn opening(&self) -> u64 {
         self.asked.lock().opening
     }
@@ -346,19 +349,19 @@ impl LogFile {
 }
 
 impl OpenLog {
-    /// The journal goes into this log from now on: nothing of it has been appended to it.
+    /// Creates the state of an AOF that the journal goes into from now on: nothing of the journal has been appended to it.
     pub fn new(log: Log, journal: &Arc<Journal>) -> Self {
         let first_database = journal.copied_database();
         let (writer, keeper) = (journal.subscribe(), journal.subscribe());
         Self { log, writer, keeper, switch: Arc::default(), first_database, begun: Vec::new() }
     }
 
-    /// The log alone: the journal is not kept for it any longer.
+    /// Returns the AOF alone: the journal is not kept for it any longer.
     pub fn into_log(self) -> Log {
         self.log
     }
 
-    /// The journal's offset up to which the file has everything.
+    /// Returns the journal's offset up to which the file has everything.
     pub fn written_offset(&self) -> u64 {
         self.writer.offset()
     }
@@ -366,7 +369,7 @@ impl OpenLog {
     /// Writes all that is in the journal.
     ///
     /// # Errors
-    /// What the system says; what is not in the file is written with the next call.
+    /// Those of the system; bytes that are not in the file are written with the next call.
     pub fn write(&mut self, now_s: i64) -> io::Result<()> {
         loop {
             let mut slices = self.writer.take(usize::MAX);
@@ -397,16 +400,16 @@ impl OpenLog {
         }
     }
 
-    /// Lets go of what is synced.
+    /// Releases the synced bytes.
     pub fn note_synced(&mut self, offset: u64) {
         self.keeper.advance(offset.saturating_sub(self.keeper.offset()));
         self.begun.retain(|(begins, _)| *begins >= offset);
     }
 
-    /// Syncs what is written; where that fails, heals once: for whoever closes the log.
+    /// Syncs the written bytes; if that fails, heals once: for the thread that closes the AOF.
     ///
     /// # Errors
-    /// What the system says; then what was not synced before may be lost.
+    /// Those of the system; then bytes that were not synced before may be lost.
     pub fn sync_or_heal(&mut self) -> io::Result<()> {
         let Some(job) = self.log.sync_job() else { return Ok(()) };
         match job.run() {
@@ -419,11 +422,11 @@ impl OpenLog {
         Ok(())
     }
 
-    /// Writes what may be lost once more, into an increment of its own, where a sync has failed.
+    /// Writes the bytes that may be lost once more, into an increment of its own, if a sync has failed.
     ///
     /// # Errors
-    /// What the system says, or what it has said of the sync where the log cannot be healed now, because its first base is still
-    /// to come or it is being rewritten; it is to be tried again.
+    /// Those of the system, or that of the failed sync if the AOF cannot be healed now, because its first base is still to
+    /// come or it is being rewritten; the caller is to retry.
     pub fn heal(&mut self) -> io::Result<()> {
         let Health::SyncFailed(reason) = self.log.health() else { return Ok(()) };
         let hurt = io::Error::other(format!("a sync has failed before: {reason}"));
@@ -442,7 +445,7 @@ impl OpenLog {
     fn run_healing(&mut self, healing: &mut Healing) -> io::Result<Healed> {
         self.note_synced(healing.next());
         if self.keeper.offset() != healing.next() {
-            // Under `appendfsync no` the journal lets go of what is written, and only then somebody has asked for a sync.
+            // Under `appendfsync no` the journal releases the written bytes, and a sync was asked for only after that.
             healing.append_old().map_err(|error| {
                 let remedy = "CONFIG SET appendonly no, and then yes, begins the log anew with all data";
                 io::Error::other(format!("{error}. It is tried again; {remedy}"))

@@ -1,5 +1,5 @@
-//! What is known of the files behind an engine: how far the journal has outlived the process and who waits for it to go
-//! further, the open log, the snapshots, the loading. What is done about them is in `engine/persistence`.
+//! The state of the files behind an engine: how far the journal has outlived the process and the waiters for more, the open
+//! AOF, the snapshots, the loading. The work on them is in `engine/persistence`.
 
 pub mod closing;
 pub mod increment_switch;
@@ -23,20 +23,21 @@ use log_file::LogFile;
 use snapshots::Snapshots;
 use waiting_to_end::Waiting;
 
-/// What replies wait for, and the files that stand behind it. One an engine; any thread.
+/// The offset that replies wait for, and the files that stand behind it. One an engine; any thread.
 #[derive(Debug)]
 pub struct Durability {
-    /// The offset of the journal up to which replies may show what was done.
+    /// The offset of the journal up to which replies may show changes.
     passed: AtomicU64,
-    /// Held from looking how far that is until it is said, for moments: whoever looked first says it first.
+    /// A lock that is held, for moments, from reading that offset until it is stored: the thread that read first stores
+    /// first.
     passing: Mutex<()>,
     /// Owners of replies that wait.
     owners: Mutex<Vec<Arc<Mailbox>>>,
     /// Wakes threads that wait themselves.
     moved: Condvar,
-    /// Whether the log cannot be written: what was not answered yet is answered with an error.
+    /// Whether the AOF cannot be written: requests that are not answered yet are answered with an error.
     fails: AtomicBool,
-    /// Whether the engine has failed: nobody goes on with the log.
+    /// Whether the engine has failed: no thread goes on with the AOF.
     is_over: AtomicBool,
     /// The log, if there is one.
     pub log: LogFile,
@@ -49,7 +50,7 @@ pub struct Durability {
 }
 
 impl Durability {
-    /// Nothing is logged, and nothing has been saved since this time.
+    /// Creates the state of an engine without an AOF, with nothing saved since this time.
     pub fn new(started: Instant) -> Self {
         Self {
             passed: AtomicU64::new(u64::MAX),
@@ -65,13 +66,13 @@ impl Durability {
         }
     }
 
-    /// The offset of the journal up to which replies may show what was done.
+    /// Returns the offset of the journal up to which replies may show changes.
     pub fn passed(&self) -> u64 {
         self.passed.load(Ordering::Acquire)
     }
 
-    /// Has `owner` get a letter when more has passed. True when `shown` has passed meanwhile, or never will: there will be no
-    /// letter then.
+    /// Sends `owner` a letter when more has passed. Returns true when `shown` has passed by now, or never will: no letter
+    /// follows then.
     pub fn tell_when_passed(&self, shown: u64, owner: &Arc<Mailbox>) -> bool {
         let mut owners = self.owners.lock();
         if shown <= self.passed() || self.fails() {
@@ -85,7 +86,7 @@ impl Durability {
         false
     }
 
-    /// Whether the log cannot be written.
+    /// Returns whether the AOF cannot be written.
     pub fn fails(&self) -> bool {
         self.fails.load(Ordering::Acquire)
     }
@@ -95,7 +96,7 @@ impl Durability {
         self.pass_with(|| offset);
     }
 
-    /// Says how far the journal has passed, as `look` finds it while nobody else says anything.
+    /// Stores how far the journal has passed, as `look` finds it while no other thread stores it.
     pub fn pass_with(&self, look: impl FnOnce() -> u64) {
         let passing = self.passing.lock();
         let offset = look();
@@ -106,7 +107,7 @@ impl Durability {
         }
     }
 
-    /// Says whether the log can be written; whether that is news.
+    /// Sets whether the AOF cannot be written. Returns whether that is a change.
     pub fn set_fails(&self, fails: bool) -> bool {
         let is_news = self.fails.swap(fails, Ordering::AcqRel) != fails;
         if is_news {
@@ -115,14 +116,15 @@ impl Durability {
         is_news
     }
 
-    /// The engine has failed: whoever waits goes on, and no snapshot begins with what may be half changed.
+    /// Notes that the engine has failed: waiting threads go on, and no snapshot begins with data that may be half changed.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Release);
         self.snapshots.refuse_more();
         self.tell();
     }
 
-    /// Waits until the journal has passed this offset; false when the log cannot be written, or the engine has failed.
+    /// Waits until the journal has passed this offset. Returns false when the AOF cannot be written, or the engine has
+    /// failed.
     pub fn wait(&self, shown: u64) -> bool {
         let is_over = || self.is_over.load(Ordering::Acquire);
         let mut owners = self.owners.lock();
@@ -133,11 +135,11 @@ impl Durability {
             self.log.ask();
             self.moved.wait(&mut owners);
         }
-        // Where the engine has failed, all passes because there is no log any more.
+        // If the engine has failed, all passes because there is no AOF any more.
         !is_over()
     }
 
-    /// Waits until the journal has passed this offset, or until the time is over.
+    /// Waits until the journal has passed this offset, or until the timeout.
     pub fn wait_for(&self, shown: u64, timeout: Duration) {
         let mut owners = self.owners.lock();
         if shown > self.passed() {
@@ -146,7 +148,7 @@ impl Durability {
         }
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiters.
     fn tell(&self) {
         let mut owners = self.owners.lock();
         let told = std::mem::take(&mut *owners);

@@ -1,7 +1,7 @@
-//! Snapshots: which one is being written, which is to follow, how the last one went, and who waits for it.
+//! Snapshots: the one that is being written, the ones that follow, the outcome of the last, and the waiters.
 //!
-//! Commands and rules ask ([`Snapshots::begin`]); a thread of its own writes ([`super::save`]) and says how it went
-//! ([`Snapshots::end`]). One is written at a time, be it a file of its own or a new base of the log. Any thread.
+//! Commands and rules ask ([`Snapshots::begin`]); a thread of its own writes ([`super::save`]) and reports the outcome
+//! ([`Snapshots::end`]). One is written at a time, be it a file of its own or a new base of the AOF. Any thread.
 
 use std::fmt;
 use std::io;
@@ -14,12 +14,12 @@ use sleeve_store::snapshot::Waiting;
 use crate::host::clock::Instant;
 use crate::host::waiting::Condvar;
 
-/// What a snapshot is written for.
+/// The purpose of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// The file that `dbfilename` names.
     File,
-    /// A new base of the log.
+    /// A new base of the AOF.
     Base,
     /// Replicas that wait for all data.
     Replicas,
@@ -46,15 +46,15 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// How long after one that failed another begins that was scheduled, in milliseconds.
+/// The delay of a scheduled snapshot after one that failed, in milliseconds.
 const TRY_AGAIN_MS: u64 = 1_000;
 
-/// What is known of snapshots, as INFO and LASTSAVE show it.
+/// The state of snapshots, as INFO and LASTSAVE show it.
 #[derive(Debug, Clone)]
 pub struct SnapshotStatus {
-    /// What is being written, and since when.
+    /// The purpose of the running snapshot, and when it began.
     pub running: Option<(Purpose, Instant)>,
-    /// A file is to be written as soon as the log's base is.
+    /// A file is to be written as soon as the AOF's base is.
     pub file_scheduled: bool,
     /// A base is to be written as soon as the file is.
     pub base_scheduled: bool,
@@ -80,8 +80,8 @@ pub struct SnapshotStatus {
     pub last_try_ms: u64,
 }
 
-/// How far a running snapshot is. Written by its thread, read by INFO; on cache lines of its own, because it is written at
-/// each step.
+/// The progress of a running snapshot. Written by its thread, read by INFO; on cache lines of its own, because it is written
+/// at each step.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Progress {
@@ -105,7 +105,7 @@ impl Progress {
         (self.waiting.bytes() + self.encoded_bytes.load(Ordering::Relaxed)) as u64
     }
 
-    /// The same, and takes note of it if it is the most that has waited.
+    /// Returns the bytes that wait for the disk, and notes them if they are the most so far.
     pub fn note_waits(&self) -> u64 {
         let waits = self.waits();
         if waits > self.waiting_bytes_max.load(Ordering::Relaxed) {
@@ -115,7 +115,7 @@ impl Progress {
     }
 }
 
-/// What is done when a snapshot is over; it is told whether the snapshot is good.
+/// An action for the end of a snapshot; its argument is whether the snapshot is good.
 pub type WhenDone = Box<dyn FnOnce(bool) + Send>;
 
 /// The snapshots of one engine.
@@ -127,17 +127,17 @@ pub struct Snapshots {
     is_aborted: AtomicBool,
     /// Whether the rules of `save` count: in a server, not in a program that embeds an engine.
     are_ruled: AtomicBool,
-    /// How far the running one is, or how far the last one came.
+    /// The progress of the running snapshot, or of the last.
     pub progress: Progress,
 }
 
 struct SnapshotState {
     status: SnapshotStatus,
-    /// Whether somebody waited for the running one from its beginning on.
+    /// Whether a caller has waited for the running snapshot from its beginning on.
     is_awaited: bool,
-    /// What is done when the running one is over.
+    /// The actions for the end of the running snapshot.
     when_done: Vec<WhenDone>,
-    /// When the next may begin that was scheduled, monotonic milliseconds.
+    /// When the next scheduled snapshot may begin, monotonic milliseconds.
     next_ms: u64,
     /// Whether none begins any more.
     is_closed: bool,
@@ -150,7 +150,7 @@ impl fmt::Debug for SnapshotState {
 }
 
 impl Snapshots {
-    /// None yet; what is in memory at the start counts as saved.
+    /// Creates the state before the first snapshot; data in memory at the start counts as saved.
     pub fn new(started: Instant) -> Self {
         let status = SnapshotStatus {
             running: None,
@@ -182,29 +182,29 @@ impl Snapshots {
         }
     }
 
-    /// Has the rules of `save` count from now on.
+    /// Applies the rules of `save` from now on.
     pub fn follow_rules(&self) {
         self.are_ruled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the rules of `save` count.
+    /// Returns whether the rules of `save` count.
     pub fn are_ruled(&self) -> bool {
         self.are_ruled.load(Ordering::Relaxed)
     }
 
-    /// Ends them for good: the running one without a result, and none begins any more, be it scheduled or asked for. Whoever
-    /// gives the folder of the log away does this first.
+    /// Ends snapshots for good: the running one without a result, and none begins any more, be it scheduled or asked for. A
+    /// caller that gives the folder of the AOF away does this first.
     pub fn close(&self) {
         self.refuse_more();
         self.abort_and_wait();
     }
 
-    /// Has none begin any more.
+    /// Refuses further snapshots.
     pub fn refuse_more(&self) {
         self.state.lock().is_closed = true;
     }
 
-    /// Has the running one end without a result, and waits until it has.
+    /// Ends the running snapshot without a result, and waits until it has ended.
     pub fn abort_and_wait(&self) {
         let mut state = self.state.lock();
         while state.status.running.is_some() {
@@ -213,8 +213,8 @@ impl Snapshots {
         }
     }
 
-    /// Has the running one end without a result if it is written for this; whether it is. `when_over` is taken then, and done
-    /// when it has ended.
+    /// Ends the running snapshot without a result if it has this purpose, and returns whether it has. `when_over` is taken
+    /// then, and runs when it has ended.
     pub fn abort(&self, purpose: Purpose, when_over: &mut Option<WhenDone>) -> bool {
         let mut state = self.state.lock();
         let is_it = state.status.running.is_some_and(|(running, _)| running == purpose);
@@ -225,7 +225,7 @@ impl Snapshots {
         is_it
     }
 
-    /// Has something done when the running one is over; false, and nothing is taken, if there is none.
+    /// Schedules an action for the end of the running snapshot. Returns false, and takes nothing, if none runs.
     pub fn follow(&self, when_over: &mut Option<WhenDone>) -> bool {
         let mut state = self.state.lock();
         let is_running = state.status.running.is_some();
@@ -248,31 +248,32 @@ impl Snapshots {
         self.state.lock().status.saved_changes = changes;
     }
 
-    /// Whether the running one is to end without a result.
+    /// Returns whether the running snapshot is to end without a result.
     pub fn is_aborted(&self) -> bool {
         self.is_aborted.load(Ordering::Relaxed)
     }
 
-    /// Whether somebody waits for the running one, and hears when it fails: nobody else does then, as in Redis.
+    /// Returns whether a caller waits for the running snapshot, and learns of its failure: it is the only one then, as in
+    /// Redis.
     pub fn is_awaited(&self) -> bool {
         self.state.lock().is_awaited
     }
 
-    /// Whether one is being written.
+    /// Returns whether a snapshot is being written.
     pub fn is_running(&self) -> bool {
         self.state.lock().status.running.is_some()
     }
 
-    /// What is known.
+    /// Returns the state of snapshots.
     pub fn status(&self) -> SnapshotStatus {
         self.state.lock().status.clone()
     }
 
-    /// Begins one, unless one is being written; `when_done` is taken and done when it is over. Whether one was scheduled: this
-    /// is it.
+    /// Begins a snapshot, unless one is being written; `when_done` is taken and runs at its end. Returns whether this
+    /// snapshot was scheduled.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub fn begin(&self, purpose: Purpose, now: Instant, when_done: &mut Option<WhenDone>) -> Result<bool, Refusal> {
         let mut state = self.state.lock();
         if let Some((running, _)) = state.status.running {
@@ -302,12 +303,12 @@ impl Snapshots {
         Ok(was_scheduled)
     }
 
-    /// Has one follow the running one.
+    /// Schedules a snapshot behind the running one.
     pub fn schedule(&self, purpose: Purpose) {
         self.set_scheduled(purpose, true);
     }
 
-    /// Has none follow the running one.
+    /// Removes a snapshot from the schedule.
     pub fn unschedule(&self, purpose: Purpose) {
         self.set_scheduled(purpose, false);
     }
@@ -322,7 +323,8 @@ impl Snapshots {
         }
     }
 
-    /// What was scheduled, once nothing is running, and in how many milliseconds it is to begin: what has just failed waits.
+    /// Returns the scheduled snapshot, once none is running, and in how many milliseconds it is to begin: a retry after a
+    /// failure waits.
     pub fn due(&self, now: Instant) -> Option<(Purpose, u64)> {
         let state = self.state.lock();
         let purpose = match &state.status {
@@ -335,7 +337,7 @@ impl Snapshots {
         Some((purpose, state.next_ms.saturating_sub(now.monotonic_ms())))
     }
 
-    /// Says how the running one went; a file has all changes up to `changes`. Returns what is to be done now.
+    /// Notes the outcome of the running snapshot; a file has all changes up to `changes`. Returns the actions to run now.
     #[must_use = "somebody waits for it"]
     pub fn end(&self, is_good: bool, changes: u64, now: Instant) -> Vec<WhenDone> {
         let mut state = self.state.lock();
@@ -347,7 +349,7 @@ impl Snapshots {
             if is_good || is_given_up || purpose == Purpose::Replicas { 0 } else { now.monotonic_ms() + TRY_AGAIN_MS };
         let status = &mut state.status;
         match purpose {
-            // That nobody wants it any more says nothing about the disk, and whoever waits for it hears it.
+            // An abort says nothing about the disk, and a waiting caller learns of the failure itself.
             _ if !is_told => {}
             Purpose::Replicas => {}
             Purpose::File => {

@@ -1,7 +1,7 @@
-//! Who waits until the disk has the journal up to an offset, or wants to hear that it has more.
+//! Waiters for the disk to have the journal up to an offset, or to have more of it.
 //!
-//! Whoever enters looks afterwards, or while the list is locked, whether what it waits for has come about: whoever syncs says so
-//! first and looks at the lists then. Any thread.
+//! A waiter that enters checks afterwards, or while the list is locked, whether its offset has been reached: the syncing
+//! thread stores the offset first and reads the lists then. Any thread.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use crate::engine::clients::blocking::Waiter;
 use crate::messaging::mail::Mailbox;
 
-/// What is called when the disk has an offset of the journal: with false where nobody will ever know.
+/// A callback for the time when the disk has an offset of the journal: with false where that will never be known.
 pub type SyncCall = Box<dyn FnOnce(bool) + Send>;
 
-/// All who wait for the disk, each in one of three ways.
+/// All waiters for the disk, each in one of three ways.
 #[derive(Default)]
 pub struct SyncWaiters {
     /// Clients of WAITAOF.
@@ -36,19 +36,19 @@ impl SyncWaiters {
         self.clients.lock().push((offset, Arc::clone(waiter)));
     }
 
-    /// Takes out the clients that have waited long enough, and forgets those whose waiting has ended otherwise.
+    /// Takes out the clients that have waited long enough, and forgets clients that have stopped waiting otherwise.
     pub fn take_clients(&self, synced: u64) -> Vec<(u64, Arc<Waiter>)> {
         let mut clients = self.clients.lock();
         clients.retain(|(_, waiter)| waiter.claim().is_some());
         clients.extract_if(.., |(offset, _)| *offset <= synced).collect()
     }
 
-    /// Notes what is to be called when the disk has an offset.
+    /// Adds a callback for an offset.
     pub fn enter_call(&self, offset: u64, call: SyncCall) {
         self.calls.lock().push((offset, call));
     }
 
-    /// Takes out the calls that are due; all, where nobody will ever know.
+    /// Takes out the callbacks that are due; all, where the synced offset will never be known.
     pub fn take_calls(&self, synced: Option<u64>) -> Vec<SyncCall> {
         let is_due = |(offset, _): &mut (u64, SyncCall)| synced.is_none_or(|synced| *offset <= synced);
         self.calls.lock().extract_if(.., is_due).map(|(_, call)| call).collect()

@@ -1,4 +1,4 @@
-//! A server that waits for its replicas before it ends, and who has told it to. Any thread.
+//! A server that waits for its replicas before it ends, and the clients that have told it to. Any thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::engine::clients::blocking::Waiter;
 use crate::host::waiting::Condvar;
 
-/// Whether one waits.
+/// The wait of a server that is to end, if it waits.
 #[derive(Debug, Default)]
 pub struct Waiting {
     state: Mutex<Option<State>>,
@@ -17,15 +17,15 @@ pub struct Waiting {
 
 #[derive(Debug)]
 struct State {
-    /// Who has told it to end.
+    /// The clients that have told it to end.
     clients: Vec<Arc<Waiter>>,
     /// Until when it waits, monotonic milliseconds.
     until_ms: u64,
 }
 
 impl Waiting {
-    /// It waits from now on, until this time at the most, monotonic milliseconds; false where somebody else has told it to since
-    /// [`Waiting::join`], whom this client joins.
+    /// Begins to wait, until this time at the most, monotonic milliseconds. Returns false if another client has told the
+    /// server to end since [`Waiting::join`]; this client joins that one.
     pub fn begin(&self, client: Option<Arc<Waiter>>, until_ms: u64) -> bool {
         let mut state = self.state.lock();
         let is_first = state.is_none();
@@ -33,12 +33,12 @@ impl Waiting {
         is_first
     }
 
-    /// Until when it waits, if it does.
+    /// Returns until when it waits, if it does.
     pub fn until_ms(&self) -> Option<u64> {
         self.state.lock().as_ref().map(|state| state.until_ms)
     }
 
-    /// Whoever tells it to end while it waits is told the same as the others; else gives the client back.
+    /// Adds a client that tells the server to end during the wait, to be answered as the others; else gives the client back.
     pub fn join(&self, client: Option<Arc<Waiter>>) -> Option<Option<Arc<Waiter>>> {
         match &mut *self.state.lock() {
             Some(state) => {
@@ -49,14 +49,14 @@ impl Waiting {
         }
     }
 
-    /// Waits for so long, or until it is over; whether it is not.
+    /// Waits for so long, or until the wait ends. Returns whether it goes on.
     pub fn wait(&self, time: Duration) -> bool {
         let mut state = self.state.lock();
         self.changed.wait_while_for(&mut state, |state| state.is_some(), time);
         state.is_some()
     }
 
-    /// It waits no longer: who has told it to end, if it did.
+    /// Ends the wait, and returns the clients that have told the server to end, if it waited.
     pub fn end(&self) -> Option<Vec<Arc<Waiter>>> {
         let state = self.state.lock().take()?;
         self.changed.notify_all();

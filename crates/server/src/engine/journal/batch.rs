@@ -33,11 +33,11 @@ pub struct Batch {
     for_replicas: Vec<Range<usize>>,
     /// How many of the open piece's effects they are.
     effects_for_replicas: usize,
-    /// What is in it is a part of another server's journal.
+    /// The batch is a part of another server's journal.
     is_foreign: bool,
 }
 
-/// What was taken out of a batch.
+/// The contents that were taken out of a batch.
 #[derive(Debug)]
 pub struct TakenBatch<'s> {
     /// The bytes, which are to be taken out.
@@ -47,7 +47,7 @@ pub struct TakenBatch<'s> {
     /// The database that the first effect is about, which the bytes do not say, and the one that is selected behind the last;
     /// none where they are about no database.
     pub databases: Option<(u32, u32)>,
-    /// What of the bytes is for replicas alone, in order.
+    /// The ranges of the bytes that are for replicas alone, in order.
     pub for_replicas: &'s mut Vec<Range<usize>>,
     /// They are a part of another server's journal, which selects databases by itself.
     pub is_foreign: bool,
@@ -60,13 +60,13 @@ impl Batch {
         self.bytes = room;
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether there is nothing in it.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Whether there are effects that do not belong to a whole piece yet.
+    /// Returns whether there are effects that do not belong to a whole piece yet.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.effects != 0
@@ -77,7 +77,7 @@ impl Batch {
         self.bytes.len()
     }
 
-    /// Room that it has.
+    /// Returns the room that it has.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
@@ -128,7 +128,7 @@ impl Batch {
         }
     }
 
-    /// Puts MULTI in front of the open piece if its second effect comes.
+    /// Puts MULTI in front of the open piece before its second effect.
     fn frame(&mut self) {
         if self.effects == 2 {
             self.bytes.splice(self.open_at..self.open_at, MULTI.iter().copied());
@@ -179,7 +179,7 @@ impl Batch {
         self.open_at = self.bytes.len();
     }
 
-    /// Drops the open piece: what did not come to its end, because the thread fails or the server ends.
+    /// Drops the open piece: effects without an end, because the thread fails or the server ends.
     pub fn drop_open(&mut self) {
         self.bytes.truncate(self.open_at);
         let kept = self.for_replicas.len() - std::mem::take(&mut self.effects_for_replicas);
@@ -192,7 +192,7 @@ impl Batch {
         }
     }
 
-    /// Takes out what is there, all of it sealed; none if there is nothing.
+    /// Takes out the contents, all of them sealed; none if the batch is empty.
     pub fn take(&mut self) -> Option<TakenBatch<'_>> {
         debug_assert!(self.effects == 0, "every piece is whole");
         self.open_at = 0;
@@ -227,7 +227,7 @@ mod tests {
         batch.effect(database, 1).bulk(word.as_bytes());
     }
 
-    /// The words of what is in a batch, and the database that it begins with.
+    /// Returns the words of a batch, and the database that it begins with.
     fn words(batch: &mut Batch) -> (Vec<String>, u32) {
         let pieces = batch.take().expect("something is in it");
         let text = String::from_utf8(std::mem::take(pieces.bytes)).expect("text");
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(words(&mut batch).0, ["a"]);
     }
 
-    /// What of a batch is for replicas alone, and what is for logs too.
+    /// Returns the part of a batch that is for replicas alone, and the part that is for AOFs too.
     fn parts(batch: &mut Batch) -> [String; 2] {
         let pieces = batch.take().expect("something is in it");
         let mut for_logs = pieces.bytes.clone();

@@ -1,13 +1,13 @@
-//! The bytes of the journal that somebody has still to read: a row of chunks behind each other.
+//! The unread bytes of the journal: a row of chunks behind each other.
 //!
-//! Only the last chunk grows. Whoever wants to read it has it sealed, from when on any number may share it: nothing is copied
-//! for a reader. A chunk goes when all have read it; who still holds a reference keeps its bytes alive. A log that is written
-//! behind each command has small chunks sealed, of which most go at once; those that somebody else still needs are joined once
-//! nobody holds them, so that what is kept for long takes little more than its bytes. Not for several threads: the journal's
-//! lock guards it.
+//! Only the last chunk grows. A reader that wants to read it has it sealed, and from then on any number of readers may share
+//! it: nothing is copied for a reader. A chunk goes when all have read it; a reader that still holds a reference keeps its
+//! bytes alive. An AOF that is written behind each command has small chunks sealed, and most of these go at once; chunks that
+//! another reader still needs are joined once no reader holds them, so that bytes that are kept for long take little more
+//! than their own size. Not for several threads: the journal's lock guards it.
 //!
-//! Some bytes are for replicas alone. They stand among the others, and where they stand is kept beside them: who reads for a
-//! log is given what is left, who reads for a replica everything.
+//! Some bytes are for replicas alone. They stand among the others, and their ranges are kept beside them: a reader for an AOF
+//! is given the rest, a reader for a replica everything.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,7 +20,7 @@ const CHUNK_BYTES_MIN: usize = 512;
 /// Up to so many bytes are copied to the chunk before them when they are sealed.
 const JOINED_BYTES_MAX: usize = CHUNK_BYTES / 4;
 
-/// Bytes that nobody changes as long as anybody but the row holds them.
+/// Bytes that do not change as long as a reader holds them.
 #[derive(Debug)]
 pub struct Chunk {
     /// The offset of the first one.
@@ -36,7 +36,7 @@ impl Chunk {
         self.start + self.bytes.len() as u64
     }
 
-    /// A part of the bytes.
+    /// Returns a part of the bytes.
     pub fn part(&self, range: &Range<usize>) -> &[u8] {
         self.bytes.get(range.clone()).unwrap_or_default()
     }
@@ -46,20 +46,20 @@ impl Chunk {
 #[derive(Debug, Default)]
 pub struct Chunks {
     sealed: VecDeque<Arc<Chunk>>,
-    /// What the chunk that grows holds.
+    /// The bytes of the chunk that grows.
     last: Vec<u8>,
     /// The offset one past the newest byte.
     end: u64,
-    /// Where bytes stand that are for replicas alone, in order, none touching the next.
+    /// The ranges of bytes that are for replicas alone, in order, none touching the next.
     for_replicas: VecDeque<Range<u64>>,
     /// Room of the sealed ones.
     sealed_bytes: usize,
-    /// What the last sealed chunk held, which is what the next one is expected to hold.
+    /// The size of the last sealed chunk, which is the expected size of the next one.
     usual_bytes: usize,
 }
 
 impl Chunks {
-    /// The offset one past the newest byte.
+    /// Returns the offset one past the newest byte.
     pub fn end(&self) -> u64 {
         self.end
     }
@@ -109,7 +109,7 @@ impl Chunks {
         }
     }
 
-    /// Has the bytes so far change no more.
+    /// Seals the chunk that grows: its bytes change no more.
     fn seal(&mut self) {
         if self.last.is_empty() {
             return;
@@ -126,7 +126,8 @@ impl Chunks {
         self.sealed.push_back(Arc::new(Chunk { start: self.end - bytes.len() as u64, bytes }));
     }
 
-    /// Has the chunk before take the bytes of the one that grows, if they are few and nobody holds it; whether it has.
+    /// Moves the bytes of the chunk that grows to the chunk before it, if they are few and no reader holds that chunk.
+    /// Returns whether it did.
     fn join(&mut self) -> bool {
         let Some(before) = self.sealed.back_mut().and_then(Arc::get_mut) else { return false };
         let bytes = &mut before.bytes;
@@ -144,8 +145,8 @@ impl Chunks {
         true
     }
 
-    /// What is for a log from an offset on, which takes up to `bytes_max` bytes in at most `chunks_max` chunks; at least one byte
-    /// if there is one. With the offset behind it.
+    /// Returns the bytes for an AOF from an offset on: up to `bytes_max` bytes in at most `chunks_max` chunks, and at least
+    /// one byte if there is one. Also returns the offset behind them.
     pub fn from(&mut self, offset: u64, bytes_max: usize, chunks_max: usize) -> (Vec<Part>, u64) {
         if self.sealed.back().is_none_or(|chunk| offset.saturating_add(bytes_max as u64) > chunk.end()) {
             self.seal();
@@ -204,7 +205,7 @@ impl Chunks {
         }
     }
 
-    /// Lets go of what lies before an offset; `freed` gets what may have to be freed, which takes time.
+    /// Releases the chunks before an offset; `freed` receives those that may have to be freed, which takes time.
     pub fn free_before(&mut self, offset: u64, freed: &mut Vec<Arc<Chunk>>) {
         while let Some(chunk) = self.sealed.pop_front_if(|chunk| chunk.end() <= offset) {
             self.sealed_bytes -= chunk.bytes.capacity();
@@ -304,7 +305,7 @@ mod tests {
             let (parts, _) = chunks.from(40 * number, usize::MAX, 100);
             assert_eq!(parts.iter().map(|(_, range)| range.len()).sum::<usize>(), 40);
             if number == 5_000 {
-                // Somebody is slow: what it holds stays as it is.
+                // One reader is slow: its chunks stay as they are.
                 held.extend(parts);
             }
         }

@@ -1,7 +1,7 @@
-//! The journal itself: who reads it, how far it goes, and how far it is safe. Any thread.
+//! The journal itself: its readers, its end, and the offset up to which it is safe. Any thread.
 //!
-//! For replicas it is a stream: from the first of them on a stretch of it is kept behind its end, so that a replica whose
-//! connection was cut can go on, and each follows at its own place. Nobody who writes waits for a replica.
+//! For replicas it is a stream: from the first of them on a stretch of it is kept behind its end as the backlog, so that a
+//! replica with a cut connection can go on, and each follows at its own place. No writer waits for a replica.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use crate::messaging::mail::{Letter, Mailbox};
 #[derive(Debug)]
 pub struct Journal {
     readers: AtomicUsize,
-    /// Somebody reads, and the effects of this server's own clients belong into it.
+    /// A reader exists, and the effects of this server's own clients belong into the journal.
     wants_effects: AtomicBool,
     bytes_max: AtomicUsize,
     /// The slowest reader has more before it than `bytes_max`.
@@ -47,37 +47,37 @@ struct Kept {
     next_reader: u64,
     /// The database that is selected at the end; none makes the next effect begin with a SELECT.
     database: Option<u32>,
-    /// It is a copy of another server's, at that one's offsets.
+    /// The journal is a copy of another server's, at that server's offsets.
     is_copy: bool,
-    /// What is kept for replicas, once there has been one.
+    /// The backlog for replicas, once there has been one.
     backlog: Option<Backlog>,
-    /// Owners of replicas that have been sent all there was, each of which is told once when there is more.
+    /// Owners of replicas that have been sent all there was; each is notified once when there is more.
     owners: Vec<Arc<Mailbox>>,
 }
 
-/// Where a reader stands.
+/// A reader's position.
 #[derive(Debug)]
 struct ReaderOffset {
     reader: u64,
     offset: u64,
-    /// A replica: nobody waits for it.
+    /// The reader is a replica: no writer waits for it.
     is_follower: bool,
 }
 
 /// The stretch of the journal that is kept for replicas to come back to.
 #[derive(Debug, Clone, Copy)]
 struct Backlog {
-    /// Its first offset at the beginning; nothing is known of what was before.
+    /// Its first offset at the beginning; the bytes before that are unknown.
     begins: u64,
     bytes_max: u64,
 }
 
-/// How much of the journal is kept for replicas.
+/// The size of the backlog.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BacklogSize {
     /// The offset of the first byte.
     pub start: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub len: u64,
 }
 
@@ -86,26 +86,26 @@ impl Kept {
         self.readers.iter_mut().find(|known| known.reader == reader)
     }
 
-    /// Has the next effect begin with a SELECT. Nothing is put into a copy.
+    /// Makes the next effect begin with a SELECT. Nothing is put into a copy.
     fn begin_with_select(&mut self) {
         if !self.is_copy {
             self.database = None;
         }
     }
 
-    /// The offset before which everybody has read everything that whoever writes waits for.
+    /// Returns the offset before which every reader that writers wait for has read everything.
     fn oldest_awaited(&self) -> u64 {
         let awaited = self.readers.iter().filter(|known| !known.is_follower);
         awaited.map(|known| known.offset).min().unwrap_or(self.chunks.end())
     }
 
-    /// The offset before which nobody needs anything.
+    /// Returns the offset before which no reader needs anything.
     fn oldest(&self) -> u64 {
         let oldest = self.readers.iter().map(|known| known.offset).min().unwrap_or(self.chunks.end());
         oldest.min(self.backlog_start().unwrap_or(u64::MAX))
     }
 
-    /// The first offset that replicas may come back to.
+    /// Returns the first offset that replicas may come back to.
     fn backlog_start(&self) -> Option<u64> {
         let Backlog { begins, bytes_max } = self.backlog?;
         Some(begins.max(self.chunks.end().saturating_sub(bytes_max)))
@@ -117,7 +117,7 @@ impl Kept {
 }
 
 impl Journal {
-    /// An empty journal, which is full from `bytes_max` unread bytes on.
+    /// Creates an empty journal, which is full from `bytes_max` unread bytes on.
     pub fn new(bytes_max: usize) -> Self {
         Self {
             readers: AtomicUsize::new(0),
@@ -141,7 +141,7 @@ impl Journal {
         self.note_fullness(&self.kept.lock());
     }
 
-    /// Has the journal go on at an offset, up to which all is safe: that of a log which has been loaded. Nobody reads yet.
+    /// Continues the journal at the end of an AOF that has been loaded, up to which all is safe. There is no reader yet.
     pub fn set_end(&self, offset: u64) {
         self.kept.lock().chunks.set_end(offset);
         for position in [&self.end, &self.written, &self.synced] {
@@ -149,43 +149,44 @@ impl Journal {
         }
     }
 
-    /// Has the journal go on at an offset, unless it is further already. Nobody reads yet, and whoever calls this while clients
-    /// are served holds the locks of all shards. A copy of another server's has that one's offsets.
+    /// Continues the journal at an offset, unless it is further already. There is no reader yet, and a caller that does this
+    /// while clients are served holds the locks of all shards. A copy of another server's journal keeps that server's
+    /// offsets.
     pub fn skip_to(&self, offset: u64) {
         if self.end() < offset && self.copied_database().is_none() {
             self.set_end(offset);
         }
     }
 
-    /// Whether anybody reads.
+    /// Returns whether there is a reader.
     #[inline]
     pub fn is_read(&self) -> bool {
         self.readers.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether effects of this server's own clients need to be put into words: somebody reads, and it is no copy.
+    /// Returns whether this server's own effects need to be encoded: there is a reader, and the journal is no copy.
     #[inline]
     pub fn wants_effects(&self) -> bool {
         self.wants_effects.load(Ordering::Relaxed)
     }
 
-    /// Has the journal be a copy of another server's from now on, to which only what that one has sent is appended; or this
-    /// server's own again. All shards are locked, or nobody is served yet.
+    /// Makes the journal a copy of another server's from now on, to which only that server's bytes are appended; or this
+    /// server's own again. All shards are locked, or no client is served yet.
     pub fn set_copy(&self, is_copy: bool) {
         let mut kept = self.kept.lock();
-        // Who writes his own next selects a database first.
+        // A server that writes its own journal next selects a database first.
         (kept.is_copy, kept.database) = (is_copy, None);
         self.note_readers(&kept);
     }
 
-    /// Has the journal go on as a copy of another server's from this offset on, where this database is selected. Nothing of what
-    /// was before is kept. All shards are locked, and no log is open.
+    /// Continues the journal as a copy of another server's from this offset on, where this database is selected. Nothing from
+    /// before is kept. All shards are locked, and no AOF is open.
     pub fn begin_copy(&self, offset: u64, database: u32) {
         let mut kept = self.kept.lock();
         (kept.is_copy, kept.database) = (true, Some(database));
         kept.chunks = Chunks::default();
         kept.chunks.set_end(offset);
-        // Whoever has read the old one for a replica is told so when it looks.
+        // A reader of the old journal for a replica learns of this when it looks.
         kept.readers.clear();
         if let Some(backlog) = &mut kept.backlog {
             backlog.begins = offset;
@@ -196,38 +197,38 @@ impl Journal {
         self.note_readers(&kept);
     }
 
-    /// The database that is selected at the end of a copy of another server's journal; none where the journal is this server's
-    /// own, in which whoever begins to read gets a SELECT first.
+    /// Returns the database that is selected at the end of a copy of another server's journal; none where the journal is this
+    /// server's own, in which a new reader gets a SELECT first.
     pub fn copied_database(&self) -> Option<u32> {
         let kept = self.kept.lock();
         kept.is_copy.then_some(kept.database.unwrap_or(0))
     }
 
-    /// The end, and the database that is selected there; 0 where the journal goes on with a SELECT anyway.
+    /// Returns the end, and the database that is selected there; 0 where the journal goes on with a SELECT anyway.
     pub fn position(&self) -> (u64, u32) {
         let kept = self.kept.lock();
         (kept.chunks.end(), kept.database.unwrap_or(0))
     }
 
-    /// Whether the slowest reader has more than `journal-max-bytes` before it. Nothing is refused here or forgotten; who
-    /// writes is to wait before it writes more.
+    /// Returns whether the slowest reader has more than `journal-max-bytes` before it. Nothing is refused here or forgotten;
+    /// a writer is to wait before it writes more.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// The offset one past the newest byte.
+    /// Returns the offset one past the newest byte.
     #[inline]
     pub fn end(&self) -> u64 {
         self.end.load(Ordering::Acquire)
     }
 
-    /// How many pieces have been appended so far.
+    /// Returns how many pieces have been appended so far.
     pub fn pieces(&self) -> u64 {
         self.pieces.load(Ordering::Relaxed)
     }
 
-    /// The offset up to which the file of the log has been given everything.
+    /// Returns the offset up to which the file of the AOF has been given everything.
     #[inline]
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
@@ -238,7 +239,7 @@ impl Journal {
         self.written.fetch_max(offset, Ordering::AcqRel);
     }
 
-    /// The offset up to which the disk has everything.
+    /// Returns the offset up to which the disk has everything.
     #[inline]
     pub fn synced(&self) -> u64 {
         self.synced.load(Ordering::Acquire)
@@ -249,7 +250,7 @@ impl Journal {
         self.synced.fetch_max(offset, Ordering::AcqRel);
     }
 
-    /// The memory that the journal holds for its readers, and for whom.
+    /// Returns the memory that the journal holds, by the readers that need it.
     pub fn memory(&self) -> JournalMemory {
         let kept = self.kept.lock();
         let (held, end) = (kept.chunks.memory_bytes() as u64, kept.chunks.end());
@@ -261,16 +262,16 @@ impl Journal {
         JournalMemory { held, backlog, for_log, for_replicas }
     }
 
-    /// Has the next piece begin with a SELECT, as one must with which a new file begins, and returns the offset at which it
-    /// will stand. Whoever calls this for the sake of an instant holds the locks of all shards.
+    /// Makes the next piece begin with a SELECT, as the first piece of a new file must, and returns the offset at which it
+    /// will stand. A caller that does this for an instant holds the locks of all shards.
     pub fn forget_database(&self) -> u64 {
         let mut kept = self.kept.lock();
         kept.begin_with_select();
         kept.chunks.end()
     }
 
-    /// Appends the pieces of a batch, if anybody reads, and empties it; the offset behind them. The caller holds the lock of
-    /// every shard that they changed, and calls [`Journal::ring`] when it has given them back.
+    /// Appends the pieces of a batch, if there is a reader, and empties it. Returns the offset behind them. The caller holds
+    /// the lock of every shard that they changed, and calls [`Journal::ring`] when it has given them back.
     pub fn append(&self, batch: &mut Batch) -> u64 {
         let Some(pieces) = batch.take() else { return self.end() };
         let (mut freed, mut kept) = (Vec::new(), self.kept.lock());
@@ -320,7 +321,7 @@ impl Journal {
         end
     }
 
-    /// Tells how far the journal goes now; that. What is freed is dropped by the caller, without the lock.
+    /// Stores and returns the end of the journal. The caller drops the freed chunks, without the lock.
     fn grow(&self, kept: &mut Kept, freed: &mut Vec<Arc<Chunk>>) -> u64 {
         let end = kept.chunks.end();
         self.end.store(end, Ordering::Release);
@@ -332,8 +333,8 @@ impl Journal {
         end
     }
 
-    /// Keeps so many bytes of the journal for replicas from now on. Whoever calls this for the sake of an instant holds the
-    /// locks of all shards. Where they are kept already their number changes.
+    /// Keeps a backlog of so many bytes for replicas from now on. A caller that does this for an instant holds the locks of
+    /// all shards. If there is a backlog already, its size changes.
     pub fn keep_backlog(&self, bytes_max: u64) {
         let mut freed = Vec::new();
         let mut kept = self.kept.lock();
@@ -350,7 +351,7 @@ impl Journal {
         }
     }
 
-    /// Keeps nothing for replicas any more: whoever comes back begins anew.
+    /// Drops the backlog: a replica that comes back needs a full sync.
     pub fn drop_backlog(&self) {
         let mut freed = Vec::new();
         let mut kept = self.kept.lock();
@@ -359,20 +360,20 @@ impl Journal {
         self.free(&mut kept, &mut freed);
     }
 
-    /// What is kept for replicas; none where nothing is.
+    /// Returns the size of the backlog; none where there is none.
     pub fn backlog(&self) -> Option<BacklogSize> {
         let kept = self.kept.lock();
         let start = kept.backlog_start()?;
         Some(BacklogSize { start, len: kept.chunks.end() - start })
     }
 
-    /// Whether the journal is kept for replicas: only then it is told what no log needs.
+    /// Returns whether the journal is kept for replicas. Only then it is given bytes that no AOF needs.
     #[inline]
     pub fn is_streamed(&self) -> bool {
         self.is_streamed.load(Ordering::Relaxed)
     }
 
-    /// Has `owner` get a letter when the journal goes beyond an offset. True where it does already: there will be none then.
+    /// Sends `owner` a letter when the journal goes beyond an offset. Returns true, and sends none, if it does already.
     pub fn tell_when_grown(&self, offset: u64, owner: &Arc<Mailbox>) -> bool {
         let mut kept = self.kept.lock();
         if kept.chunks.end() > offset {
@@ -426,7 +427,7 @@ impl Journal {
         (reader, offset)
     }
 
-    /// Enters a replica that goes on at an offset; its number, if what comes there is kept.
+    /// Enters a replica that goes on at an offset. Returns its number, if the bytes from there on are kept.
     pub(super) fn enter_follower(&self, offset: u64) -> Option<u64> {
         let mut kept = self.kept.lock();
         let reader = kept.next_reader;
@@ -456,7 +457,7 @@ impl Journal {
         self.free(&mut kept, &mut freed);
     }
 
-    /// A reader has read up to an offset.
+    /// Notes that a reader has read up to an offset.
     pub(super) fn advance(&self, reader: u64, offset: u64) {
         let mut freed = Vec::new();
         let mut kept = self.kept.lock();
@@ -466,7 +467,7 @@ impl Journal {
         self.free(&mut kept, &mut freed);
     }
 
-    /// Lets go of what all have read. What is freed is dropped by the caller, without the lock.
+    /// Releases the bytes that all have read. The caller drops the freed chunks, without the lock.
     fn free(&self, kept: &mut Kept, freed: &mut Vec<Arc<Chunk>>) {
         let oldest = kept.oldest();
         kept.chunks.free_before(oldest, freed);
@@ -478,8 +479,7 @@ impl Journal {
         look(&mut self.kept.lock().chunks)
     }
 
-    /// Appends what comes from an offset on to what a reader has, if it is one still: another journal may have taken the place of
-    /// the one that it has read.
+    /// Appends the bytes from an offset on to `into`, if the reader is still entered: the journal may have been replaced.
     pub(super) fn copy_for(&self, reader: u64, offset: u64, bytes_max: usize, into: &mut Vec<u8>) {
         let mut kept = self.kept.lock();
         if kept.reader_mut(reader).is_some() {
@@ -487,7 +487,7 @@ impl Journal {
         }
     }
 
-    /// Waits until there is something behind an offset, or until the time is over; whether there is.
+    /// Waits until there is something behind an offset, or until the timeout. Returns whether there is.
     pub(super) fn wait_beyond(&self, offset: u64, timeout: Duration) -> bool {
         let mut kept = self.kept.lock();
         while kept.chunks.end() <= offset {

@@ -1,7 +1,7 @@
 //! For each shard, the offset behind the newest piece about it.
 //!
-//! Who has seen a shard has seen no effect that stands behind that offset, so a reply that waits until the journal is
-//! written so far shows nothing that could be lost. Changed and read under the shard's lock.
+//! A thread that has seen a shard has seen no effect that stands behind that offset, so a reply that waits until the journal
+//! is written so far shows nothing that could be lost. Changed and read under the shard's lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,12 +15,12 @@ pub struct ShardOffsets(Box<[Offset]>);
 struct Offset(AtomicU64);
 
 impl ShardOffsets {
-    /// Of so many shards, about which nothing was appended.
+    /// Creates the offsets of so many shards, about which nothing was appended.
     pub fn new(shards: usize) -> Self {
         Self((0..shards).map(|_| Offset::default()).collect())
     }
 
-    /// Something about this shard was appended, up to this offset. The caller holds its lock.
+    /// Notes that something about this shard was appended, up to this offset. The caller holds its lock.
     pub fn note(&self, shard: usize, offset: u64) {
         self.0[shard].0.store(offset, Ordering::Relaxed);
     }
@@ -30,7 +30,7 @@ impl ShardOffsets {
         self.0.iter().for_each(|offset| offset.0.store(0, Ordering::Relaxed));
     }
 
-    /// The offset behind the newest piece about this shard. The caller holds its lock.
+    /// Returns the offset behind the newest piece about this shard. The caller holds its lock.
     pub fn get(&self, shard: usize) -> u64 {
         self.0[shard].0.load(Ordering::Relaxed)
     }

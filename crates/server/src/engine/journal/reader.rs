@@ -1,10 +1,10 @@
 //! Reading the journal.
 //!
-//! A [`Reader`] is one place in it. While one lives, effects are put into words and kept until it has gone past them; it
-//! never misses any, however slow it is ([`Journal::is_full`] says when whoever writes should wait for it). What it takes
-//! are references to the journal's own chunks, without what is for replicas alone. One thread at a time.
+//! A [`Reader`] is one place in it. While a reader lives, effects are encoded and kept until it has gone past them; it never
+//! misses any, however slow it is ([`Journal::is_full`] says when writers should wait for it). It takes references to the
+//! journal's own chunks, without the bytes for replicas alone. One thread at a time.
 //!
-//! A [`Follower`] reads for a replica: all bytes, and nobody waits for it.
+//! A [`Follower`] reads for a replica: all bytes, and no writer waits for it.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -41,10 +41,10 @@ pub struct Follower {
 }
 
 impl Journal {
-    /// A reader that sees every piece from now on; the first one begins with a SELECT. Whoever takes a copy of the data to
-    /// begin with subscribes while it holds the locks of all shards, at the instant of the copy, and not inside a
-    /// transaction or a script: the piece that is being gathered would come whole to a reader that entered amid it, unless
-    /// nobody else reads, when none of it comes.
+    /// Creates a reader that sees every piece from now on; the first one begins with a SELECT. A caller that takes a copy of
+    /// the data to begin with subscribes while it holds the locks of all shards, at the instant of the copy, and not inside a
+    /// transaction or a script: a reader that entered amid the piece that is being gathered would get it whole, or none of it
+    /// if there is no other reader.
     pub fn subscribe(self: &Arc<Self>) -> Reader {
         let (number, offset) = self.enter();
         Reader { journal: Arc::clone(self), number, offset }
@@ -58,20 +58,20 @@ impl Journal {
 }
 
 impl Follower {
-    /// The offset of the next byte.
+    /// Returns the offset of the next byte.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Appends what comes next, up to so many bytes and not beyond an offset of the journal; how many bytes that is. They are
-    /// not kept for this replica any longer.
+    /// Appends the next bytes, up to so many and not beyond an offset of the journal, and returns their number. They are not
+    /// kept for this replica any longer.
     pub fn read(&mut self, end: u64, bytes_max: usize, into: &mut Vec<u8>) -> usize {
         let count = self.copy(end, bytes_max, into);
         self.advance(count);
         count
     }
 
-    /// The same, but they are kept until the replica has gone past them.
+    /// Copies the bytes as [`Follower::read`] does, but they are kept until the replica has gone past them.
     pub fn copy(&self, end: u64, bytes_max: usize, into: &mut Vec<u8>) -> usize {
         let bytes_max = bytes_max.min(usize::try_from(end.saturating_sub(self.offset)).unwrap_or(usize::MAX));
         let before = into.len();
@@ -95,25 +95,25 @@ impl Drop for Follower {
 }
 
 impl Reader {
-    /// The offset of the next byte that this reader will see.
+    /// Returns the offset of the next byte that this reader will see.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// What comes next, up to so many bytes, but at least one if there is any. It comes again until the reader has gone past
-    /// it.
+    /// Returns the next bytes, up to so many, but at least one if there is any. The same bytes come again until the reader
+    /// has gone past them.
     pub fn take(&self, bytes_max: usize) -> Slices {
         self.take_from(self.offset, bytes_max)
     }
 
-    /// As [`Reader::take`], what comes from an offset on that lies ahead.
+    /// Returns bytes as [`Reader::take`] does, from an offset on that lies ahead.
     pub fn take_from(&self, offset: u64, bytes_max: usize) -> Slices {
         let offset = offset.max(self.offset);
         let (parts, end) = self.journal.look(|chunks| chunks.from(offset, bytes_max, PARTS_MAX));
         Slices { offset, end, parts }
     }
 
-    /// Goes past so many bytes, which nobody holds for this reader any longer.
+    /// Goes past so many bytes, which are not kept for this reader any longer.
     ///
     /// # Panics
     /// When there are not so many.
@@ -123,7 +123,7 @@ impl Reader {
         self.journal.advance(self.number, self.offset);
     }
 
-    /// Waits until there is something to take, or until the time is over; whether there is.
+    /// Waits until there is something to take, or until the timeout. Returns whether there is.
     pub fn wait(&self, timeout: Duration) -> bool {
         self.journal.wait_beyond(self.offset, timeout)
     }
@@ -148,7 +148,7 @@ impl Drop for Reader {
 }
 
 impl Slices {
-    /// The offset of the first byte.
+    /// Returns the offset of the first byte.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -158,17 +158,17 @@ impl Slices {
         self.end - self.offset
     }
 
-    /// Whether nothing has come.
+    /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.end == self.offset
     }
 
-    /// The bytes, part by part.
+    /// Returns the bytes, part by part.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.parts.iter().map(|(chunk, range)| chunk.part(range))
     }
 
-    /// The same for a vectored write.
+    /// Returns the bytes for a vectored write.
     pub fn io_slices(&self) -> Vec<IoSlice<'_>> {
         self.iter().map(IoSlice::new).collect()
     }
@@ -237,7 +237,7 @@ mod tests {
         assert!(goes_on(0) && goes_on(end) && journal.follow(end + 1).is_none());
         journal.set_backlog_bytes(1_000);
         let slow = journal.follow(end - 1_000).expect("it is kept");
-        // What nobody needs still lies in the memory of what is needed.
+        // Unneeded bytes still lie in the memory of needed ones.
         journal.set_backlog_bytes(100);
         assert!(goes_on(1_000) && !goes_on(1_001));
         drop(slow);

@@ -1,8 +1,10 @@
-//! One thread's way into the journal: what was recorded under its locks goes there before they are given back.
+//! The access of one thread to the journal: effects that were recorded under its locks are appended before the locks are
+//! given back.
 //!
-//! It also knows up to which offset the journal must be written for all that its thread has seen to be safe
-//! ([`Recorder::shown_offset`]): whoever gives back a shard has seen the last piece about it. While nobody reads the journal,
-//! giving back costs two loads. Lives while its thread executes the requests that came together; one thread.
+//! A recorder also knows the offset up to which the journal must be written for all that its thread has seen to be safe
+//! ([`Recorder::shown_offset`]): a thread that gives back a shard has seen the last piece about it. Without readers of the
+//! journal, giving back costs two loads. A recorder lives while its thread executes the requests that arrived together; one
+//! thread.
 
 use std::cell::Cell;
 
@@ -25,7 +27,7 @@ impl std::fmt::Debug for BatchBuffer {
     }
 }
 
-/// What a thread records under its locks.
+/// The effects that a thread records under its locks.
 #[derive(Debug)]
 pub struct Recorder<'s> {
     journal: &'s Journal,
@@ -34,9 +36,9 @@ pub struct Recorder<'s> {
     batch: Batch,
     /// Whether the effects of the transaction or script that runs are wanted; none while none runs.
     transaction: Option<bool>,
-    /// Nothing is wanted, whatever runs.
+    /// Effects are not wanted, in a transaction or outside.
     is_mute: bool,
-    /// Behind what was appended since shards were given back; 0 when nothing was.
+    /// The offset behind the pieces appended since shards were given back; 0 when there are none.
     appended_offset: u64,
     shown_offset: u64,
     /// How many pieces were ended.
@@ -44,7 +46,7 @@ pub struct Recorder<'s> {
 }
 
 impl<'s> Recorder<'s> {
-    /// An empty one.
+    /// Creates an empty recorder.
     pub fn new(journal: &'s Journal, offsets: &'s ShardOffsets, batch_buffer: &'s BatchBuffer) -> Self {
         let batch = Batch::default();
         Self {
@@ -60,7 +62,8 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    /// Whether effects are wanted at all. Who begins to read while a transaction runs sees none of it, never the second half.
+    /// Returns whether effects are wanted at all. A reader that begins while a transaction runs sees none of it, never the
+    /// second half.
     #[inline]
     pub fn is_recording(&self) -> bool {
         self.transaction.unwrap_or_else(|| self.journal.wants_effects())
@@ -80,7 +83,7 @@ impl<'s> Recorder<'s> {
         self.batch.verbatim(database, request);
     }
 
-    /// Whether what is for replicas alone is wanted.
+    /// Returns whether effects for replicas alone are wanted.
     #[inline]
     pub fn is_streaming(&self) -> bool {
         self.journal.is_streamed() && self.is_recording()
@@ -92,8 +95,8 @@ impl<'s> Recorder<'s> {
         self.batch.for_replicas(request);
     }
 
-    /// Adds a part of another server's journal, which has been applied under the locks that are held. Nothing else is recorded:
-    /// [`Recorder::mute`] was called before. What no log needs is for replicas alone.
+    /// Adds a part of another server's journal, which has been applied under the locks that are held. Nothing else is
+    /// recorded: [`Recorder::mute`] was called before. Bytes that no AOF needs are for replicas alone.
     pub fn foreign(&mut self, database: u32, bytes: &[u8], is_for_replicas: bool) {
         self.make_room();
         self.batch.foreign(database, bytes, is_for_replicas);
@@ -110,7 +113,7 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    /// Begins a transaction or a script: what is recorded until its end is one piece.
+    /// Begins a transaction or a script: the effects until its end are one piece.
     pub fn begin_transaction(&mut self) {
         self.end_piece();
         self.transaction = Some(!self.is_mute && self.journal.wants_effects());
@@ -123,13 +126,13 @@ impl<'s> Recorder<'s> {
         self.transaction = self.is_mute.then_some(false);
     }
 
-    /// Forgets what the transaction that runs has recorded.
+    /// Drops the effects that the running transaction has recorded.
     pub fn drop_piece(&mut self) {
         self.batch.drop_open();
     }
 
-    /// Appends what the transaction that runs has recorded until now, as a piece of its own: the journal is about to be another
-    /// server's. All shards are locked.
+    /// Appends the effects that the running transaction has recorded until now, as a piece of its own: the journal is about
+    /// to be another server's. All shards are locked.
     pub fn append_open(&mut self) {
         if self.batch.is_open() {
             self.seal();
@@ -139,14 +142,14 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    /// Looks anew whether effects are wanted, amid the transaction that runs: whose the journal is has changed.
+    /// Checks anew whether effects are wanted, amid the running transaction: the journal has changed its owner.
     pub fn look_again(&mut self) {
         if self.transaction.is_some() && !self.is_mute {
             self.transaction = Some(self.journal.wants_effects());
         }
     }
 
-    /// Records nothing from now on: what runs stands in a log already.
+    /// Records nothing from now on: the requests that run stand in an AOF already.
     pub fn mute(&mut self) {
         self.end_piece();
         (self.is_mute, self.transaction) = (true, Some(false));
@@ -169,14 +172,14 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    /// Whether [`Recorder::settle`] is to be called before locks are given back.
+    /// Returns whether [`Recorder::settle`] is to be called before locks are given back.
     #[inline]
     pub fn is_due(&self) -> bool {
         self.journal.is_read() || !self.batch.is_empty()
     }
 
-    /// Appends what was recorded under the locks of these shards, which are all that are held and are about to be given
-    /// back. [`Recorder::ring`] is called behind that.
+    /// Appends the effects that were recorded under the locks of these shards, which are all that are held and are about to
+    /// be given back. [`Recorder::ring`] is called behind that.
     pub fn settle(&mut self, shards: impl Iterator<Item = usize>) {
         if std::thread::panicking() {
             self.batch.drop_open();
@@ -195,7 +198,7 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    /// A shard was looked at whose lock is still held, but is none of those that [`Recorder::settle`] is told of.
+    /// Notes that a shard was read. Its lock is still held, but it is none of the shards that [`Recorder::settle`] is given.
     #[inline]
     pub fn show(&mut self, shard: usize) {
         if self.journal.is_read() {
@@ -203,7 +206,7 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    /// Wakes who waits for what was appended, without any lock.
+    /// Wakes the readers that wait for the appended pieces, without any lock.
     #[inline]
     pub fn ring(&mut self) {
         if std::mem::take(&mut self.appended_offset) != 0 {
@@ -211,13 +214,14 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    /// How many pieces have been ended so far: who sees another number behind a command knows that it has changed something.
+    /// Returns how many pieces have been ended so far: a caller that sees another number behind a command knows that it has
+    /// changed something.
     #[inline]
     pub fn pieces(&self) -> u64 {
         self.pieces
     }
 
-    /// The offset up to which the journal shows what was done and seen under the locks that have been given back.
+    /// Returns the offset up to which the journal shows all that was done and seen under the locks that have been given back.
     pub fn shown_offset(&self) -> u64 {
         self.shown_offset
     }

@@ -1,4 +1,4 @@
-//! All shards of an engine, for threads that serve nobody.
+//! All shards of an engine, for threads that serve no client.
 
 use crate::engine::Engine;
 use crate::engine::journal::{BatchBuffer, Recorder};

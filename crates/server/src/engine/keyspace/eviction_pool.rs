@@ -1,7 +1,7 @@
-//! The keys that are the best to evict next: found by sampling, and remembered between two evictions.
+//! The best candidates for eviction: found by sampling, and kept between two evictions.
 //!
-//! Whoever evicts, on any thread, adds what he has drawn and takes the best. A candidate is a name only: it may have gone
-//! meanwhile, which whoever takes it finds out.
+//! A thread that evicts adds its samples and takes the best candidate. A candidate is a name only: the key may be gone by
+//! then, which the thread that takes it finds out.
 
 use parking_lot::Mutex;
 
@@ -24,7 +24,7 @@ pub struct Candidates(Mutex<Vec<Candidate>>);
 const CANDIDATES_MAX: usize = 16;
 
 impl Candidates {
-    /// Adds keys, and forgets the worst where there are too many.
+    /// Adds keys, and forgets the worst if there are too many.
     pub fn remember(&self, drawn: Vec<Candidate>) {
         let mut candidates = self.0.lock();
         for candidate in drawn {

@@ -31,8 +31,8 @@ pub fn touch((config, dice): (&Config, &Dice), entry: &EntryRef<'_>, now: Instan
     }
 }
 
-/// The clock of a key whose value another one replaces now: a counter goes on, with one use more, and a time of access is
-/// `fresh`. Where the use `is_silent`, the clock stays as it was.
+/// Returns the clock of a key with a value that is being replaced: a counter goes on, with one use more, and an access time
+/// becomes `fresh`. If the use `is_silent`, the clock stays as it was.
 #[inline]
 pub fn replaced((config, dice): (&Config, &Dice), old: u32, fresh: u32, now: Instant, is_silent: bool) -> u32 {
     match config.counts_uses() {
@@ -47,7 +47,7 @@ pub fn idle_s(clock: u32, now: Instant) -> u32 {
     second(now).wrapping_sub(clock) & CLOCK_MASK
 }
 
-/// The counter as it stands now, under an LFU policy.
+/// Returns the present value of the counter, under an LFU policy.
 pub fn frequency(config: &Config, clock: u32, now: Instant) -> u32 {
     let period = config.number(Opt::LfuDecayTime) as u32;
     let elapsed = minute(now).wrapping_sub(clock >> 8) & 0xffff;

@@ -61,7 +61,7 @@ impl Engine {
         }
     }
 
-    /// Of what streams know of their producers' messages.
+    /// Returns the limits of the producers' message ids that streams keep.
     pub fn producer_limits(&self) -> ProducerLimits {
         ProducerLimits {
             duration_s: self.config.number(Opt::StreamIdmpDuration) as u64,
@@ -69,7 +69,7 @@ impl Engine {
         }
     }
 
-    /// All of them, for values that are read in Redis's format at this time.
+    /// Returns all limits, for values that are read in Redis's format at this time.
     pub fn limits(&self, now_ms: i64) -> Limits {
         Limits {
             hash_key: self.store.hash_key(),

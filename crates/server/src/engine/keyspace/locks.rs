@@ -1,18 +1,18 @@
 //! The shard locks that the running command holds.
 //!
 //! A command holds the shards that its row's reach names: those of its keys, or all; or it takes one after the other. Inside
-//! EXEC everything that the queue needs is taken at once and nothing is added. Several locks are always taken together and
-//! in shard order, and a single one is given back before another is taken, so no two threads can wait for each other.
+//! EXEC everything that the queue needs is taken at once and nothing is added. Several locks are always taken together and in
+//! shard order, and a single one is released before another is taken, so no two threads can wait for each other.
 //!
-//! Who has all shards may be a script that runs for long, and whoever needs a shard then is told so instead of waiting. Who
-//! goes from shard to shard could not be told on the way, so either one command has all of them, or any number go
-//! ([`AllOrEach`]).
+//! The holder of all shards may be a script that runs for long. A client that needs a shard then gets an error instead of
+//! waiting. A command that goes from shard to shard could not get that error on the way. So either one command has all
+//! shards, or any number of commands go from shard to shard ([`AllOrEach`]).
 //!
-//! What was recorded under locks goes to the journal before they are given back, and here is the only place that gives
-//! them back ([`Recorder`]).
+//! Changes that were recorded under locks go to the journal before the locks are released, and this is the only place that
+//! releases them ([`Recorder`]).
 //!
-//! A single lock outlives its command until the next one of the batch wants another: with one shard, which is what one
-//! worker has, a whole batch takes its lock once. Nothing is sent and nothing is waited for meanwhile.
+//! A single lock is kept beyond its command until the next command of the batch wants another. With one shard, which is the
+//! number for one worker, a whole batch takes its lock once. Nothing is sent and nothing is waited for in that time.
 
 use std::slice;
 use std::sync::Arc;
@@ -31,17 +31,17 @@ pub struct Locks<'s> {
     all_or_each: &'s AllOrEach,
     held: Held<'s>,
     order: OrderGuard<'s>,
-    /// What is recorded under the locks.
+    /// The changes that are recorded under the locks.
     pub recorder: Recorder<'s>,
 }
 
-/// How long a thread that serves nobody waits for all shards before others get a turn.
+/// The time that a thread that serves no client waits for all shards before others get a turn.
 const OTHERS_WAIT_MAX: Duration = Duration::from_millis(5);
 
-/// Exclusive for who has all shards, shared among those who take one after the other.
+/// A lock that is exclusive for the holder of all shards, and shared among commands that take one shard after the other.
 pub type AllOrEach = RwLock<()>;
 
-/// Which part of [`AllOrEach`] is held. The guards are held for their ends alone.
+/// The part of [`AllOrEach`] that is held. The guards are held for their ends alone.
 enum OrderGuard<'s> {
     Neither,
     Each { _guard: RwLockReadGuard<'s, ()> },
@@ -51,7 +51,7 @@ enum OrderGuard<'s> {
 enum Held<'s> {
     Nothing,
     One(usize, ShardGuard<'s>),
-    /// Together with what is freed after they are unlocked: fields are dropped in their order.
+    /// Several shards, with the memory that is freed after they are unlocked: fields are dropped in their order.
     Several(Locked<'s>, Vec<Flushed>),
 }
 
@@ -61,7 +61,7 @@ impl<'s> Locks<'s> {
         Self { store, all_or_each, held: Held::Nothing, order: OrderGuard::Neither, recorder }
     }
 
-    /// Gives back what is held, and appends what was recorded under it before that.
+    /// Releases the held shards. The changes that were recorded under them are appended to the journal before that.
     #[inline]
     fn give_back(&mut self) {
         if self.recorder.is_due() {
@@ -82,8 +82,8 @@ impl<'s> Locks<'s> {
         self.recorder.ring();
     }
 
-    /// Gives back what is held, and says that single shards will be taken one after the other; false when somebody has all
-    /// of them and does not give them back in time.
+    /// Releases the held shards, and announces that single shards will be taken one after the other. Returns false if another
+    /// thread has all of them and does not release them in time.
     pub fn begin_each_within(&mut self, timeout: Duration) -> bool {
         self.give_back();
         if !matches!(self.order, OrderGuard::Each { .. }) {
@@ -117,7 +117,7 @@ impl<'s> Locks<'s> {
         true
     }
 
-    /// Takes those of the shards of these keys that no other thread has, instead of what is held; a lone shard is kept.
+    /// Takes those of these keys' shards that no other thread holds, instead of the held ones; a single held shard is kept.
     pub fn take_free(&mut self, hashes: impl Iterator<Item = Hash>) {
         if self.store.shards() > 1 {
             self.give_back();
@@ -128,8 +128,8 @@ impl<'s> Locks<'s> {
         }
     }
 
-    /// Takes the shards of these keys instead of what is held; false, and nothing is held, when they do not come free in
-    /// time.
+    /// Takes the shards of these keys instead of the held ones. Returns false, with nothing held, if they do not become free
+    /// in time.
     pub fn take_within(&mut self, hashes: impl Iterator<Item = Hash>, timeout: Duration) -> bool {
         let set = hashes.map(|hash| self.store.shard_of(hash)).collect();
         self.take_set_within(set, timeout)
@@ -144,13 +144,14 @@ impl<'s> Locks<'s> {
         self.clear();
         let Some(guard) = self.all_or_each.try_write_for(timeout) else { return false };
         let is_taken = self.take_set_within(ShardSet::all(self.store.shards()), timeout);
-        // Who holds a shard may be waiting for its turn to go on to another.
+        // The holder of a shard may be waiting for its turn to go on to another.
         self.order = if is_taken { OrderGuard::All { _guard: guard } } else { OrderGuard::Neither };
         is_taken
     }
 
-    /// Takes all shards, however long others have them, for a thread that serves nobody meanwhile. While it waits, commands
-    /// wait for it, so it gives them a turn now and then. False, and nothing is held, as soon as `is_given_up` says so.
+    /// Takes all shards, however long others hold them, for a thread that serves no client in that time. While it waits,
+    /// commands wait for it, so it gives them a turn now and then. Returns false, with nothing held, as soon as `is_given_up`
+    /// returns true.
     pub fn take_all_unless(&mut self, is_given_up: impl Fn() -> bool) -> bool {
         while !self.take_all_within(OTHERS_WAIT_MAX) {
             if is_given_up() {
@@ -171,8 +172,8 @@ impl<'s> Locks<'s> {
         true
     }
 
-    /// Takes the shards of these keys instead of the one that is held. While that is held nobody has all shards, and who is
-    /// about to take them gives up his turn when one does not come free: so this waits for short commands alone.
+    /// Takes the shards of these keys instead of the held one. While that is held no thread has all shards, and a thread that
+    /// is about to take them gives up its turn when one does not become free: so this waits for short commands only.
     pub fn take(&mut self, hashes: impl Iterator<Item = Hash>) {
         self.order = OrderGuard::Neither;
         // Active expiry has a turn of its own around this.
@@ -185,7 +186,7 @@ impl<'s> Locks<'s> {
         }
     }
 
-    /// Whether the shard of a key is held.
+    /// Returns whether the shard of a key is held.
     pub fn holds(&self, hash: Hash) -> bool {
         self.held(hash).is_some()
     }
@@ -201,7 +202,8 @@ impl<'s> Locks<'s> {
         }
     }
 
-    /// Shows those of these keys whose shards are held, with the shard: all at once where there is only one.
+    /// Calls `show` for those of these keys that are in held shards, with the shard: once for all keys if there is only one
+    /// shard.
     #[inline]
     pub fn show_held(&self, keys: &[Hash], mut show: impl FnMut(&Shard, &[Hash])) {
         match &self.held {
@@ -210,7 +212,7 @@ impl<'s> Locks<'s> {
         }
     }
 
-    /// Whether no lock is held.
+    /// Returns whether no lock is held.
     #[inline]
     pub fn is_empty(&self) -> bool {
         matches!(self.held, Held::Nothing)
@@ -224,7 +226,7 @@ impl<'s> Locks<'s> {
         }
     }
 
-    /// Unlocks what is held, and goes on taking shards one after the other if that was begun.
+    /// Unlocks the held shards. If taking shards one after the other was begun, that goes on.
     pub fn unlock(&mut self) {
         self.give_back();
     }
@@ -236,7 +238,7 @@ impl<'s> Locks<'s> {
         self.order = OrderGuard::Neither;
     }
 
-    /// Says what the shards that are held weigh now.
+    /// Updates the estimate with the present size of the held shards.
     pub fn weigh(&self, estimate: &Estimate) {
         match &self.held {
             Held::Nothing => {}
@@ -256,7 +258,7 @@ impl<'s> Locks<'s> {
         self.shard_and_recorder(hash).0
     }
 
-    /// The locked shard of a key, and where what happens in it is recorded.
+    /// Returns the locked shard of a key, and the recorder of its changes.
     ///
     /// # Panics
     /// As [`Locks::shard`].
@@ -271,7 +273,7 @@ impl<'s> Locks<'s> {
         (shard, &mut self.recorder)
     }
 
-    /// The same, for whoever reads several keys at once.
+    /// Returns the locked shard of a key as a shared reference, for a caller that reads several keys at once.
     ///
     /// # Panics
     /// As [`Locks::shard`].
@@ -329,7 +331,7 @@ impl<'s> Locks<'s> {
         }
     }
 
-    /// Takes over what a flush has taken out and frees it as soon as all locks are given back.
+    /// Takes over the memory that a flush has taken out and frees it as soon as all locks are released.
     pub fn free_when_unlocked(&mut self, mut flushed: Vec<Flushed>) {
         if let Held::Several(_, garbage) = &mut self.held {
             garbage.append(&mut flushed);

@@ -1,36 +1,36 @@
-//! Where memory goes, in bytes, and a sum of it that is always at hand.
+//! The use of memory, in bytes, and a sum of it that is always available.
 //!
-//! A [`MemoryUse`] is exact and costs the lock of every shard. The [`Estimate`] is for the question that each command asks
-//! while `maxmemory` is set: whoever has changed a shard says what it weighs now, as it still holds its lock, and the
-//! question is a few loads. Clients are weighed by themselves (`client_memory`); what else is not in shards is in the
-//! estimate as of a tenth of a second ago. Any thread.
+//! A [`MemoryUse`] is exact and costs the lock of every shard. The [`Estimate`] is for the check that each command makes
+//! while `maxmemory` is set. A thread that has changed a shard notes its size while it still holds the lock, so the check is
+//! a few loads. Clients are measured separately (`client_memory`). All other memory outside of shards is in the estimate as
+//! of a tenth of a second ago. Any thread.
 //!
-//! What replicas and the log's file have still to take is in use, but is not compared with `maxmemory`, as in Redis: keys that
-//! went for it would be effects that make them slower still. It has bounds of its own (`client-output-buffer-limit replica`,
-//! `repl-spill-max`, `journal-max-bytes`).
+//! The pending output to replicas and to the AOF is in use, but is not compared with `maxmemory`, as in Redis: evicting keys
+//! for it would have effects that make these readers slower still. It has limits of its own (`client-output-buffer-limit
+//! replica`, `repl-spill-max`, `journal-max-bytes`).
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use crate::engine::journal::JournalMemory;
 
-/// Bytes by what they are for.
+/// The bytes in use by their purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Keys and tables.
     pub data: u64,
-    /// What an empty engine takes, and the process that it serves.
+    /// The bytes of an empty engine, and of the process that it serves.
     pub fixed: u64,
-    /// The journal, which is kept for those who read it.
+    /// The journal, which is kept for its readers.
     pub journal: JournalMemory,
-    /// Clients other than replicas: requests and replies on their way, and what is known of them.
+    /// Clients other than replicas: requests and replies in flight, and the clients' properties.
     pub clients: u64,
-    /// The same of replicas.
+    /// Replicas: requests and replies in flight, and the clients' properties.
     pub replicas: u64,
-    /// The texts of scripts. The Lua states in which they run are told by themselves, as in Redis.
+    /// The texts of scripts. The Lua states in which they run are reported separately, as in Redis.
     pub scripts: u64,
     /// The texts of libraries.
     pub functions: u64,
-    /// Who must hear of which keys.
+    /// The table of clients that track keys.
     pub tracking: u64,
 }
 
@@ -46,12 +46,12 @@ impl MemoryUse {
         self.fixed + self.journal.held + clients + self.scripts + self.functions + self.tracking
     }
 
-    /// What of that is not compared with `maxmemory`: what replicas and the log's file have still to take.
+    /// Returns the part that is not compared with `maxmemory`: the pending output to replicas and to the AOF.
     pub fn uncounted(&self) -> u64 {
         self.journal.held - self.journal.backlog + self.replicas
     }
 
-    /// What is in use for replicas beyond the backlog.
+    /// Returns the bytes in use for replicas beyond the backlog.
     pub fn for_replicas(&self) -> u64 {
         self.journal.for_replicas + self.replicas
     }
@@ -63,17 +63,17 @@ pub struct Estimate {
     shards: Box<[AtomicU64]>,
     sum: AtomicI64,
     overhead: AtomicU64,
-    /// What the process took when it was empty; 0 where it is not this engine's alone.
+    /// The bytes of the process when it was empty; 0 if the process is not this engine's alone.
     startup: AtomicU64,
     excess: Excess,
 }
 
-/// How long more memory was in use than `maxmemory` allows.
+/// The time for which more memory was in use than `maxmemory` allows.
 #[derive(Debug, Default)]
 struct Excess {
     /// Since when, monotonic nanoseconds; 0 while it is not.
     since_ns: AtomicU64,
-    /// How long it was before.
+    /// The sum of the earlier times.
     total_ns: AtomicU64,
 }
 
@@ -99,17 +99,17 @@ impl Estimate {
         self.startup.store(bytes, Ordering::Relaxed);
     }
 
-    /// What the process took when it was empty; 0 where that is not known.
+    /// Returns the bytes of the process when it was empty; 0 if that is not known.
     pub fn startup(&self) -> u64 {
         self.startup.load(Ordering::Relaxed)
     }
 
-    /// What is in no shard and no client, and is compared with `maxmemory`, weighs so much now.
+    /// Notes the present bytes that are in no shard and no client, and are compared with `maxmemory`.
     pub fn note_overhead(&self, bytes: u64) {
         self.overhead.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether the limit is exceeded now.
+    /// Returns whether the limit is exceeded now.
     #[inline]
     pub fn is_exceeded(&self) -> bool {
         self.excess.since_ns.load(Ordering::Relaxed) != 0
@@ -126,20 +126,20 @@ impl Estimate {
         }
     }
 
-    /// How long the limit has been exceeded, all in all and this time, in milliseconds.
+    /// Returns how long the limit has been exceeded, all in all and this time, in milliseconds.
     pub fn excess_ms(&self, now_ns: u64) -> (u64, u64) {
         let since_ns = self.excess.since_ns.load(Ordering::Relaxed);
         let current_ns = if since_ns == 0 { 0 } else { now_ns.saturating_sub(since_ns) };
         ((self.excess.total_ns.load(Ordering::Relaxed) + current_ns) / 1_000_000, current_ns / 1_000_000)
     }
 
-    /// What all shards weigh.
+    /// Returns the bytes of all shards.
     #[inline]
     pub fn shards(&self) -> u64 {
         self.sum.load(Ordering::Relaxed).max(0) as u64
     }
 
-    /// About what of [`MemoryUse`] is compared with `maxmemory`, without the clients.
+    /// Returns the estimated part of [`MemoryUse`] that is compared with `maxmemory`, without the clients.
     #[inline]
     pub fn total(&self) -> u64 {
         self.shards() + self.overhead.load(Ordering::Relaxed)

@@ -1,5 +1,5 @@
-//! What an engine keeps beside its shards: the locks that a command holds, the clock of a key's use, the memory that keys
-//! take, the keys to evict next, and the sizes at which small values become large ones.
+//! The state that an engine keeps in addition to its shards: the locks that a command holds, the clock of a key's use, the
+//! memory of keys, the keys to evict next, and the sizes at which small values become large ones.
 
 pub(crate) mod all_shards;
 pub(crate) mod eviction_pool;

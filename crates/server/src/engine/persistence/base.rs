@@ -1,8 +1,8 @@
-//! A snapshot as a base of the log: the first one of a log that is switched on, a new one of the log that is open, or one that
-//! stands alone, because there is no log.
+//! A snapshot as a base of the AOF: the first base of an AOF that is switched on, a new base of the open AOF, or a base that
+//! stands alone because there is no AOF.
 //!
-//! The journal goes into a new increment from the base's instant on. What is in the folder already stays as it is until the base
-//! is in its place.
+//! The journal goes into a new increment from the base's instant on. The files that are already in the folder stay as they
+//! are until the base is in its place.
 
 use std::io;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::config::value::reason;
 use crate::engine::Engine;
 use crate::host::waiting;
 
-/// How often whoever waits for a log that cannot be written looks whether it can.
+/// The interval at which a snapshot thread that waits for an unwritable AOF checks it again.
 const SWITCH_TICK: Duration = Duration::from_millis(5);
 
 impl Engine {
-    /// Writes a base of the log, whatever there is of one.
+    /// Writes a base of the AOF: the first, a new, or a lone one.
     pub(super) fn write_base(&self) -> Result<u64, String> {
         let starting = self.take_starting_log()?;
         if starting.is_none() && !self.durability.log.is_open() {
@@ -32,13 +32,13 @@ impl Engine {
             if is_first {
                 self.begin_log_again();
             } else {
-                // Its increment, if nothing has come to it.
+                // Its increment, if nothing was written to it.
                 self.remove_history();
             }
         })
     }
 
-    /// Writes a new base of the log that is open, or the first one of this log.
+    /// Writes a new base of the open AOF, or the first one of this AOF.
     fn write_base_of_log(&self, mut starting: Option<Log>) -> Result<u64, String> {
         let file = &self.durability.log;
         let failed = |doing: &str, error: io::Error| format!("cannot {doing}: {}", reason(&error));
@@ -50,7 +50,7 @@ impl Engine {
         let is_first = starting.is_some();
         let mut rotated = None;
         if is_first {
-            // What an older log in this folder has said of its end is said of other data.
+            // The end that an older AOF in this folder has noted belongs to other data.
             self.take_closing_place();
         } else {
             let rotation = file.with(|open| open.log.rotation()).ok_or_else(gone)?;
@@ -66,7 +66,7 @@ impl Engine {
             (None, None) => Ok(()),
         });
         if let Some(log) = starting {
-            // The instant has not come: it begins with the next base.
+            // The instant was not reached: the AOF begins with the next base.
             self.keep_starting(log);
         }
         if let Some(rotated) = rotated {
@@ -74,7 +74,7 @@ impl Engine {
         }
         let begun = begun?;
         if is_first && !self.config.flag(Opt::Appendonly) {
-            // Whoever switched it off may have found no log yet.
+            // The client that switched the AOF off may have found none yet.
             return Err(gone());
         }
         let (changes, stands_for) = (begun.changes, begun.offset);
@@ -101,7 +101,7 @@ impl Engine {
         file.with(|open| {
             open.log.rewritten(rewritten);
             file.note_base();
-            // What the base stands for is on the disk without a sync of the increments.
+            // The data that the base stands for is on the disk without a sync of the increments.
             self.note_synced(open);
         });
         self.tell_synced();
@@ -109,17 +109,18 @@ impl Engine {
         Ok(changes)
     }
 
-    /// Has the journal go into this increment from this instant on, which begins with a SELECT; none where there is no log.
+    /// Switches the journal to this increment, which begins with a SELECT, from this instant on. Returns none where there is
+    /// no AOF.
     fn order_switch(&self, offset: u64, rotated: Rotated) -> Option<()> {
         let database = self.journal.copied_database();
         self.journal.forget_database();
         self.durability.log.switch().map(|switch| switch.order(offset, rotated, database))
     }
 
-    /// Writes a base that nothing is appended to, because the log is switched off.
+    /// Writes a base that nothing is appended to, because the AOF is switched off.
     fn write_lone_base(&self) -> Result<u64, String> {
         self.durability.log.end.wait_until_closed();
-        // The folder is there, and nobody else's.
+        // The folder is there, and no other AOF uses it.
         let past_end = self.open_log_folder()?.past_end().map_err(|error| unreadable(&error))?;
         let temporary = self.log_options().unfinished_base(&self.mark());
         let begun = self.begin_snapshot(past_end, |_| Ok(()))?;
@@ -143,7 +144,7 @@ impl Engine {
     /// Waits until the journal goes into the new increment; its number.
     fn wait_for_switch(&self) -> Result<i64, String> {
         loop {
-            // One that cannot be written is tried again by its own thread, and not as often as is looked here.
+            // An AOF that cannot be written is retried by its own thread, and less often than this loop runs.
             if !self.durability.fails() {
                 self.write_log();
             }

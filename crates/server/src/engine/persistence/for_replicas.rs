@@ -1,10 +1,10 @@
 //! A snapshot for replicas: into their sockets as it is made, or into a file that is sent when it is whole.
 //!
-//! Into sockets, a stated number of bytes is kept at most, and the walk waits for the slowest replica as long as nobody else is
-//! the worse for it. Where another replica or another snapshot waits meanwhile, or where so much is handed over by writers that
-//! they would be held, the rest goes by a file, and the walk waits for the disk alone. Where there can be no file the slow ones
-//! are let go. So no replica holds up anybody else. The end of a snapshot is sent when its instant has outlived the process, as
-//! replies are: until then nobody can load what this server may lose. The thread of the snapshot.
+//! For sockets, a fixed number of bytes is buffered at most, and the walk waits for the slowest replica as long as that
+//! delays no other client. If another replica or another snapshot is waiting, or if writers hand over so much that they would
+//! be held, the rest goes into a file, and the walk waits for the disk only. If no file can be created, the slow replicas are
+//! dropped. So no replica delays the others. The end of a snapshot is sent when its instant has outlived the process, as with
+//! replies: until then no replica can load data that this server may lose. All this runs in the snapshot's thread.
 
 use std::io::IoSlice;
 use std::path::PathBuf;
@@ -26,10 +26,10 @@ use crate::messaging::mail::Letter;
 /// Bytes of blocks that wait for the slowest replica at most.
 const BUFFER_BYTES: u64 = 8 << 20;
 
-/// How long others wait for a slow replica, all in all.
+/// The time for which others wait for a slow replica, all in all.
 const PATIENCE_MS: u64 = 1_000;
 
-/// How often is looked whether anybody does.
+/// The interval at which the snapshot thread checks whether others wait.
 const LOOK: Duration = Duration::from_millis(20);
 
 impl Engine {
@@ -64,7 +64,7 @@ impl Engine {
         let Some(transfer) = transfer else { return Err(ABORTED.into()) };
         let what = if is_streamed { "RDB transfer" } else { "saving" };
         log::notice(&format!("Background {what} started by pid {}", std::process::id()));
-        // They are told at which offset it begins.
+        // The replicas are sent the offset at which it begins.
         meant.iter().for_each(|replica| replica.client.mailbox.post(Letter::Stream));
         let changes = begun.changes;
         let written = match is_streamed {
@@ -84,17 +84,17 @@ impl Engine {
         }
         transfer.end(written.is_ok());
         if written.is_err() {
-            // Also those who do not read, and so would not hear of it.
+            // Also the replicas that do not read, and so would not learn of it.
             transfer.takers().iter().for_each(|(client, ..)| self.close_replica(*client));
         }
         written.map(|()| changes)
     }
 
-    /// Writes it into a file, and has it read from there. Nobody else sees the file.
+    /// Writes the snapshot into a file, from which it is sent. The file is private to the transfer.
     fn file_for_replicas(&self, transfer: &Arc<Transfer>, begun: Begun) -> Result<(), String> {
         let path = self.path_for_replicas();
         self.replication.replicas.set_file(Some(transfer));
-        // Those for whom it was begun may have gone before that.
+        // The replicas that it was begun for may have gone before that.
         self.give_up_unwanted_file();
         let written = self.write_to(&path, begun, SnapshotForm::Replicas(transfer.form));
         let written = written.and_then(|()| self.wait_for_log(transfer));
@@ -103,19 +103,19 @@ impl Engine {
             let opened = self.disk.open(&path, Open::Read).and_then(|file| Ok((file.size()?, file)));
             opened.map_err(|error| format!("cannot read {}: {}", path.display(), reason(&error)))
         });
-        // Whoever has it open can read it.
+        // The open file stays readable.
         _ = self.disk.remove(&path);
         let (length, file): (u64, Arc<dyn File>) = opened?;
         transfer.set_file(file, length);
         Ok(())
     }
 
-    /// The file that a snapshot for replicas goes by; it has this name for as long as nobody reads it.
+    /// Returns the path of the file for replicas. The file has this name until it is opened for reading.
     fn path_for_replicas(&self) -> PathBuf {
         self.snapshot_path().with_file_name(format!("temp-repl-{}.rdb", self.mark()))
     }
 
-    /// Puts it into the blocks of a transfer, or, once somebody is too slow, into a file.
+    /// Puts the snapshot into the blocks of a transfer, or, once a replica is too slow, into a file.
     fn stream_to_replicas(&self, transfer: &Transfer, begun: Begun) -> Result<(), String> {
         let (mut file, mut waited_ms): (Option<Arc<dyn File>>, _) = (None, 0);
         self.give_out(begun, SnapshotForm::Replicas(transfer.form), &mut |bytes| match &file {
@@ -136,8 +136,8 @@ impl Engine {
         self.wait_for_log(transfer)
     }
 
-    /// Waits until no replica has more before it than may be kept. True where somebody would have to wait for too long for that;
-    /// `waited_ms` is how long they have waited until now.
+    /// Waits until no replica lags by more than the buffer holds. Returns true if others would have to wait too long for
+    /// that; `waited_ms` is how long they have waited so far.
     fn holds_others_up(&self, transfer: &Transfer, waited_ms: &mut u64) -> Result<bool, String> {
         let progress = &self.durability.snapshots.progress;
         loop {
@@ -162,8 +162,8 @@ impl Engine {
         }
     }
 
-    /// Has the rest of a snapshot be read from a file, which only those see who read it. Where there can be none, those are let
-    /// go who are too slow.
+    /// Sends the rest of a snapshot through a file, which is visible to its readers only. If no file can be created, the
+    /// replicas that are too slow are dropped.
     fn go_on_in_file(&self, transfer: &Transfer) -> Option<Arc<dyn File>> {
         let path = self.path_for_replicas();
         match self.disk.open(&path, Open::Create) {
@@ -188,7 +188,7 @@ impl Engine {
         }
     }
 
-    /// Waits until what the snapshot shows has outlived the process, as the options ask of replies.
+    /// Waits until the data of the snapshot has outlived the process, as the options ask of replies.
     fn wait_for_log(&self, transfer: &Transfer) -> Result<(), String> {
         while !self.passes(transfer.offset) {
             if self.durability.snapshots.is_aborted() {
@@ -200,7 +200,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether somebody waits for this snapshot to be over: other replicas, or one that was scheduled.
+    /// Returns whether other replicas, or a scheduled snapshot, wait for this snapshot to end.
     fn has_snapshot_waiting(&self) -> bool {
         let status = self.durability.snapshots.status();
         let replicas = self.replication.replicas.all();

@@ -1,8 +1,9 @@
-//! Writing the journal to the log, syncing it, and what becomes of a disk that fails.
+//! Writes the journal to the AOF, syncs it, and handles a failing disk.
 //!
-//! Whoever wants a reply to pass writes the journal by itself if nobody else does ([`Engine::write_log_if_idle`]): most find it
-//! done when the call returns, and no thread is woken. What may wait for the disk is left to the log's threads: syncing,
-//! healing, and writing while a sync is under way, which some file systems make wait for it.
+//! A worker that wants a reply to pass writes the journal itself if no other thread is writing it
+//! ([`Engine::write_log_if_idle`]): most replies may leave when the call returns, and no thread is woken. Work that may wait
+//! for the disk is left to the AOF threads: syncing, healing, and writing while a sync is under way, which some file systems
+//! make wait for it.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -20,33 +21,34 @@ use crate::host::log;
 use crate::host::waiting;
 
 impl Engine {
-    /// Has a log that has been read, and whose end the journal goes on from, be written from now on. Nobody is served yet.
+    /// Opens an AOF that has been read, at the end of which the journal goes on; it is written from now on. No client is
+    /// served yet.
     ///
     /// # Errors
-    /// What the system says: its threads cannot start.
+    /// Those of the system: the AOF threads cannot start.
     pub fn open_log(&self, log: Log) -> io::Result<()> {
         self.open_log_at_instant(log).inspect_err(|_| _ = self.drop_log_if(|_| true))
     }
 
-    /// The same while all shards are locked. Who waits for the log must not be told anything under these locks, so where its
-    /// threads cannot start it stays open, for the caller to let go of.
+    /// As [`Engine::open_log`], while all shards are locked. No waiter for the AOF may be notified under these locks, so if
+    /// the threads cannot start, the AOF stays open, for the caller to drop.
     ///
     /// # Errors
-    /// What the system says: its threads cannot start.
+    /// Those of the system: the AOF threads cannot start.
     pub(super) fn open_log_at_instant(&self, log: Log) -> io::Result<()> {
         let opening = self.durability.log.set_open(OpenLog::new(log, &self.journal));
         self.durability.pass(self.journal.end());
         threads::start(&self.handle(), opening)
     }
 
-    /// Lets go of the log as it is, if it is one to be let go of.
+    /// Drops the AOF as it is, if it is a wanted one.
     pub(super) fn drop_log_if(&self, is_wanted: impl FnOnce(&Log) -> bool) -> Option<Log> {
         let log = self.durability.log.take_open_if(is_wanted)?.into_log();
         self.forget_log();
         Some(log)
     }
 
-    /// What follows from there being no log any more, whose readers of the journal are gone too.
+    /// Resets the state that depends on an AOF, once there is none and its readers of the journal are gone.
     fn forget_log(&self) {
         self.durability.set_fails(false);
         self.readiness.set(Hindrance::LogFails, false);
@@ -55,18 +57,19 @@ impl Engine {
         self.tell_synced();
     }
 
-    /// Writes and syncs all that there is, and ends the log: the server ends, or goes on without. Where a sync has failed, the
-    /// disk may work again by now, and there will be no other chance: it is healed, once.
+    /// Writes and syncs all that is pending, and closes the AOF: the server ends, or goes on without one. If a sync has
+    /// failed, the disk may work again by now, and there will be no other chance: the AOF is healed, once.
     ///
     /// # Errors
-    /// What the system says; the log ends all the same.
+    /// Those of the system; the AOF is closed all the same.
     pub fn close_log(&self) -> io::Result<()> {
         let turn = self.durability.log.sync_turn();
-        // Without its base nobody would find what is in it.
+        // Without its base, a start would not find its contents.
         let lacks_base = self.durability.log.lacks_base();
         let Some(mut open) = self.durability.log.take_open_if(|_| true) else { return Ok(()) };
         if self.failure().is_some() {
-            // Where a thread has panicked it may have left this half changed: what was answered is in the file, and that is all.
+            // If a thread has panicked, it may have left this half changed: the writes that were answered are in the file,
+            // and that is all.
             let synced = open.log.sync_job().map_or(Ok(()), |job| job.run());
             drop((turn, open));
             self.forget_log();
@@ -84,7 +87,7 @@ impl Engine {
         closed
     }
 
-    /// Writes and syncs what the log does not have yet, when nobody is served any more.
+    /// Writes and syncs the part of the journal that the AOF lacks, when no client is served any more.
     pub fn end_log(&self) {
         // Another thread may be about it already.
         self.durability.log.end.wait_until_closed();
@@ -98,7 +101,7 @@ impl Engine {
         }
     }
 
-    /// Whether all is on the disk.
+    /// Returns whether all is on the disk.
     pub(super) fn close_log_and_tell(&self) -> bool {
         log::notice("Calling fsync() on the AOF file.");
         let closed = self.close_log();
@@ -108,8 +111,8 @@ impl Engine {
         closed.is_ok()
     }
 
-    /// Writes the journal to the log, unless somebody else does, who then writes this too; or unless a sync is under way: then
-    /// the log's thread does it.
+    /// Writes the journal to the AOF, unless another thread is writing, which then writes this too; or unless a sync is under
+    /// way: then the AOF thread does it.
     pub(super) fn write_log_if_idle(&self) {
         let file = &self.durability.log;
         if file.is_open() && Policy::of(&self.config) != Policy::Always {
@@ -132,7 +135,7 @@ impl Engine {
         open.write(now_s())
     }
 
-    /// Has the log written as the options say now.
+    /// Applies the present options to the AOF.
     pub(super) fn set_log_options(&self, log: &mut Log) {
         log.set_checksums(self.config.flag(Opt::AofChecksums));
         log.set_timestamps(self.config.flag(Opt::AofTimestampEnabled));
@@ -153,7 +156,8 @@ impl Engine {
             Err(error) => self.note_log_fails("writing to", &error),
         }
         if Policy::of(&self.config) == Policy::No {
-            // Nobody asks for a sync that could fail. Where somebody does later, the file has what it takes to heal.
+            // Under this policy no sync is asked for that could fail. If one is asked for later, the file has all that it
+            // needs to heal.
             open.note_synced(open.written_offset());
         }
         self.note_passed();
@@ -180,7 +184,7 @@ impl Engine {
         }
     }
 
-    /// Says whether what waits for the disk is as much as may wait; whether that is news.
+    /// Sets whether the data that waits for the disk has reached its limit. Returns whether that is a change.
     pub(super) fn set_disk_behind(&self, is_behind: bool) -> bool {
         let is_news = self.readiness.set(Hindrance::DiskBehind, is_behind);
         if is_news && !is_behind {
@@ -189,12 +193,12 @@ impl Engine {
         is_news
     }
 
-    /// Says whether the journal is as long as it may be, for whoever says it once and not again.
+    /// Updates whether the journal has reached its limit, for callers that do so once and not again.
     pub(super) fn note_disk_behind(&self) {
         let is_full = self.journal.is_full();
         self.set_disk_behind(is_full);
         if is_full && !self.journal.is_full() {
-            // The log was closed meanwhile, and whoever did that may have said so before this.
+            // The AOF was closed in between, and the thread that closed it may have said so before this.
             self.set_disk_behind(false);
         }
     }
@@ -216,8 +220,8 @@ impl Engine {
         }
     }
 
-    /// Writes all that is in the journal, whoever writes too, and syncs it if the options say so before every reply; tries again
-    /// what has failed. For threads that may wait for the disk.
+    /// Writes all that is in the journal, also if another thread is writing, and syncs it if the options ask for that before
+    /// every reply. Retries a write that has failed. For threads that may wait for the disk.
     pub fn write_log(&self) {
         let synced = self.journal.synced();
         if let Some(open) = &mut *self.durability.log.lock() {
@@ -239,7 +243,7 @@ impl Engine {
         }
     }
 
-    /// Syncs what has been written. No lock is held meanwhile.
+    /// Syncs the bytes that have been written. No lock is held during the sync.
     pub(super) fn sync_log(&self) {
         let file = &self.durability.log;
         let turn = file.sync_turn();
@@ -248,7 +252,7 @@ impl Engine {
         file.set_syncing(true);
         let synced = job.run();
         file.set_syncing(false);
-        // What has come of it says nothing about a log that was opened meanwhile.
+        // The outcome says nothing about an AOF that was opened in between.
         file.with(|open| match &synced {
             _ if file.opening() != opening => {}
             Ok(()) => {
@@ -265,14 +269,14 @@ impl Engine {
         self.tell_synced();
     }
 
-    /// Takes note of how far the log is on the disk.
+    /// Notes how far the AOF is on the disk.
     pub(super) fn note_synced(&self, open: &mut OpenLog) {
         open.note_synced(open.log.synced_end());
         self.journal.set_synced(open.log.synced_end());
         self.note_passed();
     }
 
-    /// What replies wait for has another meaning now: `appendfsync` was changed. Waits for no disk.
+    /// Applies a change of `appendfsync`: replies now wait for another offset. Waits for no disk.
     pub fn apply_sync_policy(&self) {
         self.note_passed();
         self.durability.log.ask();

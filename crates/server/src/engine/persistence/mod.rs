@@ -1,21 +1,21 @@
-//! What outlives the process: the log that the journal is written to, snapshots, and when either is written.
+//! Data that outlives the process: the AOF that the journal is written to, snapshots, and when either is written.
 //!
-//! With a log, a reply leaves when what it shows is written to the log's file (`appendfsync` `everysec` and `no`: the death of
-//! the process loses nothing that was answered) or synced (`always`: nor does that of the machine). [`Engine::passes`] says
-//! whether it may. What is known of all this, and who waits for it, is kept in `engine/durability`.
+//! With an AOF, a reply leaves when the changes it shows are written to the AOF's file (`appendfsync` `everysec` and `no`:
+//! the death of the process loses nothing that was answered) or synced (`always`: nor does the death of the machine).
+//! [`Engine::passes`] says whether it may. The state behind all this, and the waiters, are kept in `engine/durability`.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! | --- | --- |
-//! | `passing` | Whether a reply may leave. |
-//! | `log` | Writing the journal to the log, syncing it, healing it. |
-//! | `threads` | The two threads of a log. |
-//! | `switch` | Switching the log on and off. |
-//! | `save` | The thread that writes a snapshot, to a file or as a new base of the log. |
-//! | `base` | The same as a base of the log: its increments around it. |
-//! | `for_replicas` | The same for replicas: into their sockets, or into a file that they are sent. |
-//! | `snapshot_output` | How a snapshot is put into bytes. |
-//! | `requests` | A base of the log in words of requests. |
-//! | `rules` | What is begun by itself: `save`, and rewrites of a log that has grown. |
+//! | `passing` | The check that lets a reply leave. |
+//! | `log` | Writing the journal to the AOF, syncing it, healing it. |
+//! | `threads` | The two threads of an AOF. |
+//! | `switch` | Switching the AOF on and off. |
+//! | `save` | The thread that writes a snapshot, to a file or as a new base of the AOF. |
+//! | `base` | A snapshot as a base of the AOF: its increments around it. |
+//! | `for_replicas` | A snapshot for replicas: into their sockets, or into a file that they are sent. |
+//! | `snapshot_output` | Encoding a snapshot. |
+//! | `requests` | A base of the AOF in the form of requests. |
+//! | `rules` | Snapshots and rewrites that begin by themselves: `save`, and an AOF that has grown. |
 //! | `shutdown` | The last snapshot of a server that ends. |
 //!
 //! [`Engine::passes`]: crate::engine::Engine::passes

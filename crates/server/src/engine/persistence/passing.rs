@@ -1,8 +1,9 @@
-//! Whether a reply may leave: what it shows has to outlive the process. And who hears that the disk has it.
+//! The check that lets a reply leave: the changes it shows have to outlive the process. And the waiters that are notified
+//! when the disk has them.
 //!
-//! Both are offsets of the journal. How far it has passed is one atomic, which the log's writers move on; who waits for the
-//! disk is entered in a list first and looks then, so that what comes about in between is not missed. Any thread may ask; what
-//! writes or answers is called with no shard locked.
+//! Both are offsets of the journal. The passed offset is one atomic, which the AOF's writers advance. A waiter for the disk
+//! is entered in a list first and checks the offset then, so that an advance in between is not missed. Any thread may ask;
+//! functions that write or answer are called with no shard locked.
 
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ use crate::messaging::mail::{Letter, Mailbox};
 use crate::request::error::Error;
 
 impl Engine {
-    /// Whether a reply may leave that shows the journal up to this offset. What is not written yet is written here, if
-    /// nobody else does.
+    /// Returns whether a reply may leave that shows the journal up to this offset. The unwritten part is written here, if no
+    /// other thread is writing.
     pub fn passes(&self, shown: u64) -> bool {
         let durability = &self.durability;
         if shown > durability.passed() {
@@ -24,13 +25,13 @@ impl Engine {
         shown <= durability.passed()
     }
 
-    /// Waits until the journal has passed this offset; false when the log cannot be written.
+    /// Waits until the journal has passed this offset. Returns false when the AOF cannot be written.
     pub fn wait_to_pass(&self, shown: u64) -> bool {
         self.passes(shown) || self.durability.wait(shown)
     }
 
-    /// The offset of the journal up to which the disk has it; none where there is no log. A log whose first base is still to
-    /// come has nothing.
+    /// Returns the offset of the journal up to which the disk has it; none where there is no AOF. An AOF that lacks its first
+    /// base has nothing.
     pub fn synced_offset(&self) -> Option<u64> {
         let file = &self.durability.log;
         match file.is_open() {
@@ -40,23 +41,24 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::synced_offset`], but none also where it does not move, because nobody syncs: under `appendfsync no`.
+    /// Returns [`Engine::synced_offset`], but also none where it does not advance, because nothing is synced: under
+    /// `appendfsync no`.
     pub fn known_synced_offset(&self) -> Option<u64> {
         self.synced_offset().filter(|_| Policy::of(&self.config) != Policy::No)
     }
 
-    /// Calls back, from any thread, when the disk has all that is in the journal now: with true, or with false as soon as it is
-    /// clear that nobody will know. May call before it returns.
+    /// Calls back, from any thread, when the disk has all that is in the journal now: with true, or with false as soon as it
+    /// is clear that this cannot be known. May call before it returns.
     pub fn when_synced(&self, call: impl FnOnce(bool) + Send + 'static) {
         let waiters = &self.durability.log.sync_waiters;
         waiters.enter_call(self.journal.end(), Box::new(call));
-        // It may have come about since it was looked for.
+        // The offset may have been reached since it was checked.
         let known = self.known_synced_offset().filter(|_| self.failure().is_none());
         waiters.take_calls(known).into_iter().for_each(|call| call(known.is_some()));
     }
 
-    /// Has `owner` get a letter when [`Engine::known_synced_offset`] is no longer `synced`. True when that is so already: there
-    /// will be no letter then.
+    /// Sends `owner` a letter when [`Engine::known_synced_offset`] is no longer `synced`. Returns true if that is so already:
+    /// no letter follows then.
     pub fn tell_when_synced(&self, synced: Option<u64>, owner: &Arc<Mailbox>) -> bool {
         self.durability.log.sync_waiters.enter_owner(owner, || self.known_synced_offset() != synced)
     }
@@ -64,11 +66,11 @@ impl Engine {
     /// Answers a client of WAITAOF when the disk has the journal up to this offset.
     pub fn answer_when_synced(&self, waiter: &Arc<Waiter>, offset: u64) {
         self.durability.log.sync_waiters.enter_client(offset, waiter);
-        // It may have come about since it was looked for.
+        // The offset may have been reached since it was checked.
         self.answer_synced(self.synced_offset());
     }
 
-    /// Tells all who wait for the disk how far it is.
+    /// Notifies all waiters for the disk of the synced offset.
     pub(super) fn tell_synced(&self) {
         self.answer_synced(self.synced_offset());
         self.call_synced(self.known_synced_offset());
@@ -76,13 +78,13 @@ impl Engine {
         owners.iter().for_each(|owner| owner.post(Letter::Synced));
     }
 
-    /// Calls whoever has asked to be called.
+    /// Runs the callbacks that are due.
     pub(in crate::engine) fn call_synced(&self, known: Option<u64>) {
         let calls = self.durability.log.sync_waiters.take_calls(known);
         calls.into_iter().for_each(|call| call(known.is_some()));
     }
 
-    /// Answers the clients of WAITAOF that have waited long enough; where the log has been switched off, all of them.
+    /// Answers the clients of WAITAOF that have waited long enough; if the AOF has been switched off, all of them.
     fn answer_synced(&self, synced: Option<u64>) {
         let Some(synced) = synced else { return self.refuse_sync_waiters() };
         for (offset, waiter) in self.durability.log.sync_waiters.take_clients(synced) {
@@ -92,7 +94,7 @@ impl Engine {
         self.answer_acknowledged();
     }
 
-    /// Tells the clients of WAITAOF that the log they wait for is switched off.
+    /// Tells the clients of WAITAOF that the AOF they wait for is switched off.
     pub(super) fn refuse_sync_waiters(&self) {
         for (_, waiter) in self.durability.log.sync_waiters.take_clients(u64::MAX) {
             self.refuse(&waiter, &Error::NO_LOG_TO_WAIT_FOR);

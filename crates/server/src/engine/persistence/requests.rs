@@ -1,8 +1,8 @@
-//! A base of the log in words of requests (`aof-use-rdb-preamble no`): what makes each key, in the words of the oldest server
-//! that reads a log's folder.
+//! A base of the AOF in the form of requests (`aof-use-rdb-preamble no`): the requests that create each key, in the words of
+//! the oldest server that reads an AOF folder.
 //!
-//! How a value is made is known in the file of its type (`engine/values`); a large one comes in several requests. What requests
-//! cannot say is lost, as with every server: how keys were used, and when consumers of streams were last seen.
+//! The file of each type (`engine/values`) knows how its values are created; a large value takes several requests. State that
+//! requests cannot express is lost, as with every server: how keys were used, and when consumers of streams were last seen.
 
 use sleeve_disk::log::Options;
 use sleeve_store::Digits;
@@ -12,7 +12,7 @@ use crate::engine::values;
 use crate::engine::values::request_writer::RequestWriter;
 use crate::engine::values::value_type::LargeRequests;
 
-/// Writes what a snapshot gives out as requests.
+/// A writer of a snapshot's records as requests.
 pub struct Requests {
     writer: RequestWriter,
     /// The database that is selected.
@@ -33,7 +33,7 @@ impl Requests {
         self.writer.request(&[b"FUNCTION", b"LOAD", code]);
     }
 
-    /// How many keys were written.
+    /// Returns how many keys were written.
     pub fn keys_len(&self) -> u64 {
         self.keys
     }
@@ -43,17 +43,17 @@ impl Requests {
         self.writer.pending_len()
     }
 
-    /// Bytes of memory for what waits until more has come.
+    /// Returns the bytes of memory of records that wait for more to arrive.
     pub fn held_len(&self) -> usize {
         self.large.as_ref().map_or(0, |large| large.held_len())
     }
 
-    /// Gives out what was written since the last time.
+    /// Gives out the bytes that were written since the last call.
     pub fn drain<R>(&mut self, take: impl FnOnce(&[u8]) -> R) -> R {
         self.writer.drain(take)
     }
 
-    /// Ends the base; what is left is to be taken out.
+    /// Ends the base, and returns the bytes that are left.
     pub fn end(self) -> Vec<u8> {
         self.writer.end()
     }

@@ -1,7 +1,8 @@
-//! What the server does about its files by itself: snapshots and rewrites of the log that are due.
+//! File work that the server begins by itself: snapshots and rewrites of the AOF that are due.
 //!
-//! Looking costs a few loads, and whoever looks begins what is due in a thread of its own: the worker that ticks, for `save`
-//! and what was scheduled; the log's thread, for a log that has grown. What cannot begin is left for the next look.
+//! A check costs a few loads, and the checking thread begins due work in a thread of its own: the worker that ticks, for
+//! `save` and scheduled snapshots; the AOF thread, for an AOF that has grown. Work that cannot begin is left for the next
+//! check.
 
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ use crate::host::log;
 const TRY_AGAIN_MS: u64 = 5_000;
 
 impl Engine {
-    /// Begins what was scheduled and is due, and, in a server, what the rules of `save` ask for. Whoever ticks calls it, with no
-    /// shard locked.
+    /// Begins scheduled work that is due, and, in a server, snapshots that the rules of `save` ask for. The ticking worker
+    /// calls it, with no shard locked.
     pub fn follow_file_rules(&self, now: Instant) {
         let snapshots = &self.durability.snapshots;
         if self.readiness.has(Hindrance::Loading) {
@@ -28,7 +29,7 @@ impl Engine {
         if status.running.is_some() {
             return;
         }
-        // What is scheduled is begun by the thread behind whose snapshot it is, if that could start.
+        // The thread of the snapshot that the scheduled work follows begins it, if that thread could start.
         let scheduled = snapshots.due(now).filter(|(_, in_ms)| *in_ms == 0).map(|(purpose, _)| purpose);
         if let Some(purpose) = scheduled.or_else(|| self.save_rule(&status, now)) {
             // Where its thread cannot start it is tried again as soon as it is due again.
@@ -36,8 +37,8 @@ impl Engine {
         }
     }
 
-    /// Rewrites the log if it has grown enough, in a server and in a program that embeds an engine alike. The log's thread calls
-    /// it, with no shard locked.
+    /// Rewrites the AOF if it has grown enough, in a server and in a program that embeds an engine alike. The AOF thread
+    /// calls it, with no shard locked.
     pub(super) fn rewrite_grown_log(&self, now: Instant) {
         if self.durability.snapshots.is_running() || self.readiness.has(Hindrance::Loading) {
             return;
@@ -48,7 +49,7 @@ impl Engine {
         }
     }
 
-    /// Whether a rule of `save` asks for a snapshot.
+    /// Returns whether a rule of `save` asks for a snapshot.
     fn save_rule(&self, status: &SnapshotStatus, now: Instant) -> Option<Purpose> {
         if !self.durability.snapshots.are_ruled() || !self.config.is_set(Opt::Save) {
             return None;
@@ -63,7 +64,7 @@ impl Engine {
         Some(Purpose::File)
     }
 
-    /// Whether the log has grown enough to be rewritten.
+    /// Returns whether the AOF has grown enough to be rewritten.
     fn has_log_grown(&self, now: Instant) -> bool {
         let percentage = self.config.number(Opt::AutoAofRewritePercentage) as u64;
         let log_status = self.durability.log.status();
@@ -80,7 +81,7 @@ impl Engine {
         true
     }
 
-    /// What the rules say has changed: a snapshot that failed may hinder writes now, or not any more.
+    /// Applies a change of the `save` rules: a failed snapshot may now block writes, or not any more.
     pub fn apply_save_rules(&self) {
         let has_failed = !self.durability.snapshots.status().file_ok;
         self.readiness.set(Hindrance::SnapshotFails, has_failed && self.refuses_after_failure());

@@ -1,10 +1,10 @@
-//! Writing a snapshot: the thread that walks through the store as it was at one instant, and writes what it finds.
+//! Writes a snapshot: its thread walks through the store as it was at one instant, and writes the keys that it finds.
 //!
-//! The instant is one at which all shards are locked; it costs the same however many keys there are. From then on the walk
-//! holds one shard at a time, for a stated time at most, and encodes and writes without any lock. What writers hand over in
-//! the meantime waits in memory; from `snapshot-max-memory` bytes on clients that write are held.
+//! All shards are locked at that instant; its cost does not depend on the number of keys. From then on the walk holds one
+//! shard at a time, for a limited time, and encodes and writes without any lock. Before-images that writers hand over in
+//! between wait in memory; from `snapshot-max-memory` bytes on, clients that write are held.
 //!
-//! The snapshot becomes the file that `dbfilename` names, or a new base of the log: then the journal goes into a new
+//! The snapshot becomes the file that `dbfilename` names, or a new base of the AOF: then the journal goes into a new
 //! increment from the instant on.
 
 use std::io::{self, IoSlice};
@@ -30,40 +30,40 @@ use crate::host::clock::Instant;
 use crate::host::log;
 use crate::host::waiting;
 
-/// What is copied while a shard is held: a few microseconds of work. It is encoded before the next shard is taken, so that
-/// workers get their turn.
+/// The amount that is copied while a shard is held: a few microseconds of work. It is encoded before the next shard is taken,
+/// so that workers get their turn.
 const STEP: Budget = Budget { bytes: 8 << 10, pieces: 16 };
 
 /// Bytes that are encoded before they are written.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Bytes after which what was written is synced.
+/// Bytes that are written before a sync.
 const SYNC_BYTES: u64 = 4 << 20;
 
-/// How long a snapshot waits that finds nothing because what it looks for is on its way between two threads.
+/// The pause of a snapshot that finds nothing, because the key it looks for is on its way between two threads.
 const WAITING_PAUSE: Duration = Duration::from_millis(1);
 
-/// Whoever waits for a snapshot goes on, also where its thread has panicked.
+/// A guard that releases the waiters for a snapshot, also if its thread has panicked.
 struct Running<'a>(&'a Engine);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // What was to be done when it is over is done by nobody: the engine is over.
+            // The actions that follow the snapshot are dropped: the engine is finished.
             drop(self.0.durability.snapshots.end(false, 0, Instant::now()));
         }
     }
 }
 
-/// What takes the bytes of a snapshot.
+/// A sink for the bytes of a snapshot.
 pub(super) type Write<'a> = dyn FnMut(&[u8]) -> Result<(), String> + 'a;
 
 /// A snapshot that has begun.
 pub(super) struct Begun {
     snapshot: Snapshot,
-    /// Where in the journal it stands.
+    /// Its offset in the journal.
     pub(super) offset: u64,
-    /// Where that is in the stream to replicas, if there is one.
+    /// Its place in the stream to replicas, if there is one.
     place: Option<Place>,
     /// The changes that it has.
     pub(super) changes: u64,
@@ -108,7 +108,7 @@ impl Engine {
         let was_scheduled = self.durability.snapshots.begin(purpose, now, when_done)?;
         let process = std::process::id();
         match purpose {
-            // Whoever waits for one hears what comes of it.
+            // A caller that waits for the snapshot learns its outcome.
             Purpose::File if self.durability.snapshots.is_awaited() => {}
             Purpose::File => log::notice(&format!("Background saving started by a thread of pid {process}")),
             Purpose::Base => {
@@ -119,7 +119,8 @@ impl Engine {
         Ok(was_scheduled)
     }
 
-    /// Writes what was to follow the snapshot that has just ended in this thread, until nothing is left, or somebody else does.
+    /// Writes the snapshots that were scheduled behind the one that has just ended in this thread, until none is left, or
+    /// another thread writes them.
     fn write_scheduled(&self) {
         while let Some((purpose, in_ms)) = self.durability.snapshots.due(Instant::now()) {
             if in_ms > 0 {
@@ -137,8 +138,8 @@ impl Engine {
         }
     }
 
-    /// Has a snapshot written to its file that begins from now on; one that is being written is given up for it, also where it is
-    /// for replicas, which begin anew then, or, if it is the base of a log, waited for. `when_done` is done when it is over.
+    /// Writes a snapshot to its file that begins from now on. A running snapshot is given up for it, also one for replicas,
+    /// which then begins anew; a base of an AOF is waited for. `when_done` runs at the end.
     pub fn save_anew(self: &Arc<Self>, when_done: WhenDone) {
         let mut when_done = Some(when_done);
         let engine = Arc::clone(self);
@@ -159,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// Has one follow the one that is being written, or begin if that has ended meanwhile.
+    /// Schedules a snapshot behind the running one, or begins it if that has ended in between.
     pub fn write_next(self: &Arc<Self>, purpose: Purpose) {
         let snapshots = &self.durability.snapshots;
         snapshots.schedule(purpose);
@@ -169,7 +170,7 @@ impl Engine {
         }
     }
 
-    /// Has the log rewritten as soon as what is being written is over.
+    /// Schedules a rewrite of the AOF for the end of the running snapshot.
     pub fn rewrite_next(self: &Arc<Self>) {
         let engine = Arc::clone(self);
         let mut then: Option<WhenDone> = Some(Box::new(move |_| {
@@ -207,7 +208,7 @@ impl Engine {
         }
         self.note_disk_behind();
         let is_good = written.is_ok();
-        // One that is given up because there is to be no log says nothing about the disk.
+        // A base that is given up because there is to be no AOF says nothing about the disk.
         if purpose == Purpose::Base && (is_good || !self.durability.snapshots.is_aborted()) {
             self.durability.log.note_rewrite(is_good);
         }
@@ -228,30 +229,30 @@ impl Engine {
         when_done.into_iter().for_each(|act| act(changes.is_some()));
     }
 
-    /// Whether writes are refused after a snapshot that failed.
+    /// Returns whether writes are refused after a snapshot that failed.
     pub fn refuses_after_failure(&self) -> bool {
         self.durability.snapshots.are_ruled()
             && self.config.is_set(Opt::Save)
             && self.config.flag(Opt::StopWritesOnBgsaveError)
     }
 
-    /// The file that `dbfilename` names.
+    /// Returns the file that `dbfilename` names.
     pub fn snapshot_path(&self) -> PathBuf {
         self.disk.resolve(&self.config.resolve(&self.config.text(Opt::Dbfilename)))
     }
 
-    /// What it is called while it is written.
+    /// Returns the path of the snapshot while it is written.
     pub fn unfinished_snapshot_path(&self) -> PathBuf {
         self.snapshot_path().with_file_name(format!("temp-{}.rdb", self.mark()))
     }
 
-    /// What a snapshot is called that a primary sends, until it is loaded.
+    /// Returns the path of a snapshot that a primary sends, until it is loaded.
     pub fn arriving_snapshot_path(&self) -> PathBuf {
         self.snapshot_path().with_file_name(format!("temp-sync-{}.rdb", self.mark()))
     }
 
-    /// What tells the files that this engine is writing from those of any other: the number of its process, as in Redis, and,
-    /// where the process has begun engines before, its own.
+    /// Returns the mark that distinguishes the files that this engine is writing from those of any other: its process id, as
+    /// in Redis, and, if the process has begun engines before, the engine's number.
     pub(in crate::engine) fn mark(&self) -> String {
         let process = std::process::id();
         if self.number == 0 { process.to_string() } else { format!("{process}-{}", self.number) }
@@ -354,7 +355,7 @@ impl Engine {
                 return Err(ABORTED.into());
             }
             self.note_encoded(output.pending_len() + output.held_len());
-            // Also what has come while the disk was waited for.
+            // Also the records that arrived during the wait for the disk.
             self.hold_writers_behind_disk();
             let mut written = Ok(());
             let step = snapshot.step(&self.store, STEP, &mut |record| {
@@ -380,18 +381,18 @@ impl Engine {
                 output.drain(&mut *write)?;
             }
             match step {
-                // What is given up at the last moment is given up too.
+                // A snapshot that is aborted at the last moment is aborted too.
                 Step::Done if self.durability.snapshots.is_aborted() => return Err(ABORTED.into()),
                 Step::Done => break,
                 Step::More => {}
-                // What is looked for is on its way from one thread to another.
+                // The key that the walk looks for is on its way from one thread to another.
                 Step::Waiting => waiting::sleep(WAITING_PAUSE),
             }
         }
         output.end(write)?
     }
 
-    /// A shard was held for a snapshot for so many ticks.
+    /// Notes for how many ticks a shard was held for a snapshot.
     fn note_hold(&self, ticks: u64) {
         let longest_ns = &self.durability.snapshots.progress.longest_hold_ns;
         longest_ns.fetch_max(self.ticker.nanoseconds(ticks), Ordering::Relaxed);
@@ -413,29 +414,30 @@ impl Engine {
         }
     }
 
-    /// Whether what is in the way may be a reason to hold clients that write: a snapshot alone is none until too much waits
-    /// for its disk.
+    /// Returns whether the present hindrances may be a reason to hold clients that write: a snapshot alone is none until too
+    /// much waits for its disk.
     pub fn may_hold_writes(&self) -> bool {
         !self.readiness.has_only(Hindrance::SnapshotRuns) || self.durability.snapshots.progress.waiting.is_too_much()
     }
 
-    /// Whether as much waits for the snapshot's disk as may. Whoever is about to write asks where so much has been handed over,
-    /// because the snapshot's thread may be waiting for the disk; it goes on when that thread says so.
+    /// Returns whether the data that waits for the snapshot's disk has reached its limit. A worker that is about to write
+    /// asks this if so much has been handed over, because the snapshot thread may be waiting for the disk; the worker goes on
+    /// when that thread says so.
     pub fn is_snapshot_behind(&self) -> bool {
         let progress = &self.durability.snapshots.progress;
         let is_behind = progress.note_waits() >= self.config.memory(Opt::SnapshotMaxMemory);
         if is_behind {
             self.readiness.set(Hindrance::DiskBehind, true);
             if !self.readiness.has(Hindrance::SnapshotRuns) {
-                // That thread has ended meanwhile and looks no more.
+                // That thread has ended in between and looks no more.
                 self.note_disk_behind();
             }
         }
         is_behind
     }
 
-    /// So many bytes are encoded, or held until they can be, and not written: that many fewer may be handed over. Said before
-    /// what was encoded ceases to wait, or writers would fill its place meanwhile.
+    /// Notes how many bytes are encoded, or held until they can be, and not written: the room for before-images shrinks by
+    /// that. Called before the encoded records cease to wait, or writers would fill their place in between.
     fn note_encoded(&self, bytes: usize) {
         let progress = &self.durability.snapshots.progress;
         progress.encoded_bytes.store(bytes, Ordering::Relaxed);
@@ -452,7 +454,8 @@ impl Engine {
     }
 }
 
-/// How long a test has so many keys take: so many microseconds each, or, where that is negative, one for so many of them.
+/// Returns the time that a test wants so many keys to take: so many microseconds each, or, where that is negative, one for so
+/// many of them.
 pub fn test_delay(delay_us: i64, keys: u64) -> Duration {
     let each = delay_us.unsigned_abs();
     Duration::from_micros(if delay_us < 0 { keys / each } else { keys.saturating_mul(each) })
@@ -490,7 +493,7 @@ impl Out {
 /// Gives a file its name, durably.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the system.
 pub fn put_in_place(disk: &dyn Disk, beside: &Path, path: &Path) -> io::Result<()> {
     disk.rename(beside, path)?;
     disk.sync_folder(path.parent().unwrap_or(Path::new("")))

@@ -1,13 +1,13 @@
-//! A server that is told to end: what it waits for, and its last snapshot.
+//! The shutdown of a server: the replicas it waits for, and its last snapshot.
 //!
-//! Replicas that lack something are given `shutdown-timeout` seconds first, while clients that write are held: a thread waits for
-//! them. SHUTDOWN ABORT ends that.
+//! Replicas that lag are given `shutdown-timeout` seconds first, while clients that write are held: a thread waits for them.
+//! SHUTDOWN ABORT ends that.
 //!
-//! While the snapshot is written every client is held, so that nothing is answered which it does not have. Where it cannot be
-//! written the server goes on, unless it was told to end all the same.
+//! While the snapshot is written every client is held, so that no reply shows a change that the snapshot lacks. If it cannot
+//! be written, the server goes on, unless it was told to end all the same.
 //!
-//! A script that runs for long would keep the shards from the snapshot: it is ended, unless it has written. Then it is waited
-//! for, and whoever does not want that says SHUTDOWN NOSAVE.
+//! A script that runs for long would keep the shards from the snapshot: it is ended, unless it has written. Then the server
+//! waits for it; SHUTDOWN NOSAVE avoids that.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,17 +23,17 @@ use crate::host::clock::{self, Instant};
 use crate::host::log;
 use crate::request::error::Error;
 
-/// How often is looked whether replicas have everything.
+/// The interval at which the thread checks whether replicas have everything.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What whoever ends the server says about a last snapshot.
+/// The choice of the caller of SHUTDOWN about a last snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinalSnapshot {
-    /// One is written if `save` has rules.
+    /// A snapshot is written if `save` has rules.
     AsConfigured,
-    /// One is written.
+    /// A snapshot is written.
     Save,
-    /// None is written.
+    /// The server ends without a snapshot.
     NoSave,
 }
 
@@ -50,11 +50,11 @@ pub struct Shutdown {
 
 const GOES_ON: &str = "Errors trying to shut down the server. Check the logs for more information.";
 
-/// What clients are told that wanted the server to end, where it goes on.
+/// The reply to clients that wanted the server to end, if it goes on.
 const FAILED: Error = Error::fixed("ERR Errors trying to SHUTDOWN. Check logs.");
 
 impl Engine {
-    /// Whether a snapshot is to be written before the end: never of what is loaded in part.
+    /// Returns whether a snapshot is to be written before the end: never of data that is loaded in part.
     pub fn has_last_words(&self, final_snapshot: FinalSnapshot) -> bool {
         match final_snapshot {
             _ if self.readiness.has(Hindrance::Loading) => false,
@@ -64,8 +64,8 @@ impl Engine {
         }
     }
 
-    /// Whether the engine may end, or is to by force. While the first base of its log is not there the data may be nowhere else,
-    /// and the server goes on, as Redis does.
+    /// Returns whether the engine may end, or is to by force. While the first base of its log is not there the data may be
+    /// nowhere else, and the server goes on, as Redis does.
     pub fn may_end(&self, force: bool) -> bool {
         if !self.lacks_first_base() {
             return true;
@@ -77,7 +77,7 @@ impl Engine {
         force
     }
 
-    /// Whether replicas are to be waited for before the end.
+    /// Returns whether replicas are to be waited for before the end.
     pub fn has_lagging_replicas(&self, how: Shutdown) -> bool {
         let end = self.journal.end();
         let replicas = self.replication.replicas.all();
@@ -92,7 +92,7 @@ impl Engine {
     pub fn shut_down(self: &Arc<Self>, how: Shutdown, client: Option<Arc<Waiter>>) {
         let waiting = &self.durability.waiting;
         let Some(client) = waiting.join(client) else {
-            // It ends when that is over, as it was told first.
+            // The server ends when the present wait ends, as it was told first.
             return;
         };
         if !self.has_lagging_replicas(how) {
@@ -100,7 +100,7 @@ impl Engine {
             return self.finish(how, client.into_iter().collect());
         }
         let until_ms = clock::monotonic_ms() + self.config.number(Opt::ShutdownTimeout) as u64 * 1_000;
-        // Before it waits: whoever ends the waiting lets them go on.
+        // Set before the wait: the thread that ends the wait releases them.
         self.pause.hold_writes(Hold::Shutdown, true);
         if !waiting.begin(client, until_ms) {
             return;
@@ -131,14 +131,14 @@ impl Engine {
         }
         let Some(clients) = waiting.end() else { return };
         catching_up.tell(self, clock::monotonic_ms());
-        // A log may have been switched on meanwhile, whose first base is not there yet.
+        // An AOF may have been switched on in between, and its first base is not there yet.
         match self.may_end(how.force) {
             true => self.finish(how, clients),
             false => self.go_on(&clients),
         }
     }
 
-    /// Has a server go on that waits for its replicas before it ends; false where none does.
+    /// Cancels a shutdown that waits for its replicas. Returns false if there is none.
     pub fn abort_shutdown(&self) -> bool {
         let Some(clients) = self.durability.waiting.end() else { return false };
         log::notice("Shutdown manually aborted.");
@@ -158,8 +158,8 @@ impl Engine {
         self.save_last(how, clients);
     }
 
-    /// Has the last snapshot written. One that is being written is given up for it, because what that has is older; whoever asks
-    /// does not wait for its end.
+    /// Starts the last snapshot. A running snapshot is given up for it, because its data is older; the caller does not wait
+    /// for the end.
     fn save_last(self: &Arc<Self>, how: Shutdown, clients: Vec<Arc<Waiter>>) {
         let (engine, told) = (Arc::clone(self), clients.clone());
         let mut ended: Option<WhenDone> =
@@ -183,7 +183,7 @@ impl Engine {
     /// Ends the engine as it is. A script that has written is waited for, unless nothing is wished to be kept.
     pub fn end_now(&self, final_snapshot: FinalSnapshot) {
         self.scripts.running.set_spares_writers(final_snapshot != FinalSnapshot::NoSave);
-        // Nothing is appended any more, not even for replicas: they are to go on where the log ends.
+        // Nothing is appended any more, not even for replicas: they are to go on where the AOF ends.
         self.pause.hold_writes(Hold::Shutdown, true);
         if self.readiness.has(Hindrance::Loading) {
             log::warning("Received shutdown signal during loading, exiting now.");
@@ -205,7 +205,7 @@ impl Engine {
         self.go_on(clients);
     }
 
-    /// The server does not end, and says so to whoever has told it to.
+    /// Keeps the server running, and tells the clients that asked for its end.
     fn go_on(&self, clients: &[Arc<Waiter>]) {
         self.pause.give_up_end();
         self.post_resume();

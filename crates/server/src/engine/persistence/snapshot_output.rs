@@ -16,7 +16,7 @@ use crate::engine::keyspace::key_clock;
 use crate::engine::replication::{Filter, Place, ReplicaForm};
 use crate::host::clock::Instant;
 
-/// What a snapshot is written as.
+/// The form in which a snapshot is written.
 pub enum SnapshotForm {
     /// A file of its own.
     File,
@@ -24,20 +24,20 @@ pub enum SnapshotForm {
     Base,
     /// The base of a log that is written like this, as requests.
     Requests(Options),
-    /// What replicas are sent that can load this.
+    /// A stream for replicas that can load this form.
     Replicas(ReplicaForm),
 }
 
 /// From this version on a Valkey knows of fields with deadlines.
 const VALKEY_WITH_TIMED_FIELDS: u32 = 9;
 
-/// What a snapshot gives out, as bytes that wait for the disk.
+/// The records of a snapshot, as bytes that wait for the disk.
 pub enum SnapshotOutput {
     /// In the format of snapshots.
     Rdb(Box<Writer>, SnapshotWriter, Box<dyn Fn(u32) -> Access + Send>),
-    /// The same without keys.
+    /// A snapshot file without keys.
     Functions(Box<Writer>),
-    /// The same without functions.
+    /// A snapshot file without keys and functions.
     Nothing(Box<Writer>),
     /// In requests.
     Requests(Box<Requests>),
@@ -84,7 +84,7 @@ impl Engine {
         Ok(SnapshotOutput::Rdb(Box::new(writer), snapshot_writer, self.access_shown(now)))
     }
 
-    /// The version of the format that the options ask for.
+    /// Returns the version of the format that the options ask for.
     fn snapshot_version(&self, snapshot: &Snapshot) -> Version {
         match (snapshot.has_timed_fields(), snapshot.needs_newest_format(), self.config.number(Opt::RdbFormat)) {
             (false, false, _) => Version::Ten,
@@ -94,13 +94,13 @@ impl Engine {
         }
     }
 
-    /// How a snapshot of this version is written, as the options say.
+    /// Returns the format of a snapshot of this version, as the options say.
     fn snapshot_format(&self, version: Version) -> Format {
         let (is_compressing, is_summing) = (self.config.flag(Opt::Rdbcompression), self.config.flag(Opt::Rdbchecksum));
         Format { version, is_compressing, is_summing }
     }
 
-    /// What is said of how keys were used: what the server evicts by, as in Redis.
+    /// Returns the usage data of keys that is written: the one that the server evicts by, as in Redis.
     fn access_shown(&self, now: Instant) -> Box<dyn Fn(u32) -> Access + Send> {
         let policy = self.config.maxmemory_policy();
         if policy.is_lfu() {
@@ -113,7 +113,7 @@ impl Engine {
     }
 }
 
-/// The version of the format that replicas can load.
+/// Returns the version of the format that replicas can load.
 fn version_for(form: ReplicaForm, snapshot: &Snapshot) -> Result<Version, String> {
     match form.valkey {
         None if snapshot.needs_newest_format() => Ok(Version::Thirteen),
@@ -149,7 +149,7 @@ impl SnapshotOutput {
         }
     }
 
-    /// How many keys were written.
+    /// Returns how many keys were written.
     pub fn keys_len(&self) -> u64 {
         match self {
             Self::Rdb(_, snapshot_writer, _) => snapshot_writer.keys_len(),
@@ -166,8 +166,8 @@ impl SnapshotOutput {
         }
     }
 
-    /// Bytes of memory for what has come and cannot be taken out before more has: what is pending in a stream stands behind all
-    /// its entries.
+    /// Returns the bytes of memory of records that cannot be taken out before more arrive: the pending entries of a stream
+    /// stand behind all its entries.
     pub fn held_len(&self) -> usize {
         match self {
             Self::Rdb(_, snapshot_writer, _) => snapshot_writer.held_len(),
@@ -176,7 +176,7 @@ impl SnapshotOutput {
         }
     }
 
-    /// Gives out what was written since the last time.
+    /// Gives out the bytes that were written since the last call.
     pub fn drain<R>(&mut self, take: impl FnOnce(&[u8]) -> R) -> R {
         match self {
             Self::Rdb(writer, ..) | Self::Functions(writer) | Self::Nothing(writer) => writer.drain(take),
@@ -184,10 +184,10 @@ impl SnapshotOutput {
         }
     }
 
-    /// Writes the end, and gives out what is left.
+    /// Writes the end, and gives out the bytes that are left.
     ///
     /// # Errors
-    /// The format has no word for something that was written.
+    /// The format cannot express a record that was written.
     pub fn end<R>(self, take: impl FnOnce(&[u8]) -> R) -> Result<R, String> {
         match self {
             Self::Rdb(mut writer, ..) | Self::Functions(mut writer) | Self::Nothing(mut writer) => {

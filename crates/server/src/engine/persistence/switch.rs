@@ -1,8 +1,8 @@
-//! Switching the log on and off while the server runs, and its folder.
+//! Switches the AOF on and off while the server runs, and manages its folder.
 //!
-//! A log that is switched on is none before its first base is there: it begins at the instant of that base, and what it was
-//! before is left alone until then. One that is switched off is written and synced to its end by a thread of its own, and whoever
-//! has switched it off waits for that.
+//! An AOF that is switched on does not exist before its first base is there: it begins at the instant of that base, and its
+//! older files are left alone until then. A thread of its own writes and syncs an AOF that is switched off to its end, and
+//! the caller that has switched it off waits for that.
 
 use std::io;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::host::clock::Instant;
 use crate::host::log;
 use crate::host::waiting::Pending;
 
-/// Whoever waits for the end of a log goes on, also where its thread has panicked.
+/// The end of an AOF. The callers that wait for it go on even if the AOF's thread has panicked.
 struct End<'a> {
     file: &'a LogFile,
     is_closed: bool,
@@ -43,20 +43,20 @@ impl Drop for End<'_> {
 }
 
 impl Engine {
-    /// The folder of the log.
+    /// Returns the folder of the AOF.
     pub fn log_folder(&self) -> PathBuf {
         self.config.resolve(&self.config.text(Opt::Appenddirname))
     }
 
-    /// Opens the folder of the log, and takes its lock.
+    /// Opens the folder of the AOF, and takes its lock.
     ///
     /// # Errors
-    /// What is wrong, with a remedy.
+    /// A description of the fault, with a remedy.
     pub fn open_log_folder(&self) -> Result<Folder, String> {
         Folder::open(Arc::clone(&self.disk), self.log_options(), std::process::id()).map_err(|error| error.to_string())
     }
 
-    /// Where the log lies, and how it is written.
+    /// Returns the location of the AOF, and how it is written.
     pub fn log_options(&self) -> Options {
         Options {
             folder: self.log_folder(),
@@ -67,10 +67,10 @@ impl Engine {
         }
     }
 
-    /// Has a thread remove what the log does not need any more, if that is wanted.
+    /// Starts a thread that removes the files that the AOF no longer needs, if that is wanted.
     ///
     /// # Errors
-    /// Why the thread cannot start.
+    /// The reason why the thread cannot start.
     pub fn remove_history_aside(self: &Arc<Self>) -> Result<(), String> {
         let engine = Arc::clone(self);
         let remove = move || {
@@ -80,7 +80,7 @@ impl Engine {
         self.detach_thread("log-history", remove).map_err(|error| reason(&error))
     }
 
-    /// Removes what the log does not need any more, if that is wanted.
+    /// Removes the files that the AOF no longer needs, if that is wanted.
     pub(super) fn remove_history(&self) {
         let file = &self.durability.log;
         if self.config.flag(Opt::AofDisableAutoGc) {
@@ -93,30 +93,30 @@ impl Engine {
         }
     }
 
-    /// Whether there is a log, or is to be as soon as it has its base.
+    /// Returns whether there is an AOF, or is to be one as soon as it has its base.
     pub fn has_log(&self) -> bool {
         self.durability.log.is_open() || self.durability.log.has_starting()
     }
 
-    /// Waits until the first base of the log is in its place, if it is being written.
+    /// Waits until the first base of the AOF is in its place, if it is being written.
     pub fn wait_for_first_base(&self) {
         if self.lacks_first_base() {
             self.durability.snapshots.wait_until_over();
         }
     }
 
-    /// Whether there is to be a log and its first base is not in its place yet.
+    /// Returns whether there is to be an AOF and its first base is not in its place yet.
     pub(super) fn lacks_first_base(&self) -> bool {
         let file = &self.durability.log;
         let is_wanted = self.config.flag(Opt::Appendonly) && !self.readiness.has(Hindrance::Loading);
         is_wanted && (!file.is_open() || file.lacks_base())
     }
 
-    /// Switches the log on or off; while the data is loaded, as soon as it is there. One that is switched off may be open
+    /// Switches the AOF on or off; while the data is loaded, as soon as it is there. An AOF that is switched off may be open
     /// still: its `end` says when it is whole.
     ///
     /// # Errors
-    /// Why it cannot be begun.
+    /// The reason why it cannot be begun.
     pub fn switch_log(self: &Arc<Self>, is_on: bool) -> Result<(), String> {
         let file = &self.durability.log;
         if self.readiness.has(Hindrance::Loading) {
@@ -130,7 +130,8 @@ impl Engine {
             return Ok(());
         }
         if self.may_have_folder() {
-            // That thread may need locks that the caller has, so nobody waits for it: the base that follows it opens the folder.
+            // That thread may need locks that the caller has, so the caller does not wait for it: the base that follows it
+            // opens the folder.
             self.write_next(Purpose::Base);
             return Ok(());
         }
@@ -150,10 +151,10 @@ impl Engine {
         self.durability.log.end.is_begun() || running.is_some_and(|(purpose, _)| purpose == Purpose::Base)
     }
 
-    /// Begins a log with the data that there is, while nobody is served.
+    /// Begins an AOF with the present data, while no client is served.
     ///
     /// # Errors
-    /// Why it cannot be begun.
+    /// The reason why it cannot be begun.
     pub fn write_first_base(&self, waiting: Log) -> Result<(), String> {
         let snapshots = &self.durability.snapshots;
         self.durability.log.set_starting(waiting);
@@ -166,7 +167,7 @@ impl Engine {
         Err("The append-only file cannot be begun: its first base could not be written".into())
     }
 
-    /// Where the first base of a log could not be written: has the log begin with the next one, which is to be written soon.
+    /// Keeps an AOF for the next base if its first base could not be written, and schedules that base.
     pub(super) fn begin_log_again(&self) {
         if let Some(log) = self.drop_log_if(|_| true) {
             match log.into_folder().wait_anew(self.journal.end(), std::process::id()) {
@@ -179,10 +180,10 @@ impl Engine {
         }
     }
 
-    /// The log that the coming base will begin, if any, even if an earlier attempt could not start it.
+    /// Takes the AOF that the coming base will begin, if any, even if an earlier attempt could not start it.
     ///
     /// # Errors
-    /// Why it cannot be begun now. It is to be tried again.
+    /// The reason why it cannot be begun now. The caller is to retry.
     pub(super) fn take_starting_log(&self) -> Result<Option<Log>, String> {
         let file = &self.durability.log;
         let starting = file.take_starting();
@@ -194,8 +195,8 @@ impl Engine {
         begun.map(Some).inspect_err(|_| self.durability.snapshots.schedule(Purpose::Base))
     }
 
-    /// Looks whether the log's files are as they were written. Where somebody else has removed or changed one, the next start
-    /// would not find what is written to it: then a new log is begun with all data. For a thread of the log that is open.
+    /// Checks whether the AOF's files are as they were written. If another process has removed or changed one, the next start
+    /// would not find the data that is written to it: then a new AOF is begun with all data. For a thread of the open AOF.
     pub(super) fn look_after_log(&self) {
         let mut tampering = None;
         let dropped = self.drop_log_if(|log| {
@@ -230,7 +231,7 @@ impl Engine {
         begun
     }
 
-    /// Has the base of a log written that begins with it. A snapshot that is being written comes first, and may be that base.
+    /// Starts the base that an AOF begins with. A running snapshot comes first, and may be that base.
     fn write_base_next(&self) {
         let engine = self.handle();
         let mut then: Option<WhenDone> = Some(Box::new(move |_| {
@@ -245,17 +246,17 @@ impl Engine {
         }
     }
 
-    /// Has a log begin with the next base, unless it has been switched off meanwhile.
+    /// Keeps an AOF for the next base, unless it has been switched off in between.
     pub(super) fn keep_starting(&self, log: Log) {
         let file = &self.durability.log;
         file.set_starting(log);
-        // Whoever switches it off sets the option first, and looks for this log then.
+        // The thread that switches the AOF off sets the option first, and looks for this AOF then.
         if !self.config.flag(Opt::Appendonly) {
             drop(file.take_starting());
         }
     }
 
-    /// Has a thread write and sync the log to its end, and wait for a base that is given up.
+    /// Starts a thread that writes and syncs the AOF to its end, and waits for a base that is given up.
     fn switch_log_off(self: &Arc<Self>) -> Result<(), String> {
         let (file, snapshots) = (&self.durability.log, &self.durability.snapshots);
         self.refuse_sync_waiters();
@@ -265,9 +266,9 @@ impl Engine {
         if snapshots.abort(Purpose::Base, &mut tell) {
             log::notice(&format!("Killing running AOF rewrite child: a thread of {}", std::process::id()));
         }
-        // Where no base is given up nobody tells.
+        // If no base is given up, no thread ends the wait.
         drop(tell);
-        // One that was to begin with the next base does not, nor one that could not be begun until now.
+        // An AOF that was to begin with the next base does not, nor one that could not be begun until now.
         drop(file.take_starting());
         snapshots.unschedule(Purpose::Base);
         if !file.is_open() {
@@ -323,13 +324,13 @@ mod tests {
         assert_begins(&engine);
     }
 
-    /// The log is not open, and is begun as time passes.
+    /// Asserts that the AOF is not open, and is begun as time passes.
     fn assert_begins(engine: &Arc<Engine>) {
         assert!(!engine.durability.log.is_open());
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while !engine.durability.log.is_open() {
             assert!(std::time::Instant::now() < deadline, "it does not begin");
-            // As whoever ticks.
+            // As the ticking worker does.
             engine.follow_file_rules(Instant::now());
             std::thread::yield_now();
         }

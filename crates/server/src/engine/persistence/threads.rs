@@ -1,9 +1,9 @@
-//! The two threads of a log.
+//! The two threads of an AOF.
 //!
-//! `log` writes what the workers do not write themselves, and under `appendfsync always` syncs behind each write: whoever asks
-//! meanwhile is served by the next round, all together, with those that the last round has let go if they come back soon
-//! ([`GroupCommit`]). `log-sync` syncs once a second under `everysec`, without any lock, so
-//! that nobody waits for the disk, and looks whether the log's files are there as they were written.
+//! `log` writes the changes that the workers do not write themselves, and under `appendfsync always` syncs behind each write:
+//! requests that arrive during a round are served together by the next, with the clients that the last round has answered if
+//! they come back soon ([`GroupCommit`]). `log-sync` syncs once a second under `everysec`, without any lock, so that no
+//! client waits for the disk, and checks that the AOF's files are there as they were written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use crate::engine::Engine;
 use crate::engine::durability::log_file::Policy;
 use crate::host::clock::Instant;
 
-/// How often a log that cannot be written is tried again.
+/// The interval at which an unwritable AOF is retried.
 pub(super) const TRY_AGAIN: Duration = Duration::from_millis(1_000);
 
-/// How often the log is synced under `everysec`.
+/// The interval of syncs under `everysec`.
 const SYNC_EVERY: Duration = Duration::from_millis(1_000);
 
-/// For how long at the most a sync waits for those who have been answered by the last: a disk that has been slow once may not
-/// be slow now.
+/// The longest time that a sync waits for the clients that the last one answered: a disk that has been slow once may not be
+/// slow now.
 const COMMIT_WAIT_MAX: Duration = Duration::from_millis(20);
 
-/// Starts the threads of a log that has just been opened for this time; they end when it is closed.
+/// Starts the threads of an AOF that has just been opened for this time; they end when it is closed.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the system.
 pub fn start(engine: &Arc<Engine>, opening: u64) -> std::io::Result<()> {
     let (writing, syncing) = (Arc::clone(engine), Arc::clone(engine));
     engine.detach_thread("log", move || {
@@ -64,24 +64,24 @@ fn write_when_asked(engine: &Engine, opening: u64) {
     }
 }
 
-/// What the next sync is to cover under `appendfsync always`, counted in pieces of the journal.
+/// The pieces of the journal that the next sync is to cover under `appendfsync always`.
 ///
 /// Clients that have been answered together send their next requests at nearly the same time. If a sync begins with the first
-/// of them, the others wait for the one after it, and the clients part into groups of which each waits for the others' syncs.
-/// So it waits until as many pieces have come as the last sync covered, for the time of one sync at the most, and never for
-/// long. A lone client that waits for each reply waits for nobody else.
+/// of them, the others wait for the one after it, and the clients part into groups, each of which waits for the others'
+/// syncs. So a sync waits until as many pieces have arrived as the last sync covered, for the time of one sync at the most,
+/// and never for long. A lone client that waits for each reply waits for no other client.
 #[derive(Debug, Default, Clone, Copy)]
 struct GroupCommit {
-    /// How far the last sync went.
+    /// The piece up to which the last sync went.
     covered: u64,
-    /// Where this one is whole.
+    /// The number of pieces at which this one is whole.
     whole_at: u64,
-    /// How long that may take.
+    /// The longest wait for that.
     wait_max: Duration,
 }
 
 impl GroupCommit {
-    /// What is to be covered after a sync that went up to `covered`, ended when `appended` pieces were there, and took this long.
+    /// Returns the goal after a sync that went up to `covered`, ended when `appended` pieces were there, and took this long.
     fn next(self, covered: u64, appended: u64, took: Duration) -> Self {
         Self { covered, whole_at: appended + (covered - self.covered), wait_max: took.min(COMMIT_WAIT_MAX) }
     }
@@ -97,7 +97,7 @@ fn sync_now_and_then(engine: &Engine, opening: u64) {
         engine.look_after_log();
         engine.rewrite_grown_log(Instant::now());
         let is_rewriting = engine.config.flag(Opt::NoAppendfsyncOnRewrite) && durability.snapshots.is_running();
-        // What no reply has waited for, such as keys that have expired, is written here too.
+        // Changes that no reply has waited for, such as expired keys, are written here too.
         match Policy::of(&engine.config) {
             Policy::Always => durability.log.ask(),
             Policy::EverySecond if !is_rewriting => {
@@ -120,7 +120,7 @@ mod tests {
         let took = Duration::from_millis(1);
         let lone = begun.next(1, 1, took).next(2, 2, took);
         assert!(lone.is_whole(3) && !lone.is_whole(2) && lone.wait_max == took);
-        // 30 pieces came while 20 were synced, whose clients are about to write again.
+        // 30 pieces came while 20 were synced, and their clients are about to write again.
         let commit = begun.next(20, 50, took);
         assert!(!commit.is_whole(69) && commit.is_whole(70));
         assert!(begun.next(0, 50, took).is_whole(50), "nothing was synced, as where the disk fails");

@@ -1,8 +1,8 @@
-//! Waiting until replicas have everything: at the end of the server, and before it hands its role over.
+//! Waiting until replicas have the complete stream: before the server ends, and before it hands its role over.
 //!
-//! Clients that write are held meanwhile, so what was changed last stays the last. Replicas are asked how far they are, which
-//! itself stands in the stream: who answers has all that was changed before the question, and the question. Where all have
-//! everything already nobody is asked. One thread.
+//! Clients that write are held in the meantime, so the last change stays the last one. Replicas are asked for their offset.
+//! The question itself is part of the stream: a replica that answers has all changes before the question, and the question.
+//! If all replicas have the complete stream already, none is asked. One thread.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::replica::{Replica, ReplicaState};
 use crate::engine::Engine;
 use crate::host::log;
 
-/// What replicas have to have.
+/// The offset that replicas have to reach.
 #[derive(Debug, Default)]
 pub struct CatchingUp {
     /// The offset behind the last change.
     wanted: u64,
     /// The end of the journal, behind the question.
     asked: Option<u64>,
-    /// How often each replica, by its client, had said how far it is before the question.
+    /// The number of acknowledgements of each replica, by its client, before the question.
     said: Vec<(u64, u64)>,
 }
 
@@ -35,30 +35,30 @@ impl CatchingUp {
         }
     }
 
-    /// Whether a replica has everything that was changed.
+    /// Returns whether a replica has all changes.
     pub fn has_all(&self, replica: &Replica) -> bool {
         self.asked.is_some() && replica.is_online() && replica.acked() >= self.wanted
     }
 
-    /// Whether a replica has the question, too: without it this server would be ahead of one that takes its place, and could
-    /// not go on from where it is. Redis's and Valkey's say in their answer how far they were before the question.
+    /// Returns whether a replica has the question, too: without it this server would be ahead of one that takes its place,
+    /// and could not go on from where it is. Redis's and Valkey's acknowledge the offset before the question.
     pub fn has_question(&self, replica: &Replica) -> bool {
         let had_said = self.said.iter().find(|(id, _)| *id == replica.client.id).map_or(0, |(_, answers)| *answers);
         self.asked.is_some_and(|asked| replica.acked() >= asked) || replica.answers() > had_said
     }
 
-    /// Whether nothing has been appended since they were asked.
+    /// Returns whether nothing has been appended since they were asked.
     pub fn is_still_all(&self, engine: &Engine) -> bool {
         self.asked == Some(engine.journal.end())
     }
 
-    /// Whether all replicas have everything.
+    /// Returns whether all replicas have everything.
     pub fn is_over(&self, engine: &Engine) -> bool {
         let replicas = engine.replication.replicas.all();
         replicas.iter().filter(|replica| replica.state().is_some()).all(|replica| self.has_all(replica))
     }
 
-    /// Says in the log who lacks something, and how many do not.
+    /// Writes to the server log which replicas lag, and how many do not.
     pub fn tell(&self, engine: &Engine, now_ms: u64) {
         let replicas = engine.replication.replicas.all();
         let known: Vec<_> = replicas.iter().filter_map(|replica| Some((replica, replica.state()?))).collect();

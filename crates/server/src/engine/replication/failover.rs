@@ -1,8 +1,9 @@
-//! FAILOVER: a primary hands its role over to one of its replicas, with nothing lost.
+//! FAILOVER: a primary hands its role over to one of its replicas, and nothing is lost.
 //!
-//! A thread does it. Clients that write are held until a replica has everything, the one that was named or the first that has;
-//! then this server follows it, and asks it with PSYNC ... FAILOVER to become the primary. Where that one refuses, or somebody
-//! ends it before, this server is the primary again, and those who were held go on. Any thread may ask how it stands.
+//! A thread of its own does it. Clients that write are held until a replica has the complete stream: the replica that was
+//! named, or the first one that catches up. Then this server follows that replica, and asks it with PSYNC ... FAILOVER to
+//! become the primary. If the replica refuses, or a client aborts the failover before, this server becomes the primary again
+//! and the held clients go on. Any thread may ask for the state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,28 +22,28 @@ use crate::host::log;
 use crate::host::waiting::Condvar;
 use crate::request::error::Error;
 
-/// How often is looked whether a replica has everything.
+/// The interval of the checks whether a replica has the complete stream.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What FAILOVER was told.
+/// The arguments of FAILOVER.
 #[derive(Debug, Clone, Default)]
 pub struct Order {
-    /// The replica that is to be the primary; none where any may be.
+    /// The replica that is to be the primary; none if any may be.
     pub target: Option<Address>,
-    /// How long may be waited for it, in milliseconds; none where for ever.
+    /// The timeout in milliseconds; none for no timeout.
     pub timeout_ms: Option<u64>,
-    /// It is to be the primary then even if it has not everything.
+    /// After the timeout the target becomes the primary even without the complete stream.
     pub is_forced: bool,
 }
 
-/// How far it is.
+/// The progress of a failover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     WaitingForSync,
     InProgress,
 }
 
-/// The failover that is under way, if there is one.
+/// The running failover, if there is one.
 #[derive(Debug, Default)]
 pub struct Failover {
     running: Mutex<Option<Running>>,
@@ -60,7 +61,7 @@ struct Running {
 }
 
 impl Failover {
-    /// What INFO calls its state.
+    /// Returns the name of the state in INFO.
     pub fn word(&self) -> &'static str {
         match self.running.lock().as_ref().map(|running| running.stage) {
             None => "no-failover",
@@ -74,17 +75,17 @@ impl Failover {
         *self.taken.lock() = Some(id);
     }
 
-    /// Whether the primary of this stream has handed its role over to this server.
+    /// Returns whether the primary of this stream has handed its role over to this server.
     pub fn has_taken(&self, id: Id) -> bool {
         *self.taken.lock() == Some(id)
     }
 
-    /// Whether one is under way.
+    /// Returns whether a failover is running.
     pub fn is_running(&self) -> bool {
         self.running.lock().is_some()
     }
 
-    /// Whether the primary that is followed is to be asked to become one.
+    /// Returns whether this server has to ask the server that it follows to become the primary.
     pub fn is_in_progress(&self) -> bool {
         self.running.lock().as_ref().is_some_and(|running| running.stage == Stage::InProgress)
     }
@@ -141,7 +142,8 @@ impl Engine {
         })
     }
 
-    /// Ends a failover that is under way, and has this server be the primary again; false where none is. All shards are locked.
+    /// Aborts a running failover, and makes this server the primary again. Returns false if none is running. All shards are
+    /// locked.
     pub fn abort_failover(&self, why: &str, now: Instant) -> bool {
         let failover = &self.replication.failover;
         let Some(Running { order, stage, .. }) = failover.running.lock().take() else { return false };
@@ -175,7 +177,7 @@ impl Engine {
         drop(locks);
     }
 
-    /// Has those go on who were held.
+    /// Lets the held clients go on.
     fn end_failover(&self) {
         let failover = &self.replication.failover;
         failover.running.lock().take();
@@ -220,7 +222,7 @@ impl Engine {
                 log::notice(&format!("Failover to {target} time out exceeded, failing over."));
                 Some(target)
             }
-            // Somebody may have written who was let through before.
+            // A client that was let through before the locks were taken may have written.
             None => self
                 .caught_up_replica(&order, catching_up)
                 .filter(|_| catching_up.is_still_all(self))
@@ -241,7 +243,7 @@ impl Engine {
         true
     }
 
-    /// Where the replica is that may take over and has everything.
+    /// Returns the address of the replica that may take over and has the complete stream.
     fn caught_up_replica(&self, order: &Order, catching_up: &CatchingUp) -> Option<Address> {
         let replicas = self.replication.replicas.all();
         let is_meant = |address: &Address| order.target.as_ref().is_none_or(|target| target == address);

@@ -1,8 +1,9 @@
-//! What the stream of a server is called.
+//! The id of a server's replication stream.
 //!
-//! An id is forty hexadecimal digits, drawn by chance. Two servers whose streams have the same id have the same bytes at the
-//! same offsets. Where a replica becomes a primary its stream goes on under a new id, because its old primary may go on too;
-//! what it has of the old one stays good under the old id, which is kept as second with the offset at which it ended. Any thread.
+//! An id is forty random hexadecimal digits. Two servers with streams of the same id have the same bytes at the same
+//! offsets. If a replica becomes a primary, its stream goes on under a new id, because its old primary may go on too. Its
+//! bytes of the old stream stay valid under the old id, which is kept as second id with the offset at which it ended. Any
+//! thread.
 
 use std::fmt;
 
@@ -10,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::host::planted::{self, Fault};
 
-/// No stream is taken up at an offset beyond this, which none reaches: there is to be as much room behind it.
+/// The highest offset at which a stream is continued. None reaches it: as much room again must remain behind it.
 pub const OFFSET_MAX: u64 = i64::MAX as u64 / 2;
 
 /// The name of a stream.
@@ -21,7 +22,7 @@ impl Id {
     /// Digits of an id.
     pub const LEN: usize = 40;
 
-    /// The id whose digits these bytes are.
+    /// Returns the id with the digits that these bytes encode.
     pub fn of_bytes(bytes: [u8; Self::LEN / 2]) -> Self {
         let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
         let mut digits = [0; Self::LEN];
@@ -31,7 +32,7 @@ impl Id {
         Self(digits)
     }
 
-    /// The id that a peer has named; none where that is not forty printable characters, as other servers' are.
+    /// Parses the id that a peer has sent; none if it is not forty printable characters, as other servers' are.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let digits = <[u8; Self::LEN]>::try_from(text).ok()?;
         digits.iter().all(u8::is_ascii_graphic).then_some(Self(digits))
@@ -55,7 +56,7 @@ impl fmt::Debug for Id {
     }
 }
 
-/// A place in a stream: what a snapshot or a log says of where its data stands.
+/// A position in a stream: a snapshot or an AOF states with it where its data stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// The stream's id.
@@ -104,7 +105,7 @@ impl Ids {
         *names = Names { id, second: Some((names.id, offset)) };
     }
 
-    /// Whether a stream with this id has the same bytes before this offset.
+    /// Returns whether a stream with this id has the same bytes before this offset.
     pub fn has(&self, id: Id, offset: u64) -> bool {
         let names = *self.0.lock();
         let goes_so_far = |end| offset <= end || planted::has(Fault::ContinuesAhead);

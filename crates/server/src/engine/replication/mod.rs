@@ -1,25 +1,25 @@
-//! More than one machine: one data set that a primary changes and any number of replicas follow.
+//! Replication: one data set that a primary changes and that any number of replicas follow.
 //!
-//! There is one stream. What replicas are sent is the journal, byte by byte, and its offset is the replication offset. A replica
-//! keeps its primary's bytes at its primary's offsets, so that whoever knows the stream's id and how far it has come can go on
-//! with another server that has the same.
+//! There is one stream. Replicas are sent the journal, byte by byte, and its offset is the replication offset. A replica
+//! keeps its primary's bytes at its primary's offsets. So a server that knows the stream's id and its own offset can go on
+//! with another server that has the same stream.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! | --- | --- |
-//! | `catching_up` | Waiting until replicas have everything. |
+//! | `catching_up` | Waiting until replicas have the complete stream. |
 //! | `failover` | Handing the role over to a replica. |
-//! | `following` | What follows from being a replica, and from becoming a primary. |
-//! | `ids` | What the stream is called, and what it was called before. |
-//! | `link` | A replica's end of the wire, up to where the stream begins: bytes in, bytes out. |
+//! | `following` | The consequences of becoming a replica, and of becoming a primary. |
+//! | `ids` | The stream's id, and its id before that. |
+//! | `link` | A replica's end of the wire, up to the beginning of the stream: bytes in, bytes out. |
 //! | `own_deadlines` | Keys to which clients of a replica have given a deadline. |
-//! | `replica` | One replica that this server feeds, and how far it has come. |
+//! | `replica` | One replica that this server feeds, and its offset. |
 //! | `replicas` | All of them. |
-//! | `resuming` | Going on after a restart where the data that was loaded stands. |
-//! | `role` | Whether this server is a primary or a replica, of whom, and how its link is. |
-//! | `spill` | What a slow replica has still to be sent, in files. |
-//! | `transfer` | A snapshot on its way to them. |
-//! | `waiting` | Clients that wait for them. |
-//! | `primary` | What a server does for its replicas. |
+//! | `resuming` | Continuing the stream after a restart, at the position of the loaded data. |
+//! | `role` | Whether this server is a primary or a replica, its primary, and the state of its link. |
+//! | `spill` | The bytes that a slow replica has still to be sent, in files. |
+//! | `transfer` | A snapshot on its way to replicas. |
+//! | `waiting` | Clients that wait for replicas. |
+//! | `primary` | A server's work for its replicas. |
 
 pub mod catching_up;
 pub mod failover;
@@ -47,23 +47,23 @@ pub use role::Role;
 pub use transfer::{Filter, ReplicaForm, Transfer};
 pub use waiting::Wanted;
 
-/// What one engine knows of replication. Any thread.
+/// The replication state of one engine. Any thread.
 #[derive(Debug)]
 pub struct Replication {
-    /// What its stream is called.
+    /// The ids of its stream.
     pub ids: Ids,
-    /// Who follows it.
+    /// The replicas that follow it.
     pub replicas: Replicas,
-    /// Whom it follows.
+    /// Its role, and the primary that it follows.
     pub role: Role,
     /// Handing that over.
     pub failover: Failover,
-    /// What its own clients have written meanwhile, and for how long.
+    /// The keys that its own clients have written while it is a replica, with their deadlines.
     pub own_deadlines: OwnDeadlines,
 }
 
 impl Replication {
-    /// A primary without replicas, whose stream has this id.
+    /// Returns the state of a primary without replicas, with a stream of this id.
     pub fn new(id: Id) -> Self {
         Self {
             ids: Ids::new(id),

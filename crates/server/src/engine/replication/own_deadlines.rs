@@ -1,9 +1,9 @@
 //! Keys to which clients of a replica have given a deadline (`replica-read-only no`).
 //!
-//! A replica removes nothing by itself, because its primary says what goes. Of what its own clients write the primary knows
-//! nothing; so the replica remembers those keys with the deadline that they were given, and removes them by its own clock. A key
-//! that has another deadline by then was written by the primary since, and is its business. As in Redis
-//! (`expireSlaveKeys`). It is filled under the lock of the key's shard; any thread.
+//! A replica expires nothing by itself, because its primary decides that. The primary does not know the keys that the
+//! replica's own clients write. So the replica remembers those keys with the deadline that they were given, and removes them
+//! by its own clock. If a key has another deadline by then, the primary has written it since and decides about it. As in
+//! Redis (`expireSlaveKeys`). Entries are added under the lock of the key's shard. Any thread.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 /// A key to which a client has given a deadline.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OwnDeadline {
-    /// In milliseconds since the epoch.
+    /// The deadline in milliseconds since the epoch.
     pub at_ms: i64,
     /// The key's database.
     pub database: u32,
@@ -21,7 +21,7 @@ pub struct OwnDeadline {
     pub name: Arc<[u8]>,
 }
 
-/// All of them.
+/// All keys with such a deadline.
 #[derive(Debug, Default)]
 pub struct OwnDeadlines(Mutex<Inner>);
 
@@ -42,13 +42,13 @@ impl OwnDeadlines {
         inner.by_time.insert(OwnDeadline { at_ms, database, name });
     }
 
-    /// The first that is due, if one is: behind its instant, as the key itself is over only then. It stays until it is said to be
-    /// [`OwnDeadlines::done`].
+    /// Returns the first key that is due, if there is one: after its deadline, because the key expires only then. It stays
+    /// until [`OwnDeadlines::done`] is called for it.
     pub fn first_due(&self, now_ms: i64) -> Option<OwnDeadline> {
         self.0.lock().by_time.first().filter(|first| first.at_ms < now_ms).cloned()
     }
 
-    /// There is nothing to be done about this one any more. The lock of the key's shard is held.
+    /// Removes an entry that needs no more work. The lock of the key's shard is held.
     pub fn done(&self, own: &OwnDeadline) {
         let mut inner = self.0.lock();
         if inner.by_time.remove(own) {
@@ -56,12 +56,12 @@ impl OwnDeadlines {
         }
     }
 
-    /// What was written has no place any more: the data is another, or this is a primary, where everything expires.
+    /// Forgets all keys: the data has been replaced, or this server has become a primary, where every key expires.
     pub fn clear(&self) {
         *self.0.lock() = Inner::default();
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.0.lock().by_time.len()
     }

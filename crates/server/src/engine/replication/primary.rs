@@ -1,9 +1,9 @@
-//! What a server does for its replicas: lets them in, begins snapshots for them, shows that it is alive, and says who can be
-//! relied on.
+//! A server's work for its replicas: it accepts them, begins snapshots for them, sends signs of life, and counts the good
+//! replicas.
 //!
-//! The journal is kept for replicas from the first of them on, and until none has been there for `repl-backlog-ttl` seconds:
-//! before and behind that nobody pays for them, and the stream gets a new id, because what is changed meanwhile is in no
-//! stream. Any thread, with no shard locked.
+//! The journal is kept for replicas from the first replica on, and until none has been connected for `repl-backlog-ttl`
+//! seconds. Outside of that time replicas cost nothing. The stream then gets a new id, because the changes of that time are
+//! in no stream. Any thread, with no shard locked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,21 +30,23 @@ const GETACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
 /// Shows replicas that the stream is alive.
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
-/// How often those that wait for a snapshot are shown that they are not forgotten, in milliseconds; as in Redis.
+/// The interval of the signs of life to replicas that wait for a snapshot, in milliseconds; as in Redis.
 const SIGN_MS: u64 = 1_000;
 
-/// What a replica may be behind beyond the backlog before files are made for it: one that is slow for a moment touches no disk.
+/// The bytes that a replica may lag beyond the backlog before files are made for it: a replica that is slow for a moment
+/// touches no disk.
 const BRIEF_LAG_BYTES: u64 = 4 << 20;
 
-/// What is left free below a replica's output buffer limit: room for what goes into a file at once and what its connection has.
+/// The bytes that are left free below a replica's output buffer limit: room for one write to a file and for the bytes in its
+/// connection.
 const LIMIT_ROOM_BYTES: u64 = 2 << 20;
 
-/// How a replica begins.
+/// The way in which a replica begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
-    /// It goes on from where it was, with the stream of this id.
+    /// A partial sync: it goes on at its offset, with the stream of this id.
     Continues(Id),
-    /// It is given all data.
+    /// A full sync.
     Anew,
 }
 
@@ -74,7 +76,7 @@ impl Engine {
             replicas.pinged_ms.store(now_ms, Ordering::Relaxed);
         }
         replicas.enter(replica);
-        // It may come and go between two looks at who is there.
+        // A replica may come and go between two looks at the list of replicas.
         replicas.seen_ms.store(now_ms, Ordering::Relaxed);
         self.weigh_replicas(now);
         if beginning == Beginning::Anew {
@@ -89,14 +91,15 @@ impl Engine {
         self.give_up_unwanted_file();
     }
 
-    /// Gives up the file that is being written for replicas, if nobody wants it any more.
+    /// Gives up the file that is being written for replicas, if no replica wants it any more.
     pub(in crate::engine) fn give_up_unwanted_file(&self) {
         let replicas = &self.replication.replicas;
         let is_of_use = |file: &Transfer| {
             let waits = |replica: &Arc<Replica>| replica.waits_since_ms().is_some();
             !file.takers().is_empty() || replicas.all().iter().any(waits) || self.config.is_set(Opt::Save)
         };
-        // As in Redis it goes on where there are rules for snapshots: whoever comes meanwhile has it at once.
+        // As in Redis the file is still written if there are save rules: a replica that connects before its end gets it at
+        // once.
         if replicas.file_being_written().is_some_and(|file| !is_of_use(&file)) {
             self.durability.snapshots.abort(Purpose::Replicas, &mut None);
         }
@@ -113,8 +116,8 @@ impl Engine {
         self.call_acknowledged(now.monotonic_ms());
     }
 
-    /// Does what is due for replicas. Whoever ticks calls it; while there are none and nothing is kept for any it costs a few
-    /// loads.
+    /// Does the work that is due for replicas. Every thread that ticks calls it. While there are no replicas and nothing is
+    /// kept for any, it costs a few loads.
     pub fn tend_replicas(&self, now: Instant) {
         let (replicas, now_ms) = (&self.replication.replicas, now.monotonic_ms());
         self.call_acknowledged(now_ms);
@@ -134,7 +137,7 @@ impl Engine {
             now_ms >= last_ms.saturating_add(every_ms)
                 && done_ms.compare_exchange(last_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         };
-        // What is appended while replicas are waited for is what they are waited for.
+        // While the server waits for replicas before it ends, a ping would be one more entry for them to reach.
         if !self.pause.is_leaving() && is_due(&replicas.pinged_ms, self.ping_every_ms()) {
             self.journal.append_for_replicas(PING);
         }
@@ -154,7 +157,7 @@ impl Engine {
         self.journal.append_for_replicas(GETACK)
     }
 
-    /// How often the stream is shown to be alive.
+    /// Returns how often the stream is shown to be alive.
     fn ping_every_ms(&self) -> u64 {
         self.config.number(Opt::ReplPingReplicaPeriod) as u64 * 1_000
     }
@@ -175,20 +178,20 @@ impl Engine {
         }
     }
 
-    /// Keeps nothing for replicas any more where none has been there for long.
+    /// Releases the backlog if no replica has been connected for long.
     fn forget_old_backlog(&self, now_ms: u64) {
         let replicas = &self.replication.replicas;
         let ttl_ms = self.config.number(Opt::ReplBacklogTtl) as u64 * 1_000;
         if ttl_ms != 0 && now_ms.saturating_sub(replicas.seen_ms.load(Ordering::Relaxed)) > ttl_ms {
             log::notice("Replication backlog freed after no replica was connected for repl-backlog-ttl seconds.");
-            // In this order: no snapshot says that it stands in a stream which has ended before it went on under a new name.
+            // In this order: no snapshot may state a position in a stream that ended before it went on under a new id.
             self.journal.drop_backlog();
             self.replication.ids.renew(self.new_replication_id());
         }
     }
 
-    /// Puts what the journal, of which all before `end` may be sent, keeps for a slow replica alone into files, as many bytes as
-    /// `repl-spill-max` allows: `repl-backlog-size` bytes and a few megabytes stay in memory.
+    /// Moves the bytes that the journal keeps for one slow replica alone into files, up to `repl-spill-max` bytes. All bytes
+    /// before `end` may be sent. `repl-backlog-size` bytes and a few megabytes stay in memory.
     pub fn spill_for(&self, replica: &Replica, end: u64) {
         let (replicas, bytes_max) = (&self.replication.replicas, self.config.memory(Opt::ReplSpillMax));
         let kept = self.lag_in_memory_max();
@@ -199,7 +202,7 @@ impl Engine {
             let folder = self.config.resolve(&self.config.text(Opt::ReplSpillDir));
             let path = folder.join(format!("temp-repl-spill-{}-{}", self.mark(), replica.client.id));
             let file = self.disk.open(&path, Open::Create)?;
-            // Whoever has it open can read it.
+            // The file stays readable through its open handle.
             _ = self.disk.remove(&path);
             Ok(file)
         };
@@ -217,7 +220,7 @@ impl Engine {
     /// Bytes that a replica may be behind before its stream goes into files.
     fn lag_in_memory_max(&self) -> u64 {
         let limit = self.config.output_limit(ClientClass::Replica);
-        // A limit is not to be reached by what could be in a file.
+        // Bytes that could be in a file must not count against the limit.
         let [hard_bytes, soft_bytes] =
             [limit.hard_bytes, limit.soft_bytes].map(|bytes| if bytes == 0 { u64::MAX } else { bytes });
         let backlog = self.config.memory(Opt::ReplBacklogSize);
@@ -230,7 +233,7 @@ impl Engine {
         Id::of_bytes([(); Id::LEN / 2].map(|()| dice.number() as u8))
     }
 
-    /// Begins the stream anew, because the data or the offset is not what it says: all replicas are given all data.
+    /// Begins the stream anew, because the data or the offset no longer matches it: all replicas need a full sync.
     pub fn restart_stream(&self, why: &str) {
         if !self.journal.is_streamed() {
             return;
@@ -244,7 +247,7 @@ impl Engine {
         self.journal.drop_backlog();
     }
 
-    /// Has replicas that have just come share the file that is being written for others.
+    /// Lets replicas that have just connected share the file that is being written for others.
     fn share_file(&self) {
         let replicas = &self.replication.replicas;
         let Some(file) = replicas.file_being_written() else { return };
@@ -277,20 +280,20 @@ impl Engine {
             return;
         }
         match self.handle().start_snapshot(Purpose::Replicas, now, &mut None) {
-            // Whoever ticks next tries again.
+            // The next tick tries again.
             Ok(()) | Err(Refusal::Running(_) | Refusal::Closed) => {}
             Err(refusal) => log::warning(&format!("No snapshot for replicas can begin: {refusal}")),
         }
     }
 
-    /// Says whether there are as many replicas to rely on as `min-replicas-to-write` asks for.
+    /// Updates whether there are as many good replicas as `min-replicas-to-write` asks for.
     pub fn weigh_replicas(&self, now: Instant) {
         let least = self.config.number(Opt::MinReplicasToWrite) as usize;
         let lacks = least != 0 && self.good_replicas(now).is_some_and(|good| good < least);
         self.readiness.set(Hindrance::FewReplicas, lacks);
     }
 
-    /// How many replicas can be relied on; none where the options do not ask.
+    /// Returns the number of good replicas; none if the options do not ask for it.
     pub fn good_replicas(&self, now: Instant) -> Option<usize> {
         let lag_s = self.config.number(Opt::MinReplicasMaxLag) as u64;
         let asks = self.config.number(Opt::MinReplicasToWrite) != 0 && lag_s != 0;
@@ -298,7 +301,7 @@ impl Engine {
         asks.then(|| self.replication.replicas.good(lag_s * 1_000 + 999, now.monotonic_ms()))
     }
 
-    /// Who has the journal up to an offset.
+    /// Returns which replicas have the journal up to an offset.
     pub fn reached(&self, offset: u64) -> Reached {
         let replicas = &self.replication.replicas;
         Reached {
@@ -308,7 +311,7 @@ impl Engine {
         }
     }
 
-    /// Answers a client when what it waits for has come about, and asks the replicas how far they are.
+    /// Answers a client when its condition is met, and asks the replicas for their offsets.
     pub fn answer_when_acknowledged(&self, waiter: &Arc<Waiter>, wanted: Wanted) {
         let waiters = &self.replication.replicas.waiters;
         waiters.enter(wanted, waiter);
@@ -316,9 +319,9 @@ impl Engine {
         self.answer_acknowledged();
     }
 
-    /// Calls back, from any thread, when so many replicas have applied all that is in the journal now and so many have it on
-    /// their disks; with false when the time is over, or this is no primary any more. May call before it returns. While nobody is
-    /// served there are no replicas, and nobody looks at the time.
+    /// Calls back, from any thread, when so many replicas have applied all that is in the journal now and so many have
+    /// fsynced it. Calls back with false when the timeout has passed, or if this server is no primary any more. May call
+    /// before it returns. While no client is served there are no replicas, and no thread checks the timeout.
     pub fn when_replicas_have(
         &self,
         (applied, synced): (usize, usize),
@@ -334,7 +337,7 @@ impl Engine {
         self.call_acknowledged(now_ms);
     }
 
-    /// Calls the programs whose waiting for replicas is over.
+    /// Calls back the programs that have finished waiting for replicas.
     pub fn call_acknowledged(&self, now_ms: u64) {
         let is_primary = !self.replication.role.is_replica() && self.failure().is_none();
         let over = self.replication.replicas.waiters.take_callers(|caller| {
@@ -353,7 +356,7 @@ impl Engine {
         }
     }
 
-    /// Answers the clients whose waiting for replicas is over. Costs one load while nobody waits.
+    /// Answers the clients that have finished waiting for replicas. Costs one load while no client waits.
     pub fn answer_acknowledged(&self) {
         let waiters = &self.replication.replicas.waiters;
         if waiters.is_empty() {

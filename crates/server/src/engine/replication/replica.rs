@@ -1,10 +1,10 @@
-//! One replica: what it has said of itself, how far it has come, and what it is to be sent next.
+//! One replica: its properties as it stated them, its offset, and the next bytes for it.
 //!
-//! A replica is first sent a snapshot ([`Transfer`]) and then the journal from that snapshot's instant on, or only the journal
-//! from where it was. The worker that owns its connection asks for the next bytes ([`Replica::next`]) whenever the connection
-//! takes more; whoever else looks at a replica sees numbers. Nothing is kept for one but its place in the journal, so one that
-//! does not read costs what has been written meanwhile: beyond the backlog on the disk, and beyond what may be there in memory,
-//! up to the limit of its class of clients. Any thread.
+//! A replica is first sent a snapshot ([`Transfer`]) and then the journal from that snapshot's instant on, or only the
+//! journal from its own offset on. The worker that owns its connection asks for the next bytes ([`Replica::next`]) whenever
+//! the connection takes more; all other threads see only numbers. The server keeps nothing for a replica but its position in
+//! the journal. So a replica that does not read costs the bytes that are written in that time: beyond the backlog on the
+//! disk, and beyond the disk's allowance in memory, up to the limit of its class of clients. Any thread.
 
 use std::io;
 use std::sync::Arc;
@@ -23,63 +23,63 @@ use crate::host::planted::{self, Fault};
 /// Bytes that go into a file at once.
 const SPILL_BYTES: usize = 1 << 20;
 
-/// What a replica has said of itself before it asked for the data.
+/// The properties that a replica has stated before it asked for the data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
     /// The port that it serves.
     pub port: u16,
-    /// The address at which others reach it, where that is not where its connection comes from.
+    /// The address at which others reach it, if that differs from the address of its connection.
     pub address: Option<String>,
-    /// It finds the end of a snapshot whose length it is not told.
+    /// The replica finds the end of a snapshot of unstated length.
     pub finds_end: bool,
-    /// It knows that the stream may have got another id since.
+    /// The replica knows that the stream may have got another id since.
     pub knows_ids: bool,
-    /// It is a Valkey of this version, in its own way of counting: 0x090102 is 9.1.2.
+    /// The version of a Valkey, in its own way of counting: 0x090102 is 9.1.2.
     pub valkey: Option<u32>,
-    /// It loads the newest version of Redis's format, whatever it is.
+    /// The replica loads the newest version of Redis's format, whichever that is.
     pub loads_newest: bool,
-    /// It wants a snapshot and nothing behind it.
+    /// The replica wants a snapshot and nothing behind it.
     pub snapshot_only: bool,
-    /// What of the data it wants.
+    /// The part of the data that the replica wants.
     pub filter: Filter,
 }
 
 impl Told {
-    /// What it can load, and wants.
+    /// Returns the format that the replica can load, and the part of the data that it wants.
     pub fn form(&self) -> ReplicaForm {
         let valkey = self.valkey.filter(|_| !self.loads_newest);
         ReplicaForm { valkey: valkey.map(|version| version >> 16), filter: self.filter }
     }
 }
 
-/// Where a replica is on its way.
+/// The progress of a replica.
 #[derive(Debug)]
 enum Phase {
-    /// It waits for a snapshot to begin.
+    /// The replica waits for the beginning of a snapshot.
     Waiting,
-    /// It is sent one; so much of it has gone.
+    /// The replica is sent this snapshot, and has been sent the bytes before `at`.
     Loading { transfer: Arc<Transfer>, at: u64, is_announced: bool },
-    /// It has been sent one, and is to say that it has loaded it.
+    /// The replica has been sent a snapshot, and has to acknowledge that it has loaded it.
     Loaded,
-    /// It is sent the journal.
+    /// The replica is sent the journal.
     Online,
-    /// It has what it wanted, and is sent no more.
+    /// The replica has the data that it wanted, and is sent no more.
     Done,
 }
 
-/// What INFO calls it.
+/// The name of the state in INFO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplicaState {
     /// Waits for a snapshot, or is sent one as it is made.
     WaitBgsave,
-    /// Is sent one from a file, or loads one.
+    /// Is sent a snapshot from a file, or loads one.
     SendBulk,
     /// Follows.
     Online,
 }
 
 impl ReplicaState {
-    /// In Redis's words.
+    /// Returns Redis's name of the state.
     pub fn name(self) -> &'static str {
         match self {
             Self::WaitBgsave => "wait_bgsave",
@@ -89,16 +89,16 @@ impl ReplicaState {
     }
 }
 
-/// What is to be sent.
+/// The next bytes for a replica.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
     /// The bytes that were appended.
     Bytes,
-    /// Nothing for now.
+    /// There is nothing to send for now.
     Nothing,
-    /// Nothing any more: the replica has what it wanted.
+    /// The replica has the data that it wanted, and is sent no more.
     Done,
-    /// It cannot go on, because its snapshot has failed or has gone on without it.
+    /// The replica cannot go on, because its snapshot has failed or has gone on without it.
     Lost,
 }
 
@@ -107,18 +107,18 @@ pub enum Next {
 pub struct Replica {
     /// The client that its connection is.
     pub client: Arc<ClientInfo>,
-    /// What it has said of itself.
+    /// The properties that the replica has stated.
     pub told: Mutex<Told>,
-    /// It has begun with SYNC: it says nothing of how far it is, and is told nothing of offsets.
+    /// The replica has begun with SYNC: it acknowledges nothing, and is told no offsets.
     pub is_silent: AtomicBool,
     feed: Mutex<Feed>,
     /// The offset that it has applied, as it has said last.
     acked: AtomicU64,
     /// The offset that is on its disk.
     acked_synced: AtomicU64,
-    /// How often it has said so.
+    /// The number of its acknowledgements.
     answers: AtomicU64,
-    /// When it was heard of last since it is online, monotonic milliseconds; 0 until that, or a look at it.
+    /// The time of its last message since it is online, monotonic milliseconds; 0 before the first message or check.
     heard_ms: AtomicU64,
     pub(super) is_registered: AtomicBool,
 }
@@ -127,11 +127,11 @@ pub struct Replica {
 struct Feed {
     phase: Phase,
     follower: Option<Follower>,
-    /// What it is sent of the journal before what the follower reads.
+    /// The part of the journal that is sent before the bytes that the follower reads.
     spill: Spill,
-    /// When it began to wait for a snapshot, monotonic milliseconds.
+    /// The time at which it began to wait for a snapshot, monotonic milliseconds.
     since_ms: u64,
-    /// What it had taken of its snapshot when it was looked at, and since when it has taken no more.
+    /// The bytes of the snapshot that the replica had taken at the last check, and the time since when it has taken no more.
     seen: (u64, u64),
 }
 
@@ -157,7 +157,7 @@ impl Replica {
         }
     }
 
-    /// Where it is to be reached: where it says that it is, or where its connection comes from.
+    /// Returns the address at which it is reached: the one that it has stated, or that of its connection.
     pub fn address(&self) -> String {
         let told = self.told.lock().address.clone();
         told.unwrap_or_else(|| {
@@ -171,17 +171,17 @@ impl Replica {
         Address { host: self.address(), port: self.told.lock().port }
     }
 
-    /// Whether this is where it is to be reached.
+    /// Returns whether it is reached at this address.
     pub fn is_at(&self, address: &Address) -> bool {
         self.reached_at() == *address
     }
 
-    /// Whether it has asked for the data.
+    /// Returns whether it has asked for the data.
     pub fn is_registered(&self) -> bool {
         self.is_registered.load(Ordering::Relaxed)
     }
 
-    /// Has it go on with the journal from where this follower is.
+    /// Goes on with the journal from this follower's position.
     pub fn go_online(&self, follower: Follower, now_ms: u64) {
         self.hear(now_ms);
         let mut feed = self.feed.lock();
@@ -189,7 +189,7 @@ impl Replica {
         feed.follower = Some(follower);
     }
 
-    /// Has it wait for a snapshot from now on.
+    /// Makes the replica wait for a snapshot from now on.
     pub fn wait_for_snapshot(&self, now_ms: u64) {
         let mut feed = self.feed.lock();
         feed.phase = Phase::Waiting;
@@ -202,8 +202,8 @@ impl Replica {
         matches!(feed.phase, Phase::Waiting).then_some(feed.since_ms)
     }
 
-    /// Has it be sent this snapshot, and the journal from the snapshot's instant on; false where it does not wait for one,
-    /// because another was first.
+    /// Sends the replica this snapshot, and the journal from the snapshot's instant on. Returns false if it does not wait for
+    /// a snapshot, because another one was first.
     pub fn load(&self, transfer: &Arc<Transfer>, follower: Option<Follower>) -> bool {
         let mut feed = self.feed.lock();
         if !matches!(feed.phase, Phase::Waiting) {
@@ -215,12 +215,12 @@ impl Replica {
         true
     }
 
-    /// It has said that it has applied the journal up to an offset, and that its disk has it up to another. Whether that
+    /// Notes that the replica has applied the journal up to an offset, and has fsynced it up to another. Returns whether that
     /// brings it online.
     pub fn acknowledge(&self, applied: u64, synced: Option<u64>, now_ms: u64) -> bool {
         self.acked.fetch_max(applied, Ordering::Relaxed);
         self.acked_synced.fetch_max(synced.unwrap_or_default(), Ordering::Relaxed);
-        // Behind what it counts.
+        // The store comes after the offsets that it counts.
         self.answers.fetch_add(1, Ordering::Release);
         self.hear(now_ms);
         let mut feed = self.feed.lock();
@@ -231,19 +231,19 @@ impl Replica {
         has_loaded
     }
 
-    /// It was heard of.
+    /// Notes a message from the replica.
     fn hear(&self, now_ms: u64) {
         self.heard_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// For how many milliseconds nothing was heard of it, counted from the first look at it since it is online: while it loads
-    /// its snapshot it may say nothing.
+    /// Returns the milliseconds since its last message, counted from the first check since it is online: while it loads its
+    /// snapshot it may send nothing.
     pub fn silent_ms(&self, now_ms: u64) -> u64 {
         let heard = self.heard_ms.compare_exchange(0, now_ms, Ordering::Relaxed, Ordering::Relaxed);
         now_ms.saturating_sub(heard.err().unwrap_or(now_ms))
     }
 
-    /// For how many milliseconds it has taken nothing of the snapshot that is there for it, as far as was looked.
+    /// Returns the milliseconds for which it has taken nothing of the available snapshot, as far as that was checked.
     pub fn stalled_ms(&self, now_ms: u64) -> u64 {
         let mut feed = self.feed.lock();
         let Feed { phase, seen, .. } = &mut *feed;
@@ -272,12 +272,12 @@ impl Replica {
         self.acked_synced.load(Ordering::Relaxed)
     }
 
-    /// How often it has said how far it is.
+    /// Returns the number of its acknowledgements.
     pub fn answers(&self) -> u64 {
         self.answers.load(Ordering::Acquire)
     }
 
-    /// What INFO calls its phase; none for one that has what it wanted.
+    /// Returns the name of the replica's phase in INFO; none for a replica that has the data that it wanted.
     pub fn state(&self) -> Option<ReplicaState> {
         match &self.feed.lock().phase {
             Phase::Waiting => Some(ReplicaState::WaitBgsave),
@@ -291,12 +291,12 @@ impl Replica {
         }
     }
 
-    /// Whether it follows.
+    /// Returns whether it follows.
     pub fn is_online(&self) -> bool {
         self.state() == Some(ReplicaState::Online)
     }
 
-    /// Whether it has to be told now and then that it is not forgotten, because nothing else is sent to it for long.
+    /// Returns whether it needs signs of life, because nothing else is sent to it for long.
     pub fn needs_signs(&self) -> bool {
         match &self.feed.lock().phase {
             Phase::Waiting => true,
@@ -347,17 +347,17 @@ impl Replica {
                     false => Phase::Online,
                 };
                 self.heard_ms.store(0, Ordering::Relaxed);
-                // Nothing more came, but what comes next may be there.
+                // This read gave no more bytes, but the next ones may be there.
                 Next::Bytes
             }
         }
     }
 
-    /// Puts what the journal keeps for it alone, behind `kept` bytes before `end`, into files that `make` begins, counted in
-    /// `total`, which grows to `total_max` at most.
+    /// Moves the bytes that the journal keeps for this replica alone, up to `kept` bytes before `end`, into files that `make`
+    /// begins. They are counted in `total`, which grows to `total_max` at most.
     ///
     /// # Errors
-    /// What the system says; then the journal goes on keeping it.
+    /// Those of the system. The journal then goes on keeping the bytes.
     pub fn spill(
         &self,
         (end, kept): (u64, u64),
@@ -385,7 +385,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Lets go of what is kept for it: it is sent nothing any more.
+    /// Releases the bytes that are kept for the replica: it is sent nothing any more.
     pub(super) fn end(&self) {
         let mut feed = self.feed.lock();
         if let Phase::Loading { transfer, .. } = &feed.phase {

@@ -1,4 +1,5 @@
-//! All replicas of a server: who they are, how far how many of them have come, and who is told of that. Any thread.
+//! All replicas of a server: their list, how many have reached an offset, and the threads that are woken by acknowledgements.
+//! Any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -10,7 +11,7 @@ use super::transfer::Transfer;
 use super::waiting::AckWaiters;
 use crate::messaging::mail::{Letter, Mailbox};
 
-/// How often replicas were given all data, and how often they could go on from where they were.
+/// The numbers of full syncs and of partial syncs.
 #[derive(Debug, Default)]
 pub struct SyncCounts {
     /// Snapshots that replicas were to be sent.
@@ -28,17 +29,17 @@ impl SyncCounts {
     }
 }
 
-/// Up to which offsets so many replicas have the journal: the first number is that of at least one, the second of at least two.
+/// The offsets that so many replicas have reached: the first number is that of at least one, the second of at least two.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AckedByCount {
-    /// Have applied it.
+    /// The replicas' offsets of applied bytes.
     pub applied: Vec<u64>,
-    /// Have it on their disks.
+    /// The replicas' offsets of fsynced bytes.
     pub synced: Vec<u64>,
 }
 
 impl AckedByCount {
-    /// Whether all have everything up to an offset; false where there are none.
+    /// Returns whether all have everything up to an offset; false if there are none.
     pub fn all_have(&self, offset: u64) -> bool {
         let have = |offsets: &[u64]| offsets.last().is_some_and(|least| *least >= offset);
         have(&self.applied) && have(&self.synced)
@@ -52,21 +53,21 @@ pub struct Replicas {
     count: AtomicUsize,
     /// The file that is being written for some of them.
     file: Mutex<Option<Arc<Transfer>>>,
-    /// How they began.
+    /// The numbers of their syncs.
     pub syncs: SyncCounts,
     /// Clients that wait for them.
     pub waiters: AckWaiters,
     /// The bytes that wait in files for slow replicas.
     pub spilled: Arc<AtomicU64>,
-    /// Some could not be put there, and the log says so.
+    /// Writing to these files has failed, and the server log says so.
     pub is_spill_failing: AtomicBool,
-    /// Owners of connections that hear how far they are; each is told once.
+    /// Owners of connections that wait for the replicas' offsets; each gets one letter.
     ack_owners: Mutex<Vec<Arc<Mailbox>>>,
-    /// When the stream was last shown to be alive, monotonic milliseconds.
+    /// The time of the last ping, monotonic milliseconds.
     pub pinged_ms: AtomicU64,
-    /// When those that wait for a snapshot were last shown that they are not forgotten.
+    /// The time of the last signs of life to replicas that wait for a snapshot.
     pub signed_ms: AtomicU64,
-    /// When there was one last, monotonic milliseconds.
+    /// The time at which there was last a replica, monotonic milliseconds.
     pub seen_ms: AtomicU64,
 }
 
@@ -76,13 +77,13 @@ impl Replicas {
         self.rows.lock().clone()
     }
 
-    /// How many there are. Costs one load.
+    /// Returns how many there are. Costs one load.
     #[inline]
     pub fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -96,7 +97,7 @@ impl Replicas {
         self.count.store(rows.len(), Ordering::Relaxed);
     }
 
-    /// Strikes out one whose connection has ended.
+    /// Removes a replica after the end of its connection.
     pub fn leave(&self, replica: &Replica) {
         let mut rows = self.rows.lock();
         rows.retain(|known| known.client.id != replica.client.id);
@@ -105,27 +106,27 @@ impl Replicas {
         replica.end();
     }
 
-    /// Says which file is being written.
+    /// Sets the file that is being written.
     pub fn set_file(&self, file: Option<&Arc<Transfer>>) {
         *self.file.lock() = file.cloned();
     }
 
-    /// The file that is being written, of which nobody has been sent anything.
+    /// Returns the file that is being written, of which no replica has been sent anything.
     pub fn file_being_written(&self) -> Option<Arc<Transfer>> {
         self.file.lock().clone().filter(|file| file.is_being_written())
     }
 
-    /// How many have applied the journal up to an offset.
+    /// Returns how many have applied the journal up to an offset.
     pub fn acked(&self, offset: u64) -> usize {
         self.count_where(|replica| replica.acked() >= offset)
     }
 
-    /// How many have it on their disks.
+    /// Returns how many have it on their disks.
     pub fn synced(&self, offset: u64) -> usize {
         self.count_where(|replica| replica.acked_synced() >= offset)
     }
 
-    /// Up to where they have the journal, by how many.
+    /// Returns the offsets that so many replicas have reached.
     pub fn acked_by_count(&self) -> AckedByCount {
         let mut acked = AckedByCount::default();
         for replica in self.rows.lock().iter().filter(|replica| replica.is_online()) {
@@ -138,7 +139,7 @@ impl Replicas {
         acked
     }
 
-    /// Has `owner` get a letter when a replica says next how far it is.
+    /// Posts a letter to `owner` at the next acknowledgement of a replica.
     pub fn tell_when_acknowledged(&self, owner: &Arc<Mailbox>) {
         let mut owners = self.ack_owners.lock();
         if !owners.iter().any(|known| Arc::ptr_eq(known, owner)) {
@@ -146,13 +147,13 @@ impl Replicas {
         }
     }
 
-    /// Tells those who want to hear it that a replica has said how far it is.
+    /// Wakes the registered threads: a replica has acknowledged an offset.
     pub fn tell_ack_owners(&self) {
         let owners = std::mem::take(&mut *self.ack_owners.lock());
         owners.iter().for_each(|owner| owner.post(Letter::Synced));
     }
 
-    /// How many follow and were heard of within so many milliseconds.
+    /// Returns the number of replicas that follow and have sent something within so many milliseconds.
     pub fn good(&self, silent_ms_max: u64, now_ms: u64) -> usize {
         self.count_where(|replica| replica.silent_ms(now_ms) <= silent_ms_max)
     }

@@ -1,14 +1,14 @@
-//! Going on after a restart where the data that was loaded stands in a stream.
+//! Continuing the stream after a restart, at the position of the loaded data.
 //!
-//! A snapshot says of which stream it is, at which offset it stands and which database is selected there, in the words of
-//! Redis's. A log that was synced to its end says so in a file beside it ([`Engine::keep_closing_place`]), which is read once:
-//! a log that has been written since has no such file. So nothing is ever continued but data that is equal by what is written:
-//! where a process died, what it had beyond its snapshot or its log is in no place that is known.
+//! A snapshot states its stream's id, its offset and the selected database, with Redis's field names. An AOF that was fsynced
+//! to its end has this in a file next to it ([`Engine::keep_closing_place`]), which is read once: an AOF that has been
+//! written since has no such file. So only data that is byte for byte equal is ever continued. If a process died, its data
+//! beyond its snapshot or its AOF is at no known position.
 //!
-//! A replica goes on under the same id, if its primary still has what comes next. A primary begins a new id and keeps the one
-//! that was loaded as second: replicas that stand at that place go on, and those that are ahead of it do not.
+//! A replica goes on under the same id, if its primary still has the next bytes. A primary begins a new id and keeps the
+//! loaded one as second id: replicas that stand at that position go on, and those that are ahead of it do not.
 //!
-//! Whoever starts or ends the server calls this, while nobody is served.
+//! The thread that starts or ends the server calls this, while no client is served.
 
 use std::io::{self, IoSlice};
 use std::path::PathBuf;
@@ -27,10 +27,10 @@ use crate::host::clock::Instant;
 use crate::host::log;
 use crate::host::planted::{self, Fault};
 
-/// Bytes that the file beside a log has at most: an id, two numbers and a sum.
+/// The largest size in bytes of the file next to an AOF: an id, two numbers and a sum.
 const FILE_BYTES_MAX: u64 = 128;
 
-/// What a snapshot has said of its place so far.
+/// The parts of its position that a snapshot has stated so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PlaceRead {
     id: Option<Id>,
@@ -66,7 +66,7 @@ impl Place {
         writer.aux("repl-offset", self.offset.min(i64::MAX as u64) as i64);
     }
 
-    /// What stands in the file beside a log.
+    /// Returns the text of the file next to an AOF.
     fn to_line(self) -> String {
         let Self { id, offset, database } = self;
         let text = format!("{id} {offset} {database}");
@@ -87,15 +87,15 @@ impl Place {
 }
 
 impl Engine {
-    /// Where the data stands in the stream to replicas, if the journal's position is this one; none where there is no stream. All
-    /// shards are locked, or nobody is served.
+    /// Returns the data's position in the stream to replicas, if the journal's position is this one; none if there is no
+    /// stream. All shards are locked, or no client is served.
     pub fn place_at(&self, (offset, database): (u64, u32)) -> Option<Place> {
         // Behind the position: else the stream might have got another name in between, and gone on under that.
         let id = self.replication.ids.id();
         self.journal.is_streamed().then_some(Place { id, offset, database })
     }
 
-    /// Has the stream to replicas go on at a place, at which the data stands that has been loaded. No log is open yet.
+    /// Continues the stream to replicas at the position of the loaded data. No AOF is open yet.
     pub fn resume_stream(&self, place: Place, now: Instant) {
         let Place { id, offset, database } = place;
         let (ids, role) = (&self.replication.ids, &self.replication.role);
@@ -111,7 +111,7 @@ impl Engine {
             if !planted::has(Fault::KeepsId) {
                 ids.shift(self.new_replication_id(), offset);
             }
-            // Those who had the same are given time to come.
+            // Replicas that had the same stream get time to connect.
             self.replication.replicas.seen_ms.store(now.monotonic_ms(), Ordering::Relaxed);
         }
         self.journal.keep_backlog(self.config.memory(Opt::ReplBacklogSize));
@@ -123,7 +123,7 @@ impl Engine {
         self.log_folder().join(format!("{name}.stream"))
     }
 
-    /// Says beside the log, which has been closed and is on the disk, where it stands in the stream.
+    /// Writes the AOF's position in the stream next to the AOF, which has been closed and fsynced.
     pub fn keep_closing_place(&self) {
         let position = self.journal.position();
         let Some(place) = self.place_at(position).filter(|place| self.journal.synced() == place.offset) else { return };
@@ -146,7 +146,8 @@ impl Engine {
         line.ok().and_then(|line| Place::of_line(&line))
     }
 
-    /// Takes away what stands beside the log, which is about to be written again: where it ends, if it was closed.
+    /// Removes the file beside the AOF that says where the AOF ended, if it was closed, and returns that place. The AOF is
+    /// about to be written again.
     pub fn take_closing_place(&self) -> Option<Place> {
         let path = self.closing_place_path();
         let line = read_small(&*self.disk, &path, FILE_BYTES_MAX);
@@ -191,7 +192,7 @@ mod tests {
         assert!(read.take(b"repl-id", id.as_bytes()));
         let place = read.place().expect("all of it");
         assert_eq!((place.id.as_str(), place.offset, place.database), (id.as_str(), 0, 3));
-        // Servers before Redis 5 have said so where none was selected.
+        // Servers before Redis 5 wrote this if no database was selected.
         assert!(read.take(b"repl-stream-db", b"-1") && read.place().is_none());
     }
 }

@@ -1,9 +1,9 @@
-//! Whether this server is a primary or a replica, of whom, and how its link is.
+//! The role of this server: primary or replica, its primary's address, and the state of its link.
 //!
-//! Who changes the role holds the locks of all shards ([`Role::follow`], [`Role::lead`]): so no write is under way that was let
-//! through before. One thread keeps the link while there is a primary to be followed; it asks for its [`Task`], says how far it
-//! is, and ends when there is none any more. A task that another has replaced says nothing any more: each has a number. Any
-//! thread may look.
+//! The thread that changes the role holds the locks of all shards ([`Role::follow`], [`Role::lead`]): so no write that was
+//! let through before is still running. One thread keeps the link while there is a primary to follow. It asks for its
+//! [`Task`], reports its progress, and ends when there is no task any more. Each task has a number: a task that was replaced
+//! can no longer report. Any thread may read.
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::OnceLock;
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::host::waiting::Condvar;
 
-/// Where a primary is.
+/// The address of a primary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// A name or an address.
@@ -29,10 +29,10 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// How far a link is, in the words of ROLE.
+/// The progress of a link, with ROLE's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkState {
-    /// There is to be one.
+    /// A connection has still to be made.
     Connect,
     /// A connection is being made.
     Connecting,
@@ -40,12 +40,12 @@ pub enum LinkState {
     Handshake,
     /// All data is coming, or being loaded.
     Sync,
-    /// The stream comes.
+    /// The stream arrives.
     Connected,
 }
 
 impl LinkState {
-    /// As ROLE says it.
+    /// Returns ROLE's name of the state.
     pub fn word(self) -> &'static str {
         match self {
             Self::Connect => "connect",
@@ -62,36 +62,36 @@ impl LinkState {
 pub struct Transfer {
     /// Its bytes, if the primary has said how many.
     pub total_bytes: Option<u64>,
-    /// Bytes that have come.
+    /// The bytes received.
     pub read_bytes: u64,
 }
 
-/// What a replica can say of its link.
+/// The state of a replica's link.
 #[derive(Debug, Clone)]
 pub struct LinkStatus {
-    /// Where the primary is.
+    /// The primary's address.
     pub primary: Address,
-    /// How far the link is.
+    /// The progress of the link.
     pub state: LinkState,
-    /// When something last came, monotonic milliseconds; none before that.
+    /// The time of the last bytes from the primary, monotonic milliseconds; none before that.
     pub heard_ms: Option<u64>,
-    /// Since when there is no stream, monotonic milliseconds; none where it never came, or is there.
+    /// The time since when there is no stream, monotonic milliseconds; none if it never began, or is running.
     pub down_since_ms: Option<u64>,
     /// The dump that is coming.
     pub transfer: Option<Transfer>,
 }
 
-/// Whom the link's thread is to follow.
+/// The primary that the link's thread has to follow.
 #[derive(Debug, Clone)]
 pub struct Task {
-    /// Where the primary is.
+    /// The primary's address.
     pub primary: Address,
-    /// Which task this is.
+    /// The number of this task.
     pub number: u64,
-    /// How often this server had become a primary, or had changed data by itself: what was copied from another before that is no
-    /// copy any more.
+    /// The number of times that this server had become a primary, or had changed data by itself: data that was copied before
+    /// that is no copy any more.
     pub leads: u64,
-    /// Whether this server's own journal, of the time when it was a primary, may be continued.
+    /// True if this server's own journal, of the time when it was a primary, may be continued.
     pub may_continue: bool,
 }
 
@@ -102,11 +102,11 @@ type Starter = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 #[derive(Default)]
 pub struct Role {
     is_replica: AtomicBool,
-    /// Bytes of the stream that have come, beyond those that were applied.
+    /// The received bytes of the stream that are not applied yet.
     ahead_bytes: AtomicU64,
     /// See [`Task::leads`].
     leads: AtomicU64,
-    /// The number of the present task, for whoever looks at it often.
+    /// The number of the present task, for frequent checks.
     number: AtomicU64,
     inner: Mutex<Inner>,
     changed: Condvar,
@@ -126,7 +126,7 @@ struct Inner {
     number: u64,
     may_continue: bool,
     link: Link,
-    /// The link's socket, so that whoever replaces the task can end what waits for it.
+    /// The link's socket, so that a thread that replaces the task can end waits on it.
     socket: Option<TcpStream>,
     has_thread: bool,
     /// The engine ends.
@@ -148,7 +148,7 @@ impl Default for Link {
 }
 
 impl Role {
-    /// Whether this is a replica.
+    /// Returns whether this is a replica.
     #[inline]
     pub fn is_replica(&self) -> bool {
         self.is_replica.load(Ordering::Acquire)
@@ -160,19 +160,20 @@ impl Role {
         self.number.load(Ordering::Acquire)
     }
 
-    /// Says what starts the thread of the link.
+    /// Sets the function that starts the thread of the link.
     pub fn set_starter(&self, start: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         // The first stays: all of one engine are the same.
         _ = self.starter.set(Box::new(start));
     }
 
-    /// Whether this engine can be a replica.
+    /// Returns whether this engine can be a replica.
     pub fn can_follow(&self) -> bool {
         self.starter.get().is_some()
     }
 
-    /// Follows this primary from now on, whomever it followed before; false where it did so already. Where it was a primary,
-    /// `may_continue` says whether its own journal may be continued. All shards are locked, or nobody is served yet.
+    /// Follows this primary from now on, in place of an earlier one. Returns false if the server did so already. If it was a
+    /// primary, `may_continue` states whether its own journal may be continued. All shards are locked, or no client is served
+    /// yet.
     pub fn follow(&self, primary: Address, may_continue: bool) -> bool {
         let mut inner = self.inner.lock();
         if inner.primary.as_ref() == Some(&primary) {
@@ -188,7 +189,7 @@ impl Role {
         true
     }
 
-    /// Follows nobody from now on; false where it did not. All shards are locked.
+    /// Becomes a primary. Returns false if the server was one. All shards are locked.
     pub fn lead(&self) -> bool {
         let mut inner = self.inner.lock();
         if inner.primary.is_none() {
@@ -202,18 +203,18 @@ impl Role {
         true
     }
 
-    /// What was loaded stands at a place in a primary's stream: the link may go on from there. Nobody is served yet.
+    /// Lets the link continue at the position of the loaded data, which is in a primary's stream. No client is served yet.
     pub fn allow_continuing(&self) {
         self.inner.lock().may_continue = true;
     }
 
-    /// What there is may not be what the stream says: the link is to ask for all data.
+    /// Makes the link ask for a full sync: the data may differ from the stream.
     pub fn forbid_continuing(&self) {
         self.inner.lock().may_continue = false;
     }
 
-    /// Has the link begin once more and ask for all data, because this server has changed data that the stream does not have.
-    /// All shards are locked: a link that was about to go on finds its task replaced.
+    /// Makes the link begin again and ask for a full sync, because this server has changed data outside of the stream. All
+    /// shards are locked: a link that was about to go on finds its task replaced.
     pub fn begin_anew(&self) {
         let mut inner = self.inner.lock();
         if !std::mem::replace(&mut inner.may_continue, false) {
@@ -241,7 +242,7 @@ impl Role {
         start().inspect_err(|_| self.inner.lock().has_thread = false)
     }
 
-    /// Has the link end and its thread: the engine ends.
+    /// Ends the link and its thread: the engine ends.
     pub fn end(&self) {
         let mut inner = self.inner.lock();
         inner.is_over = true;
@@ -251,7 +252,7 @@ impl Role {
         self.changed.notify_all();
     }
 
-    /// Waits until the thread of the link has ended, which was told to, or until the time is over.
+    /// Waits for the end of the link's thread, which was told to end, or until the timeout.
     pub fn wait_until_ended(&self, time: Duration) {
         let mut inner = self.inner.lock();
         self.changed.wait_while_for(&mut inner, |inner| inner.has_thread, time);
@@ -264,20 +265,20 @@ impl Role {
         Some(LinkStatus { primary: inner.primary.clone()?, state, heard_ms, down_since_ms, transfer })
     }
 
-    /// Whether the stream comes.
+    /// Returns whether the stream arrives.
     pub fn is_connected(&self) -> bool {
         self.inner.lock().link.state == LinkState::Connected
     }
 
-    /// Bytes of the stream that have come and are not applied yet.
+    /// Returns the received bytes of the stream that are not applied yet.
     pub fn ahead_bytes(&self) -> u64 {
         self.ahead_bytes.load(Ordering::Relaxed)
     }
 }
 
-/// What the thread of the link says and asks.
+/// The calls of the link's thread.
 impl Role {
-    /// Whom to follow; none when the thread is to end, which it then does: another may be started.
+    /// Returns the primary to follow. If it returns none, the thread ends: another one may be started.
     pub fn task(&self) -> Option<Task> {
         let mut inner = self.inner.lock();
         let primary = inner.primary.clone().filter(|_| !inner.is_over);
@@ -296,7 +297,7 @@ impl Role {
         self.changed.notify_all();
     }
 
-    /// Whether a task still stands.
+    /// Returns whether a task has not been replaced.
     pub fn is_current(&self, task: &Task) -> bool {
         self.inner.lock().number == task.number
     }
@@ -319,7 +320,7 @@ impl Role {
         is_current
     }
 
-    /// Says how far the link is at this time, monotonic milliseconds; false when the task has ended.
+    /// Sets the progress of the link at this time, monotonic milliseconds. Returns false if the task has ended.
     pub fn set_state(&self, task: &Task, state: LinkState, now_ms: u64) -> bool {
         let mut inner = self.inner.lock();
         if inner.number != task.number {
@@ -338,7 +339,7 @@ impl Role {
         true
     }
 
-    /// Says how much of a dump has come.
+    /// Sets the number of received bytes of a dump.
     pub fn set_transfer(&self, task: &Task, transfer: Transfer) {
         let mut inner = self.inner.lock();
         if inner.number == task.number {
@@ -346,12 +347,12 @@ impl Role {
         }
     }
 
-    /// Says how many bytes of the stream have come that are not applied yet.
+    /// Sets the number of received bytes of the stream that are not applied yet.
     pub fn note_ahead(&self, bytes: u64) {
         self.ahead_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Something has come from the primary at this time, monotonic milliseconds.
+    /// Notes that bytes of the primary arrived at this time, monotonic milliseconds.
     pub fn note_heard(&self, now_ms: u64) {
         self.inner.lock().link.heard_ms = Some(now_ms);
     }
@@ -365,7 +366,7 @@ impl Inner {
         self.shut();
     }
 
-    /// Ends what waits for the socket.
+    /// Ends all waits on the socket.
     fn shut(&mut self) {
         if let Some(socket) = self.socket.take() {
             // One that is closed already is as good.

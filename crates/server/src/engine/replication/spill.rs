@@ -1,8 +1,8 @@
-//! What a slow replica has still to be sent of the journal, in files: pieces of the stream as they are.
+//! The part of the journal that a slow replica has still to be sent, in files: pieces of the stream, unchanged.
 //!
-//! A file has no name once it is open, so that nothing is left of it when its bytes have been sent, its replica has gone or the
-//! process has ended. It refuses to be a log: nothing is synced, and a replica that comes back later finds none of it. Whoever
-//! owns the replica's feed calls it, from one thread at a time.
+//! A file has no name once it is open. So nothing is left of it when its bytes have been sent, its replica has disconnected
+//! or the process has ended. It is deliberately no AOF: nothing is fsynced, and a replica that reconnects later finds none of
+//! it. The owner of the replica's feed calls it, from one thread at a time.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sleeve_disk::disk::File;
 
-/// Bytes after which another file begins, so that what was sent takes no room for long.
+/// The bytes after which another file begins, so that sent bytes take no space for long.
 const FILE_BYTES: u64 = 16 << 20;
 
 /// Bytes of a stream that wait in files, oldest first.
@@ -26,9 +26,9 @@ pub struct Spill {
 struct Piece {
     file: Arc<dyn File>,
     len: u64,
-    /// So many have been sent.
+    /// The number of bytes that have been sent.
     read: u64,
-    /// An append has failed: what is behind `len` is of no use.
+    /// An append has failed: the bytes behind `len` are of no use.
     is_torn: bool,
 }
 
@@ -38,15 +38,15 @@ impl Spill {
         Self { pieces: VecDeque::new(), total: Arc::clone(total) }
     }
 
-    /// Whether nothing waits.
+    /// Returns whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Adds bytes to the end, in a file that `make` begins where one is needed.
+    /// Adds bytes to the end, in a file that `make` begins if one is needed.
     ///
     /// # Errors
-    /// What the system says; nothing was added then.
+    /// Those of the system. Nothing was added then.
     pub fn write(&mut self, bytes: &[u8], make: impl FnOnce() -> io::Result<Arc<dyn File>>) -> io::Result<()> {
         if self.pieces.back().is_none_or(|piece| piece.is_torn || piece.len >= FILE_BYTES) {
             self.pieces.push_back(Piece { file: make()?, len: 0, read: 0, is_torn: false });

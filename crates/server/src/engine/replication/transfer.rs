@@ -1,10 +1,10 @@
 //! A snapshot on its way to replicas.
 //!
-//! One thread walks through the data and puts blocks in at the end; the workers that own the replicas' connections take them
-//! out, each replica at its own place. Either the blocks go as they are made, between a mark of forty characters and the same
-//! mark again, and no more of them are kept than a stated number of bytes: the thread waits for whoever is slow, or has the rest
-//! be read from a file. Or all of them are in a file, which is read when it is whole and whose length is said first. Replicas
-//! that come together share one. Any thread.
+//! One thread walks through the data and appends blocks. The workers that own the replicas' connections take them out, each
+//! replica at its own position. In the first form the blocks are sent as they are made, between a mark of forty characters
+//! and the same mark again. No more than a stated number of bytes of them is kept: the thread waits for the slowest replica,
+//! or puts the rest into a file. In the second form all blocks are in a file, which is read when it is complete and its
+//! length is sent first. Replicas that connect together share a snapshot. Any thread.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::messaging::mail::{Letter, Mailbox};
 /// Bytes of a file that are read at once.
 const READ_BYTES: usize = 256 << 10;
 
-/// What replicas can load that share a snapshot, and what of it they want.
+/// The format that replicas of one snapshot can load, and the part of the data that they want.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReplicaForm {
-    /// The first number of their version, where they are Valkeys that load what Valkeys do.
+    /// The major version of the replicas, if they are Valkeys that load Valkey's format.
     pub valkey: Option<u32>,
-    /// What of the data they want.
+    /// The part of the data that they want.
     pub filter: Filter,
 }
 
-/// What of the data replicas want (`REPLCONF rdb-filter-only`).
+/// The part of the data that replicas want (`REPLCONF rdb-filter-only`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Filter {
-    /// All of it.
+    /// All of the data.
     #[default]
     All,
     /// The libraries of functions and no keys.
@@ -46,29 +46,29 @@ pub enum Filter {
 #[derive(Debug)]
 pub struct Transfer {
     id: Id,
-    /// The offset of the journal at which it stands.
+    /// The journal's offset of the snapshot.
     pub offset: u64,
-    /// Who can load it.
+    /// The format that the replicas can load.
     pub form: ReplicaForm,
-    /// What stands before and behind the blocks; none where they are in a file.
+    /// The mark before and behind the blocks; none if they are in a file.
     mark: Option<Id>,
     state: Mutex<State>,
-    /// Something was taken, or somebody has left.
+    /// Notified when a block was taken, or a replica has left.
     moved: Condvar,
-    /// Whether what goes out first is still to come.
+    /// True until the first bytes can be sent.
     is_being_written: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Blocks that somebody has still to take, each with its place.
+    /// Blocks that a replica has still to take, each with its position.
     blocks: VecDeque<(u64, Arc<Vec<u8>>)>,
     /// The place behind all that there is.
     end: u64,
     /// A file, and the place of its first byte: nothing from there on is in blocks.
     file: Option<(Arc<dyn File>, u64)>,
     outcome: Option<bool>,
-    /// Who takes, by client id.
+    /// The replicas that take the snapshot, by client id.
     takers: BTreeMap<u64, Taker>,
 }
 
@@ -78,30 +78,31 @@ struct Taker {
     at: u64,
 }
 
-/// Where the bytes are that come next.
+/// The source of the next bytes.
 enum Source {
     Block(Arc<Vec<u8>>),
-    /// So many, from this one of the file on.
+    /// So many bytes of the file, from this position on.
     File(Arc<dyn File>, u64, usize),
     NotYet,
     End,
 }
 
-/// What a replica is given of a snapshot.
+/// The result of a replica's read from a snapshot.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece {
     /// The bytes that were appended.
     Bytes,
-    /// Nothing yet.
+    /// There are no bytes yet.
     NotYet,
-    /// It has everything.
+    /// The replica has the complete snapshot.
     End,
-    /// There will be no more of it.
+    /// The snapshot has failed: no more bytes follow.
     Lost,
 }
 
 impl Transfer {
-    /// One that begins at this offset of the stream with this id, for whoever can load this; between two marks, or as a file.
+    /// Returns a snapshot that begins at this offset of the stream with this id, for replicas that load this format; between
+    /// two marks, or as a file.
     pub fn new((id, offset): (Id, u64), form: ReplicaForm, mark: Option<Id>) -> Self {
         Self {
             id,
@@ -119,12 +120,12 @@ impl Transfer {
         format!("+FULLRESYNC {} {}\r\n", self.id, self.offset)
     }
 
-    /// Whether it stands between marks.
+    /// Returns whether it is sent between marks.
     pub fn is_streamed(&self) -> bool {
         self.mark.is_some()
     }
 
-    /// Whether replicas are sent nothing of it yet.
+    /// Returns whether replicas are sent nothing of it yet.
     pub fn is_being_written(&self) -> bool {
         self.is_being_written.load(Ordering::Relaxed)
     }
@@ -151,7 +152,7 @@ impl Transfer {
         self.tell(state);
     }
 
-    /// Has it be read from this file, which is whole.
+    /// Makes replicas read it from this file, which is complete.
     pub fn set_file(&self, file: Arc<dyn File>, length: u64) {
         let mut state = self.state.lock();
         (state.file, state.end) = (Some((file, 0)), length);
@@ -159,20 +160,20 @@ impl Transfer {
         self.tell(state);
     }
 
-    /// Has what comes from now on be read from this file, which is empty.
+    /// Makes replicas read all later blocks from this file, which is empty.
     pub fn go_on_in_file(&self, file: Arc<dyn File>) {
         let mut state = self.state.lock();
         state.file = Some((file, state.end));
     }
 
-    /// So many bytes more are in the file.
+    /// Adds so many bytes to the readable part of the file.
     pub fn grow_file(&self, bytes: usize) {
         let mut state = self.state.lock();
         state.end += bytes as u64;
         self.tell(state);
     }
 
-    /// Says how it ended.
+    /// Ends the snapshot, complete or failed.
     pub fn end(&self, is_good: bool) {
         let mut state = self.state.lock();
         state.outcome.get_or_insert(is_good);
@@ -185,24 +186,24 @@ impl Transfer {
         mailboxes.iter().for_each(|mailbox| mailbox.post(Letter::Stream));
     }
 
-    /// Who takes it: each with its place, and how many bytes wait for it.
+    /// Returns the replicas that take it: each with its position, and the number of bytes that wait for it.
     pub fn takers(&self) -> Vec<(u64, u64, u64)> {
         let state = self.state.lock();
         state.takers.iter().map(|(client, taker)| (*client, taker.at, state.end - taker.at)).collect()
     }
 
-    /// Whether there is something for who has taken the bytes before `at`.
+    /// Returns whether there are bytes for a replica that has taken the bytes before `at`.
     pub fn has_more(&self, at: u64) -> bool {
         let state = self.state.lock();
         state.end > at || state.outcome.is_some()
     }
 
-    /// Waits until something is taken, or until the time is over.
+    /// Waits until a block is taken, or until the timeout.
     pub fn wait(&self, timeout: Duration) {
         self.moved.wait_for(&mut self.state.lock(), timeout);
     }
 
-    /// Appends what comes for a client that has taken the bytes before `at`. Nobody waits for a file that is read.
+    /// Appends the next bytes for a client that has taken the bytes before `at`. No caller waits for the reading of a file.
     pub fn read(&self, client: u64, at: &mut u64, into: &mut Vec<u8>) -> Piece {
         let (source, end) = {
             let state = self.state.lock();
@@ -227,7 +228,7 @@ impl Transfer {
                 into.resize(before + count, 0);
                 match sleeve_disk::disk::read_full(&*file, from, &mut into[before..]) {
                     Ok(read) if read == count => {}
-                    // Somebody has changed it.
+                    // The file was changed from outside.
                     Ok(_) | Err(_) => return Piece::Lost,
                 }
             }
@@ -259,7 +260,7 @@ impl State {
         }
     }
 
-    /// Lets go of what all have taken.
+    /// Frees the blocks that all replicas have taken.
     fn free(&mut self) {
         let least = self.takers.values().map(|taker| taker.at).min().unwrap_or(self.end);
         while self.blocks.pop_front_if(|(place, block)| *place + block.len() as u64 <= least).is_some() {}

@@ -1,7 +1,7 @@
-//! Clients that wait for replicas: WAIT, and WAITAOF for disks elsewhere; and programs that embed the engine and wait so.
+//! Clients that wait for replicas: WAIT, WAITAOF for replicas' disks, and programs that embed the engine and wait likewise.
 //!
-//! Whoever enters looks afterwards whether what it waits for has come about; whoever hears of a replica says so first and looks
-//! at the list then. Any thread.
+//! A waiter enters the list first, and then checks whether its condition is met. A thread that hears from a replica records
+//! the offset first, and then looks at the list. Any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,45 +10,46 @@ use parking_lot::Mutex;
 
 use crate::engine::clients::blocking::{Reached, Waiter};
 
-/// What a client waits for, all of it.
+/// The conditions that a client waits for, all of them.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
     /// The offset of the journal that it is about.
     pub offset: u64,
-    /// So many replicas have applied it.
+    /// The number of replicas that have to apply it.
     pub applied: usize,
-    /// So many replicas have it on their disks.
+    /// The number of replicas that have to fsync it.
     pub synced: usize,
-    /// This server has it on its own disk.
+    /// True if this server has to fsync it, too.
     pub own_disk: bool,
 }
 
 impl Wanted {
-    /// Whether it has come about.
+    /// Returns whether it is met.
     pub fn is_met(&self, reached: &Reached) -> bool {
         reached.applied >= self.applied && reached.synced >= self.synced && (reached.own_disk || !self.own_disk)
     }
 }
 
-/// What is called when replicas have what was wanted: with false where the time is over, or another is the primary now.
+/// The callback for the time when enough replicas have the offset: with false if the timeout has passed, or another server is
+/// the primary now.
 pub type AckCall = Box<dyn FnOnce(bool) + Send>;
 
 /// A program that waits.
 pub struct Caller {
-    /// What it waits for.
+    /// The conditions that it waits for.
     pub wanted: Wanted,
-    /// When its time is over, monotonic milliseconds.
+    /// The time of its timeout, monotonic milliseconds.
     pub until_ms: Option<u64>,
-    /// What it wants called.
+    /// Its callback.
     pub call: AckCall,
 }
 
-/// Who waits, and what replicas were asked.
+/// The waiters, and the last question to the replicas.
 #[derive(Default)]
 pub struct AckWaiters {
     rows: Mutex<Vec<(Wanted, Arc<Waiter>)>>,
     callers: Mutex<Vec<Caller>>,
-    /// How many clients wait.
+    /// The number of waiting clients.
     count: AtomicUsize,
     /// The offset at which all replicas were last asked how far they are.
     asked: AtomicU64,
@@ -66,7 +67,7 @@ impl AckWaiters {
         self.callers.lock().push(caller);
     }
 
-    /// Takes out the programs whose waiting is over, and says of each whether what it waits for has come about.
+    /// Takes out the programs that have finished waiting, each with whether its conditions are met.
     pub fn take_callers(&self, is_over: impl Fn(&Caller) -> Option<bool>) -> Vec<(bool, AckCall)> {
         let (mut callers, mut over) = (self.callers.lock(), Vec::new());
         for caller in std::mem::take(&mut *callers) {
@@ -85,14 +86,14 @@ impl AckWaiters {
         self.count.store(rows.len(), Ordering::Relaxed);
     }
 
-    /// Whether nobody waits. Costs one load.
+    /// Returns whether no caller waits. Costs one load.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Takes out those whose waiting is over, and forgets those for whom it has ended otherwise. `reached` says how far an
-    /// offset has got.
+    /// Takes out the waiters that have finished, and forgets those that have ended otherwise. `reached` returns how many
+    /// replicas have an offset.
     pub fn take_met(&self, reached: impl Fn(u64) -> Reached) -> Vec<(Reached, Arc<Waiter>)> {
         let mut rows = self.rows.lock();
         rows.retain(|(_, waiter)| waiter.claim().is_some());
@@ -102,12 +103,12 @@ impl AckWaiters {
         met
     }
 
-    /// Whether replicas have still to be asked about an offset.
+    /// Returns whether replicas have still to be asked about an offset.
     pub fn must_ask(&self, offset: u64) -> bool {
         self.asked.load(Ordering::Relaxed) < offset
     }
 
-    /// They were asked at this offset.
+    /// Notes that replicas were asked at this offset.
     pub fn note_asked(&self, offset: u64) {
         self.asked.store(offset, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What a script says of itself: the flags of a shebang line or of a registered function, and the line itself.
+//! The declarations of a script: the flags of a shebang line or of a registered function, and the line itself.
 //!
 //! `#!lua name=mylib flags=no-writes,allow-oom` is Redis 7's first line of a library, and may be that of a script. Pure
 //! functions; any thread.
@@ -18,7 +18,7 @@ impl ScriptFlags {
     pub const NO_WRITES: Self = Self(1);
     /// May run while memory has run out.
     pub const ALLOW_OOM: Self = Self(1 << 1);
-    /// May run on a replica whose data is stale.
+    /// May run on a replica with stale data.
     pub const ALLOW_STALE: Self = Self(1 << 2);
     /// Not on a cluster.
     pub const NO_CLUSTER: Self = Self(1 << 3);
@@ -33,12 +33,12 @@ impl ScriptFlags {
         ("allow-cross-slot-keys", Self::ALLOW_CROSS_SLOT),
     ];
 
-    /// Whether all of `other` are set.
+    /// Returns whether all of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The flags of a command that runs such a script, instead of those of its row: what the script says of itself decides.
+    /// Returns the flags of a command that runs such a script, instead of those of its row: the script's declaration decides.
     pub fn of_command(self, of_row: Flags) -> Flags {
         let decided = Flags::STALE.or(Flags::DENYOOM).or(Flags::WRITE).or(Flags::MAY_REPLICATE);
         let mut flags = of_row.without(decided);
@@ -57,14 +57,14 @@ impl ScriptFlags {
         found.inspect(|(_, flag)| self.0 |= flag.0).is_some()
     }
 
-    /// The names of the flags that are set, in Redis's order.
+    /// Returns the names of the flags that are set, in Redis's order.
     pub fn names(self) -> impl Iterator<Item = &'static str> + Clone {
         Self::NAMES.into_iter().filter(move |(_, flag)| self.contains(*flag)).map(|(name, _)| name)
     }
 }
 
-/// The flags in the first line of a script that EVAL or SCRIPT LOAD is given; none at all where there is no shebang, which
-/// is the old way: everything is allowed and checked as it happens.
+/// Returns the flags in the first line of a script that EVAL or SCRIPT LOAD is given; none at all where there is no shebang,
+/// which is the old way: everything is allowed and checked as it happens.
 ///
 /// # Errors
 /// Redis's texts.
@@ -96,7 +96,7 @@ pub fn of_script(source: &[u8]) -> Result<Option<ScriptFlags>, Error> {
     Ok(Some(flags))
 }
 
-/// The name in the first line of a library.
+/// Returns the name in the first line of a library.
 ///
 /// # Errors
 /// Redis's texts.
@@ -136,7 +136,7 @@ pub const BAD_NAME: Error = Error::fixed(
     "ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long",
 );
 
-/// Whether a library or function may be called this.
+/// Returns whether a library or function may be called this.
 pub fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
@@ -145,7 +145,7 @@ fn memchr(source: &[u8]) -> Option<usize> {
     source.iter().position(|&byte| byte == b'\n')
 }
 
-/// The words of a line, which may be quoted; none when a quote is not closed.
+/// Returns the words of a line, which may be quoted; none when a quote is not closed.
 fn words(line: &[u8]) -> Option<OwnedArgs> {
     let (mut bytes, mut spans) = (Vec::new(), Vec::new());
     let is_whole = inline::split(line, &mut bytes, &mut spans);

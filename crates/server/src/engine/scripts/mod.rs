@@ -1,7 +1,7 @@
-//! The scripts and libraries that an engine knows: sources, flags, names. Not how any of them runs.
+//! The scripts and libraries that an engine knows: sources, flags, names. Running them is done elsewhere.
 //!
 //! Scripts are kept by the SHA-1 digest of their source, as EVALSHA names them; libraries by name, and their functions by
-//! theirs. Each collection has a generation that rises when something in it is replaced or forgotten: what a thread has
+//! theirs. Each collection has a generation that rises when something in it is replaced or forgotten: code that a thread has
 //! compiled is good as long as the generation is. Any thread may call this.
 
 pub(crate) mod flags;
@@ -32,7 +32,7 @@ pub struct Scripts {
     pub running: Running,
     /// The bytes of all threads' Lua states for scripts.
     pub script_bytes: Arc<AtomicUsize>,
-    /// The same for libraries.
+    /// The bytes of all threads' Lua states for libraries.
     pub library_bytes: Arc<AtomicUsize>,
 }
 
@@ -41,7 +41,7 @@ pub struct Scripts {
 pub struct Script {
     /// Its text.
     pub source: Box<[u8]>,
-    /// What its shebang says; none without one.
+    /// The flags of its shebang; none without one.
     pub flags: Option<ScriptFlags>,
 }
 
@@ -64,19 +64,19 @@ pub struct Library {
     pub functions: Vec<FunctionFacts>,
 }
 
-/// What is known of a function without running it.
+/// The facts about a function that are known without running it.
 #[derive(Debug, Clone)]
 pub struct FunctionFacts {
     /// Its name.
     pub name: String,
-    /// What it promises and may.
+    /// Its declared flags.
     pub flags: ScriptFlags,
-    /// What its author says of it.
+    /// Its author's description.
     pub description: Option<Vec<u8>>,
 }
 
 impl Scripts {
-    /// The script of a digest.
+    /// Returns the script of a digest.
     pub fn find(&self, digest: &Digest) -> Option<Arc<Script>> {
         self.sources.read().get(digest).cloned()
     }
@@ -98,25 +98,25 @@ impl Scripts {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// How many scripts there are, and the bytes that they take.
+    /// Returns how many scripts there are, and the bytes that they take.
     pub fn size(&self) -> (usize, usize) {
         let sources = self.sources.read();
         let bytes = sources.values().map(|script| script.source.len() + SCRIPT_BYTES).sum();
         (sources.len(), bytes)
     }
 
-    /// The libraries as they are now.
+    /// Returns the libraries as they are now.
     pub fn libraries(&self) -> Libraries {
         self.libraries.read().clone()
     }
 
-    /// The library that has this function, in whatever case its name is given.
+    /// Returns the library that has this function; the case of the name does not matter.
     pub fn library_of(&self, function: &str) -> Option<Arc<Library>> {
         self.libraries.read().functions.get(&function.to_ascii_lowercase()).cloned()
     }
 
-    /// The flags of the script or function that a command of this kind names; none where it is not known or says nothing of
-    /// itself.
+    /// Returns the flags of the script or function that a command of this kind names; none where it is not known or says
+    /// nothing of itself.
     pub fn flags_of_call(&self, command: Command, name: &[u8]) -> Option<ScriptFlags> {
         match command {
             Command::Eval | Command::EvalRo => flags::of_script(name).ok().flatten(),
@@ -145,32 +145,32 @@ impl Scripts {
 }
 
 impl Libraries {
-    /// All libraries in the order of their names.
+    /// Returns all libraries in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Library>> {
         self.by_name.values()
     }
 
-    /// How many libraries there are.
+    /// Returns how many libraries there are.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
 
-    /// How many functions there are.
+    /// Returns how many functions there are.
     pub fn functions_len(&self) -> usize {
         self.functions.len()
     }
 
-    /// The bytes that they take.
+    /// Returns the bytes that they take.
     pub fn bytes(&self) -> usize {
         self.by_name.values().map(|library| library.code.len() + SCRIPT_BYTES).sum()
     }
 
-    /// The library of this name.
+    /// Returns the library of this name.
     pub fn get(&self, name: &str) -> Option<&Arc<Library>> {
         self.by_name.get(name)
     }
 
-    /// A function of `library` that another library already has.
+    /// Returns a function of `library` that another library already has.
     pub fn collision<'a>(&self, library: &'a Library) -> Option<&'a str> {
         let taken = |function: &&FunctionFacts| {
             self.functions.get(&function.name.to_ascii_lowercase()).is_some_and(|owner| owner.name != library.name)
@@ -198,24 +198,24 @@ impl Libraries {
 }
 
 impl Library {
-    /// What is known of one of its functions.
+    /// Returns the facts about one of its functions.
     pub fn function(&self, name: &str) -> Option<&FunctionFacts> {
         self.functions.iter().find(|function| function.name.eq_ignore_ascii_case(name))
     }
 }
 
-/// What keeping a script or library costs beside its text, estimated.
+/// The estimated cost of keeping a script or library, beside its text.
 const SCRIPT_BYTES: usize = 120;
 
-/// The digest of a source.
+/// Returns the digest of a source.
 pub fn digest_of(source: &[u8]) -> Digest {
     spelled(&Sha1::digest(source).into())
 }
 
-/// The digest of a text that may be huge; after each piece `pause` is told how long that was, and may end the work.
+/// Returns the digest of a text that may be huge. After each piece `pause` gets its length, and may end the work.
 ///
 /// # Errors
-/// What `pause` gives.
+/// Those of `pause`.
 pub fn digest_in_pieces<E>(text: &[u8], mut pause: impl FnMut(usize) -> Result<(), E>) -> Result<Digest, E> {
     let mut hasher = Sha1::new();
     for piece in text.chunks(PIECE_BYTES) {
@@ -228,7 +228,7 @@ pub fn digest_in_pieces<E>(text: &[u8], mut pause: impl FnMut(usize) -> Result<(
 /// Bytes of a huge text that are digested in one go.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// A digest in characters.
+/// Returns a digest in characters.
 fn spelled(bytes: &[u8; 20]) -> Digest {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut digest = [0; 40];
@@ -239,7 +239,7 @@ fn spelled(bytes: &[u8; 20]) -> Digest {
     digest
 }
 
-/// The digest that these characters stand for, in any case; none when they are not 40.
+/// Returns the digest that these characters stand for, in any case; none when they are not 40.
 pub fn digest_from(text: &[u8]) -> Option<Digest> {
     let mut digest: Digest = text.try_into().ok()?;
     digest.make_ascii_lowercase();

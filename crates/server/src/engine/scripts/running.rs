@@ -1,7 +1,7 @@
-//! The script that runs: since when, and whether it is to end.
+//! The running script: its start, and whether it is to end.
 //!
-//! One script runs at a time in an engine, because each holds all shards. The thread that runs it publishes when it began
-//! and whether it has written; whoever wants it to end says so here, and the script's own thread looks every so many
+//! One script runs at a time in an engine, because each holds all shards. The thread that runs it publishes when it began and
+//! whether it has written; a thread that wants it to end says so here, and the script's own thread checks this every so many
 //! instructions. Any thread may ask.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use sleeve_wire::request::OwnedArgs;
 
 use crate::request::error::Error;
 
-/// What runs a script: the command that began it.
+/// The command that began a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// EVAL and its kin.
@@ -20,10 +20,10 @@ pub enum Kind {
     Function,
 }
 
-/// What others may know of the script that runs.
+/// The facts about the running script that others may know.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// What runs it.
+    /// The kind of command that runs it.
     pub kind: Kind,
     /// The function's name or the script's digest.
     pub name: Vec<u8>,
@@ -31,7 +31,7 @@ pub struct Facts {
     pub request: OwnedArgs,
 }
 
-/// What is known about the script that runs: since when, whether it has written, whether it is to end.
+/// The state of the running script: its start, whether it has written, whether it is to end.
 #[derive(Debug, Default)]
 pub struct Running {
     /// Monotonic milliseconds at which it began, plus one; 0 while none runs.
@@ -39,7 +39,7 @@ pub struct Running {
     is_function: AtomicBool,
     has_written: AtomicBool,
     is_killed: AtomicBool,
-    /// The server is to end, and takes along what a script has written.
+    /// The server is to end, and saves the writes of a script.
     spares_writers: AtomicBool,
     has_left_half: AtomicBool,
     is_published: AtomicBool,
@@ -48,7 +48,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// A script begins.
+    /// Notes that a script begins.
     pub fn begin(&self, kind: Kind, now_ms: u64) {
         self.is_function.store(kind == Kind::Function, Ordering::Relaxed);
         self.has_written.store(false, Ordering::Relaxed);
@@ -56,7 +56,7 @@ impl Running {
         self.since_ms.store(now_ms + 1, Ordering::Release);
     }
 
-    /// It has ended.
+    /// Notes that the script has ended.
     pub fn end(&self) {
         self.since_ms.store(0, Ordering::Release);
         if self.is_published.load(Ordering::Relaxed) {
@@ -65,7 +65,7 @@ impl Running {
         }
     }
 
-    /// For how long a script has been running, milliseconds; none while none runs.
+    /// Returns for how long a script has been running, milliseconds; none while none runs.
     #[inline]
     pub fn elapsed_ms(&self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
         match self.since_ms.load(Ordering::Acquire) {
@@ -74,7 +74,7 @@ impl Running {
         }
     }
 
-    /// The script has changed data: from now on it cannot be ended without leaving half of its work.
+    /// Notes that the script has changed data: from now on it cannot be ended without leaving half of its work.
     #[inline]
     pub fn wrote(&self) {
         if !self.has_written.load(Ordering::Relaxed) {
@@ -82,43 +82,43 @@ impl Running {
         }
     }
 
-    /// The server is to end, or goes on after all: while it ends, scripts that run for long and have written nothing end, and
-    /// those that have written are waited for.
+    /// Sets whether the server is to end: while it ends, scripts that run for long and have written nothing end, and those
+    /// that have written are waited for.
     pub fn set_spares_writers(&self, spares: bool) {
         self.spares_writers.store(spares, Ordering::Relaxed);
     }
 
-    /// While the server ends and waits only for scripts that have written: whether the running one is to be ended. None
-    /// at any other time.
+    /// Returns whether the running script is to be ended, while the server ends and waits only for scripts that have written;
+    /// none at any other time.
     pub fn ends_gently(&self) -> Option<bool> {
         self.spares_writers.load(Ordering::Relaxed).then(|| !self.has_written.load(Ordering::Relaxed))
     }
 
-    /// The one that runs is ended with the server. Whether it has written.
+    /// Notes that the running script is ended with the server. Returns whether it has written.
     pub fn break_off(&self) -> bool {
         let has_written = self.has_written.load(Ordering::Relaxed);
         self.has_left_half.fetch_or(has_written, Ordering::Relaxed);
         has_written
     }
 
-    /// Whether a script that had already written was ended with the server; none of its effects go to the journal, which has
-    /// pieces whole or not at all.
+    /// Returns whether a script that had already written was ended with the server; none of its effects go to the journal,
+    /// which has pieces whole or not at all.
     pub fn has_left_half(&self) -> bool {
         self.has_left_half.load(Ordering::Relaxed)
     }
 
-    /// Whether one runs.
+    /// Returns whether a script runs.
     #[inline]
     pub fn is_any(&self) -> bool {
         self.since_ms.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether somebody wants it to end.
+    /// Returns whether a caller wants it to end.
     pub fn is_killed(&self) -> bool {
         self.is_killed.load(Ordering::Relaxed)
     }
 
-    /// Publishes what runs, from its own thread. Only the first time counts, and says so.
+    /// Publishes the running script, from its own thread. Only the first call counts, and returns true.
     pub fn publish(&self, facts: impl FnOnce() -> Facts) -> bool {
         let is_first = !self.is_published.load(Ordering::Relaxed);
         if is_first {
@@ -128,20 +128,20 @@ impl Running {
         is_first
     }
 
-    /// What runs, once others have to wait for it.
+    /// Returns the facts about the running script, once others have to wait for it.
     pub fn facts(&self) -> Option<Facts> {
         self.facts.lock().clone()
     }
 
-    /// What others are told that wait for it.
+    /// Returns the error for others that wait for it.
     pub fn busy(&self) -> Error {
         if self.is_function.load(Ordering::Relaxed) { BUSY_FUNCTION } else { BUSY_SCRIPT }
     }
 
-    /// SCRIPT KILL and FUNCTION KILL.
+    /// Handles SCRIPT KILL and FUNCTION KILL.
     ///
     /// # Errors
-    /// Nothing runs, something of the other kind does, or it has written already.
+    /// No script runs, one of the other kind does, or it has written already.
     pub fn kill(&self, kind: Kind) -> Result<(), Error> {
         if self.since_ms.load(Ordering::Acquire) == 0 {
             return Err(Error::fixed("NOTBUSY No scripts in execution right now."));

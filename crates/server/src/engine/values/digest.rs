@@ -22,7 +22,7 @@ impl Digest {
         self.add(&other.0);
     }
 
-    /// Forty hexadecimal digits.
+    /// Returns forty hexadecimal digits.
     pub fn to_hex(self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }

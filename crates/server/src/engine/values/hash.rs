@@ -1,4 +1,4 @@
-//! Hashes: their fields with values and deadlines. Those whose time is over count too, as they are there.
+//! Hashes: their fields with values and deadlines. Expired fields count too, as long as they are there.
 
 use sleeve_store::snapshot::{Bytes, Large, Members};
 use sleeve_store::{Digits, EntryRef, Map, MapRef, ValueRef};
@@ -10,7 +10,7 @@ use super::value_type::{LargeRequests, ValueType, collection_of, collection_of_p
 /// Hashes.
 pub struct HashType;
 
-/// No field's time is over.
+/// The time at which no field is expired.
 const NO_TIME: i64 = i64::MIN;
 
 impl ValueType for HashType {

@@ -1,4 +1,4 @@
-//! Lists beside their commands: their digest, the RPUSHes that make one anew from the log, their elements for SORT.
+//! Lists beside their commands: their digest, the RPUSHes that recreate one from the AOF, their elements for SORT.
 
 use std::ops::Range;
 

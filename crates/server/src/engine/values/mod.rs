@@ -1,14 +1,14 @@
-//! What the server does with the value of a key whose type it does not know: the one table of types, a file for each.
+//! Operations of the server on the value of a key of any type: the one table of types, a file for each.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! | --- | --- |
 //! | `string`, `list`, `set`, `sorted_set`, `hash`, `stream` | One type: its digest, its requests, its elements for SORT. |
-//! | `value_type` | What the server has to know of a type. |
-//! | `request_writer` | Requests on their way into a base of the log. |
+//! | `value_type` | The operations that the server needs of a type. |
+//! | `request_writer` | Requests on their way into a base of the AOF. |
 //! | `digest` | The number that stands for data. |
 //!
-//! The commands of a type have a room of their own, and what it is made of is the store's business. Plain functions, called by
-//! whoever has the value's shard, or a copy of the value.
+//! The commands of a type have a module of their own, and its representation is the store's business. Plain functions, called
+//! by a thread that has the value's shard, or a copy of the value.
 
 pub mod digest;
 mod hash;
@@ -25,7 +25,7 @@ use sleeve_store::{EntryRef, Kind};
 use digest::Digest;
 use value_type::ValueType;
 
-/// What there is to know of a type.
+/// Returns the operations of a type.
 pub fn of(kind: Kind) -> &'static dyn ValueType {
     match kind {
         Kind::String => &string::StringType,
@@ -45,7 +45,7 @@ pub fn digest_key(digest: &mut Digest, entry: &EntryRef<'_>) {
     digest.combine(key);
 }
 
-/// The digest of a value and of whether it has a deadline, whatever its key.
+/// Returns the digest of a value and of whether it has a deadline. The key does not count.
 pub fn digest_of(entry: &EntryRef<'_>) -> Digest {
     let mut digest = Digest::default();
     mix_value(&mut digest, entry);

@@ -1,6 +1,6 @@
-//! Requests as they are put into a base of the log: a block of them is summed when enough has come together.
+//! Requests as they are put into a base of the AOF: a block of them gets its checksum when enough have been written.
 //!
-//! One thread uses a writer. No file is touched here: what was written waits until it is taken out.
+//! One thread uses a writer. No file is touched here: written bytes wait until they are taken out.
 
 use sleeve_disk::format::annotation;
 use sleeve_disk::log::{BaseWriter, Options};
@@ -16,7 +16,7 @@ const ELEMENTS_MAX: usize = 64;
 /// A base that is being written.
 pub struct RequestWriter {
     base: BaseWriter,
-    /// What goes to the file.
+    /// Bytes for the file.
     out: Vec<u8>,
     /// Requests that are not in a block yet.
     pub block: Vec<u8>,
@@ -48,7 +48,7 @@ impl RequestWriter {
         elements.end();
     }
 
-    /// Has a block end where enough has come together.
+    /// Ends the block if it holds enough.
     pub fn settle(&mut self) {
         if self.block.len() >= BLOCK_BYTES {
             self.base.block(&self.block, &mut self.out);
@@ -62,7 +62,7 @@ impl RequestWriter {
         self.out.len() + self.block.len()
     }
 
-    /// Gives out what was written since the last time.
+    /// Gives out the bytes that were written since the last call.
     pub fn drain<R>(&mut self, take: impl FnOnce(&[u8]) -> R) -> R {
         let result = take(&self.out);
         self.out.clear();
@@ -70,7 +70,7 @@ impl RequestWriter {
         result
     }
 
-    /// Ends the base; what is left is to be taken out.
+    /// Ends the base, and returns the bytes that are left.
     pub fn end(self) -> Vec<u8> {
         let Self { mut base, mut out, block } = self;
         if !block.is_empty() {

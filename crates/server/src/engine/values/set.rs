@@ -1,4 +1,4 @@
-//! Sets beside their commands: their digest, the SADDs that make one anew from the log, their members for SORT, in no order
+//! Sets beside their commands: their digest, the SADDs that recreate one from the AOF, their members for SORT, in no order
 //! that counts.
 
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Sorted sets beside their commands: their digest, the ZADDs that make one anew from the log, their members for SORT in the
+//! Sorted sets beside their commands: their digest, the ZADDs that recreate one from the AOF, their members for SORT in the
 //! order of scores.
 
 use std::ops::Range;

@@ -1,8 +1,8 @@
-//! Streams: their entries, their counters, their groups with their consumers and what is pending. SORT does not take them.
+//! Streams: their entries, their counters, their groups with their consumers and pending entries. SORT does not take them.
 //!
-//! XCLAIM makes an entry pending only where the stream has it. So one that is pending and was deleted is added in its place,
-//! and deleted again behind the claims. A large stream of which anything is pending is therefore held in memory until all
-//! of it is there. The entries of messages that producers have numbered are added with their ids, those that are gone likewise.
+//! XCLAIM makes an entry pending only where the stream has it. So a pending entry that was deleted is added in its place, and
+//! deleted again behind the claims. A large stream with pending entries is therefore held in memory until all of it is there.
+//! The entries of messages that producers have numbered are added with their ids; entries that are gone likewise.
 
 use sleeve_store::snapshot::{Bytes, Large, Pendings};
 use sleeve_store::{Digits, EntryRef, Pending, PendingCopy, Producers, Stream, StreamEntry, StreamGroup, StreamId};
@@ -20,7 +20,7 @@ impl ValueType for StreamType {
         6
     }
 
-    /// The entries in their order; the groups do not count.
+    /// Adds the entries in their order; the groups do not count.
     fn digest(&self, digest: &mut Digest, entry: &EntryRef<'_>) {
         for entry in collection_of::<Stream>(entry).range(StreamId::MIN, StreamId::MAX) {
             digest.mix(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
@@ -42,10 +42,10 @@ impl ValueType for StreamType {
     }
 }
 
-/// A pending entry: the number of its group, its id, and what is known of it.
+/// A pending entry: the number of its group, its id, and its state.
 type Claimed = (u32, StreamId, Pending);
 
-/// About what the request takes that makes an entry pending.
+/// The approximate size of the request that makes an entry pending.
 const CLAIM_BYTES: usize = 200;
 
 /// Writes a stream that is there whole.
@@ -63,7 +63,7 @@ fn whole_stream(writer: &mut RequestWriter, key: &[u8], stream: &Stream) {
     tail.write(writer, stream);
 }
 
-/// What has come of a large stream and is not written yet.
+/// The parts of a large stream that have arrived and are not written yet.
 struct LargeStream {
     /// Whether blocks are held until everything is there.
     is_held: bool,
@@ -71,7 +71,7 @@ struct LargeStream {
     entries: Vec<(StreamId, Vec<u8>)>,
     /// The bytes of these requests.
     entries_bytes: usize,
-    /// What is pending, in no order.
+    /// The pending entries, in no order.
     pending: Vec<PendingCopy>,
 }
 
@@ -117,12 +117,12 @@ impl LargeRequests for LargeStream {
     }
 }
 
-/// What stands behind the entries, and the entries that are there only to be claimed, or because a message is known that was one.
+/// The requests behind the entries, and the entries that are added only to be claimed, or because a known message was one.
 struct Tail<'a> {
     key: &'a [u8],
     pending: Vec<Claimed>,
     producers: Option<&'a Producers>,
-    /// Ids of what is pending, and of messages that are known, that are still to come, the last first.
+    /// Ids of pending entries, and of known messages, that are still to come, the last first.
     ids: Vec<StreamId>,
     /// The first entry that there is.
     first_entry: Option<StreamId>,
@@ -131,7 +131,7 @@ struct Tail<'a> {
 }
 
 impl<'a> Tail<'a> {
-    /// What is known of producers is said in front of everything else, of a stream without entries.
+    /// Begins the tail. The state of producers is written in front of everything else, for a stream without entries.
     fn begin(
         writer: &mut RequestWriter,
         key: &'a [u8],
@@ -230,7 +230,7 @@ impl<'a> Tail<'a> {
     }
 }
 
-/// The request that adds an entry.
+/// Appends the request that adds an entry.
 fn add(out: &mut Vec<u8>, key: &[u8], producers: Option<&Producers>, entry: &StreamEntry<'_>) {
     let message = producers.and_then(|producers| producers.message_of(entry.id));
     let mut writer = Writer::new(out, Protocol::Resp2);

@@ -1,5 +1,5 @@
-//! Strings beside their commands: their digest, and the SET that makes one anew from the log, with APPENDs behind it where
-//! one comes in parts.
+//! Strings beside their commands: their digest, and the SET that recreates one from the AOF, with APPENDs behind it where one
+//! arrives in parts.
 //!
 //! SORT does not take them.
 
@@ -32,7 +32,7 @@ impl ValueType for StringType {
 }
 
 struct LargeString {
-    /// Whether a part has come.
+    /// Whether a part has arrived.
     has_begun: bool,
 }
 

@@ -1,4 +1,4 @@
-//! One request of a log or of a primary's stream: run, held by a pause, shown to those who monitor, and put into the journal.
+//! One request of an AOF or of a primary's stream: run, held by a pause, shown to the monitors, and put into the journal.
 //!
 //! Called by a replay with the locks of the request held.
 
@@ -10,7 +10,7 @@ use crate::execute::gates;
 use crate::request::Request;
 use crate::request::error::Error;
 
-/// Puts what a primary has sent into this server's journal, as it came.
+/// Puts bytes that a primary has sent into this server's journal, as they came.
 pub(super) fn put_into_journal(cx: &mut Cx<'_>, bytes: &[u8], is_for_replicas: bool) {
     let database = cx.state.database;
     cx.recorder().foreign(database, bytes, is_for_replicas);
@@ -25,7 +25,7 @@ pub(super) fn stays(cx: &mut Cx<'_>, request: &Request<'_>, is_from_primary: boo
     is_held
 }
 
-/// Runs a command under its locks. What a primary sends is counted and measured by command, as what clients send.
+/// Runs a command under its locks. The commands of a primary are counted and measured by command, as those of clients are.
 pub(super) fn run(cx: &mut Cx<'_>, request: Request<'_>, is_counted: bool) -> Result<(), Error> {
     let mut began_ticks = None;
     if is_counted {
@@ -42,7 +42,7 @@ pub(super) fn run(cx: &mut Cx<'_>, request: Request<'_>, is_counted: bool) -> Re
     outcome
 }
 
-/// Shows what a primary has sent to those who monitor. Nobody does while a log is loaded.
+/// Shows a request of a primary to the monitors. There are none while an AOF is loaded.
 pub(super) fn show(cx: &mut Cx<'_>, request: &Request<'_>) {
     if cx.engine.pubsub.monitors.load(Ordering::Relaxed) != 0 {
         cx.show_to_monitors(request);

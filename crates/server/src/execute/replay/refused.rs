@@ -1,4 +1,5 @@
-//! What is not applied of a log or of a primary's stream: why, and what becomes of it (`propagation-error-behavior`).
+//! The commands of an AOF or of a primary's stream that are not applied: the reason, and the outcome
+//! (`propagation-error-behavior`).
 //!
 //! Of a primary's stream that is an error by default, and the replica asks for all data; it is passed over where the operator has
 //! said so. Of a log a command that answers an error is passed over by default, as all servers do: the log may have been written
@@ -12,10 +13,10 @@ use crate::context::Cx;
 use crate::host::log;
 use crate::request::error::Error;
 
-/// Why nothing more of a primary is applied.
+/// The reason why no more of a primary's stream is applied.
 pub(super) const REPLACED: Error = Error::fixed("ERR this server does not follow that primary any more");
 
-/// A request of a log that cannot be applied.
+/// A request of an AOF or of a stream that cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// The offset of its first byte.
@@ -24,7 +25,7 @@ pub struct Refused {
     pub command: String,
     /// The error reply that a client would have got.
     pub error: String,
-    /// Nothing is wrong with it: the server follows another by now, or nobody. All before it was applied, and it was not.
+    /// The command is correct: the server follows another primary by now, or none. All before it was applied, and it was not.
     pub is_replaced: bool,
 }
 
@@ -52,7 +53,7 @@ pub(super) enum Source {
     Primary,
     /// A log.
     Log,
-    /// A caller for whom nothing may be passed over.
+    /// A caller that allows no command to be passed over.
     Strict,
 }
 
@@ -94,8 +95,9 @@ pub(super) fn pass_over_unrun(cx: &Cx<'_>, source: Source, error: Error) -> Resu
     }
 }
 
-/// Whether a primary may send a command: one that changes data or is passed on though it does not, or that changes nothing
-/// but what scripts may do as well. Others end servers, change what they are, or give a connection more than replies.
+/// Returns whether a primary may send a command: one that changes data, one that is propagated although it changes none, or
+/// one that changes nothing but the things that scripts may change as well. Other commands end servers, change their nature,
+/// or give a connection more than replies.
 pub(super) fn may_be_sent(row: &Row) -> bool {
     let is_passed_on = row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE));
     let is_known = matches!(

@@ -1,4 +1,4 @@
-//! What a replica applies of what comes from its primary, and what not.
+//! The commands from its primary that a replica applies, and those that it does not.
 
 use super::*;
 use crate::config::Config;
@@ -45,7 +45,7 @@ fn nothing_more_of_a_primary_is_applied_where_another_is_followed() {
     copy.apply(push, Instant::now()).expect("it follows");
     let end = engine.journal.end();
     assert_eq!(end, push.len() as u64);
-    // What was on its way: with it this server would have more than the other, and had to be given all data.
+    // These were in flight: with them this server would have more than the other, and would need a full sync.
     assert!(engine.follow_primary(primary(2)));
     for late in [push.as_slice(), ping] {
         let refused = copy.apply(late, Instant::now()).expect_err("it follows another");

@@ -27,12 +27,12 @@ pub struct CompiledScripts {
 pub struct Compiled {
     /// Its body.
     pub function: Rc<Kept>,
-    /// What its shebang says; none without one.
+    /// The flags of its shebang; None without one.
     pub flags: Option<ScriptFlags>,
 }
 
 impl CompiledScripts {
-    /// A room without scripts.
+    /// Makes a room without scripts.
     ///
     /// # Errors
     /// Lua has no memory left.
@@ -51,12 +51,12 @@ impl CompiledScripts {
         Ok(Self { interpreter, generation, compiled: HashMap::new() })
     }
 
-    /// Whether no script was forgotten since the room was made.
+    /// Returns whether no script was forgotten since the room was made.
     pub fn is_current(&self, scripts: &Scripts) -> bool {
         self.generation == scripts.generation()
     }
 
-    /// A script that has been compiled here.
+    /// Returns a script that has been compiled here.
     pub fn get(&self, digest: &Digest) -> Option<&Compiled> {
         self.compiled.get(digest)
     }

@@ -18,12 +18,12 @@ use crate::engine::scripts::Scripts;
 use crate::lua::native::invocation::Words;
 use crate::request::error::Error;
 
-/// The stack of scripts. Lua nests 200 functions of its libraries at most, and each of these, with what it calls, takes
-/// some ten kilobytes, several times as much where nothing is optimised; all texts and tables are read and written to a
-/// bounded depth. Only what is used is ever memory.
+/// The stack of scripts. Lua nests 200 functions of its libraries at most, and each of these, with the functions that it
+/// calls, takes some ten kilobytes, several times as much in an unoptimised build; all texts and tables are read and written
+/// to a bounded depth. Only the used part ever takes memory.
 const STACK_BYTES: usize = 16 << 20;
 
-/// What a thread has compiled and loaded for one engine.
+/// The scripts and libraries that a thread has compiled and loaded for one engine.
 #[derive(Default)]
 pub struct Interpreters {
     owner: Weak<Scripts>,

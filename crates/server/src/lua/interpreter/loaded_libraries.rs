@@ -1,8 +1,8 @@
 //! The libraries that a thread has loaded.
 //!
-//! A library is run once in each thread that calls one of its functions; what it registers is kept as long as the library
-//! is the same. While it is loaded it sees only `redis` with `register_function` and the log, as in Redis; its functions
-//! see everything. Owned and used by one thread.
+//! A library is run once in each thread that calls one of its functions; its registered functions are kept as long as the
+//! library is the same. While it is loaded it sees only `redis` with `register_function` and the log, as in Redis; its
+//! functions see everything. Owned and used by one thread.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ use crate::request::error::Error;
 pub struct LoadedLibraries {
     /// The Lua state.
     pub interpreter: Interpreter,
-    /// What libraries see while they are loaded.
+    /// The globals of libraries while they are loaded.
     loading: Table,
     registered: Rc<RefCell<Option<Vec<Registered>>>>,
     loaded: HashMap<String, Loaded>,
@@ -44,18 +44,18 @@ struct Loaded {
 pub struct Callable {
     /// Its body.
     pub function: Rc<Kept>,
-    /// What it promises and may.
+    /// Its flags: the promises that it makes and its permissions.
     pub flags: ScriptFlags,
 }
 
-/// What `redis.register_function` was told.
+/// The arguments of one `redis.register_function`.
 struct Registered {
     facts: FunctionFacts,
     function: Function,
 }
 
 impl LoadedLibraries {
-    /// A room without libraries.
+    /// Makes a room without libraries.
     ///
     /// # Errors
     /// Lua has no memory left.
@@ -88,7 +88,7 @@ impl LoadedLibraries {
         Ok(Self { interpreter, loading, registered, loaded: HashMap::new(), callable: HashMap::new(), generation: 0 })
     }
 
-    /// Loads a library that is not known yet; what it is to be known by is returned.
+    /// Loads a library that is not known yet; returns the facts under which it is to be made known.
     ///
     /// # Errors
     /// Its text is wrong, it raises an error, or registers nothing.
@@ -127,7 +127,7 @@ impl LoadedLibraries {
         returned.map(|_| registered).map_err(|uncaught| uncaught.text)
     }
 
-    /// A function by its name, its library loaded if it is not yet.
+    /// Returns a function by its name, its library loaded if it is not yet.
     ///
     /// # Errors
     /// There is none, or its library cannot be loaded here.
@@ -257,7 +257,7 @@ fn flags_of(list: &Table) -> mlua::Result<ScriptFlags> {
     Ok(flags)
 }
 
-/// A string, or a number as one.
+/// Reads a string, or a number as one.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.to_string_lossy()),

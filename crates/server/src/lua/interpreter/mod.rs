@@ -1,8 +1,8 @@
 //! One Lua state: made, closed in, compiling, calling.
 //!
 //! A thread has a state for scripts and one for libraries, as Redis has two. Memory is bounded by `lua-memory-max`; a state
-//! in which that was reached is thrown away. The `interrupt` of what runs is felt again and again (`hook`), which is how a
-//! script that runs too long is ended. Owned and used by one thread.
+//! in which that was reached is thrown away. The `interrupt` of a running script is checked again and again (`hook`), which
+//! is how a script that runs too long is ended. Owned and used by one thread.
 
 pub mod compiled_scripts;
 pub mod interpreters;
@@ -25,16 +25,16 @@ use super::native::interrupt;
 use super::native::raw_call::{Bare, Broken, Given, Kept, Returned};
 use sandbox::Sandbox;
 
-/// By how many bytes a state grows or shrinks before others are told.
+/// The bytes by which a state grows or shrinks before the sum of all is updated.
 const WEIGHT_STEP: usize = 4096;
 
-/// A Lua state with what scripts may reach in it.
+/// A Lua state with the tables that scripts may reach in it.
 pub struct Interpreter {
     /// The state.
     pub lua: Lua,
-    /// What its scripts reach.
+    /// The tables that its scripts reach.
     pub sandbox: Sandbox,
-    /// How many bytes it may take.
+    /// The most bytes that it may take.
     pub bytes_max: usize,
     bare: Bare,
     handler: Function,
@@ -45,7 +45,7 @@ pub struct Interpreter {
 }
 
 impl Interpreter {
-    /// A new state with at most so many bytes, which are part of `total_bytes`.
+    /// Makes a new state with at most so many bytes, which are part of `total_bytes`.
     ///
     /// # Errors
     /// The bytes do not even suffice for its libraries.
@@ -69,10 +69,10 @@ impl Interpreter {
         Ok(interpreter)
     }
 
-    /// A function of this source, whose first line is left out when it is a shebang.
+    /// Compiles a function of this source, without its first line if that is a shebang.
     ///
     /// # Errors
-    /// What Lua says of the text.
+    /// Lua's message about the text.
     pub fn compile(&self, source: &[u8], name: &str) -> Result<Function, String> {
         let shebang = if source.starts_with(b"#!") { source.iter().position(|&byte| byte == b'\n') } else { None };
         let text = &source[shebang.unwrap_or(0)..];
@@ -85,7 +85,7 @@ impl Interpreter {
     /// Calls the body of a library.
     ///
     /// # Errors
-    /// What the function raised and did not catch.
+    /// The error that the function raised and did not catch.
     pub fn call(&self, function: &Function) -> Result<Value, Uncaught> {
         let returned = self.sandbox.xpcall.call::<(bool, Value)>((function, &self.handler));
         self.settle(returned)
@@ -94,7 +94,7 @@ impl Interpreter {
     /// Calls a function of a script or a library with its keys and its other arguments.
     ///
     /// # Errors
-    /// What the function raised and did not catch.
+    /// The error that the function raised and did not catch.
     pub fn play(
         &self,
         function: &Kept,
@@ -123,7 +123,7 @@ impl Interpreter {
         Err(truly(uncaught))
     }
 
-    /// Has the bytes of all interpreters tell what this one takes, to within [`WEIGHT_STEP`].
+    /// Adds the memory of this interpreter to the bytes of all, to within [`WEIGHT_STEP`].
     pub fn weigh(&self) {
         let (bytes, said) = (self.lua.used_memory(), self.said_bytes.get());
         if bytes.abs_diff(said) >= WEIGHT_STEP {
@@ -143,7 +143,7 @@ impl Drop for Interpreter {
     }
 }
 
-/// An error, or why the script had to end, where that is what lies behind it.
+/// Returns the error, or the reason why the script had to end, if that is behind it.
 fn truly(uncaught: Uncaught) -> Uncaught {
     match interrupt::ended() {
         Some(why) => Uncaught { text: why.into_bytes(), is_counted: false, ..uncaught },

@@ -1,9 +1,9 @@
-//! What a script can reach: Lua's harmless libraries, our own, and nothing that outlives it.
+//! The tables that a script can reach: Lua's harmless libraries, our own, and nothing that outlives it.
 //!
-//! Redis patches its Lua so that a table can be made read-only. Ours is the plain one, so the tables that all scripts
-//! share are hidden behind empty ones that pass reading on and refuse writing: assigning a global, replacing a library's
-//! function or changing a metatable fails with Redis's words. The few functions that would look behind are replaced
-//! (`prelude.lua`). Nothing here runs a script. Runs on the thread that owns the state.
+//! Redis patches its Lua so that a table can be made read-only. Ours is the plain one, so the tables that all scripts share
+//! are hidden behind empty ones that pass reading on and refuse writing: assigning a global, replacing a library's function
+//! or changing a metatable fails with Redis's words. The few functions that would look behind are replaced (`prelude.lua`).
+//! Nothing here runs a script. Runs on the thread that owns the state.
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
@@ -34,11 +34,11 @@ const KEPT: [&str; 13] = [
 
 /// The shared tables of a Lua state.
 pub struct Sandbox {
-    /// What scripts see as their globals.
+    /// The table that scripts see as their globals.
     pub globals: Table,
-    /// The metatable of that: what is read is its `__index`.
+    /// The metatable of that table: its `__index` is the table that is read.
     pub shown: Table,
-    /// What is behind the globals.
+    /// The table behind the globals.
     pub real: Table,
     /// Lua's `xpcall`, as it is.
     pub xpcall: Function,
@@ -75,7 +75,7 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// A table that looks like `table` and cannot be changed.
+    /// Makes a table that looks like `table` and cannot be changed.
     ///
     /// # Errors
     /// Lua has no memory left.
@@ -133,7 +133,7 @@ impl Sandbox {
         Ok(())
     }
 
-    /// The metatable that all strings have.
+    /// Hides the metatable that all strings have.
     fn hide_strings(&mut self, lua: &Lua) -> mlua::Result<()> {
         let Some(strings) = lua.type_metatable::<mlua::LuaString>() else { return Ok(()) };
         let library: Table = self.real.raw_get("string")?;
@@ -152,7 +152,7 @@ impl Sandbox {
     }
 }
 
-/// The functions of `prelude.lua`.
+/// Returns the functions of `prelude.lua`.
 fn prelude(lua: &Lua) -> mlua::Result<Table> {
     let shown = lua.create_function(errors::shown)?;
     let plain = lua.create_function(errors::plain)?;
@@ -164,7 +164,7 @@ fn no_global(lua: &Lua, name: &Value) -> mlua::Error {
     complain(lua, format_args!("Script attempted to access nonexistent global variable '{name}'"))
 }
 
-/// A function of this text, or nil and why not.
+/// Compiles a function of this text; returns it, or nil and the reason.
 fn compile(lua: &Lua, source: &[u8], name: &str) -> (Value, Value) {
     let refused = |why: String| (Value::Nil, lua.create_string(why).map_or(Value::Nil, Value::String));
     if source.first() == Some(&0x1b) {

@@ -1,25 +1,25 @@
 //! From a script's text to a function.
 //!
-//! Lua's parser trusts its texts where it should not: it counts the signs of a long bracket in 32 bits, it does not hold on to
-//! the name of what it parses, and what some texts take grows with the square of their length. All of that is seen to here. Runs
-//! on the thread that owns the state.
+//! Lua's parser trusts its texts where it should not: it counts the signs of a long bracket in 32 bits, it does not hold on
+//! to the name of the text that it parses, and the time of some texts grows with the square of their length. All of that is
+//! prevented here. Runs on the thread that owns the state.
 
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua};
 
 use crate::lua::native::interrupt;
 
-/// The longest text that is compiled. Nothing can interrupt Lua meanwhile, and texts that Lua's hash does not tell apart take it
-/// a time that grows with the square of their number.
+/// The longest text that is compiled. Nothing can interrupt Lua during that, and texts that Lua's hash does not tell apart
+/// take it a time that grows with the square of their number.
 pub const SOURCE_BYTES_MAX: usize = 512 << 10;
 
-/// How many words a text may have that jump: for each, Lua goes through all jumps to the same place that it has met.
+/// The most words of a text that jump: for each, Lua goes through all jumps to the same place that it has met.
 const JUMPS_MAX: usize = 20_000;
 
-/// A function of this text. Text only: Lua believes whatever compiled code says.
+/// Compiles a function of this text. Text only: Lua trusts compiled code without a check.
 ///
 /// # Errors
-/// What Lua says of the text.
+/// Lua's message about the text.
 pub fn compile(lua: &Lua, text: &[u8], name: &str) -> mlua::Result<Function> {
     if text.len() > SOURCE_BYTES_MAX {
         return Err(mlua::Error::runtime(format!("a script's text may have {SOURCE_BYTES_MAX} bytes")));
@@ -29,8 +29,8 @@ pub fn compile(lua: &Lua, text: &[u8], name: &str) -> mlua::Result<Function> {
             "a script may have {JUMPS_MAX} of the words and, or, elseif and break"
         )));
     }
-    // Lua's parser makes a string of the name and leaves it to chance that nobody collects that before a function owns
-    // it. There is one string for each text: as long as this one is held, the parser's is.
+    // Lua's parser makes a string of the name and leaves it to chance that it is not collected before a function owns it.
+    // There is one string for each text: as long as this one is held, the parser's is.
     let name = name.split('\0').next().unwrap_or_default();
     let anchor = lua.create_string(name)?;
     let compiled = lua.load(text).set_name(name).set_mode(ChunkMode::Text).into_function();
@@ -39,7 +39,7 @@ pub fn compile(lua: &Lua, text: &[u8], name: &str) -> mlua::Result<Function> {
     compiled
 }
 
-/// How many words of a text jump, if all of it is code.
+/// Returns how many words of a text jump, if all of it is code.
 fn jumps(text: &[u8]) -> usize {
     let words = text.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
     words.filter(|word| matches!(*word, b"and" | b"or" | b"elseif" | b"break")).count()

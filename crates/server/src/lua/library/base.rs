@@ -1,14 +1,14 @@
-//! Functions of Lua's base library in another form, because the tables that scripts share look empty to Lua itself: they
-//! are read through a metatable, so that nothing in them can be changed.
+//! Functions of Lua's base library in another form, because the tables that scripts share look empty to Lua itself: they are
+//! read through a metatable, so that nothing in them can be changed.
 //!
-//! `reals` leads from each such table to what is behind it. Runs on the script's thread.
+//! `reals` leads from each such table to the one behind it. Runs on the script's thread.
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
 use super::bit::type_name;
 use crate::lua::native::errors::bad_argument;
 
-/// The words for every attempt to change what is shared.
+/// The error for every attempt to change a shared table.
 pub const READ_ONLY: &str = "Attempt to modify a readonly table";
 
 /// Puts the functions into the table of globals.
@@ -85,7 +85,7 @@ fn is_in(reals: &Table, table: &Table) -> mlua::Result<bool> {
     Ok(!reals.raw_get::<Value>(table)?.is_nil())
 }
 
-/// Without a place, as from a function of Redis's Lua that sets what it is given.
+/// Refuses to change a shared table. Without a place, as from a function of Redis's Lua that sets a field.
 fn refuse_shared(reals: &Table, table: &Table) -> mlua::Result<()> {
     if is_in(reals, table)? { Err(mlua::Error::runtime(READ_ONLY)) } else { Ok(()) }
 }

@@ -10,7 +10,7 @@ use crate::lua::native::numbers;
 type Unary = fn(u32) -> u32;
 type Binary = fn(u32, u32) -> u32;
 
-/// The table.
+/// Makes the table.
 ///
 /// # Errors
 /// Lua has no memory left.
@@ -52,7 +52,7 @@ pub fn table(lua: &Lua) -> mlua::Result<Table> {
     Ok(bit)
 }
 
-/// Argument `number` of a function as bits.
+/// Returns argument `number` of a function as bits.
 fn bits(lua: &Lua, args: &MultiValue, number: usize, function: &str) -> mlua::Result<u32> {
     let arg = args.get(number - 1);
     let value = match arg {
@@ -67,7 +67,7 @@ fn bits(lua: &Lua, args: &MultiValue, number: usize, function: &str) -> mlua::Re
     })
 }
 
-/// The name of a value's type as Lua itself says it.
+/// Returns the name of a value's type as Lua itself says it.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Integer(_) | Value::Number(_) => "number",

@@ -58,6 +58,8 @@ unsafe extern "C-unwind" fn collectgarbage(state: *mut lua_State) -> c_int {
     1
 }
 
+/// Counts the work of a collection, by the memory of the state.
+///
 /// # Safety
 /// As [`native::fail`].
 unsafe fn charge(state: *mut lua_State) {
@@ -68,7 +70,7 @@ unsafe fn charge(state: *mut lua_State) {
     }
 }
 
-/// Pushes what is set, which Lua tells only to whoever sets something.
+/// Pushes the present setting, which Lua returns only to a caller that sets one.
 ///
 /// # Safety
 /// Called from a C function with a free slot.

@@ -1,8 +1,8 @@
-//! `string.rep`, `upper`, `lower` and `reverse`, and a bound on `format`, because nothing can end those of Lua's own while they
-//! work on huge texts.
+//! `string.rep`, `upper`, `lower` and `reverse`, and a bound on `format`, because nothing can end those of Lua's own while
+//! they work on huge texts.
 //!
-//! What they answer is what those of Lua 5.1 answer in the locale of C. A copy is written piece by piece, and the pulse is felt
-//! between two pieces. Runs on the script's thread.
+//! Their results are those of Lua 5.1 in the locale of C. A copy is written piece by piece, and the pulse is checked between
+//! two pieces. Runs on the script's thread.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -15,11 +15,11 @@ use crate::lua::native::Native;
 
 /// Bytes that are copied in the time of one unit of work.
 const BYTES_A_UNIT: usize = 16;
-/// Bytes that are written between two thoughts of the pulse.
+/// Bytes that are written between two checks of the pulse.
 const PIECE_BYTES: usize = 64 << 10;
 /// A copy of so many bytes is written on this thread's stack.
 const SHORT_BYTES: usize = 256;
-/// What `format` is given may have so many bytes in all: Lua's own works on it in one go, a byte at a time.
+/// The most bytes that `format` may be given in all: Lua's own works on them in one go, a byte at a time.
 const FORMAT_BYTES_MAX: usize = 16 << 20;
 
 /// Puts the functions into the table `string`.
@@ -28,7 +28,7 @@ const FORMAT_BYTES_MAX: usize = 16 << 20;
 /// Lua has no memory left.
 pub fn add(lua: &Lua, string: &Table) -> mlua::Result<()> {
     let functions: [(&str, Native); 4] = [("rep", rep), ("upper", upper), ("lower", lower), ("reverse", reverse)];
-    // SAFETY: see each of them. The closure's one upvalue is what mlua has put on the stack.
+    // SAFETY: see each of them. The closure's one upvalue is the value that mlua has put on the stack.
     unsafe {
         native::add(lua, string, &functions)?;
         let own: Function = string.raw_get("format")?;
@@ -37,14 +37,15 @@ pub fn add(lua: &Lua, string: &Table) -> mlua::Result<()> {
     }
 }
 
-/// Pushes a text of so many bytes. `write` is given where the text begins and how much of it is written, writes at least one
-/// byte behind that and none behind the end, and tells how many.
+/// Pushes a text of so many bytes. `write` is given the beginning of the text and the length that is written, writes at least
+/// one byte behind that and none behind the end, and returns how many.
 ///
 /// # Safety
 /// As [`native::fail`], with two free slots; `write` has no destructor.
 unsafe fn push_written(state: *mut lua_State, len: usize, mut write: impl FnMut(*mut u8, usize) -> usize) {
     let mut short = [const { MaybeUninit::<u8>::uninit() }; SHORT_BYTES];
-    // SAFETY: what is written lies in `short` or in bytes that Lua has given, which stay on the stack until Lua has copied them.
+    // SAFETY: the written bytes lie in `short` or in bytes that Lua has given, which stay on the stack until Lua has copied
+    // them.
     unsafe {
         let start =
             if len <= SHORT_BYTES { short.as_mut_ptr().cast() } else { ffi::lua_newuserdata(state, len).cast() };
@@ -63,7 +64,7 @@ unsafe fn push_written(state: *mut lua_State, len: usize, mut write: impl FnMut(
 /// # Safety
 /// Called from a C function.
 unsafe fn push_changed(state: *mut lua_State, change: fn(&mut [u8])) -> c_int {
-    // SAFETY: the text is an argument, which stays where it is; what is changed has just been copied from it.
+    // SAFETY: the text is an argument, which stays where it is; the changed bytes have just been copied from it.
     unsafe {
         let text = native::bytes(state, 1);
         push_written(state, text.len(), |start, at| {
@@ -100,8 +101,8 @@ unsafe extern "C-unwind" fn lower(state: *mut lua_State) -> c_int {
 /// # Safety
 /// Called by Lua.
 unsafe extern "C-unwind" fn reverse(state: *mut lua_State) -> c_int {
-    // SAFETY: it was called by Lua; the text is an argument, which stays where it is; what is turned round has just been copied
-    // from it.
+    // SAFETY: it was called by Lua; the text is an argument, which stays where it is; the reversed bytes have just been
+    // copied from it.
     unsafe {
         let text = native::bytes(state, 1);
         push_written(state, text.len(), |start, at| {
@@ -121,8 +122,8 @@ unsafe extern "C-unwind" fn reverse(state: *mut lua_State) -> c_int {
 /// # Safety
 /// Called by Lua.
 unsafe extern "C-unwind" fn rep(state: *mut lua_State) -> c_int {
-    // SAFETY: it was called by Lua. The first copy comes from the argument, which stays where it is; the others from what is
-    // written, and none reaches into the bytes that it writes.
+    // SAFETY: it was called by Lua. The first copy comes from the argument, which stays where it is; the others from the
+    // bytes that are written, and none reaches into the bytes that it writes.
     unsafe {
         let text = native::bytes(state, 1);
         let count = ffi::luaL_checkinteger(state, 2) as c_int;
@@ -146,7 +147,7 @@ unsafe extern "C-unwind" fn rep(state: *mut lua_State) -> c_int {
     1
 }
 
-/// `string.format(format, ...)`: Lua's own, which is the upvalue, for what is short enough.
+/// `string.format(format, ...)`: Lua's own, which is the upvalue, for texts that are short enough.
 ///
 /// # Safety
 /// Called by Lua, with the upvalue of [`add`].
@@ -178,7 +179,7 @@ mod tests {
     use crate::lua::native::interrupt;
     use crate::lua::redis::api;
 
-    /// A state with the functions here, with those for tables and with `redis`.
+    /// Returns a state with the functions here, with those for tables and with `redis`.
     fn state() -> Lua {
         let lua = Lua::new();
         let globals = lua.globals();

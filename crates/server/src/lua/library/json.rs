@@ -19,7 +19,7 @@ type Shared = Rc<RefCell<Settings>>;
 /// A part of the settings.
 type Part<T> = fn(&mut Settings) -> &mut T;
 
-/// The table.
+/// Makes the table.
 ///
 /// # Errors
 /// Lua has no memory left.
@@ -132,7 +132,7 @@ fn check_count(lua: &Lua, args: &MultiValue, max: usize, function: &str) -> mlua
     Ok(())
 }
 
-/// Sets what the first argument says, if there is one; returns what is set.
+/// Sets a switch to the first argument, if there is one; returns the setting.
 fn set_switch(lua: &Lua, args: &MultiValue, function: &str, switch: &mut bool) -> mlua::Result<bool> {
     match args.front() {
         None | Some(Value::Nil) => {}

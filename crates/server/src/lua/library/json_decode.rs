@@ -1,7 +1,7 @@
 //! From JSON text to Lua values.
 //!
-//! The texts are foreign: depth is bounded, and nothing is reserved for what a text only claims. Errors name what was
-//! expected, what was found and where, in the words of cjson 2.1. Runs on the script's thread.
+//! The texts are foreign: depth is bounded, and no memory is reserved for a size that a text only claims. Errors name the
+//! expected token, the one that was found and its place, in the words of cjson 2.1. Runs on the script's thread.
 
 use mlua::{Lua, Table, Value};
 
@@ -10,7 +10,7 @@ use crate::lua::native::allowance::Allowance;
 use crate::lua::native::errors::complain;
 use crate::lua::native::numbers;
 
-/// The value of a text.
+/// Reads the value of a text.
 ///
 /// # Errors
 /// The text is no JSON, or nests too deep; Lua has no memory left.
@@ -59,7 +59,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// What an error calls it.
+    /// Returns the name of the token in errors.
     fn name(&self) -> &'static str {
         match self {
             Self::ObjectBegin => "T_OBJ_BEGIN",
@@ -212,7 +212,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// A string, or what is wrong with it and where.
+    /// Reads a string; returns it, or its fault and the place of that.
     fn string_token(&mut self, start: usize) -> Token {
         let mut text = Vec::new();
         self.at += 1;
@@ -251,7 +251,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// `\uXXXX`, or two of them for what lies beyond 16 bits.
+    /// Reads `\uXXXX`, or two of them for a character beyond 16 bits.
     fn unicode(&mut self, text: &mut Vec<u8>) -> Result<(), &'static str> {
         const WRONG: &str = "invalid unicode escape code";
         let high = self.hex(self.at + 1).ok_or(WRONG)?;
@@ -277,7 +277,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Whether this begins with a number that `strtod` reads but JSON does not have: a plus, a leading zero, hexadecimal,
+/// Returns whether this begins with a number that `strtod` reads but JSON does not have: a plus, a leading zero, hexadecimal,
 /// infinite or none.
 fn is_invalid_number(text: &[u8]) -> bool {
     match text.strip_prefix(b"-").unwrap_or(text) {

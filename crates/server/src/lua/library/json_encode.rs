@@ -1,8 +1,8 @@
 //! From Lua values to JSON text.
 //!
-//! A table whose keys are positive integers is an array, nulls in its holes; one with more holes than the settings allow
-//! is an object or an error; any other table is an object. Depth is bounded, because tables may contain themselves. Runs on
-//! the script's thread.
+//! A table that has only positive integers as keys is an array, nulls in its holes; one with more holes than the settings
+//! allow is an object or an error; any other table is an object. Depth is bounded, because tables may contain themselves.
+//! Runs on the script's thread.
 
 use mlua::{Lua, Table, Value};
 
@@ -11,10 +11,10 @@ use crate::lua::native::allowance::Allowance;
 use crate::lua::native::errors::complain;
 use crate::lua::native::numbers;
 
-/// Tables nest this deep at most, whatever the settings say: the stack of a thread is finite.
+/// The greatest depth of nested tables, regardless of the settings: the stack of a thread is finite.
 pub const DEPTH_MAX: i64 = 1_000;
 
-/// What a script may change about JSON.
+/// The settings of JSON that a script may change.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Arrays with too many holes become objects instead of errors.
@@ -62,7 +62,7 @@ impl Default for Settings {
 /// The name under which the mark of arrays is kept.
 const ARRAY_MARK: &str = "sleeve.json.array";
 
-/// The metatable of arrays that were read while the settings said so.
+/// Returns the metatable of arrays that were read while the settings said so.
 ///
 /// # Errors
 /// Lua has no memory left.
@@ -75,7 +75,7 @@ pub fn array_mark(lua: &Lua) -> mlua::Result<Table> {
     Ok(mark)
 }
 
-/// The text of a value.
+/// Returns the text of a value.
 ///
 /// # Errors
 /// The value, or one in it, has no form in JSON; Lua has no memory left.
@@ -144,7 +144,8 @@ impl Encoder<'_> {
         }
     }
 
-    /// The greatest key of a table whose keys are all positive integers, unless it is to be an object for its holes.
+    /// Returns the greatest key of a table that has only positive integers as keys, unless it is to be an object for its
+    /// holes.
     fn array_len(&mut self, table: &Table) -> mlua::Result<Option<i64>> {
         let (mut greatest, mut count) = (0, 0);
         for pair in table.pairs::<Value, Value>() {

@@ -1,8 +1,8 @@
 //! The table `cmsgpack`: MessagePack for scripts, as in the library of that name, version 0.4.
 //!
-//! Whole numbers are packed as the shortest integer, others as a float when that loses nothing; tables whose keys are
-//! 1 to n as arrays, others as maps. What has no form is nil, and so is a table that lies deeper than 16. Packed bytes are
-//! foreign: depth is bounded and nothing is reserved for a claimed length. Format: msgpack.org, without extensions and
+//! Whole numbers are packed as the shortest integer, others as a float when that loses nothing; tables with the keys 1 to n
+//! as arrays, others as maps. A value that has no form is nil, and so is a table that lies deeper than 16. Packed bytes are
+//! foreign: depth is bounded and no memory is reserved for a claimed length. Format: msgpack.org, without extensions and
 //! timestamps. Runs on the script's thread.
 
 use mlua::{Lua, MultiValue, Table, Value};
@@ -15,10 +15,10 @@ use crate::lua::native::errors::{bad_argument, complain};
 const PACK_DEPTH_MAX: usize = 16;
 /// A function of Lua returns so many values at most.
 const VALUES_MAX: usize = 7_900;
-/// What nests deeper is not unpacked.
+/// The greatest depth that is unpacked.
 const UNPACK_DEPTH_MAX: usize = 1_000;
 
-/// The table.
+/// Makes the table.
 ///
 /// # Errors
 /// Lua has no memory left.
@@ -138,7 +138,7 @@ fn push_table(out: &mut Vec<u8>, allowance: &mut Allowance<'_>, table: &Table, d
     Ok(())
 }
 
-/// How many elements a table has, and whether their keys are 1 to that many.
+/// Returns how many elements a table has, and whether their keys are 1 to that many.
 fn shape(allowance: &Allowance<'_>, table: &Table) -> mlua::Result<(usize, bool)> {
     let (mut count, mut greatest, mut is_array) = (0, 0, true);
     for pair in table.pairs::<Value, Value>() {
@@ -211,7 +211,7 @@ fn read_all(lua: &Lua, bytes: &[u8], limit: i64, offset: i64) -> mlua::Result<(M
     Ok((values, reader.rest.len()))
 }
 
-/// Why packed bytes cannot be read.
+/// The reason why packed bytes cannot be read.
 enum Wrong {
     Short,
     Format,

@@ -1,6 +1,6 @@
-//! `pcall` and `xpcall` as Lua has them, but with room for the one value that they add to what was returned: Lua's own and
-//! mlua's write it behind the end of theirs. What a script sees is made of these in `prelude.lua`. Runs on the script's
-//! thread.
+//! `pcall` and `xpcall` as Lua has them, but with room for the one value that they add to the returned ones: Lua's own and
+//! mlua's write it behind the end of theirs. The functions that a script sees are made of these in `prelude.lua`. Runs on the
+//! script's thread.
 
 use std::ffi::c_int;
 
@@ -9,7 +9,7 @@ use mlua::{Lua, Table};
 
 use crate::lua::native;
 
-/// Both functions in a table.
+/// Returns both functions in a table.
 ///
 /// # Errors
 /// Lua has no memory left.

@@ -15,7 +15,7 @@ const INCREMENT: u64 = 0xB;
 const MASK: u64 = (1 << 48) - 1;
 /// The state before any seed.
 const BEGINNING: u64 = 0x1234_ABCD_330E;
-/// What POSIX puts below the seed.
+/// The bits that POSIX puts below the seed.
 const LOW: u64 = 0x330E;
 
 /// Puts both functions into `math`.
@@ -35,7 +35,7 @@ pub fn add(lua: &Lua, math: &Table) -> mlua::Result<()> {
     math.raw_set("randomseed", seed)
 }
 
-/// The next 31 bits.
+/// Returns the next 31 bits.
 fn step(state: &Cell<u64>) -> u32 {
     let next = state.get().wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT) & MASK;
     state.set(next);

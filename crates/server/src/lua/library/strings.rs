@@ -1,7 +1,7 @@
-//! `string.find`, `match`, `gmatch` and `gsub`, for which Lua's own would not do: they recurse as deep as a pattern
-//! says, and nothing can end them.
+//! `string.find`, `match`, `gmatch` and `gsub`, for which Lua's own would not do: they recurse as deep as a pattern says, and
+//! nothing can end them.
 //!
-//! What they answer is what those of Lua 5.1 answer; how they match is in `pattern`. Runs on the script's thread.
+//! Their results are those of Lua 5.1; the matching is in `pattern`. Runs on the script's thread.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
@@ -24,7 +24,7 @@ pub fn add(lua: &Lua, string: &Table) -> mlua::Result<()> {
     unsafe { native::add(lua, string, &functions) }
 }
 
-/// Raises what has broken a match.
+/// Raises the error that has broken a match.
 ///
 /// # Safety
 /// As [`native::fail`].
@@ -39,6 +39,8 @@ unsafe fn give_up(state: *mut lua_State, broken: Broken) -> ! {
     }
 }
 
+/// Returns the result, or raises the error that has broken the match.
+///
 /// # Safety
 /// As [`native::fail`].
 unsafe fn settle<T>(state: *mut lua_State, outcome: Result<T, Broken>) -> T {
@@ -64,13 +66,15 @@ unsafe extern "C-unwind" fn first_match(state: *mut lua_State) -> c_int {
     unsafe { search(state, false) }
 }
 
-/// What makes a pattern more than a text.
+/// The characters that make a pattern more than a text.
 const SPECIAL: &[u8] = b"^$*+?.([%-";
 
+/// Searches for a pattern, and pushes its captures, with the place of the match before them if `wants_place`.
+///
 /// # Safety
 /// Called from a C function with at least the first two arguments where Lua puts them.
 unsafe fn search(state: *mut lua_State, wants_place: bool) -> c_int {
-    // SAFETY: both texts are arguments, which stay where they are; what is pushed fits: two places, and captures for which
+    // SAFETY: both texts are arguments, which stay where they are; the pushed values fit: two places, and captures for which
     // room is made.
     unsafe {
         let (subject, pattern) = (native::bytes(state, 1), native::bytes(state, 2));
@@ -110,7 +114,7 @@ unsafe fn search(state: *mut lua_State, wants_place: bool) -> c_int {
 /// A plain search looks at many bytes in the time of one step of a pattern.
 const PLAIN_BYTES_A_UNIT: usize = 16;
 
-/// Where a search begins, counted from 0, for a place counted from 1 or from the end.
+/// Returns where a search begins, counted from 0, for a place counted from 1 or from the end.
 fn beginning(place: ffi::lua_Integer, len: usize) -> usize {
     let steps = usize::try_from(place.unsigned_abs()).unwrap_or(usize::MAX);
     if place < 0 { len.saturating_sub(steps) } else { steps.saturating_sub(1).min(len) }
@@ -120,12 +124,12 @@ fn position(text: &[u8], wanted: &[u8]) -> Option<usize> {
     memchr::memmem::find(text, wanted)
 }
 
-/// A pattern without the `^` that ties it to where a search begins, and whether there was one.
+/// Returns a pattern without the `^` that ties it to the beginning of a search, and whether there was one.
 fn unanchored(pattern: &[u8]) -> (&[u8], bool) {
     pattern.strip_prefix(b"^").map_or((pattern, false), |rest| (rest, true))
 }
 
-/// Pushes what a match has caught, or all of it when it has caught nothing and `or_all`; how many values that is.
+/// Pushes the captures of a match, or all of it when it has none and `or_all`; returns how many values that is.
 ///
 /// # Safety
 /// Called from a C function.
@@ -147,6 +151,8 @@ unsafe fn push_captures(
     count as c_int
 }
 
+/// Pushes capture `index` of a match.
+///
 /// # Safety
 /// Called from a C function with a free slot.
 unsafe fn push_capture(
@@ -156,7 +162,7 @@ unsafe fn push_capture(
     index: usize,
     (start, end): (usize, usize),
 ) {
-    // SAFETY: what is pushed lies in the subject.
+    // SAFETY: the pushed bytes lie in the subject.
     unsafe {
         match settle(state, matcher.capture(index, start, end)) {
             Caught::Text(from, len) => push(state, &subject[from..from + len]),
@@ -165,6 +171,8 @@ unsafe fn push_capture(
     }
 }
 
+/// Pushes a text.
+///
 /// # Safety
 /// Called from a C function with a free slot.
 unsafe fn push(state: *mut lua_State, text: &[u8]) {
@@ -188,6 +196,8 @@ unsafe extern "C-unwind" fn gmatch(state: *mut lua_State) -> c_int {
     1
 }
 
+/// Pushes the captures of the next match.
+///
 /// # Safety
 /// Called by Lua, with the upvalues of [`gmatch`].
 unsafe extern "C-unwind" fn next_match(state: *mut lua_State) -> c_int {
@@ -215,7 +225,7 @@ unsafe extern "C-unwind" fn next_match(state: *mut lua_State) -> c_int {
 /// Called by Lua.
 unsafe extern "C-unwind" fn gsub(state: *mut lua_State) -> c_int {
     // SAFETY: it was called by Lua; the texts are arguments, which stay where they are. The buffer is used as Lua's manual
-    // says: whatever it has put on the stack is below what is pushed here.
+    // says: the values that it has put on the stack are below those that are pushed here.
     unsafe {
         let (subject, pattern) = (native::bytes(state, 1), native::bytes(state, 2));
         let kind = ffi::lua_type(state, 3);
@@ -254,6 +264,8 @@ unsafe extern "C-unwind" fn gsub(state: *mut lua_State) -> c_int {
     2
 }
 
+/// Adds a text to the buffer.
+///
 /// # Safety
 /// The buffer is one of Lua's, in use.
 unsafe fn add_bytes(buffer: *mut luaL_Buffer, text: &[u8]) {
@@ -261,7 +273,7 @@ unsafe fn add_bytes(buffer: *mut luaL_Buffer, text: &[u8]) {
     unsafe { ffi::luaL_addlstring(buffer, text.as_ptr().cast(), text.len()) }
 }
 
-/// Adds what takes the place of a match.
+/// Adds the replacement of a match.
 ///
 /// # Safety
 /// Called from [`gsub`].
@@ -297,7 +309,7 @@ unsafe fn add_replacement(
     }
 }
 
-/// Adds a replacement that is a text, in which `%1` stands for what was caught.
+/// Adds a replacement that is a text, in which `%1` stands for a capture.
 ///
 /// # Safety
 /// Called from [`gsub`].

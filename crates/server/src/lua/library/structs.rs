@@ -15,10 +15,10 @@ use crate::lua::native::interrupt;
 const INTEGER_BYTES_MAX: usize = 32;
 /// A function of Lua returns so many values at most.
 const VALUES_MAX: usize = 7_900;
-/// What `!` alone aligns to.
+/// The alignment of `!` alone.
 const ALIGNMENT_MAX: usize = 8;
 
-/// The table.
+/// Makes the table.
 ///
 /// # Errors
 /// Lua has no memory left.
@@ -33,7 +33,7 @@ pub fn table(lua: &Lua) -> mlua::Result<Table> {
 /// Reads a format letter by letter.
 struct Format<'a> {
     lua: &'a Lua,
-    /// Who asks, for errors.
+    /// The name of the function, for errors.
     function: &'static str,
     rest: &'a [u8],
     is_little: bool,
@@ -45,7 +45,7 @@ impl<'a> Format<'a> {
         Self { lua, function, rest: text, is_little: cfg!(target_endian = "little"), alignment: 1 }
     }
 
-    /// The next letter that stands for a value, with its size; those that steer are obeyed.
+    /// Reads the next letter that stands for a value, with its size; applies those that change the format.
     fn next(&mut self) -> mlua::Result<Option<(u8, usize)>> {
         while let Some((&letter, rest)) = self.rest.split_first() {
             interrupt::spend(1)?;
@@ -87,7 +87,7 @@ impl<'a> Format<'a> {
         Ok(None)
     }
 
-    /// The number that stands next, or `default` where none does.
+    /// Reads the number that stands next, or `default` where none does.
     fn number(&mut self, default: usize) -> mlua::Result<usize> {
         let digits = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         if digits == 0 {
@@ -171,7 +171,7 @@ fn pack(lua: &Lua, args: &MultiValue) -> mlua::Result<mlua::LuaString> {
     lua.create_string(out)
 }
 
-/// A whole number as the library takes it, least byte first: negative ones have their sign, others all 64 bits.
+/// Returns a whole number as the library takes it, least byte first: negative ones have their sign, others all 64 bits.
 fn integer_bytes(value: f64) -> [u8; INTEGER_BYTES_MAX] {
     let low = if value < 0.0 { value as i64 as u64 } else { value as u64 };
     let mut bytes = [0; INTEGER_BYTES_MAX];

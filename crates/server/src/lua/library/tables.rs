@@ -1,7 +1,7 @@
 //! `unpack`, and `table.insert`, `remove`, `concat`, `maxn` and `sort`, for which Lua's own would not do: the ranges that
 //! they are given overflow, and nothing can end them.
 //!
-//! What they answer, and the order in which `sort` compares, is that of Lua 5.1. Runs on the script's thread.
+//! Their results, and the order in which `sort` compares, are those of Lua 5.1. Runs on the script's thread.
 
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
@@ -13,13 +13,13 @@ use super::base::READ_ONLY;
 use crate::lua::native;
 use crate::lua::native::{Native, fail};
 
-/// Puts the functions into the tables of globals and `table`. The keys of `reals` are the tables that nobody may change.
+/// Puts the functions into the tables of globals and `table`. The keys of `reals` are the tables that scripts may not change.
 ///
 /// # Errors
 /// Lua has no memory left.
 pub fn add(lua: &Lua, globals: &Table, table: &Table, reals: &Table) -> mlua::Result<()> {
     let functions: [(&str, Native); 4] = [("remove", remove), ("concat", concat), ("maxn", maxn), ("sort", sort)];
-    // SAFETY: see each of them. The closure's one upvalue is what mlua has put on the stack.
+    // SAFETY: see each of them. The closure's one upvalue is the value that mlua has put on the stack.
     unsafe {
         let insert: Function = lua.exec_raw(reals, |state| ffi::lua_pushcclosure(state, insert, 1))?;
         table.raw_set("insert", insert)?;
@@ -28,7 +28,7 @@ pub fn add(lua: &Lua, globals: &Table, table: &Table, reals: &Table) -> mlua::Re
     }
 }
 
-/// How long the table is that is the first argument.
+/// Returns how long the table is that is the first argument.
 ///
 /// # Safety
 /// As [`fail`].
@@ -45,7 +45,7 @@ unsafe fn len(state: *mut lua_State) -> c_int {
 /// # Safety
 /// Called by Lua.
 unsafe extern "C-unwind" fn unpack(state: *mut lua_State) -> c_int {
-    // SAFETY: it was called by Lua; room for what is pushed is made first.
+    // SAFETY: it was called by Lua; room for the pushed values is made first.
     unsafe {
         let last = len(state);
         let first = native::integer_or(state, 2, 1);
@@ -67,8 +67,8 @@ unsafe extern "C-unwind" fn unpack(state: *mut lua_State) -> c_int {
 
 const TOO_MANY: &CStr = c"too many results to unpack";
 
-/// Raises an error where nobody may change the table that is the first argument. Such a table is an empty one in front of
-/// another, and has a metatable; `insert` is the one function for lists that would put something into it all the same.
+/// Raises an error if scripts may not change the table that is the first argument. Such a table is an empty one in front of
+/// another, and has a metatable; `insert` is the one function for lists that would put a value into it all the same.
 ///
 /// # Safety
 /// As [`fail`]; the upvalue is that of [`insert`].
@@ -92,7 +92,7 @@ unsafe fn refuse_shared(state: *mut lua_State) {
 /// `table.insert(table, [pos,] value)`
 ///
 /// # Safety
-/// Called by Lua, with the tables that nobody may change as the keys of its upvalue.
+/// Called by Lua, with the tables that scripts may not change as the keys of its upvalue.
 unsafe extern "C-unwind" fn insert(state: *mut lua_State) -> c_int {
     // SAFETY: it was called by Lua; at most two slots more than the arguments are used.
     unsafe {
@@ -200,8 +200,8 @@ unsafe extern "C-unwind" fn maxn(state: *mut lua_State) -> c_int {
 /// # Safety
 /// Called by Lua.
 unsafe extern "C-unwind" fn sort(state: *mut lua_State) -> c_int {
-    // SAFETY: it was called by Lua. There is room for what all the depth of `sort_range` needs: it keeps nothing on the stack
-    // while it goes deeper.
+    // SAFETY: it was called by Lua. There is room for all the depth of `sort_range`: it keeps nothing on the stack while it
+    // goes deeper.
     unsafe {
         let last = len(state);
         ffi::luaL_checkstack_(state, 40, c"".as_ptr());
@@ -214,7 +214,8 @@ unsafe extern "C-unwind" fn sort(state: *mut lua_State) -> c_int {
     0
 }
 
-/// Quicksort with the middle one of three as pivot. The shorter part is sorted one level deeper, so that levels are few.
+/// Sorts by quicksort, with the middle one of three as pivot. The shorter part is sorted one level deeper, so that levels are
+/// few.
 ///
 /// # Safety
 /// Called from [`sort`].
@@ -252,14 +253,14 @@ unsafe fn sort_range(state: *mut lua_State, mut low: c_int, mut high: c_int) {
     }
 }
 
-/// Puts what is less than the pivot, which is on top of the stack and in the table below `high`, in front of what is not;
-/// where the pivot is then. The pivot is taken from the stack.
+/// Puts the elements that are less than the pivot, which is on top of the stack and in the table below `high`, in front of
+/// the others; returns the pivot's new place. The pivot is taken from the stack.
 ///
 /// # Safety
 /// Called from [`sort_range`].
 unsafe fn partition(state: *mut lua_State, low: c_int, high: c_int) -> c_int {
     let (mut up, mut down) = (low, high - 1);
-    // SAFETY: above the pivot lie at most two elements and what a comparison needs.
+    // SAFETY: above the pivot lie at most two elements and the values of a comparison.
     unsafe {
         loop {
             loop {
@@ -298,14 +299,14 @@ unsafe fn partition(state: *mut lua_State, low: c_int, high: c_int) -> c_int {
 
 const BAD_ORDER: &CStr = c"invalid order function for sorting";
 
-/// Which of two elements on top of the stack is to be less for them to change places.
+/// The one of two elements on top of the stack that is to be less for a swap.
 #[derive(Clone, Copy)]
 enum Less {
     LastThanFirst,
     FirstThanLast,
 }
 
-/// Has the two elements on top of the stack, which stand at these places, change them if one is less; whether they did.
+/// Swaps the two elements on top of the stack, which stand at these places, if one is less; returns whether it did.
 ///
 /// # Safety
 /// Called from [`sort_range`].
@@ -325,6 +326,8 @@ unsafe fn order(state: *mut lua_State, less: Less, places: (c_int, c_int)) -> bo
     }
 }
 
+/// Pushes the two elements at these places.
+///
 /// # Safety
 /// Called from [`sort_range`].
 unsafe fn push_two(state: *mut lua_State, first: c_int, second: c_int) {
@@ -347,7 +350,8 @@ unsafe fn put_two(state: *mut lua_State, first: c_int, second: c_int) {
     }
 }
 
-/// Whether one element on the stack is less than another: by the function that is the second argument, if there is one.
+/// Returns whether one element on the stack is less than another: by the function that is the second argument, if there is
+/// one.
 ///
 /// # Safety
 /// Called from [`sort_range`], with negative indexes.

@@ -1,20 +1,21 @@
-//! What turning a value of Lua into text may take, or a text into values: time until the pulse is felt, and memory.
+//! The allowance of a conversion between a value of Lua and text, in either direction: time until the pulse is checked, and
+//! memory.
 //!
-//! Text that is being written is not Lua's yet, but counts as if it were: with what the state takes it may come to
+//! Text that is being written is not Lua's yet, but counts as if it were: together with the state's memory it may reach
 //! `lua-memory-max`. Runs on the script's thread.
 
 use mlua::Lua;
 
 use super::interrupt;
 
-/// What it takes to handle a value, in units of work.
+/// The work of handling a value, in units.
 const VALUE_UNITS: usize = 16;
 /// Bytes of a text that are handled in the time of one unit of work.
 const BYTES_A_UNIT: usize = 64;
 /// Between two looks at the memory of the state a text grows by an eighth, or this much.
 const STEP_BYTES: usize = 64 << 10;
 
-/// What the conversion of one value may still take: memory, and time until the pulse is felt.
+/// The rest of the allowance of one conversion: memory, and time until the pulse is checked.
 pub struct Allowance<'a> {
     lua: &'a Lua,
     seen_bytes: usize,
@@ -22,12 +23,12 @@ pub struct Allowance<'a> {
 }
 
 impl<'a> Allowance<'a> {
-    /// For one conversion.
+    /// Begins the allowance of one conversion.
     pub fn new(lua: &'a Lua) -> Self {
         Self { lua, seen_bytes: 0, next_bytes: STEP_BYTES }
     }
 
-    /// One more value is written to a text that has so many bytes.
+    /// Counts one more value that is written to a text that has so many bytes.
     ///
     /// # Errors
     /// The script has to end, or the text is too long.
@@ -37,7 +38,7 @@ impl<'a> Allowance<'a> {
         if len >= self.next_bytes { self.look(len) } else { Ok(()) }
     }
 
-    /// A value of so many bytes is read.
+    /// Counts a value of so many bytes that is read.
     ///
     /// # Errors
     /// The script has to end.

@@ -1,9 +1,9 @@
-//! How the functions that Lua calls find the command that runs the script.
+//! The way in which the functions that Lua calls find the command that runs the script.
 //!
 //! Functions of a Lua state live as long as it does; the [`Invocation`] of a script borrows the running command and lives for
 //! one call. Making closures for each call would cost more than many scripts do, so the invocation's address stands in a cell
-//! of the thread while a script runs. This is the one place that turns it back into a reference. What may be looked at while
-//! the invocation itself is in use, its [`RunningScript`], stands beside it.
+//! of the thread while a script runs. This is the one place that turns it back into a reference. The part that may be looked
+//! at while the invocation itself is in use, its [`RunningScript`], stands beside it.
 
 use std::cell::{Cell, RefCell};
 use std::ptr;
@@ -19,29 +19,29 @@ thread_local! {
     static SCRIPT: Cell<*const ()> = const { Cell::new(ptr::null()) };
 }
 
-/// What runs, and for whom.
+/// The running script, and its client.
 pub struct RunningScript<'s> {
     /// The engine that it runs in.
     pub engine: &'s Engine,
     /// The request that began it.
     pub request: Request<'s>,
-    /// The digest or name of what runs.
+    /// The digest of the script or the name of the function.
     pub name: &'s [u8],
-    /// What runs.
+    /// The kind of the script.
     pub kind: Kind,
-    /// Whom the thread serves besides.
+    /// The other clients that the thread serves.
     pub others: RefCell<&'s mut dyn Others>,
 }
 
 impl RunningScript<'_> {
-    /// Has another thread serve the others.
+    /// Hands the other clients over to another thread.
     pub fn hand_over(&self) {
         if let Ok(mut others) = self.others.try_borrow_mut() {
             others.hand_over();
         }
     }
 
-    /// Whether whoever serves the client of this script is told to stop.
+    /// Returns whether the thread that serves the client of this script has been told to stop.
     pub fn is_stopping(&self, is_long: bool) -> bool {
         self.others.try_borrow().is_ok_and(|others| others.is_stopping(is_long))
     }
@@ -77,9 +77,9 @@ pub fn look_at_script<R>(look: impl for<'s> FnOnce(&RunningScript<'s>) -> R) -> 
     if running.is_null() {
         return None;
     }
-    // SAFETY: the pointer was made in `with_script` from a reference that is borrowed until `run` returns, and is gone
-    // before `with_script` returns, so it is alive; nobody changes what it leads to. `look` must take a script of any
-    // lifetime, so none of what it borrows can be kept.
+    // SAFETY: the pointer was made in `with_script` from a reference that is borrowed until `run` returns, and is gone before
+    // `with_script` returns, so it is alive; no code changes the value that it leads to. `look` must take a script of any
+    // lifetime, so none of its borrows can be kept.
     Some(look(unsafe { &*running.cast::<RunningScript<'_>>() }))
 }
 
@@ -96,8 +96,8 @@ pub fn with<R>(act: impl for<'s, 'c> FnOnce(&mut Invocation<'s, 'c>) -> R) -> Op
         return None;
     }
     let _restore = Restore(invocation);
-    // SAFETY: the pointer was made in `enter` from a reference that is borrowed until `run` returns, and is gone
-    // before `enter` returns, so it is alive. Nobody finds it while `act` has it, so there is no second
-    // reference; and `act` must take an invocation of any lifetimes, so none of what it borrows can be kept.
+    // SAFETY: the pointer was made in `enter` from a reference that is borrowed until `run` returns, and is gone before
+    // `enter` returns, so it is alive. No code finds it while `act` has it, so there is no second reference; and `act` must
+    // take an invocation of any lifetimes, so none of its borrows can be kept.
     Some(act(unsafe { &mut *invocation.cast::<Invocation<'_, '_>>() }))
 }

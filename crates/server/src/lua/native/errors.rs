@@ -1,9 +1,9 @@
-//! Errors on their way through Lua: how Rust raises one, what a script sees of it, and what becomes of it at the top.
+//! Errors on their way through Lua: how Rust raises one, how a script sees it, and how it ends at the top.
 //!
-//! Redis knows two sorts. What `redis.call` raises is a table `{err = text}`, and `pcall` shows its text alone; what a
-//! library function raises is a string that begins with where in the script it happened. Rust can only raise values of
-//! mlua's own, so [`Raised`] travels in one of those, and each way by which a script can catch it ([`shown`], [`plain`])
-//! turns it into what Redis would have shown. Runs on the script's thread.
+//! Redis knows two sorts. `redis.call` raises a table `{err = text}`, and `pcall` shows its text alone; a library function
+//! raises a string that begins with its place in the script. Rust can only raise values of mlua's own, so [`Raised`] travels
+//! in one of those, and each way by which a script can catch it ([`shown`], [`plain`]) turns it into the value that Redis
+//! would have shown. Runs on the script's thread.
 
 use std::fmt;
 
@@ -23,19 +23,20 @@ impl fmt::Display for Raised {
 
 impl std::error::Error for Raised {}
 
-/// An error table with this text, code word included.
+/// Returns an error table with this text, code word included.
 #[cold]
 pub fn raise(text: impl Into<Vec<u8>>) -> mlua::Error {
     mlua::Error::external(Raised(text.into()))
 }
 
-/// An error string that begins with where in the script the running function was called, as C functions of Lua raise it.
+/// Returns an error string that begins with where in the script the running function was called, as C functions of Lua raise
+/// it.
 #[cold]
 pub fn complain(lua: &Lua, text: impl fmt::Display) -> mlua::Error {
     mlua::Error::RuntimeError(format!("{}{text}", position(lua)))
 }
 
-/// An argument that a library function cannot take, in Lua's own words.
+/// Returns an argument that a library function cannot take, in Lua's own words.
 #[cold]
 pub fn bad_argument(lua: &Lua, number: usize, function: &str, why: impl fmt::Display) -> mlua::Error {
     complain(lua, format_args!("bad argument #{number} to '{function}' ({why})"))
@@ -51,7 +52,7 @@ fn position(lua: &Lua) -> String {
     at.flatten().unwrap_or_default()
 }
 
-/// What a script sees of a caught error: a table or a string where Rust raised it, otherwise what it was.
+/// Returns the form in which a script sees a caught error: a table or a string if Rust raised it, otherwise the raised value.
 ///
 /// # Errors
 /// The script has to end, and nothing can catch that; Lua has no memory left.
@@ -64,7 +65,7 @@ pub fn shown(lua: &Lua, error: Value) -> mlua::Result<Value> {
     Ok(Value::String(lua.create_string(text_of(&error))?))
 }
 
-/// What `pcall` shows: of a table with an error text, that text.
+/// Returns the form that `pcall` shows: of a table with an error text, that text.
 ///
 /// # Errors
 /// As [`shown`].
@@ -83,7 +84,7 @@ pub fn plain(lua: &Lua, error: Value) -> mlua::Result<Value> {
     }
 }
 
-/// A table as `redis.pcall` returns it for a command that failed: counted already, as its second field says.
+/// Returns a table as `redis.pcall` returns it for a command that failed: counted already, as its second field says.
 pub fn error_table(lua: &Lua, text: &[u8]) -> mlua::Result<Table> {
     let table = lua.create_table_with_capacity(0, 2)?;
     table.raw_set("err", lua.create_string(text)?)?;
@@ -91,7 +92,7 @@ pub fn error_table(lua: &Lua, text: &[u8]) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// The text that an error has for people, without the traceback that mlua adds.
+/// Returns the text that an error has for people, without the traceback that mlua adds.
 pub fn text_of(error: &mlua::Error) -> String {
     match error {
         mlua::Error::CallbackError { cause, .. } | mlua::Error::WithContext { cause, .. } => text_of(cause),
@@ -111,19 +112,19 @@ fn without_traceback(text: &str) -> &str {
 pub struct Uncaught {
     /// Its text, code word included.
     pub text: Vec<u8>,
-    /// Where it was raised: the chunk and the line.
+    /// The place where it was raised: the chunk and the line.
     pub place: Option<(String, i64)>,
     /// It is an error of a command, and was counted as such.
     pub is_counted: bool,
 }
 
 impl Uncaught {
-    /// One that was raised nowhere in the script.
+    /// Returns one that was raised nowhere in the script.
     pub fn plain(text: &str) -> Self {
         Self { text: format!("ERR {text}").into_bytes(), place: None, is_counted: false }
     }
 
-    /// What was raised, with the frame that raised it still on the stack: what Redis's error handler finds out.
+    /// Returns the raised error, with the frame that raised it still on the stack, as Redis's error handler describes it.
     pub fn at_the_top(lua: &Lua, error: Value) -> Self {
         let text = match &error {
             Value::Error(error) => match error.downcast_ref() {
@@ -147,12 +148,12 @@ impl Uncaught {
     }
 }
 
-/// Whether the error in a table was counted when its command failed.
+/// Returns whether the error in a table was counted when its command failed.
 pub fn is_counted(table: &Table) -> bool {
     matches!(table.raw_get("ignore_error_stats_update"), Ok(true))
 }
 
-/// The innermost function above the running one that is a script's.
+/// Returns the innermost function above the running one that is a script's.
 fn place(lua: &Lua) -> Option<(String, i64)> {
     for level in 1..=FRAMES_MAX {
         let (source, line) = lua.inspect_stack(level, |frame| {

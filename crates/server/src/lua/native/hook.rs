@@ -1,4 +1,4 @@
-//! How the pulse of a script is felt while Lua's own code runs: every so many instructions.
+//! How the pulse of a script is checked while Lua's own code runs: every so many instructions.
 //!
 //! One instruction may take long where there is much memory: joining two texts of a hundred megabytes, or comparing them.
 //! So the instructions between two looks are the fewer the more memory the state takes; and because that may grow within
@@ -29,11 +29,11 @@ const SMALL_KIBIBYTES: c_int = 4_096;
 const TINY_KIBIBYTES: c_int = 512;
 
 thread_local! {
-    /// When this thread has looked last.
+    /// The time at which this thread has looked last.
     static LOOKED_AT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Has the pulse felt in this state and in every coroutine of it, from now on.
+/// Sets the check of the pulse in this state and in every coroutine of it, from now on.
 ///
 /// # Errors
 /// Lua has no memory left.
@@ -54,6 +54,8 @@ pub fn set(lua: &Lua) -> mlua::Result<()> {
     }
 }
 
+/// Checks the pulse, and sets when to look again.
+///
 /// # Safety
 /// Called by Lua, as a hook.
 unsafe extern "C-unwind" fn on_count(state: *mut lua_State, _: *mut lua_Debug) {
@@ -70,13 +72,13 @@ unsafe extern "C-unwind" fn on_count(state: *mut lua_State, _: *mut lua_Debug) {
     }
 }
 
-/// The instructions until the next look in a state of so many kibibytes.
+/// Returns the instructions until the next look in a state of so many kibibytes.
 fn instructions(kibibytes: c_int) -> c_int {
     let much = f64::from(kibibytes.max(SMALL_KIBIBYTES)) / f64::from(SMALL_KIBIBYTES);
     ((f64::from(INSTRUCTIONS) / (much * much.sqrt())) as c_int).max(INSTRUCTIONS_MIN)
 }
 
-/// How many instructions are done in good time, where so many have taken so many ticks.
+/// Returns how many instructions are done in good time, where so many have taken so many ticks.
 fn in_time(instructions: c_int, ticks: u64) -> c_int {
     if ticks <= TICKS_MAX {
         return c_int::MAX;
@@ -85,11 +87,13 @@ fn in_time(instructions: c_int, ticks: u64) -> c_int {
     c_int::try_from(few).unwrap_or(c_int::MAX).max(1)
 }
 
-/// By how much a state of so many kibibytes may grow until garbage is looked for again, in hundredths.
+/// Returns by how much a state of so many kibibytes may grow until garbage is looked for again, in hundredths.
 fn pause(kibibytes: c_int) -> c_int {
     if kibibytes <= TINY_KIBIBYTES { 400 } else { 200 }
 }
 
+/// Sets the number of instructions until the next look.
+///
 /// # Safety
 /// The state runs.
 unsafe fn look_after(state: *mut lua_State, instructions: c_int) {
@@ -101,14 +105,14 @@ unsafe fn look_after(state: *mut lua_State, instructions: c_int) {
     }
 }
 
-/// The collector has gone round: the next value that notices that is made, it is said when to go round again, and the next
-/// instruction is looked at. No error
-/// of a script is raised here, because Lua collects garbage where none is expected.
+/// Runs when the collector has gone round: makes the next value that notices that, sets when to go round again, and has the
+/// next instruction looked at. No error of a script is raised here, because Lua collects garbage where none is expected.
 ///
 /// # Safety
-/// Called by Lua, with the value that nobody owned.
+/// Called by Lua, with the value that had no owner.
 unsafe extern "C-unwind" fn on_collected(state: *mut lua_State) -> c_int {
-    // SAFETY: a C function has 20 free slots, of which two are used; what has no memory for a value has none for a script.
+    // SAFETY: a C function has 20 free slots, of which two are used; a state that has no memory for a value has none for a
+    // script.
     unsafe {
         if ffi::lua_getmetatable(state, 1) != 0 {
             ffi::lua_newuserdata(state, 0);

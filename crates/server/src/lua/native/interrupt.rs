@@ -1,10 +1,10 @@
-//! What happens while a script runs for long: others are answered, and it may be ended.
+//! The interruption of a script that runs for long: other clients are answered, and it may be ended.
 //!
-//! Whatever a script can make last comes here again and again: Lua's own code by the hook of its state (`hook`), the
-//! functions of its libraries and the conversion of replies by the work that they count ([`spend`]). Once the script has
-//! run for longer than `busy-reply-threshold`, what runs is published, and the thread's other clients are handed over to
-//! another thread ([`crate::context::others`]): with one worker nobody else would serve them. A pulse that has stopped stays
-//! so until the next script begins: whoever catches the error meets it again. Runs on the script's thread.
+//! All code by which a script can take long comes here again and again: Lua's own code by the hook of its state (`hook`), the
+//! functions of its libraries and the conversion of replies by the work that they count ([`spend`]). Once the script has run
+//! for longer than `busy-reply-threshold`, its facts are published, and the thread's other clients are handed over to another
+//! thread ([`crate::context::others`]): with one worker no other thread would serve them. A pulse that has stopped stays so
+//! until the next script begins: code that catches the error meets it again. Runs on the script's thread.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -24,10 +24,10 @@ use crate::host::log;
 /// text: some nanoseconds.
 const UNITS: usize = 1 << 18;
 
-/// How long a library may take to be loaded: nobody could end it.
+/// The time that a library may take to be loaded: no command could end it.
 const LOAD_MS_MAX: u64 = 500;
 
-/// What travels through Lua where a script has to end; why stands in [`ended`].
+/// The text that travels through Lua where a script has to end; the reason is in [`ended`].
 pub const ENDED: &CStr = c"the script has to end";
 
 /// The script has to end.
@@ -48,14 +48,14 @@ thread_local! {
     static WHY: RefCell<String> = const { RefCell::new(String::new()) };
     /// A defect that came up while it was looked at.
     static PANIC: RefCell<Option<Box<dyn Any + Send>>> = const { RefCell::new(None) };
-    /// When the library that is being loaded has taken too long, monotonic milliseconds; 0 while none is.
+    /// The time at which the library that is being loaded has taken too long, in monotonic milliseconds; 0 while none is.
     static LOADED_BY_MS: Cell<u64> = const { Cell::new(0) };
-    /// How often it was felt.
+    /// The number of times that the pulse was checked.
     #[cfg(test)]
     static FELT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// How often the pulse is felt while `work` goes on.
+/// Returns how often the pulse is checked while `work` goes on.
 #[cfg(test)]
 pub fn felt_during(work: impl FnOnce()) -> usize {
     begin(usize::MAX);
@@ -64,39 +64,39 @@ pub fn felt_during(work: impl FnOnce()) -> usize {
     FELT.get() - before
 }
 
-/// A script begins in a state that may take so many bytes.
+/// Begins a script in a state that may take so many bytes.
 pub fn begin(bytes_max: usize) {
     LEFT.set(UNITS);
     IS_ENDED.set(false);
     BYTES_MAX.set(bytes_max);
 }
 
-/// It is over, and so is whatever had to end it.
+/// Resets the state of the interruption: the script has ended, and so has the reason to end it.
 pub fn end() {
     begin(usize::MAX);
 }
 
-/// How many bytes the state of the running script may take.
+/// Returns how many bytes the state of the running script may take.
 pub fn bytes_max() -> usize {
     BYTES_MAX.get()
 }
 
-/// Whether the script has to end.
+/// Returns whether the script has to end.
 pub fn is_ended() -> bool {
     IS_ENDED.get()
 }
 
-/// Why the script has to end, once it has to.
+/// Returns why the script has to end, once it has to.
 pub fn ended() -> Option<String> {
     IS_ENDED.get().then(|| WHY.with_borrow(String::clone))
 }
 
-/// The defect that has ended the script, if one has.
+/// Returns the defect that has ended the script, if one has.
 pub fn take_panic() -> Option<Box<dyn Any + Send>> {
     PANIC.take()
 }
 
-/// Counts work, and feels the pulse after so much of it.
+/// Counts work, and checks the pulse after so much of it.
 ///
 /// # Errors
 /// The script has to end.
@@ -111,7 +111,7 @@ pub fn spend(units: usize) -> Result<(), Ended> {
     }
 }
 
-/// Whether the script may go on, without a look at the clock.
+/// Checks whether the script may go on, without a look at the clock.
 ///
 /// # Errors
 /// The script has to end.
@@ -182,7 +182,7 @@ fn look(script: &RunningScript<'_>) -> Result<(), String> {
     }
     if has_to_stop(script, is_long) {
         if running.break_off() {
-            // What it did is in memory and nowhere else, so nobody may see it once its shards are given back.
+            // Its writes are in memory and in no other place, so no client may see them once its shards are given back.
             script.engine.pause.set_ending(true);
         }
         return Err("ERR Script ended because the server stops.".to_owned());
@@ -190,7 +190,7 @@ fn look(script: &RunningScript<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether it ends because of what becomes of the server.
+/// Returns whether it ends because the server does, or changes its state.
 fn has_to_stop(script: &RunningScript<'_>, is_long: bool) -> bool {
     if script.engine.failure().is_some() {
         return true;
@@ -202,7 +202,7 @@ fn has_to_stop(script: &RunningScript<'_>, is_long: bool) -> bool {
     }
 }
 
-/// The command that ends what runs.
+/// Returns the command that ends the running script.
 fn killer(kind: Kind) -> &'static str {
     match kind {
         Kind::Script => "SCRIPT KILL",

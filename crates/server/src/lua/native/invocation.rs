@@ -1,8 +1,8 @@
 //! One script's run as the functions that it calls see it, and how it runs a command.
 //!
 //! A command runs by the function value that runs those of EXEC, under the locks of all shards, with the script's own
-//! protocol and database; its reply is written to an output that only the script reads. What it changes is recorded by
-//! the command itself. Lives on the stack of the thread that runs the script.
+//! protocol and database; its reply is written to an output that only the script reads. The command itself records its
+//! changes. Lives on the stack of the thread that runs the script.
 
 use std::any::Any;
 use std::sync::atomic::Ordering;
@@ -23,24 +23,24 @@ use crate::request::{KeyAt, Parts, hash_keys};
 pub struct Invocation<'s, 'c> {
     /// The command that runs the script.
     pub cx: &'s mut Cx<'c>,
-    /// What the script may do.
+    /// The permissions of the script.
     pub permits: Permits,
-    /// What `redis.setresp` asked for.
+    /// The protocol that `redis.setresp` asked for.
     pub protocol: Protocol,
-    /// It has changed data.
+    /// The script has changed data.
     pub has_written: bool,
-    /// What it calls next.
+    /// The words of its next command.
     pub words: Words,
-    /// Why the last call has failed, until that is looked at.
+    /// The reason why the last call has failed, until that is looked at.
     pub failure: Option<Vec<u8>>,
     /// A defect that came up in a command.
     pub panic: Option<Box<dyn Any + Send>>,
 }
 
-/// What a script may do beyond what its commands check themselves.
+/// The permissions of a script beyond the checks of its commands.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Permits {
-    /// It may not write.
+    /// The script may not write.
     pub read_only: bool,
     /// Memory has run out, and it may not take more.
     pub denies_growth: bool,
@@ -70,12 +70,12 @@ impl Words {
         self.spans.push(Span { start, len: word.len() as u32 });
     }
 
-    /// Whether one more argument of this length fits: places are counted in 32 bits.
+    /// Returns whether one more argument of this length fits: places are counted in 32 bits.
     pub fn has_room(&self, len: usize) -> bool {
         u32::try_from(self.bytes.len().saturating_add(len)).is_ok()
     }
 
-    /// The arguments.
+    /// Returns the arguments.
     pub fn args(&self) -> Args<'_> {
         Args::new(&self.bytes, &self.spans)
     }
@@ -92,11 +92,11 @@ impl Invocation<'_, '_> {
         self.failure = None;
     }
 
-    /// Runs the command whose words were gathered, and tells how many ticks that took; its reply is then in the output,
+    /// Runs the command that the gathered words form, and returns how many ticks that took; its reply is then in the output,
     /// which is the caller's to read and clear.
     ///
     /// # Errors
-    /// Why it may not run at all.
+    /// The reason why it may not run at all.
     pub fn run(&mut self) -> Result<u64, Error> {
         let found = lookahead::find(&self.cx.engine.names, self.words.args());
         if let Found::Arity(row) = found {
@@ -123,8 +123,8 @@ impl Invocation<'_, '_> {
         Ok(ticks)
     }
 
-    /// Why a command may not run, in Redis's order. What a log or the primary has sent was asked when it came about, and a
-    /// script that has written is not stopped half-way.
+    /// Returns the reason why a command may not run, in Redis's order. The commands of an AOF or of the primary were checked
+    /// when they were first run, and a script that has written is not stopped half-way.
     fn check(&mut self, row: &'static Row) -> Result<(), Error> {
         let denies = !self.cx.engine.debug.allows_all_to_scripts.load(Ordering::Relaxed);
         if row.flags.contains(Flags::NOSCRIPT) && denies {
@@ -135,7 +135,7 @@ impl Invocation<'_, '_> {
             return Err(Error::fixed("ERR Can not execute the command on a stale replica"));
         }
         permission::check_script(self.cx, row, self.words.args())?;
-        // What may write something down (PFCOUNT its result, PUBLISH its message) counts as a write here.
+        // A command that may write (PFCOUNT its result, PUBLISH its message) counts as a write here.
         let writes = row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE));
         if writes && self.permits.read_only {
             return Err(Error::fixed("ERR Write commands are not allowed from read-only scripts."));

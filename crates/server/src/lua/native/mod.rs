@@ -1,7 +1,7 @@
-//! What functions that Lua calls have in common: their arguments and errors, the invocation that they belong to, and the
-//! pulse by which a script can be interrupted while they work.
+//! The common part of functions that Lua calls: their arguments and errors, the invocation that they belong to, and the pulse
+//! by which a script can be interrupted while they work.
 //!
-//! Those that are [`Native`] go past mlua for the reason that stands in `raw_call`. An error of Lua jumps out of them, so that
+//! The [`Native`] ones go past mlua for the reason that stands in `raw_call`. An error of Lua jumps out of them, so that
 //! nothing that they have on their own stack has a destructor. Runs on the script's thread.
 
 pub mod allowance;
@@ -38,10 +38,10 @@ pub unsafe fn add(lua: &Lua, table: &Table, functions: &[(&str, Native)]) -> mlu
     Ok(())
 }
 
-/// Raises an error that begins with where in the script the running function was called.
+/// Raises an error that begins with the place in the script where the running function was called.
 ///
 /// # Safety
-/// Called from a C function; whatever has a destructor is not run.
+/// Called from a C function; no destructor on its stack is run.
 #[cold]
 pub unsafe fn fail(state: *mut lua_State, text: &CStr) -> ! {
     // SAFETY: two values are pushed, for which Lua keeps room where errors are raised, and become one.
@@ -53,7 +53,7 @@ pub unsafe fn fail(state: *mut lua_State, text: &CStr) -> ! {
     }
 }
 
-/// Raises what ends a script whose pulse has stopped.
+/// Raises the error that ends a script with a stopped pulse.
 ///
 /// # Safety
 /// As [`fail`].
@@ -66,7 +66,7 @@ pub unsafe fn end(state: *mut lua_State) -> ! {
     }
 }
 
-/// Counts work that was done, and raises what ends the script if it has to end.
+/// Counts work that was done, and raises the error that ends the script if it has to end.
 ///
 /// # Safety
 /// As [`fail`].
@@ -77,20 +77,20 @@ pub unsafe fn spend(state: *mut lua_State, units: usize) {
     }
 }
 
-/// The bytes of an argument that is a string, or a number, which becomes one.
+/// Reads the bytes of an argument that is a string, or a number, which becomes one.
 ///
 /// # Safety
 /// As [`fail`]; the argument stays on the stack for `'s`.
 pub unsafe fn bytes<'s>(state: *mut lua_State, argument: c_int) -> &'s [u8] {
     let mut len = 0;
-    // SAFETY: what Lua returns are the bytes of the argument, and how many they are.
+    // SAFETY: Lua returns the bytes of the argument, and how many they are.
     unsafe {
         let start = ffi::luaL_checklstring(state, argument, &mut len);
         std::slice::from_raw_parts(start.cast(), len)
     }
 }
 
-/// An argument as a C integer, cut to its 32 bits as Lua cuts it; `absent` where there is none.
+/// Reads an argument as a C integer, cut to its 32 bits as Lua cuts it; `absent` where there is none.
 ///
 /// # Safety
 /// As [`fail`].

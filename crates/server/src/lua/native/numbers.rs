@@ -25,7 +25,7 @@ fn without_zeros(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
-/// The number that these characters begin with as C's `strtod` reads it, and how many they are: decimal, hexadecimal,
+/// Returns the number that these characters begin with as C's `strtod` reads it, and how many they are: decimal, hexadecimal,
 /// infinite or none. None when they begin with no number.
 pub fn prefix(text: &[u8]) -> Option<(f64, usize)> {
     let signed = usize::from(matches!(text.first(), Some(b'-' | b'+')));
@@ -65,7 +65,7 @@ fn hexadecimal(digits: &[u8]) -> (f64, usize) {
     (value, len)
 }
 
-/// The length of a decimal number: digits, a fraction, an exponent.
+/// Returns the length of a decimal number: digits, a fraction, an exponent.
 fn decimal_len(text: &[u8]) -> Option<usize> {
     let digits = |from: usize| text[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let whole = digits(0);
@@ -90,7 +90,7 @@ fn decimal_len(text: &[u8]) -> Option<usize> {
     Some(len)
 }
 
-/// The unsigned 32 bits that a double stands for in bit operations: rounded to the nearest integer, modulo 2^32.
+/// Returns the unsigned 32 bits that a double stands for in bit operations: rounded to the nearest integer, modulo 2^32.
 pub fn to_bits(value: f64) -> u32 {
     if !value.is_finite() {
         return 0;

@@ -1,22 +1,22 @@
 //! Lua 5.1's patterns, matched with bounds that Lua's own matcher lacks.
 //!
 //! The rules are those of the reference manual of Lua 5.1, section 5.4.1, to the corner cases: a pattern ends at its first
-//! zero byte. Both texts are a script's and may be made to take for ever: steps are counted, and the pulse is felt every
-//! so many; items that wait for what follows them nest on this thread's stack, and are bounded ([`DEPTH_MAX`]). Nothing
+//! zero byte. Both texts are a script's and may be made to take for ever: steps are counted, and the pulse is checked every
+//! so many; items that wait for the items behind them nest on this thread's stack, and are bounded ([`DEPTH_MAX`]). Nothing
 //! here allocates or has a destructor, so errors of Lua may jump over it. Runs on the script's thread.
 
 use super::interrupt;
 
-/// How many items of a pattern may wait for what follows them: repetitions, options and captures.
+/// The most items of a pattern that may wait for the items behind them: repetitions, options and captures.
 const DEPTH_MAX: u32 = 1_000;
-/// How many captures a pattern may have.
+/// The most captures of a pattern.
 const CAPTURES_MAX: usize = 32;
-/// Steps between two thoughts of the pulse.
+/// Steps between two checks of the pulse.
 const STEPS: u32 = 4_096;
 
 const ESCAPE: u8 = b'%';
 
-/// Why a match came to no end.
+/// The reason why a match came to no end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
     /// The pattern is wrong; Lua's words for that.
@@ -27,14 +27,14 @@ pub enum Broken {
 
 type Found = Result<Option<usize>, Broken>;
 
-/// What a pair of parentheses has caught.
+/// The capture of a pair of parentheses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caught {
     /// Bytes of the subject: from where, and how many.
     Text(usize, usize),
     /// A place in the subject, counted from 0.
     Place(usize),
-    /// It is still open.
+    /// The capture is still open.
     Open(usize),
 }
 
@@ -49,13 +49,13 @@ pub struct Matcher<'a> {
 }
 
 impl<'a> Matcher<'a> {
-    /// Of a pattern without its anchor.
+    /// Makes the matcher of a pattern without its anchor.
     pub fn new(subject: &'a [u8], pattern: &'a [u8]) -> Self {
         let captures = [Caught::Open(0); CAPTURES_MAX];
         Self { subject, pattern: until_zero(pattern), captures, level: 0, depth: 0, steps: 0 }
     }
 
-    /// Where a match that begins at `start` ends; none when there is none.
+    /// Returns where a match that begins at `start` ends; none when there is none.
     ///
     /// # Errors
     /// The pattern is wrong, or the script has to end.
@@ -66,13 +66,12 @@ impl<'a> Matcher<'a> {
         self.run(start, 0)
     }
 
-    /// How many captures the last match has.
+    /// Returns how many captures the last match has.
     pub fn captures_len(&self) -> usize {
         self.level
     }
 
-    /// What capture `index` of a match from `start` to `end` has caught; the first is the whole match where there are no
-    /// captures.
+    /// Returns capture `index` of a match from `start` to `end`; the first is the whole match where there are no captures.
     ///
     /// # Errors
     /// There is no such capture, or it was never closed.
@@ -96,7 +95,7 @@ impl<'a> Matcher<'a> {
         interrupt::spend(STEPS as usize).map_err(|_| Broken::Ended)
     }
 
-    /// A byte of the pattern; zero behind its end.
+    /// Returns a byte of the pattern; zero behind its end.
     fn item(&self, at: usize) -> u8 {
         self.pattern.get(at).copied().unwrap_or(0)
     }
@@ -159,7 +158,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// As many bytes of a class as there are, at least those before `least`, and then fewer.
+    /// Matches as many bytes of a class as there are, at least those before `least`, and then fewer.
     fn most(&mut self, start: usize, least: usize, item: usize, end: usize) -> Found {
         debug_assert!(start <= least);
         let mut at = least;
@@ -178,7 +177,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// As few bytes of a class as will do.
+    /// Matches as few bytes of a class as will do.
     fn least(&mut self, mut at: usize, item: usize, end: usize) -> Found {
         loop {
             if let Some(found) = self.rest(at, end + 1)? {
@@ -217,7 +216,7 @@ impl<'a> Matcher<'a> {
         Ok(found)
     }
 
-    /// `%1`: what a capture has caught, once more.
+    /// Matches `%1`: the text of a capture, once more.
     fn again(&mut self, at: usize, digit: u8) -> Found {
         let index = usize::from(digit).checked_sub(usize::from(b'1'));
         let caught = index.and_then(|index| self.captures[..self.level].get(index));
@@ -269,7 +268,7 @@ impl<'a> Matcher<'a> {
         Ok(enters.then_some(end))
     }
 
-    /// Where the class that begins at `item` ends.
+    /// Returns where the class that begins at `item` ends.
     fn class_end(&self, item: usize) -> Result<usize, Broken> {
         match self.item(item) {
             ESCAPE if self.item(item + 1) == 0 => Err(Broken::Pattern(c"malformed pattern (ends with '%')")),
@@ -294,7 +293,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Whether the byte at `at` is of the class from `item` to `end`.
+    /// Returns whether the byte at `at` is of the class from `item` to `end`.
     fn is_one(&self, at: usize, item: usize, end: usize) -> bool {
         let Some(&byte) = self.subject.get(at) else { return false };
         match self.item(item) {
@@ -305,7 +304,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Whether a byte is in the set whose brackets stand at `first` and `last`.
+    /// Returns whether a byte is in the set that has its brackets at `first` and `last`.
     fn is_in_set(&self, byte: u8, first: usize, last: usize) -> bool {
         let negated = self.item(first + 1) == b'^';
         let mut at = first + 1 + usize::from(negated);
@@ -328,7 +327,8 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// Whether a byte is of the class that a letter behind `%` names, in the locale "C". What is no letter names itself.
+/// Returns whether a byte is of the class that a letter behind `%` names, in the locale "C". A character that is no letter
+/// names itself.
 fn is_in_class(byte: u8, letter: u8) -> bool {
     let is_member = match letter.to_ascii_lowercase() {
         b'a' => byte.is_ascii_alphabetic(),
@@ -346,7 +346,7 @@ fn is_in_class(byte: u8, letter: u8) -> bool {
     is_member != letter.is_ascii_uppercase()
 }
 
-/// The bytes before the first zero.
+/// Returns the bytes before the first zero.
 pub fn until_zero(text: &[u8]) -> &[u8] {
     text.split(|&byte| byte == 0).next().unwrap_or_default()
 }

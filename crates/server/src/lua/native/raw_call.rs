@@ -21,7 +21,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Has Lua keep a value.
+    /// Keeps a value in Lua.
     ///
     /// # Errors
     /// Lua has no memory left.
@@ -33,7 +33,7 @@ impl Kept {
         Ok(Self { lua: lua.clone(), number })
     }
 
-    /// The value.
+    /// Returns the value.
     ///
     /// # Errors
     /// Lua has no memory left.
@@ -45,13 +45,13 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // What cannot be given back is gone with its state.
+        // A value that cannot be given back is gone with its state.
         // SAFETY: gives back the number of `new`, once.
         _ = unsafe { self.lua.exec_raw::<()>((), |state| ffi::luaL_unref(state, ffi::LUA_REGISTRYINDEX, self.number)) };
     }
 }
 
-/// A Lua state as C sees it, with what it takes to call its functions.
+/// A Lua state as C sees it, with the values for a call of its functions.
 pub struct Bare {
     state: *mut lua_State,
     run: Kept,
@@ -59,11 +59,11 @@ pub struct Bare {
     globals: Kept,
     /// The names of the globals KEYS and ARGV.
     names: [Kept; 2],
-    /// Where a result is left that mlua is to look at.
+    /// The place where a result is left that mlua is to look at.
     result: Kept,
 }
 
-/// How a function gets its keys and its other arguments.
+/// The way in which a function gets its keys and its other arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Given {
     /// As the globals KEYS and ARGV.
@@ -72,7 +72,7 @@ pub enum Given {
     Tables,
 }
 
-/// What a call is made of. Nothing in it has a destructor, because Lua's errors jump over it.
+/// The parts of a call. Nothing in it has a destructor, because Lua's errors jump over it.
 #[derive(Clone, Copy)]
 struct Job<'a> {
     function: c_int,
@@ -83,7 +83,7 @@ struct Job<'a> {
     args: Args<'a>,
 }
 
-/// Why a call came to no result, where its handler has not said so.
+/// The reason why a call came to no result, where its handler has not given it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
     /// An error was raised, and the handler has seen it.
@@ -95,7 +95,7 @@ pub enum Broken {
 }
 
 impl Bare {
-    /// The state of `lua`, in which errors go to `handler` and whose scripts see `globals`.
+    /// Wraps the state of `lua`, in which errors go to `handler` and scripts see `globals`.
     ///
     /// # Errors
     /// Lua has no memory left.
@@ -110,7 +110,7 @@ impl Bare {
         Ok(Self { state, run, handler, globals, names, result: Kept::new(lua, true)? })
     }
 
-    /// Calls a function. What it returns can be looked at until that is dropped.
+    /// Calls a function. Its result can be looked at until that is dropped.
     ///
     /// # Errors
     /// It came to no result.
@@ -137,7 +137,7 @@ impl Bare {
     }
 }
 
-/// What a function has returned, as long as it lies on Lua's stack.
+/// The result of a function, as long as it lies on Lua's stack.
 pub struct Returned<'b> {
     bare: &'b Bare,
     stack: PhantomData<*mut lua_State>,
@@ -154,14 +154,14 @@ pub enum Seen<'r> {
 }
 
 impl Returned<'_> {
-    /// The result.
+    /// Returns the result.
     ///
     /// # Errors
     /// Lua has no memory left.
     pub fn look(&self) -> mlua::Result<Seen<'_>> {
         let state = self.bare.state;
         // SAFETY: the result is on top of the stack and stays there as long as `self` is borrowed, so its bytes stay where
-        // they are. Text is not converted, and what is kept replaces what was kept under the same number: neither
+        // they are. Text is not converted, and a kept value replaces the one that was kept under the same number: neither
         // allocates.
         unsafe {
             match ffi::lua_type(state, -1) {
@@ -179,12 +179,12 @@ impl Returned<'_> {
 
 impl Drop for Returned<'_> {
     fn drop(&mut self) {
-        // SAFETY: takes away what `call` has left: the handler, and the result or error.
+        // SAFETY: takes away the values that `call` has left: the handler, and the result or error.
         unsafe { ffi::lua_settop(self.bare.state, -3) };
     }
 }
 
-/// The bytes of a string that lies on the stack, as long as it does.
+/// Returns the bytes of a string that lies on the stack, as long as it does.
 ///
 /// # Safety
 /// There is a string at `index`, and it stays there for `'s`.
@@ -197,7 +197,7 @@ pub unsafe fn text<'s>(state: *mut lua_State, index: c_int) -> &'s [u8] {
     }
 }
 
-/// Gives a function its arguments and calls it; `lua_pcall` has put a [`Job`] on the stack.
+/// Pushes the arguments of a function and calls it; `lua_pcall` has put a [`Job`] on the stack.
 ///
 /// # Safety
 /// Called by Lua, for `Bare::call`. Errors jump out of it, so nothing that it has on its own stack has a destructor.

@@ -18,7 +18,7 @@ use crate::lua::native::errors::{error_table, raise};
 use crate::lua::native::invocation::{Invocation, Words};
 use crate::lua::native::{current_invocation, interrupt, numbers};
 
-/// The `redis` of scripts and of functions that run.
+/// Makes the `redis` of scripts and of functions that run.
 ///
 /// # Errors
 /// Lua has no memory left.
@@ -42,7 +42,7 @@ pub fn table(lua: &Lua) -> mlua::Result<Table> {
     Ok(redis)
 }
 
-/// The same under the name that Valkey's scripts use, `server`, with the name of the program.
+/// Returns the table under the name that Valkey's scripts use, `server`, with the name of the program.
 ///
 /// # Errors
 /// Lua has no memory left.
@@ -56,7 +56,7 @@ pub fn server_table(lua: &Lua, redis: &Table) -> mlua::Result<Table> {
     Ok(server)
 }
 
-/// What a library finds while it is loaded, too.
+/// Adds the functions that a library finds while it is loaded, too.
 ///
 /// # Errors
 /// Lua has no memory left.
@@ -73,8 +73,8 @@ pub fn add_log_and_version(lua: &Lua, redis: &Table) -> mlua::Result<()> {
 const REPLICATION: [(&str, i64); 5] =
     [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
 
-/// What a call of `redis.call` and `redis.pcall` came to, where `call` leaves that to this; they differ in what becomes of
-/// an error.
+/// Returns the result of `redis.call` or `redis.pcall`, where `call` leaves that to this; they differ in the treatment of an
+/// error.
 fn finish(lua: &Lua, raises: bool) -> mlua::Result<Value> {
     let answered = current_invocation::with(|invocation| answer(lua, invocation));
     match answered.unwrap_or_else(|| Err(raise("ERR redis.call is only for running scripts")))? {
@@ -205,7 +205,7 @@ fn set_repl(args: &MultiValue) -> mlua::Result<()> {
     }
 }
 
-/// A number without its fraction.
+/// Returns a number without its fraction.
 fn whole(value: &Value) -> Option<i64> {
     match value {
         Value::Integer(number) => Some(*number),

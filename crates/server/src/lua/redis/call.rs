@@ -1,8 +1,8 @@
 //! `redis.call` and `redis.pcall` as Lua calls them.
 //!
-//! What nearly every call needs is done here past mlua, for the reason that stands in `raw_call`: words are taken from Lua's
-//! stack and the usual replies are pushed onto it. An error, and a reply of another kind, is left to a function of mlua
-//! that finds it in the invocation. Runs on the script's thread.
+//! The work of nearly every call is done here past mlua, for the reason that stands in `raw_call`: words are taken from Lua's
+//! stack and the usual replies are pushed onto it. An error, and a reply of another kind, is left to a function of mlua that
+//! finds it in the invocation. Runs on the script's thread.
 
 use std::ffi::c_int;
 use std::panic::{self, AssertUnwindSafe};
@@ -15,15 +15,18 @@ use crate::lua::native;
 use crate::lua::native::invocation::{Invocation, Words};
 use crate::lua::native::{current_invocation, numbers, raw_call};
 
-/// The function that scripts call. `otherwise` answers instead, without arguments, where the answer is not a usual one.
+/// Makes the function that scripts call. `otherwise` answers instead, without arguments, where the answer is not a usual one.
 ///
 /// # Errors
 /// Lua has no memory left.
 pub fn function(lua: &Lua, otherwise: Function) -> mlua::Result<Function> {
-    // SAFETY: the closure's one upvalue is what mlua has put on the stack; `call` keeps to the rules for C functions.
+    // SAFETY: the closure's one upvalue is the value that mlua has put on the stack; `call` keeps to the rules for C
+    // functions.
     unsafe { lua.exec_raw(otherwise, |state| ffi::lua_pushcclosure(state, call, 1)) }
 }
 
+/// Runs a command and pushes its reply, or leaves an error or an unusual reply to the function in the upvalue.
+///
 /// # Safety
 /// Called by Lua, with the function for other answers as upvalue. Errors jump out of it, so nothing that it has on its own
 /// stack while it touches Lua's has a destructor.
@@ -42,18 +45,18 @@ unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
     1
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, Default)]
 struct Ran {
     is_good: bool,
-    /// How much work that was.
+    /// The work that it was, in units.
     units: usize,
 }
 
 /// Ticks of the processor's time stamp in a unit of work, roughly.
 const TICKS_A_UNIT: u64 = 8;
 
-/// Runs the command whose words are the arguments on the stack.
+/// Runs the command that the arguments on the stack form.
 ///
 /// # Safety
 /// Called from a C function. Raises no error.
@@ -77,7 +80,7 @@ unsafe fn run(state: *mut lua_State) -> Ran {
     ran.unwrap_or_default()
 }
 
-/// Runs the command, and tells how many ticks that took.
+/// Runs the command, and returns how many ticks that took.
 fn run_gathered(invocation: &mut Invocation<'_, '_>) -> Result<u64, Vec<u8>> {
     invocation.run().map_err(|error| {
         invocation.cx.counters.errors_replied.add(1);
@@ -146,12 +149,12 @@ unsafe fn push_reply(state: *mut lua_State) -> bool {
     }
 }
 
-/// Values of an array between two thoughts of the pulse.
+/// Values of an array between two checks of the pulse.
 const VALUES_A_LOOK: c_int = 4_096;
 /// Arrays nest this deep in usual replies; each level takes two of Lua's slots.
 const DEPTH_MAX: usize = 4;
 
-/// Pushes the first value of a reply and returns what follows it; none when it is not a usual one.
+/// Pushes the first value of a reply and returns the bytes behind it; None when it is not a usual one.
 ///
 /// # Safety
 /// Called from a C function with two slots free for each level. May raise an error.
@@ -178,7 +181,7 @@ unsafe fn push_value(state: *mut lua_State, bytes: &[u8], depth: usize) -> Optio
             }
             b'*' if depth > 0 => {
                 let count = c_int::try_from(number::parse_i64(line)?).ok()?;
-                // Each value has at least four bytes: what is reserved is no mere claim.
+                // Each value has at least four bytes: the reserved size is no mere claim.
                 ffi::lua_createtable(state, count.min((rest.len() / 4) as c_int), 0);
                 let mut rest = rest;
                 for index in 1..=count {

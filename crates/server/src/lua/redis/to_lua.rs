@@ -1,9 +1,9 @@
-//! From a command's reply to Lua: what `redis.call` returns.
+//! From a command's reply to Lua: the value that `redis.call` returns.
 //!
-//! The reply is in the protocol that the script has asked for, RESP2 unless it said `redis.setresp(3)`, and becomes what
-//! Redis's documentation says: integers and bulk strings are numbers and strings, a status is `{ok = text}`, an error
-//! `{err = text}`, null `false` in RESP2 and `nil` in RESP3; doubles, maps, sets, big numbers and verbatim strings are
-//! tables with one field that names them. The bytes are our own commands' replies. Runs on the script's thread.
+//! The reply is in the protocol that the script has asked for, RESP2 unless it said `redis.setresp(3)`. It becomes the value
+//! that Redis's documentation gives: integers and bulk strings are numbers and strings, a status is `{ok = text}`, an error
+//! `{err = text}`, null `false` in RESP2 and `nil` in RESP3; doubles, maps, sets, big numbers and verbatim strings are tables
+//! with one field that names them. The bytes are our own commands' replies. Runs on the script's thread.
 
 use mlua::{Lua, Value};
 use sleeve_wire::number;
@@ -27,7 +27,7 @@ impl<'a> Reader<'a> {
         Self { lua, rest: bytes, allowance: Allowance::new(lua) }
     }
 
-    /// The next reply.
+    /// Reads the next reply.
     ///
     /// # Errors
     /// Lua has no memory left, or the bytes are no reply.
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The bytes up to the next line end, which is passed over.
+    /// Returns the bytes up to the next line end, which is passed over.
     fn line(&mut self) -> &'a [u8] {
         let end = memchr(self.rest);
         let line = self.rest.get(..end).unwrap_or_default();
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A length; none for the nulls of RESP2.
+/// Reads a length; none for the nulls of RESP2.
 fn len(text: &[u8]) -> Option<usize> {
     number::parse_i64(text).and_then(|len| usize::try_from(len).ok())
 }

@@ -1,4 +1,5 @@
-//! What metrics need besides INFO, asked as the user who asks for them; what this user may not ask is missing.
+//! The data that metrics need in addition to INFO, asked as the user of the request. Data that this user may not read are
+//! missing.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,7 +8,7 @@ use sleeve_wire::frame::{Frame, Items, decode};
 use crate::serve::http::asking::Asking;
 use crate::serve::http::status;
 
-/// What INFO does not say, as far as it is known.
+/// Facts that INFO does not tell, as far as they are known.
 #[derive(Debug, Default)]
 pub struct Besides {
     /// The wall clock, in seconds.

@@ -1,7 +1,7 @@
 //! `/metrics`: INFO in Prometheus's text format (its documentation, "Exposition formats", version 0.0.4).
 //!
-//! `table` says which field is which metric; here are those that take more than one field, or another command. A key has no
-//! metric of its own: labels that come and go with data are what Prometheus bears least.
+//! `table` says which field is which metric. Here are the metrics that take more than one field, or another command. A key
+//! has no metric of its own: Prometheus bears labels that come and go with data least.
 
 pub mod besides;
 mod table;
@@ -16,7 +16,7 @@ use table::{NUMBERS, OF_PRIMARY, OLD_UNITS, PARTS, Part, Row, SCALED, WORDS};
 /// The phases of a request.
 const PHASES: [&str; 5] = ["read", "wait", "execute", "sync", "write"];
 
-/// Labels of the metric that says what the server is, and the fields that they show.
+/// Labels of the metric that describes the server, and the fields that they show.
 const INSTANCE: [&str; 13] = [
     "role",
     "redis_version",
@@ -33,7 +33,7 @@ const INSTANCE: [&str; 13] = [
     "io",
 ];
 
-/// The text of INFO EVERYTHING, and what else is known, as metrics; with those names too that Prometheus's conventions refuse, if
+/// Returns INFO EVERYTHING and the other known facts as metrics. Names that Prometheus's conventions refuse are included if
 /// they are asked for.
 pub fn text(info: &str, besides: &Besides, with_old_units: bool) -> String {
     let info = Info::new(info);
@@ -174,7 +174,7 @@ fn primary(out: &mut Out, info: &Info<'_>) {
     }
 }
 
-/// `latency_percentiles_usec_get:p50=1.003,p99=2.1` as a summary, whose sum and count are the command's.
+/// Writes `latency_percentiles_usec_get:p50=1.003,p99=2.1` as a summary. Its sum and count are the command's.
 fn percentiles(out: &mut Out, info: &Info<'_>) {
     let metric = "redis_latency_percentiles_usec";
     for (name, values) in info.beginning("latency_percentiles_usec_") {
@@ -195,7 +195,7 @@ fn percentiles(out: &mut Out, info: &Info<'_>) {
     }
 }
 
-/// What other commands than INFO say.
+/// Writes the metrics that other commands than INFO provide.
 fn asked(out: &mut Out, info: &Info<'_>, besides: &Besides) {
     let hottest = besides.hottest_share;
     out.optional("sleeve_hottest_key_ratio", Gauge, "The most used key's share of all uses, lately.", hottest);

@@ -6,7 +6,7 @@
 
 use Kind::{Counter, Gauge, Untyped};
 
-/// What Prometheus may do with a value.
+/// The type of a metric, which says how Prometheus may use its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It only grows.
@@ -21,7 +21,7 @@ pub enum Kind {
     Histogram,
 }
 
-/// A field of INFO: its name there, the metric's, what it is.
+/// A field of INFO: its name there, the metric's name, type and description.
 pub type Row = (&'static str, &'static str, Kind, &'static str);
 
 /// Fields that hold a number.
@@ -281,7 +281,7 @@ pub const NUMBERS: &[Row] = &[
     ("cluster_enabled", "redis_cluster_enabled", Gauge, "Whether this is a node of a cluster; never here."),
 ];
 
-/// Names of redis_exporter with a unit that Prometheus's conventions refuse: given to those who ask for them.
+/// Names of redis_exporter with a unit that Prometheus's conventions refuse: included if they are asked for.
 pub const OLD_UNITS: &[Row] = &[
     (
         "rdb_last_bgsave_time_sec",
@@ -317,7 +317,7 @@ pub const OLD_UNITS: &[Row] = &[
     ),
 ];
 
-/// Fields that are metrics in another unit, and what multiplies them.
+/// Fields that are metrics in another unit, and their factors.
 pub const SCALED: &[(&str, &str, Kind, f64, &str)] = &[
     (
         "latest_fork_usec",
@@ -342,8 +342,8 @@ pub const WORDS: &[(&str, &str, &str, &str)] = &[
     ("aof_last_bgrewrite_status", "ok", "redis_aof_last_bgrewrite_status", "Whether the last rewrite succeeded."),
 ];
 
-/// Numbers within a field whose name ends with a label, as `cmdstat_get:calls=1,usec=2`: the field's beginning, the label, the
-/// number's name, the metric, what multiplies it, and what it is.
+/// Numbers within a field with a name that ends with a label, as `cmdstat_get:calls=1,usec=2`: the field's beginning, the
+/// label, the number's name, the metric, its type, its factor, and its description.
 pub type Part = (&'static str, &'static str, &'static str, &'static str, Kind, f64, &'static str);
 
 /// All of these.

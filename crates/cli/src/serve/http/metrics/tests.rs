@@ -1,4 +1,4 @@
-//! What becomes of INFO as metrics.
+//! INFO as metrics.
 
 use std::collections::HashSet;
 use std::io::Write;

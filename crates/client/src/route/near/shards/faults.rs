@@ -1,6 +1,6 @@
-//! What the cache must never do, as calls that the simulation's planted faults make (`simulation/planted`).
+//! Forbidden behaviour of the cache, as calls that the simulation's planted faults make (`simulation/planted`).
 //!
-//! They reach into a shard as nothing else may, so they stand beside it; no build but that of the tests has them.
+//! They reach into a shard as nothing else may, so they stand beside it; only the build of the tests has them.
 
 use super::{KeyedRequest, Over, Shards, Tenure};
 use crate::pipe::near::{Answer, KeyLifetime, ReadId};
@@ -18,7 +18,7 @@ pub(in super::super) struct Overtaken {
 }
 
 impl Shards {
-    /// What was heard of the key of this read is forgotten.
+    /// Forgets the invalidation of this read's key.
     pub(in super::super) fn unhear(&self, place: ReadId) {
         if let Some(flight) = self.shard(place.hash).flights.by_number(place.hash, place.number) {
             flight.is_current = true;

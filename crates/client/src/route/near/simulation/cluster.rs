@@ -1,9 +1,9 @@
-//! The same over a cluster: nodes with a connection each, and slots that move between them, with a word or without one.
+//! The cache over a cluster: nodes with a connection each, and slots that move between them, with a report or without one.
 //!
-//! What the cluster's task does (`route/cluster`) is done here in its plainest form: it follows redirections, holds a slot until
-//! its last owner has answered all, and tells the cache who keeps what true. The cache, its connections, the pipes, the reply
-//! readers and the requests that come back are the real ones. A slot that the client hears to have moved counts as heard of,
-//! with all of its keys; so does all that a node owned whose connection is lost, and nothing of what others own.
+//! The work of the cluster's task (`route/cluster`) is done here in its plainest form: it follows redirects, holds a slot
+//! until its last owner has answered all calls, and tells the cache the owners. The cache, its connections, the pipes, the
+//! reply readers and the requests that come back are the real ones. The known move of a slot counts as an invalidation of all
+//! of its keys; so does a lost connection, for the keys that its node owned and no others.
 
 mod nodes;
 
@@ -54,7 +54,7 @@ fn group_of(name: &str) -> usize {
     usize::from(name.as_bytes()[2] - b'0')
 }
 
-/// Takes note of what has come back.
+/// Collects the requests that have come back.
 #[derive(Default)]
 struct Returned(Mutex<Vec<(Routed, Error)>>);
 
@@ -64,7 +64,7 @@ impl Redirector for Returned {
     }
 }
 
-/// What the client believes of a slot.
+/// The client's view of a slot.
 #[derive(Clone, Default)]
 struct View {
     owner: usize,
@@ -81,7 +81,7 @@ struct World {
     views: Vec<View>,
     returned: Arc<Returned>,
     source: Source,
-    /// What nobody could send, and what came back, and whether that is to wait.
+    /// The requests that could not be sent, and those that came back, with whether they are to wait.
     waiting: VecDeque<Routed>,
     retries: Vec<(Routed, bool)>,
     fences: Vec<(Handle, usize, bool)>,
@@ -93,7 +93,7 @@ struct World {
     writes: Vec<(Key, usize, Handle)>,
     written: usize,
     bytes_max: usize,
-    /// How seldom anybody writes, and a slot moves.
+    /// The rarity of writes, and of moving slots.
     calm: usize,
     rest: usize,
 }
@@ -221,7 +221,7 @@ impl World {
     }
 }
 
-/// What the task does.
+/// The work of the cluster's task.
 impl World {
     fn turn(&mut self) {
         self.fences.iter_mut().for_each(|(handle, _, is_over)| *is_over = handle.is_done());
@@ -254,7 +254,7 @@ impl World {
 
     fn take_back(&mut self, mut routed: Routed, why: &Error) {
         routed.ask(false);
-        // The order of what is sent again is the task's to keep; nobody may read what was there before when it is answered.
+        // The task keeps the order of requests that are sent again; no caller may read the old value once they are answered.
         if let ["SET", _, note] = words_of(&routed.bytes)[..] {
             self.history.put_off(note.trim_start_matches('w').parse().expect("a number"));
         }
@@ -305,7 +305,7 @@ impl World {
         }
     }
 
-    /// Tells the cache who keeps what true, and takes note of which slots it is that somebody else does.
+    /// Tells the cache the owners, and notes the slots with a new one.
     fn tell(&mut self) {
         let Some(owners) = &self.tracking.shards.owners else { return self.tell_without_owners() };
         let number_of = |view: &View| if view.holds > 0 { 0 } else { self.nodes[view.owner].number };
@@ -326,7 +326,7 @@ impl World {
         self.told = numbers;
     }
 
-    /// As `tell`, where the cache does not ask who owns what.
+    /// Does as `tell` for a cache that ignores owners.
     fn tell_without_owners(&mut self) {
         for group in (0..GROUPS).filter(|&group| self.views[group].holds > 0) {
             let versions = self.history.versions(|(_, name)| group_of(name) == group);
@@ -367,7 +367,7 @@ impl World {
         }
         for (key, number, handle) in self.writes.extract_if(.., |(_, _, handle)| handle.is_done()) {
             let Ok(payload) = handle.take() else { panic!("it was done") };
-            // Whoever has the answer reads what he wrote, however often it was sent.
+            // A caller that has the answer reads its own write, however often it was sent.
             if payload.frame().is_ok() {
                 self.history.answered(&key, number);
             }
@@ -396,7 +396,7 @@ impl World {
     }
 }
 
-/// Runs a seed; what the cache has done.
+/// Runs a seed, and returns the counts of the cache.
 fn run(seed: u64, fault: Fault) -> CacheStats {
     let mut world = World::new(seed, fault);
     for _ in 0..if cfg!(miri) { 150 } else { 2_000 } {

@@ -1,4 +1,5 @@
-//! All that ever was at each key of a simulation, what was heard of it, and what a read may see after that.
+//! The history of each key of a simulation, the invalidations that arrived, and the values that a read may return after
+//! these.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,7 @@ use crate::pipe::slot::Payload;
 /// A database and a key.
 pub(super) type Key = (u32, String);
 
-/// What was at a key at some time, and until when.
+/// A value of a key, and its deadline.
 #[derive(Clone)]
 pub(super) struct State {
     pub(super) text: Option<String>,
@@ -39,7 +40,7 @@ pub(super) struct History {
     states: BTreeMap<Key, Vec<State>>,
     /// The versions that the client's own writes have made.
     own: BTreeMap<usize, usize>,
-    /// What was heard of each key: nothing older may be read.
+    /// The last known state of each key: no older one may be read.
     floors: BTreeMap<Key, usize>,
     last_own: BTreeMap<Key, (usize, bool)>,
     /// Writes that came back, and were sent again.
@@ -47,12 +48,12 @@ pub(super) struct History {
 }
 
 impl History {
-    /// What was at a key, the last of it now.
+    /// Returns the states of a key, the present one last.
     pub(super) fn states(&mut self, key: &Key) -> &mut Vec<State> {
         self.states.entry(key.clone()).or_insert_with(|| vec![State::GONE])
     }
 
-    /// What is at a key.
+    /// Returns the present state of a key.
     pub(super) fn last(&mut self, key: &Key) -> State {
         self.states(key).last().cloned().expect("there is always one")
     }
@@ -114,7 +115,7 @@ impl History {
                 let version = version.unwrap_or_else(|| panic!("{key:?} never was {text}"));
                 assert!(version >= floor, "{key:?} was read as {text}, and version {floor} had been heard of");
                 assert!(version >= own, "{key:?} was read as {text} behind its own write {own}");
-                // What was overwritten meanwhile goes when that is heard, as anything does.
+                // A value that was overwritten goes when its invalidation arrives, as any other does.
                 let is_late = is_hit && version == states.len() - 1 && states[version].is_over(now_ms);
                 assert!(!is_late, "{text} was read here when its time was over");
             }

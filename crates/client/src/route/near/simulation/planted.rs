@@ -1,6 +1,6 @@
-//! Mistakes that the simulation has to find, to show that it would: each breaks one rule of the cache.
+//! Planted faults that the simulation has to find, to show that it would: each breaks one rule of the cache.
 //!
-//! A fault stands between the cache and whoever reads replies, and gives the cache wrong or no notice of what was heard. A run
+//! A fault stands between the cache and the reader of replies, and gives the cache wrong or no notice of events. A run
 //! without one is the test; a run with one must fail.
 
 use super::super::shards::faults::Overtaken;
@@ -10,13 +10,13 @@ use crate::pipe::near::{Answer, Cache, KeyLifetime, ReadId};
 use crate::pipe::slot::Completions;
 use crate::process::lock::Mutex;
 
-/// What is planted.
+/// The planted fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     None,
     /// A reply is kept although something was heard of its key after it was asked for.
     KeepsOvertaken,
-    /// What was kept stays when the connection is lost.
+    /// Kept replies stay when the connection is lost.
     StaysAcrossConnections,
     /// The reply to an older read comes to lie over that to a newer one.
     KeepsOlder,
@@ -26,13 +26,13 @@ pub(super) enum Fault {
     MissesFlushes,
     /// How long the key lives is of no interest.
     OutlivesKeys,
-    /// Who owns a slot by now is of no interest.
+    /// The present owner of a slot is ignored.
     IgnoresOwners,
     /// A reply is kept wherever it came from.
     KeepsRedirected,
 }
 
-/// The cache as a connection keeps it true, or what it must not be.
+/// The cache as a connection invalidates it, or with the planted fault.
 pub(super) struct Planted {
     pub(super) connection: Connection,
     fault: Fault,

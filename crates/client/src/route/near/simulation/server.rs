@@ -19,12 +19,12 @@ pub(super) struct Server {
     pub(super) down: VecDeque<u8>,
     /// Bytes that were ever sent on this connection.
     sent: u64,
-    /// What was said, and where it ends.
+    /// The messages of the server, and where each ends.
     said: VecDeque<(u64, Vec<(Key, usize)>)>,
 }
 
 impl Server {
-    /// What is on its way is lost, and nothing is said any more.
+    /// Loses the messages in flight, and sends no more.
     pub(super) fn hang_up(&mut self) {
         *self = Self::default();
     }
@@ -82,7 +82,7 @@ impl Server {
         }
     }
 
-    /// A key has gone to another node. What had been read of it is told, or forgotten without a word.
+    /// Gives a key to another node. Earlier reads of it are invalidated, or forgotten silently.
     pub(super) fn gave_away(&mut self, history: &History, name: &str, is_told: bool) {
         if is_told {
             self.changed(history, name, false);
@@ -91,7 +91,7 @@ impl Server {
         }
     }
 
-    /// What is at a key changes; its next version.
+    /// Changes the value of a key, and returns its next version.
     pub(super) fn change(&mut self, history: &mut History, key: Key, state: State, is_own: bool) -> usize {
         let states = history.states(&key);
         states.push(state);
@@ -100,7 +100,7 @@ impl Server {
         version
     }
 
-    /// The present state; a key whose time is over goes.
+    /// Returns the present state, and removes an expired key.
     fn now(&mut self, history: &mut History, key: &Key, now_ms: u64) -> State {
         let state = history.last(key);
         if state.is_over(now_ms) {

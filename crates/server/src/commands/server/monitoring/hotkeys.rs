@@ -1,8 +1,8 @@
-//! HOTKEYS: has it collected which keys take most of the time and of the network, and tells; and tells which were used most of
-//! late, which is always known.
+//! HOTKEYS: starts and stops the collection of the keys that take most of the time and of the network, and reports them. It
+//! also reports the keys that were used most recently, which are always known.
 //!
-//! What a command took is noted as it ends (`context/account`); what was noted is kept in `observe/hot_keys`. The sample that is
-//! always taken is in `observe/key_samples`.
+//! The cost of a command is noted as it ends (`context/account`); the notes are kept in `observe/hot_keys`. The sample that
+//! is always taken is in `observe/key_samples`.
 
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
@@ -13,7 +13,7 @@ use crate::observe::key_samples::{HALF_LIFE_MS, SAMPLE_RATIO};
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// Keys that are told unless COUNT says another number, and the most that it may say.
+/// Keys that are reported unless COUNT says another number, and the most that it may say.
 const COUNT: usize = 10;
 const COUNT_MAX: i64 = 64;
 
@@ -65,7 +65,7 @@ fn plan(request: &Request<'_>) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// Which metrics are asked for, and how many words name them.
+/// Reads which metrics are asked for, and how many words name them.
 fn metrics(request: &Request<'_>) -> Result<(bool, bool, usize), Error> {
     const NOT_SO_MANY: Error = Error::fixed("ERR METRICS count does not match number of metric types provided");
     let args = request.args;

@@ -1,6 +1,7 @@
-//! LATENCY: what was slow, and how the execution times of commands are distributed.
+//! LATENCY: the slow events, and the distribution of the execution times of commands.
 //!
-//! The figures are kept in `observe`; here they become replies, and in LATENCY DOCTOR words. It measures nothing.
+//! The figures are kept in `observe`; this module turns them into replies, and for LATENCY DOCTOR into text. It measures
+//! nothing.
 
 use hdrhistogram::Histogram;
 use sleeve_wire::commands::{self, Row};
@@ -56,7 +57,7 @@ pub fn histogram(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         commands::all().iter().collect()
     } else {
         let named = names.iter().filter_map(|name| cx.engine.names.find_full(name));
-        // A container stands for its subcommands, which are what runs.
+        // A container stands for its subcommands, which are the commands that run.
         named.flat_map(|row| std::iter::once(row).chain(row.subcommands())).collect()
     };
     let measured: Vec<_> = rows.into_iter().filter_map(|row| Some((row, cx.engine.stats.latency(row)?))).collect();
@@ -78,7 +79,7 @@ pub fn histogram(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// How many times were at most so many microseconds, where that number grew, in doublings of 1,024 nanoseconds.
+/// Returns how many times were at most so many microseconds, where that number grew, in doublings of 1,024 nanoseconds.
 fn doublings(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
     let (mut steps, mut below) = (Vec::new(), 0);
     for step in histogram.iter_log(1_024, 2.0) {
@@ -111,7 +112,7 @@ pub fn doctor(cx: &mut Cx<'_>) -> Outcome {
 const ADVICE: &str = "\nWhat usually helps: SLOWLOG GET names the slow commands themselves; large keys are found with \
 --bigkeys and better removed with UNLINK; a machine that is short of processors or memory is slow everywhere at once.\n";
 
-/// What there is to say about one event.
+/// Returns the advice about one event.
 fn diagnosis(name: &str, series: &Series) -> String {
     let count = series.samples.len() as u64;
     let sum_ms: u64 = series.samples.iter().map(|sample| sample.latency_ms).sum();
@@ -178,7 +179,7 @@ fn drawing(event: &str, series: &Series, now_s: i64) -> String {
     text
 }
 
-/// A length of time in its largest unit.
+/// Returns a length of time in its largest unit.
 fn age(seconds: i64) -> String {
     match seconds {
         0..60 => format!("{seconds}s"),

@@ -1,4 +1,4 @@
-//! Commands that tell what was slow, and which keys are used most.
+//! Commands that report slow events, and the keys that are used most.
 
 pub mod hotkeys;
 pub mod latency;

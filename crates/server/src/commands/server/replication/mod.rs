@@ -87,19 +87,21 @@ pub fn wait_aof(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let wanted = Wanted { offset, applied: 0, synced: replicas, own_disk: local != 0 };
     wait_for(cx, request, wanted, deadline_ms, OnTimeout::Disks(offset));
     if let Some(waiter) = cx.state.blocked.as_ref().filter(|_| local != 0) {
-        // Who waits for replicas too is answered when they have it, but hears when the log is switched off.
+        // A client that also waits for replicas is answered when the replicas have the data, but gets an error when the AOF
+        // is switched off.
         engine.answer_when_synced(waiter, if replicas > 0 { u64::MAX } else { offset });
     }
     Ok(())
 }
 
-/// The offset of the journal behind all that the client has changed.
+/// Returns the offset of the journal behind all that the client has changed.
 fn written_offset(cx: &mut Cx<'_>) -> u64 {
     let shown = cx.recorder().shown_offset();
     cx.state.written_offset(shown)
 }
 
-/// Answers who has what is wanted: at once if that is enough or the peer may not wait, else when it is or the time is over.
+/// Replies with the replicas that have reached the wanted offset: at once if they are enough or the peer may not wait, else
+/// when they are enough or at the timeout.
 fn wait_for(cx: &mut Cx<'_>, request: Request<'_>, wanted: Wanted, deadline_ms: Option<i64>, on_timeout: OnTimeout) {
     let reached = cx.engine.reached(wanted.offset);
     if wanted.is_met(&reached) || !cx.may_block() {
@@ -137,7 +139,7 @@ pub fn replica_of(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             "ERR This engine cannot be a replica: the program that embeds it has given it no files and no threads",
         ));
     }
-    // Amid EXEC: whoever may continue this server's own stream has to know of what was done before.
+    // Amid EXEC: a replica that may continue this server's own stream has to know of the commands before this one.
     cx.recorder().append_open();
     if !engine.follow_primary(Address { host: name.to_owned(), port: number }) {
         cx.reply().simple("OK Already connected to specified master");
@@ -151,7 +153,7 @@ pub fn replica_of(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Has CONFIG REWRITE know whom this server follows, and those go on who were held when that changed.
+/// Notes the primary of this server for CONFIG REWRITE, and resumes the clients that were held when the primary changed.
 fn note_primary(cx: &Cx<'_>, words: &[&[u8]]) {
     if let Err(why) = cx.engine.config.assign(Opt::Replicaof, words) {
         log::warning(&format!("CONFIG REWRITE will not know whom this server follows: {why}"));

@@ -1,7 +1,8 @@
-//! REPLCONF, PSYNC and SYNC: what a replica says to its primary.
+//! REPLCONF, PSYNC and SYNC: the commands of a replica to its primary.
 //!
-//! Until PSYNC or SYNC it is a client like any other, of which is remembered what it says of itself. From then on it is sent no
-//! replies but the stream, by the worker that owns its connection (`worker/replica_feeds`), and what it says is how far it is.
+//! Until PSYNC or SYNC it is a client like any other, and the server only keeps the facts that it gives about itself. From
+//! then on it is sent no replies but the stream, by the worker that owns its connection (`worker/replica_feeds`), and it
+//! reports its offset.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -44,13 +45,13 @@ pub fn repl_conf(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// What is known of the client as a replica; from now on, if nothing was.
+/// Returns the facts about the client as a replica, which are kept from now on if there were none.
 fn replica_of(cx: &mut Cx<'_>) -> Arc<Replica> {
     let client = &cx.state.client;
     Arc::clone(cx.state.replica.get_or_insert_with(|| Arc::new(Replica::new(client))))
 }
 
-/// Takes in what a replica says of itself.
+/// Notes one fact that a replica gives about itself.
 fn tell(told: &mut Told, option: &[u8], value: &[u8]) -> Outcome {
     let is_yes = || match number::parse_i64(value) {
         Some(0) => Ok(false),
@@ -76,7 +77,7 @@ fn tell(told: &mut Told, option: &[u8], value: &[u8]) -> Outcome {
         b"capa" if value.eq_ignore_ascii_case(b"eof") => told.finds_end = true,
         b"capa" if value.eq_ignore_ascii_case(b"psync2") => told.knows_ids = true,
         b"capa" if value.eq_ignore_ascii_case(b"rdb13") => told.loads_newest = true,
-        // What it can do besides makes no difference here.
+        // Its other capabilities make no difference here.
         b"capa" => {}
         b"version" => told.valkey = version_of(value),
         b"rdb-only" => told.snapshot_only = is_yes()?,
@@ -96,7 +97,7 @@ fn tell(told: &mut Told, option: &[u8], value: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// A version of Valkey, which alone says it: 9.1.2 as 0x090102.
+/// Reads a version of Valkey, which alone sends it: 9.1.2 as 0x090102.
 fn version_of(text: &[u8]) -> Option<u32> {
     let mut parts =
         text.split(|byte| *byte == b'.').map(|part| number::parse_i64(part).and_then(|n| u8::try_from(n).ok()));
@@ -104,7 +105,7 @@ fn version_of(text: &[u8]) -> Option<u32> {
     Some(u32::from(major?) << 16 | u32::from(minor?) << 8 | u32::from(patch.unwrap_or(0)))
 }
 
-/// REPLCONF ACK offset \[FACK offset\]: no reply, whatever it says. Of who is no replica it is not heard.
+/// REPLCONF ACK offset \[FACK offset\]: no reply in any case. From a client that is no replica it is ignored.
 fn acknowledge(cx: &Cx<'_>, replica: &Arc<Replica>, request: Request<'_>) {
     let offset = |at: usize| request.args.get(at).and_then(number::parse_i64).and_then(|n| u64::try_from(n).ok());
     let Some(applied) = offset(2).filter(|_| replica.is_registered()) else { return };
@@ -129,7 +130,7 @@ pub fn psync(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     begin(cx, wanted, false)
 }
 
-/// The primary hands its role over, of whose stream this is the id.
+/// Takes over the role of the primary, which hands it over; `id` is that of its stream.
 fn take_over(cx: &mut Cx<'_>, id: Option<Id>) -> Outcome {
     let (engine, now) = (cx.engine, cx.now);
     let ids = &engine.replication.ids;
@@ -178,8 +179,8 @@ fn begin(cx: &mut Cx<'_>, wanted: Option<(Id, u64)>, is_silent: bool) -> Outcome
         // It is being fed already, and is sent no replies.
         return Ok(());
     }
-    // A transaction that has ended the replica's last connection is over then, and what it has done stands in the stream: who
-    // came back before that would go on in front of it.
+    // If a transaction has ended the replica's last connection, it has ended after this, and its writes are in the stream. A
+    // replica that came back before that would go on in front of them.
     cx.lock_all()?;
     cx.unlock();
     replica.is_silent.store(is_silent, Ordering::Relaxed);

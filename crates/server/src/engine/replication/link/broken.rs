@@ -3,30 +3,31 @@
 /// Why there is nothing more to be had from this connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
-    /// For the log.
+    /// The reason, for the server log.
     pub reason: String,
-    /// Whose fault it is.
+    /// The side at fault.
     pub fault: Fault,
 }
 
-/// Whose fault it is that a link has ended.
+/// The side that is at fault for the end of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The primary is as it should be, and only cannot serve now; or this server cannot.
     Passing,
-    /// The connection was closed: amid the stream anybody may have done that, before it the primary has refused.
+    /// The connection was closed. Within the stream either side or the network may have done that; before the stream the
+    /// primary has refused.
     Closed,
-    /// The primary has said what none says, or what this server cannot use.
+    /// The primary has sent something that no primary sends, or that this server cannot use.
     Foreign,
 }
 
 impl Broken {
-    /// The primary has said what none says.
+    /// Returns the error for something that no primary sends.
     pub fn foreign(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), fault: Fault::Foreign }
     }
 
-    /// It may work the next time.
+    /// Returns the error for a temporary failure: a retry may succeed.
     pub fn passing(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), fault: Fault::Passing }
     }

@@ -1,6 +1,6 @@
-//! The dump in front of the stream: so many bytes, or as many as come before a mark that the primary has drawn by chance.
+//! The dump in front of the stream: a stated number of bytes, or all bytes before a random mark of the primary.
 //!
-//! Nothing of it is kept but what came last, which may be the beginning of the mark.
+//! Only the last bytes of it are kept, because they may be the beginning of the mark.
 
 use sleeve_wire::number;
 
@@ -9,38 +9,38 @@ use super::broken::Broken;
 /// Bytes of a mark.
 const MARK_BYTES: usize = 40;
 
-/// How large a dump is.
+/// The size of a dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// So many bytes.
+    /// The number of bytes.
     Bytes(u64),
-    /// It is being made while it is sent; a mark ends it.
+    /// The dump is being made while it is sent; a mark ends it.
     Unknown,
 }
 
 /// A dump that is coming.
 #[derive(Debug)]
 pub enum Dump {
-    /// So many bytes are still to come.
+    /// The number of bytes that are still to arrive.
     Counted(u64),
-    /// Whatever comes before the mark.
+    /// All bytes before the mark.
     Marked {
         /// The mark.
         mark: [u8; MARK_BYTES],
-        /// What came last: what was given out, and behind it what may be a part of the mark.
+        /// The last bytes: those that were given out, and behind them those that may be a part of the mark.
         held: Vec<u8>,
         /// Bytes of it that were given out.
         given: usize,
-        /// The mark has come.
+        /// The mark has arrived.
         is_over: bool,
     },
 }
 
 impl Dump {
-    /// What the line in front of a dump says of it.
+    /// Reads the line in front of a dump.
     ///
     /// # Errors
-    /// It says nothing of the kind.
+    /// The line does not announce a dump.
     pub fn begin(line: &[u8]) -> Result<Self, Broken> {
         let shown = || line.escape_ascii().to_string();
         if line.starts_with(b"-") {
@@ -60,7 +60,7 @@ impl Dump {
         Ok(Self::Counted(bytes))
     }
 
-    /// How large it is.
+    /// Returns how large it is.
     pub fn size(&self) -> Size {
         match self {
             Self::Counted(bytes) => Size::Bytes(*bytes),
@@ -68,7 +68,7 @@ impl Dump {
         }
     }
 
-    /// Whether all of it has come.
+    /// Returns whether all of it has arrived.
     pub fn is_whole(&self) -> bool {
         match self {
             Self::Counted(left) => *left == 0,
@@ -76,7 +76,7 @@ impl Dump {
         }
     }
 
-    /// Takes what has come, up to the dump's end: how many bytes that is, and the dump's own among them and before.
+    /// Takes received bytes, up to the dump's end. Returns their number, and the dump's own bytes among them and before.
     pub fn receive<'b>(&'b mut self, bytes: &'b [u8]) -> (usize, &'b [u8]) {
         match self {
             Self::Counted(left) => {
@@ -88,7 +88,7 @@ impl Dump {
                 held.drain(..*given);
                 held.extend_from_slice(bytes);
                 let mut used = bytes.len();
-                // What looks like the beginning of the mark may go on with the next bytes.
+                // Bytes that look like the beginning of the mark may go on with the next bytes.
                 *given = held.len().saturating_sub(MARK_BYTES - 1);
                 if let Some(at) = memchr::memmem::find(held, mark) {
                     *is_over = true;

@@ -1,12 +1,12 @@
-//! A replica's end of the wire, from the first word to the first byte of the stream.
+//! A replica's end of the wire, from the handshake to the first byte of the stream.
 //!
-//! A [`Link`] takes bytes and gives bytes; it touches no socket and no file. It says who this server is ([`Introduction`]),
-//! asks for the stream from where it has it, or for everything, and makes [`Event`]s of what the primary answers. The dump of
-//! the data is passed on in parts as it comes. When [`Link::is_streaming`] says so all that follows is the stream, of which the
-//! link knows nothing.
+//! A [`Link`] takes bytes and gives bytes; it touches no socket and no file. It introduces this server ([`Introduction`]),
+//! asks for a partial sync from its offset, or for a full sync, and makes [`Event`]s of the primary's replies. The dump of
+//! the data is passed on in parts as it arrives. Once [`Link::is_streaming`] returns true all further bytes are the stream,
+//! which the link does not read.
 //!
-//! What it holds of foreign bytes is a line of `LINE_BYTES_MAX` at the most, or the end of a dump. Whatever is not what a
-//! primary says ends it with a reason ([`Broken`]). One thread.
+//! Of received bytes it holds a line of `LINE_BYTES_MAX` at the most, or the end of a dump. Input that no primary sends ends
+//! it with a reason ([`Broken`]). One thread.
 
 mod broken;
 mod dump;
@@ -25,48 +25,48 @@ pub use dump::Size;
 /// The longest line that a primary may say.
 const LINE_BYTES_MAX: usize = 1_024;
 
-/// Who this server is, and what it has.
+/// The properties of this server, and the data that it has.
 #[derive(Debug, Clone, Default)]
 pub struct Introduction {
-    /// A password, and the user whose it is if that is not the default one; none where the primary asks for nothing.
+    /// A password, and the name of its user if that is not the default one; none if the primary asks for nothing.
     pub credentials: Option<(Option<Vec<u8>>, Vec<u8>)>,
     /// The port at which others find this server.
     pub port: u32,
-    /// The address at which they do, where the primary would see another.
+    /// The address at which others reach this server, if the primary would see another.
     pub address: Option<Vec<u8>>,
-    /// The version of Valkey whose dumps it can load.
+    /// The version of Valkey for which it can load dumps.
     pub version: &'static str,
     /// The stream that it has and up to which offset, if it has one.
     pub has: Option<(Id, u64)>,
-    /// It hands its role over to whom it speaks to.
+    /// This server hands its role over to the other side.
     pub hands_over: bool,
 }
 
-/// What has come of the bytes so far.
+/// The result of the bytes so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<'b> {
     /// The primary does not know something that it need not know: its words.
     Note(String),
-    /// It does not take the role over: its words.
+    /// The other side refuses the role, with this text.
     TakesNoRole(String),
-    /// The stream goes on where it was left; under another id, if one is named.
+    /// A partial sync: the stream goes on at the offset that was asked for; under another id, if one is named.
     Continues(Option<Id>),
-    /// All data comes, and behind it the stream with this id from this offset on.
+    /// A full sync: all data follows, and behind it the stream with this id from this offset on.
     Anew {
-        /// What the stream is called.
+        /// The id of the stream.
         id: Id,
-        /// Up to where the dump has it.
+        /// The offset up to which the dump has the stream.
         offset: u64,
     },
     /// The dump begins.
     DumpBegins(Size),
     /// A part of the dump.
     Part(&'b [u8]),
-    /// The dump is whole; behind it comes the stream.
+    /// The dump is complete; behind it follows the stream.
     DumpEnds,
 }
 
-/// What a line of the primary answers.
+/// The question that a line of the primary answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Question {
     Ping,
@@ -103,17 +103,17 @@ impl Link {
         Self { introduction, asked, phase: Phase::Asking, line: Vec::new() }
     }
 
-    /// Whether all that comes from here on is the stream.
+    /// Returns whether all further bytes are the stream.
     pub fn is_streaming(&self) -> bool {
         matches!(self.phase, Phase::Streaming)
     }
 
-    /// Takes what has come, as far as it is not the stream, up to the first event: how many bytes that is, and the event. It
-    /// is called with what is left, and where that is nothing once more, until nothing is taken and nothing comes of it. `out`
-    /// gets what is to be said.
+    /// Takes received bytes before the stream, up to the first event. Returns the number of bytes taken, and the event. The
+    /// caller calls it again with the remaining bytes, and once more without any, until no bytes are taken and no event is
+    /// returned. The bytes to send are appended to `out`.
     ///
     /// # Errors
-    /// Why the connection is of no use any more.
+    /// The reason why the connection is of no use any more.
     pub fn receive<'b>(&'b mut self, bytes: &'b [u8], out: &mut Vec<u8>) -> Result<(usize, Option<Event<'b>>), Broken> {
         if let Phase::Dump(dump) = &self.phase
             && dump.is_whole()
@@ -174,7 +174,7 @@ impl Link {
         Ok(note)
     }
 
-    /// Says who this server is, all at once.
+    /// Introduces this server, with all requests at once.
     fn introduce(&mut self, out: &mut Vec<u8>) {
         let Introduction { credentials, port, address, version, .. } = &self.introduction;
         if let Some((user, password)) = credentials {
@@ -192,7 +192,7 @@ impl Link {
         if let Some(address) = address {
             say("ip-address", &[b"ip-address", address]);
         }
-        // The last one is ours: whoever does not know it passes over it.
+        // The last capability is Sleeve's own: a primary that does not know it ignores it.
         say("capa", &[b"capa", b"eof", b"capa", b"psync2", b"capa", b"rdb13"]);
         say("version", &[b"version", version.as_bytes()]);
     }
@@ -235,7 +235,7 @@ impl Link {
     }
 }
 
-/// Whether somebody is there who may be asked further: a primary that wants to know first who is speaking is one, too.
+/// Checks that a primary is there and may be asked further. A primary that asks for authentication first is one, too.
 fn check_pong(line: &[u8]) -> Result<(), Broken> {
     let is_good = line.starts_with(b"+")
         || [b"-NOAUTH".as_slice(), b"-NOPERM", b"-ERR operation not permitted"]
@@ -252,7 +252,7 @@ fn unexpected(line: &[u8]) -> Broken {
     Broken::foreign(format!("it gives no answer of a primary: '{}'", shown(line)))
 }
 
-/// A line for the log, which nothing in it can break.
+/// Returns a line for the server log, with its special characters replaced.
 fn shown(line: &[u8]) -> String {
     line.escape_ascii().to_string()
 }

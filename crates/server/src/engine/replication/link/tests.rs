@@ -14,7 +14,7 @@ fn id(text: &str) -> Id {
     Id::parse(text.as_bytes()).expect("forty digits")
 }
 
-/// What a link says, tells, and leaves of the bytes, which come in pieces of `step`.
+/// The bytes that a link sends, its events, and the bytes that it leaves, for input in pieces of `step`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Heard {
     said: String,
@@ -107,7 +107,7 @@ fn a_primary_with_a_password_is_told_who_speaks_and_what_is_had_already() {
 fn a_dump_without_a_length_ends_where_its_mark_stands_however_the_bytes_are_cut() {
     let mark = "m".repeat(20) + &"M".repeat(20);
     let head = format!("+PONG\r\n+OK\r\n+OK\r\n+OK\r\n+FULLRESYNC {ID} 0\r\n$EOF:{mark}\r\n");
-    // What looks like the mark's beginning is the dump's own.
+    // Bytes that look like the mark's beginning belong to the dump.
     let dump = [vec![b'x'; 100], vec![b'm'; 55], vec![b'M'; 19], b"end".to_vec()].concat();
     for dump in [dump.as_slice(), b"", b"m", &[b'm'; 39]] {
         let bytes = [head.as_bytes(), dump, mark.as_bytes(), b"*1\r\n$4\r\nPING\r\n"].concat();

@@ -34,15 +34,15 @@ pub(super) struct Node {
     pub(super) taken: u64,
 }
 
-/// Who owns a slot.
+/// The ownership of a slot.
 #[derive(Default)]
 pub(super) struct SlotState {
     pub(super) owner: usize,
-    /// Who owned it last.
+    /// Its last owner.
     pub(super) before: usize,
     /// Whither it is on its way.
     pub(super) to: Option<usize>,
-    /// Those of its keys that are there already.
+    /// The keys that have moved already.
     pub(super) moved: HashSet<String>,
 }
 
@@ -52,7 +52,7 @@ impl SlotState {
     }
 }
 
-/// What the nodes do, and the network.
+/// The work of the nodes, and the network.
 impl World {
     /// Others write, keys' times are over, slots move.
     pub(super) fn others(&mut self) {
@@ -144,7 +144,8 @@ impl World {
         }
     }
 
-    /// Why a node does not execute what is about this key, if it does not; so seldom it just says that it may work later.
+    /// Returns why a node does not execute a request about this key, if it does not; with this rarity it just says that it
+    /// may work later.
     fn refusal(&mut self, node: usize, name: &str, is_asking: bool, seldom: usize) -> Option<String> {
         let (state, slot) = (&self.slots[group_of(name)], slot_of(name.as_bytes()));
         let has = state.has(name);
@@ -171,7 +172,7 @@ impl World {
         assert!(node.reply_reader.deliver(&mut done).expect("replies").is_none());
     }
 
-    /// A connection is lost: what its node owned is heard of.
+    /// Cuts a connection: the keys that its node owned count as invalidated.
     pub(super) fn cut(&mut self, number: usize) {
         if self.dice.roll(2) == 0 {
             self.serve(number);
