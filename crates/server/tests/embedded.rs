@@ -357,8 +357,9 @@ fn others_see_what_a_client_has_set_up_whatever_it_does_between() {
         ("GET k", &["db=3", "cmd=get"]),
         ("SELECT 0\r\nWATCH watched\r\nGET k", &["db=0", "flags=N"]),
         ("GET k", &["flags=d"]),
-        ("MULTI\r\nGET k", &["flags=xd", "multi=1"]),
-        ("GET k", &["multi=2"]),
+        // EXEC will refuse, so nothing is queued.
+        ("MULTI\r\nGET k", &["flags=xd", "multi=0", "cmd=get"]),
+        ("GET k", &["multi=0", "cmd=get"]),
         ("EXEC foo", &["flags=N", "multi=-1"]),
         ("MULTI\r\nSELECT 5\r\nSET k v\r\nEXEC\r\nGET k", &["multi=-1", "db=5"]),
         ("EVAL 'redis.call(\"select\", 7)' 0\r\nGET k", &["db=5"]),

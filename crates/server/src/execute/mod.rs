@@ -276,6 +276,7 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
 
 /// Keeps a command for EXEC, unless it is known already that EXEC will run nothing.
 fn queue(cx: &mut Cx<'_>, request: &Request<'_>) {
+    cx.state.row = Some(request.row);
     let is_doomed = cx.state.watching.is_raised() || cx.state.transaction.as_ref().is_some_and(|queued| queued.aborted);
     if !is_doomed {
         gates::note_queued(cx, request);
