@@ -262,12 +262,14 @@ fn every_option_that_names_a_path_has_a_case_here() {
     }
     let completions = Command::new(SLEEVE).args(["reference", "completions", "zsh"]).output().unwrap().stdout;
     let completions = String::from_utf8(completions).unwrap();
-    // Such a line is '-o+[...]:folder:_files' or ':file -- The file:_files'.
+    // Such a line is '-o+[...]:folder:_files', '(--cpu --server)--redraw=[...]:file:_files', with the options that exclude it
+    // in front, or ':file -- The file:_files'.
     let mut found = 0;
     for line in completions.lines().filter(|line| line.contains(":_files'")) {
-        let name =
-            line.trim_start_matches(['\'', '(', ')', '*']).split(['=', '+', '[', ' ']).next().unwrap_or_default();
-        let name = name.trim_end_matches(':');
+        let listed = line.trim_start_matches(['\'', '*']);
+        let behind_list = listed.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+        let option = behind_list.map_or(listed, |(_, option)| option).trim_start_matches('*');
+        let name = option.split(['=', '+', '[', ' ']).next().unwrap_or_default().trim_end_matches(':');
         assert!(cased.contains(name), "{name} has no case: {line}");
         found += 1;
     }

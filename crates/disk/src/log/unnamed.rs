@@ -83,10 +83,16 @@ fn is_without_requests(disk: &dyn Disk, path: &Path) -> bool {
     bytes.is_ok_and(|bytes| bytes.len() <= SALT_LINE_BYTES && bytes.first() != Some(&b'*'))
 }
 
+/// The names in the folder of a log. A folder without a name is the current one.
+fn names_in(disk: &dyn Disk, folder: &Path) -> io::Result<Vec<String>> {
+    disk.list(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
+}
+
 /// The manifest that was being put in its place, if it is there and whole.
 pub(super) fn unfinished(disk: &dyn Disk, options: &Options) -> Option<Manifest> {
     let path = unfinished_manifest(options);
-    let is_there = disk.list(&options.folder).is_ok_and(|names| names.iter().any(|name| options.path(name) == path));
+    let is_there =
+        names_in(disk, &options.folder).is_ok_and(|names| names.iter().any(|name| options.path(name) == path));
     let bytes = is_there.then(|| read_small(disk, &path, manifest::BYTES_MAX).ok()).flatten()?;
     Manifest::parse(&bytes).ok().map(|(manifest, _)| manifest)
 }
@@ -97,13 +103,14 @@ pub(super) fn names(manifest: &Manifest, name: &str) -> bool {
 }
 
 /// Returns the files with contents that are named neither by this manifest nor by the one that was being put in its place.
+/// One that cannot be looked at, such as a link to nothing, counts as a file with contents.
 ///
 /// # Errors
 /// Those of the system.
 pub fn unnamed(disk: &dyn Disk, options: &Options, manifest: &Manifest) -> io::Result<Unnamed> {
     let mut unnamed = Unnamed::default();
     let staged = unfinished(disk, options);
-    for name in disk.list(&options.folder)? {
+    for name in names_in(disk, &options.folder)? {
         let Some((kind, number)) = kind_of(&options.name, &name) else { continue };
         if names(manifest, &name) || staged.as_ref().is_some_and(|staged| names(staged, &name)) {
             continue;
@@ -111,7 +118,7 @@ pub fn unnamed(disk: &dyn Disk, options: &Options, manifest: &Manifest) -> io::R
         let path = options.path(&name);
         let entry = Entry { name: name.into_bytes(), number, length: None };
         match kind {
-            Kind::Base if disk.size(&path)? > 0 => unnamed.bases.push(entry),
+            Kind::Base if disk.size(&path).ok() != Some(0) => unnamed.bases.push(entry),
             Kind::Increment if !is_without_requests(disk, &path) => unnamed.increments.push(entry),
             _ => {}
         }
@@ -126,7 +133,7 @@ pub fn unnamed(disk: &dyn Disk, options: &Options, manifest: &Manifest) -> io::R
 /// # Errors
 /// Those of the system.
 pub(super) fn pass_over_numbers(disk: &dyn Disk, options: &Options, manifest: &mut Manifest) -> io::Result<()> {
-    for name in disk.list(&options.folder)? {
+    for name in names_in(disk, &options.folder)? {
         match kind_of(&options.name, &name) {
             Some((Kind::Base, number)) => manifest.base_number = manifest.base_number.max(number),
             // An empty one is removed, or made again.
