@@ -84,10 +84,11 @@ fn users_of_the_configuration_file_are_loaded_and_rewritten() {
     let rewritten = std::fs::read_to_string(&path).unwrap();
     let users: Vec<&str> = rewritten.lines().filter(|line| line.starts_with("user ")).collect();
     assert!(
-        users[0].starts_with("user alice on #2bb80d53") && users[0].ends_with("(~shared resetchannels -@all +get)")
+        users[0].starts_with("user alice on sanitize-payload #2bb80d53")
+            && users[0].ends_with("(~shared resetchannels -@all +get)")
     );
-    assert_eq!(users[1], "user carol on resetchannels -@all +@read -get");
-    assert!(users[2].starts_with("user default on #98c1eb4e") && users.len() == 3, "{users:?}");
+    assert_eq!(users[1], "user carol on sanitize-payload resetchannels -@all +@read -get");
+    assert!(users[2].starts_with("user default on sanitize-payload #98c1eb4e") && users.len() == 3, "{users:?}");
     assert!(rewritten.contains("\n# kept\n"));
 }
 
