@@ -1,7 +1,7 @@
 //! A replica's connection to its primary, and the reasons for its end: the other side, too long a silence, another task.
 
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -191,11 +191,11 @@ impl<'t> Connection<'t> {
         }
     }
 
-    /// Returns a function that ends the waits here, from any thread.
-    pub(super) fn shutter(&self) -> impl Fn() + Send + Sync + use<> {
+    /// Returns a second handle of the socket, with which any thread may end the waits here. The other side sees the end of
+    /// the connection only when this handle is dropped, too.
+    pub(super) fn handle(&self) -> Option<Arc<TcpStream>> {
         // If there can be no second handle, the reader finds a moment later that it has to end.
-        let socket = self.outgoing.socket().try_clone().ok();
-        move || socket.iter().for_each(|socket| _ = socket.shutdown(Shutdown::Both))
+        self.outgoing.socket().try_clone().ok().map(Arc::new)
     }
 
     /// Returns the task for which it was made.

@@ -12,6 +12,7 @@ mod pause;
 #[cfg(test)]
 mod tests;
 
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -322,16 +323,22 @@ impl Follower {
 struct Listed<'e> {
     engine: &'e Engine,
     client: Arc<ClientInfo>,
+    /// What the client's mailbox shuts. The replay keeps the client beyond the connection, and must not keep the socket.
+    _socket: Option<Arc<TcpStream>>,
 }
 
 impl<'e> Listed<'e> {
     fn enter(engine: &'e Engine, connection: &Connection<'_>) -> Self {
         // A letter can only say that the link is to end, which is so at once, as in Redis.
-        let mailbox = Arc::new(Mailbox::new(connection.shutter()));
+        let socket = connection.handle();
+        let shut = socket.as_ref().map(Arc::downgrade).unwrap_or_default();
+        let mailbox = Arc::new(Mailbox::new(move || {
+            shut.upgrade().iter().for_each(|socket| _ = socket.shutdown(Shutdown::Both));
+        }));
         let client = engine.clients.enter(connection.ends(), mailbox, Instant::now().wall_ms());
         client.is_primary.store(true, Ordering::Relaxed);
         client.names.lock().user = b"(superuser)".as_slice().into();
-        Self { engine, client }
+        Self { engine, client, _socket: socket }
     }
 
     fn is_killed(&self) -> bool {
