@@ -25,6 +25,8 @@ use crate::persistence::{ask, digest, fill, wait_until};
 use crate::replay::peer;
 
 const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
+/// The version up to which Redis 8 is asked (`Scope::newest`).
+const REDIS_8: (u32, u32) = (8, 1);
 
 /// A primary that begins to send its data at once.
 pub fn primary(kind: Kind) -> Server {
@@ -78,11 +80,30 @@ pub fn assert_same(replica: &Server, primary: &Server) {
         if ours == theirs {
             return;
         }
-        let differing: Vec<_> = ours.iter().zip(&theirs).filter(|(ours, theirs)| ours != theirs).collect();
+        let differing = ours.iter().zip(&theirs).filter(|(ours, theirs)| ours != theirs);
+        let (zeros, mut differing): (Vec<_>, Vec<_>) =
+            differing.partition(|(ours, theirs)| differ_by_signs_of_zero(ours, theirs));
+        if !zeros.is_empty() {
+            differing.retain(|(ours, _)| !ours.starts_with("digest "));
+        }
         let counts = (ours.len(), theirs.len());
+        if differing.is_empty() && counts.0 == counts.1 {
+            return;
+        }
         assert!(Instant::now() < deadline, "{counts:?} {differing:#?}\n{}", replica.log());
         thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Returns whether these lines of [`peer::contents`] describe a sorted set with scores that differ by the sign of a zero alone.
+/// Only a large one keeps that sign, and one that has become small again stays large until a full sync, in all servers.
+fn differ_by_signs_of_zero(ours: &str, theirs: &str) -> bool {
+    let unsigned = |line: &str| {
+        let words = line.split(' ').filter(|word| !word.starts_with(r"*1\r\n+"));
+        words.map(|word| if word == "Some(-0.0)" { "Some(0.0)" } else { word }.to_owned()).collect::<Vec<_>>()
+    };
+    let are_signs = [ours, theirs].iter().any(|line| line.contains(" Some(-0.0) "));
+    are_signs && ours.split(' ').nth(2) == Some("zset") && unsigned(ours) == unsigned(theirs)
 }
 
 /// Returns the commands of the random writers: all that a primary of this kind knows, except those that end its clients or
@@ -96,12 +117,24 @@ pub fn scope(kind: Kind) -> Scope {
     scope.entries_read = kind != Kind::Redis8;
     if kind == Kind::Redis8 {
         // Entries that a trim deletes by the state of groups move max-deleted-entry-id here (docs/differences.md).
-        scope.newest = (8, 1);
+        scope.newest = REDIS_8;
     }
     if kind == Kind::Redis {
         scope.rows.retain(|row| row.group != Group::Hash || row.since < "7.4");
     }
     scope
+}
+
+/// Returns whether a Redis 8.6 aborts when it executes this: HSETEX with a deadline and the same field twice, also in a
+/// script (<https://github.com/redis/redis/pull/14956>).
+fn ends_redis_8(words: &[Vec<u8>]) -> bool {
+    let place = |name: &[u8]| words.iter().position(|word| word.eq_ignore_ascii_case(name));
+    let (Some(_), Some(at)) = (place(b"hsetex"), place(b"fields")) else { return false };
+    let mut fields: Vec<_> = words.iter().skip(at + 2).step_by(2).collect();
+    let count = fields.len();
+    fields.sort();
+    fields.dedup();
+    fields.len() < count
 }
 
 /// Writes at random until it is told to stop; all types, expiry, scripts, functions, transactions, messages.
@@ -117,6 +150,9 @@ pub fn write(server: &Server, (seed, scope): (u64, &Scope), stop: &AtomicBool) {
             ask(&mut connection, &["SET", &format!("filler:{number}"), &"x".repeat(number * 40)]);
         }
         let words = if in_transaction { generator.command_in_transaction() } else { generator.command() };
+        if scope.newest == REDIS_8 && ends_redis_8(&words) {
+            continue;
+        }
         let reply = connection.command(&words).expect("it answers");
         in_transaction = reply == b"+QUEUED\r\n" || (in_transaction && !words[0].eq_ignore_ascii_case(b"exec"));
         in_transaction &= !words[0].eq_ignore_ascii_case(b"discard");
