@@ -88,7 +88,11 @@ impl Peer {
         let mut bytes = vec![0; reply.len()];
         let mut length = 0;
         while length < bytes.len() && reply.as_bytes().starts_with(&bytes[..length]) {
-            length += self.0.read(&mut bytes[length..]).expect("a reply");
+            match self.0.read(&mut bytes[length..]) {
+                // A receive with a timeout is not restarted when the process was stopped for a moment.
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                read => length += read.expect("a reply"),
+            }
         }
         assert_eq!(String::from_utf8_lossy(&bytes[..length]), reply);
     }

@@ -146,7 +146,9 @@ fn counts_more_keys(row: &Row, args: Args<'_>) -> bool {
         let (Begin::Index(begin), Find::Count { count, first, step }) = (spec.begin, spec.find) else { return false };
         let (begin, count, first) = (usize::from(begin), usize::from(count), usize::from(first));
         let keys = args.get(begin + count).and_then(number::parse_i64).and_then(|keys| usize::try_from(keys).ok());
-        keys.is_none_or(|keys| keys.saturating_mul(usize::from(step)) > args.len().saturating_sub(begin + first))
+        let is_none = keys == Some(0) && !row.flags.contains(Flags::NO_MANDATORY_KEYS);
+        let words = args.len().saturating_sub(begin + first);
+        is_none || keys.is_none_or(|keys| keys.saturating_mul(usize::from(step)) > words)
     })
 }
 
