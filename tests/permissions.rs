@@ -121,6 +121,7 @@ fn every_command_is_described_as_redis_describes_it() {
             let flags = redis.get_mut("flags").expect("it has flags");
             let place = flags.iter().position(|flag| flag == "noscript");
             flags.remove(place.expect("Redis 7.0 lets no script run it"));
+            [&mut ours, &mut redis].into_iter().for_each(|facts| facts.get_mut("flags").expect("it has flags").sort());
         }
         assert_eq!(ours, redis, "{name}");
     }
