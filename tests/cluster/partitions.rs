@@ -10,11 +10,11 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use super::*;
-use crate::beside::{self, Beside};
-use crate::persistence::ask;
-use crate::replication_replica::info;
+use crate::cluster::remote_caller::{self, Beside};
+use crate::replication::replica::info;
 use sleeve_tests::Stops;
 use sleeve_tests::network::{Network, in_private};
+use sleeve_tests::probe::ask;
 
 const TEST: &str = "cluster::partitions::nothing_is_lost_that_a_replica_has_while_the_network_is_cut";
 
@@ -45,7 +45,7 @@ fn run_beside(job: &str) {
     let (url, tag) = job.split_once(' ').expect("two words");
     let client =
         Client::connect_with(config(url).command_timeout(Some(Duration::from_millis(200)))).expect("the primary");
-    beside::run(&format!("{{{tag}}}"), |key| put(&client, key));
+    remote_caller::run(&format!("{{{tag}}}"), |key| put(&client, key));
 }
 
 /// The primary of a shard, as its servers themselves say.
@@ -200,7 +200,7 @@ impl<'c> Cut<'c> {
             for caller in 0..CALLERS {
                 let (told, stops, name) = (&told, &stops, self.key(&format!("{}:{caller}", self.round)));
                 threads.spawn(move || {
-                    beside::write(
+                    remote_caller::write(
                         &name,
                         |key| put(client, key),
                         |key| {
@@ -243,7 +243,7 @@ impl<'c> Cut<'c> {
 #[test]
 fn nothing_is_lost_that_a_replica_has_while_the_network_is_cut() {
     in_private(TEST, || {
-        if let Some(job) = beside::job() {
+        if let Some(job) = remote_caller::job() {
             return run_beside(&job);
         }
         let network = Network::new(2 * SHARDS as u8);

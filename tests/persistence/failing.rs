@@ -2,9 +2,10 @@
 
 use std::process::Command;
 
+use sleeve_tests::probe::{ask, digest, fill, heir, info, wait_until};
 use sleeve_tests::{Kind, Server, Settings};
 
-use super::{EVERYTHING, ask, digest, fill, heir, info, start, wait_until};
+use super::{EVERYTHING, start};
 
 #[test]
 fn where_the_disk_is_full_writes_are_refused_and_go_on_when_there_is_room() {

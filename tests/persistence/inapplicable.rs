@@ -4,8 +4,9 @@
 use std::path::PathBuf;
 
 use sleeve_tests::Server;
+use sleeve_tests::probe::ask;
 
-use super::{ask, start};
+use super::start;
 
 /// The path of the first increment of a server that was killed behind `SET text x`.
 fn killed_with_log() -> (Server, PathBuf) {

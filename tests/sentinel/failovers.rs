@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Mutex;
 
 use super::*;
-use crate::persistence::ask;
+use sleeve_tests::probe::ask;
 use sleeve_tests::{Stops, soak};
 
 /// Callers that write.

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use super::failovers::{SILENCE_MS, all_know, follows, lost, make_follow};
 use super::*;
-use crate::beside::{self, Beside};
+use crate::cluster::remote_caller::{self, Beside};
 use sleeve_tests::network::in_private;
 use sleeve_tests::{Stops, soak};
 
@@ -33,7 +33,7 @@ fn run_beside(job: &str) {
     let (url, replicas) = job.split_once(' ').expect("two words");
     let client = Client::connect(url).expect("the primary");
     let replicas = replicas.parse().expect("a number");
-    beside::run("", |key| put(&client, key, replicas));
+    remote_caller::run("", |key| put(&client, key, replicas));
 }
 
 /// Cuts the primary off, in odd rounds with a replica, until another has taken its place, and checks the acknowledged writes
@@ -55,7 +55,7 @@ fn cut(house: &House, network: &Network, client: &Client, round: usize) -> (Dura
         for caller in 0..CALLERS {
             let (told, stops) = (&told, &stops);
             threads.spawn(move || {
-                beside::write(
+                remote_caller::write(
                     &format!("{round}:{caller}"),
                     |key| put(client, key, replicas),
                     |key| {
@@ -110,7 +110,7 @@ fn cut(house: &House, network: &Network, client: &Client, round: usize) -> (Dura
 #[test]
 fn no_write_is_lost_that_enough_replicas_have_while_the_network_is_cut() {
     in_private(TEST, || {
-        if let Some(job) = beside::job() {
+        if let Some(job) = remote_caller::job() {
             return run_beside(&job);
         }
         let network = Network::new(3);

@@ -12,6 +12,7 @@ pub mod cluster;
 pub mod connection;
 pub mod generator;
 pub mod network;
+pub mod probe;
 mod programs;
 pub mod random;
 pub mod relay;

@@ -1,4 +1,4 @@
-//! Real clients against a server: the tools, and the libraries and frameworks of `tests/clients/`.
+//! Real clients against a server: the tools, and the libraries and frameworks of `tests/interop/clients/`.
 //!
 //! Each library has one small program there that takes host and port, runs its scenario, prints its steps and exits with 0
 //! only if every answer was right. Each is run against a server with one worker, and one with two.

@@ -19,7 +19,7 @@ pub struct Library {
     pub command: Vec<PathBuf>,
 }
 
-/// The programs that run in the private Python, and their places in `tests/clients/`.
+/// The programs that run in the private Python, and their places in `tests/interop/clients/`.
 const PYTHON_PROGRAMS: [(&str, &str); 5] = [
     ("redis-py", "redis_py.py"),
     ("redis-py's locks", "frameworks/locks_check.py"),
@@ -260,7 +260,7 @@ fn peers_folder() -> PathBuf {
 }
 
 fn clients_folder() -> PathBuf {
-    workspace_root().join("tests/clients")
+    workspace_root().join("tests/interop/clients")
 }
 
 fn copy_all(from: &Path, folder: &Path, files: &[&str]) -> Result<(), String> {

@@ -80,7 +80,7 @@ pub fn quick() -> Result<(), String> {
     let Some(sleeve) = sleeve else { return steps.close() };
     steps.step("unit tests", || run_tests(&mut tests(&["--workspace", "--lib", "--bins", "--quiet"])));
     steps.step("golden transcripts", || {
-        let mut golden = tests(&["--package", "sleeve-tests", "--test", "outside", "--", "golden::sleeve"]);
+        let mut golden = tests(&["--package", "sleeve-tests", "--test", "outside", "--", "commands::golden::sleeve"]);
         run_tests(golden.env("SLEEVE_BIN", &sleeve))
     });
     steps.step("tidy", tidy);
@@ -92,13 +92,13 @@ pub fn golden(options: &Golden) -> Result<(), String> {
     peers::set_up_servers()?;
     let mut command = tests(&["--package", "sleeve-tests", "--test", "outside", "--"]);
     if options.record {
-        command.env("SLEEVE_RECORD", "1").args(["golden::redis", "effects::redis", "--nocapture"]);
+        command.env("SLEEVE_RECORD", "1").args(["commands::golden::redis", "commands::effects::redis", "--nocapture"]);
     } else {
         let server = options.server.as_deref();
         if server.unwrap_or("sleeve") == "sleeve" {
             command.env("SLEEVE_BIN", build_sleeve(PROFILE)?);
         }
-        command.args(["golden", "effects"].map(|tests| format!("{tests}::{}", server.unwrap_or_default())));
+        command.args(["golden", "effects"].map(|tests| format!("commands::{tests}::{}", server.unwrap_or_default())));
     }
     if let Some(name) = &options.name {
         command.env("SLEEVE_GOLDEN", name).env("SLEEVE_EFFECTS", name);
