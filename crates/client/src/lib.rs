@@ -109,37 +109,37 @@
 // | `api` | Handles on which calls begin: clients, databases, batches, transactions, leases, scans, scripts. |
 // | `commands` | One line a command, for all of them. |
 // | `pubsub` | Subscriptions: over a connection of their own, or in the embedded engine. |
-// | `route` | The destinations of requests: a connection, a cluster, or an engine in this process; the near cache. |
+// | `lanes` | A second connection for large calls, and the order of the calls on both. |
+// | `cache` | The near cache: reads that are answered in this process from replies that the server invalidates. |
+// | `transport` | The destinations of requests: a connection, a cluster, or an engine in this process. |
 // | `reply` | A reply that is in flight: all waiting lives here, and the waiting for the disk. |
 // | `connection` | One connection's life: its writer, its reader, whether the server is still there. |
 // | `connect` | From an endpoint to a connection that has been greeted. |
 // | `reactor` | One thread for all connections: the order of its tasks, and the events that it waits for. |
 // | `pipe` | The spine: the bytes to write, the askers that wait for the replies, the loss of a broken connection. |
-// | `options` | The options of commands, other than keys and values. |
-// | `values` | Rust values as arguments, and replies as Rust values. |
+// | `values` | Rust values as arguments, the options of commands, and replies as Rust values. |
 // | `request` | A command as the bytes that travel; which commands a shared connection cannot carry. |
 // | `config` | The settings of a client; URLs. |
-// | `process` | Forks, locks that a forked child can use, and threads for code that must not run on the caller's. |
+// | `sys` | The system's calls, on Linux and elsewhere; forks, locks that a forked child can use, threads for foreign code. |
 // | `error` | The errors of a command, and whether it may have been executed all the same. |
-// | `sys` | The differences between Linux and other systems. |
 
 mod api;
+mod cache;
 pub mod commands;
 mod config;
 mod connect;
 mod connection;
 mod error;
-mod options;
+mod lanes;
 mod pipe;
-mod process;
 mod pubsub;
 mod reactor;
 mod reply;
 mod request;
-mod route;
 #[cfg(test)]
 mod simulation;
 mod sys;
+mod transport;
 mod values;
 
 pub use crate::api::at::At;
@@ -147,6 +147,7 @@ pub use crate::api::batch::Batch;
 pub use crate::api::cached::Cached;
 pub use crate::api::cmd::Cmd;
 pub use crate::api::coalesce::handle::Coalescing;
+pub use crate::api::coalesce::options::CoalesceOptions;
 pub use crate::api::consumer::entry::{Delivery, Entry};
 pub use crate::api::consumer::handle::ConsumerHandle;
 pub use crate::api::consumer::{Consumer, Entries};
@@ -159,6 +160,8 @@ pub use crate::api::script::{Runs, Script, ScriptReply};
 pub use crate::api::timed::Timed;
 pub use crate::api::transaction::{Condition, Transaction};
 pub use crate::api::typed_key::Key;
+pub use crate::cache::options::CacheOptions;
+pub use crate::cache::stats::CacheStats;
 pub use crate::config::credentials::Credentials;
 pub use crate::config::event::{Event, EventHook, SlowCause};
 pub use crate::config::read_from::ReadFrom;
@@ -170,19 +173,7 @@ pub use crate::config::{Config, Endpoint, ErrorHook, Protocol, QueueFull, Resend
 pub use crate::connect::tls_session::TlsSession;
 pub use crate::connection::metrics::{Latency, Metrics, Role};
 pub use crate::error::{Effect, Error, ErrorKind};
-pub use crate::options::bits::{BitField, BitRange};
-pub use crate::options::cache::CacheOptions;
-pub use crate::options::coalesce::CoalesceOptions;
-pub use crate::options::geo::{GeoArea, GeoCentre, GeoOptions, GeoUnit};
-pub use crate::options::key::{CopyOptions, MembersScan, MigrateTarget, RestoreOptions, ScanOptions};
-pub use crate::options::lanes::LaneOptions;
-pub use crate::options::list::{ListEnd, ListSide, PosOptions, SortOptions};
-pub use crate::options::sorted_set::{AddOptions, CombineOptions, RankEnd, RankRange};
-pub use crate::options::stream::{ClaimOptions, ConsumerOptions, GroupStart, ReadOptions, StreamTrim};
-pub use crate::options::{
-    BitOperation, ClientFilter, ClientType, CommandFilter, ExpireIf, Expiry, FieldsIf, FlushMode, LcsOptions,
-    PauseMode, RestorePolicy, SetOptions, Switch, Unblock,
-};
+pub use crate::lanes::options::LaneOptions;
 pub use crate::pubsub::event::{Message, SubscriptionEvent};
 pub use crate::pubsub::subscription::{Messages, Recv, Subscription};
 pub use crate::reply::Reply;
@@ -192,7 +183,6 @@ pub use crate::reply::mapped::Mapped;
 pub use crate::reply::synced::Synced;
 pub use crate::reply::timed::{TimedReply, Timing};
 pub use crate::request::{Request, ToArg, ToArgs};
-pub use crate::route::near::stats::CacheStats;
 pub use crate::values::argument::{Each, each};
 pub use crate::values::decode::FromReply;
 pub use crate::values::fields::{Fields, Row};
@@ -201,6 +191,16 @@ pub use crate::values::json::Json;
 #[cfg(feature = "serde")]
 pub use crate::values::msgpack::MsgPack;
 pub use crate::values::number::Number;
+pub use crate::values::options::bits::{BitField, BitRange};
+pub use crate::values::options::geo::{GeoArea, GeoCentre, GeoOptions, GeoUnit};
+pub use crate::values::options::key::{CopyOptions, MembersScan, MigrateTarget, RestoreOptions, ScanOptions};
+pub use crate::values::options::list::{ListEnd, ListSide, PosOptions, SortOptions};
+pub use crate::values::options::sorted_set::{AddOptions, CombineOptions, RankEnd, RankRange};
+pub use crate::values::options::stream::{ClaimOptions, ConsumerOptions, GroupStart, ReadOptions, StreamTrim};
+pub use crate::values::options::{
+    BitOperation, ClientFilter, ClientType, CommandFilter, ExpireIf, Expiry, FieldsIf, FlushMode, LcsOptions,
+    PauseMode, RestorePolicy, SetOptions, Switch, Unblock,
+};
 pub use crate::values::text::Text;
 pub use crate::values::value::Value;
 pub use sleeve_derive::{FromReply, ToArg, ToArgs};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::cmd::Cmd;
+use crate::api::origin::Origin;
 use crate::commands::ask::Ask;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::route::origin::Origin;
 use crate::values::decode::FromReply;
 
 /// A [`Client`](crate::Client) or [`Db`](crate::Db) with calls that fail with
@@ -53,7 +53,7 @@ impl At {
 
 impl Ask for At {
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        self.origin.route.ask_until(self.database, self.deadline, write)
+        self.origin.transport.ask_until(self.database, self.deadline, write)
     }
 
     fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {

@@ -4,18 +4,20 @@
 //! go out in one piece. It is no transaction, so other connections' commands may still run between its own. It belongs to one
 //! caller; an uncontended lock lets it move between threads, as a task does that awaits while it gathers.
 
+pub(super) mod gathered;
+
 use std::sync::Arc;
 
 use super::cmd::Cmd;
-use super::gathered::Gathered;
+use crate::api::origin::Origin;
 use crate::commands::ask::Ask;
 use crate::error::Error;
 use crate::pipe::slot::{Completions, Payload};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::request::blocking_commands;
-use crate::route::origin::Origin;
 use crate::values::decode::FromReply;
+use gathered::Gathered;
 
 /// Commands that are gathered here until [`send`](Batch::send).
 ///
@@ -44,7 +46,7 @@ pub struct Batch {
 
 impl Batch {
     pub(crate) fn new(origin: Arc<Origin>, database: u32) -> Self {
-        let gathered = Gathered::new(&origin.route, database);
+        let gathered = Gathered::new(&origin.transport, database);
         Self { origin, gathered }
     }
 
@@ -72,24 +74,24 @@ impl Batch {
     /// Sends the gathered commands, in one piece. The batch can then be filled again.
     pub fn send(&self) {
         let (bytes, units) = self.gathered.take();
-        let connection = self.origin.route.connection();
+        let connection = self.origin.transport.connection();
         units.iter().for_each(|unit| unit.target.mark_sent(connection));
         if units.is_empty() {
             return;
         }
-        if let Err((error, units)) = self.origin.route.send_units(units, &bytes) {
+        if let Err((error, units)) = self.origin.transport.send_units(units, &bytes) {
             let mut done = Completions::default();
             for unit in units {
                 unit.target.complete(Payload::Failed(error.clone()), &mut done);
             }
-            self.origin.route.finish(&mut done);
+            self.origin.transport.finish(&mut done);
         }
     }
 }
 
 impl Ask for Batch {
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        self.gathered.ask(&self.origin.route, write)
+        self.gathered.ask(&self.origin.transport, write)
     }
 
     fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {

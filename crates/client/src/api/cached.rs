@@ -2,17 +2,17 @@
 //!
 //! It takes the same commands as a client does. A command that only reads one key, and always gives the same reply for it, is
 //! answered here if it can be; any other command goes on to the server. The cached replies, and the way in which they stay
-//! true, are in `route/near`.
+//! true, are in `cache`.
 
 use std::sync::Arc;
 
 use super::cmd::Cmd;
+use crate::api::origin::Origin;
+use crate::cache::Near;
+use crate::cache::stats::CacheStats;
 use crate::commands::ask::Ask;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::route::near::Near;
-use crate::route::near::stats::CacheStats;
-use crate::route::origin::Origin;
 use crate::values::decode::FromReply;
 
 /// A client or one of its databases, with replies that are kept in this process while the server knows them to be true.
@@ -87,10 +87,10 @@ impl Cached {
 impl Ask for Cached {
     #[inline]
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        let route = &self.origin.route;
-        match Request::with(write, |request| self.near.send(route, self.database, request)) {
-            Ok(Ok(sent)) => Reply::sent(sent, route.error_hook()),
-            Ok(Err(error)) | Err(error) => Reply::failed(error, route.error_hook()),
+        let transport = &self.origin.transport;
+        match Request::with(write, |request| self.near.send(transport, self.database, request)) {
+            Ok(Ok(sent)) => Reply::sent(sent, transport.error_hook()),
+            Ok(Err(error)) | Err(error) => Reply::failed(error, transport.error_hook()),
         }
     }
 

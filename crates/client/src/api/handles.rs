@@ -20,6 +20,9 @@ use super::lanes::priority::Priority;
 use super::lease;
 use super::lease::Lease;
 use super::transaction::Transaction;
+use crate::api::coalesce::options::CoalesceOptions;
+use crate::api::origin::Origin;
+use crate::cache::options::CacheOptions;
 use crate::commands::ask::Ask;
 use crate::config::Config;
 #[cfg(feature = "embedded")]
@@ -28,19 +31,16 @@ use crate::connection::metrics::Metrics;
 use crate::error::Error;
 #[cfg(feature = "embedded")]
 use crate::error::ErrorKind;
-use crate::options::cache::CacheOptions;
-use crate::options::coalesce::CoalesceOptions;
-use crate::options::lanes::LaneOptions;
-#[cfg(feature = "embedded")]
-use crate::process::off_thread::apart;
+use crate::lanes::options::LaneOptions;
 use crate::pubsub::names::SubscriptionVerb;
 use crate::pubsub::subscription::Subscription;
 use crate::reply::Reply;
 use crate::request::{Request, ToArgs};
-use crate::route::Route;
 #[cfg(feature = "embedded")]
-use crate::route::embedded::Embedded;
-use crate::route::origin::Origin;
+use crate::sys::off_thread::apart;
+use crate::transport::Transport;
+#[cfg(feature = "embedded")]
+use crate::transport::embedded::Embedded;
 use crate::values::decode::FromReply;
 
 /// A server, or an engine in this process, as something to send commands to.
@@ -78,7 +78,7 @@ impl Client {
     /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the server cannot be reached or refuses.
     pub fn connect_with(config: Config) -> Result<Self, Error> {
         let client = Self::open_with(config)?;
-        client.origin.route.wait_first()?;
+        client.origin.transport.wait_first()?;
         Ok(client)
     }
 
@@ -112,7 +112,7 @@ impl Client {
             return apart("sleeve-connect", move || Self::connect_with(config)).await;
         }
         let client = Self::open_with(config)?;
-        client.origin.route.await_first().await?;
+        client.origin.transport.await_first().await?;
         Ok(client)
     }
 
@@ -132,8 +132,8 @@ impl Client {
     /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no thread.
     pub fn open_with(config: Config) -> Result<Self, Error> {
         let database = config.database;
-        let route = Route::open(config, true)?;
-        Ok(Self { origin: Origin::new(route), database })
+        let transport = Transport::open(config, true)?;
+        Ok(Self { origin: Origin::new(transport), database })
     }
 
     /// Creates an engine of its own in this process: no socket, no other process, and a call runs in the thread that makes
@@ -151,8 +151,8 @@ impl Client {
     #[cfg(feature = "embedded")]
     pub fn embedded() -> Self {
         let config = Config::new(Endpoint::Embedded(None));
-        let route = Route::Local(Embedded::open_own(config));
-        Self { origin: Origin::new(route), database: 0 }
+        let transport = Transport::Local(Embedded::open_own(config));
+        Self { origin: Origin::new(transport), database: 0 }
     }
 
     /// Serves the embedded engine to other programs too, at this address; port 0 takes a free one. Returns the address.
@@ -164,11 +164,11 @@ impl Client {
     /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system refuses the address.
     #[cfg(feature = "embedded")]
     pub fn listen(&self, address: SocketAddr) -> Result<SocketAddr, Error> {
-        match &self.origin.route {
-            Route::Local(embedded) => embedded
+        match &self.origin.transport {
+            Transport::Local(embedded) => embedded
                 .listen(address)
                 .map_err(|error| Error::unsent(ErrorKind::Connect, format!("cannot listen at {address}: {error}"))),
-            Route::Remote(_) | Route::Replicated(..) | Route::Cluster(_) => {
+            Transport::Remote(_) | Transport::Replicated(..) | Transport::Cluster(_) => {
                 Err(Error::usage("only an embedded engine can be served from here"))
             }
         }
@@ -191,7 +191,7 @@ impl Client {
 
     /// Returns its configuration.
     pub fn config(&self) -> &Config {
-        self.origin.route.config()
+        self.origin.transport.config()
     }
 
     /// Returns the metrics of its shared connection; in a cluster, of the one to each node; and behind them those of the
@@ -241,7 +241,7 @@ macro_rules! handle {
         impl Ask for $handle {
             #[inline]
             fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-                self.origin.route.ask(self.database, write)
+                self.origin.transport.ask(self.database, write)
             }
 
             fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
@@ -249,11 +249,11 @@ macro_rules! handle {
             }
 
             fn nodes(&self) -> Result<Vec<u32>, Error> {
-                self.origin.route.nodes()
+                self.origin.transport.nodes()
             }
 
             fn ask_node<T: FromReply>(&self, node: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
-                self.origin.route.ask_node(node, self.database, write)
+                self.origin.transport.ask_node(node, self.database, write)
             }
         }
 
@@ -333,7 +333,7 @@ macro_rules! handle {
 
             /// Gathers commands that are executed as one, if its conditions hold; see [`Transaction`].
             pub fn transaction(&self) -> Transaction {
-                Transaction::new(self.origin.route.clone(), self.database)
+                Transaction::new(self.origin.transport.clone(), self.database)
             }
 
             /// Leases a connection for one caller, for WATCH by hand and for commands that change their connection; see
@@ -385,7 +385,7 @@ macro_rules! handle {
             /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when no connection can be made,
             /// [`ErrorKind::Server`](crate::ErrorKind::Server) when the server refuses.
             pub fn subscribe(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
-                Subscription::open(&self.origin.route, SubscriptionVerb::Subscribe, channels)
+                Subscription::open(&self.origin.transport, SubscriptionVerb::Subscribe, channels)
             }
 
             /// Listens as [`subscribe`](Self::subscribe) does, in async code: the runtime's thread is not blocked until it is
@@ -394,7 +394,7 @@ macro_rules! handle {
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
             pub async fn subscribe_async(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
-                Subscription::open_async(self.origin.route.clone(), SubscriptionVerb::Subscribe, channels).await
+                Subscription::open_async(self.origin.transport.clone(), SubscriptionVerb::Subscribe, channels).await
             }
 
             /// Listens to all channels with names that match glob patterns; see [`subscribe`](Self::subscribe).
@@ -402,7 +402,7 @@ macro_rules! handle {
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
             pub fn psubscribe(&self, patterns: impl ToArgs) -> Result<Subscription, Error> {
-                Subscription::open(&self.origin.route, SubscriptionVerb::PSubscribe, patterns)
+                Subscription::open(&self.origin.transport, SubscriptionVerb::PSubscribe, patterns)
             }
 
             /// Listens as [`psubscribe`](Self::psubscribe) does, in async code: the runtime's thread is not blocked until it
@@ -411,7 +411,7 @@ macro_rules! handle {
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
             pub async fn psubscribe_async(&self, patterns: impl ToArgs) -> Result<Subscription, Error> {
-                Subscription::open_async(self.origin.route.clone(), SubscriptionVerb::PSubscribe, patterns).await
+                Subscription::open_async(self.origin.transport.clone(), SubscriptionVerb::PSubscribe, patterns).await
             }
 
             /// Listens to shard channels; see [`subscribe`](Self::subscribe).
@@ -419,7 +419,7 @@ macro_rules! handle {
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
             pub fn ssubscribe(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
-                Subscription::open(&self.origin.route, SubscriptionVerb::SSubscribe, channels)
+                Subscription::open(&self.origin.transport, SubscriptionVerb::SSubscribe, channels)
             }
 
             /// Listens as [`ssubscribe`](Self::ssubscribe) does, in async code: the runtime's thread is not blocked until it
@@ -428,7 +428,7 @@ macro_rules! handle {
             /// # Errors
             /// As for [`subscribe`](Self::subscribe).
             pub async fn ssubscribe_async(&self, channels: impl ToArgs) -> Result<Subscription, Error> {
-                Subscription::open_async(self.origin.route.clone(), SubscriptionVerb::SSubscribe, channels).await
+                Subscription::open_async(self.origin.transport.clone(), SubscriptionVerb::SSubscribe, channels).await
             }
 
             /// Reads, decides and writes with no other client changing the keys in between, or begins again.

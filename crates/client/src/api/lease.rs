@@ -1,6 +1,6 @@
 //! A connection for one caller for a while, for commands that cannot be shared: WATCH in a program's own hands, and WAIT.
 //!
-//! Leases come from the small pool that each client keeps (`route/pool`); a lease that is dropped goes back to it, clean, or
+//! Leases come from the small pool that each client keeps (`transport/pool`); a lease that is dropped goes back to it, clean, or
 //! is closed if a request is still in flight. In a cluster the first command's keys decide which node it goes to. Its
 //! connection is never made again behind the caller's back: the watched keys would be forgotten. A lease may be used from any
 //! thread.
@@ -14,15 +14,15 @@ use sleeve_wire::commands::Row;
 
 use super::cmd::Cmd;
 use super::transaction::Transaction;
+use crate::api::origin::Origin;
 use crate::commands::ask::Ask;
 use crate::error::{Error, ErrorKind};
 use crate::reactor::watcher::watch_for;
 use crate::reply::Reply;
 use crate::request::refusal;
 use crate::request::{EncodedRequest, Request, ToArgs};
-use crate::route::Route;
-use crate::route::origin::Origin;
 use crate::sys::now;
+use crate::transport::Transport;
 use crate::values::decode::FromReply;
 
 /// A connection that no other caller uses until it is dropped.
@@ -52,7 +52,7 @@ use crate::values::decode::FromReply;
 pub struct Lease {
     origin: Arc<Origin>,
     /// Its connection. In a cluster there is none before the first command.
-    route: OnceLock<Route>,
+    transport: OnceLock<Transport>,
     database: u32,
     watched: AtomicBool,
     /// True if it was used for a command that waits.
@@ -62,22 +62,22 @@ pub struct Lease {
 impl Lease {
     pub(crate) fn new(origin: Arc<Origin>, database: u32) -> Result<Self, Error> {
         origin.check_open()?;
-        let route = match &origin.route {
-            Route::Cluster(_) => OnceLock::new(),
-            route => OnceLock::from(origin.pool.take(route, false)?),
+        let transport = match &origin.transport {
+            Transport::Cluster(_) => OnceLock::new(),
+            transport => OnceLock::from(origin.pool.take(transport, false)?),
         };
-        Ok(Self::of(origin, route, database))
+        Ok(Self::of(origin, transport, database))
     }
 
     /// Leases a connection to the place of these keys, which are all in one place.
     pub(crate) fn at(origin: Arc<Origin>, database: u32, keys: impl ToArgs) -> Result<Self, Error> {
         origin.check_open()?;
-        let route = origin.pool.take_at(&origin.route, keys)?;
-        Ok(Self::of(origin, OnceLock::from(route), database))
+        let transport = origin.pool.take_at(&origin.transport, keys)?;
+        Ok(Self::of(origin, OnceLock::from(transport), database))
     }
 
-    fn of(origin: Arc<Origin>, route: OnceLock<Route>, database: u32) -> Self {
-        Self { origin, route, database, watched: AtomicBool::new(false), waited: AtomicBool::new(false) }
+    fn of(origin: Arc<Origin>, transport: OnceLock<Transport>, database: u32) -> Self {
+        Self { origin, transport, database, watched: AtomicBool::new(false), waited: AtomicBool::new(false) }
     }
 
     /// Watches keys: a transaction on this lease is then executed only if none of them has changed.
@@ -93,7 +93,7 @@ impl Lease {
 
     /// Begins a transaction on this connection.
     pub fn transaction(&self) -> Transaction {
-        Transaction::new(self.route.get().unwrap_or(&self.origin.route).clone(), self.database)
+        Transaction::new(self.transport.get().unwrap_or(&self.origin.transport).clone(), self.database)
     }
 
     /// Begins a command by its name, for commands without a method of their own.
@@ -109,26 +109,26 @@ impl Lease {
     fn ask_first<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
         let send = |request: EncodedRequest<'_>| self.connect(request)?.send(self.database, request);
         match Request::with(write, send) {
-            Ok(Ok(sent)) => Reply::sent(sent, self.origin.route.error_hook()),
-            Ok(Err(error)) | Err(error) => Reply::failed(error, self.origin.route.error_hook()),
+            Ok(Ok(sent)) => Reply::sent(sent, self.origin.transport.error_hook()),
+            Ok(Err(error)) | Err(error) => Reply::failed(error, self.origin.transport.error_hook()),
         }
     }
 
     /// Returns the connection, made to the place of a request's keys if there is none yet.
-    fn connect(&self, request: EncodedRequest<'_>) -> Result<&Route, Error> {
+    fn connect(&self, request: EncodedRequest<'_>) -> Result<&Transport, Error> {
         self.origin.check_open()?;
-        let mut taken = Some(self.origin.pool.take_for(&self.origin.route, request)?);
-        let route = self.route.get_or_init(|| taken.take().unwrap_or_else(|| self.origin.route.clone()));
+        let mut taken = Some(self.origin.pool.take_for(&self.origin.transport, request)?);
+        let transport = self.transport.get_or_init(|| taken.take().unwrap_or_else(|| self.origin.transport.clone()));
         // Another thread was faster.
         taken.into_iter().for_each(|spare| self.origin.pool.give_back(spare));
-        Ok(route)
+        Ok(transport)
     }
 }
 
 impl Ask for Lease {
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        match self.route.get() {
-            Some(route) => route.ask(self.database, write),
+        match self.transport.get() {
+            Some(transport) => transport.ask(self.database, write),
             None => self.ask_first(write),
         }
     }
@@ -145,19 +145,19 @@ impl Ask for Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let Some(route) = self.route.get() else { return };
-        if route.is_idle() {
+        let Some(transport) = self.transport.get() else { return };
+        if transport.is_idle() {
             if self.watched.load(Ordering::Relaxed) {
                 self.unwatch().forget();
             }
-            return self.origin.pool.give_back(route.clone());
+            return self.origin.pool.give_back(transport.clone());
         }
         if self.waited.load(Ordering::Relaxed) {
             // It may wait for ever, and would take an element that no caller receives.
-            return route.abort();
+            return transport.abort();
         }
         // Without a wait it cannot fail.
-        let _ = route.close(None);
+        let _ = transport.close(None);
     }
 }
 
@@ -178,13 +178,13 @@ struct Leases<'a> {
 
 impl<'a> Leases<'a> {
     fn new(origin: &'a Arc<Origin>) -> Self {
-        let limit = origin.route.config().command_timeout.unwrap_or(CHANGING_MAX).min(CHANGING_MAX);
+        let limit = origin.transport.config().command_timeout.unwrap_or(CHANGING_MAX).min(CHANGING_MAX);
         Self { origin, until: now() + limit }
     }
 
     /// Returns whether an attempt with this error may be tried again in a moment.
     fn may_go_on<R>(&self, result: &Result<R, Error>) -> bool {
-        result.as_ref().is_err_and(|error| self.origin.route.has_changed(error)) && now() < self.until
+        result.as_ref().is_err_and(|error| self.origin.transport.has_changed(error)) && now() < self.until
     }
 }
 

@@ -7,10 +7,10 @@ pub(crate) mod cached;
 pub(crate) mod cmd;
 pub(crate) mod coalesce;
 pub(crate) mod consumer;
-mod gathered;
 pub(crate) mod handles;
 pub(crate) mod lanes;
 pub(crate) mod lease;
+pub(crate) mod origin;
 pub(crate) mod scan;
 pub(crate) mod script;
 #[cfg(feature = "embedded")]

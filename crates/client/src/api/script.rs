@@ -14,11 +14,11 @@ use std::time::Duration;
 use sha1::{Digest as _, Sha1};
 
 use super::handles::{Client, Db};
+use crate::api::origin::Origin;
 use crate::commands::ask::Ask;
 use crate::error::{Effect, Error};
 use crate::reply::Reply;
 use crate::request::{Request, ToArgs};
-use crate::route::origin::Origin;
 use crate::sys::{elapsed, now};
 use crate::values::counted::Counted;
 use crate::values::decode::FromReply;
@@ -138,7 +138,7 @@ struct ByText {
 
 impl ByText {
     fn send<T: FromReply>(self) -> Reply<T> {
-        self.origin.route.ask(self.database, |request| {
+        self.origin.transport.ask(self.database, |request| {
             request.begin_with(self.script.by_text).arg(&*self.script.text);
             for word in self.words.words() {
                 request.bytes(word);
@@ -220,7 +220,7 @@ impl<T: FromReply + 'static> ScriptReply<T> {
                 if is_unknown(&result) {
                     return by_text.send::<T>().forget();
                 }
-                if let (Err(error), Some(hook)) = (result, by_text.origin.route.error_hook()) {
+                if let (Err(error), Some(hook)) = (result, by_text.origin.transport.error_hook()) {
                     hook(&error);
                 }
             }),

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use super::cmd::Cmd;
 use super::handles::{Client, Db};
+use crate::api::origin::Origin;
 use crate::commands::ask::Ask;
 use crate::error::Error;
 use crate::reply::Reply;
 use crate::reply::timed::TimedReply;
 use crate::request::Request;
-use crate::route::origin::Origin;
 use crate::values::decode::FromReply;
 
 /// A [`Client`] or [`Db`] with timed replies: the closure of [`Client::timed`] is given it.
@@ -38,7 +38,7 @@ fn marked(write: impl FnOnce(&mut Request)) -> impl FnOnce(&mut Request) {
 
 impl Ask for Timed {
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        self.origin.route.ask(self.database, marked(write))
+        self.origin.transport.ask(self.database, marked(write))
     }
 
     fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
@@ -46,11 +46,11 @@ impl Ask for Timed {
     }
 
     fn nodes(&self) -> Result<Vec<u32>, Error> {
-        self.origin.route.nodes()
+        self.origin.transport.nodes()
     }
 
     fn ask_node<T: FromReply>(&self, node: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        self.origin.route.ask_node(node, self.database, marked(write))
+        self.origin.transport.ask_node(node, self.database, marked(write))
     }
 }
 

@@ -7,17 +7,17 @@
 
 use std::mem;
 
+use super::batch::gathered::Gathered;
 use super::cmd::Cmd;
-use super::gathered::Gathered;
 use crate::commands::ask::Ask;
 use crate::error::Error;
 use crate::pipe::slot::{Completions, Target};
 use crate::pipe::transaction_state::{Check, TransactionState, Watch};
-use crate::process::lock::Mutex;
 use crate::reply::Reply;
 use crate::request::name::Name;
 use crate::request::{Request, ToArg};
-use crate::route::Route;
+use crate::sys::lock::Mutex;
+use crate::transport::Transport;
 use crate::values::decode::FromReply;
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
@@ -96,16 +96,16 @@ impl Condition {
 /// dropped, with [`ErrorKind::Closed`](crate::ErrorKind::Closed).
 #[must_use = "a transaction does nothing until it is executed"]
 pub struct Transaction {
-    route: Route,
+    transport: Transport,
     database: u32,
     gathered: Gathered,
     conditions: Mutex<Vec<Condition>>,
 }
 
 impl Transaction {
-    pub(crate) fn new(route: Route, database: u32) -> Self {
-        let gathered = Gathered::new(&route, database);
-        Self { route, database, gathered, conditions: Mutex::default() }
+    pub(crate) fn new(transport: Transport, database: u32) -> Self {
+        let gathered = Gathered::new(&transport, database);
+        Self { transport, database, gathered, conditions: Mutex::default() }
     }
 
     /// Adds a condition: without it being true, nothing is executed.
@@ -138,17 +138,17 @@ impl Transaction {
         let (requests, units) = self.gathered.take();
         let conditions = mem::take(&mut *self.conditions.lock());
         let commands: Vec<Target> = units.into_iter().map(|unit| unit.target).collect();
-        let connection = self.route.connection();
+        let connection = self.transport.connection();
         commands.iter().chain([&target]).for_each(|target| target.mark_sent(connection));
         let bytes = [MULTI, &requests, EXEC].concat();
         if conditions.is_empty() {
-            self.route.send_transaction(TransactionState::new(commands, target, None), self.database, &bytes);
+            self.transport.send_transaction(TransactionState::new(commands, target, None), self.database, &bytes);
             return Reply::of(handle);
         }
         match watch(conditions, bytes) {
             Ok(watch) => {
                 let request = watch.request.clone();
-                self.route.send_transaction(
+                self.transport.send_transaction(
                     TransactionState::new(commands, target, Some(watch)),
                     self.database,
                     &request,
@@ -157,7 +157,7 @@ impl Transaction {
             Err(error) => {
                 let mut done = Completions::default();
                 TransactionState::new(commands, target, None).fail(&error, &mut done);
-                self.route.finish(&mut done);
+                self.transport.finish(&mut done);
             }
         }
         Reply::of(handle)
@@ -180,7 +180,7 @@ fn watch(conditions: Vec<Condition>, execution: Vec<u8>) -> Result<Watch, Error>
 
 impl Ask for Transaction {
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        self.gathered.ask(&self.route, write)
+        self.gathered.ask(&self.transport, write)
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! How a line is read, and how methods get their names and types, is said in [`commands`](super).
 
-use crate::options::{CommandFilter, FlushMode};
 use crate::request::ToArgs;
+use crate::values::options::{CommandFilter, FlushMode};
 
 super::commands! {
     /// Commands about the server, its databases and its commands.

@@ -2,9 +2,9 @@
 //!
 //! How a line is read, and how methods get their names and types, is said in [`commands`](super).
 
-use crate::options::BitOperation;
-use crate::options::bits::{BitField, BitRange};
 use crate::request::{ToArg, ToArgs};
+use crate::values::options::BitOperation;
+use crate::values::options::bits::{BitField, BitRange};
 
 super::commands! {
     /// Commands on the bits of strings.

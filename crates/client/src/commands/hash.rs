@@ -2,11 +2,11 @@
 //!
 //! How a line is read, and how methods get their names and types, is said in [`commands`](super).
 
-use crate::options::key::MembersScan;
-use crate::options::{ExpireIf, Expiry, FieldsIf};
 use crate::request::{Request, ToArg, ToArgs};
 use crate::values::counted::Counted;
 use crate::values::number::Number;
+use crate::values::options::key::MembersScan;
+use crate::values::options::{ExpireIf, Expiry, FieldsIf};
 
 /// Fields and values behind the number of the pairs.
 struct CountedPairs<T>(T);

@@ -2,9 +2,9 @@
 //!
 //! How a line is read, and how methods get their names and types, is said in [`commands`](super).
 
-use crate::options::ExpireIf;
-use crate::options::key::{CopyOptions, MigrateTarget, RestoreOptions, ScanOptions};
 use crate::request::{ToArg, ToArgs};
+use crate::values::options::ExpireIf;
+use crate::values::options::key::{CopyOptions, MigrateTarget, RestoreOptions, ScanOptions};
 
 super::commands! {
     /// Commands on keys of any type.

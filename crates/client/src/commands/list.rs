@@ -1,8 +1,8 @@
 //! List commands, one line each. Those that wait are in [`blocking`](super::blocking).
 
-use crate::options::list::{ListEnd, ListSide, PosOptions, SortOptions};
 use crate::request::{ToArg, ToArgs};
 use crate::values::counted::Counted;
+use crate::values::options::list::{ListEnd, ListSide, PosOptions, SortOptions};
 
 super::commands! {
     /// Commands on lists.

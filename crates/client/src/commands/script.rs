@@ -1,8 +1,8 @@
 //! Scripts and functions, one line each. A script that is run more than once is a [`Script`](crate::Script).
 
-use crate::options::{FlushMode, RestorePolicy};
 use crate::request::{ToArg, ToArgs};
 use crate::values::counted::Counted;
+use crate::values::options::{FlushMode, RestorePolicy};
 use crate::values::value::Value;
 
 super::commands! {

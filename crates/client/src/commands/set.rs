@@ -2,9 +2,9 @@
 //!
 //! How a line is read, and how methods get their names and types, is said in [`commands`](super).
 
-use crate::options::key::MembersScan;
 use crate::request::{ToArg, ToArgs};
 use crate::values::counted::Counted;
+use crate::values::options::key::MembersScan;
 
 super::commands! {
     /// Commands on sets: distinct values in no order.

@@ -2,9 +2,9 @@
 //!
 //! How a line is read, and how methods get their names and types, is said in [`commands`](super).
 
-use crate::options::{Expiry, LcsOptions, SetOptions};
 use crate::request::{ToArg, ToArgs};
 use crate::values::number::Number;
+use crate::values::options::{Expiry, LcsOptions, SetOptions};
 
 super::commands! {
     /// Commands on strings and on the numbers in them.

@@ -9,7 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::process::callback::Foreign;
+use crate::sys::callback::Foreign;
 
 /// The user and password to log in with, as a provider returns them; see [`Config::credentials`](crate::Config::credentials).
 ///

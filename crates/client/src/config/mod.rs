@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::process::callback::Foreign;
+use crate::sys::callback::Foreign;
 use credentials::{Credentials, Provider};
 use event::{Event, EventHook};
 #[cfg(not(feature = "tls"))]

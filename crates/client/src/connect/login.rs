@@ -12,9 +12,9 @@ use super::questions::{Answer, Questions};
 use super::refusal::Refusal;
 use crate::config::Config;
 use crate::config::credentials::{Credentials, Provider};
-use crate::process::fork::PerProcess;
 use crate::reactor::TaskWaker;
 use crate::reactor::task_context::TaskContext;
+use crate::sys::fork::PerProcess;
 
 /// Providers that are asked at the same time at most.
 const THREADS_MAX: usize = 16;

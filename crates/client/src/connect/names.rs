@@ -7,8 +7,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use super::questions::{Answer, Questions};
-use crate::process::fork::PerProcess;
 use crate::reactor::TaskWaker;
+use crate::sys::fork::PerProcess;
 
 /// The most names that are looked up at the same time. A name with servers that do not answer takes half a minute, and is
 /// asked for again and again; so many have to be dead before one that is well waits for them.

@@ -20,9 +20,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::attempt::Attempt;
-use crate::process::lock::{Condvar, Mutex, MutexGuard};
 use crate::reactor::TaskWaker;
 use crate::reactor::task_context::TaskContext;
+use crate::sys::lock::{Condvar, Mutex, MutexGuard};
 use crate::sys::{elapsed, now};
 
 /// The time for which an answer is kept if no caller was left to take it: longer than the pause between two attempts to

@@ -15,8 +15,8 @@ use sleeve_rings::patience::Patience;
 use sleeve_rings::ring::{Broken, Reader, Writer};
 use sleeve_rings::side::{Role, ends};
 
-use crate::process::lock::Mutex;
 use crate::sys::SEND_FLAGS;
+use crate::sys::lock::Mutex;
 
 /// The time for which a caller looks for a reply, before the server has to ring: longer than a server looks, which may have
 /// to be woken first.

@@ -18,9 +18,9 @@ use rustls::{ClientConfig, ClientConnection};
 use super::questions::{Answer, Questions};
 use super::refusal::HANDSHAKE_UNANSWERED;
 use crate::config::tls::Tls;
-use crate::process::fork::PerProcess;
-use crate::process::lock::Mutex;
 use crate::reactor::TaskWaker;
+use crate::sys::fork::PerProcess;
+use crate::sys::lock::Mutex;
 use crate::sys::{SEND_FLAGS, now, timespec};
 
 /// The TLS state of one stream.

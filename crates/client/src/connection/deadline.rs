@@ -10,9 +10,9 @@ use crate::error::Error;
 use crate::pipe::in_flight::LIMIT_MS_MAX;
 use crate::pipe::segment::long::LONG_MIN;
 use crate::pipe::slot::Handle;
-use crate::process::lock::MutexGuard;
-use crate::process::planted::{self, Fault};
 use crate::request::EncodedRequest;
+use crate::sys::lock::MutexGuard;
+use crate::sys::planted::{self, Fault};
 use crate::sys::{exact_clock_ms, now};
 
 impl Link {

@@ -2,7 +2,7 @@
 //! it.
 //!
 //! Some connections belong to one caller for a while, and to others before and after it; the pool of their client
-//! (`route/pool`) keeps them in between. The present owner sets how long a reply may take, command by command; the
+//! (`transport/pool`) keeps them in between. The present owner sets how long a reply may take, command by command; the
 //! connection's task is woken when that changes. A connection is checked when it enters the pool and when it leaves it. Any
 //! thread.
 
@@ -15,10 +15,10 @@ use crate::config::Endpoint;
 use crate::error::Error;
 use crate::pipe::in_flight::{LIMIT_MS_MAX, limit_ms};
 use crate::pipe::slot::Completions;
-use crate::process::fork::inherited;
-use crate::process::lock::{Condvar, Mutex};
 use crate::reactor::lifetime::Lifetime;
 use crate::request::blocking_commands::BlockTimeout;
+use crate::sys::fork::inherited;
+use crate::sys::lock::{Condvar, Mutex};
 use crate::sys::now;
 
 impl Lifetime for Link {

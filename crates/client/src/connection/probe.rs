@@ -16,9 +16,9 @@ use crate::connect::attempt::Attempt;
 use crate::connect::dial::{dial, dial_host};
 use crate::connect::sentinel::service::{Follower, Service};
 use crate::pipe::reply_reader::ErrorObserver;
-use crate::process::lock::Mutex;
 use crate::reactor::task_context::TaskContext;
 use crate::reactor::{TaskWaker, start};
+use crate::sys::lock::Mutex;
 use crate::sys::now;
 
 /// The pause between two tries at a server that refuses.

@@ -30,13 +30,13 @@ use crate::connect::socket::Socket;
 use crate::error::Error;
 use crate::pipe::reply_reader::{ReplyReader, Resumption};
 use crate::pipe::slot::{Completions, Driver, Flush, Handle};
-use crate::process::fork::answered_to_parent;
-use crate::process::lock::MutexGuard;
-use crate::process::planted::{self, Fault};
-use crate::process::wake::wake_all;
 use crate::reactor::REPORTS_ONCE;
 use crate::request::level::Level;
 use crate::request::name::Name;
+use crate::sys::fork::answered_to_parent;
+use crate::sys::lock::MutexGuard;
+use crate::sys::planted::{self, Fault};
+use crate::sys::wake::wake_all;
 use crate::sys::{Event, clock_us, now};
 
 /// Reads in a row before gathered requests are looked after again.

@@ -15,8 +15,8 @@ use super::reader::Cause;
 use super::{Link, Shared};
 use crate::config::Resend;
 use crate::pipe::reply_reader::{ErrorObserver, ReplyReader};
-use crate::process::lock::MutexGuard;
 use crate::sys::exact_clock_ms;
+use crate::sys::lock::MutexGuard;
 
 /// The text of a replica's error behind its code.
 const READ_ONLY: &[u8] = b"write against a read only";

@@ -13,9 +13,9 @@ use crate::pipe::queued::{Queued, Sent, runs_tasks};
 use crate::pipe::segment::long::LongRequest;
 use crate::pipe::slot::Completions;
 use crate::pipe::transaction_state::TransactionState;
-use crate::process::lock::{self, MutexGuard};
 use crate::request::EncodedRequest;
 use crate::request::name::Name;
+use crate::sys::lock::{self, MutexGuard};
 use crate::sys::{clock_ms, now};
 
 /// The deadline of a wait for room.

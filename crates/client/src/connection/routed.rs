@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind};
 use crate::pipe::queued::{Queued, Sent};
 use crate::pipe::routed::Routed;
 use crate::pipe::slot::Handle;
-use crate::process::lock::MutexGuard;
+use crate::sys::lock::MutexGuard;
 
 /// The reason why a request was not sent; if it may be sent elsewhere, the request itself.
 pub(crate) enum Unsent {

@@ -13,12 +13,12 @@ use crate::pipe::in_flight::Asker;
 use crate::pipe::queued::Sent;
 use crate::pipe::slot::{Completions, Handle};
 use crate::pipe::synced::Synced;
-use crate::process::fork::inherited;
 use crate::request::blocking_commands::BlockTimeout;
 use crate::request::level::Level;
 use crate::request::name::Name;
 use crate::request::{EncodedRequest, Request};
 use crate::sys::clock_ms;
+use crate::sys::fork::inherited;
 
 impl Link {
     /// Returns a handle that is done when the effect of an answered command of this name has reached this level of safety.

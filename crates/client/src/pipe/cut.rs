@@ -18,9 +18,9 @@ use super::segment::{Precedence, SELECT_LENGTH_MAX, Segment, select_length, writ
 use super::slot::FIRST_CONNECTION;
 use super::{Pipe, WriteState};
 use crate::config::Resend;
-use crate::process::planted::{self, Fault};
 use crate::request::name::Name;
 use crate::request::words::Places;
+use crate::sys::planted::{self, Fault};
 
 /// The beginning of a SELECT that goes ahead of a request.
 const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT\r\n";

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
 
 use super::slot::Driver;
-use crate::process::lock::Mutex;
+use crate::sys::lock::Mutex;
 
 /// The number of an engine's client, never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 //! Over a cluster such a read may be turned away (`routed`). It is sent on by itself then, and its reply is not kept: the
 //! connection that it comes over need not be the one that keeps its slot true.
 //!
-//! It takes bytes and gives bytes: no socket, no clock, no thread. The cache decides how it uses the reply (`route/near`).
+//! It takes bytes and gives bytes: no socket, no clock, no thread. The cache decides how it uses the reply (`cache`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -24,7 +24,7 @@ use super::synced::{Synced, is_message};
 use super::transaction_state::Step;
 use super::{UNWATCH, select_failed};
 use crate::error::{Effect, Error};
-use crate::process::planted::{self, Fault};
+use crate::sys::planted::{self, Fault};
 
 /// The length of an empty buffer, and the step by which it grows for a reply that does not fit into it: a read never takes
 /// long, so that other connections have their turns.

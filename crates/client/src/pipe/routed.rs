@@ -10,7 +10,7 @@
 //! So a script that may write comes back with a redirection alone; every other error is its caller's, which knows the
 //! script.
 //!
-//! It takes bytes and gives bytes: no socket, no clock, no thread. `route/cluster` decides on a request that comes back.
+//! It takes bytes and gives bytes: no socket, no clock, no thread. `transport/cluster` decides on a request that comes back.
 
 use std::mem;
 use std::sync::{Arc, Weak};
@@ -20,8 +20,8 @@ use sleeve_wire::commands::Flags;
 use super::near::{Cache, Read};
 use super::slot::{Completions, Payload, Target};
 use crate::error::{Effect, Error, ErrorKind};
-use crate::process::planted::{self, Fault};
 use crate::request::name::Name;
+use crate::sys::planted::{self, Fault};
 
 /// Says that the next command follows a redirection to a slot on the move.
 const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";

@@ -35,9 +35,9 @@ use std::time::Instant;
 pub(crate) use super::payload::Payload;
 use crate::config::ErrorHook;
 use crate::error::{Effect, Error, ErrorKind};
-use crate::process::wake::{drop_all, wake_all};
 use crate::request::level::Level;
 use crate::request::name::Name;
+use crate::sys::wake::{drop_all, wake_all};
 use stamps::Stamps;
 
 /// The calls that a waiting asker may make on the connection that will answer.

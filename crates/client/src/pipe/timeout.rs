@@ -13,9 +13,9 @@ use super::ledger::Ledger;
 use super::slot::Completions;
 use crate::config::Endpoint;
 use crate::error::{Effect, Error, ErrorKind};
-use crate::process::planted::{self, Fault};
 use crate::request::name::Name;
 use crate::sys::clock_us;
+use crate::sys::planted::{self, Fault};
 
 /// The phase of a command when it timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

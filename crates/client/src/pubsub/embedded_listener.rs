@@ -15,9 +15,9 @@ use super::event;
 use super::event::{PubSubFrame, SubscriptionEvent};
 use super::names::{Change, Names};
 use crate::error::{Error, ErrorKind};
-use crate::process::lock::{Mutex, MutexGuard};
-use crate::process::wake::wake_all;
-use crate::route::embedded::clock::EngineClock;
+use crate::sys::lock::{Mutex, MutexGuard};
+use crate::sys::wake::wake_all;
+use crate::transport::embedded::clock::EngineClock;
 
 /// The time between two looks at the clock of a reader that waits long, so that keys expire in an engine that has no other
 /// thread.

@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use super::event::SubscriptionEvent;
 use crate::error::Error;
-use crate::process::lock::{Condvar, Mutex};
-use crate::process::wake::wake_all;
 use crate::reactor::TaskWaker;
+use crate::sys::lock::{Condvar, Mutex};
+use crate::sys::wake::wake_all;
 
 /// Messages that wait for their reader, up to a bound.
 pub(crate) struct Inbox {

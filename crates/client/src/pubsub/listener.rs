@@ -26,13 +26,13 @@ use crate::connection::probe::ServerHealth;
 use crate::connection::silence::{Advice, InFlight, SilenceWatch};
 use crate::error::{Error, ErrorKind};
 use crate::pipe::reply_reader::too_long;
-use crate::process::fork::Process;
 use crate::reactor;
 use crate::reactor::TaskWaker;
 use crate::reactor::task_context::{TaskContext, WatchedStream};
-use crate::route::cluster::Cluster;
-use crate::route::cluster::slots::slot_of;
+use crate::sys::fork::Process;
 use crate::sys::{elapsed, now};
+use crate::transport::cluster::Cluster;
+use crate::transport::cluster::slots::slot_of;
 
 /// The state that a reader of a connection shares with the subscription.
 pub(crate) struct Listener {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::error::Error;
 use crate::request::Request;
-use crate::route::cluster::slots::slot_of_all;
+use crate::transport::cluster::slots::slot_of_all;
 
 /// The commands of a subscription, which its server confirms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

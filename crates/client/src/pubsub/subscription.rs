@@ -22,16 +22,16 @@ use super::listener::{Listener, Upstream};
 use super::names::{Change, SubscriptionVerb};
 use super::wanted::WantedNames;
 use crate::error::{Error, ErrorKind};
-use crate::process::fork::{Process, inherited};
-#[cfg(feature = "embedded")]
-use crate::process::off_thread::apart;
 use crate::reactor::TaskWaker;
 use crate::reactor::watcher::watch_for;
 use crate::request::{Request, ToArgs};
-use crate::route::Route;
-#[cfg(feature = "embedded")]
-use crate::route::embedded::Embedded;
+use crate::sys::fork::{Process, inherited};
 use crate::sys::now;
+#[cfg(feature = "embedded")]
+use crate::sys::off_thread::apart;
+use crate::transport::Transport;
+#[cfg(feature = "embedded")]
+use crate::transport::embedded::Embedded;
 
 /// Channels that are listened to; see [`Client::subscribe`](crate::Client::subscribe).
 ///
@@ -185,13 +185,13 @@ impl Drop for Changing {
 
 impl Subscription {
     /// Subscribes to these names with the command of this name, and waits until the server has confirmed it.
-    pub(crate) fn open(route: &Route, verb: SubscriptionVerb, names: impl ToArgs) -> Result<Self, Error> {
+    pub(crate) fn open(transport: &Transport, verb: SubscriptionVerb, names: impl ToArgs) -> Result<Self, Error> {
         let first = change(verb, names)?;
-        match route {
+        match transport {
             #[cfg(feature = "embedded")]
-            Route::Local(embedded) => Self::local(embedded, first),
-            route => {
-                let (subscription, listener) = Self::remote(route, first)?;
+            Transport::Local(embedded) => Self::local(embedded, first),
+            transport => {
+                let (subscription, listener) = Self::remote(transport, first)?;
                 listener.inbox.wait_begun()?;
                 Ok(subscription)
             }
@@ -199,13 +199,17 @@ impl Subscription {
     }
 
     /// Opens a subscription as `open` does, without blocking the thread that asks.
-    pub(crate) async fn open_async(route: Route, verb: SubscriptionVerb, names: impl ToArgs) -> Result<Self, Error> {
+    pub(crate) async fn open_async(
+        transport: Transport,
+        verb: SubscriptionVerb,
+        names: impl ToArgs,
+    ) -> Result<Self, Error> {
         let first = change(verb, names)?;
-        match route {
+        match transport {
             #[cfg(feature = "embedded")]
-            Route::Local(embedded) => apart("sleeve-subscribe", move || Self::local(&embedded, first)).await,
-            route => {
-                let (subscription, listener) = Self::remote(&route, first)?;
+            Transport::Local(embedded) => apart("sleeve-subscribe", move || Self::local(&embedded, first)).await,
+            transport => {
+                let (subscription, listener) = Self::remote(&transport, first)?;
                 watch_for(None, move |task_waker, _| listener.inbox.look_begun(task_waker)).await?;
                 Ok(subscription)
             }
@@ -239,17 +243,17 @@ impl Subscription {
     }
 
     /// Opens a subscription on a connection that is yet to be made.
-    fn remote(route: &Route, first: Change) -> Result<(Self, Arc<Listener>), Error> {
-        route.check_process()?;
-        let (config, process) = (route.config().clone(), Process::this());
-        let upstream = match route {
-            Route::Remote(link) | Route::Replicated(link, _) => Upstream::Server(link.health.clone()),
-            Route::Cluster(cluster) => {
+    fn remote(transport: &Transport, first: Change) -> Result<(Self, Arc<Listener>), Error> {
+        transport.check_process()?;
+        let (config, process) = (transport.config().clone(), Process::this());
+        let upstream = match transport {
+            Transport::Remote(link) | Transport::Replicated(link, _) => Upstream::Server(link.health.clone()),
+            Transport::Cluster(cluster) => {
                 first.check_one_slot(None)?;
                 Upstream::Cluster(Arc::clone(cluster))
             }
             #[cfg(feature = "embedded")]
-            Route::Local(_) => return Err(Error::usage("an engine in this process has no connection")),
+            Transport::Local(_) => return Err(Error::usage("an engine in this process has no connection")),
         };
         let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start a subscription: {error}"));
         let task_waker = TaskWaker::new().map_err(failed)?;

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use super::names::{Change, Names, SubscriptionVerb};
 use crate::error::{Effect, Error, ErrorKind};
-use crate::process::lock::{Condvar, Mutex};
 use crate::reactor::TaskWaker;
+use crate::sys::lock::{Condvar, Mutex};
 
 /// The channels that a subscription is to have, and the callers that wait for their confirmation.
 pub(crate) struct WantedNames {

@@ -19,7 +19,7 @@ use super::poller::Events;
 use super::state::{Readiness, State};
 use super::timers::Timers;
 use super::waker::{NewTask, OnPanic, Reactor, Submissions, Work};
-use crate::process::callback;
+use crate::sys::callback;
 use crate::sys::now;
 
 /// The length of a sleep if the system cannot report events: then every task has a turn.

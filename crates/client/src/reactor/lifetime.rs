@@ -12,7 +12,7 @@ use super::TaskWaker;
 use super::watcher::watch_for;
 use crate::config::Endpoint;
 use crate::error::{Effect, Error, ErrorKind};
-use crate::process::lock::{Condvar, Mutex};
+use crate::sys::lock::{Condvar, Mutex};
 
 /// How far something has come.
 pub(crate) trait Progress {

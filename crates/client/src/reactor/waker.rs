@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::poller::Poller;
 use super::state::{NOBODY, State};
-use crate::process::fork::{PerProcess, Process};
-use crate::process::lock::Mutex;
+use crate::sys::fork::{PerProcess, Process};
+use crate::sys::lock::Mutex;
 
 /// The rest of a task's work.
 pub(super) type Work = Pin<Box<dyn Future<Output = ()>>>;

@@ -11,9 +11,9 @@ use std::time::Instant;
 use super::task_context::TaskContext;
 use super::{TaskWaker, start};
 use crate::error::{Error, ErrorKind};
-use crate::process::lock::Mutex;
-use crate::process::wake::wake_all;
+use crate::sys::lock::Mutex;
 use crate::sys::now;
+use crate::sys::wake::wake_all;
 
 /// The state that the task and the future share.
 struct Outcome<R> {

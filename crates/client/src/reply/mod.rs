@@ -22,9 +22,9 @@ use crate::error::Error;
 use crate::pipe::driver_number::DriverNumber;
 use crate::pipe::queued::{Queued, Sent};
 use crate::pipe::slot::{Flush, Handle, Payload};
-use crate::process::callback;
-use crate::process::trace;
+use crate::sys::callback;
 use crate::sys::now;
+use crate::sys::trace;
 use crate::values::decode::FromReply;
 use crate::values::value::Value;
 

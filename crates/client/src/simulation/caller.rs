@@ -15,7 +15,7 @@ use crate::api::transaction::Condition;
 use crate::commands::ask::Ask;
 use crate::config::Resend;
 use crate::error::Error;
-use crate::options::lanes::LaneOptions;
+use crate::lanes::options::LaneOptions;
 use crate::pipe::testing::Dice;
 use crate::reply::Reply;
 use crate::sys::{clock_us, now};

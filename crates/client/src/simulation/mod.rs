@@ -20,7 +20,7 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::process::planted::{self, Fault};
+use crate::sys::planted::{self, Fault};
 use model::Tally;
 use world::{ANY, Failure, IN_CLUSTER, Manner, OUTSIDE, World};
 

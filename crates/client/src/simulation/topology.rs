@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::route::cluster::slots::{SLOTS, slot_of};
+use crate::transport::cluster::slots::{SLOTS, slot_of};
 
 /// The owners of the slots.
 pub(super) struct Topology {

@@ -1,19 +1,31 @@
-//! The client's calls to a system in that system's own way: a wake-up, a socket, a coarse clock, the process at a socket's
-//! other end; and chance.
+//! The machine: clocks, sockets, wake-ups, the process at a socket's other end, chance; and the process itself: forks, locks,
+//! threads for blocking work, callbacks, traces.
 //!
 //! Linux has its own twin, because eventfd, flags at a socket's making and a clock without a look at the hardware are each
 //! cheaper there. Every other Unix has the portable one. Both are tested on Linux; a build of Linux with `--cfg
 //! sleeve_portable` uses the portable one throughout. In tests a thread may have a simulation in their place (`simulated`),
 //! which provides the time and the servers that one can connect to. Any thread.
 
+pub(crate) mod callback;
+pub(crate) mod fork;
 #[cfg(all(target_os = "linux", not(sleeve_portable)))]
 mod linux;
+pub(crate) mod lock;
+#[cfg(feature = "embedded")]
+pub(crate) mod off_thread;
+pub(crate) mod planted;
 #[cfg(any(not(target_os = "linux"), sleeve_portable, test))]
 mod portable;
 #[cfg(test)]
 pub(crate) mod simulated;
 #[cfg(test)]
 mod tests;
+#[cfg(not(feature = "tracing"))]
+#[path = "no_trace.rs"]
+pub(crate) mod trace;
+#[cfg(feature = "tracing")]
+pub(crate) mod trace;
+pub(crate) mod wake;
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;

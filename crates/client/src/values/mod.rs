@@ -9,5 +9,6 @@ pub(crate) mod json;
 #[cfg(feature = "serde")]
 pub(crate) mod msgpack;
 pub(crate) mod number;
+pub(crate) mod options;
 pub(crate) mod text;
 pub(crate) mod value;

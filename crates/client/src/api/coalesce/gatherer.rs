@@ -21,23 +21,23 @@ use super::flight::{Answer, Flight, Outcome, Outgoing, PreparedGathering};
 use super::split::{hand_out, is_refusal};
 use super::state::{State, Work};
 use super::timer::Timer;
+use crate::api::coalesce::options::CoalesceOptions;
+use crate::api::origin::Origin;
 use crate::config::{ErrorHook, QueueFull};
 use crate::error::{Error, ErrorKind};
-use crate::options::coalesce::CoalesceOptions;
 use crate::pipe::in_flight::LATE_SHARE;
 use crate::pipe::queued::{Queued, Sent, runs_tasks};
 use crate::pipe::slot::{Completions, Driver, Flush, Handle, Payload, Source};
-use crate::process::fork::Process;
-use crate::process::lock::{self, Condvar, Mutex, MutexGuard};
 use crate::reactor::TaskWaker;
 use crate::reply::Reply;
 use crate::request::blocking_commands;
 use crate::request::level::Level;
 use crate::request::name::Name;
 use crate::request::{EncodedRequest, Request};
-use crate::route::origin::Origin;
-use crate::route::reserve::Reserve;
+use crate::sys::fork::Process;
+use crate::sys::lock::{self, Condvar, Mutex, MutexGuard};
 use crate::sys::now;
+use crate::transport::reserve::Reserve;
 use crate::values::decode::FromReply;
 
 /// The state that all clones of a handle share.
@@ -65,14 +65,14 @@ fn spread_ms(limit: Option<Duration>) -> u32 {
 impl Gatherer {
     pub(super) fn new(origin: Arc<Origin>, options: CoalesceOptions) -> Arc<Self> {
         // A call that waits for company during all of its time has none left for the answer.
-        let delay_max = origin.route.config().command_timeout.map_or(Duration::MAX, |limit| limit / 2);
+        let delay_max = origin.transport.config().command_timeout.map_or(Duration::MAX, |limit| limit / 2);
         let options = CoalesceOptions { delay: options.delay.min(delay_max), ..options };
         let gatherer = Arc::new_cyclic(|me: &std::sync::Weak<Self>| Self {
             options,
             process: Process::this(),
             hasher: RandomState::new(),
             state: Mutex::new(State::new(Source::new(me.clone()), options.delay.is_zero())),
-            landing: Mutex::new(Source::new(origin.route.driver())),
+            landing: Mutex::new(Source::new(origin.transport.driver())),
             changed: Condvar::new(),
             timer: OnceLock::new(),
             origin,
@@ -84,7 +84,7 @@ impl Gatherer {
     /// Sends the request that `write` writes in company, if it can be, and returns its reply.
     #[inline]
     pub(super) fn ask<T: FromReply>(self: &Arc<Self>, database: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        let hook = self.origin.route.error_hook();
+        let hook = self.origin.transport.error_hook();
         match Request::with(write, |request| self.send(database, request)) {
             Ok(Ok(sent)) => Reply::sent(sent, hook),
             Ok(Err(error)) | Err(error) => Reply::failed(error, hook),
@@ -108,12 +108,12 @@ impl Gatherer {
     }
 
     fn send(self: &Arc<Self>, database: u32, request: EncodedRequest<'_>) -> Result<Sent, Error> {
-        let route = &self.origin.route;
-        // A child process must not touch its parent's gathered calls; the route decides whether the child may use it at all.
+        let transport = &self.origin.transport;
+        // A child process must not touch its parent's gathered calls; the transport decides whether the child may use it at all.
         if !self.process.is_this() {
-            return route.send(database, request);
+            return transport.send(database, request);
         }
-        route.check(database)?;
+        transport.check(database)?;
         let call = Call::mergeable(request, database, &self.hasher);
         let state = self.state.lock();
         if state.is_closed {
@@ -123,21 +123,21 @@ impl Gatherer {
             Some(call) => call.unless(|into| state.refused.contains(&into)),
             None if state.is_quiet() => {
                 drop(state);
-                return route.send(database, request);
+                return transport.send(database, request);
             }
             None => Call::alone(request, database, &self.hasher),
         };
         if call.merged.is_none() && state.gathering.is_clear_of(&call.touch, &state.marks, state.progress) {
             drop(state);
-            return route.send(database, request);
+            return transport.send(database, request);
         }
         self.take_in(state, &call)
     }
 
     fn take_in<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>, call: &Call<'_>) -> Result<Sent, Error> {
-        let route = &self.origin.route;
+        let transport = &self.origin.transport;
         let length = call.request.bytes.len();
-        let config = route.config();
+        let config = transport.config();
         let deadline = || config.command_timeout.and_then(|timeout| now().checked_add(timeout));
         if state.gathering.bytes + length > config.queue_bytes_max && !state.gathering.is_empty() {
             state = self.wait_for_room(state, call.request.name, deadline())?;
@@ -147,12 +147,12 @@ impl Gatherer {
         }
         let fills = state.gathering.calls + 1 >= self.options.calls_max
             || state.gathering.bytes + length >= self.options.bytes_max;
-        if fills && config.queue_full == QueueFull::Fail && route.is_overfull() {
+        if fills && config.queue_full == QueueFull::Fail && transport.is_overfull() {
             let message = "too many bytes of requests are unanswered already, so the command was not sent";
             return Err(Error::unsent(ErrorKind::QueueFull, message));
         }
-        if state.connection != route.connection() {
-            state.connection = route.connection();
+        if state.connection != transport.connection() {
+            state.connection = transport.connection();
             let connection = state.connection;
             state.source.renew_for(connection);
             // It may be another server.
@@ -161,7 +161,7 @@ impl Gatherer {
         let is_first = state.gathering.is_empty();
         let (target, handle) = state.source.pair(call.request.name);
         let State { gathering, marks, progress, .. } = &mut *state;
-        let now_ms = route.now_ms();
+        let now_ms = transport.now_ms();
         if is_first {
             gathering.spread_ms = spread_ms(config.command_timeout);
             gathering.since = (!self.options.delay.is_zero()).then(now);
@@ -180,10 +180,10 @@ impl Gatherer {
         if !fills {
             return Ok(Sent::Slot(handle));
         }
-        // As on the route itself: no caller goes on while twice as much is queued as should be, and above the bound a caller
+        // As on the transport itself: no caller goes on while twice as much is queued as should be, and above the bound a caller
         // that forgets its reply waits.
-        route.as_driver().wait_for_room(deadline(), true);
-        Ok(if route.is_overfull() { Sent::Queued(Queued::new(handle, deadline())) } else { Sent::Slot(handle) })
+        transport.as_driver().wait_for_room(deadline(), true);
+        Ok(if transport.is_overfull() { Sent::Queued(Queued::new(handle, deadline())) } else { Sent::Slot(handle) })
     }
 
     /// Sends the gathered calls.
@@ -227,7 +227,7 @@ impl Gatherer {
             let (me, panicked) = (Arc::downgrade(self), Arc::downgrade(self));
             let look = move || me.upgrade().map(|gatherer| gatherer.look());
             let give_up = move || panicked.upgrade().into_iter().for_each(|gatherer| gatherer.go_untimed());
-            Timer::start(self.origin.route.is_local(), look, give_up)
+            Timer::start(self.origin.transport.is_local(), look, give_up)
         });
         if !timer.wake() {
             self.go_untimed();
@@ -248,7 +248,7 @@ impl Gatherer {
                     for answer in answers {
                         self.hand_out(answer, &mut refused, &mut done);
                     }
-                    self.origin.route.finish(&mut done);
+                    self.origin.transport.finish(&mut done);
                     state = self.state.lock();
                     state.refused.append(&mut refused);
                     state.settle(answered);
@@ -310,11 +310,11 @@ impl Gatherer {
 
     fn send_outgoing(&self, outgoing: Outgoing, done: &mut Completions) {
         let Outgoing { bytes, units, .. } = outgoing;
-        if let Err((error, units)) = self.origin.route.send_gathered(units, &bytes) {
+        if let Err((error, units)) = self.origin.transport.send_gathered(units, &bytes) {
             for unit in units {
                 unit.target.complete(Payload::Failed(error.clone()), done);
             }
-            self.origin.route.finish(done);
+            self.origin.transport.finish(done);
         }
     }
 
@@ -325,7 +325,7 @@ impl Gatherer {
         name: Name,
         deadline: Option<Instant>,
     ) -> Result<MutexGuard<'a, State>, Error> {
-        let config = self.origin.route.config();
+        let config = self.origin.transport.config();
         if config.queue_full == QueueFull::Fail {
             let message = format!("{} bytes of calls are gathered already", state.gathering.bytes);
             return Err(Error::unsent(ErrorKind::QueueFull, format!("{message}, so the command was not sent")));
@@ -387,43 +387,43 @@ impl Reserve for Gatherer {
     }
 }
 
-/// The driver for callers that wait for an answer: they wait on the route that it takes. Gathered calls are not sent for
+/// The driver for callers that wait for an answer: they wait on the transport that it takes. Gathered calls are not sent for
 /// that.
 impl Driver for Gatherer {
     fn flush(&self, may_yield: bool) -> Flush {
-        self.origin.route.as_driver().flush(may_yield)
+        self.origin.transport.as_driver().flush(may_yield)
     }
 
     fn read(&self) {
-        self.origin.route.as_driver().read();
+        self.origin.transport.as_driver().read();
     }
 
     fn attend(&self, handle: &Handle, deadline: Option<Instant>) {
-        self.origin.route.as_driver().attend(handle, deadline);
+        self.origin.transport.as_driver().attend(handle, deadline);
     }
 
     fn leave(&self) {
-        self.origin.route.as_driver().leave();
+        self.origin.transport.as_driver().leave();
     }
 
     fn wait_for_room(&self, deadline: Option<Instant>, is_task: bool) {
-        self.origin.route.as_driver().wait_for_room(deadline, is_task);
+        self.origin.transport.as_driver().wait_for_room(deadline, is_task);
     }
 
     fn lost(&self) -> Option<Error> {
-        self.origin.route.as_driver().lost()
+        self.origin.transport.as_driver().lost()
     }
 
     fn given_up(&self, name: Name) -> Error {
-        self.origin.route.as_driver().given_up(name)
+        self.origin.transport.as_driver().given_up(name)
     }
 
     fn error_hook(&self) -> Option<ErrorHook> {
-        self.origin.route.as_driver().error_hook()
+        self.origin.transport.as_driver().error_hook()
     }
 
     fn safe(&self, level: Level, name: Name, sent_on: u32) -> Result<Handle, Error> {
-        self.origin.route.as_driver().safe(level, name, sent_on)
+        self.origin.transport.as_driver().safe(level, name, sent_on)
     }
 }
 

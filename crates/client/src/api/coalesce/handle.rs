@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use super::gatherer::Gatherer;
 use crate::api::cmd::Cmd;
+use crate::api::coalesce::options::CoalesceOptions;
+use crate::api::origin::Origin;
 use crate::commands::ask::Ask;
-use crate::options::coalesce::CoalesceOptions;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::route::origin::Origin;
 use crate::values::decode::FromReply;
 
 /// A database with calls that are gathered for a moment, and leave as commands for many: SETs as one MSET, GETs as one MGET.

@@ -17,7 +17,8 @@ pub(crate) mod gathering;
 pub(crate) mod group;
 pub(crate) mod handle;
 pub(crate) mod marks;
-pub(crate) mod split;
+pub(crate) mod options;
+mod split;
 pub(crate) mod state;
 #[cfg(test)]
 mod tests;

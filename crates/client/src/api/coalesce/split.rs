@@ -1,7 +1,7 @@
 //! Gives each caller its part of the reply to a merged command, or names the calls that have to be asked again alone.
 //!
 //! An error of the server to a merged command belongs to no single call: each call is sent by itself, and gets its own reply.
-//! (No command of the table has done a part of its work when it gives an error.) An error of the route, after which it is
+//! (No command of the table has done a part of its work when it gives an error.) An error of the transport, after which it is
 //! unknown whether the command was executed, goes to all callers. Pure functions; foreign bytes.
 
 use std::mem;

@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 
 use crate::api::handles::Db;
 use crate::error::Error;
-use crate::process::lock::Mutex;
-use crate::process::wake::wake_all;
+use crate::sys::lock::Mutex;
+use crate::sys::wake::wake_all;
 
 /// The shared state.
 pub(crate) struct Held {

@@ -1,17 +1,17 @@
 //! A handle with small calls that never wait behind its large ones.
 //!
 //! It is a client or a database, and as cheap; the shared state of all such handles of a client, and the rules, are in
-//! `route/lanes`. Any thread.
+//! `transport/lanes`. Any thread.
 
 use std::sync::Arc;
 
 use crate::api::cmd::Cmd;
+use crate::api::origin::Origin;
 use crate::commands::ask::Ask;
 use crate::error::Error;
+use crate::lanes::Lane;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::route::lanes::Lane;
-use crate::route::origin::Origin;
 use crate::values::decode::FromReply;
 
 /// A [`Client`](crate::Client) or [`Db`](crate::Db) that sends large calls over a second connection, by itself.
@@ -89,11 +89,11 @@ impl Ask for Lanes {
     }
 
     fn nodes(&self) -> Result<Vec<u32>, Error> {
-        self.origin.route.nodes()
+        self.origin.transport.nodes()
     }
 
     fn ask_node<T: FromReply>(&self, node: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        self.origin.route.ask_node(node, self.database, write)
+        self.origin.transport.ask_node(node, self.database, write)
     }
 }
 

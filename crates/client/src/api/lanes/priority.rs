@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use crate::api::cmd::Cmd;
+use crate::api::origin::Origin;
 use crate::commands::ask::Ask;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::route::Route;
-use crate::route::origin::Origin;
+use crate::transport::Transport;
 use crate::values::decode::FromReply;
 
 /// A [`Client`](crate::Client) or [`Db`](crate::Db) with calls that go ahead of those of the others: over a second
@@ -36,18 +36,18 @@ use crate::values::decode::FromReply;
 pub struct Priority {
     /// Keeps the client there.
     origin: Arc<Origin>,
-    route: Route,
+    transport: Transport,
     database: u32,
 }
 
 impl Priority {
-    pub(crate) fn new(origin: Arc<Origin>, route: Route, database: u32) -> Self {
-        Self { origin, route, database }
+    pub(crate) fn new(origin: Arc<Origin>, transport: Transport, database: u32) -> Self {
+        Self { origin, transport, database }
     }
 
     /// Returns another database of the same server, on the same connection.
     pub fn db(&self, database: u32) -> Self {
-        Self { origin: self.origin.clone(), route: self.route.clone(), database }
+        Self { origin: self.origin.clone(), transport: self.transport.clone(), database }
     }
 
     /// Begins a command by its name, for commands without a method of their own; see [`Cmd`].
@@ -59,7 +59,7 @@ impl Priority {
 impl Ask for Priority {
     #[inline]
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        self.route.ask(self.database, write)
+        self.transport.ask(self.database, write)
     }
 
     fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
@@ -67,11 +67,11 @@ impl Ask for Priority {
     }
 
     fn nodes(&self) -> Result<Vec<u32>, crate::error::Error> {
-        self.route.nodes()
+        self.transport.nodes()
     }
 
     fn ask_node<T: FromReply>(&self, node: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
-        self.route.ask_node(node, self.database, write)
+        self.transport.ask_node(node, self.database, write)
     }
 }
 

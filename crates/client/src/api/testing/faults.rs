@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use sleeve_wire::commands::Flags;
 
-use crate::process::lock::Mutex;
 use crate::request::name::Name;
+use crate::sys::lock::Mutex;
 
 /// A fault for a client at the address of an engine for tests: its kind, its commands, and its time.
 ///

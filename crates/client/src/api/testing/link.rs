@@ -14,8 +14,8 @@ use sleeve_server::Local;
 use sleeve_wire::frame::{Frame, Scanner, decode};
 
 use super::faults::{Act, Faults};
-use crate::process::lock::{Condvar, Mutex};
-use crate::route::embedded::engines::EngineInstance;
+use crate::sys::lock::{Condvar, Mutex};
+use crate::transport::embedded::engines::EngineInstance;
 
 /// A request that no engine knows: it leaves the same traces as one that is refused.
 const UNKNOWN: &[u8] = b"*1\r\n$20\r\nSLEEVE-TESTING-FAULT\r\n";

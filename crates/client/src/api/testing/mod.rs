@@ -15,13 +15,13 @@ use sleeve_server::Local;
 use sleeve_server::host::clock::Instant;
 
 use super::handles::Client;
+use crate::api::origin::Origin;
 use crate::config::{Config, Endpoint};
 use crate::error::{Error, ErrorKind};
-use crate::process::lock::Mutex;
-use crate::route::Route;
-use crate::route::embedded::Embedded;
-use crate::route::embedded::engines::EngineInstance;
-use crate::route::origin::Origin;
+use crate::sys::lock::Mutex;
+use crate::transport::Transport;
+use crate::transport::embedded::Embedded;
+use crate::transport::embedded::engines::EngineInstance;
 use faults::{Fault, Faults};
 use link::Link;
 
@@ -134,8 +134,8 @@ impl Engine {
 
     /// Returns a client with calls that run in the threads that make them. It has no link, so no faults.
     pub fn client(&self) -> Client {
-        let route = Route::Local(Embedded::open_in(Arc::clone(&self.inner.instance)));
-        Client { origin: Origin::new(route), database: 0 }
+        let transport = Transport::Local(Embedded::open_in(Arc::clone(&self.inner.instance)));
+        Client { origin: Origin::new(transport), database: 0 }
     }
 
     /// Returns an address of this machine where clients of any kind reach it, for as long as it is there.

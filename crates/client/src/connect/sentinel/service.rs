@@ -11,8 +11,8 @@ use std::sync::{Arc, Weak};
 
 use crate::config::{Config, Endpoint, write_place};
 use crate::connect::socket::Socket;
-use crate::process::lock::Mutex;
 use crate::reactor::TaskWaker;
+use crate::sys::lock::Mutex;
 
 /// Sentinels that are kept beside those of the configuration.
 const LEARNED_MAX: usize = 32;

@@ -10,8 +10,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use crate::process::lock::Mutex;
 use crate::reactor::state::Readiness;
+use crate::sys::lock::Mutex;
 use crate::sys::{Event, timespec};
 
 /// The sockets of all tasks.

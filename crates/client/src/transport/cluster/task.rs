@@ -1,0 +1,449 @@
+//! The cluster's own task: it learns the owners of slots, and sends requests that came back or had no destination before.
+//!
+//! One turn does all the work there is, with the map's write lock held and without waiting. The map is refreshed (`refresh`)
+//! at the beginning, when a redirect, a lost node or a silent one shows that it may have changed, and now and then. When a
+//! slot has a new owner while requests for it may be on their way to the old one, a PING is sent behind those: until it is
+//! answered, nothing is sent for the slot.
+//!
+//! Runs on the reactor's thread alone, and runs no foreign code but wakers, without a lock.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::Cluster;
+use super::map::Map;
+use super::redirect::Redirect;
+use super::registry::Registry;
+use crate::config::Config;
+use crate::connection::Link;
+use crate::error::{Effect, Error, ErrorKind};
+use crate::pipe::routed::{Destination, Routed};
+use crate::pipe::slot::{Completions, Driver, Handle};
+use crate::pipe::timeout::Phase;
+use crate::reactor;
+use crate::reactor::TaskWaker;
+use crate::reactor::task_context::TaskContext;
+use crate::sys::{chance, clock_ms, now};
+use crate::transport::health_checks::HealthChecks;
+use crate::transport::internal_requests::InternalRequests;
+use crate::transport::node::{Address, Node};
+use crate::transport::slot_cache::CacheLinks;
+use crate::transport::time_left;
+
+/// How long a request waits before it is sent again to a node that has told to try again: at first, and at most.
+const RETRY_PAUSE_MIN: Duration = Duration::from_millis(10);
+const RETRY_PAUSE_MAX: Duration = Duration::from_millis(200);
+
+/// How often in a row a request follows redirections at once. Where they go round in a circle, it goes more slowly.
+const REDIRECTIONS_MAX: u16 = 8;
+
+/// How long it goes on when the client is gone that has left something to be sent.
+const FAREWELL_MAX: Duration = Duration::from_secs(5);
+
+/// Between two looks whether a client that is closed has been answered.
+const CLOSING_LOOK: Duration = Duration::from_millis(5);
+
+/// Begins to get to know a cluster.
+pub(crate) fn open(config: Config) -> Result<Arc<Cluster>, Error> {
+    let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start with the cluster: {error}"));
+    let task_waker = TaskWaker::new().map_err(failed)?;
+    let cluster = Cluster::new(config, task_waker);
+    let (task, panicked) = (Arc::clone(&cluster), Arc::clone(&cluster));
+    let live = async move |context| ClusterTask::new(&task).live(&context).await;
+    reactor::start(task_waker, live, move |why| panicked.end(&format!("the cluster's task panicked ({why})")))
+        .map_err(failed)?;
+    Ok(cluster)
+}
+
+/// A request that came back.
+struct Retry {
+    routed: Routed,
+    /// When it may be sent again.
+    at: Instant,
+    /// Why it came back.
+    why: Error,
+}
+
+/// Slots for which nothing is sent until an answer has come.
+pub(super) struct Fence {
+    pub(super) handle: Handle,
+    pub(super) slots: Vec<u16>,
+    /// Whether the answer came before the returned requests were taken: requests ahead of it are among these.
+    pub(super) is_over: bool,
+}
+
+/// The question for the owners of slots.
+pub(super) struct Question {
+    pub(super) handle: Handle,
+    pub(super) asked: Arc<Node>,
+    pub(super) until: Instant,
+}
+
+/// All that the task has for itself.
+pub(super) struct ClusterTask<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) registry: Registry,
+    pub(super) requests: InternalRequests,
+    pub(super) checks: HealthChecks,
+    pub(super) cache_links: CacheLinks,
+    /// Requests that came back, oldest first.
+    retries: Vec<Retry>,
+    /// Requests that could not be sent, oldest first.
+    waiting: VecDeque<Routed>,
+    pub(super) fences: Vec<Fence>,
+    pub(super) question: Option<Question>,
+    /// The nodes to ask next if this one does not answer.
+    pub(super) candidates: VecDeque<Arc<Node>>,
+    /// Whether a round of questions is under way.
+    pub(super) is_asking: bool,
+    /// When the next round begins.
+    pub(super) refresh_at: Option<Instant>,
+    /// When the last round began.
+    pub(super) refreshed: Option<Instant>,
+    /// Rounds in a row without an answer.
+    pub(super) failed_rounds: u32,
+    /// The reason why the last node has not answered.
+    pub(super) trouble: Option<Error>,
+    /// Whether something may go that could not go before.
+    pub(super) is_changed: bool,
+    /// The earliest deadline of the waiting requests, or a time before it.
+    due_at: Option<Instant>,
+    closing_since: Option<Instant>,
+    /// Where clients of the same program begin differently.
+    pub(super) rotation: u64,
+}
+
+impl<'a> ClusterTask<'a> {
+    pub(super) fn new(cluster: &'a Cluster) -> Self {
+        Self {
+            cluster,
+            registry: Registry::new(cluster.task_waker),
+            requests: InternalRequests::new(cluster.driver(), cluster.task_waker, cluster.config.database),
+            checks: HealthChecks::new(&cluster.config.read_from, true),
+            cache_links: CacheLinks::default(),
+            retries: Vec::new(),
+            waiting: VecDeque::new(),
+            fences: Vec::new(),
+            question: None,
+            candidates: VecDeque::new(),
+            is_asking: false,
+            refresh_at: Some(now()),
+            refreshed: None,
+            failed_rounds: 0,
+            trouble: None,
+            is_changed: false,
+            due_at: None,
+            closing_since: None,
+            rotation: chance(),
+        }
+    }
+
+    /// Turn after turn, until the client is gone and all that it has sent is answered.
+    pub(super) async fn live(mut self, context: &TaskContext) {
+        loop {
+            let mut done = Completions::default();
+            let began = now();
+            self.turn(began, &mut done);
+            self.cluster.finish(&mut done);
+            if self.is_over(began) {
+                break;
+            }
+            let next = self.next_look(began);
+            context.wait(next).await;
+            // A timer changes the state without an event.
+            self.is_changed |= next.is_some_and(|next| next <= now());
+        }
+        self.registry.retain(|_| false);
+        self.cluster.end("the client was closed");
+    }
+
+    fn turn(&mut self, now: Instant, done: &mut Completions) {
+        let cluster = self.cluster;
+        let mut map = cluster.map.write();
+        self.fences.iter_mut().for_each(|fence| fence.is_over = fence.handle.is_done());
+        let mut pending = cluster.pending.lock();
+        let (arrived, returned) = (mem::take(&mut pending.arrived), mem::take(&mut pending.returned));
+        let is_doubted = mem::take(&mut pending.is_doubted);
+        drop(pending);
+        // Every node is looked at, because a suspicion is reported once.
+        let is_suspected = self.registry.all().filter(|node| node.health().take_suspicion()).count() > 0;
+        if is_doubted || is_suspected {
+            self.want_refresh(now);
+        }
+        let tried = self.waiting.len();
+        for routed in arrived {
+            self.note_due(&routed, now);
+            self.waiting.push_back(routed);
+        }
+        for (routed, why) in returned {
+            self.take_back(&mut map, routed, why, now, done);
+        }
+        self.lift_fences(&mut map);
+        self.hear(&mut map, now);
+        self.ask(&map, now);
+        self.check_replicas(&map, now);
+        self.expire(done);
+        self.retry(&map, now, done);
+        let from = if mem::take(&mut self.is_changed) { 0 } else { tried };
+        self.send_waiting(&map, from, now, done);
+        self.keep_cache_true(&map);
+    }
+
+    /// Returns the time of the task's next turn if no event comes first.
+    fn next_look(&self, now: Instant) -> Option<Instant> {
+        let is_anyone_late = !self.retries.is_empty() || !self.waiting.is_empty();
+        let rests = self.registry.all().filter_map(|node| node.rests(now)).min();
+        let rest_over = rests.filter(|_| is_anyone_late).map(|rests| now + rests);
+        let is_late = |since| now.duration_since(since) > FAREWELL_MAX;
+        let closing = self.closing_since.map(|since| now + CLOSING_LOOK * if is_late(since) { 20 } else { 1 });
+        let retry = self.retries.iter().map(|retry| retry.at).filter(|&at| at > now).min();
+        let question = self.question.as_ref().map(|question| question.until);
+        let check = self.checks.next_look(now).filter(|_| closing.is_none());
+        // While a node is asked, the next round has to wait for its answer.
+        let refresh = self.refresh_at.filter(|_| !self.is_asking);
+        [refresh, self.due_at, rest_over, closing, retry, question, check].into_iter().flatten().min()
+    }
+
+    /// Returns whether the client is gone, and no call waits any more.
+    fn is_over(&mut self, now: Instant) -> bool {
+        if !self.cluster.is_closed.load(Ordering::Acquire) {
+            return false;
+        }
+        let since = *self.closing_since.get_or_insert(now);
+        let is_left = |link: &Arc<Link>| !link.is_open() || link.is_idle();
+        let nobody_waits = self.cluster.pending.lock().is_empty() && self.cluster.dedicated.lock().is_empty();
+        let is_idle = nobody_waits && self.registry.all().filter_map(|node| node.link()).all(|link| is_left(&link));
+        is_idle || (now.duration_since(since) > FAREWELL_MAX && !self.has_connected())
+    }
+
+    /// Whether something may still be answered.
+    fn has_connected(&self) -> bool {
+        !self.cluster.dedicated.lock().is_empty()
+            || self.registry.all().any(|node| node.is_connected() && node.link().is_some_and(|link| !link.is_idle()))
+    }
+}
+
+/// Requests that come back.
+impl ClusterTask<'_> {
+    /// Decides the treatment of a returned request.
+    fn take_back(&mut self, map: &mut Map, routed: Routed, why: Error, now: Instant, done: &mut Completions) {
+        let from = self.registry.numbered(routed.node).cloned();
+        if let Some(link) = from.as_ref().and_then(|node| node.link()) {
+            link.release_reader();
+        }
+        let Some(mut routed) = self.take_from_copy(map, routed, &why, now, done) else { return };
+        routed.attempts = routed.attempts.saturating_add(1);
+        routed.ask(false);
+        match routed.dedicated {
+            Some(_) if routed.has_deadline => time_left::own(&mut routed, self.cluster.limit_ms()),
+            Some(_) if why.kind() == ErrorKind::Server => self.make_up(&mut routed, now),
+            Some(_) => {}
+            None => time_left::own(&mut routed, self.cluster.limit_ms()),
+        }
+        let host = from.as_ref().map_or("", |node| node.address.host.as_str()).to_owned();
+        let mut redirect = Redirect::of(&why, &host);
+        let is_elsewhere = matches!(redirect, Redirect::Moved { .. } | Redirect::Ask { .. });
+        if matches!(routed.destination, Destination::Node(_)) && (is_elsewhere || why.code() == Some("READONLY")) {
+            return self.give_up(routed, why, done);
+        }
+        if let Redirect::Moved { slot, to } = &redirect {
+            self.mend(map, *slot, to);
+        }
+        if redirect != Redirect::Later {
+            self.want_refresh(now);
+        }
+        match &redirect {
+            _ if is_elsewhere => routed.redirections += 1,
+            Redirect::Lost => {}
+            _ => routed.redirections = 0,
+        }
+        if routed.redirections > REDIRECTIONS_MAX {
+            (redirect, routed.redirections) = (Redirect::Later, 0);
+        }
+        self.trouble = Some(why.clone());
+        self.note_due(&routed, now);
+        let at = match redirect {
+            Redirect::Moved { to, .. } => return self.send_there(&to, routed, why, now, done),
+            Redirect::Ask { to } => {
+                routed.ask(true);
+                return self.send_there(&to, routed, why, now, done);
+            }
+            // A connection of its own may be refused while the node's common one is well.
+            Redirect::Lost if routed.dedicated.is_none() => now,
+            Redirect::Lost | Redirect::Later | Redirect::Changing => {
+                let doublings = routed.attempts.saturating_sub(1).min(10);
+                now + RETRY_PAUSE_MIN.saturating_mul(1 << doublings).min(RETRY_PAUSE_MAX)
+            }
+        };
+        self.retries.push(Retry { routed, at, why });
+    }
+
+    /// It is sent to the owner of its slot as soon as there is one.
+    pub(super) fn put_off(&mut self, routed: Routed, now: Instant, why: Error) {
+        self.retries.push(Retry { routed, at: now, why });
+    }
+
+    /// Extends the deadline of a blocking command that has come back from a node. Its time of blocking does not count, and
+    /// makes up for as much of the time that it waited for a server before.
+    fn make_up(&self, routed: &mut Routed, now: Instant) {
+        let dedicated = routed.dedicated.and_then(|number| self.cluster.dedicated.lock().numbered(number));
+        let stay = dedicated.map_or(Duration::ZERO, |dedicated| dedicated.stay(now));
+        let passed_ms = clock_ms().wrapping_sub(routed.at_ms);
+        let given_ms = u32::try_from(stay.as_millis()).map_or(u32::MAX, |stay_ms| stay_ms.saturating_mul(2));
+        routed.at_ms = routed.at_ms.wrapping_add(passed_ms.min(given_ms));
+    }
+
+    /// Notes a new owner of a slot: requests for it go there from now on, behind those that are on their way to the last
+    /// owner.
+    fn mend(&mut self, map: &mut Map, slot: u16, to: &Address) {
+        let Some(owner) = self.registry.at(to, &self.cluster.config) else { return };
+        if let Some(before) = map.assign(slot, &owner) {
+            self.fence(map, before, vec![slot]);
+        }
+        self.is_changed = true;
+    }
+
+    /// Sends a request to the node that a redirect names.
+    fn send_there(&mut self, to: &Address, routed: Routed, why: Error, now: Instant, done: &mut Completions) {
+        match self.registry.at(to, &self.cluster.config) {
+            // Requests that came back before go first, except those of slots on the move, because only the redirect knows
+            // their node.
+            Some(_) if !self.retries.is_empty() && !routed.is_asking() => {
+                self.retries.push(Retry { routed, at: now, why })
+            }
+            Some(node) => {
+                node.name(now);
+                if let Some(routed) = self.deliver(&node, routed, now) {
+                    self.retries.push(Retry { routed, at: now, why });
+                }
+            }
+            None => self.give_up(routed, why, done),
+        }
+    }
+
+    /// Sends a request to this node, or gives it back.
+    fn deliver(&self, node: &Node, mut routed: Routed, now: Instant) -> Option<Routed> {
+        let link = match routed.dedicated.map(|number| self.cluster.dedicated.lock().numbered(number)) {
+            None => node.connect(now),
+            Some(Some(dedicated)) => dedicated.take_to(node, now),
+            // Its caller has given it up.
+            Some(None) => {
+                self.cluster.left(1, routed.bytes.len());
+                return None;
+            }
+        };
+        let Some(link) = link else { return Some(routed) };
+        routed.node = node.number;
+        let (length, written) = (routed.bytes.len(), self.cluster.written(&routed));
+        match link.resend_routed(vec![routed]) {
+            Ok(()) => {
+                self.cluster.wrote_all(written);
+                // No caller waits there that would write it.
+                link.flush(false);
+                self.cluster.left(1, length);
+                None
+            }
+            Err(mut back) => {
+                let mut routed = back.pop()?;
+                routed.ask(false);
+                Some(routed)
+            }
+        }
+    }
+
+    pub(super) fn give_up(&self, routed: Routed, why: Error, done: &mut Completions) {
+        self.cluster.left(1, routed.bytes.len());
+        routed.give_up(why, done);
+    }
+
+    /// Sends those that came back and have waited long enough.
+    fn retry(&mut self, map: &Map, now: Instant, done: &mut Completions) {
+        for Retry { routed, at, why } in mem::take(&mut self.retries) {
+            if at > now {
+                self.retries.push(Retry { routed, at, why });
+            } else if let Some(routed) = self.send_on(map, routed, now, done) {
+                self.retries.push(Retry { routed, at, why });
+            }
+        }
+    }
+
+    /// Sends the requests that had no destination before, from this one on.
+    fn send_waiting(&mut self, map: &Map, from: usize, now: Instant, done: &mut Completions) {
+        let untried = self.waiting.split_off(from.min(self.waiting.len()));
+        for routed in untried {
+            if let Some(routed) = self.send_on(map, routed, now, done) {
+                self.waiting.push_back(routed);
+            }
+        }
+    }
+
+    /// Sends a request to its present destination, or returns it: to the owner of its slot, or to any node that may answer it
+    /// while no replica has turned it away.
+    pub(super) fn send_on(&self, map: &Map, routed: Routed, now: Instant, done: &mut Completions) -> Option<Routed> {
+        let node = match routed.destination {
+            Destination::Node(number) => self.registry.numbered(number),
+            destination => self.cluster.node_for(map, destination),
+        };
+        match (node, routed.destination) {
+            (Some(node), _) => self.deliver(node, routed, now),
+            (None, Destination::Node(_)) => {
+                let left = "the node that it was for has left the cluster";
+                self.give_up(
+                    routed,
+                    Error::unsent(ErrorKind::Closed, format!("{left}, so it was not sent there")),
+                    done,
+                );
+                None
+            }
+            (None, _) => Some(routed),
+        }
+    }
+
+    /// Looks again when the time of this one is up.
+    pub(super) fn note_due(&mut self, routed: &Routed, now: Instant) {
+        // One more, so that it has passed when the wait ends.
+        let due = self.cluster.left_ms(routed).map(|left_ms| now + Duration::from_millis(u64::from(left_ms) + 1));
+        self.due_at = self.due_at.into_iter().chain(due).min();
+    }
+
+    /// Fails the requests with a deadline that has passed.
+    fn expire(&mut self, done: &mut Completions) {
+        let cluster = self.cluster;
+        let now = now();
+        if self.due_at.is_none_or(|due_at| due_at > now) {
+            return;
+        }
+        let trouble = self.what_is_wrong();
+        let limit = cluster.config.command_timeout;
+        let mut next_ms: Option<u32> = None;
+        let (mut requests, mut bytes) = (0, 0);
+        let mut keep = |routed: Routed, why: Option<&Error>| {
+            let left_ms = cluster.left_ms(&routed);
+            if left_ms != Some(0) {
+                next_ms = next_ms.into_iter().chain(left_ms).min();
+                return Some(routed);
+            }
+            (requests, bytes) = (requests + 1, bytes + routed.bytes.len());
+            let limit = limit.filter(|_| !routed.has_deadline);
+            let situation = cluster.situation(why.map(Error::message).or(trouble.as_deref()), limit);
+            let error = situation.timed_out(routed.name, Phase::Connecting, Effect::None);
+            routed.give_up(error, done);
+            None
+        };
+        let retries = mem::take(&mut self.retries).into_iter();
+        let kept = |Retry { routed, at, why }| Some(Retry { routed: keep(routed, Some(&why))?, at, why });
+        self.retries = retries.filter_map(kept).collect();
+        self.waiting = mem::take(&mut self.waiting).into_iter().filter_map(|routed| keep(routed, None)).collect();
+        self.due_at = next_ms.map(|left_ms| now + Duration::from_millis(u64::from(left_ms) + 1));
+        cluster.left(requests, bytes);
+    }
+
+    /// Why requests wait, as far as is known.
+    fn what_is_wrong(&self) -> Option<String> {
+        let resting = self.registry.all().find_map(|node| node.trouble());
+        self.trouble.as_ref().map(|trouble| trouble.message().to_owned()).or(resting)
+    }
+}
