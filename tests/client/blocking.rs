@@ -40,7 +40,7 @@ fn until_waiting(client: &Client, count: usize) {
 }
 
 #[test]
-fn nobody_waits_with_a_command_that_waits() {
+fn a_blocking_command_holds_up_no_other_call() {
     everywhere(|client| {
         let job = client.blpop::<Popped>(["urgent", "jobs"], FOR_EVER);
         until_waiting(client, 1);
@@ -55,7 +55,7 @@ fn nobody_waits_with_a_command_that_waits() {
 }
 
 #[test]
-fn those_who_wait_are_served_in_their_order() {
+fn waiting_callers_are_served_in_their_order() {
     everywhere(|client| {
         let jobs: Vec<_> = (0..40)
             .map(|count| {
@@ -106,7 +106,7 @@ fn every_kind_of_waiting_ends_with_its_answer_or_its_time() {
 }
 
 #[test]
-fn a_group_waits_for_what_is_new() {
+fn a_group_waits_for_new_entries() {
     everywhere(|client| {
         client.xgroup_create("stream", "group", GroupStart::new_entries().make_stream()).wait().unwrap();
         let options = ReadOptions::new().block(FOR_EVER).count(1);
@@ -119,7 +119,7 @@ fn a_group_waits_for_what_is_new() {
 }
 
 #[test]
-fn who_no_longer_wants_it_leaves_it_to_others() {
+fn a_cancelled_wait_leaves_the_element_to_others() {
     everywhere(|client| {
         drop(client.db(2).blpop::<Popped>("jobs", FOR_EVER));
         drop(client.blpop::<Popped>("jobs", FOR_EVER));
@@ -138,7 +138,7 @@ fn who_no_longer_wants_it_leaves_it_to_others() {
 }
 
 #[test]
-fn what_is_forgotten_waits_all_the_same() {
+fn a_forgotten_reply_is_waited_for_all_the_same() {
     everywhere(|client| {
         client.blmove::<String>("from", "to", ListEnd::Left, ListEnd::Left, FOR_EVER).forget();
         until_waiting(client, 1);
@@ -242,7 +242,7 @@ fn where_nothing_may_wait_nothing_does() {
 }
 
 #[test]
-fn a_server_that_comes_back_finds_who_waits() {
+fn a_restarted_server_serves_callers_that_still_wait() {
     for kind in [Kind::Sleeve, Kind::Redis] {
         let mut server = Server::start(kind);
         let url = format!("redis://{}", server.address());

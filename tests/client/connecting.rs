@@ -49,7 +49,7 @@ fn unix_sockets_work_as_well() {
 }
 
 #[test]
-fn nobody_there_is_said_at_once() {
+fn a_refused_connection_is_an_error_at_once() {
     let mut server = sleeve_tests::Server::start(sleeve_tests::Kind::Redis);
     server.kill();
     let error = Client::connect(&server.url()).map(drop).unwrap_err();
@@ -57,7 +57,7 @@ fn nobody_there_is_said_at_once() {
 }
 
 #[test]
-fn what_is_sent_before_the_server_is_there_goes_out_when_it_comes() {
+fn calls_before_the_server_is_up_go_out_when_it_comes() {
     let mut server = sleeve_tests::Server::start(sleeve_tests::Kind::Redis);
     let url = server.url();
     server.kill();

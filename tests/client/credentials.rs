@@ -90,7 +90,7 @@ fn a_rotated_password_is_shown_while_the_connection_goes_on() {
 }
 
 #[test]
-fn nobody_is_held_up_by_a_provider_that_takes_its_time() {
+fn a_slow_provider_holds_up_no_caller() {
     let server = Server::start(Kind::Sleeve);
     let (release, released) = std::sync::mpsc::channel::<()>();
     let released = Mutex::new(released);

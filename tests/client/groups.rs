@@ -60,7 +60,7 @@ fn each_entry_comes_to_one_consumer_until_it_is_acknowledged() {
 }
 
 #[test]
-fn a_consumer_begins_with_what_it_had() {
+fn a_consumer_begins_with_its_pending_entries() {
     everywhere(|client| {
         let ids = add(client, &["a", "b", "deleted", "c"]);
         let mut consumer = client.group("jobs", "g", "worker");
@@ -80,7 +80,7 @@ fn a_consumer_begins_with_what_it_had() {
 }
 
 #[test]
-fn what_was_abandoned_is_claimed() {
+fn abandoned_entries_are_claimed() {
     everywhere(|client| {
         add(client, &["a", "b", "c"]);
         let mut gone = client.group("jobs", "g", "gone");
@@ -149,7 +149,7 @@ fn a_stream_that_was_removed_is_made_again() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said_once() {
+fn an_unreadable_stream_is_reported_once() {
     everywhere(|client| {
         client.set("jobs", "a text").wait().unwrap();
         let mut consumer = client.group("jobs", "g", "worker");

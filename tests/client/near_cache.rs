@@ -61,7 +61,7 @@ fn until_kept(cached: &Cached, key: &str) {
 }
 
 #[test]
-fn what_is_read_again_costs_the_server_nothing() {
+fn repeated_reads_send_nothing_to_the_server() {
     everywhere("near-again", |place| {
         let cached = place.client.cached().expect("a cache");
         place.other.set("k", "v").wait().expect("it is set");
@@ -78,7 +78,7 @@ fn what_is_read_again_costs_the_server_nothing() {
 }
 
 #[test]
-fn what_another_changes_is_read_anew() {
+fn a_key_changed_by_another_client_is_read_again() {
     everywhere("near-changes", |place| {
         let cached = place.client.cached().expect("a cache");
         let other = &place.other;
@@ -106,7 +106,7 @@ fn what_another_changes_is_read_anew() {
 }
 
 #[test]
-fn who_has_written_reads_what_was_written() {
+fn a_writer_reads_its_own_write() {
     everywhere("near-own", |place| {
         let cached = place.client.cached().expect("a cache");
         let read = || cached.get::<i64>("k").wait().expect("an answer");
@@ -217,7 +217,7 @@ fn prefixes_are_broadcast() {
 }
 
 #[test]
-fn many_who_miss_send_one_read() {
+fn many_misses_send_one_read() {
     for kind in [Kind::Sleeve, Kind::Redis, Kind::Valkey] {
         let place = Place::over(kind);
         let cached = place.client.cached().expect("a cache");
@@ -241,7 +241,7 @@ fn many_who_miss_send_one_read() {
 }
 
 #[test]
-fn what_is_shared_is_not_copied() {
+fn shared_values_are_not_copied() {
     everywhere("near-shared", |place| {
         let cached = place.client.cached().expect("a cache");
         place.other.set("k", "v".repeat(5_000)).wait().expect("it is set");
@@ -278,7 +278,7 @@ fn a_lost_connection_takes_everything_with_it() {
 }
 
 #[test]
-fn a_server_that_cannot_say_what_changes_is_named() {
+fn a_server_without_client_tracking_is_named() {
     let server = Server::start(Kind::Redis);
     let config = Config::from_url(&format!("{}?protocol=2", server.url())).expect("a URL");
     let error = Client::connect_with(config).expect("a connection").cached().expect_err("there are no messages");

@@ -130,7 +130,7 @@ fn another_primary_leaves_it_unknown() {
 }
 
 #[test]
-fn elsewhere_a_lease_is_told_by_wait_and_waitaof() {
+fn on_other_servers_a_lease_uses_wait_and_waitaof() {
     for kind in [Kind::Redis8, Kind::Valkey, Kind::Sleeve] {
         let primary = primary(kind);
         let replica = replica(kind, &primary, &["--appendonly", "yes"]);

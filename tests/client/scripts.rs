@@ -134,7 +134,7 @@ macro_rules! everywhere {
 
 /// A client that asks while a script holds the server is not told of it: the command waits, and runs when the script is over.
 #[test]
-fn whoever_asks_while_a_script_holds_the_server_is_answered_when_it_is_over() {
+fn callers_wait_for_a_long_script_to_end_and_get_their_replies() {
     for kind in [sleeve_tests::Kind::Sleeve, sleeve_tests::Kind::Redis] {
         let server = sleeve_tests::Server::start_with(kind, &["--busy-reply-threshold", "20"]);
         let [runner, other] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());

@@ -30,7 +30,7 @@ fn everywhere(check: impl Fn(&Client)) {
 }
 
 #[test]
-fn what_is_published_comes_in_order() {
+fn messages_arrive_in_order() {
     everywhere(|client| {
         let news = client.subscribe(["news", "weather"]).expect("subscribed");
         let all = client.psubscribe(["n?ws"]).expect("subscribed");
@@ -129,7 +129,7 @@ fn a_subscription_is_a_stream_and_an_iterator() {
 }
 
 #[test]
-fn who_may_not_subscribe_is_told() {
+fn a_user_without_permission_to_subscribe_gets_an_error() {
     let error = Client::embedded().subscribe(Vec::<String>::new()).expect_err("no names");
     assert_eq!(error.kind(), sleeve::ErrorKind::Usage);
 }
@@ -215,7 +215,7 @@ fn changes_hold_over_reconnects() {
 }
 
 #[test]
-fn what_is_refused_is_not_wanted_and_disturbs_nobody() {
+fn a_refused_subscription_is_dropped_and_disturbs_no_other() {
     for kind in [Kind::Sleeve, Kind::Redis] {
         let server = Server::start(kind);
         let admin = Client::connect(&format!("redis://{}", server.address())).expect("a connection");
@@ -239,7 +239,7 @@ fn what_is_refused_is_not_wanted_and_disturbs_nobody() {
 }
 
 #[test]
-fn changes_are_awaited_and_made_even_where_nobody_waits_any_more() {
+fn changes_of_subscriptions_are_made_without_a_waiting_caller() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
     everywhere(|client| {
         let mut subscription = client.subscribe(["a"]).expect("subscribed");

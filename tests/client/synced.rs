@@ -183,7 +183,7 @@ fn time_is_up_where_the_disk_takes_too_long() {
 }
 
 #[test]
-fn who_waits_keeps_the_connection_until_it_knows() {
+fn a_waiting_caller_keeps_its_connection_until_the_outcome_is_known() {
     let gated = Gated::new(&[]);
     let client = gated.connect();
     gated.gate.set(Gate::Closed);
@@ -196,7 +196,7 @@ fn who_waits_keeps_the_connection_until_it_knows() {
 }
 
 #[test]
-fn what_changes_about_the_log_is_told() {
+fn changes_of_the_aof_options_reach_synced_callers() {
     let gated = Gated::new(&[]);
     let (client, admin) = (gated.connect(), gated.connect());
     gated.gate.set(Gate::Closed);
@@ -244,7 +244,7 @@ fn sleeve_info(server: &Server, name: &str) -> u64 {
 }
 
 #[test]
-fn elsewhere_a_lease_is_told_by_waitaof() {
+fn on_other_servers_a_lease_uses_waitaof() {
     for (kind, more) in [(Kind::Sleeve, &[][..]), (Kind::Redis8, &[]), (Kind::Valkey, &[])] {
         let server = Server::start_with(kind, &[&["--appendonly", "yes"], more].concat());
         let client = Client::connect(&format!("redis://{}", server.address())).expect("it is there");

@@ -289,7 +289,7 @@ fn a_cluster_that_is_restarted_whole_is_found_again() {
 }
 
 #[test]
-fn whoever_waits_listens_or_watches_goes_with_the_slot() {
+fn waiters_subscribers_and_watchers_follow_the_slot() {
     let cluster = Cluster::start(Kind::Valkey, 3, 0, &[]);
     let client = connect(&cluster);
     let mut owner = usize::from(cluster.slot_of("jobs") / (sleeve_tests::cluster::SLOTS / 3 + 1));

@@ -59,7 +59,7 @@ fn are_kept(cached: &Cached, keys: &[String]) -> bool {
 }
 
 #[test]
-fn what_is_read_again_costs_no_node_anything() {
+fn repeated_reads_send_nothing_to_any_node() {
     for (kind, options) in [
         (Kind::Valkey, CacheOptions::new()),
         (Kind::Redis, CacheOptions::new()),
@@ -91,7 +91,7 @@ fn what_is_read_again_costs_no_node_anything() {
 }
 
 #[test]
-fn who_has_written_reads_what_was_written() {
+fn a_writer_reads_its_own_write() {
     let cluster = Cluster::start(Kind::Valkey, 3, 0, &[]);
     let client = connect(&cluster);
     let cached = client.cached().expect("a cache");
@@ -129,7 +129,7 @@ fn who_has_written_reads_what_was_written() {
 }
 
 #[test]
-fn what_a_node_owned_goes_with_its_connection_and_nothing_else() {
+fn a_lost_node_connection_drops_only_its_own_replies() {
     let cluster = Cluster::start(Kind::Valkey, 3, 0, &[]);
     let (client, other) = (connect(&cluster), connect(&cluster));
     let cached = client.cached().expect("a cache");
@@ -201,7 +201,7 @@ fn a_slot_that_moves_takes_its_replies_with_it() {
 }
 
 #[test]
-fn a_primary_that_is_killed_takes_what_it_owned() {
+fn a_killed_primary_takes_its_cached_replies_with_it() {
     let mut cluster = Cluster::start(Kind::Valkey, 3, 1, &["--cluster-require-full-coverage", "no"]);
     let (client, other) = (connect(&cluster), connect(&cluster));
     let cached = client.cached().expect("a cache");

@@ -53,7 +53,7 @@ fn the_hottest_key_is_known_without_anybody_having_asked_before() {
 }
 
 #[test]
-fn how_many_keys_are_told_has_bounds() {
+fn the_number_of_reported_keys_has_bounds() {
     let server = Server::start(Kind::Sleeve);
     let mut asking = server.connect();
     for count in ["0", "65", "-1", "x", "9223372036854775808"] {

@@ -82,7 +82,7 @@ fn every_type_travels_with_its_deadline() {
 }
 
 #[test]
-fn what_the_target_refuses_stays() {
+fn keys_that_the_target_refuses_stay() {
     for (from, to) in PAIRS {
         let (source, target) = (start(from), start(to));
         let (mut here, mut there) = (source.connect(), target.connect());
@@ -107,7 +107,7 @@ fn what_the_target_refuses_stays() {
 }
 
 #[test]
-fn nobody_is_waited_for_longer_than_asked() {
+fn migrate_waits_no_longer_than_its_timeout() {
     for workers in ["1", "2"] {
         let source = Server::start_with(Kind::Sleeve, &["--workers", workers]);
         let mut here = source.connect();

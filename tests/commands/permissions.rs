@@ -172,7 +172,7 @@ fn is_harmless(row: &Row) -> bool {
 }
 
 #[test]
-fn random_rules_allow_and_refuse_what_they_do_in_redis() {
+fn random_rules_allow_and_refuse_the_commands_that_redis_does() {
     let pairs = soak::count(1_500);
     let servers = [Kind::Sleeve, Kind::Redis].map(Server::start);
     let mut admins = servers.each_ref().map(Server::connect);

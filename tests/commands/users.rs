@@ -165,7 +165,7 @@ fn listeners_go_when_their_channels_are_taken_away() {
 }
 
 #[test]
-fn a_client_that_waits_is_asked_again_what_it_may() {
+fn a_blocked_clients_permissions_are_checked_again() {
     let server = Server::start(Kind::Sleeve);
     let (mut admin, mut waiter) = (server.connect(), server.connect());
     ask(&mut admin, "ACL SETUSER u on nopass ~* +@all");

@@ -81,7 +81,7 @@ fn replies_come_in_the_order_of_their_requests() {
 }
 
 #[test]
-fn who_has_said_all_and_reads_late_gets_everything() {
+fn a_client_that_closed_its_sending_side_gets_all_replies() {
     for driver in DRIVERS {
         let server = start(driver, &["--workers", "1"]);
         let mut client = server.connect();
@@ -130,7 +130,7 @@ fn large_values_arrive_whole_whatever_comes_with_them() {
 }
 
 #[test]
-fn who_is_killed_sees_the_end_whatever_it_has_sent() {
+fn a_killed_client_sees_the_end_after_any_request() {
     for driver in DRIVERS {
         let server = start(driver, &["--workers", "2"]);
         let mut admin = server.connect();

@@ -54,7 +54,7 @@ fn the_largest_clients_go_when_all_have_too_much() {
 }
 
 #[test]
-fn who_reads_nothing_goes() {
+fn a_client_that_reads_nothing_is_closed() {
     for class in ["normal", "pubsub"] {
         let server = Server::start(Kind::Sleeve);
         let mut admin = server.connect();
@@ -120,7 +120,7 @@ fn memory_kib(server: &Server, field: &str) -> u64 {
 }
 
 #[test]
-fn who_has_not_said_who_it_is_is_owed_little() {
+fn a_client_without_a_login_has_a_small_output_limit() {
     let settings = Settings { arguments: vec!["--requirepass".into(), "x".into()], password: Some("x".into()) };
     let server = Server::try_start(Kind::Sleeve, settings).expect("it starts");
     let mut admin = server.connect();
@@ -269,7 +269,7 @@ fn more_arguments_than_a_million_are_taken() {
 }
 
 #[test]
-fn what_follows_the_end_of_its_client_in_a_transaction_takes_effect_and_is_not_told() {
+fn commands_after_a_client_killed_itself_in_exec_run_without_replies() {
     for kind in [Kind::Redis, Kind::Sleeve] {
         let server = Server::start(kind);
         let mut connection = server.connect();

@@ -73,7 +73,7 @@ fn everything_goes_through_the_memory_over_each_driver() {
 }
 
 #[test]
-fn callers_on_threads_and_in_pipelines_are_answered_while_others_use_sockets() {
+fn shared_memory_serves_threads_and_pipelines_beside_sockets() {
     for io in DRIVERS {
         let server = serve(&["--io", io]);
         let client = Client::connect(&server.url()).unwrap();
@@ -99,7 +99,7 @@ fn callers_on_threads_and_in_pipelines_are_answered_while_others_use_sockets() {
 /// A thread that is alone on its connection reads for itself. A caller that arrives when it stops must still be served; a
 /// bell that is not rung would make this wait for ever.
 #[test]
-fn whoever_comes_beside_a_thread_that_reads_for_itself_is_answered() {
+fn callers_beside_a_thread_that_reads_for_itself_are_answered() {
     for io in DRIVERS {
         let server = serve(&["--io", io]);
         let (told, heard) = mpsc::channel();
@@ -159,7 +159,7 @@ fn whoever_comes_beside_a_thread_that_reads_for_itself_is_answered() {
 }
 
 #[test]
-fn either_side_can_switch_it_off_and_others_are_told_why() {
+fn either_side_can_switch_shared_memory_off_and_the_reason_is_shown() {
     let server = serve(&[]);
     let client = Client::connect(&format!("{}?shared_memory=no", server.url())).unwrap();
     assert!(!shares(&client) && client.client_info().wait().unwrap().contains("server.sock:0"));
@@ -244,7 +244,7 @@ fn positions_that_cannot_be_end_the_connection_and_nothing_else() {
 }
 
 #[test]
-fn who_never_reads_is_closed_by_its_limit() {
+fn a_client_that_never_reads_is_closed_by_its_limit() {
     for io in DRIVERS {
         let server = serve(&["--io", io, "--client-output-buffer-limit", "normal 1mb 0 0"]);
         let client = Client::connect(&server.url()).unwrap();
@@ -306,7 +306,7 @@ fn a_client_that_is_killed_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_server_that_is_killed_leaves_nobody_waiting_and_is_found_again() {
+fn a_killed_server_leaves_no_caller_waiting_and_is_found_again() {
     for io in DRIVERS {
         let mut server = serve(&["--io", io]);
         // A forgotten caller would wait for ever.
@@ -333,7 +333,7 @@ fn a_server_that_is_killed_leaves_nobody_waiting_and_is_found_again() {
 }
 
 #[test]
-fn who_says_more_than_that_it_wants_memory_is_closed() {
+fn a_client_that_sends_more_than_its_request_for_memory_is_closed() {
     for io in DRIVERS {
         let server = serve(&["--io", io]);
         let large = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n{}", "x".repeat(40_000));

@@ -167,7 +167,7 @@ fn others_are_served_while_a_script_runs_for_long() {
 }
 
 #[test]
-fn who_is_not_believed_is_turned_away() {
+fn a_client_with_a_bad_certificate_is_refused() {
     let authority = Authority::new("belief");
     let other = Authority::new("other");
     for kind in kinds() {
@@ -248,7 +248,7 @@ fn certificates_are_read_anew_when_they_are_set_again() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_to_its_end_holds_up_nobody_else() {
+fn a_certificate_file_that_never_ends_holds_up_no_other_client() {
     let authority = Authority::new("endless");
     let (_server, port) = authority.serve(Kind::Sleeve, &[]);
     let client = connect(port, authority.showing()).unwrap();
@@ -296,7 +296,7 @@ fn redis_cli_comes_with_tls_too() {
 }
 
 #[test]
-fn who_connects_elsewhere_at_the_prompt_keeps_tls_and_the_host_as_typed() {
+fn connect_at_the_prompt_keeps_tls_and_the_host_as_typed() {
     let authority = Authority::new("elsewhere");
     let [(_first, from), (_second, to)] = [(); 2].map(|()| authority.serve(Kind::Sleeve, &[]));
     let [ca, certificate, key] = ["ca.crt", "client.crt", "client.key"].map(|name| authority.file(name));
@@ -355,7 +355,7 @@ fn one_certificate_of_its_own_authority_serves_clients_and_replicas() {
 }
 
 #[test]
-fn files_as_openssl_makes_them_when_it_is_told_little_are_taken() {
+fn files_made_by_openssl_with_its_defaults_are_accepted() {
     let words = ["--tls-key-file-pass", "secret", "--tls-ciphers", "DEFAULT:!MEDIUM", "--tls-auth-clients", "optional"];
     let (server, port) = serve_with(["old.crt", "old.aes256.key", "authority.crt"], &words);
     let believing = Tls::new().ca_file(pem("authority.crt"));
@@ -387,7 +387,7 @@ fn files_as_openssl_makes_them_when_it_is_told_little_are_taken() {
 }
 
 #[test]
-fn a_key_that_cannot_be_read_is_named_with_what_helps() {
+fn an_unreadable_key_is_named_with_a_remedy() {
     for (key, why) in [
         ("old.aes256.key", "it is encrypted with a pass phrase, and 'tls-key-file-pass' says none"),
         ("old.traditional.key", "openssl pkcs8 -topk8"),
@@ -414,7 +414,7 @@ fn shell_says(port: u16, more: &[&str]) -> String {
 }
 
 #[test]
-fn a_port_that_speaks_tls_is_named_to_who_does_not_and_the_reverse() {
+fn a_mismatch_of_tls_and_plain_ports_is_named_both_ways() {
     let authority = Authority::new("named");
     for kind in kinds() {
         let (server, tls_port) = authority.serve(kind, &[]);

@@ -109,7 +109,7 @@ fn either_side_can_switch_it_off() {
 }
 
 #[test]
-fn who_asks_for_tls_has_tls() {
+fn a_client_that_asks_for_tls_keeps_tls() {
     let authority = Authority::new("offer");
     let (_server, port) = authority.serve(Kind::Sleeve, &SOCKET);
     let tls = Tls::new().ca_file(authority.file("ca.crt"));
@@ -129,7 +129,7 @@ fn a_socket_that_cannot_be_reached_is_left_alone() {
 
 /// Another process that listens at the server's path receives nothing from a client: no password, not a byte.
 #[test]
-fn whoever_else_listens_there_is_told_nothing() {
+fn a_foreign_listener_at_the_socket_gets_no_request() {
     let server = serve(&[]);
     std::fs::remove_file(path(&server)).unwrap();
     let impostor = UnixListener::bind(path(&server)).unwrap();

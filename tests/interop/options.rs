@@ -33,7 +33,7 @@ fn stock_files_of_redis_and_valkey_start_this_server() {
 }
 
 #[test]
-fn a_file_with_every_option_of_the_others_at_its_default_starts_this_server() {
+fn a_file_with_every_default_of_another_server_starts_this_one() {
     for kind in [Kind::Redis, Kind::Redis8, Kind::Valkey] {
         let server = Server::start(kind);
         let reply = server.connect().command(&["CONFIG", "GET", "*"]).expect("a reply");
@@ -120,7 +120,7 @@ fn set(server: &Server, name: &str, value: &str) -> String {
 }
 
 #[test]
-fn options_that_name_what_is_written_are_refused_as_by_redis() {
+fn options_that_name_written_files_are_refused_as_by_redis() {
     let (sleeve, redis) = (Server::start(Kind::Sleeve), Server::start(Kind::Redis));
     let reply = redis.connect().command(&["CONFIG", "GET", "*"]).expect("a reply");
     let words: Vec<String> = leaves(&reply).iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();

@@ -52,7 +52,7 @@ pub fn limit_files(server: &Server, bytes: &str) {
 }
 
 #[test]
-fn where_the_disk_is_full_a_snapshot_fails_and_what_was_there_stays() {
+fn on_a_full_disk_a_snapshot_fails_and_the_old_file_stays() {
     let mut server = start(&["--save", "3600 100000000"]);
     fill(&server);
     let mut connection = server.connect();
@@ -98,7 +98,7 @@ fn a_rewrite_on_a_full_disk_leaves_the_log_as_it_was() {
 }
 
 #[test]
-fn a_log_that_cannot_be_begun_says_what_can_be_done() {
+fn an_aof_that_cannot_be_begun_is_reported_with_a_remedy() {
     let refused = |arguments: &[&str]| {
         let arguments = [EVERYTHING, &["--appendonly", "yes"], arguments].concat();
         let arguments = arguments.into_iter().map(str::to_owned).collect();
@@ -126,7 +126,7 @@ const TAMPERINGS: [(&str, &str); 6] = [
 ];
 
 #[test]
-fn a_log_that_somebody_else_removes_or_cuts_is_begun_anew_and_that_is_told() {
+fn an_aof_that_another_process_removes_or_cuts_is_begun_anew_and_logged() {
     for (number, (command, deed)) in TAMPERINGS.into_iter().enumerate() {
         let policy = ["everysec", "always", "no"][number % 3];
         let mut server = start(&["--appendonly", "yes", "--appendfsync", policy]);

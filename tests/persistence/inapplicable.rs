@@ -25,7 +25,7 @@ fn plain_log(requests: &[&[&str]]) -> Vec<u8> {
 }
 
 #[test]
-fn a_log_with_a_request_that_is_not_known_is_refused_and_something_can_be_done() {
+fn an_aof_with_an_unknown_request_is_refused_with_a_remedy() {
     let (mut server, path) = killed_with_log();
     let good = plain_log(&[&["SELECT", "0"], &["SET", "text", "y"]]);
     for (bad, reason) in [
@@ -44,7 +44,7 @@ fn a_log_with_a_request_that_is_not_known_is_refused_and_something_can_be_done()
 }
 
 #[test]
-fn a_request_of_a_log_that_answers_an_error_is_told_and_the_rest_is_loaded() {
+fn a_request_of_an_aof_that_fails_is_logged_and_the_rest_is_loaded() {
     let (mut server, path) = killed_with_log();
     let requests: [&[&str]; 9] = [
         &["SELECT", "0"],

@@ -184,7 +184,7 @@ fn assert_known_in_small(connection: &mut Connection) {
 }
 
 #[test]
-fn a_replica_that_is_a_valkey_is_not_sent_what_it_cannot_load() {
+fn a_valkey_replica_gets_nothing_that_it_cannot_load() {
     let (primary, replica) = (Server::start(Kind::Sleeve), Server::start(Kind::Valkey));
     fill(&primary);
     follow(&replica, &primary);

@@ -105,7 +105,7 @@ fn loading_the_log_again_answers_and_leaves_the_data_as_redis_does() {
 }
 
 #[test]
-fn what_is_loaded_from_the_log_counts_as_saved_and_expires_as_the_log_says() {
+fn keys_loaded_from_the_aof_count_as_saved_and_keep_their_deadlines() {
     let server = start(Kind::Sleeve, &["--appendonly", "yes", "--save", "3600 1000000"]);
     let mut connection = server.connect();
     assert_eq!(say(&mut connection, "SET soon 1 PX 1"), "+OK\r\n");
@@ -131,7 +131,7 @@ fn spoil(path: &PathBuf) {
 }
 
 #[test]
-fn what_cannot_be_loaded_leaves_everything_as_it_was() {
+fn a_failed_reload_leaves_the_data_unchanged() {
     let failed = |what: &str| format!("-ERR Error trying to load the {what}, check server logs.\r\n");
     // Damage behind the last sync would pass for a torn end.
     let options = ["--workers", "2", "--appendonly", "yes", "--appendfsync", "always"];
@@ -162,7 +162,7 @@ fn what_cannot_be_loaded_leaves_everything_as_it_was() {
 }
 
 #[test]
-fn a_log_goes_on_from_what_was_loaded_without_being_saved() {
+fn the_aof_continues_from_data_that_was_loaded_without_a_save() {
     let mut server = start(Kind::Sleeve, &["--appendonly", "yes"]);
     let mut connection = server.connect();
     say(&mut connection, "SET counter 1");
@@ -178,7 +178,7 @@ fn a_log_goes_on_from_what_was_loaded_without_being_saved() {
 }
 
 #[test]
-fn while_the_data_is_loaded_others_are_told_so_and_nothing_is_lost() {
+fn clients_get_loading_errors_during_a_reload_and_nothing_is_lost() {
     let mut server = start(Kind::Sleeve, &["--appendonly", "yes", "--workers", "2", "--key-load-delay", "100000"]);
     let (mut admin, mut waiter, mut queued) = (server.connect(), server.connect(), server.connect());
     for number in 0..5 {
@@ -209,7 +209,7 @@ fn while_the_data_is_loaded_others_are_told_so_and_nothing_is_lost() {
 }
 
 #[test]
-fn what_writes_while_it_begins_is_before_it_or_refused() {
+fn writes_at_the_start_of_a_reload_come_before_it_or_are_refused() {
     let mut server = start(Kind::Sleeve, &["--appendonly", "yes", "--workers", "2"]);
     let written = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..4)

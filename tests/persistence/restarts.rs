@@ -58,7 +58,7 @@ fn a_snapshot_is_written_by_save_bgsave_and_at_the_end_and_is_loaded() {
 }
 
 #[test]
-fn a_log_that_is_switched_on_begins_with_the_data_and_one_that_is_switched_off_ends() {
+fn appendonly_yes_begins_with_the_data_and_appendonly_no_ends_the_aof() {
     let mut server = start(&["--workers", "2"]);
     fill(&server);
     let mut connection = server.connect();
@@ -206,7 +206,7 @@ fn logs_and_snapshots_are_exchanged_with_other_servers() {
 }
 
 #[test]
-fn waitaof_waits_for_the_disk_and_says_what_it_has() {
+fn waitaof_waits_for_the_disk_and_returns_its_counts() {
     let server = start(&["--appendonly", "yes", "--appendfsync", "everysec"]);
     let mut connection = server.connect();
     for index in 0..3 {
@@ -220,7 +220,7 @@ fn waitaof_waits_for_the_disk_and_says_what_it_has() {
 }
 
 #[test]
-fn what_nobody_waits_for_is_logged_too() {
+fn writes_without_a_waiting_client_are_in_the_aof_too() {
     let mut server = start(&["--appendonly", "yes", "--appendfsync", "always"]);
     let mut connection = server.connect();
     assert_eq!(ask(&mut connection, &["SET", "soon", "over", "PX", "1"]), "+OK\r\n");
@@ -234,7 +234,7 @@ fn what_nobody_waits_for_is_logged_too() {
 }
 
 #[test]
-fn while_data_is_loaded_clients_are_told_and_info_says_how_far_it_is() {
+fn clients_get_loading_errors_and_info_shows_the_progress() {
     for arguments in [["--key-load-delay", "20000"], ["--appendonly", "yes"]] {
         let mut server = start(&[arguments.as_slice(), &["--key-load-delay", "20000"]].concat());
         let mut connection = server.connect();
@@ -283,7 +283,7 @@ fn while_data_is_loaded_clients_are_told_and_info_says_how_far_it_is() {
 }
 
 #[test]
-fn a_snapshot_that_is_damaged_stops_the_start_with_the_byte_and_stays_as_it_is() {
+fn a_damaged_snapshot_stops_the_start_names_the_byte_and_stays_unchanged() {
     let mut server = start(&[]);
     let mut connection = server.connect();
     for index in 0..3_000 {

@@ -65,7 +65,7 @@ fn flushall_gives_up_the_snapshot_that_is_being_written() {
 }
 
 #[test]
-fn a_snapshot_that_somebody_waits_for_and_that_fails_is_told_to_him_alone() {
+fn a_failed_save_is_reported_to_its_caller_alone() {
     for kind in BOTH {
         let server = start(kind, &["--save", "3600 1"]);
         fs::create_dir_all(server.folder().join("dump.rdb/in the way")).expect("a folder of the server");
@@ -111,7 +111,7 @@ fn bgrewriteaof_without_a_log_leaves_a_base_alone() {
 }
 
 #[test]
-fn a_log_that_is_switched_off_before_its_first_base_is_there_does_not_begin() {
+fn an_aof_switched_off_before_its_first_base_exists_does_not_begin() {
     let server = start(Kind::Sleeve, &["--save", "", "--rdb-key-save-delay", "10000000"]);
     let mut connection = server.connect();
     say(&mut connection, "SET a 1");
@@ -125,7 +125,7 @@ fn a_log_that_is_switched_off_before_its_first_base_is_there_does_not_begin() {
 }
 
 #[test]
-fn a_base_in_requests_keeps_what_is_pending_and_deleted() {
+fn a_base_in_requests_keeps_pending_and_deleted_entries() {
     let arguments = ["--appendonly", "yes", "--aof-use-rdb-preamble", "no"];
     let mut server = start(Kind::Sleeve, &arguments);
     let mut connection = server.connect();
@@ -211,7 +211,7 @@ fn libraries_go_to_redis_7_and_values_come_from_valkey_9() {
 }
 
 #[test]
-fn a_server_that_could_not_end_is_told_again_and_then_saves_as_the_first_time() {
+fn a_server_that_could_not_save_at_its_end_saves_at_the_next_signal() {
     let mut server = start(Kind::Sleeve, &["--save", "3600 1000000", "--appendonly", "no"]);
     let mut connection = server.connect();
     assert_eq!(say(&mut connection, "SET a 1"), "+OK\r\n");

@@ -79,7 +79,7 @@ fn figures_of_memory_agree_with_each_other_and_with_the_kernel() {
 }
 
 #[test]
-fn what_the_states_of_scripts_take_evicts_nothing_and_is_told_by_itself() {
+fn memory_of_lua_states_evicts_nothing_and_has_its_own_figure() {
     let server = Server::start_with(Kind::Sleeve, &["--workers", "1"]);
     let mut connection = server.connect();
     (0..100).for_each(|key| _ = ask(&mut connection, &["SETRANGE", &format!("key{key}"), "10000", "x"]));

@@ -19,7 +19,7 @@ fn of_process(server: &Server, file: &str) -> String {
 }
 
 #[test]
-fn the_title_is_what_the_template_says() {
+fn the_title_follows_the_template() {
     let long = "long ".repeat(12) + "{port}";
     let server = Server::start_with(Kind::Sleeve, &["--proc-title-template", &long]);
     let mut connection = server.connect();
@@ -105,7 +105,7 @@ fn a_signal_ends_the_server_although_a_script_runs_for_ever() {
 }
 
 #[test]
-fn systemd_is_told_when_the_server_is_ready_and_when_it_ends() {
+fn systemd_is_notified_when_the_server_is_ready_and_when_it_ends() {
     let folder = std::env::temp_dir().join(format!("sleeve-notify-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder of our own");
     let path = folder.join("notify");
@@ -200,7 +200,7 @@ fn a_pid_file_that_cannot_be_written_is_a_warning() {
 }
 
 #[test]
-fn info_tells_what_the_allocator_has_and_what_was_checked() {
+fn info_has_the_figures_of_the_allocator_and_of_the_start_checks() {
     let server = Server::start(Kind::Sleeve);
     let mut connection = server.connect();
     let field = |connection: &mut Connection, name: &str| {

@@ -53,7 +53,7 @@ fn wait_on(server: &Server, line: &str, answer: &str) {
 }
 
 #[test]
-fn who_waits_for_replicas_waits_until_somebody_ends_it() {
+fn wait_without_a_timeout_lasts_until_another_client_ends_it() {
     let two = Server::start_with(Kind::Sleeve, &["--workers", "2"]);
     for server in [two, Server::start(Kind::Sleeve), Server::start(Kind::Redis)] {
         wait_on(&server, "WAIT 1 0", ":0\r\n");
@@ -62,7 +62,7 @@ fn who_waits_for_replicas_waits_until_somebody_ends_it() {
 }
 
 #[test]
-fn who_waits_for_disks_waits_until_somebody_ends_it() {
+fn waitaof_without_a_timeout_lasts_until_another_client_ends_it() {
     for kind in [Kind::Sleeve, Kind::Valkey] {
         wait_on(&Server::start(kind), "WAITAOF 0 1 0", "*2\r\n:0\r\n:0\r\n");
     }
@@ -72,7 +72,7 @@ const NEITHER: &str = "*2\r\n:0\r\n:0\r\n";
 const HERE: &str = "*2\r\n:1\r\n:0\r\n";
 
 #[test]
-fn who_waits_for_this_disk_hears_of_it_as_from_other_servers() {
+fn waitaof_for_the_local_disk_replies_as_other_servers_do() {
     for (kind, more) in [(Kind::Sleeve, &["--workers", "2"][..]), (Kind::Redis8, &[]), (Kind::Valkey, &[])] {
         let server = Server::start_with(kind, &[&["--appendonly", "yes", "--appendfsync", "no"], more].concat());
         let (mut admin, mut writer, mut other) = (server.connect(), server.connect(), server.connect());

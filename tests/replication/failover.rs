@@ -111,7 +111,7 @@ fn a_replica_that_is_silent_for_too_long_is_named_and_not_waited_for() {
 }
 
 #[test]
-fn a_server_that_has_sent_nothing_yet_waits_for_nobody_who_is_sent_all_data_as_in_redis() {
+fn shutdown_waits_for_no_full_sync_that_has_not_sent_anything_yet() {
     let held_up = ["--shutdown-timeout", "3600", "--rdb-key-save-delay", "30000000", "--repl-diskless-sync", "no"];
     for kind in [Kind::Sleeve, Kind::Redis] {
         let mut primary = primary(kind, &held_up);
@@ -149,7 +149,7 @@ fn an_end_that_is_taken_back_leaves_everything_as_it_was() {
 }
 
 #[test]
-fn a_server_does_not_end_without_the_first_base_of_a_log_that_was_switched_on_meanwhile() {
+fn shutdown_writes_the_first_base_of_an_aof_switched_on_meanwhile() {
     let primary = primary(Kind::Sleeve, &["--shutdown-timeout", "60", "--rdb-key-save-delay", "30000000"]);
     let replica = replica(Kind::Redis, &primary, &[]);
     caught_up(&replica, &primary);
@@ -230,7 +230,7 @@ fn a_role_is_handed_to_each_kind_of_replica_and_back() {
 
 /// The old primary is never ahead of the new one, not even by the REPLCONF GETACK that asks for its offset.
 #[test]
-fn a_role_is_handed_over_where_nobody_writes_and_nobody_is_given_all_data() {
+fn failover_without_writes_needs_no_full_sync() {
     let one = &primary(Kind::Sleeve, &[]);
     let two = &replica(Kind::Sleeve, one, &[]);
     caught_up(two, one);
@@ -285,7 +285,7 @@ fn a_replica_that_does_not_catch_up_in_time_is_no_primary_unless_by_force() {
 }
 
 #[test]
-fn who_does_not_take_the_role_leaves_it_where_it_was() {
+fn a_replica_that_refuses_the_role_leaves_it_at_the_primary() {
     // One worker: with several, the server that takes the role may be ahead of the one that is told to follow no primary.
     for (kind, arguments) in [(Kind::Redis, &[][..]), (Kind::Sleeve, &["--workers", "1"])] {
         let primary = primary(Kind::Sleeve, &[]);
@@ -312,7 +312,7 @@ fn who_does_not_take_the_role_leaves_it_where_it_was() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_in_the_words_of_redis() {
+fn impossible_failovers_get_the_errors_of_redis() {
     let requests = [
         "FAILOVER",
         "FAILOVER ABORT",

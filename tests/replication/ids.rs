@@ -197,7 +197,7 @@ fn another_server_goes_on_with_the_snapshot_of_a_primary_and_its_replicas() {
 }
 
 #[test]
-fn a_replica_that_dies_goes_on_from_its_snapshot_where_the_primary_has_what_comes_next() {
+fn a_killed_replica_resumes_from_its_snapshot_within_the_backlog() {
     for kind in [Kind::Redis, Kind::Sleeve] {
         let primary = primary(kind, &[]);
         fill(&primary);
@@ -215,7 +215,7 @@ fn a_replica_that_dies_goes_on_from_its_snapshot_where_the_primary_has_what_come
 }
 
 #[test]
-fn a_primary_that_dies_goes_on_with_nobody_who_is_ahead_of_what_it_has() {
+fn a_killed_primary_resumes_with_no_replica_that_is_ahead_of_it() {
     for options in [&["--save", "3600 1"][..], &["--appendonly", "yes"]] {
         let mut primary = primary(Kind::Sleeve, options);
         fill(&primary);
@@ -283,7 +283,7 @@ fn keys_that_were_over_at_the_start_go_from_replicas_too() {
 }
 
 #[test]
-fn who_comes_back_to_a_stream_whose_id_was_changed_is_given_all_data() {
+fn a_replica_that_returns_to_a_changed_id_gets_a_full_sync() {
     for (primary_kind, replica_kind) in
         [(Kind::Sleeve, Kind::Redis), (Kind::Sleeve, Kind::Sleeve), (Kind::Redis, Kind::Sleeve)]
     {

@@ -137,7 +137,7 @@ pub fn all_know(house: &House, primary: u16) {
 }
 
 #[test]
-fn no_write_is_lost_that_one_replica_has_while_primaries_die_and_fall_silent() {
+fn no_write_that_one_replica_has_is_lost_by_kills_and_stops() {
     let mut house = House::build_of(Kind::Sleeve, SILENCE_MS, None);
     let client = house.client(3);
     let (acknowledged, stops, sentinel) = (Mutex::new(Vec::new()), AtomicBool::new(false), house.sentinels[0].address);
@@ -176,7 +176,7 @@ fn moves_to(client: &Client, port: u16) {
 }
 
 #[test]
-fn the_replica_that_is_preferred_becomes_the_primary_and_clients_of_the_old_one_are_sent_away() {
+fn the_preferred_replica_is_promoted_and_old_clients_are_redirected() {
     let house = House::build_of(Kind::Sleeve, SILENCE_MS, None);
     let client = house.client(3);
     let (first, second, third) = (&house.servers[0], &house.servers[1], &house.servers[2]);

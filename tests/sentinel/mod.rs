@@ -255,7 +255,7 @@ fn callers_go_on_when_the_primary_is_killed_and_a_sentinel_with_it() {
 }
 
 #[test]
-fn callers_go_on_when_the_primary_falls_silent_and_comes_back_as_a_replica() {
+fn callers_survive_a_silent_primary_that_returns_as_a_replica() {
     let house = House::build();
     let client = house.client(3);
     let old = house.servers[0].port();

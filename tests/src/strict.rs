@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_one_reply_has_no_flaw() {
+    fn a_whole_reply_has_no_flaw() {
         let two: &[&[u8]] = &[
             b"+OK\r\n",
             b"-ERR x\r\n",

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_is_counted() {
+    fn unread_bytes_are_counted() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut server, _) = listener.accept().unwrap();

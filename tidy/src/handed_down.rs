@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_imported_is_asked_for_under_any_name() {
+    fn imports_are_found_under_any_name() {
         assert_eq!(asked_by("use crate::host::clock::ticks;"), ["ticks"]);
         assert_eq!(
             asked_by("use crate::host::{clock::{ticks as now}, dice::secret_bytes};"),

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_changed_or_gone_is_named() {
+    fn changes_left_on_the_machine_are_named() {
         let folder = std::env::temp_dir().join(format!("slv-machine-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let at = |name: &str| folder.join(name);

@@ -51,7 +51,7 @@ const SOAKS: &[Soak] = &[
     Soak {
         name: "waiting",
         shows: "clients that wait are answered once, nothing is lost or doubled and no worker spins; 1, 2 and 4 workers",
-        test: &["--package", "sleeve-tests", "--test", "outside", "concurrency::workers::waiting::nothing"],
+        test: &["--package", "sleeve-tests", "--test", "outside", "concurrency::workers::waiting::blocked_clients"],
         size: Size::Minutes(10),
         env: &[],
     },
@@ -142,13 +142,7 @@ const SOAKS: &[Soak] = &[
     Soak {
         name: "slow-replica",
         shows: "a replica that gets a tenth of what is written catches up with no second synchronization and little memory",
-        test: &[
-            "--package",
-            "sleeve-tests",
-            "--test",
-            "outside",
-            "replication::primary::slow::a_replica_that_gets_a_tenth",
-        ],
+        test: &["--package", "sleeve-tests", "--test", "outside", "replication::primary::slow::a_replica_at_a_tenth"],
         size: Size::Minutes(10),
         env: &[],
     },

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn files_stand_in_the_order_of_entry_with_what_they_come_to() {
+    fn files_are_listed_in_the_order_of_entry_with_their_sums() {
         let std = Place { room: "std".to_owned(), file: None };
         let (worker, table) = (ours("server", "worker.rs"), ours("store", "table.rs"));
         let places = [&worker, &std, &table, &worker, &std, &worker].map(Clone::clone);

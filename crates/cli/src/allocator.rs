@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_keep_what_is_in_them_wherever_they_begin() {
+    fn blocks_keep_their_bytes_at_every_alignment() {
         let sizes = [1, 100, LARGE_MIN - 1, LARGE_MIN, LARGE_MIN + 1, 65_536, 1 << 20];
         for align in [1, 8, OFFSET, 2 * OFFSET, 4096] {
             for (old, new) in sizes.iter().flat_map(|old| sizes.map(|new| (*old, new))) {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_memory_can_hold_is_refused() {
+    fn allocations_beyond_all_memory_are_refused() {
         let layout = Layout::from_size_align(isize::MAX as usize - 7, 8).expect("a layout");
         // SAFETY: the size is not 0.
         assert!(unsafe { OffPage.alloc(layout) }.is_null());

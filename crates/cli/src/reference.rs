@@ -177,7 +177,7 @@ mod tests {
     use crate::arguments::Arguments;
 
     #[test]
-    fn the_document_says_what_the_table_says() {
+    fn the_document_equals_the_table() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
         let written = fs::read_to_string(path).unwrap_or_default();
         assert!(

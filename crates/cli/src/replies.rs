@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_resp() {
+    fn refuses_bytes_that_are_not_resp() {
         for bad in [&b"hello\r\n"[..], b"$x\r\n", b"$\r\n", b"*99999999999999999999\r\n", b"\n"] {
             assert!(Replies::default().count(bad).is_err());
         }

@@ -31,7 +31,7 @@ fn check(name: &str, configuration: &str, options: &[&str]) -> (bool, String, St
 }
 
 #[test]
-fn a_good_configuration_is_told_line_by_line() {
+fn a_good_configuration_is_reported_line_by_line() {
     let configuration = "bind 127.0.0.1\nport 7001\nsave 900 1\nmaxmemory 10mb\nmaxmemory-policy allkeys-lru\n\
                          pidfile /nonexistent/a.pid\nlogfile a.log\nunixsocket a.sock\nuser alice on nopass +@all ~*\n";
     let (is_good, said, complaint) = check("good", configuration, &["--workers", "3"]);
@@ -50,7 +50,7 @@ fn a_good_configuration_is_told_line_by_line() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn all_faults_are_reported_at_once() {
     let wrong = "prot 1\nport 99999\nrequirepass \"a\"b\nmaxmemroy 1\nio-threads 4\ndaemonize yes\nlogfile /nonexistent/a.log\n\
                  include /nonexistent/b.conf\nuser alice nonsense\ntls-port 7002\n";
     let (is_good, said, complaint) = check("all", wrong, &["--bind", "256.1.1.1"]);
@@ -75,7 +75,7 @@ fn everything_that_is_wrong_is_told_at_once() {
 }
 
 #[test]
-fn what_no_server_would_start_with_is_said_with_its_reason() {
+fn configurations_that_stop_a_start_are_refused_with_the_reason() {
     let cases = [
         ("word", "prot 7001\n", "Bad directive or wrong number of arguments"),
         ("absent", "cluster-enabled yes\n", "'yes' is not supported yet"),

@@ -94,7 +94,7 @@ fn plain(name: &str) -> Folder {
 }
 
 #[test]
-fn a_whole_log_is_told_file_by_file_and_left_alone() {
+fn a_whole_aof_is_listed_file_by_file_and_left_unchanged() {
     let folder = plain("whole");
     let before = folder.content();
     let (status, said, complaint) = check(&folder, &["a.aof.manifest"]);
@@ -106,7 +106,7 @@ fn a_whole_log_is_told_file_by_file_and_left_alone() {
 }
 
 #[test]
-fn a_torn_end_is_told_with_its_cost_and_cut_off_when_asked_with_a_backup() {
+fn a_torn_end_is_reported_with_its_cost_and_cut_off_on_request() {
     let folder = plain("torn");
     let path = folder.0.join("a.aof.2.incr.aof");
     let whole = fs::read(&path).expect("read");
@@ -145,7 +145,7 @@ fn damage_in_the_middle_costs_the_files_behind_it_and_they_are_kept() {
 }
 
 #[test]
-fn what_is_later_than_a_time_is_cut_off() {
+fn requests_later_than_a_time_are_cut_off() {
     let folder = plain("time");
     let (status, said, _) = check(&folder, &["--truncate-to-timestamp", "1700000050", "a.aof.manifest"]);
     assert_eq!(status, Some(1), "{said}");
@@ -177,7 +177,7 @@ fn a_log_that_a_server_uses_is_not_mended() {
 }
 
 #[test]
-fn what_cannot_be_mended_is_left_with_a_remedy() {
+fn damage_beyond_repair_is_left_unchanged_with_a_remedy() {
     let folder = plain("beyond");
     let cases: [(&str, &[u8], &str); 4] = [
         ("a.aof.manifest", b"file a.aof.1.base.aof seq 1 type x\n", "Unknown AOF file type"),

@@ -81,7 +81,7 @@ fn a_whole_file_is_counted() {
 }
 
 #[test]
-fn damage_is_told_with_its_byte_and_its_cost() {
+fn damage_is_reported_with_its_byte_and_its_cost() {
     let folder = Folder::new("damage");
     let mut cut = file();
     let at = cut.windows(5).position(|window| window == b"three").expect("the key");
@@ -108,7 +108,7 @@ fn damage_is_told_with_its_byte_and_its_cost() {
 }
 
 #[test]
-fn what_is_no_file_of_that_kind_is_refused() {
+fn a_file_of_another_kind_is_refused() {
     let folder = Folder::new("other");
     for (bytes, reason) in [(&b"bind 127.0.0.1\n"[..], "no RDB file"), (b"REDIS0099\xff", "REDIS0099")] {
         let (code, said, complaint) = check(&folder.write(bytes));

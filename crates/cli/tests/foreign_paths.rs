@@ -277,7 +277,7 @@ fn every_option_that_names_a_path_has_a_case_here() {
 }
 
 #[test]
-fn what_is_not_the_programs_own_stays_as_it_is() {
+fn files_that_are_not_the_programs_own_stay_unchanged() {
     let root = std::env::temp_dir().join(format!("sleeve-foreign-{}", std::process::id()));
     fs::create_dir_all(&root).unwrap();
     let try_all = |thing: Thing| {

@@ -193,7 +193,7 @@ fn every_reply_prints_as_redis_cli_prints_it() {
 }
 
 #[test]
-fn options_and_input_mean_what_they_mean_to_redis_cli() {
+fn options_and_input_mean_the_same_as_to_redis_cli() {
     let port = start_server();
     for (arguments, input) in SESSIONS {
         compare(port, arguments, input);

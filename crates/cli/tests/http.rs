@@ -29,7 +29,7 @@ fn get(port: u16, path: &str, header: &str) -> String {
 }
 
 #[test]
-fn metrics_and_the_page_are_there_for_who_may_see_them() {
+fn metrics_and_the_page_are_served_to_permitted_users() {
     let (server, port) = server(&["--requirepass", "secret"]);
     for path in ["/", "/status", "/clients", "/keys", "/metrics", "/nothing"] {
         let refused = get(port, path, "");

@@ -101,7 +101,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn a_server_that_ends_as_it_was_told_is_no_error() {
+fn a_server_that_ends_on_request_is_no_error() {
     for server in servers() {
         let ended = ours(server.port(), &["SHUTDOWN", "NOSAVE"]);
         assert!(ended.status.success(), "{ended:?}");
@@ -110,7 +110,7 @@ fn a_server_that_ends_as_it_was_told_is_no_error() {
 }
 
 #[test]
-fn what_no_option_is_is_refused_with_a_way_out() {
+fn an_unknown_option_is_refused_with_a_hint() {
     for (tool, typed, near) in [("cli", "--bigkye", "--bigkeys"), ("bench", "--piplin", ""), ("cli", "-z", "")] {
         let output = Command::new(SLEEVE).args([tool, "-p", "1", typed]).output().unwrap();
         let error = text(&output.stderr);
@@ -157,7 +157,7 @@ fn every_option_of_redis_is_there_or_says_why_not() {
 }
 
 #[test]
-fn help_says_what_each_tool_is() {
+fn help_describes_each_tool() {
     for (tool, what) in
         [("cli", "A command-line client"), ("bench", "A load generator"), ("tour", "Runs the documents'")]
     {
@@ -475,7 +475,7 @@ fn workloads_end_in_order_at_ctrl_c() {
 
 /// A proxy that adds a round trip is none that the client may leave out, although the server offers its Unix socket through it.
 #[test]
-fn workloads_go_the_way_that_they_are_told_to_go() {
+fn workloads_use_the_requested_transport() {
     const GREETING: [&str; 5] = ["client|setinfo", "config|get", "hello", "ping", "select"];
     let server = Server::start_with(Kind::Sleeve, &["--unixsocket", "server.sock"]);
     let arguments = ["bench", "--workload", "all", "--rtt", "1ms", "--url", &server.url()];

@@ -100,7 +100,7 @@ fn each_server_is_measured_at_each_point_and_shown() {
 }
 
 #[test]
-fn ended_by_a_signal_it_keeps_what_it_has_and_leaves_no_server() {
+fn a_sweep_ended_by_a_signal_keeps_its_results_and_leaves_no_server() {
     for signal in [Signal::INT, Signal::TERM] {
         let folder = Folder::new("ended");
         let started = format!("started='{}' serve --save '' --port {{port}}", env!("CARGO_BIN_EXE_sleeve"));
@@ -121,7 +121,7 @@ fn ended_by_a_signal_it_keeps_what_it_has_and_leaves_no_server() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_named() {
+fn a_server_that_cannot_be_measured_is_named() {
     let folder = Folder::new("wrong");
     let refusals = [
         (&["--server", "nothing"][..], "give name=URL or name=COMMAND"),

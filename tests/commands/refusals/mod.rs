@@ -195,7 +195,7 @@ fn compare(server: &Server) {
 }
 
 #[test]
-fn what_is_refused_is_refused_as_by_real_servers_with_one_worker() {
+fn refusals_are_those_of_real_servers_with_one_worker() {
     compare(&Server::start_with(Kind::Sleeve, &[&["--workers", "1"], states::ARGUMENTS].concat()));
 }
 

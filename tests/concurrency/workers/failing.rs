@@ -39,7 +39,7 @@ fn exchange(local: &mut Local, words: &[&str]) -> Result<Vec<u8>, Closed> {
 }
 
 #[test]
-fn an_engine_in_a_program_is_over_when_a_command_panics_and_nobody_hangs() {
+fn an_embedded_engine_ends_at_a_panic_and_no_caller_hangs() {
     let engine = engine();
     let server = engine.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port is free");
     let mut connection = Connection::open(server.addresses()[0]).expect("the server listens");
@@ -60,7 +60,7 @@ fn an_engine_in_a_program_is_over_when_a_command_panics_and_nobody_hangs() {
 }
 
 #[test]
-fn a_client_of_an_engine_that_is_over_is_told_so() {
+fn a_client_of_an_ended_engine_gets_an_error() {
     let client = sleeve::Client::connect("embedded://?enable-debug-command=yes").expect("an engine");
     let waiting = client.cmd("BLPOP").arg(("nothing", 0)).send::<sleeve::Value>();
     let faulty = client.cmd("DEBUG").arg("PANIC").send::<sleeve::Value>().wait();

@@ -15,7 +15,7 @@ fn id_of(connection: &mut Connection) -> String {
 }
 
 #[test]
-fn who_was_killed_is_gone_from_the_list() {
+fn a_killed_client_is_gone_from_client_list() {
     let server = Server::start_with(Kind::Sleeve, &["--workers", "4"]);
     let mut looks: Vec<Connection> = (0..4).map(|_| server.connect()).collect();
     for round in 0..ROUNDS {
@@ -42,7 +42,7 @@ fn slow_commands(connection: &mut Connection) -> Vec<String> {
 }
 
 #[test]
-fn a_command_is_judged_by_what_is_slow_when_it_ends() {
+fn a_command_is_judged_by_the_slow_threshold_at_its_end() {
     let never = ["CONFIG", "SET", "slowlog-log-slower-than", "1000000000"];
     let always = ["CONFIG", "SET", "slowlog-log-slower-than", "0"];
     let told: Vec<Vec<String>> = [Kind::Redis, Kind::Sleeve]

@@ -33,7 +33,7 @@ fn server(workers: &str) -> Server {
 /// serves it. When that thread looks for timeouts that were reached, it has not read yet the message that the client was
 /// served.
 #[test]
-fn a_time_that_is_over_while_somebody_serves_holds_nobody_up() {
+fn a_timeout_that_passes_during_a_serve_holds_up_no_client() {
     for workers in ["1", "2"] {
         let server = server(workers);
         let mut admin = server.connect();
@@ -253,14 +253,14 @@ fn work(workers: &str, duration: Duration) {
 }
 
 #[test]
-fn nothing_is_lost_doubled_or_left_spinning_by_those_who_wait() {
+fn blocked_clients_lose_nothing_double_nothing_and_spin_no_worker() {
     for workers in ["1", "2", "4"] {
         work(workers, soak::duration(SHORT));
     }
 }
 
 #[test]
-fn the_log_is_told_of_who_does_not_serve_while_the_watchdog_looks() {
+fn the_watchdog_logs_a_worker_that_does_not_serve() {
     for workers in ["1", "2"] {
         let server = Server::start_with(Kind::Sleeve, &["--workers", workers, "--enable-debug-command", "yes"]);
         let mut connection = server.connect();

@@ -13,7 +13,7 @@ const WALKS: &[&[&str]] =
 const KEYS: usize = 20_000;
 
 #[test]
-fn who_goes_from_shard_to_shard_never_waits_for_a_long_script() {
+fn a_walk_over_the_shards_never_waits_for_a_long_script() {
     let server = Server::start_with(Kind::Sleeve, &["--workers", "2", "--busy-reply-threshold", "1"]);
     let mut admin = server.connect();
     let fill = format!("for i = 1, {KEYS} do redis.call('SET', i, i) end");

@@ -187,7 +187,7 @@ const ON_PURPOSE: [(&str, &str); 5] = [
 ];
 
 #[test]
-fn no_file_is_refused_that_all_servers_load_and_no_payload_taken_that_all_refuse() {
+fn sleeve_is_neither_stricter_nor_laxer_than_all_other_servers() {
     let recorded = recorded();
     let mut wrong = Vec::new();
     for (name, outcomes) in &recorded {

@@ -268,7 +268,7 @@ fn exchange(from: Kind, random: &mut Random, has_field_deadlines: bool) {
 }
 
 #[test]
-fn every_server_reads_what_was_written_and_is_read() {
+fn every_server_and_the_store_read_the_files_of_each_other() {
     let seed = seed(9);
     println!("seed {seed}");
     let mut random = Random::new(seed);
@@ -278,7 +278,7 @@ fn every_server_reads_what_was_written_and_is_read() {
 }
 
 #[test]
-fn deadlines_of_fields_go_to_those_who_know_them() {
+fn deadlines_of_fields_go_to_servers_that_know_them() {
     let seed = seed(11);
     println!("seed {seed}");
     let mut random = Random::new(seed);
@@ -309,7 +309,7 @@ fn reads_as(kind: Kind, file: &[u8], version: Version, keys: usize) {
 }
 
 #[test]
-fn what_nobody_writes_any_more_is_read_as_redis_reads_it() {
+fn obsolete_encodings_are_read_as_redis_reads_them() {
     reads_as(Kind::Redis, &old::file(), Version::Ten, old::keys());
     reads_as(Kind::Redis8, &old::file_of_a_candidate(), Version::Twelve, 2);
 }

@@ -50,7 +50,7 @@ fn random_commands_are_there_up_to_the_instant() {
 }
 
 #[test]
-fn a_zero_in_a_sorted_set_that_was_large_may_lose_its_sign_and_nothing_else() {
+fn a_zero_in_a_formerly_large_sorted_set_may_lose_only_its_sign() {
     let mut rig = Rig::new(&[], Arc::new(MemoryDisk::new()));
     let members: String = (0..200).map(|number| format!(" {number} m{number}")).collect();
     rig.ask(&format!("ZADD z{members} -0 zero"));
@@ -147,7 +147,7 @@ fn overwrite(engine: &Arc<Engine>, number: u64, (allowance, held): (&Allowance, 
 }
 
 #[test]
-fn what_waits_for_a_slow_disk_stays_below_its_bound() {
+fn bytes_that_wait_for_a_slow_disk_stay_below_their_bound() {
     for workers in WORKERS {
         let (disk, bound) = (Arc::new(slow_disk(5_000_000)), WAIT_MAX.to_string());
         let options = [(Opt::Workers, workers), (Opt::SnapshotMaxMemory, &bound), (Opt::Rdbcompression, "no")];
@@ -188,7 +188,7 @@ fn what_waits_for_a_slow_disk_stays_below_its_bound() {
 const PENDING: u64 = 10_000;
 
 #[test]
-fn what_is_pending_in_a_stream_counts_until_it_is_written() {
+fn pending_entries_of_a_stream_count_until_they_are_written() {
     // The least memory of each key before its group is written: for a base in requests its entry is held with it.
     for (preamble, each_min) in [("yes", 90), ("no", 350)] {
         let mut rig = Rig::new(&[(Opt::AofUseRdbPreamble, preamble)], Arc::new(MemoryDisk::new()));

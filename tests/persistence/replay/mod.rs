@@ -160,7 +160,7 @@ fn run(options: &[(Opt, &str)], seed: u64, writers: u64, commands: usize) {
 }
 
 #[test]
-fn the_journal_of_a_stream_whose_counts_are_at_their_end_gives_the_same_data() {
+fn the_journal_of_a_stream_with_counts_at_their_maximum_replays() {
     let engine = engine(&[]);
     let (mut reader, mut journal) = (engine.journal.subscribe(), Vec::new());
     let mut local = engine.connect(|| {});
@@ -261,7 +261,7 @@ fn runs_for_peers(kind: Kind, scope: &Scope) {
 }
 
 #[test]
-fn redis_7_loads_the_journal_of_what_it_knows() {
+fn redis_7_loads_the_journal_of_commands_that_it_knows() {
     let mut scope = Scope::default();
     // Deadlines of fields are newer, and in no words that it knows.
     scope.rows.retain(|row| row.group != Group::Hash || row.since < "7.4" || row.full_name == "hgetdel");

@@ -134,7 +134,7 @@ fn a_program_is_started_and_watched_to_its_end() {
 }
 
 #[test]
-fn what_cannot_be_found_out_is_said() {
+fn facts_that_the_doctor_cannot_find_out_are_named() {
     let server = Server::start(Kind::Sleeve);
     let idle = doctor(&[&server.url(), "--for", "300ms"]);
     assert!(idle.code == Some(2) && idle.errors.contains("nobody asked for anything"), "{}", idle.errors);
@@ -151,7 +151,7 @@ fn what_cannot_be_found_out_is_said() {
 }
 
 #[test]
-fn a_user_who_may_little_is_told_what_is_missing() {
+fn a_user_with_few_permissions_is_shown_the_missing_ones() {
     for kind in KINDS {
         let server = Server::start(kind);
         let mut connection = server.connect();

@@ -50,7 +50,7 @@ fn interrupt(child: &Child) {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_changes_nothing() {
+fn impossible_migrations_are_refused_and_change_nothing() {
     let (old, new) = (primary(Kind::Redis, &[]), primary(Kind::Sleeve, &[]));
     assert_eq!(ask(&mut old.connect(), &["SET", "a", "1"]), "+OK\r\n");
     ends(&migrate(&old, &old, &[]), 1, &["the same server", "Nothing was changed"], &old);
@@ -79,7 +79,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_dry_run_says_what_would_happen() {
+fn a_dry_run_prints_the_steps() {
     let (old, new) = (primary(Kind::Valkey, &["--appendonly", "yes"]), primary(Kind::Sleeve, &["--requirepass", "x"]));
     let to = format!("redis://:x@127.0.0.1:{}", new.port());
     let output = command(&old.url(), &to, &["--dry-run"]).output().expect("it runs");
@@ -94,7 +94,7 @@ fn a_dry_run_says_what_would_happen() {
 }
 
 #[test]
-fn a_server_that_cannot_be_reached_from_the_other_is_told() {
+fn a_server_out_of_reach_of_the_other_is_reported() {
     let (old, new) = (primary(Kind::Redis, &[]), primary(Kind::Sleeve, &[]));
     // No server listens there.
     let output = migrate(&old, &new, &["--from-address", "127.0.0.1:1", "--patience", "1"]);
@@ -150,7 +150,7 @@ fn a_link_that_is_cut_before_or_while_it_catches_up_costs_nothing() {
 }
 
 #[test]
-fn what_the_other_cannot_load_goes_one_way_where_that_is_said() {
+fn data_that_the_old_server_cannot_load_goes_one_way_if_allowed() {
     let (old, new) = (primary(Kind::Redis, &[]), primary(Kind::Valkey, &[]));
     fill(&old);
     let load = Load::on(&[&old, &new]);
@@ -217,7 +217,7 @@ fn a_new_server_that_dies_amid_the_dump_changes_nothing() {
 }
 
 #[test]
-fn an_old_primary_that_dies_amid_the_dump_is_told() {
+fn the_death_of_an_old_primary_amid_the_dump_is_reported() {
     let ((mut old, relay), new) = (large(Kind::Redis), primary(Kind::Sleeve, &[]));
     let child = amid_the_dump(&old, &new, &relay, "2");
     old.kill();
@@ -236,7 +236,7 @@ fn amid_the_hand_over(old: &Server, new: &Server, pause: &str) -> Child {
 }
 
 #[test]
-fn an_old_primary_that_dies_while_it_hands_over_leaves_the_other_as_it_was() {
+fn an_old_primary_killed_amid_the_handover_leaves_the_new_one_unchanged() {
     let mut old = primary(Kind::Sleeve, &[]);
     let (new, _relay) = lagging(Kind::Redis, &old);
     let child = amid_the_hand_over(&old, &new, "60000");

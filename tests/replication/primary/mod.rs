@@ -135,17 +135,17 @@ fn follows(kind: Kind, more: &[&str]) {
 }
 
 #[test]
-fn a_redis_7_is_given_all_data_while_it_changes_and_goes_on_where_it_was_cut() {
+fn a_redis_7_replica_loads_changing_data_and_resumes_after_a_cut() {
     follows(Kind::Redis, &["--workers", "1"]);
 }
 
 #[test]
-fn a_redis_8_is_given_all_data_while_it_changes_and_goes_on_where_it_was_cut() {
+fn a_redis_8_replica_loads_changing_data_and_resumes_after_a_cut() {
     follows(Kind::Redis8, &["--workers", "2"]);
 }
 
 #[test]
-fn a_valkey_9_is_given_all_data_while_it_changes_and_goes_on_where_it_was_cut() {
+fn a_valkey_9_replica_loads_changing_data_and_resumes_after_a_cut() {
     follows(Kind::Valkey, &["--workers", "2", "--appendonly", "yes"]);
 }
 
@@ -245,7 +245,7 @@ fn writes_are_refused_while_too_few_replicas_follow() {
 }
 
 #[test]
-fn messages_reach_who_listens_to_a_replica_and_no_log() {
+fn messages_reach_subscribers_of_a_replica_and_no_aof() {
     let mut primary = primary(&["--appendonly", "yes", "--appendfsync", "always"]);
     let replica = replica(Kind::Redis, &primary, &[]);
     assert_same(&primary, &replica);
@@ -280,7 +280,7 @@ fn messages_reach_who_listens_to_a_replica_and_no_log() {
 }
 
 #[test]
-fn a_replica_that_a_transaction_ends_gets_nothing_of_that_and_comes_back_behind_it() {
+fn a_replica_killed_by_a_transaction_resumes_behind_that_transaction() {
     for workers in ["1", "2"] {
         let primary = primary(&["--workers", workers, "--repl-spill-max", "0"]);
         let replica = replica(Kind::Sleeve, &primary, &[]);
@@ -326,7 +326,7 @@ fn a_file_that_takes_no_sign_of_the_replica_is_no_reason_to_let_go_of_it() {
 }
 
 #[test]
-fn replicas_are_given_what_their_primary_has_loaded_beside_the_stream() {
+fn replicas_get_data_that_their_primary_loaded_beside_the_stream() {
     let primary = primary(&["--workers", "2"]);
     let mut connection = primary.connect();
     ask(&mut connection, &["SET", "key", "old"]);

@@ -36,7 +36,7 @@ pub fn set_large(connection: &mut Connection, count: usize, letter: &str) {
 }
 
 #[test]
-fn who_takes_nothing_of_a_snapshot_holds_up_nobody_and_is_let_go_when_its_time_is_over() {
+fn a_replica_that_reads_no_snapshot_times_out_without_stalling_others() {
     let together =
         ["--repl-diskless-sync-delay", "1000", "--repl-diskless-sync-max-replicas", "11", "--rdbcompression", "no"];
     let primary = primary(&[&together[..], &["--repl-timeout", "10"]].concat());
@@ -93,7 +93,7 @@ fn a_replica_that_takes_its_snapshot_slowly_holds_no_writer() {
 }
 
 #[test]
-fn nobody_waits_for_somebodys_snapshot_to_empty_all() {
+fn flushall_waits_for_no_full_sync() {
     let primary = primary(&["--rdbcompression", "no", "--repl-timeout", "3600"]);
     let mut ours = primary.connect();
     assert_eq!(ask(&mut ours, &["CONFIG", "SET", "save", "3600 1"]), "+OK\r\n");
@@ -128,7 +128,7 @@ fn a_replica_that_is_behind_for_too_long_is_let_go() {
 }
 
 #[test]
-fn a_replica_that_does_not_read_is_let_go_at_its_limit_and_holds_up_nobody() {
+fn a_replica_that_does_not_read_is_closed_at_its_limit_without_stalls() {
     let limit = ["--client-output-buffer-limit", "replica 1mb 0 0", "--repl-backlog-size", "16384"];
     // Bytes owed to a replica are no reason to evict it as a client.
     let primary = primary(&[&limit[..], &["--maxmemory-clients", "200kb", "--repl-spill-max", "0"]].concat());
@@ -150,7 +150,7 @@ fn a_replica_that_does_not_read_is_let_go_at_its_limit_and_holds_up_nobody() {
 }
 
 #[test]
-fn who_takes_nothing_of_a_file_is_let_go_when_its_time_is_over() {
+fn a_replica_that_reads_no_snapshot_file_times_out() {
     let primary = primary(&["--repl-diskless-sync", "no", "--rdbcompression", "no", "--repl-timeout", "2"]);
     let mut ours = primary.connect();
     let value = "x".repeat(1 << 20);
@@ -165,7 +165,7 @@ fn who_takes_nothing_of_a_file_is_let_go_when_its_time_is_over() {
 }
 
 #[test]
-fn a_file_that_nobody_waits_for_is_given_up_as_in_redis() {
+fn a_snapshot_file_without_a_waiting_replica_is_cancelled() {
     for (save, goes_on) in [("", false), ("3600 1", true)] {
         let options = ["--repl-diskless-sync", "no", "--rdb-key-save-delay", "100000", "--save", save];
         let primary = primary(&options);
@@ -203,7 +203,7 @@ fn a_replica_that_is_behind_by_little_touches_no_disk() {
 }
 
 #[test]
-fn what_a_stopped_replica_and_the_log_have_still_to_take_evicts_nothing() {
+fn bytes_pending_for_a_stopped_replica_and_the_aof_evict_nothing() {
     for options in [&[][..], &["--repl-spill-max", "0"], &["--appendonly", "yes", "--appendfsync", "no"]] {
         let primary = primary(&[&["--repl-backlog-size", "16384"], options].concat());
         let mut ours = primary.connect();
@@ -234,7 +234,7 @@ fn what_a_stopped_replica_and_the_log_have_still_to_take_evicts_nothing() {
 }
 
 #[test]
-fn a_replica_that_is_behind_catches_up_from_files_with_no_other_synchronization() {
+fn a_replica_that_is_behind_catches_up_from_files_without_a_full_sync() {
     let limit = ["--client-output-buffer-limit", "replica 4mb 0 0", "--repl-backlog-size", "64kb"];
     let primary = primary(&limit);
     let replica = replica(Kind::Redis, &primary, &[]);
@@ -263,7 +263,7 @@ fn a_replica_that_is_behind_catches_up_from_files_with_no_other_synchronization(
 }
 
 #[test]
-fn the_logs_of_both_and_what_was_spilled_between_them_give_one_state() {
+fn the_aofs_of_both_servers_and_the_spill_files_give_one_state() {
     let logged = ["--appendonly", "yes"];
     let primary = primary(&[&logged[..], &["--repl-backlog-size", "64kb"]].concat());
     let port = primary.port().to_string();
@@ -307,7 +307,7 @@ fn the_logs_of_both_and_what_was_spilled_between_them_give_one_state() {
 }
 
 #[test]
-fn a_replica_that_gets_a_tenth_of_what_is_written_catches_up_from_files_and_costs_little_memory() {
+fn a_replica_at_a_tenth_of_the_write_rate_catches_up_from_files() {
     let primary = primary(&["--repl-backlog-size", "1mb"]);
     let (throttled, (permits, permitted)) = (Arc::new(AtomicBool::new(false)), channel::<usize>());
     let relay = Relay::start(primary.address(), {

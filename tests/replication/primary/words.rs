@@ -70,7 +70,7 @@ fn an_empty_filter_leaves_keys_and_functions_out_of_a_snapshot() {
 }
 
 #[test]
-fn a_snapshot_between_marks_and_the_stream_behind_it_are_told_at_their_offsets() {
+fn a_marked_snapshot_and_its_stream_are_sent_at_their_offsets() {
     let primary = primary(&[]);
     let mut ours = primary.connect();
     ask(&mut ours, &["SET", "a", "1"]);
@@ -108,7 +108,7 @@ fn a_snapshot_between_marks_and_the_stream_behind_it_are_told_at_their_offsets()
 }
 
 #[test]
-fn who_knows_no_marks_is_told_the_length() {
+fn a_replica_without_capa_eof_gets_the_length() {
     let primary = primary(&[]);
     ask(&mut primary.connect(), &["SET", "a", "1"]);
     let mut stream = TcpStream::connect(primary.address()).expect("it is served");
@@ -122,7 +122,7 @@ fn who_knows_no_marks_is_told_the_length() {
 }
 
 #[test]
-fn foreign_words_of_a_replica_harm_nobody() {
+fn unknown_words_of_a_replica_do_no_harm() {
     let primary = primary(&[]);
     let mut random = Random::new(seed(5));
     let pieces = [
@@ -177,7 +177,7 @@ fn a_replica_that_ends_in_the_packet_in_which_it_begins_is_forgotten() {
 }
 
 #[test]
-fn what_a_replica_may_not_say_ends_its_connection_as_with_redis() {
+fn a_forbidden_request_of_a_replica_closes_it_as_in_redis() {
     let lines = [
         "PING",
         "GET a",
@@ -282,7 +282,7 @@ fn a_snapshot_of_the_server_puts_nothing_into_the_stream() {
 }
 
 #[test]
-fn replicas_are_asked_at_once_by_who_was_further_on_as_another_primary() {
+fn a_former_primary_with_a_higher_offset_asks_for_acks_at_once() {
     let (other, server) = (primary(&[]), primary(&[]));
     let mut ours = server.connect();
     let follower = || {
@@ -311,7 +311,7 @@ fn replicas_are_asked_at_once_by_who_was_further_on_as_another_primary() {
 }
 
 #[test]
-fn what_debug_populate_makes_is_in_no_stream() {
+fn keys_of_debug_populate_are_in_no_stream() {
     let primary = primary(&[]);
     let replica = replica(Kind::Redis, &primary, &[]);
     assert_same(&primary, &replica);
@@ -323,7 +323,7 @@ fn what_debug_populate_makes_is_in_no_stream() {
 }
 
 #[test]
-fn what_waited_stands_in_the_stream_as_in_that_of_redis() {
+fn the_pop_of_a_blocked_client_is_in_the_stream_as_in_redis() {
     let streams = [Kind::Sleeve, Kind::Redis].map(|kind| {
         let primary = Server::start_with(kind, &["--repl-diskless-sync-delay", "0"]);
         let mut ours = primary.connect();
@@ -351,7 +351,7 @@ fn what_waited_stands_in_the_stream_as_in_that_of_redis() {
 }
 
 #[test]
-fn who_comes_back_while_the_transaction_runs_that_has_ended_it_goes_on_behind_that_or_begins_anew() {
+fn a_replica_that_returns_during_the_killing_transaction_loses_nothing() {
     let primary = primary(&["--workers", "2", "--repl-backlog-size", "1mb"]);
     let mut connection = primary.connect();
     // More than there are workers: some belong to the one that does not run the transaction.

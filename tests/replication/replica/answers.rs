@@ -105,7 +105,7 @@ const REDIRECTED: &[&str] = &[
 ];
 
 #[test]
-fn who_can_be_redirected_is_sent_to_the_primary() {
+fn a_client_with_capa_redirect_is_sent_to_the_primary() {
     let primary = primary(Kind::Redis);
     ask(&mut primary.connect(), &["SET", "a", "1"]);
     let both = Both::with(Kind::Valkey, &primary, &[]);
@@ -193,7 +193,7 @@ fn a_replica_without_a_link_answers_as_redis_does() {
 }
 
 #[test]
-fn what_a_primary_sends_is_counted_by_command_as_in_redis() {
+fn commands_of_the_primary_are_counted_as_in_redis() {
     let primary = primary(Kind::Redis);
     let both = Both::of(&primary, &[]);
     for replica in [&both.ours, &both.theirs] {

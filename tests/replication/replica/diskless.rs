@@ -15,17 +15,17 @@ use sleeve_tests::probe::{ask, digest, fill, wait_until};
 const LOADING: &str = "-LOADING Redis is loading the dataset in memory\r\n";
 
 #[test]
-fn a_replica_that_loads_from_the_socket_has_what_its_primary_has() {
+fn a_replica_that_loads_from_the_socket_has_the_primarys_data() {
     follows_under_load(Kind::Redis, &["--workers", "2", "--repl-diskless-load", "swapdb"]);
 }
 
 #[test]
-fn a_replica_that_is_empty_loads_from_the_socket_and_so_does_its_log_begin() {
+fn an_empty_replica_and_its_aof_load_from_the_socket() {
     follows_under_load(Kind::Valkey, &["--appendonly", "yes", "--repl-diskless-load", "on-empty-db"]);
 }
 
 #[test]
-fn one_that_has_data_loads_through_a_file_unless_it_is_told_otherwise() {
+fn a_replica_with_data_loads_through_a_file_by_default() {
     for (option, has_data, way) in [
         ("disabled", false, "EOF to disk"),
         ("on-empty-db", false, "EOF to parser"),
@@ -95,7 +95,7 @@ fn left_behind(kind: Kind) -> (Server, Server, Sender<bool>) {
 }
 
 #[test]
-fn an_older_state_of_the_same_data_is_read_until_the_new_takes_its_place_in_one_step() {
+fn the_old_data_is_served_until_the_new_data_replaces_it_in_one_step() {
     for kind in [Kind::Redis, Kind::Sleeve] {
         let (primary, replica, verdict) = left_behind(kind);
         let (mut reader, mut admin) = (replica.connect(), replica.connect());
@@ -128,7 +128,7 @@ fn an_older_state_of_the_same_data_is_read_until_the_new_takes_its_place_in_one_
 }
 
 #[test]
-fn what_does_not_come_whole_changes_nothing_and_is_asked_for_again() {
+fn an_incomplete_dump_changes_nothing_and_is_requested_again() {
     let (primary, replica, verdict) = left_behind(Kind::Redis);
     let held = digest(&replica);
     verdict.send(false).expect("it waits");
@@ -140,7 +140,7 @@ fn what_does_not_come_whole_changes_nothing_and_is_asked_for_again() {
 }
 
 #[test]
-fn a_dump_of_other_data_that_is_not_whole_leaves_what_was_there() {
+fn an_incomplete_dump_of_other_data_leaves_the_old_data() {
     let source = primary(Kind::Redis);
     fill(&source);
     ask(&mut source.connect(), &["SAVE"]);

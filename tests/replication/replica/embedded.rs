@@ -8,7 +8,7 @@ use super::{info, primary};
 use sleeve_tests::probe::{ask, wait_until};
 
 #[test]
-fn an_engine_whose_last_client_goes_follows_nobody_any_more_and_its_folder_is_free() {
+fn an_embedded_replica_ends_with_its_last_client_and_frees_its_folder() {
     let primary = primary(Kind::Redis);
     ask(&mut primary.connect(), &["SET", "a", "1"]);
     let folder = primary.folder().join("embedded");

@@ -49,7 +49,7 @@ pub fn empty_dump() -> Vec<u8> {
 }
 
 #[test]
-fn what_no_primary_says_leaves_the_data_alone_and_is_told_in_the_log() {
+fn invalid_replies_of_a_primary_change_no_data_and_are_logged() {
     let (good, replica) = (primary(Kind::Redis), replica(&[]));
     fill(&good);
     follow(&replica, &good);
@@ -105,7 +105,7 @@ fn a_dump_that_is_cut_is_asked_for_again_soon_however_often() {
 }
 
 #[test]
-fn a_stream_that_cannot_be_applied_ends_the_link_and_all_data_is_asked_for() {
+fn a_stream_that_cannot_be_applied_ends_the_link_with_a_full_sync() {
     let dump = empty_dump();
     for (stream, reason) in [
         (&b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*1\r\n$7\r\nNOTHING\r\n"[..], "NOTHING"),
@@ -134,7 +134,7 @@ fn a_stream_that_cannot_be_applied_ends_the_link_and_all_data_is_asked_for() {
 }
 
 #[test]
-fn who_has_a_stream_of_its_own_and_cannot_apply_what_comes_behind_it_does_not_go_on_with_it() {
+fn a_former_primary_that_cannot_apply_a_stream_asks_for_a_full_sync() {
     let (server, follower) = (replica(&["--repl-diskless-sync-delay", "0"]), primary(Kind::Redis));
     follow(&follower, &server);
     caught_up(&follower, &server);

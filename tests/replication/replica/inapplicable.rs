@@ -7,7 +7,7 @@ use super::{assert_same, caught_up, follow, info, its_log_gives_the_same, primar
 use sleeve_tests::probe::{ask, wait_until};
 
 #[test]
-fn a_replica_passes_over_what_it_cannot_apply_where_the_options_say_so() {
+fn a_replica_skips_inapplicable_requests_if_configured() {
     let (primary, mut replica) = (
         primary(Kind::Sleeve),
         replica(&["--appendonly", "yes", "--replica-read-only", "no", "--propagation-error-behavior", "ignore"]),
@@ -45,7 +45,7 @@ fn a_replica_passes_over_what_it_cannot_apply_where_the_options_say_so() {
 }
 
 #[test]
-fn a_replica_ends_that_cannot_apply_something_where_the_options_say_so_and_nobody_writes_there() {
+fn a_replica_panics_at_an_inapplicable_request_if_configured() {
     for behavior in ["panic", "panic-on-replicas"] {
         let (primary, mut replica) = (primary(Kind::Sleeve), replica(&["--propagation-error-behavior", behavior]));
         follow(&replica, &primary);
@@ -79,7 +79,7 @@ fn by_default_a_replica_that_cannot_apply_something_is_given_all_data() {
 }
 
 #[test]
-fn a_replica_takes_the_last_id_of_a_stream_that_an_older_primary_has_taken() {
+fn a_replica_takes_the_last_stream_id_that_an_older_primary_set() {
     let (primary, replica) = (primary(Kind::Redis), replica(&["--appendonly", "yes"]));
     follow(&replica, &primary);
     caught_up(&replica, &primary);

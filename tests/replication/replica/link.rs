@@ -43,7 +43,7 @@ fn a_replica_and_its_primary_speak_tls() {
 }
 
 #[test]
-fn where_the_disk_of_a_replica_is_full_what_there_was_stays_and_it_is_tried_again() {
+fn a_replica_with_a_full_disk_keeps_its_data_and_tries_again() {
     let (primary, replica) = (primary(Kind::Redis), replica(&[]));
     ask(&mut replica.connect(), &["SET", "mine", "1"]);
     ask(&mut primary.connect(), &["SET", "large", &"x".repeat(100_000)]);
@@ -76,7 +76,7 @@ fn a_log_that_cannot_be_written_does_not_keep_a_replica_from_following() {
 }
 
 #[test]
-fn a_primary_that_sleeps_shows_no_life_whatever_thread_of_it_has_the_replica() {
+fn a_sleeping_primary_sends_no_heartbeat_from_any_worker() {
     for workers in ["1", "3"] {
         let words = [&DEBUG[..], &["--repl-diskless-sync-delay", "1000", "--workers", workers]].concat();
         let (primary, replica) = (Server::start_with(Kind::Sleeve, &words), replica(&["--repl-timeout", "2"]));
@@ -121,7 +121,7 @@ fn a_primary_that_falls_silent_is_left_and_found_again() {
 }
 
 #[test]
-fn a_primary_that_refuses_is_asked_more_and_more_seldom_and_the_log_says_why() {
+fn retries_at_a_refusing_primary_back_off_and_the_log_has_the_reason() {
     let replica = replica(&[]);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = listener.local_addr().expect("it is bound").port().to_string();
@@ -139,7 +139,7 @@ fn a_primary_that_refuses_is_asked_more_and_more_seldom_and_the_log_says_why() {
 }
 
 #[test]
-fn what_clients_write_to_a_replica_stays_there_until_all_data_comes_anew() {
+fn writes_of_a_replicas_clients_stay_until_the_next_full_sync() {
     let (primary, replica) = (primary(Kind::Redis), replica(&["--replica-read-only", "no", "--appendonly", "yes"]));
     ask(&mut primary.connect(), &["SET", "theirs", "1"]);
     follow(&replica, &primary);
@@ -185,7 +185,7 @@ fn shown(monitor: &mut Connection) -> Vec<String> {
 }
 
 #[test]
-fn the_link_is_a_client_and_what_comes_over_it_is_shown_as_redis_shows_it() {
+fn the_link_and_its_commands_are_shown_as_in_redis() {
     let primary = primary(Kind::Redis);
     let both = [Kind::Sleeve, Kind::Redis].map(|kind| Server::start_with(kind, &DEBUG));
     let mut monitors = both.each_ref().map(|replica| {

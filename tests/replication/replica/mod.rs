@@ -209,17 +209,17 @@ fn its_log_gives_the_same(mut replica: Server, primary: &Server) {
 }
 
 #[test]
-fn a_replica_of_redis_7_has_what_its_primary_has() {
+fn a_replica_of_redis_7_has_the_primarys_data() {
     follows_under_load(Kind::Redis, &["--workers", "2"]);
 }
 
 #[test]
-fn a_replica_of_redis_8_has_what_its_primary_has() {
+fn a_replica_of_redis_8_has_the_primarys_data() {
     follows_under_load(Kind::Redis8, &["--workers", "1"]);
 }
 
 #[test]
-fn a_replica_of_valkey_9_has_what_its_primary_has_and_so_has_its_log() {
+fn a_replica_of_valkey_9_and_its_aof_have_the_primarys_data() {
     follows_under_load(Kind::Valkey, &["--workers", "2", "--appendonly", "yes"]);
 }
 
@@ -246,7 +246,7 @@ fn a_log_that_is_begun_and_rewritten_amid_the_stream_selects_its_database() {
 }
 
 #[test]
-fn another_primary_is_followed_with_its_data_and_a_replica_that_becomes_one_goes_on_under_a_new_id() {
+fn a_replica_takes_another_primary_and_a_new_id_when_it_is_promoted() {
     let (first, second, replica) = (primary(Kind::Redis), primary(Kind::Valkey), replica(&[]));
     fill(&first);
     ask(&mut second.connect(), &["SET", "of the second", "1"]);
@@ -300,7 +300,7 @@ fn a_transaction_or_a_script_of_the_primary_is_seen_whole_or_not_at_all() {
 }
 
 #[test]
-fn listeners_hear_what_is_published_at_the_primary_and_waiters_get_what_is_added_there() {
+fn a_replica_serves_subscribers_and_blocked_readers_from_the_stream() {
     let (primary, replica) = (primary(Kind::Redis), replica(&[]));
     follow(&replica, &primary);
     caught_up(&replica, &primary);
@@ -317,7 +317,7 @@ fn listeners_hear_what_is_published_at_the_primary_and_waiters_get_what_is_added
 }
 
 #[test]
-fn nothing_expires_on_a_replica_but_what_is_over_is_not_shown() {
+fn a_replica_expires_nothing_and_hides_keys_past_their_deadline() {
     let (primary, replica) = (primary(Kind::Redis), replica(&[]));
     follow(&replica, &primary);
     let mut writer = primary.connect();
@@ -343,7 +343,7 @@ fn nothing_expires_on_a_replica_but_what_is_over_is_not_shown() {
 }
 
 #[test]
-fn the_options_name_the_primary_and_who_is_speaking() {
+fn the_options_name_the_primary_and_the_login() {
     let arguments = [&DEBUG[..], &["--repl-diskless-sync-delay", "0", "--requirepass", "secret"]].concat();
     let settings = Settings {
         arguments: arguments.iter().map(|&word| word.to_owned()).collect(),
@@ -363,7 +363,7 @@ fn the_options_name_the_primary_and_who_is_speaking() {
 }
 
 #[test]
-fn a_replica_has_replicas_of_its_own_and_its_role_may_change_without_a_synchronization() {
+fn a_replica_with_replicas_changes_its_role_without_a_full_sync() {
     for kind in [Kind::Redis, Kind::Sleeve] {
         let first = primary(kind);
         let (middle, last) = (replica(&["--repl-diskless-sync-delay", "0"]), primary(Kind::Redis));

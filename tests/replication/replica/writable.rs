@@ -25,7 +25,7 @@ pub fn play(connection: &mut Connection, lines: &[&str]) {
 }
 
 #[test]
-fn keys_to_which_clients_of_a_replica_give_a_deadline_expire_there_and_no_others() {
+fn a_replica_expires_only_keys_with_deadlines_of_its_own_clients() {
     for workers in ["1", "2"] {
         let (primary, replica) = writable(workers);
         let mut client = replica.connect();
@@ -93,7 +93,7 @@ fn a_key_that_the_primary_has_written_since_is_the_primarys() {
 }
 
 #[test]
-fn whoever_becomes_a_primary_or_is_given_all_data_forgets_what_was_its_own() {
+fn own_deadlines_are_forgotten_at_promotion_and_after_a_full_sync() {
     let (first, replica) = writable("1");
     let second = primary(Kind::Redis);
     let mut client = replica.connect();

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_has_the_leeway_of_what_it_runs() {
+    fn a_script_has_the_leeway_of_the_commands_in_it() {
         let words = |text: &str| text.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
         assert_eq!(leeway(&words("EVAL x 1 k PTTL a")), Leeway::Milliseconds);
         assert_eq!(leeway(&words("EVAL x 1 k GET a")), Leeway::Order);

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holes_take_what_they_name() {
+    fn holes_match_the_pattern_that_they_name() {
         let matches = |pattern: &str, bytes: &[u8]| Pattern::parse(pattern).unwrap().matches(bytes);
         assert!(matches(r":{int:1..100}\r\n", b":100\r\n"));
         assert!(!matches(r":{int:1..100}\r\n", b":101\r\n"));

@@ -125,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_takes_the_place_of_a_sample() {
+    fn arguments_given_replace_a_sample() {
         let plan = plan(&said("get other"), &["SET other 'two words'".to_owned()]).expect("GET takes a key");
         assert_eq!(plan.command, ["GET", "other"]);
         assert_eq!(plan.before, [["SET", "other", "two words"]]);
     }
 
     #[test]
-    fn what_no_command_takes_is_refused_with_what_it_takes() {
+    fn arguments_that_no_command_takes_are_refused_with_its_grammar() {
         assert_eq!(plan(&said("NONE"), &[]).expect_err("no such command"), "there is no command NONE");
         let refused = plan(&said("XRANGE"), &[]).expect_err("it has no sample");
         assert_eq!(refused, "give its arguments: cargo xtask walk XRANGE key start end [COUNT count]");

@@ -154,7 +154,7 @@ I  00000040,3
 ";
 
     #[test]
-    fn what_lies_between_two_marks_is_one_call() {
+    fn the_instructions_between_two_marks_are_one_call() {
         let found = windows(CALLER.as_bytes(), Cut::At("getppid"), 9).expect("it is read");
         let long = window(&[0x10, 0x20, 0x1f_feff_e970], &["sendto", "sigaltstack"]);
         assert_eq!(found, [window(&[0x30], &[]), long]);

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_url_leaves_out_comes_from_the_options() {
+    fn parts_missing_in_a_url_come_from_the_options() {
         use clap::{Args, Command, FromArgMatches};
         let resolve = |words: &[&str]| {
             let command = Address::augment_args(Command::new("").no_binary_name(true).disable_help_flag(true));

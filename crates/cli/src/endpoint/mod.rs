@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_login_sends_only_what_was_asked_for() {
+    fn a_login_sends_only_the_requested_commands() {
         assert_eq!(Login::default().requests(), (Vec::new(), 0));
         let login = Login { password: Some("p".into()), database: 2, ..Login::default() };
         let expected = b"*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n2\r\n".to_vec();

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_one_does_not_load_what_a_newer_one_writes() {
+    fn an_older_release_does_not_load_files_of_a_newer_one() {
         let loads = |to: &Release, from: &Release| to.loads(from.writes());
         assert!(loads(&redis("8.0.2"), &redis("7.0.15")) && !loads(&redis("7.0.15"), &redis("8.0.2")));
         assert!(loads(&valkey("9.0.0"), &redis("7.2.4")) && !loads(&redis("7.2.4"), &valkey("9.0.0")));

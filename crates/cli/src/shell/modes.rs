@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_mode_would_not_look_at_is_refused() {
+    fn options_that_a_mode_ignores_are_refused() {
         for good in [
             &["-r", "2", "-i", "1", "PING"][..],
             &["--bigkeys", "-i", "0.1", "--pattern", "a*"],

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_run_is_named_with_its_last_words() {
+    fn a_contender_that_cannot_run_is_named_with_its_last_line() {
         let error = Contender::start("here=sh -c 'echo no such thing >&2; exit 3' {port}", None).unwrap_err();
         assert!(
             error.contains("here") && error.contains("exit status: 3") && error.contains("no such thing"),

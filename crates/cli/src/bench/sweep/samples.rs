@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_the_middle_and_what_nobody_knows_has_none() {
+    fn the_median_is_the_middle_and_unknown_samples_have_none() {
         assert_eq!(sample(&[3.0, 1.0, 2.0]).median("rps"), Some(2.0));
         assert_eq!(sample(&[3.0, 1.0]).median("rps"), Some(2.0));
         assert_eq!(sample(&[]).median("rps"), None);

@@ -48,7 +48,7 @@ fn only(evidence: &Evidence, cause: Cause) -> String {
 }
 
 #[test]
-fn nothing_is_wrong_with_what_is_healthy() {
+fn a_healthy_program_has_no_cause() {
     assert_eq!(causes(&healthy()), []);
     // One at a time, but seldom; and with nothing known of the server.
     let seldom = Evidence { commands: 1_000, ..healthy() };
@@ -100,7 +100,7 @@ fn round_trips_of_a_request() {
 }
 
 #[test]
-fn replies_that_nobody_reads() {
+fn unread_replies() {
     let sockets = |left_lying| Some(Sockets { looks: 200, left_lying });
     let program = Some(Usage { busiest_share: 0.98, delayed_share: 0.0 });
     let evidence = Evidence { sockets: sockets(180), program, ..healthy() };
@@ -209,7 +209,7 @@ fn a_way_that_is_narrow_or_long_or_loses() {
 }
 
 #[test]
-fn what_a_program_does_comes_before_what_is_exhausted() {
+fn causes_in_the_program_come_before_exhausted_resources() {
     let server = Server { busy_share: Some(1.0), ..healthy().server };
     let calls = vec![Calls { name: "sort".to_owned(), count: 100, time_us: 2e6 }];
     let evidence = Evidence { server, calls, ..healthy() };

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_what_lies_between_pauses() {
+    fn pauses_part_one_request_from_the_next() {
         // Ten round trips of 400 us, the second of each two commands sent together, then 20 ms of other work.
         let lines = (0..12_u64).flat_map(|request| {
             (0..10_u64).flat_map(move |trip| {

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_doctor_asks_is_taken_off() {
+    fn the_doctors_own_requests_are_subtracted() {
         let before = reading(
             "total_commands_processed:10\r\ntotal_reads_processed:9\r\ncmdstat_get:calls=5,usec=50\r\n\
              cmdstat_info:calls=1,usec=80,usec_per_call=80.00\r\n",
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_ask_are_counted() {
+    fn asking_clients_are_counted() {
         let list = "id=1 addr=1.2.3.4:5 laddr=1.2.3.4:6379 fd=8 name=sleeve-doctor idle=0 flags=N\n\
                     id=2 addr=1.2.3.4:6 name= idle=0 flags=N\nid=3 addr=1.2.3.4:7 name= idle=9 flags=N\n\
                     id=4 addr=1.2.3.4:8 name= idle=0 flags=b\nid=5 addr=1.2.3.4:9 name= idle=1 flags=S\n";

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replies_that_nobody_reads_are_seen() {
+    fn unread_replies_are_seen() {
         for host in ["127.0.0.1:0", "[::1]:0"] {
             let listener = TcpListener::bind(host).unwrap();
             let server = listener.local_addr().unwrap();

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_ask_the_server_may_not_ask_here() {
+    fn a_user_without_permission_at_the_server_has_none_here() {
         let engine = Engine::new(sleeve_server::Config::default());
         let (near, far) = ([127, 0, 0, 1].into(), IpAddr::from([192, 0, 2, 1]));
         let basic = |text: &str| format!("Basic {}", BASE64_STANDARD.encode(text)).into_bytes();

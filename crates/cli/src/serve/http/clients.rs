@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clients_with_most_memory_are_told_and_all_are_counted() {
+    fn the_clients_with_most_memory_are_listed_and_all_are_counted() {
         let engine = sleeve_server::Engine::new(sleeve_server::Config::default());
         let mut others: Vec<_> = (0..60).map(|_| engine.connect(|| {})).collect();
         let mut request = Vec::new();

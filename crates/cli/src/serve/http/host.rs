@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_site_sends_is_refused_and_a_link_is_not() {
+    fn requests_of_another_site_are_refused_and_links_are_not() {
         let hosts = Hosts::new("", "9121");
         let with = |more: &[(&str, &str)]| asked(&hosts, "/", &[&[("host", "localhost:9121")], more].concat());
         assert_eq!(with(&[("origin", "http://localhost:9121")]), 200);

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_printed_is_escaped_and_what_is_long_is_cut() {
+    fn unprintable_bytes_are_escaped_and_long_values_are_cut() {
         assert_eq!(shown("a\"<b> ü€".as_bytes()), "a\"<b> ü€");
         assert_eq!(shown(b"a\x00\n\x7f\xff\xfe"), "a\\x00\\x0a\\x7f\\xff\\xfe");
         assert_eq!(shown("\u{202e}x".as_bytes()), "\\xe2\\x80\\xaex");

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_and_logs_are_told_whatever_the_words_hold() {
+    fn fields_and_logs_are_shown_with_any_bytes_in_them() {
         let engine = sleeve_server::Engine::new(sleeve_server::Config::default());
         let mut asking = Asking::begin(&engine, [127, 0, 0, 1].into(), None).unwrap();
         let mut client = engine.connect(|| {});
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_the_page_counts_where_it_changes_data() {
+    fn commands_typed_into_the_page_count_if_they_change_data() {
         let engine = sleeve_server::Engine::new(sleeve_server::Config::default());
         let mut client = engine.connect(|| {});
         client.exchange(b"SET a b PX 1\r\n", &mut Vec::new()).unwrap();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_the_page_is_in_none_of_its_figures() {
+    fn the_pages_own_requests_are_in_none_of_its_figures() {
         let engine = sleeve_server::Engine::new(sleeve_server::Config::default());
         let mut client = engine.connect(|| {});
         client
