@@ -137,7 +137,7 @@ fn newer_commands_are_in_the_categories_in_which_newer_servers_have_them() {
         let newer = if of_valkey.contains(name) { &mut valkey } else { &mut redis8 };
         if !of_valkey.contains(name) && !of_redis8.contains(name) {
             let since =
-                commands::find_full(name.as_bytes()).map(|row| row.since.split('.')).expect("it is in the table");
+                commands::find_full(name.as_bytes()).map(|row| row.docs.since.split('.')).expect("it is in the table");
             let since: Vec<u32> = since.map(|part| part.parse().expect("a number")).collect();
             assert!((since[0], since[1]) > redis_version, "{name} is nowhere");
             continue;
@@ -289,7 +289,7 @@ fn request(random: &mut Random, row: &Row) -> Vec<String> {
     while words.len() < least + more {
         words.push((*random.pick(&KEYS)).to_owned());
     }
-    for spec in row.keys {
+    for spec in row.keys.specs {
         // Where a position of keys has none, or fewer than are counted, Redis looks at no key at all; see
         // docs/differences.md.
         while matches!(spec.begin, Begin::Index(begin) if words.len() <= usize::from(begin)) {

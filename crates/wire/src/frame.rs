@@ -1,8 +1,9 @@
 //! Reading replies: where a frame ends, and its content.
 //!
 //! There are two halves, both without I/O and without allocation. [`Scanner`] finds the end of the first frame in a buffer;
-//! it remembers how far it came, so a reply that arrives byte by byte is read once. [`decode`] turns the bytes of a whole
-//! frame into a [`Frame`]: its strings are slices of the buffer and its aggregates are iterators over it.
+//! it remembers how far it came, so a reply that arrives byte by byte is read once. [`decode_whole`] turns the frame that it
+//! has cut into a [`Frame`]: its strings are slices of the buffer and its aggregates are iterators over it. [`decode`] does
+//! so where more may follow the frame.
 //!
 //! There is no tree of values: a caller that wants one builds it. RESP2 and RESP3 are known, but not the streamed types of
 //! RESP3, which no server sends. Nothing recurses: an aggregate only adds to a count of frames that are still to come. A
@@ -10,7 +11,7 @@
 //!
 //! Both halves may be used from any thread; a `Scanner` belongs to one stream.
 
-use std::fmt;
+pub use super::protocol_error::{FrameError, speaks_tls};
 
 /// How deep a consumer should follow nested aggregates before it calls the reply malformed.
 pub const DEPTH_MAX: usize = 128;
@@ -23,43 +24,6 @@ const ELEMENTS_MAX: u64 = u32::MAX as u64;
 
 /// The longest bulk string that one frame may claim, in bytes. Nothing is reserved for a claim.
 const BULK_LENGTH_MAX: u64 = 1 << 40;
-
-/// Why bytes are not a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FrameError {
-    /// The first byte of a frame names no known type.
-    UnknownType(u8),
-    /// A length or a number is not one, or is out of bounds.
-    BadNumber,
-    /// A line is longer than [`LINE_LENGTH_MAX`] or holds a carriage return that ends nothing.
-    BadLine,
-    /// A bulk string is not followed by `\r\n`, or a verbatim string has no format.
-    BadBulk,
-    /// The bytes end inside the frame. Only [`decode`] says so; the scanner asks for more instead.
-    Truncated,
-}
-
-impl fmt::Display for FrameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownType(byte) if speaks_tls(*byte) => f.write_str("it answers in TLS"),
-            Self::UnknownType(byte) => write!(f, "a reply begins with '{}', which names no type", byte.escape_ascii()),
-            Self::BadNumber => f.write_str("a reply holds a length or number that cannot be read"),
-            Self::BadLine => f.write_str("a reply holds a line that is too long or badly ended"),
-            Self::BadBulk => f.write_str("a reply holds a string that does not end where its length says"),
-            Self::Truncated => f.write_str("a reply ends too early"),
-        }
-    }
-}
-
-impl std::error::Error for FrameError {}
-
-/// Returns whether a server that begins with this byte speaks TLS: it opens a record with an alert, or with a handshake. No
-/// reply begins with either.
-pub fn speaks_tls(first: u8) -> bool {
-    matches!(first, 0x15 | 0x16)
-}
 
 /// The shortest frame, a null, in bytes.
 const FRAME_LENGTH_MIN: u64 = 3;
@@ -160,6 +124,11 @@ enum Content {
 #[inline]
 fn read_head(buffer: &[u8], position: usize, searched: usize) -> Result<Option<Head>, FrameError> {
     let Some(rest) = buffer.get(position..) else { return Ok(None) };
+    // Most lines are a length of one digit.
+    if let [kind, digit @ b'0'..=b'9', b'\r', b'\n', ..] = *rest {
+        let content = announced(kind, Some(u64::from(digit - b'0')))?;
+        return Ok(Some(Head { kind, line_end: position + 2, body: position + 4, content }));
+    }
     let Some((&kind, _)) = rest.split_first() else { return Ok(None) };
     // One byte is searched again, because a '\r' may have been the last byte that had arrived.
     let from = searched.saturating_sub(1).max(1);
@@ -197,15 +166,26 @@ fn known_type(kind: u8) -> Result<(), FrameError> {
 #[inline]
 fn read_content(kind: u8, line: &[u8]) -> Result<Content, FrameError> {
     match kind {
-        b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => Ok(Content::Line),
-        b'$' | b'!' | b'=' => match read_length(line, BULK_LENGTH_MAX)? {
-            Some(length) => Ok(Content::Bulk(usize::try_from(length).map_err(|_| FrameError::BadNumber)?)),
-            None => Ok(Content::Line),
-        },
-        b'*' | b'~' | b'>' => Ok(read_length(line, ELEMENTS_MAX)?.map_or(Content::Line, Content::Aggregate)),
-        b'%' => Ok(read_length(line, ELEMENTS_MAX)?.map_or(Content::Line, |pairs| Content::Aggregate(pairs * 2))),
-        b'|' => Ok(Content::Attribute(read_length(line, ELEMENTS_MAX)?.ok_or(FrameError::BadNumber)? * 2)),
-        other => Err(FrameError::UnknownType(other)),
+        b'$' | b'!' | b'=' => announced(kind, read_length(line, BULK_LENGTH_MAX)?),
+        b'*' | b'~' | b'>' | b'%' | b'|' => announced(kind, read_length(line, ELEMENTS_MAX)?),
+        _ => announced(kind, None),
+    }
+}
+
+/// Returns the content of a frame by its length, which is `None` for a null, and means nothing for a kind without one.
+#[inline]
+fn announced(kind: u8, length: Option<u64>) -> Result<Content, FrameError> {
+    match (kind, length) {
+        (b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(', _) => Ok(Content::Line),
+        (b'$' | b'!' | b'=', Some(length)) => {
+            Ok(Content::Bulk(usize::try_from(length).map_err(|_| FrameError::BadNumber)?))
+        }
+        (b'*' | b'~' | b'>', Some(count)) => Ok(Content::Aggregate(count)),
+        (b'%', Some(pairs)) => Ok(Content::Aggregate(pairs * 2)),
+        (b'|', Some(pairs)) => Ok(Content::Attribute(pairs * 2)),
+        (b'$' | b'!' | b'=' | b'*' | b'~' | b'>' | b'%', None) => Ok(Content::Line),
+        (b'|', None) => Err(FrameError::BadNumber),
+        (other, _) => Err(FrameError::UnknownType(other)),
     }
 }
 
@@ -311,9 +291,7 @@ impl<'a> Items<'a> {
     pub fn is_empty(&self) -> bool {
         self.remaining == 0
     }
-}
 
-impl<'a> Items<'a> {
     /// Returns these elements and everything below them, each once and in order: see [`Walk`].
     pub fn walk(self) -> Walk<'a> {
         Walk { bytes: self.bytes }
@@ -418,6 +396,15 @@ pub fn decode(buffer: &[u8]) -> Result<(Frame<'_>, usize), FrameError> {
             }
         };
     }
+}
+
+/// Decodes a buffer that is one frame, as a [`Scanner`] cuts it. The end of an aggregate is not searched for again.
+pub fn decode_whole(buffer: &[u8]) -> Result<Frame<'_>, FrameError> {
+    let (mut frame, body) = step(buffer)?;
+    if let Frame::Array(items) | Frame::Set(items) | Frame::Map(items) | Frame::Push(items) = &mut frame {
+        items.bytes = buffer.get(body..).unwrap_or_default();
+    }
+    Ok(frame)
 }
 
 /// Returns where the `count` frames that start at `position` end.

@@ -100,7 +100,7 @@ pub struct Argument {
 
 /// The arguments of every row, by the number of its command.
 static ARGUMENTS: LazyLock<Vec<Vec<Argument>>> =
-    LazyLock::new(|| commands::all().iter().map(|row| parse(row.grammar).unwrap_or_default()).collect());
+    LazyLock::new(|| commands::all().iter().map(|row| parse(row.docs.grammar).unwrap_or_default()).collect());
 
 /// Returns the arguments that a command takes after its name.
 pub fn arguments(row: &Row) -> &'static [Argument] {
@@ -329,7 +329,7 @@ mod tests {
             argument.children.iter().for_each(|child| check(row, child));
         }
         for row in commands::all() {
-            let tree = parse(row.grammar).unwrap_or_else(|| panic!("{}: {}", row.full_name, row.grammar));
+            let tree = parse(row.docs.grammar).unwrap_or_else(|| panic!("{}: {}", row.full_name, row.docs.grammar));
             tree.iter().for_each(|argument| check(row, argument));
             assert_eq!(tree, arguments(row));
         }

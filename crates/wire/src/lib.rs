@@ -10,11 +10,11 @@
 //! | `commands` | The facts of each command, one row each. |
 //! | `request` | A peer's bytes to requests. |
 //! | `inline` | Requests that are typed as text. |
-//! | `protocol_error` | The faults of such bytes, in Redis's words. |
 //! | `arguments` | The arguments of a request: places in a buffer, or a copy. |
 //! | `reply` | Values to the bytes of RESP2 or RESP3. |
 //! | `attribute` | Attributes in front of RESP3's frames. |
 //! | `frame` | Those bytes back to values. |
+//! | `protocol_error` | The faults of a peer's bytes. |
 //! | `number` | Numbers as text, exactly as Redis reads and writes them. |
 //! | `long_double` | The floating point of 80 bits that INCRBYFLOAT is defined by. |
 //! | `pattern` | Glob patterns, exactly as Redis reads them. |

@@ -1,6 +1,8 @@
-//! The ways in which a peer's bytes can fail to be a request, in Redis's words but for that of TLS. Pure data; any thread.
+//! The ways in which a peer's bytes can fail to be a request, in Redis's words but for that of TLS, or a reply. Pure data; any
+//! thread.
 
 use std::borrow::Cow;
+use std::fmt;
 
 /// Why a peer's bytes cannot be read on. The connection is of no more use after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,10 +54,47 @@ fn expected_dollar(got: u8) -> Vec<u8> {
     [b"Protocol error: expected '$', got '", [shown].as_slice(), b"'"].concat()
 }
 
-impl std::fmt::Display for ProtocolError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from_utf8_lossy(&self.message()))
     }
 }
 
 impl std::error::Error for ProtocolError {}
+
+/// Why bytes are not a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// The first byte of a frame names no known type.
+    UnknownType(u8),
+    /// A length or a number is not one, or is out of bounds.
+    BadNumber,
+    /// A line is longer than the limit or holds a carriage return that ends nothing.
+    BadLine,
+    /// A bulk string is not followed by `\r\n`, or a verbatim string has no format.
+    BadBulk,
+    /// The bytes end inside the frame. Only decoding says so; the scanner asks for more instead.
+    Truncated,
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownType(byte) if speaks_tls(*byte) => f.write_str("it answers in TLS"),
+            Self::UnknownType(byte) => write!(f, "a reply begins with '{}', which names no type", byte.escape_ascii()),
+            Self::BadNumber => f.write_str("a reply holds a length or number that cannot be read"),
+            Self::BadLine => f.write_str("a reply holds a line that is too long or badly ended"),
+            Self::BadBulk => f.write_str("a reply holds a string that does not end where its length says"),
+            Self::Truncated => f.write_str("a reply ends too early"),
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+/// Returns whether a server that begins with this byte speaks TLS: it opens a record with an alert, or with a handshake. No
+/// reply begins with either.
+pub fn speaks_tls(first: u8) -> bool {
+    matches!(first, 0x15 | 0x16)
+}

@@ -143,7 +143,7 @@ fn facts_agree_with_each_other() {
         assert_eq!(row.takes(100), row.arity < 0, "{name}");
         // Redis does not state the complexity of these either.
         let is_untold = ["lolwut", "monitor", "psync", "sync"].contains(&name);
-        assert!(!row.summary.is_empty() && (is_untold || !row.complexity.is_empty()), "{name}");
+        assert!(!row.docs.summary.is_empty() && (is_untold || !row.docs.complexity.is_empty()), "{name}");
         let writes = row.keys.iter().any(|spec| !spec.flags.intersects(KeyFlags::RO.or(KeyFlags::NOT_KEY)));
         // A count of a HyperLogLog is kept in its key, which Redis does not call a write.
         assert!(!writes || row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE)), "{name}");
@@ -173,14 +173,14 @@ fn what_touches_no_keys_but_those_that_it_names_is_known() {
 fn what_calls_become_says_the_same_of_more() {
     let mut told = Vec::new();
     for row in commands::all() {
-        let Some(merge) = row.merge else { continue };
+        let Some(merge) = row.sharing.merge else { continue };
         let into = merge.into.row();
         // A user that may send the one may send the other, as far as the table says; a write stays a write.
         assert_eq!(into.flags.contains(Flags::WRITE), row.flags.contains(Flags::WRITE), "{}", row.name);
         assert_eq!(into.group, row.group, "{}", row.name);
         // Each call names keys at the same places as all of them, so that nothing else is touched.
         assert_eq!(
-            row.lone_key.is_some(),
+            row.keys.lone.is_some(),
             merge.shape.shares_key() || row.arity == 2 || row.name == "set",
             "{}",
             row.name

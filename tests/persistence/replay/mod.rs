@@ -264,7 +264,7 @@ fn runs_for_peers(kind: Kind, scope: &Scope) {
 fn redis_7_loads_the_journal_of_commands_that_it_knows() {
     let mut scope = Scope::default();
     // Deadlines of fields are newer, and in no words that it knows.
-    scope.rows.retain(|row| row.group != Group::Hash || row.since < "7.4" || row.full_name == "hgetdel");
+    scope.rows.retain(|row| row.group != Group::Hash || row.docs.since < "7.4" || row.full_name == "hgetdel");
     runs_for_peers(Kind::Redis, &scope);
 }
 

@@ -70,7 +70,7 @@ fn scope(kind: Kind) -> Scope {
     let mut scope = Scope { entries_read: kind != Kind::Redis8, ..Scope::default() }.without_producers();
     if kind == Kind::Redis {
         // Deadlines of fields are newer, and in no words that it knows.
-        scope.rows.retain(|row| row.group != Group::Hash || row.since < "7.4" || row.full_name == "hgetdel");
+        scope.rows.retain(|row| row.group != Group::Hash || row.docs.since < "7.4" || row.full_name == "hgetdel");
     }
     scope
 }

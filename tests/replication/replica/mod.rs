@@ -120,7 +120,7 @@ pub fn scope(kind: Kind) -> Scope {
         scope.newest = REDIS_8;
     }
     if kind == Kind::Redis {
-        scope.rows.retain(|row| row.group != Group::Hash || row.since < "7.4");
+        scope.rows.retain(|row| row.group != Group::Hash || row.docs.since < "7.4");
     }
     scope
 }

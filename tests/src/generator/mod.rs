@@ -426,7 +426,7 @@ fn may_spoil_row(row: &Row) -> bool {
         && !is_newer
         && !row.full_name.starts_with("sort")
         && row.group != Group::Server
-        && version(row.since) <= (7, 2)
+        && version(row.docs.since) <= (7, 2)
 }
 
 fn version(text: &str) -> (u32, u32) {

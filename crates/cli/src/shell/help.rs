@@ -59,8 +59,8 @@ fn entry(row: &Row, with_group: bool) -> String {
     let mut out =
         format!("\n  {bold}{}{plain} {grey}{}{plain}\n", full_name(row), grammar::syntax(row)).replace(" \n", "\n");
     let mut line = |name: &str, text: &str| out.push_str(&format!("  {yellow}{name}:{plain} {text}\n"));
-    line("summary", row.summary);
-    line("since", row.since);
+    line("summary", row.docs.summary);
+    line("since", row.docs.since);
     if with_group {
         line("group", row.group.name());
     }

@@ -138,7 +138,7 @@ impl Lane {
         if !may_answer(request.name) {
             return None;
         }
-        let place = request.name.row()?.lone_key.unwrap_or(1);
+        let place = request.name.row()?.keys.lone.unwrap_or(1);
         let (start, end) = Words::of(request.bytes).nth(place.into())?;
         Some(pattern(&self.hasher, request.name, database, request.bytes.get(start..end)?))
     }

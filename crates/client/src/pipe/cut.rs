@@ -234,7 +234,7 @@ impl Pipe {
 /// Returns whether it authenticates the connection, which only the connection itself does.
 fn logs_in(entry: &Entry) -> bool {
     let row = entry.asker.name().and_then(Name::row);
-    row.is_some_and(|row| row.connection == Some(OwnConnection::Greeting))
+    row.is_some_and(|row| row.sharing.connection == Some(OwnConnection::Greeting))
 }
 
 /// Returns whether a caller waits for a reply that can be asked for again: the command only reads, and does not wait on the
@@ -258,7 +258,7 @@ fn may_repeat(entry: &Entry, request: &[u8], resend: Resend) -> bool {
     let args = || places.args(request);
     match resend {
         _ if planted::has(Fault::RepeatsWrites) => true,
-        Resend::Overwrites => row.may_repeat(args()),
-        _ => row.is_numbered(args()),
+        Resend::Overwrites => row.sharing.repeat.is_some_and(|repeat| repeat.allows(args())),
+        _ => row.sharing.repeat.is_some_and(|repeat| repeat.is_numbered(args())),
     }
 }

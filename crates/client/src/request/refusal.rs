@@ -13,7 +13,7 @@ use crate::error::Error;
 /// Why the command must not be sent on a connection that others use; `None` when it may.
 pub(crate) fn shared(row: Option<&'static Row>) -> Option<Error> {
     let row = row?;
-    let instead = match row.connection? {
+    let instead = match row.sharing.connection? {
         OwnConnection::Database => "use client.db(n)",
         OwnConnection::Transaction => "use client.transaction()",
         OwnConnection::Watch => "use client.transaction() with conditions, or client.watch(..)",
@@ -30,7 +30,7 @@ pub(crate) fn shared(row: Option<&'static Row>) -> Option<Error> {
 
 /// Why the command must not be sent on a leased connection either.
 pub(crate) fn leased(row: Option<&'static Row>) -> Option<Error> {
-    match row?.connection? {
+    match row?.sharing.connection? {
         OwnConnection::Watch | OwnConnection::Written => None,
         _ => shared(row),
     }

@@ -217,7 +217,7 @@ fn member_of(row: &Row, len: usize) -> Option<Which> {
     if matches!(row.id, Command::SPop | Command::SRandMember) && len == 2 {
         return Some(Which::Random);
     }
-    if len < 3 || !row.flags.contains(Flags::FAST) || row.lone_key.is_none() {
+    if len < 3 || !row.flags.contains(Flags::FAST) || row.keys.lone.is_none() {
         return None;
     }
     match row.group {

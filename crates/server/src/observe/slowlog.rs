@@ -89,7 +89,7 @@ impl SlowLog {
 pub fn shortened(request: &Request<'_>) -> Vec<Vec<u8>> {
     let count = request.len();
     let shown = if count > ARGUMENTS_MAX { ARGUMENTS_MAX - 1 } else { count };
-    let hidden = request.row.secret_positions(request.args);
+    let hidden = request.row.secrets.map_or(Vec::new(), |secrets| secrets.positions(request.args));
     let mut arguments: Vec<Vec<u8>> = (0..shown)
         .map(|index| match request.arg(index) {
             _ if hidden.binary_search(&index).is_ok() => REDACTED.to_vec(),

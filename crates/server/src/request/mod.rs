@@ -95,7 +95,7 @@ pub fn hash_keys(store: &Store, row: &'static Row, args: Args<'_>, keys: &mut Ve
 /// Adds where the keys of a request stand, with the hashes that they are given.
 #[inline]
 pub fn place_keys<'a>(row: &Row, args: Args<'a>, keys: &mut Vec<KeyAt>, mut hash: impl FnMut(&'a [u8]) -> Hash) {
-    if let Some(index) = row.lone_key {
+    if let Some(index) = row.keys.lone {
         if let Some(name) = args.get(usize::from(index)) {
             keys.push(KeyAt { index: u32::from(index), hash: hash(name) });
         }

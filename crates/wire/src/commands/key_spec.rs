@@ -1,6 +1,8 @@
 //! Key specifications: a row's statement of where its command's keys stand, in Redis's terms. `keys` reads them. Constants
 //! and pure functions only; any thread.
 
+use std::ops::Deref;
+
 use super::flags::KeyFlags;
 
 /// Where one run of keys stands.
@@ -53,14 +55,34 @@ pub enum Find {
     Unknown,
 }
 
-/// Returns the index of the only key, where there is always one and at the same place.
-pub const fn lone_key(specs: &[KeySpec]) -> Option<u8> {
-    match specs {
-        [KeySpec { flags, begin: Begin::Index(index), find: Find::Range { last: 0, .. }, .. }]
-            if !flags.contains(KeyFlags::NOT_KEY) =>
-        {
-            Some(*index)
-        }
-        _ => None,
+/// Where the keys of a command stand: its specifications, which it derefs to.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    /// The specifications.
+    pub specs: &'static [KeySpec],
+    /// The index of the only key, for the many commands that always have one at the same place.
+    pub lone: Option<u8>,
+}
+
+impl Keys {
+    pub(super) const fn new(specs: &'static [KeySpec]) -> Keys {
+        let lone = match specs {
+            [KeySpec { flags, begin: Begin::Index(index), find: Find::Range { last: 0, .. }, .. }]
+                if !flags.contains(KeyFlags::NOT_KEY) =>
+            {
+                Some(*index)
+            }
+            _ => None,
+        };
+        Keys { specs, lone }
+    }
+}
+
+impl Deref for Keys {
+    type Target = [KeySpec];
+
+    #[inline]
+    fn deref(&self) -> &[KeySpec] {
+        self.specs
     }
 }

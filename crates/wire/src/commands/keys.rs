@@ -123,15 +123,15 @@ impl Row {
     pub fn key_positions<'a>(&self, args: Args<'a>) -> KeyPositions<'a> {
         let specs = match self.id {
             // The key that stands alone is none where others follow a word.
-            Command::Migrate if migrated(args).is_some() => self.keys.get(1..).unwrap_or_default(),
-            _ => self.keys,
+            Command::Migrate if migrated(args).is_some() => self.keys.specs.get(1..).unwrap_or_default(),
+            _ => self.keys.specs,
         };
         KeyPositions { run: Run::default(), specs: specs.iter(), args }
     }
 
     /// Returns the indexes of the arguments that choose the node of a cluster: keys, and arguments that only route a request.
     pub fn routing_positions<'a>(&self, args: Args<'a>) -> impl Iterator<Item = usize> + use<'a> {
-        let named = self.keys.iter().filter(|spec| spec.flags.contains(KeyFlags::NOT_KEY));
+        let named = self.keys.specs.iter().filter(|spec| spec.flags.contains(KeyFlags::NOT_KEY));
         let named = named.flat_map(move |spec| {
             let Run { start, end, step } = spec.run(args);
             (start..end).step_by(step.max(1))
@@ -149,7 +149,7 @@ impl Row {
     /// counts from the end when negative. As Redis (7.0) derives it: the first range, extended by those that continue it.
     pub fn legacy_range(&self) -> (i64, i64, i64) {
         let mut range: Option<(i64, i64, i64)> = None;
-        for spec in self.keys {
+        for spec in self.keys.specs {
             let (Begin::Index(index), Find::Range { last, step, limit: 0 | 1 }) = (spec.begin, spec.find) else {
                 continue;
             };

@@ -102,22 +102,6 @@ pub fn find_full(name: &[u8]) -> Option<&'static Row> {
     }
 }
 
-impl Row {
-    /// Returns whether `count` arguments, names included, are as many as the command takes.
-    #[inline]
-    pub const fn takes(&self, count: usize) -> bool {
-        let least = self.arity.unsigned_abs() as usize;
-        count == least || (self.arity < 0 && count > least)
-    }
-
-    /// Returns whether this is a container of subcommands, such as CLIENT: its first one is the row after it.
-    #[inline]
-    pub fn is_container(&self) -> bool {
-        ROWS.get(self.id as usize + 1)
-            .is_some_and(|next| matches!(next.parent, Some(parent) if parent as u16 == self.id as u16))
-    }
-}
-
 #[inline]
 const fn seek(name: &[u8], written: Written, parent: u16) -> Option<&'static Row> {
     if name.is_empty() || name.len() > LEN_MAX {

@@ -71,28 +71,27 @@ mod stream;
 mod string;
 #[macro_use]
 mod transaction;
-mod cacheable;
 mod flags;
 mod key_spec;
 mod keys;
 mod lookup;
 mod merge;
-mod policy;
+mod reads;
 mod repeat;
-mod replicas;
 mod secrets;
 mod timeout;
+mod tips;
 
-pub use cacheable::DecidingKey;
 pub use flags::{Categories, Flags, Group, KeyFlags, OwnConnection};
-pub use key_spec::{Begin, Find, KeySpec};
+pub use key_spec::{Begin, Find, KeySpec, Keys};
 pub use keys::{KeyPositions, KeyUses};
 pub use lookup::{LastName, find, find_full, find_sub};
 pub use merge::{Merge, Shape, Share};
-pub use policy::{RequestPolicy, ResponsePolicy};
+pub use reads::DecidingKey;
 pub use repeat::Repeat;
 pub use secrets::{SecretWords, Secrets};
 pub use timeout::{Place, Timeout, Unit};
+pub use tips::{RequestPolicy, ResponsePolicy, Tips};
 
 /// One command or subcommand.
 #[derive(Debug)]
@@ -112,25 +111,39 @@ pub struct Row {
     /// ACL categories, those implied by flags included.
     pub categories: Categories,
     /// Where its keys are.
-    pub keys: &'static [KeySpec],
-    /// The index of the only key, for the many commands that always have one at the same place.
-    pub lone_key: Option<u8>,
+    pub keys: Keys,
     /// Which shards of the keyspace it looks at.
     pub reach: Reach,
     /// How it says for how long it waits, if it may wait.
     pub timeout: Option<Timeout>,
-    /// Why it cannot travel on a connection that others use at the same time, if it cannot.
-    pub connection: Option<OwnConnection>,
+    /// How a client that shares its connection may send it.
+    pub sharing: Sharing,
     /// Which of its arguments are secret, if any.
     pub secrets: Option<Secrets>,
-    /// How calls of it become one, if they can.
-    pub merge: Option<Merge>,
-    /// The condition under which it may be executed twice in a row, if there is one.
-    pub repeat: Option<Repeat>,
     /// Its family in the documentation.
     pub group: Group,
     /// Whether it is about keys and their values alone, and changes nothing that is known of the client.
     pub is_of_data: bool,
+    /// Hints for routing clients.
+    pub tips: Tips,
+    /// Its text in COMMAND DOCS.
+    pub docs: Docs,
+}
+
+/// How a client that shares a connection among callers may send a command.
+#[derive(Clone, Copy, Debug)]
+pub struct Sharing {
+    /// Why it cannot travel on a connection that others use at the same time, if it cannot.
+    pub connection: Option<OwnConnection>,
+    /// How calls of it become one, if they can.
+    pub merge: Option<Merge>,
+    /// The condition under which it may be executed twice in a row, if there is one.
+    pub repeat: Option<Repeat>,
+}
+
+/// The documentation of a command.
+#[derive(Clone, Copy, Debug)]
+pub struct Docs {
     /// The version of Redis that brought it.
     pub since: &'static str,
     /// Time it takes.
@@ -139,8 +152,6 @@ pub struct Row {
     pub summary: &'static str,
     /// Its arguments; see [`crate::grammar`].
     pub grammar: &'static str,
-    /// Hints for routing clients.
-    pub tips: &'static [&'static str],
     /// The version that deprecated it, and its replacement.
     pub deprecated: Option<Deprecated>,
     /// Whether it is called a system command: not for applications.
@@ -171,6 +182,20 @@ pub struct Deprecated {
 }
 
 impl Row {
+    /// Returns whether `count` arguments, names included, are as many as the command takes.
+    #[inline]
+    pub const fn takes(&self, count: usize) -> bool {
+        let least = self.arity.unsigned_abs() as usize;
+        count == least || (self.arity < 0 && count > least)
+    }
+
+    /// Returns whether this is a container of subcommands, such as CLIENT: its first one is the row after it.
+    #[inline]
+    pub fn is_container(&self) -> bool {
+        ROWS.get(self.id as usize + 1)
+            .is_some_and(|next| matches!(next.parent, Some(parent) if parent as u16 == self.id as u16))
+    }
+
     /// Returns whether this runs a script or function, which may use keys that no argument names.
     #[inline]
     pub const fn runs_script(&self) -> bool {
@@ -308,23 +333,26 @@ macro_rules! define {
                 arity: $arity,
                 flags: FLAGS,
                 categories: Categories::EMPTY$(.or(Categories::$category))*.with_implied(FLAGS),
-                keys: KEYS,
-                lone_key: key_spec::lone_key(KEYS),
+                keys: Keys::new(KEYS),
                 reach: define!(@reach $($reach)?),
                 timeout: define!(@option $(Timeout { place: $place, unit: Unit::$unit })?),
-                connection: define!(@option $(OwnConnection::$connection)?),
+                sharing: Sharing {
+                    connection: define!(@option $(OwnConnection::$connection)?),
+                    merge: define!(@option $(Merge { into: Command::$into, shape: $shape, share: Share::$share })?),
+                    repeat: define!(@option $($repeat)?),
+                },
                 secrets: define!(@option $($secrets)?),
-                merge: define!(@option $(Merge { into: Command::$into, shape: $shape, share: Share::$share })?),
-                repeat: define!(@option $($repeat)?),
                 group: Group::$group,
                 is_of_data: Group::$group.is_of_data(),
-                since: $since,
-                complexity: $complexity,
-                summary: $summary,
-                grammar: $grammar,
-                tips: &[$($($tip),+)?],
-                deprecated: define!(@option $(Deprecated { since: $gone, instead: $instead })?),
-                system: false$( || $system)?,
+                tips: Tips(&[$($($tip),+)?]),
+                docs: Docs {
+                    since: $since,
+                    complexity: $complexity,
+                    summary: $summary,
+                    grammar: $grammar,
+                    deprecated: define!(@option $(Deprecated { since: $gone, instead: $instead })?),
+                    system: false$( || $system)?,
+                },
             }
         }),*];
     };

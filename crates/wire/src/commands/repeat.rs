@@ -7,7 +7,6 @@
 //! asked for it. A message with a number of its producer's is the exception: the server recognizes it, even if other clients
 //! have written in between. Constants and pure functions only; any thread.
 
-use super::Row;
 use crate::arguments::Args;
 
 /// The condition under which a write may be executed twice in a row.
@@ -21,16 +20,15 @@ pub enum Repeat {
     Numbered,
 }
 
-impl Row {
+impl Repeat {
     /// Returns whether this request may be executed twice in a row: it writes, and the second time changes nothing and
     /// answers the same.
-    pub fn may_repeat(&self, args: Args<'_>) -> bool {
+    pub fn allows(self, args: Args<'_>) -> bool {
         let is_number = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_digit);
-        match self.repeat {
-            None => false,
-            Some(Repeat::Always) => true,
-            Some(Repeat::Numbered) => self.is_numbered(args),
-            Some(Repeat::Only(behind, words)) => {
+        match self {
+            Repeat::Always => true,
+            Repeat::Numbered => self.is_numbered(args),
+            Repeat::Only(behind, words) => {
                 let mut rest = (behind..args.len()).filter_map(|index| args.get(index));
                 rest.all(|word| is_number(word) || words.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(word)))
             }
@@ -39,8 +37,8 @@ impl Row {
 
     /// Returns whether this request may be executed again regardless of other writes: it carries a number by which the server
     /// recognizes it.
-    pub fn is_numbered(&self, args: Args<'_>) -> bool {
-        if self.repeat != Some(Repeat::Numbered) {
+    pub fn is_numbered(self, args: Args<'_>) -> bool {
+        if self != Repeat::Numbered {
             return false;
         }
         // Behind the key and ahead of the entry's id.
@@ -67,7 +65,8 @@ mod tests {
     fn may_repeat(line: &str) -> bool {
         let words: Vec<&str> = line.split(' ').collect();
         let row = find(words[0].as_bytes()).expect("it is in the table");
-        row.may_repeat(OwnedArgs::collect(words.iter().map(|word| word.as_bytes())).args())
+        let args = OwnedArgs::collect(words.iter().map(|word| word.as_bytes()));
+        row.sharing.repeat.is_some_and(|repeat| repeat.allows(args.args()))
     }
 
     #[test]
@@ -115,7 +114,8 @@ mod tests {
         ] {
             assert!(!may_repeat(line), "{line}");
         }
-        let names: Vec<&str> = all().iter().filter(|row| row.repeat.is_some()).map(|row| row.full_name).collect();
+        let names: Vec<&str> =
+            all().iter().filter(|row| row.sharing.repeat.is_some()).map(|row| row.full_name).collect();
         assert_eq!(names.join(" "), "mset psetex set setex xadd hmset pfmerge");
     }
 
@@ -123,7 +123,9 @@ mod tests {
     fn only_messages_are_numbered() {
         let is_numbered = |line: &str| {
             let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-            find(words[0]).expect("it is in the table").is_numbered(OwnedArgs::collect(words.iter().copied()).args())
+            let args = OwnedArgs::collect(words.iter().copied());
+            let row = find(words[0]).expect("it is in the table");
+            row.sharing.repeat.is_some_and(|repeat| repeat.is_numbered(args.args()))
         };
         assert!(is_numbered("xadd k IDMP p 1 * f v"));
         assert!(["xadd k * f v", "set k v", "set k IDMP", "mset IDMP 1"].iter().all(|line| !is_numbered(line)));

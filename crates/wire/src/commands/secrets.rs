@@ -3,7 +3,6 @@
 //! A server hides them where it shows requests, and a prompt keeps no line that has one. Constants and pure functions only; any
 //! thread.
 
-use super::Row;
 use crate::arguments::Args;
 
 /// Where the secrets of a command stand among its arguments, the command's name being number 0.
@@ -32,16 +31,15 @@ pub struct SecretWords {
 const SECRET_OPTIONS: [&str; 6] =
     ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass", "tls-key-file"];
 
-impl Row {
+impl Secrets {
     /// Returns the indexes of the arguments that are hidden from logs, ascending.
-    pub fn secret_positions(&self, args: Args<'_>) -> Vec<usize> {
-        match self.secrets {
-            None => Vec::new(),
-            Some(Secrets::From(first)) => (first..args.len()).collect(),
-            Some(Secrets::OptionValues(first)) => {
+    pub fn positions(self, args: Args<'_>) -> Vec<usize> {
+        match self {
+            Secrets::From(first) => (first..args.len()).collect(),
+            Secrets::OptionValues(first) => {
                 (first + 1..args.len()).step_by(2).filter(|&at| is_secret_option(args, at - 1)).collect()
             }
-            Some(Secrets::Behind(words)) => behind(args, words),
+            Secrets::Behind(words) => behind(args, words),
         }
     }
 }
@@ -72,7 +70,7 @@ mod tests {
 
     fn shown(command: Command, line: &str) -> String {
         let owned = OwnedArgs::collect(line.split(' ').map(str::as_bytes));
-        let secrets = command.row().secret_positions(owned.args());
+        let secrets = command.row().secrets.map_or(Vec::new(), |secrets| secrets.positions(owned.args()));
         let word = |(at, word): (usize, &[u8])| match secrets.binary_search(&at) {
             Ok(_) => "*".to_owned(),
             Err(_) => String::from_utf8_lossy(word).into_owned(),

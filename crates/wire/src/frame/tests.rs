@@ -55,6 +55,7 @@ fn a_frame_ends_where_it_ends_however_it_arrives() {
         }
         assert_eq!(scanner.scan(sample), Ok(Some(sample.len())));
         assert_eq!(decode(&followed).map(|(_, length)| length), Ok(sample.len()));
+        assert_eq!(decode_whole(sample), decode(sample).map(|(frame, _)| frame));
     }
 }
 
@@ -86,6 +87,8 @@ fn nonsense_is_refused() {
     ] {
         assert!(Scanner::new().scan(bad).is_err(), "{:?}", bad.escape_ascii());
     }
+    assert_eq!(Scanner::new().scan(b"?x\r\n"), Err(FrameError::UnknownType(b'?')));
+    assert_eq!(Scanner::new().scan(b"?1\r\n"), Err(FrameError::UnknownType(b'?')));
     assert_eq!(decode(b":12x\r\n"), Err(FrameError::BadNumber));
     assert_eq!(decode(b"#x\r\n"), Err(FrameError::BadNumber));
     assert_eq!(decode(b"=2\r\nab\r\n"), Err(FrameError::BadBulk));

@@ -84,7 +84,7 @@ pub fn slow_commands(evidence: &Evidence) -> Option<Finding> {
 /// step: it takes long where its value is big or its server waits for a processor.
 fn is_slow(calls: &Calls) -> bool {
     let row = sleeve_wire::commands::find_full(calls.name.as_bytes());
-    let is_innocent = row.is_some_and(|row| row.timeout.is_some() || row.complexity == "O(1)");
+    let is_innocent = row.is_some_and(|row| row.timeout.is_some() || row.docs.complexity == "O(1)");
     calls.count > 0 && calls.time_us / calls.count as f64 >= COMMAND_US_MAX && !is_innocent
 }
 

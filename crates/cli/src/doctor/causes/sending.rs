@@ -101,7 +101,7 @@ fn within_requests(evidence: &Evidence, bursts: &Bursts) -> Finding {
 
 /// The command that says many calls of another at once.
 fn many(command: &str) -> Option<String> {
-    let into = sleeve_wire::commands::find(command.as_bytes())?.merge?.into.row().full_name.to_uppercase();
+    let into = sleeve_wire::commands::find(command.as_bytes())?.sharing.merge?.into.row().full_name.to_uppercase();
     Some(if into == command { format!("{into} with many members") } else { into })
 }
 

@@ -97,7 +97,9 @@ fn is_worth_remembering(line: &str) -> bool {
     let Some(mut words) = input::split(line.as_bytes()) else { return false };
     input::take_repeat(&mut words);
     let args = OwnedArgs::collect(words.iter().map(Vec::as_slice));
-    let has_secret = editor::row_of(&words).is_some_and(|(row, _)| !row.secret_positions(args.args()).is_empty());
+    let has_secret = editor::row_of(&words)
+        .and_then(|(row, _)| row.secrets)
+        .is_some_and(|secrets| !secrets.positions(args.args()).is_empty());
     !words.is_empty() && !has_secret
 }
 

@@ -66,7 +66,7 @@ impl<'a> Call<'a> {
     #[inline]
     pub(super) fn mergeable(request: EncodedRequest<'a>, database: u32, hasher: &RandomState) -> Option<Self> {
         let row = request.name.row()?;
-        let rule = row.merge.as_ref()?;
+        let rule = row.sharing.merge.as_ref()?;
         if request.bytes.len() > MERGED_LENGTH_MAX {
             return None;
         }

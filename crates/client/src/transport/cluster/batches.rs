@@ -48,7 +48,7 @@ pub(crate) fn one_slot<'a>(
             (Named::Several(slot, other), _) => return Err(crossing(what, slot, other)),
             (Named::One(_), _) => {}
             (Named::None, _) => {
-                let is_for_all = request.name.row().is_some_and(|row| row.request_policy().is_some());
+                let is_for_all = request.name.row().is_some_and(|row| row.tips.request_policy().is_some());
                 if is_for_all {
                     let name = request.name;
                     return Err(Error::usage(format!(

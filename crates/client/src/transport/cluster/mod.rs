@@ -146,7 +146,7 @@ impl Cluster {
     ) -> Result<Sent, Error> {
         match named(request) {
             Named::One(slot) => self.send_to(self.destination(slot, request.name), database, request, deadline),
-            Named::None => match request.name.row().and_then(|row| row.request_policy()) {
+            Named::None => match request.name.row().and_then(|row| row.tips.request_policy()) {
                 None | Some(RequestPolicy::MultiShard) => {
                     self.send_to(Destination::Anybody, database, request, deadline)
                 }

@@ -68,7 +68,7 @@ pub(super) enum Named {
 /// Which slots a request names, by its row in the command table.
 pub(super) fn named(request: EncodedRequest<'_>) -> Named {
     let Some(row) = request.name.row() else { return Named::None };
-    match row.lone_key {
+    match row.keys.lone {
         Some(index) => {
             let key = Words::of(request.bytes).nth(usize::from(index));
             let key = key.and_then(|(start, end)| request.bytes.get(start..end));

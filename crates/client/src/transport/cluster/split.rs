@@ -68,7 +68,7 @@ impl Cluster {
             self.send_to(self.destination(share.slot, request.name), database, request, deadline)
         };
         let sent: Vec<Handle> = shares.iter().map(|share| self.handle_of(send(share), request.name)).collect();
-        let recipe = match row.response_policy() {
+        let recipe = match row.tips.response_policy() {
             None => ReplyMerge::Elements(shares.into_iter().map(|share| share.places).collect()),
             policy => ReplyMerge::Policy(policy),
         };
@@ -85,7 +85,7 @@ impl Cluster {
         deadline: Option<Instant>,
     ) -> Result<Sent, Error> {
         self.check_open()?;
-        let response = request.name.row().and_then(Row::response_policy);
+        let response = request.name.row().and_then(|row| row.tips.response_policy());
         if policy == RequestPolicy::Special || response == Some(ResponsePolicy::Special) {
             return Err(of_one_node(request.name));
         }
@@ -135,10 +135,10 @@ impl Cluster {
 /// Returns the number of words that belong to each key of a command that can be split. All its words but the name are keys
 /// and their values, and it promises nothing that only one server could keep.
 fn splits_by(row: &Row) -> Option<usize> {
-    let [spec] = row.keys else { return None };
+    let [spec] = row.keys.specs else { return None };
     let promises_all_or_nothing =
-        !matches!(row.response_policy(), None | Some(ResponsePolicy::Sum | ResponsePolicy::AllSucceeded));
-    if row.request_policy() != Some(RequestPolicy::MultiShard) || promises_all_or_nothing {
+        !matches!(row.tips.response_policy(), None | Some(ResponsePolicy::Sum | ResponsePolicy::AllSucceeded));
+    if row.tips.request_policy() != Some(RequestPolicy::MultiShard) || promises_all_or_nothing {
         return None;
     }
     match (spec.begin, spec.find) {

@@ -20,9 +20,9 @@ thread_local! {
 
 /// Returns the frame of the bytes of a whole reply.
 pub(crate) fn whole(reply: &[u8]) -> Result<Frame<'_>, Error> {
-    match frame::decode(reply) {
-        Ok((Frame::Error(text), _)) => Err(Error::server(text)),
-        Ok((frame, _)) => Ok(frame),
+    match frame::decode_whole(reply) {
+        Ok(Frame::Error(text)) => Err(Error::server(text)),
+        Ok(frame) => Ok(frame),
         Err(error) => Err(Error::protocol(error)),
     }
 }

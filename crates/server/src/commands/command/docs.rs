@@ -28,26 +28,26 @@ pub fn docs(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 fn entry(reply: &mut Writer<'_>, row: &Row) {
     let arguments = grammar::arguments(row);
     let subcommands = row.subcommands().count();
-    let flags = [(row.deprecated.is_some(), "deprecated"), (row.system, "syscmd")];
+    let flags = [(row.docs.deprecated.is_some(), "deprecated"), (row.docs.system, "syscmd")];
     let flags: Vec<_> = flags.into_iter().filter_map(|(is_set, name)| is_set.then_some(name)).collect();
     let optional = [!flags.is_empty(), !arguments.is_empty(), subcommands != 0].map(usize::from);
     reply.bulk(row.full_name.as_bytes());
     reply.map(
-        3 + usize::from(!row.complexity.is_empty())
+        3 + usize::from(!row.docs.complexity.is_empty())
             + optional.iter().sum::<usize>()
-            + 2 * usize::from(row.deprecated.is_some()),
+            + 2 * usize::from(row.docs.deprecated.is_some()),
     );
-    text(reply, "summary", row.summary);
-    text(reply, "since", row.since);
+    text(reply, "summary", row.docs.summary);
+    text(reply, "since", row.docs.since);
     text(reply, "group", row.group.name());
-    if !row.complexity.is_empty() {
-        text(reply, "complexity", row.complexity);
+    if !row.docs.complexity.is_empty() {
+        text(reply, "complexity", row.docs.complexity);
     }
     if !flags.is_empty() {
         reply.bulk(b"doc_flags");
         words(reply, &flags);
     }
-    if let Some(deprecated) = &row.deprecated {
+    if let Some(deprecated) = &row.docs.deprecated {
         text(reply, "deprecated_since", deprecated.since);
         text(reply, "replaced_by", deprecated.instead);
     }

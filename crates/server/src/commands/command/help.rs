@@ -11,9 +11,9 @@ pub fn help(cx: &mut Cx<'_>, container: Command) -> Outcome {
     let row = container.row();
     let mut entries = Vec::new();
     if row.takes(1) {
-        entries.push(("(no subcommand)".to_owned(), row.summary));
+        entries.push(("(no subcommand)".to_owned(), row.docs.summary));
     }
-    entries.extend(row.subcommands().filter(|sub| sub.name != "help").map(|sub| (form(sub), sub.summary)));
+    entries.extend(row.subcommands().filter(|sub| sub.name != "help").map(|sub| (form(sub), sub.docs.summary)));
     write(cx, row.name, &entries);
     Ok(())
 }

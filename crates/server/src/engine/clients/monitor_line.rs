@@ -24,7 +24,8 @@ pub fn line(command: Command, args: Args<'_>, from: (&ClientInfo, bool), (now, d
         _ => text.push_str(&client.address),
     }
     text.push(']');
-    let (hidden, mut line) = (command.row().secret_positions(args), text.into_bytes());
+    let (hidden, mut line) =
+        (command.row().secrets.map_or(Vec::new(), |secrets| secrets.positions(args)), text.into_bytes());
     for (index, argument) in args.iter().enumerate() {
         line.push(b' ');
         let shown = if hidden.binary_search(&index).is_ok() { REDACTED } else { argument };

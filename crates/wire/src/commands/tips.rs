@@ -1,9 +1,7 @@
-//! How a client of a cluster sends a command that is not about keys of one slot: to which nodes, and how it combines their
-//! replies.
-//!
-//! Both stand among the tips of the row, as COMMAND INFO gives them. Pure functions; any thread.
+//! The tips of a row, as COMMAND INFO gives them: how a client of a cluster sends a command that is not about keys of one slot,
+//! and combines the replies, and whether the reply depends on more than the data. Pure functions; any thread.
 
-use super::Row;
+use std::ops::Deref;
 
 /// Which nodes of a cluster a command is for, where its keys do not say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +37,22 @@ pub enum ResponsePolicy {
     Special,
 }
 
-impl Row {
+/// The tips of a command, which this derefs to.
+#[derive(Clone, Copy, Debug)]
+pub struct Tips(pub(super) &'static [&'static str]);
+
+impl Deref for Tips {
+    type Target = [&'static str];
+
+    fn deref(&self) -> &Self::Target {
+        self.0
+    }
+}
+
+impl Tips {
     /// Returns which nodes of a cluster it is for, where its keys do not say so; none for one that any node may answer.
-    pub fn request_policy(&self) -> Option<RequestPolicy> {
-        self.tips.iter().find_map(|tip| match *tip {
+    pub fn request_policy(self) -> Option<RequestPolicy> {
+        self.0.iter().find_map(|tip| match *tip {
             "request_policy:all_nodes" => Some(RequestPolicy::AllNodes),
             "request_policy:all_shards" => Some(RequestPolicy::AllShards),
             "request_policy:multi_shard" => Some(RequestPolicy::MultiShard),
@@ -52,8 +62,8 @@ impl Row {
     }
 
     /// Returns how the replies of several nodes are combined; without a policy, arrays are concatenated.
-    pub fn response_policy(&self) -> Option<ResponsePolicy> {
-        self.tips.iter().find_map(|tip| match *tip {
+    pub fn response_policy(self) -> Option<ResponsePolicy> {
+        self.0.iter().find_map(|tip| match *tip {
             "response_policy:one_succeeded" => Some(ResponsePolicy::OneSucceeded),
             "response_policy:all_succeeded" => Some(ResponsePolicy::AllSucceeded),
             "response_policy:agg_logical_and" => Some(ResponsePolicy::LogicalAnd),
@@ -65,6 +75,27 @@ impl Row {
             _ => None,
         })
     }
+
+    /// Returns whether the reply depends on more than the data, by a tip that is this word alone: if the tip goes on to name the
+    /// order, any order is as good as another.
+    pub(super) const fn is_nondeterministic(self) -> bool {
+        let mut tip = 0;
+        while tip < self.0.len() {
+            if is_same(self.0[tip].as_bytes(), b"nondeterministic_output") {
+                return true;
+            }
+            tip += 1;
+        }
+        false
+    }
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
 }
 
 #[cfg(test)]
@@ -74,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_policy_is_read_from_the_row() {
-        let of = |command: Command| (command.row().request_policy(), command.row().response_policy());
+        let of = |command: Command| (command.row().tips.request_policy(), command.row().tips.response_policy());
         assert_eq!(of(Command::Get), (None, None));
         assert_eq!(of(Command::DbSize), (Some(RequestPolicy::AllShards), Some(ResponsePolicy::Sum)));
         assert_eq!(of(Command::Keys), (Some(RequestPolicy::AllShards), None));
@@ -87,8 +118,8 @@ mod tests {
     fn every_hint_about_policies_is_understood() {
         for row in all() {
             let says = |what: &str| row.tips.iter().any(|tip| tip.starts_with(what));
-            assert_eq!(says("request_policy:"), row.request_policy().is_some(), "{}", row.full_name);
-            assert_eq!(says("response_policy:"), row.response_policy().is_some(), "{}", row.full_name);
+            assert_eq!(says("request_policy:"), row.tips.request_policy().is_some(), "{}", row.full_name);
+            assert_eq!(says("response_policy:"), row.tips.response_policy().is_some(), "{}", row.full_name);
         }
     }
 }
