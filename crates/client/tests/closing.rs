@@ -55,7 +55,7 @@ fn count_until_the_end(address: SocketAddr) -> JoinHandle<i64> {
 }
 
 #[test]
-fn what_clients_of_the_listener_were_told_is_there_when_the_last_handle_has_gone() {
+fn writes_acknowledged_by_the_listener_outlive_the_last_handle() {
     for policy in ["always", "everysec"] {
         let folder = Folder::new(policy);
         for round in 0..20 {

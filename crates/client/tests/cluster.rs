@@ -384,7 +384,7 @@ fn the_first_command_of_a_lease_says_which_node_it_goes_to() {
 }
 
 #[test]
-fn a_transaction_that_was_turned_away_finds_its_slot_when_it_is_sent_again() {
+fn a_redirected_transaction_finds_its_slot_when_sent_again() {
     let first: Box<Script> = Box::new(|pair, words| {
         pair.is_moved.store(true, Ordering::SeqCst);
         match words[0].as_str() {

@@ -118,7 +118,7 @@ fn while_something_is_on_its_way_calls_are_gathered() {
 }
 
 #[test]
-fn with_a_delay_calls_leave_when_it_is_over_and_nobody_has_to_wait_for_them() {
+fn with_a_delay_calls_leave_at_its_end_without_a_waiting_caller() {
     let stage = Stage::new(well);
     let client = stage.client();
     let coalescing = client.coalescing_with(CoalesceOptions::new().delay(Duration::from_millis(50)));
@@ -189,7 +189,7 @@ fn what_is_refused_for_many_is_asked_one_by_one_and_not_tried_again() {
 }
 
 #[test]
-fn what_may_be_asked_again_holds_later_calls_on_its_keys_back_and_no_others() {
+fn a_call_that_may_be_repeated_holds_back_only_later_calls_on_its_keys() {
     let stage = Stage::new(|words| match words.join(" ").as_str() {
         "MGET a b" => Some(b"*2\r\n$-1\r\n$-1\r\n".to_vec()),
         "GET a" => Some(b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n".to_vec()),
@@ -215,7 +215,7 @@ fn what_may_be_asked_again_holds_later_calls_on_its_keys_back_and_no_others() {
 }
 
 #[test]
-fn a_connection_that_is_lost_amid_a_merged_command_is_lost_for_all_its_calls() {
+fn a_connection_lost_during_a_merged_command_fails_all_its_calls() {
     let stage = Stage::new(|words| if words[0] == "MSET" { None } else { well(words) });
     let coalescing = stage.client().coalescing_with(long());
     let replies = ["a", "b"].map(|key| coalescing.set(key, 1));
@@ -371,7 +371,7 @@ fn commands_that_wait_go_apart_and_what_is_gathered_goes_ahead() {
 }
 
 #[test]
-fn who_is_closed_twice_waits_for_what_is_held_back_the_second_time_as_well() {
+fn a_second_close_waits_for_held_back_calls_too() {
     let stage = Stage::new(|words| match words[0].as_str() {
         "MSET" => None,
         _ => well(words),

@@ -44,7 +44,7 @@ fn pending(client: &Client) -> u64 {
 }
 
 #[test]
-fn what_a_broken_connection_took_with_it_comes_again_and_nothing_else_does() {
+fn only_entries_lost_with_a_connection_are_delivered_again() {
     for fault in [Fault::cut_after(), Fault::cut_amid(), Fault::cut_before()] {
         let engine = Engine::new();
         let (client, inside) = (engine.connect().unwrap(), engine.client());

@@ -223,7 +223,7 @@ fn whoever_closes_waits_for_nobody_who_was_told() {
 }
 
 #[test]
-fn one_that_has_passed_already_sends_nothing_and_the_command_timeout_holds_besides() {
+fn a_passed_deadline_sends_nothing_and_the_command_timeout_holds_too() {
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
     let hears = heard.clone();
     let port = serve(move |words| {

@@ -33,7 +33,7 @@ pub fn silent() -> u16 {
 }
 
 #[test]
-fn a_full_queue_beside_a_silent_server_holds_nobody_up_for_longer_than_the_timeout() {
+fn a_full_queue_to_a_silent_server_blocks_for_at_most_the_timeout() {
     let config = config(silent()).command_timeout(Some(LIMIT)).queue_bytes_max(10_000).silence_max(None);
     let client = Client::connect_with(config).unwrap();
     let value = "x".repeat(1000);

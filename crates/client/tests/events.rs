@@ -48,7 +48,7 @@ fn connections_that_are_made_lost_and_refused_are_told_of() {
 }
 
 #[test]
-fn slow_replies_are_told_of_by_their_command_and_cause_and_never_by_their_arguments() {
+fn slow_reply_events_name_command_and_cause_but_no_arguments() {
     let port = serve(echo);
     let (client, events) = told(config(port).slow_after(Some(Duration::ZERO)));
     assert!(matches!(events.recv_timeout(Duration::from_secs(60)), Ok(Event::Connected { .. })));

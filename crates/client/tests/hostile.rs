@@ -162,7 +162,7 @@ fn one_process_under_attack() {
 }
 
 #[test]
-fn a_reply_that_is_too_long_ends_its_own_call_alone_and_is_not_asked_for_again() {
+fn a_reply_that_is_too_long_fails_only_its_call_without_a_resend() {
     let asked = Arc::new(AtomicU32::new(0));
     let counted = asked.clone();
     let port = serve(move |words| match words[1].as_str() {

@@ -313,7 +313,7 @@ fn differences(small: &impl Ask, others: &impl Ask, seed: u64) -> usize {
 }
 
 #[test]
-fn every_answer_is_that_of_the_calls_one_by_one_and_two_connections_alone_do_not_give_it() {
+fn lanes_reply_as_one_connection_does_and_two_bare_connections_do_not() {
     let values = Values::default();
     let port = serve(move |words| {
         // A large request takes its time, so that small calls that may pass by it do.

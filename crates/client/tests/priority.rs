@@ -76,7 +76,7 @@ fn what_does_not_finish_keeps_nothing_else_open() {
 }
 
 #[test]
-fn a_command_that_may_wait_and_does_not_goes_with_priority_and_one_that_waits_by_itself() {
+fn priority_takes_non_blocking_reads_and_blocking_ones_go_on_their_own() {
     let (release, released) = channel::<()>();
     let released = Mutex::new(released);
     let port = serve(move |words| match words[0].as_str() {

@@ -82,7 +82,7 @@ fn redirections_that_go_round_end_with_the_time() {
 }
 
 #[test]
-fn a_node_that_gets_a_slot_keeps_its_connection_while_the_map_is_asked_for() {
+fn a_node_that_gets_a_slot_keeps_its_connection_during_a_map_refresh() {
     let turns = AtomicUsize::new(0);
     let first: Script = Box::new(move |nodes, words| match words[0].as_str() {
         "INCR" => nodes.redirection("ASK", 5061, 1),
@@ -178,7 +178,7 @@ fn a_command_that_waits_may_wait_for_longer_than_others_wherever_it_is() {
 }
 
 #[test]
-fn a_command_that_waits_waits_for_as_long_as_it_was_told_where_its_first_connection_failed() {
+fn a_blocking_command_keeps_its_timeout_after_its_first_connection_fails() {
     const TIMEOUT: Duration = Duration::from_millis(500);
     let first: Script = Box::new(|nodes, words| match words[0].as_str() {
         "BLPOP" => {
@@ -202,7 +202,7 @@ fn a_command_that_waits_waits_for_as_long_as_it_was_told_where_its_first_connect
 }
 
 #[test]
-fn a_transaction_says_why_it_was_discarded_and_is_tried_again_only_where_that_helps() {
+fn a_discarded_transaction_says_why_and_is_retried_only_if_that_helps() {
     let first: Script = Box::new(|nodes, words| match words[0].as_str() {
         "EXEC" => error("EXECABORT Transaction discarded because of previous errors."),
         "INCR" if nodes.count(0, "INCR bar") <= 3 => error("TRYAGAIN Multiple keys request during rehashing of slot"),
@@ -225,7 +225,7 @@ fn a_transaction_says_why_it_was_discarded_and_is_tried_again_only_where_that_he
 }
 
 #[test]
-fn a_script_that_may_have_written_is_not_sent_again_for_what_it_may_have_said_itself() {
+fn a_script_is_not_resent_for_an_error_that_it_may_have_made_itself() {
     for said in [
         "TRYAGAIN Multiple keys request during rehashing of slot",
         "CLUSTERDOWN The cluster is down",
@@ -249,7 +249,7 @@ fn a_script_that_may_have_written_is_not_sent_again_for_what_it_may_have_said_it
 }
 
 #[test]
-fn a_script_that_a_node_has_turned_away_goes_elsewhere_or_again_where_that_is_certain() {
+fn a_script_that_was_certainly_turned_away_is_redirected_or_retried() {
     let first: Script = Box::new(|nodes, words| match words[0].as_str() {
         "EVAL" => nodes.redirection("MOVED", 5061, 1),
         "FCALL" => nodes.redirection("ASK", 5061, 1),

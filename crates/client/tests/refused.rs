@@ -227,7 +227,7 @@ fn a_script_that_holds_the_server_can_be_ended_on_the_same_connection() {
 }
 
 #[test]
-fn time_is_up_when_its_caller_has_said_so_and_the_error_says_what_the_server_said() {
+fn a_retried_call_times_out_at_its_deadline_with_the_servers_error() {
     let server = Refusing::start(LOADING, u32::MAX);
     let limited = config(server.port).command_timeout(Some(Duration::from_millis(300)));
     let client = Client::connect_with(limited).unwrap();

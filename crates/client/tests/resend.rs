@@ -81,7 +81,7 @@ fn converse(mut stream: TcpStream, (mut up, mut down): (usize, usize), reads: &A
 }
 
 #[test]
-fn wherever_a_connection_is_cut_reads_are_answered_and_no_write_is_executed_twice() {
+fn at_any_cut_reads_are_answered_and_no_write_is_executed_twice() {
     let ups = (0..=REQUESTS_LENGTH).map(|up| (up, usize::MAX));
     let downs = (0..=REPLIES_LENGTH).map(|down| (usize::MAX, down));
     for (up, down) in ups.chain(downs) {
@@ -105,7 +105,7 @@ fn wherever_a_connection_is_cut_reads_are_answered_and_no_write_is_executed_twic
 }
 
 #[test]
-fn wherever_a_connection_is_cut_what_only_overwrites_is_executed_where_that_is_wanted() {
+fn at_any_cut_overwrites_are_executed_if_the_option_allows_it() {
     let ups = (0..=REQUESTS_LENGTH).map(|up| (up, usize::MAX));
     let downs = (0..=REPLIES_LENGTH).map(|down| (usize::MAX, down));
     for (up, down) in ups.chain(downs) {

@@ -51,7 +51,7 @@ fn a_late_reply_is_nobody_elses() {
 }
 
 #[test]
-fn what_waits_for_a_server_that_never_comes_is_told_that_it_was_never_sent() {
+fn a_command_for_a_server_that_never_comes_times_out_unsent() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let client = Client::open_with(config(port).command_timeout(Some(Duration::from_millis(50)))).unwrap();
     let error = client.db(3).incr("n").wait().unwrap_err();

@@ -79,7 +79,7 @@ fn who_gives_up_by_himself_is_told_as_much() {
 }
 
 #[test]
-fn what_was_never_sent_waited_for_a_connection_and_says_why_there_was_none() {
+fn an_unsent_command_says_why_there_was_no_connection() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let nameless = Endpoint::Tcp { host: "no..such..host".to_owned(), port: 7 };
     let pathless = Endpoint::Unix("/nonexistent/socket".into());

@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "needs an event descriptor")]
-    fn a_thread_that_has_looked_for_too_long_is_given_up_and_another_one_looks() {
+    fn a_search_that_takes_too_long_is_given_up_and_another_thread_searches() {
         let questions = leaked(1, Duration::ZERO);
         let ask = |question, time| questions.ask(&question, task_waker(), time).expect("a thread");
         HELD.lock().push(30);
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "needs an event descriptor")]
-    fn what_is_thrown_while_it_is_looked_for_and_throws_again_is_an_error_like_any_other() {
+    fn a_panic_value_that_panics_when_dropped_is_an_ordinary_error() {
         struct Grenade;
         impl Drop for Grenade {
             fn drop(&mut self) {

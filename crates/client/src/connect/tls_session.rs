@@ -26,7 +26,7 @@ use crate::sys::{SEND_FLAGS, now, timespec};
 /// The TLS state of one stream.
 #[derive(Debug)]
 pub struct TlsSession {
-    state: Mutex<State>,
+    state: Mutex<TlsBuffers>,
     /// Encrypted bytes wait for room.
     residue: AtomicBool,
     /// Decrypted bytes wait to be taken.
@@ -34,7 +34,7 @@ pub struct TlsSession {
 }
 
 #[derive(Debug)]
-struct State {
+struct TlsBuffers {
     connection: ClientConnection,
     /// Encrypted bytes; `sent` of them have left.
     sealed: Vec<u8>,
@@ -160,7 +160,7 @@ impl TlsSession {
         self.plain.load(Ordering::Relaxed)
     }
 
-    fn push(&self, state: &mut State, stream: impl AsFd) -> io::Result<Flushed> {
+    fn push(&self, state: &mut TlsBuffers, stream: impl AsFd) -> io::Result<Flushed> {
         let flushed = state.flush(stream)?;
         self.residue.store(flushed == Flushed::Full, Ordering::Relaxed);
         Ok(flushed)
@@ -182,7 +182,7 @@ pub(crate) fn read_files(tls: &Tls, task_waker: TaskWaker) -> io::Result<Answer<
 
 /// A stream on which the two ends have not agreed on keys yet.
 pub(crate) struct Handshake {
-    state: State,
+    state: TlsBuffers,
 }
 
 impl Handshake {
@@ -190,7 +190,8 @@ impl Handshake {
     pub(crate) fn new(tls: &Tls, files: Arc<ClientConfig>, host: &str) -> io::Result<Self> {
         let connection = ClientConnection::new(files, tls.name_of(host)?).map_err(io::Error::other)?;
         let arrived = vec![0; ARRIVED_BYTES].into_boxed_slice();
-        let mut state = State { connection, sealed: Vec::new(), sent: 0, arrived, filled: 0, fed: 0, has_heard: false };
+        let mut state =
+            TlsBuffers { connection, sealed: Vec::new(), sent: 0, arrived, filled: 0, fed: 0, has_heard: false };
         state.connection.set_buffer_limit(None);
         Ok(Self { state })
     }
@@ -242,7 +243,7 @@ enum Arrived {
     End,
 }
 
-impl State {
+impl TlsBuffers {
     /// Takes the bytes that the connection has to send.
     fn collect(&mut self) -> io::Result<()> {
         while self.connection.wants_write() {

@@ -35,7 +35,7 @@ const INQUIRY_PERIOD: Duration = Duration::from_millis(500);
 /// The knowledge of their server that the connections of one client share.
 #[derive(Default)]
 pub(crate) struct ServerHealth {
-    state: Mutex<State>,
+    state: Mutex<ProbeRecord>,
     /// The service of the server, if Sentinels are asked for its place.
     service: Option<Arc<Service>>,
     /// The task that asks others whether this server still has its part, where it is the node of a cluster.
@@ -45,7 +45,7 @@ pub(crate) struct ServerHealth {
 }
 
 #[derive(Default)]
-struct State {
+struct ProbeRecord {
     /// The time at which a connection last received something from the server.
     heard: Option<Instant>,
     /// The time at which the last question without an answer was asked.

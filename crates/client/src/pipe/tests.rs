@@ -110,7 +110,7 @@ fn a_long_transaction_is_answered_when_all_its_replies_have_come() {
 /// Checks the room behind a large reply: no room looks like the end of the connection, and the rest of a buffer outlives the
 /// connection.
 #[test]
-fn there_is_room_behind_a_large_reply_however_little_of_the_next_has_come_with_it() {
+fn a_large_reply_leaves_room_to_read_into_behind_it() {
     for behind in [1, 2, 3, 100] {
         let (mut pipe, mut reply_reader, mut done) = (pipe(), ReplyReader::default(), Completions::default());
         pipe.connect();
@@ -185,7 +185,7 @@ fn a_long_queue_expires_in_time_in_proportion_to_its_length() {
 }
 
 #[test]
-fn what_waits_behind_a_full_socket_is_told_too_and_the_rest_finds_its_database() {
+fn requests_behind_a_full_socket_time_out_and_others_keep_their_database() {
     let mut pipe = pipe();
     pipe.connect();
     let first = pipe.push(0, unnamed(b"*1\r\n$1\r\nA\r\n"), 0);
@@ -211,7 +211,7 @@ fn what_waits_behind_a_full_socket_is_told_too_and_the_rest_finds_its_database()
 
 /// Checks a fault of the past: each had all that was gathered copied.
 #[test]
-fn what_is_told_at_its_own_deadline_moves_nothing_until_it_may_leave_or_is_much() {
+fn timed_out_bytes_are_removed_only_before_they_leave_or_when_many() {
     let (mut pipe, mut done) = (pipe(), Completions::default());
     let many = b"x".repeat(1000);
     let _kept = pipe.push(3, unnamed(&many), 0);
@@ -305,7 +305,7 @@ fn with_condition(pipe: &mut Pipe) -> (TransactionState, Handle) {
 }
 
 #[test]
-fn nothing_that_was_told_is_sent_again_or_waited_for_when_the_connection_is_lost() {
+fn timed_out_requests_are_not_sent_again_after_a_lost_connection() {
     let (mut pipe, mut done) = (pipe(), Completions::default());
     pipe.connect();
     let (due, _) = pipe.push_due(3, unnamed(b"DUE"), 10);
@@ -326,7 +326,7 @@ fn nothing_that_was_told_is_sent_again_or_waited_for_when_the_connection_is_lost
 }
 
 #[test]
-fn a_transaction_that_was_told_does_not_begin_again_on_the_next_connection() {
+fn a_timed_out_transaction_does_not_begin_again_on_the_next_connection() {
     let (mut pipe, mut done) = (pipe(), Completions::default());
     pipe.connect();
     let (transaction, told) = with_condition(&mut pipe);

@@ -28,12 +28,12 @@ pub(crate) struct EmbeddedListener {
     engine: Arc<Engine>,
     clock: EngineClock,
     wakers: Arc<Mutex<Vec<Waker>>>,
-    session: Mutex<Session>,
+    session: Mutex<ListenerSession>,
     /// The lock of the caller that gets the session next.
     next: Mutex<()>,
 }
 
-struct Session {
+struct ListenerSession {
     local: Local,
     clock: EngineClock,
     /// The names that it is subscribed to.
@@ -54,7 +54,7 @@ impl EmbeddedListener {
         let wakers = Arc::new(Mutex::new(Vec::new()));
         let local = connect(engine, clock, &wakers);
         let (names, received, events) = (Names::default(), Vec::new(), VecDeque::new());
-        let session = Mutex::new(Session { local, clock: clock.clone(), names, received, events, bytes_max });
+        let session = Mutex::new(ListenerSession { local, clock: clock.clone(), names, received, events, bytes_max });
         let (engine, clock) = (Arc::clone(engine), clock.clone());
         let listener = Self { engine, clock, wakers, session, next: Mutex::default() };
         listener.change(first)?;
@@ -86,7 +86,7 @@ impl EmbeddedListener {
     }
 
     /// Opens another session, with the same names, because the engine has closed the old one.
-    fn reopen(&self, session: &mut Session) -> Result<(), Error> {
+    fn reopen(&self, session: &mut ListenerSession) -> Result<(), Error> {
         session.local = connect(&self.engine, &self.clock, &self.wakers);
         session.received.clear();
         for change in session.names.all() {
@@ -135,13 +135,13 @@ impl EmbeddedListener {
 
     /// Returns the session. A caller that waits for it comes before later callers, also before one that has just given it
     /// back.
-    fn session(&self) -> MutexGuard<'_, Session> {
+    fn session(&self) -> MutexGuard<'_, ListenerSession> {
         let _next = self.next.lock();
         self.session.lock()
     }
 
     /// Takes the output that arrives within this time.
-    fn look(&self, session: &mut Session, timeout: Duration) -> Result<(), Error> {
+    fn look(&self, session: &mut ListenerSession, timeout: Duration) -> Result<(), Error> {
         let mut received = std::mem::take(&mut session.received);
         session.local.wait_for_mail(timeout);
         let looked = session.clock.exchange(&mut session.local, &[], &mut received);
@@ -157,7 +157,7 @@ enum ChangeError {
     Refused(Error),
 }
 
-impl Session {
+impl ListenerSession {
     /// Sends a change of the names to the engine.
     fn tell(&mut self, change: &Change) -> Result<(), ChangeError> {
         let request = change.verb.request(&change.names).map_err(ChangeError::Refused)?;

@@ -15,7 +15,7 @@ use crate::sys::wake::wake_all;
 
 /// Messages that wait for their reader, up to a bound.
 pub(crate) struct Inbox {
-    state: Mutex<State>,
+    state: Mutex<EventQueue>,
     changed: Condvar,
     bytes_max: usize,
     /// The waker of the task, which waits while it is full.
@@ -23,7 +23,7 @@ pub(crate) struct Inbox {
 }
 
 #[derive(Default)]
-struct State {
+struct EventQueue {
     events: VecDeque<SubscriptionEvent>,
     bytes: usize,
     wakers: Vec<Waker>,
@@ -37,7 +37,7 @@ struct State {
     task_wakers: Vec<TaskWaker>,
 }
 
-impl State {
+impl EventQueue {
     /// Returns whether all names were confirmed once, or never will be.
     fn beginning(&self) -> Option<Result<(), Error>> {
         if self.begun { Some(Ok(())) } else { self.ended.clone().map(Err) }
@@ -146,7 +146,7 @@ impl Inbox {
         taken
     }
 
-    fn take(&self, state: &mut State) -> Option<Result<SubscriptionEvent, Error>> {
+    fn take(&self, state: &mut EventQueue) -> Option<Result<SubscriptionEvent, Error>> {
         match state.events.pop_front() {
             Some(event) => {
                 let was_full = state.bytes > self.bytes_max;

@@ -16,12 +16,12 @@ use crate::sys::lock::{Condvar, Mutex};
 
 /// The channels that a subscription is to have, and the callers that wait for their confirmation.
 pub(crate) struct WantedNames {
-    state: Mutex<State>,
+    state: Mutex<PendingChanges>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct PendingChanges {
     names: Names,
     /// Changes that are not sent yet.
     unsent: VecDeque<PendingChange>,
@@ -62,7 +62,7 @@ pub(crate) enum Progress {
     Change,
 }
 
-impl State {
+impl PendingChanges {
     fn settle(&mut self, number: Option<u64>, result: &Result<(), Error>) {
         if let Some(place) = number.and_then(|number| self.waiting.get_mut(&number)) {
             *place = Some(result.clone());
@@ -93,7 +93,7 @@ impl State {
 impl WantedNames {
     /// Begins with these.
     pub(crate) fn new(mut first: Change) -> Self {
-        let mut state = State::default();
+        let mut state = PendingChanges::default();
         state.names.apply(&mut first);
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
@@ -154,7 +154,7 @@ impl WantedNames {
     }
 
     /// Notifies the waiting callers that something has changed.
-    fn announce(&self, state: &mut State) {
+    fn announce(&self, state: &mut PendingChanges) {
         self.changed.notify_all();
         state.task_wakers.drain(..).for_each(TaskWaker::wake);
     }

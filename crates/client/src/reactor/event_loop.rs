@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::poller::Events;
-use super::state::{Readiness, State};
+use super::state::{Readiness, TaskCells};
 use super::timers::Timers;
 use super::waker::{NewTask, OnPanic, Reactor, Submissions, Work};
 use crate::sys::callback;
@@ -32,7 +32,7 @@ const LATE_PAUSE: Duration = Duration::from_millis(50);
 struct Task {
     work: Work,
     on_panic: OnPanic,
-    state: Rc<State>,
+    state: Rc<TaskCells>,
     /// It stands in the queue for a turn.
     is_queued: bool,
     /// The earliest time that it has entered.
@@ -136,7 +136,7 @@ impl EventLoop {
 
     fn admit(&mut self, new_task: NewTask) {
         let NewTask { number, begin, on_panic } = new_task;
-        let state = Rc::<State>::default();
+        let state = Rc::<TaskCells>::default();
         match catch_unwind(AssertUnwindSafe(|| begin(Rc::clone(&state)))) {
             Ok(work) => {
                 let task = Task { work, on_panic, state, is_queued: true, entered: None, later: None };
@@ -273,7 +273,7 @@ mod tests {
     fn a_task_whose_times_come_and_go_has_few_of_them_entered() {
         let reactor: &'static Reactor = Box::leak(Box::new(Reactor::new().expect("a reactor")));
         let mut event_loop = EventLoop::new(reactor);
-        let begin = |state: Rc<State>| {
+        let begin = |state: Rc<TaskCells>| {
             let mut turns = 0;
             Box::pin(std::future::poll_fn(move |_| {
                 turns += 1;

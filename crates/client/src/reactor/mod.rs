@@ -26,7 +26,7 @@ use std::io;
 use std::rc::Rc;
 use std::thread;
 
-use state::State;
+use state::TaskCells;
 use task_context::TaskContext;
 pub(crate) use waker::TaskWaker;
 use waker::{Begin, NewTask, Reactor};
@@ -40,7 +40,7 @@ pub(crate) fn start<F: Future<Output = ()> + 'static>(
     task: impl FnOnce(TaskContext) -> F + Send + 'static,
     on_panic: impl FnOnce(&str) + Send + 'static,
 ) -> io::Result<()> {
-    let begin: Begin = Box::new(move |state: Rc<State>| Box::pin(task(TaskContext { task_waker, state })));
+    let begin: Begin = Box::new(move |state: Rc<TaskCells>| Box::pin(task(TaskContext { task_waker, state })));
     let (reactor, number) = (task_waker.reactor, task_waker.number);
     let mut submissions = reactor.submissions.lock();
     if !submissions.is_read {

@@ -42,7 +42,7 @@ impl Readiness {
 
 /// The cells that the reactor and a task share.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct TaskCells {
     pub(super) ready: Cell<Readiness>,
     /// When it is to have a turn in any case.
     pub(super) until: Cell<Option<Instant>>,

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Instant;
 
-use super::state::{Readiness, State};
+use super::state::{Readiness, TaskCells};
 use super::waker::TaskWaker;
 
 use crate::sys::now;
@@ -19,7 +19,7 @@ use crate::sys::now;
 /// The context of a task: how it waits, and how others wake it.
 pub(crate) struct TaskContext {
     pub(super) task_waker: TaskWaker,
-    pub(super) state: Rc<State>,
+    pub(super) state: Rc<TaskCells>,
 }
 
 impl TaskContext {

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::poller::Poller;
-use super::state::{NOBODY, State};
+use super::state::{NOBODY, TaskCells};
 use crate::sys::fork::{PerProcess, Process};
 use crate::sys::lock::Mutex;
 
@@ -18,7 +18,7 @@ use crate::sys::lock::Mutex;
 pub(super) type Work = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Begins a task, on the reactor's thread.
-pub(super) type Begin = Box<dyn FnOnce(Rc<State>) -> Work + Send>;
+pub(super) type Begin = Box<dyn FnOnce(Rc<TaskCells>) -> Work + Send>;
 
 /// Is told why a task has panicked.
 pub(super) type OnPanic = Box<dyn FnOnce(&str) + Send>;

@@ -49,7 +49,7 @@ use crate::values::value::Value;
 /// ```
 #[must_use = "await it, wait for it, or forget it to have errors reported"]
 pub struct Reply<T> {
-    state: State,
+    state: ReplyState,
     /// Whether the task that awaits it has let others have their turn.
     has_yielded: bool,
     result: PhantomData<fn() -> T>,
@@ -71,7 +71,7 @@ pub(crate) enum Parts {
     Answered(Payload, DriverNumber),
 }
 
-enum State {
+enum ReplyState {
     Slot(Handle),
     /// As `Slot`, while the queue is fuller than it should be.
     Queued(Queued),
@@ -83,12 +83,12 @@ enum State {
 }
 
 impl<T: FromReply> Reply<T> {
-    fn new(state: State) -> Self {
+    fn new(state: ReplyState) -> Self {
         Self { state, has_yielded: false, result: PhantomData }
     }
 
     pub(crate) fn of(handle: Handle) -> Self {
-        Self::new(State::Slot(handle))
+        Self::new(ReplyState::Slot(handle))
     }
 
     /// Returns the reply to a command that was sent.
@@ -96,29 +96,31 @@ impl<T: FromReply> Reply<T> {
     pub(crate) fn sent(sent: Sent, hook: Option<&ErrorHook>) -> Self {
         match sent {
             Sent::Slot(handle) => Self::of(handle),
-            Sent::Queued(queued) => Self::new(State::Queued(queued)),
-            Sent::Ready(payload, driver) => Self::new(State::Ready(payload, hook.cloned(), driver)),
+            Sent::Queued(queued) => Self::new(ReplyState::Queued(queued)),
+            Sent::Ready(payload, driver) => Self::new(ReplyState::Ready(payload, hook.cloned(), driver)),
         }
     }
 
     pub(crate) fn apart(handle: Handle, guard: Box<dyn Guard>) -> Self {
-        Self::new(State::Apart(handle, guard))
+        Self::new(ReplyState::Apart(handle, guard))
     }
 
     pub(crate) fn ready(payload: Payload, hook: Option<&ErrorHook>) -> Self {
-        Self::new(State::Ready(payload, hook.cloned(), DriverNumber::NONE))
+        Self::new(ReplyState::Ready(payload, hook.cloned(), DriverNumber::NONE))
     }
 
     /// Returns the parts to wait for instead of this reply: its answer, or the slot that will have it.
     pub(crate) fn into_parts(mut self) -> Parts {
-        if let State::Queued(_) = self.state {
+        if let ReplyState::Queued(_) = self.state {
             self.settle(|queued| queued.into_handle(false));
         }
         match self.state {
-            State::Slot(handle) => Parts::Slot(handle, None),
-            State::Apart(handle, guard) => Parts::Slot(handle, Some(guard)),
-            State::Ready(payload, _, driver) => Parts::Answered(payload, driver),
-            State::Queued(_) | State::Taken => Parts::Answered(Payload::Failed(already_taken()), DriverNumber::NONE),
+            ReplyState::Slot(handle) => Parts::Slot(handle, None),
+            ReplyState::Apart(handle, guard) => Parts::Slot(handle, Some(guard)),
+            ReplyState::Ready(payload, _, driver) => Parts::Answered(payload, driver),
+            ReplyState::Queued(_) | ReplyState::Taken => {
+                Parts::Answered(Payload::Failed(already_taken()), DriverNumber::NONE)
+            }
         }
     }
 
@@ -129,25 +131,25 @@ impl<T: FromReply> Reply<T> {
     /// Whether the answer is there, so that waiting for it would not wait.
     pub fn is_ready(&self) -> bool {
         match &self.state {
-            State::Slot(handle) | State::Apart(handle, _) => handle.is_done(),
-            State::Queued(queued) => queued.is_done(),
-            State::Ready(..) | State::Taken => true,
+            ReplyState::Slot(handle) | ReplyState::Apart(handle, _) => handle.is_done(),
+            ReplyState::Queued(queued) => queued.is_done(),
+            ReplyState::Ready(..) | ReplyState::Taken => true,
         }
     }
 
     /// Asks to be woken when the answer is there, or when it is time to look again. Ready when there is nothing to wait for.
     fn poll_ready(&mut self, context: &mut Context<'_>, is_task: bool) -> Poll<()> {
-        let (State::Slot(handle) | State::Apart(handle, _)) = &mut self.state else { return Poll::Ready(()) };
+        let (ReplyState::Slot(handle) | ReplyState::Apart(handle, _)) = &mut self.state else { return Poll::Ready(()) };
         poll(handle, &mut self.has_yielded, context, is_task)
     }
 
     /// Returns whether the command has not been sent yet.
     fn is_unsent(&self) -> bool {
-        matches!(&self.state, State::Slot(handle) if handle.is_unsent())
+        matches!(&self.state, ReplyState::Slot(handle) if handle.is_unsent())
     }
 
     /// Takes the answer, or keeps waiting where one can still come.
-    fn conclude(&mut self, handle: Handle, back: impl FnOnce(Handle) -> State) -> Poll<Result<T, Error>> {
+    fn conclude(&mut self, handle: Handle, back: impl FnOnce(Handle) -> ReplyState) -> Poll<Result<T, Error>> {
         match handle.take() {
             Ok(payload) => Poll::Ready(read(payload)),
             Err(handle) => match handle.hopeless(handle.driver().as_deref()) {
@@ -162,8 +164,8 @@ impl<T: FromReply> Reply<T> {
 
     /// Ends the wait for room in the queue: from here on its owner waits for the answer.
     fn settle(&mut self, take: impl FnOnce(Queued) -> Option<Handle>) {
-        match std::mem::replace(&mut self.state, State::Taken) {
-            State::Queued(queued) => self.state = take(queued).map_or(State::Taken, State::Slot),
+        match std::mem::replace(&mut self.state, ReplyState::Taken) {
+            ReplyState::Queued(queued) => self.state = take(queued).map_or(ReplyState::Taken, ReplyState::Slot),
             other => self.state = other,
         }
     }
@@ -186,23 +188,23 @@ impl<T: FromReply> Reply<T> {
     }
 
     fn wait_until(mut self, deadline: Option<Instant>) -> Result<T, Error> {
-        if let State::Queued(_) = self.state {
+        if let ReplyState::Queued(_) = self.state {
             self.settle(|queued| queued.into_handle(false));
         }
         match self.state {
-            State::Slot(handle) => match block(handle, deadline) {
+            ReplyState::Slot(handle) => match block(handle, deadline) {
                 Ok(payload) => read(payload),
                 Err(handle) => Err(given_up(&handle)),
             },
-            State::Apart(handle, guard) => {
+            ReplyState::Apart(handle, guard) => {
                 // An embedded engine's way ends with its turn, and knows until then where the command was sent.
                 let answer = block(handle, deadline).map_err(|handle| given_up(&handle));
                 answer.iter().for_each(|payload| guard.answered(payload));
                 drop(guard);
                 answer.and_then(|payload| read(payload))
             }
-            State::Ready(payload, ..) => read(payload),
-            State::Queued(_) | State::Taken => Err(already_taken()),
+            ReplyState::Ready(payload, ..) => read(payload),
+            ReplyState::Queued(_) | ReplyState::Taken => Err(already_taken()),
         }
     }
 
@@ -223,17 +225,17 @@ impl<T: FromReply> Reply<T> {
 
     /// Lets the command happen without anyone waiting. If it fails, the client's error hook is called with the error.
     pub fn forget(mut self) {
-        if let State::Queued(_) = self.state {
+        if let ReplyState::Queued(_) = self.state {
             self.settle(Queued::wait_for_room);
         }
         let (payload, hook) = match self.state {
-            State::Apart(handle, guard) => return forget_apart(handle, guard),
-            State::Slot(handle) => {
+            ReplyState::Apart(handle, guard) => return forget_apart(handle, guard),
+            ReplyState::Slot(handle) => {
                 let driver = handle.driver();
                 (handle.forget(), driver.and_then(|driver| driver.error_hook()))
             }
-            State::Ready(payload, hook, _) => (Some(payload), hook),
-            State::Queued(_) | State::Taken => (None, None),
+            ReplyState::Ready(payload, hook, _) => (Some(payload), hook),
+            ReplyState::Queued(_) | ReplyState::Taken => (None, None),
         };
         if let Some(error) = payload.and_then(Payload::into_error) {
             callback::report(vec![error], hook.as_ref());
@@ -245,23 +247,23 @@ impl<T: FromReply> Future for Reply<T> {
     type Output = Result<T, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let State::Queued(_) = self.state {
+        if let ReplyState::Queued(_) = self.state {
             self.settle(|queued| queued.into_handle(true));
         }
         if self.poll_ready(context, true).is_pending() && !self.is_unsent() {
             return Poll::Pending;
         }
-        match std::mem::replace(&mut self.state, State::Taken) {
-            State::Slot(handle) => self.conclude(handle, State::Slot),
-            State::Apart(handle, guard) => match handle.take() {
+        match std::mem::replace(&mut self.state, ReplyState::Taken) {
+            ReplyState::Slot(handle) => self.conclude(handle, ReplyState::Slot),
+            ReplyState::Apart(handle, guard) => match handle.take() {
                 Ok(payload) => {
                     guard.answered(&payload);
                     Poll::Ready(read(payload))
                 }
-                Err(handle) => self.conclude(handle, |handle| State::Apart(handle, guard)),
+                Err(handle) => self.conclude(handle, |handle| ReplyState::Apart(handle, guard)),
             },
-            State::Ready(payload, ..) => Poll::Ready(read(payload)),
-            State::Queued(_) | State::Taken => Poll::Ready(Err(already_taken())),
+            ReplyState::Ready(payload, ..) => Poll::Ready(read(payload)),
+            ReplyState::Queued(_) | ReplyState::Taken => Poll::Ready(Err(already_taken())),
         }
     }
 }

@@ -80,7 +80,7 @@ fn over_a_cluster_nobody_hears_anothers_answer_and_nothing_is_left_over() {
 }
 
 #[test]
-fn whoever_was_promised_to_be_told_of_what_is_sent_together_is_told_that_its_client_was_closed() {
+fn receivers_of_unsent_batches_hear_that_the_client_was_closed() {
     let (sender, told) = std::sync::mpsc::channel();
     let open = |endpoint: Config| {
         let hooked = sender.clone();

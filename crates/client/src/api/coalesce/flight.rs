@@ -12,7 +12,7 @@ use crate::pipe::slot::{Handle, Payload, Source, Target};
 use crate::request::name::Name;
 
 /// The receivers of a reply.
-pub(super) enum Outcome {
+pub(super) enum Receivers {
     /// One caller, which gets the whole reply.
     Whole(Target),
     /// Several: each its part.
@@ -22,19 +22,19 @@ pub(super) enum Outcome {
 /// A command with an answer that is waited for.
 pub(super) struct Awaited {
     pub(super) handle: Handle,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: Receivers,
 }
 
 /// The requests of one gathering that were sent and are not answered.
-pub(super) struct Flight {
+pub(super) struct SentGathering {
     pub(super) sequence: u64,
     pub(super) awaited: VecDeque<Awaited>,
 }
 
 /// An answer, and its receivers.
-pub(super) struct Answer {
+pub(super) struct ArrivedReply {
     pub(super) payload: Payload,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: Receivers,
 }
 
 /// Requests that leave together.
@@ -93,7 +93,7 @@ impl PreparedGathering {
                 is_merged = true;
                 piece.write_merged(&mut outgoing.bytes);
                 outgoing.close(database, target, piece.issued_ms());
-                awaited.push_back(Awaited { handle, outcome: Outcome::Parts(piece) });
+                awaited.push_back(Awaited { handle, outcome: Receivers::Parts(piece) });
                 continue;
             }
             let Some(part) = piece.parts.pop() else { continue };
@@ -101,7 +101,7 @@ impl PreparedGathering {
             let issued_ms = part.issued_ms;
             let target = if at == last {
                 let (target, handle) = source.pair(part.target.name());
-                awaited.push_back(Awaited { handle, outcome: Outcome::Whole(part.target) });
+                awaited.push_back(Awaited { handle, outcome: Receivers::Whole(part.target) });
                 target
             } else {
                 part.target
@@ -114,12 +114,12 @@ impl PreparedGathering {
 
 /// Takes the answers that have arrived, oldest first, and the number of the last gathering that is answered with them, if one
 /// is.
-pub(super) fn take_answers(flights: &mut VecDeque<Flight>) -> (Vec<Answer>, Option<u64>) {
+pub(super) fn take_answers(flights: &mut VecDeque<SentGathering>) -> (Vec<ArrivedReply>, Option<u64>) {
     let (mut answers, mut answered) = (Vec::new(), None);
     while let Some(flight) = flights.front_mut() {
         while let Some(Awaited { handle, outcome }) = flight.awaited.pop_front() {
             match handle.take() {
-                Ok(payload) => answers.push(Answer { payload, outcome }),
+                Ok(payload) => answers.push(ArrivedReply { payload, outcome }),
                 Err(handle) => {
                     flight.awaited.push_front(Awaited { handle, outcome });
                     return (answers, answered);

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use sleeve_wire::commands::Command;
 
 use super::call::Call;
-use super::flight::{Answer, Flight, Outcome, Outgoing, PreparedGathering};
+use super::flight::{ArrivedReply, Outgoing, PreparedGathering, Receivers, SentGathering};
 use super::split::{hand_out, is_refusal};
-use super::state::{State, Work};
+use super::state::{GathererState, Work};
 use super::timer::Timer;
 use crate::api::coalesce::options::CoalesceOptions;
 use crate::api::origin::Origin;
@@ -48,7 +48,7 @@ pub(crate) struct Gatherer {
     process: Process,
     /// Keys as numbers.
     hasher: RandomState,
-    state: Mutex<State>,
+    state: Mutex<GathererState>,
     /// The source of the slots in which answers to merged commands land. Only the sending thread takes it.
     landing: Mutex<Source>,
     /// Notified when something that was gathered has left or was answered.
@@ -71,7 +71,7 @@ impl Gatherer {
             options,
             process: Process::this(),
             hasher: RandomState::new(),
-            state: Mutex::new(State::new(Source::new(me.clone()), options.delay.is_zero())),
+            state: Mutex::new(GathererState::new(Source::new(me.clone()), options.delay.is_zero())),
             landing: Mutex::new(Source::new(origin.transport.driver())),
             changed: Condvar::new(),
             timer: OnceLock::new(),
@@ -134,7 +134,11 @@ impl Gatherer {
         self.take_in(state, &call)
     }
 
-    fn take_in<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>, call: &Call<'_>) -> Result<Sent, Error> {
+    fn take_in<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, GathererState>,
+        call: &Call<'_>,
+    ) -> Result<Sent, Error> {
         let transport = &self.origin.transport;
         let length = call.request.bytes.len();
         let config = transport.config();
@@ -160,7 +164,7 @@ impl Gatherer {
         }
         let is_first = state.gathering.is_empty();
         let (target, handle) = state.source.pair(call.request.name);
-        let State { gathering, marks, progress, .. } = &mut *state;
+        let GathererState { gathering, marks, progress, .. } = &mut *state;
         let now_ms = transport.now_ms();
         if is_first {
             gathering.spread_ms = spread_ms(config.command_timeout);
@@ -235,7 +239,7 @@ impl Gatherer {
     }
 
     /// Does all pending work, unless another thread does.
-    fn work<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) {
+    fn work<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, GathererState>) {
         if mem::replace(&mut state.is_worked, true) {
             return;
         }
@@ -256,7 +260,7 @@ impl Gatherer {
                 Work::Send { groups, sequence, merged } => {
                     let PreparedGathering { outgoing, awaited, alone, is_merged } =
                         PreparedGathering::of(groups, &mut self.landing.lock());
-                    let mut flight = Flight { sequence, awaited };
+                    let mut flight = SentGathering { sequence, awaited };
                     self.listen(&mut flight);
                     self.send_outgoing(outgoing, &mut done);
                     state = self.state.lock();
@@ -277,7 +281,7 @@ impl Gatherer {
     }
 
     /// Notifies the waiting callers that a gathered call has left or was answered.
-    fn announce(&self, state: &mut State) {
+    fn announce(&self, state: &mut GathererState) {
         if state.waiting > 0 {
             self.changed.notify_all();
         }
@@ -285,7 +289,7 @@ impl Gatherer {
     }
 
     /// Registers this gatherer to be woken when a command of the flight is answered.
-    fn listen(self: &Arc<Self>, flight: &mut Flight) {
+    fn listen(self: &Arc<Self>, flight: &mut SentGathering) {
         let waker = Waker::from(Arc::clone(self));
         for awaited in &mut flight.awaited {
             // A command that is answered before it is looked for is found without a wake-up.
@@ -293,11 +297,11 @@ impl Gatherer {
         }
     }
 
-    fn hand_out(&self, answer: Answer, refused: &mut Vec<Command>, done: &mut Completions) {
-        let Answer { payload, outcome } = answer;
+    fn hand_out(&self, answer: ArrivedReply, refused: &mut Vec<Command>, done: &mut Completions) {
+        let ArrivedReply { payload, outcome } = answer;
         match outcome {
-            Outcome::Whole(target) => target.complete(payload, done),
-            Outcome::Parts(group) => {
+            Receivers::Whole(target) => target.complete(payload, done),
+            Receivers::Parts(group) => {
                 if let Some(rule) = group.rule.filter(|_| is_refusal(&payload)) {
                     refused.push(rule.into);
                 }
@@ -321,10 +325,10 @@ impl Gatherer {
     /// Returns the lock, once the gathered and held-back calls are no more than the queue may have.
     fn wait_for_room<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, GathererState>,
         name: Name,
         deadline: Option<Instant>,
-    ) -> Result<MutexGuard<'a, State>, Error> {
+    ) -> Result<MutexGuard<'a, GathererState>, Error> {
         let config = self.origin.transport.config();
         if config.queue_full == QueueFull::Fail {
             let message = format!("{} bytes of calls are gathered already", state.gathering.bytes);
@@ -344,7 +348,7 @@ impl Gatherer {
     }
 
     /// Waits for a change. Returns false at the deadline.
-    fn wait_for_change(&self, state: &mut MutexGuard<'_, State>, deadline: Option<Instant>) -> bool {
+    fn wait_for_change(&self, state: &mut MutexGuard<'_, GathererState>, deadline: Option<Instant>) -> bool {
         state.waiting += 1;
         let in_time = lock::wait_by(&self.changed, state, deadline);
         state.waiting -= 1;

@@ -20,7 +20,7 @@ const ARGUMENTS_MAX: usize = 64 * 1024;
 const SAID_MAX: usize = 16 * 1024 * 1024;
 
 /// One call.
-pub(super) struct Part {
+pub(super) struct GroupCall {
     pub(super) target: Target,
     name: Name,
     /// The time at which it was issued, on the link's wrapping clock.
@@ -45,7 +45,7 @@ pub(super) struct Group {
     pub(super) database: u32,
     /// The keys that the first call touches.
     pub(super) touch: Touch,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<GroupCall>,
     /// The key that the calls have in common, as it travels.
     key: Vec<u8>,
     /// The other arguments of the calls. For a call that goes as it came: all of it.
@@ -146,7 +146,7 @@ impl Group {
             }
         };
         self.sum += amount;
-        self.parts.push(Part { target, name, issued_ms, key, start, end, arguments, place, amount });
+        self.parts.push(GroupCall { target, name, issued_ms, key, start, end, arguments, place, amount });
         place
     }
 
@@ -172,7 +172,7 @@ impl Group {
             return vec![self];
         }
         let settled = self.settled();
-        let (mut lists, mut alone): (Vec<Vec<Part>>, Vec<Vec<Part>>) = (Vec::new(), Vec::new());
+        let (mut lists, mut alone): (Vec<Vec<GroupCall>>, Vec<Vec<GroupCall>>) = (Vec::new(), Vec::new());
         let mut may_join = false;
         for (part, is_settled) in mem::take(&mut self.parts).into_iter().zip(settled) {
             if counts {
@@ -196,7 +196,7 @@ impl Group {
     }
 
     /// Creates a group of these calls of this one.
-    fn with(&self, parts: Vec<Part>) -> Self {
+    fn with(&self, parts: Vec<GroupCall>) -> Self {
         let mut group = Self::empty(self.rule, self.database, self.touch.clone(), self.key.clone());
         group.parts.reserve(parts.len());
         let mut places: Vec<Option<u32>> = vec![None; self.places.len()];
@@ -253,7 +253,7 @@ impl Group {
     }
 
     /// Writes one of them as it would have left alone.
-    pub(super) fn write_part(&self, part: &Part, out: &mut Vec<u8>) {
+    pub(super) fn write_part(&self, part: &GroupCall, out: &mut Vec<u8>) {
         if let Some(rule) = self.rule
             && let Some(row) = part.name.row()
         {
@@ -264,7 +264,7 @@ impl Group {
     }
 
     /// Returns the arguments of a call.
-    fn said_by(&self, part: &Part) -> &[u8] {
+    fn said_by(&self, part: &GroupCall) -> &[u8] {
         self.said.get(part.start as usize..part.end as usize).unwrap_or_default()
     }
 }

@@ -11,7 +11,7 @@ use sleeve_wire::commands::Share;
 use sleeve_wire::frame::{Frame, decode};
 use sleeve_wire::number::push_i64;
 
-use super::group::{Group, Part};
+use super::group::{Group, GroupCall};
 use crate::error::{Error, ErrorKind};
 use crate::pipe::slot::{Completions, Payload};
 
@@ -24,7 +24,7 @@ enum Verdict {
     /// As `Elements`, but a call that would get nil is asked again.
     ElementsButNil(Vec<Range<usize>>),
     /// The first part is told this number plus its amount, and each later part the one before it plus its own amount.
-    Numbers(i128, fn(&Part) -> i64),
+    Numbers(i128, fn(&GroupCall) -> i64),
     /// Every call fails with this error.
     Failed(Error),
     /// Every call is asked again.
@@ -35,7 +35,7 @@ enum Verdict {
 pub(super) fn hand_out(payload: Payload, mut group: Group, done: &mut Completions) -> Option<Group> {
     let verdict = judge(&payload, &group);
     let bytes = payload.bytes();
-    let element = |ranges: &[Range<usize>], part: &Part| {
+    let element = |ranges: &[Range<usize>], part: &GroupCall| {
         ranges.get(part.place as usize).and_then(|range| bytes.get(range.clone())).unwrap_or_default().to_vec()
     };
     let mut again = Vec::new();
@@ -106,7 +106,7 @@ fn judge(payload: &Payload, group: &Group) -> Verdict {
 }
 
 /// Computes the number before the first call from the number after the last.
-fn before(last: i64, group: &Group, adds: fn(&Part) -> i64) -> Verdict {
+fn before(last: i64, group: &Group, adds: fn(&GroupCall) -> i64) -> Verdict {
     let added: i128 = group.parts.iter().map(|part| i128::from(adds(part))).sum();
     Verdict::Numbers(i128::from(last) - added, adds)
 }

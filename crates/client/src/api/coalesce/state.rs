@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use sleeve_wire::commands::Command;
 
-use super::flight::{Answer, Flight, take_answers};
+use super::flight::{ArrivedReply, SentGathering, take_answers};
 use super::gathering::{Gathering, Progress};
 use super::group::Group;
 use super::marks::Marks;
@@ -15,7 +15,7 @@ use crate::pipe::slot::Source;
 use crate::reactor::TaskWaker;
 
 /// The state of all clones of a handle, under one lock.
-pub(super) struct State {
+pub(super) struct GathererState {
     /// The source of the slots in which the callers' answers land.
     pub(super) source: Source,
     /// The number of the connection for which `source` is.
@@ -23,7 +23,7 @@ pub(super) struct State {
     pub(super) gathering: Gathering,
     pub(super) progress: Progress,
     pub(super) marks: Marks,
-    pub(super) flights: VecDeque<Flight>,
+    pub(super) flights: VecDeque<SentGathering>,
     /// Commands that the server has refused for many.
     pub(super) refused: Vec<Command>,
     /// True while a thread is at work, which looks again before it ends.
@@ -43,7 +43,7 @@ pub(super) struct State {
 /// The next work to do.
 pub(super) enum Work {
     HandOut {
-        answers: Vec<Answer>,
+        answers: Vec<ArrivedReply>,
         answered: Option<u64>,
     },
     /// These groups, the gathering of this number; the last before it in which anything was merged was that one.
@@ -54,7 +54,7 @@ pub(super) enum Work {
     },
 }
 
-impl State {
+impl GathererState {
     /// Creates an empty state. Callers' answers land with `source`.
     pub(super) fn new(source: Source, is_untimed: bool) -> Self {
         Self {

@@ -5,7 +5,7 @@ use std::hash::RandomState;
 use sleeve_wire::frame::{Frame, decode};
 
 use super::call::Call;
-use super::flight::{Outcome, Outgoing, PreparedGathering};
+use super::flight::{Outgoing, PreparedGathering, Receivers};
 use super::gathering::{Gathering, Progress};
 use super::group::Group;
 use super::marks::Marks;
@@ -174,7 +174,7 @@ fn a_number_goes_one_way_at_a_time_and_never_out_of_range() {
 }
 
 #[test]
-fn only_neighbours_whose_replies_nobody_reads_become_one_where_a_count_says_nothing() {
+fn unread_neighbours_merge_only_if_the_count_is_meaningless() {
     let leaving = |calls: &[(&str, bool)]| {
         let mut table = Table::new();
         let read: Vec<Handle> = calls
@@ -250,7 +250,7 @@ fn answers_to(calls: &[&str], reply: Payload) -> (Vec<Option<Result<String, Erro
     let handles: Vec<Handle> = calls.iter().map(|line| table.add(line)).collect();
     let mut prepared = table.leave();
     let outcome = prepared.awaited.pop_front().expect("something is waited for").outcome;
-    let Outcome::Parts(group) = outcome else { panic!("it went alone") };
+    let Receivers::Parts(group) = outcome else { panic!("it went alone") };
     let again: Option<Group> = hand_out(reply, group, &mut Completions::default());
     let again = again.map(Outgoing::one_by_one);
     let lines = again.as_ref().map(lines).unwrap_or_default();

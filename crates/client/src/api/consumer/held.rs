@@ -17,11 +17,11 @@ pub(crate) struct Held {
     pub(crate) place: Db,
     /// The names of the stream, of the group and of the consumer, or why they cannot be sent.
     pub(crate) names: Result<[Vec<u8>; 3], Error>,
-    state: Mutex<State>,
+    state: Mutex<ConsumerState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ConsumerState {
     is_stopped: bool,
     /// The ids of received entries that are neither acknowledged nor dropped.
     ids: HashSet<Arc<str>>,

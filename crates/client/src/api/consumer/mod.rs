@@ -100,7 +100,7 @@ pub struct Consumer {
     /// The received entries that were not handed out.
     ready: VecDeque<Entry>,
     /// The request in flight.
-    flight: Flight,
+    flight: ConsumerRequest,
     next: Next,
     /// All that the server has given to this consumer, as far as it knows, is not behind this entry.
     last: String,
@@ -123,7 +123,7 @@ enum Next {
     End,
 }
 
-enum Flight {
+enum ConsumerRequest {
     None,
     Group(Reply<()>),
     Own(Reply<Page>),
@@ -160,7 +160,7 @@ groups!(Db);
 impl Consumer {
     fn new(place: Db, names: Result<Vec<Vec<u8>>, Error>, options: ConsumerOptions) -> Self {
         let claims_at = options.claim_after.map(|_| now());
-        let (ready, flight, next) = (VecDeque::new(), Flight::None, Next::Group);
+        let (ready, flight, next) = (VecDeque::new(), ConsumerRequest::None, Next::Group);
         let held = Arc::new(Held::new(place, names));
         Self { held, options, ready, flight, next, last: FIRST.to_owned(), claims_at }
     }
@@ -214,18 +214,20 @@ impl Consumer {
                 return Poll::Ready(Some(Ok(entry)));
             }
             let taken = match &mut self.flight {
-                Flight::None if matches!(self.next, Next::End) => return Poll::Ready(None),
-                Flight::None => {
+                ConsumerRequest::None if matches!(self.next, Next::End) => return Poll::Ready(None),
+                ConsumerRequest::None => {
                     self.flight = self.ask();
                     continue;
                 }
-                Flight::Group(reply) => Pin::new(reply).poll(context).map(|made| self.take_group(made)),
-                Flight::Own(reply) => Pin::new(reply).poll(context).map(|page| self.take_own(page)),
-                Flight::Abandoned(reply) => Pin::new(reply).poll(context).map(|page| self.take_abandoned(page)),
-                Flight::New(reply) => Pin::new(reply).poll(context).map(|page| self.take_new(page)),
+                ConsumerRequest::Group(reply) => Pin::new(reply).poll(context).map(|made| self.take_group(made)),
+                ConsumerRequest::Own(reply) => Pin::new(reply).poll(context).map(|page| self.take_own(page)),
+                ConsumerRequest::Abandoned(reply) => {
+                    Pin::new(reply).poll(context).map(|page| self.take_abandoned(page))
+                }
+                ConsumerRequest::New(reply) => Pin::new(reply).poll(context).map(|page| self.take_new(page)),
             };
             let Poll::Ready(taken) = taken else { return Poll::Pending };
-            self.flight = Flight::None;
+            self.flight = ConsumerRequest::None;
             if let Err(error) = taken
                 && let Some(error) = self.bear(error)
             {
@@ -235,31 +237,33 @@ impl Consumer {
     }
 
     /// Sends the next request.
-    fn ask(&self) -> Flight {
+    fn ask(&self) -> ConsumerRequest {
         let (place, count) = (&self.held.place, self.options.count);
         let names = match &self.held.names {
             Ok(names) => names,
-            Err(error) => return Flight::Group(Reply::failed(error.clone(), None)),
+            Err(error) => return ConsumerRequest::Group(Reply::failed(error.clone(), None)),
         };
         let [stream, group, consumer] = names.each_ref().map(Vec::as_slice);
         match &self.next {
-            Next::Group => Flight::Group(place.xgroup_create(stream, group, self.options.start.clone().make_stream())),
+            Next::Group => {
+                ConsumerRequest::Group(place.xgroup_create(stream, group, self.options.start.clone().make_stream()))
+            }
             Next::Own | Next::Rest => {
                 let options = ReadOptions::new().count(count);
-                Flight::Own(place.xreadgroup_with(group, consumer, stream, &self.last, options))
+                ConsumerRequest::Own(place.xreadgroup_with(group, consumer, stream, &self.last, options))
             }
             Next::Abandoned(id) => {
                 let idle = self.options.claim_after.unwrap_or(Duration::MAX);
                 let idle_ms = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX).min(i64::MAX as u64);
-                Flight::Abandoned(place.xautoclaim(stream, group, consumer, idle_ms, id, count))
+                ConsumerRequest::Abandoned(place.xautoclaim(stream, group, consumer, idle_ms, id, count))
             }
             Next::New => {
                 // A wait of no time at all is one for ever.
                 let left = self.claims_at.map(|at| at.saturating_duration_since(now()).max(WAIT_MIN));
                 let options = ReadOptions::new().count(count).block(left.unwrap_or_default());
-                Flight::New(place.xreadgroup_with(group, consumer, stream, ">", options))
+                ConsumerRequest::New(place.xreadgroup_with(group, consumer, stream, ">", options))
             }
-            Next::End => Flight::None,
+            Next::End => ConsumerRequest::None,
         }
     }
 
@@ -331,11 +335,13 @@ impl Consumer {
     fn wind_up(&mut self) {
         match (&self.next, &self.flight) {
             (Next::Rest | Next::End, _) => {}
-            (Next::Group, _) => (self.flight, self.next) = (Flight::None, Next::End),
+            (Next::Group, _) => (self.flight, self.next) = (ConsumerRequest::None, Next::End),
             // The reply in flight arrives at once.
-            (_, Flight::Group(_) | Flight::Own(_) | Flight::Abandoned(_)) => {}
+            (_, ConsumerRequest::Group(_) | ConsumerRequest::Own(_) | ConsumerRequest::Abandoned(_)) => {}
             // Dropped, it waits no longer.
-            (_, Flight::None | Flight::New(_)) => (self.flight, self.next) = (Flight::None, Next::Rest),
+            (_, ConsumerRequest::None | ConsumerRequest::New(_)) => {
+                (self.flight, self.next) = (ConsumerRequest::None, Next::Rest)
+            }
         }
     }
 

@@ -35,11 +35,11 @@ struct Line {
     stream: TcpStream,
     instance: Arc<EngineInstance>,
     faults: Arc<Faults>,
-    session: Mutex<Session>,
+    session: Mutex<LineSession>,
     wakeup: Arc<SessionWakeup>,
 }
 
-struct Session {
+struct LineSession {
     local: Local,
     replies: Vec<u8>,
 }
@@ -116,7 +116,7 @@ impl Line {
         let local = instance.clock.connect(&instance.engine, move || caller.wake());
         let watching = Arc::downgrade(&wakeup);
         instance.clock.watch(move || watching.upgrade().map(|wakeup| wakeup.wake()).is_some());
-        let session = Mutex::new(Session { local, replies: Vec::new() });
+        let session = Mutex::new(LineSession { local, replies: Vec::new() });
         let line =
             Arc::new(Self { stream, instance: Arc::clone(instance), faults: Arc::clone(faults), session, wakeup });
         let (reads, hears) = (Arc::clone(&line), Arc::clone(&line));
@@ -204,14 +204,14 @@ impl Line {
     }
 
     /// Sends the session's output. Returns false if the client does not take it.
-    fn send(&self, session: &mut Session) -> bool {
+    fn send(&self, session: &mut LineSession) -> bool {
         let sent = (&self.stream).write_all(&session.replies).is_ok();
         session.replies.clear();
         sent
     }
 }
 
-impl Session {
+impl LineSession {
     /// Exchanges requests and output with the engine. Returns false when the session has ended.
     fn exchange(&mut self, instance: &EngineInstance, requests: &[u8]) -> bool {
         instance.clock.exchange(&mut self.local, requests, &mut self.replies).is_ok()

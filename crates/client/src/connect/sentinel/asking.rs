@@ -17,7 +17,7 @@ use crate::reactor::task_context::TaskContext;
 pub(super) const SWITCH: &str = "+switch-master";
 
 /// A Sentinel's answer about a service.
-pub(super) struct Answer {
+pub(super) struct ServiceReply {
     /// None where it knows no service of this name.
     pub(super) primary: Option<Address>,
     /// The service's other Sentinels.
@@ -31,7 +31,7 @@ pub(super) async fn ask(
     config: &Config,
     context: &TaskContext,
     attempt: &mut Attempt<'_>,
-) -> Result<Answer, Refusal> {
+) -> Result<ServiceReply, Refusal> {
     let socket = dial_host(config, &sentinel.host, sentinel.port, context, attempt).await?;
     let mut conversation = Conversation::new(&socket, context, attempt)?;
     // All go out together.
@@ -42,7 +42,7 @@ pub(super) async fn ask(
         check(&conversation.reply().await?)?;
     }
     let primary = read_primary(&conversation.reply().await?)?;
-    Ok(Answer { primary, others: read_others(&conversation.reply().await?) })
+    Ok(ServiceReply { primary, others: read_others(&conversation.reply().await?) })
 }
 
 /// Asks a Sentinel which replicas a service has.

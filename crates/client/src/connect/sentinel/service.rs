@@ -35,11 +35,11 @@ pub(crate) struct Service {
     /// The name that its Sentinels use for it.
     pub(super) name: String,
     configured: Vec<Address>,
-    state: Mutex<State>,
+    state: Mutex<KnownService>,
 }
 
 #[derive(Default)]
-struct State {
+struct KnownService {
     /// The Sentinels, in the order in which they are asked.
     sentinels: Vec<Address>,
     primary: Option<Address>,
@@ -64,7 +64,7 @@ impl Service {
         let Endpoint::Sentinel { sentinels, service } = &config.endpoint else { return None };
         let address = |(host, port): &(String, u16)| Address { host: host.clone(), port: *port };
         let configured: Vec<_> = sentinels.iter().map(address).collect();
-        let state = State { sentinels: configured.clone(), ..State::default() };
+        let state = KnownService { sentinels: configured.clone(), ..KnownService::default() };
         Some(Arc::new(Self { name: service.clone(), configured, state: Mutex::new(state) }))
     }
 
@@ -120,7 +120,7 @@ impl Service {
     }
 
     /// Notes the primary's place as `moves` does, with the lock.
-    fn tell(&self, state: &mut State, to: &Address) {
+    fn tell(&self, state: &mut KnownService, to: &Address) {
         let has_moved = state.primary.as_ref().is_some_and(|before| before != to);
         state.primary = Some(to.clone());
         for member in &state.members {

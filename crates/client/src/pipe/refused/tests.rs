@@ -252,7 +252,7 @@ fn what_is_executed_in_another_database_ends_the_connection() {
 }
 
 #[test]
-fn what_was_turned_away_is_ahead_of_what_left_after_it_when_the_connection_is_lost() {
+fn a_refused_request_stays_ahead_of_later_ones_after_a_lost_connection() {
     // The connection breaks in the pause: requests that had left behind the refused one come after it, whole or not.
     let mut wire = Wire::new();
     let away = wire.write(0, "A");
@@ -293,7 +293,7 @@ fn read(key: &str) -> String {
 
 /// Checks a fault of the past: each read had all that was gathered copied.
 #[test]
-fn what_is_turned_away_later_moves_nothing_that_is_gathered_or_waits_to_go_again() {
+fn a_later_refusal_moves_neither_gathered_nor_retried_bytes() {
     const COUNT: usize = if cfg!(miri) { 50 } else { 2000 };
     let mut wire = Wire::new();
     let request = read("key");
