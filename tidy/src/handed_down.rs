@@ -17,7 +17,6 @@ const ROOMS: &[&str] = &[
     "crates/server/src/acl/",
     "crates/server/src/config/",
     "crates/server/src/messaging/",
-    "crates/server/src/observe/",
     "crates/server/src/request/",
     "crates/server/src/session/",
     "crates/server/src/execute/",
@@ -31,6 +30,9 @@ const ROOMS: &[&str] = &[
 
 /// Why a file that writes to the disk may ask.
 const OF_THE_DISK: &str = "threads that wait for the disk have the machine's clock, as workers have";
+
+/// Why the session in a caller's own thread may.
+const OF_A_CALLER: &str = "a session in its caller's thread has no worker that could hand the time down";
 
 /// Why a file that waits for replicas may.
 const OF_REPLICAS: &str = "a thread waits for replicas, which have their own time";
@@ -79,22 +81,30 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "Instant::now",
         "another server is waited for, and it has its own time",
     ),
-    ("crates/server/src/engine/persistence/log.rs", "Instant::now", OF_THE_DISK),
-    ("crates/server/src/engine/persistence/save.rs", "Instant::now", OF_THE_DISK),
+    ("crates/server/src/engine/persistence/aof/writer.rs", "Instant::now", OF_THE_DISK),
+    ("crates/server/src/engine/persistence/snapshot/save.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/engine/persistence/shutdown.rs", "monotonic_ms", OF_REPLICAS),
     ("crates/server/src/engine/replication/failover.rs", "monotonic_ms", OF_REPLICAS),
     ("crates/server/src/engine/replication/primary.rs", "monotonic_ms", OF_REPLICAS),
     ("crates/server/src/engine/replication/failover.rs", "Instant::now", OF_REPLICAS),
     (
-        "crates/server/src/engine/persistence/for_replicas.rs",
+        "crates/server/src/engine/persistence/snapshot/replicas.rs",
         "monotonic_ms",
         "the snapshot's thread waits for replicas as for a disk",
     ),
-    ("crates/server/src/engine/persistence/save.rs", "monotonic_ms", OF_THE_DISK),
-    ("crates/server/src/engine/persistence/save.rs", "ticks", "how long a snapshot holds a shard is only measured"),
+    ("crates/server/src/engine/persistence/snapshot/save.rs", "monotonic_ms", OF_THE_DISK),
+    ("crates/server/src/engine/persistence/snapshot/walk.rs", "monotonic_ms", OF_THE_DISK),
+    ("crates/server/src/engine/persistence/snapshot/walk.rs", "Instant::now", OF_THE_DISK),
+    (
+        "crates/server/src/engine/persistence/snapshot/walk.rs",
+        "ticks",
+        "how long a snapshot holds a shard is only measured",
+    ),
     ("crates/server/src/engine/persistence/shutdown.rs", "Instant::now", OF_THE_DISK),
-    ("crates/server/src/engine/persistence/switch.rs", "Instant::now", OF_THE_DISK),
-    ("crates/server/src/engine/persistence/threads.rs", "Instant::now", OF_THE_DISK),
+    ("crates/server/src/engine/persistence/aof/toggle.rs", "Instant::now", OF_THE_DISK),
+    ("crates/server/src/engine/persistence/aof/threads.rs", "Instant::now", OF_THE_DISK),
+    ("crates/server/src/session/local.rs", "Instant::now", OF_A_CALLER),
+    ("crates/server/src/session/local.rs", "monotonic_ms", OF_A_CALLER),
     ("crates/server/src/context/account.rs", "ticks", "a measurement; an engine of a seed has a ticker that stands"),
     ("crates/server/src/commands/script/function.rs", "monotonic_ms", "how long a script has really run"),
     ("crates/server/src/context/locking.rs", "monotonic_ms", "how long a script has really run"),

@@ -10,17 +10,17 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `boot` | A server process starts and stops: its configuration, listeners, workers, signals. |
-//! | `embedded` | A session in the caller's own thread, without sockets. |
 //! | `worker` | One thread with its driver, its connections and their sessions; letters from other threads; limits. |
-//! | `session` | One client: bytes in, requests cut out of them, replies out. |
+//! | `follower` | The thread of a replica: it follows a primary, loads its data and applies its journal. |
+//! | `loading` | The data comes back: from the AOF, from a snapshot, from a primary. |
+//! | `session` | One client: bytes in, requests cut out of them, replies out; over sockets, or in the caller's own thread. |
 //! | `execute` | The spine, and the only way in which a command runs: gates, locks, the command, the clients served by its change. |
 //! | `commands` | The commands, a folder or file for each family, and the table that says which function runs which row. |
 //! | `lua` | Scripts: the interpreter, the libraries that scripts find, commands called by them. |
 //! | `context` | The view and the means of a running command: keys with their deadlines, effects, eviction, permissions, notifications. |
-//! | `engine` | The shared state of all threads of one engine: clients, waiting keys, watched keys, scripts, the journal, the AOF and the snapshots; below them the knowledge of each type of value, next to its commands. |
+//! | `engine` | The shared state of all threads of one engine: clients, waiting keys, watched keys, scripts, the journal, the AOF and the snapshots, replicas, counters and times; below them the knowledge of each type of value, next to its commands. |
 //! | `driver` | How bytes arrive and leave: epoll, io_uring or tokio, listening sockets, TLS. |
 //! | `messaging` | The subscribers of each channel, and the letters that carry messages between threads. |
-//! | `observe` | Counters and times. |
 //! | `host` | The services of the process and the machine: time, memory, the server log. |
 //! | `config` | The table of options, and configuration files. |
 //! | `acl` | Users and their permissions. |
@@ -38,13 +38,13 @@ mod commands;
 pub mod config;
 mod context;
 mod driver;
-pub mod embedded;
 pub mod engine;
 mod execute;
+mod follower;
 pub mod host;
+mod loading;
 mod lua;
 mod messaging;
-pub mod observe;
 mod request;
 mod session;
 #[cfg(test)]
@@ -52,11 +52,11 @@ mod simulation;
 mod worker;
 
 pub use crate::config::{Config, Opt};
-pub use crate::embedded::{Closed, Local};
 pub use crate::engine::Engine;
 pub use crate::engine::replication::role::Address;
 pub use crate::engine::replication::{Id, link};
 pub use crate::execute::replay::{Refused, Replay};
+pub use crate::session::local::{Closed, Local};
 
 /// The version of Redis with this behaviour, for clients that decide by it.
 pub const REDIS_VERSION: &str = "7.2.0";

@@ -70,8 +70,8 @@ fn whoever_waits_for_a_snapshot_goes_on_when_its_thread_has_panicked() {
     assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
     wait_until("the failure", || engine.failure().is_some());
     let engine = returns(move || {
-        engine.durability.snapshots.wait_until_over();
-        engine.durability.snapshots.close();
+        engine.persistence.snapshots.wait_until_over();
+        engine.persistence.snapshots.close();
         engine
     });
     returns(move || engine.end_log());

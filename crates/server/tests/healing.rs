@@ -203,7 +203,7 @@ fn a_log_that_cannot_be_healed_is_tried_again_now_and_then_also_while_a_rewrite_
     state().is_failing = true;
     assert_eq!(ask(&mut local, "SET key value"), "+OK\r\n");
     // An fsync waits for the base, so that no thread writes to the AOF before it is damaged.
-    wait_until("a sync", || engine.durability.log.status().is_syncing);
+    wait_until("a sync", || engine.persistence.aof.status().is_syncing);
     assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
     wait_until("three attempts", || state().attempts.0 >= 3);
     let by_others = state().attempts.1;
@@ -213,7 +213,7 @@ fn a_log_that_cannot_be_healed_is_tried_again_now_and_then_also_while_a_rewrite_
     state().is_failing = false;
     wait_until("the healing", || ask(&mut local, "SET later 1") == "+OK\r\n");
     let digest = ask(&mut local, "DEBUG DIGEST");
-    engine.durability.snapshots.close();
+    engine.persistence.snapshots.close();
     engine.end_log();
     let again = begin(&disk, "everysec");
     assert_eq!(ask(&mut again.connect(|| {}), "DEBUG DIGEST"), digest);
@@ -268,7 +268,7 @@ fn info_tells_of_a_log_while_somebody_uses_it_who_may_wait_for_the_disk() {
     let logged = Logged::new(&[]);
     let mut client = logged.open();
     assert_eq!(client.ask("SET k v"), "+OK\r\n");
-    let used = logged.engine.durability.log.lock();
+    let used = logged.engine.persistence.aof.lock();
     let told = client.ask("INFO persistence");
     assert!(told.contains("aof_enabled:1") && !told.contains("aof_current_size:0"), "{told}");
     drop(used);

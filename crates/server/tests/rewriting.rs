@@ -167,7 +167,7 @@ fn an_engine_that_ends_its_snapshots_writes_neither_what_runs_nor_what_was_to_fo
     let mut local = engine.connect(|| {});
     hold_snapshot(&mut local);
     assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting scheduled\r\n");
-    engine.durability.snapshots.close();
+    engine.persistence.snapshots.close();
     assert_eq!(ask(&mut local, "BGSAVE"), "-ERR Background saving error: the engine ends\r\n");
     assert_eq!((info(&mut local, "rdb_saves"), info(&mut local, "aof_rewrites")), (0, 1));
     assert_is_there_again(&disk, engine, &options);

@@ -88,7 +88,7 @@ fn while_the_first_base_is_written_replies_wait_for_the_disk_as_ever_and_the_ser
     for words in ["appendonly no", "rdb-key-save-delay 100000000", "appendonly yes"] {
         assert_eq!(admin.ask(&format!("CONFIG SET {words}")), "+OK\r\n");
     }
-    while !logged.engine.durability.log.is_open() {
+    while !logged.engine.persistence.aof.is_open() {
         thread::yield_now();
     }
     logged.gate.set(Gate::Closed);
@@ -119,7 +119,7 @@ fn a_sync_that_fails_before_the_first_base_is_there_is_not_solved_because_nothin
     for words in ["appendonly no", "rdb-key-save-delay 100000000", "appendonly yes"] {
         assert_eq!(admin.ask(&format!("CONFIG SET {words}")), "+OK\r\n");
     }
-    while !logged.engine.durability.log.is_open() {
+    while !logged.engine.persistence.aof.is_open() {
         thread::yield_now();
     }
     logged.gate.set(Gate::Failing);
@@ -148,7 +148,7 @@ fn who_waits_for_a_log_that_ends_before_its_base_is_there_hears_that_nothing_is_
     for words in ["appendonly no", "rdb-key-save-delay 100000000", "appendonly yes"] {
         assert_eq!(admin.ask(&format!("CONFIG SET {words}")), "+OK\r\n");
     }
-    while !logged.engine.durability.log.is_open() {
+    while !logged.engine.persistence.aof.is_open() {
         thread::yield_now();
     }
     assert_eq!(admin.ask("SET key value"), "+OK\r\n");
@@ -180,10 +180,10 @@ fn word(is_on: bool) -> &'static str {
 
 /// Waits until the log is as it was asked to be, with nothing under way.
 fn settle(logged: &Logged, is_on: bool, sequence: &[String]) {
-    let (file, deadline) = (&logged.engine.durability.log, Instant::now() + Duration::from_secs(60));
+    let (file, deadline) = (&logged.engine.persistence.aof, Instant::now() + Duration::from_secs(60));
     let is_settled = || {
         let is_right = if is_on { file.is_open() && !file.lacks_base() } else { !file.is_open() };
-        is_right && !file.has_starting() && !file.end.is_begun() && !logged.engine.durability.snapshots.is_running()
+        is_right && !file.has_starting() && !file.end.is_begun() && !logged.engine.persistence.snapshots.is_running()
     };
     while !is_settled() {
         assert!(Instant::now() < deadline, "it does not become {}: {sequence:#?}", word(is_on));

@@ -5,8 +5,6 @@
 
 pub mod check;
 mod crew;
-mod following;
-mod loading;
 mod pid_file;
 pub(crate) mod signals;
 pub(crate) mod systemd;
@@ -244,7 +242,7 @@ pub fn serve(
     log::notice(&format!("Running mode=standalone, port={}, workers={processors}.", engine.port()));
     log::warning("Server initialized");
     let loaded = engine.load();
-    if engine.durability.loading.is_given_up() {
+    if engine.persistence.loading.is_given_up() {
         server.wait();
         pid_file.iter().for_each(Claim::release);
         return Ok(());
@@ -274,7 +272,7 @@ const READY_BY_PATH: &str = "The server is now ready to accept connections on th
 
 /// Begins the service of clients that need the data, which is loaded, with a line in the server log, and follows the primary.
 pub(crate) fn begin_service(engine: &Arc<Engine>, line: &str) {
-    engine.durability.snapshots.follow_rules();
+    engine.persistence.snapshots.follow_rules();
     log::notice(line);
     engine.end_loading();
     if let Err(why) = engine.replication.role.start() {
@@ -284,7 +282,7 @@ pub(crate) fn begin_service(engine: &Arc<Engine>, line: &str) {
 
 /// Ends the activities that go on without workers.
 pub(crate) fn end_rest(engine: &Engine) {
-    engine.durability.snapshots.close();
+    engine.persistence.snapshots.close();
     // Bytes of the primary that arrive after this are in no AOF.
     engine.end_following();
     engine.end_log();

@@ -45,7 +45,7 @@ fn watch(watchdog: &Watchdog, engine: &Weak<Engine>) {
             return;
         }
         drop(has_thread);
-        let loading = engine.durability.loading.status();
+        let loading = engine.persistence.loading.status();
         for delay in watch.look(&engine.mailboxes(), loading, period_ms, clock::monotonic_ms()) {
             log::warning(&format!("--- WATCHDOG TIMER EXPIRED --- {delay}"));
         }

@@ -9,8 +9,8 @@ use sleeve_wire::commands::Flags;
 
 use super::Cx;
 use crate::config::Opt;
+use crate::engine::observe::slowlog::{self, Measure};
 use crate::host::clock;
-use crate::observe::slowlog::{self, Measure};
 use crate::request::Request;
 
 /// The clock is read where another command begins than the one before, so that a batch of equal ones reads it twice and each

@@ -24,11 +24,11 @@ use crate::engine::Engine;
 use crate::engine::clients::blocking::DatabaseKey;
 use crate::engine::clients::watch::Presence;
 use crate::engine::journal::Recorder;
+use crate::engine::observe::stats::Counters;
 use crate::host::clock::Instant;
 use crate::host::planted::{self, Fault};
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::messaging::wakeups::Wakeups;
-use crate::observe::stats::Counters;
 use crate::request::Key;
 
 /// The reason why a key has changed, or is gone.

@@ -13,9 +13,9 @@ use sleeve_wire::request::{Args, Batch};
 
 use super::Cx;
 use crate::engine::keyspace::locks::Locks;
+use crate::engine::observe::key_samples::Sampler;
+use crate::engine::observe::stats::Counters;
 use crate::host::dice::Dice;
-use crate::observe::key_samples::Sampler;
-use crate::observe::stats::Counters;
 use crate::request::renamed_commands::RenamedCommands;
 use crate::request::{Key, KeyAt, place_keys};
 

@@ -57,7 +57,7 @@ impl Engine {
     pub fn fail(&self, reason: &str) {
         log::warning(&format!("The engine is over: {reason}"));
         _ = self.failure.set(reason.to_owned());
-        self.durability.end();
+        self.persistence.end();
         self.call_synced(None);
         self.post_stop();
     }
@@ -65,7 +65,7 @@ impl Engine {
     /// Notes that the last worker has ended. A server ends with it. An embedded engine goes on, unless it has half of the
     /// effects of a script that was ended with the worker, which no AOF has: then the engine ends.
     pub(crate) fn outlive_workers(&self) {
-        if self.durability.snapshots.are_ruled() {
+        if self.persistence.snapshots.are_ruled() {
             return;
         }
         if self.scripts.running.has_left_half() && self.failure().is_none() {

@@ -1,15 +1,15 @@
 //! One engine: everything that its threads share.
 //!
-//! An [`Engine`] is data and locks; it runs nothing by itself. Sessions in the caller's thread (`embedded`) and workers behind
-//! a listener (`boot`) work on the same engine at the same time. Dropping the last handle ends it.
+//! An [`Engine`] is data and locks; it runs nothing by itself. Sessions in the caller's thread (`session/local`) and workers
+//! behind a listener (`boot`) work on the same engine at the same time. Dropping the last handle ends it.
 
 mod answer;
 pub(crate) mod clients;
-pub(crate) mod durability;
 mod failure;
 pub mod journal;
 pub(crate) mod keyspace;
 pub(crate) mod migrate_target;
+pub(crate) mod observe;
 pub mod origin;
 pub(crate) mod pause;
 pub(crate) mod persistence;
@@ -32,17 +32,17 @@ use crate::config::{Config, Opt};
 use crate::driver::Kind;
 use crate::driver::listeners::Listeners;
 use crate::driver::tls::Tls;
+use crate::engine::observe::hot_keys::HotKeys;
+use crate::engine::observe::latency::Latency;
+use crate::engine::observe::rates::Rates;
+use crate::engine::observe::slowlog::SlowLog;
+use crate::engine::observe::stats::Stats;
 use crate::host::clock::{Instant, Ticker};
 use crate::host::dice::Dice;
 use crate::host::lazy_free::LazyFree;
 use crate::host::waiting;
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::messaging::pubsub::PubSub;
-use crate::observe::hot_keys::HotKeys;
-use crate::observe::latency::Latency;
-use crate::observe::rates::Rates;
-use crate::observe::slowlog::SlowLog;
-use crate::observe::stats::Stats;
 use crate::request::renamed_commands::RenamedCommands;
 use clients::blocking::Blocking;
 use clients::client_info::Clients;
@@ -50,7 +50,6 @@ use clients::client_memory::ClientMemory;
 use clients::crews::Crews;
 use clients::tracking::Tracking;
 use clients::watch::Watches;
-use durability::Durability;
 use journal::{Journal, ShardOffsets};
 use keyspace::eviction_pool::Candidates;
 use keyspace::locks::AllOrEach;
@@ -58,6 +57,7 @@ use keyspace::memory_accounting::{Estimate, MemoryUse};
 use migrate_target::Targets;
 use origin::Origin;
 use pause::Pause;
+use persistence::Persistence;
 use readiness::Readiness;
 use replication::{Id, Replication};
 use scripts::Scripts;
@@ -110,7 +110,7 @@ pub struct Engine {
     /// Connections to other servers, which MIGRATE may use again.
     pub targets: Targets,
     /// The offsets up to which the journal is durable, and the files for it and the data.
-    pub durability: Durability,
+    pub persistence: Persistence,
     /// The servers that follow this one.
     pub replication: Replication,
     /// The disk with those files.
@@ -219,7 +219,7 @@ impl Engine {
             candidates: Candidates::default(),
             tracking: Tracking::default(),
             targets: Targets::default(),
-            durability: Durability::new(now),
+            persistence: Persistence::new(now),
             replication: Replication::new(Id::of_bytes(replication_id)),
             disk,
             pause: Pause::default(),

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use super::durability::loading::LoadingStatus;
+use super::persistence::loading::LoadingStatus;
 use crate::host::waiting::Condvar;
 use crate::messaging::mail::{Letter, Mailbox};
 
@@ -104,7 +104,7 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
-    use super::super::durability::loading::Loading;
+    use super::super::persistence::loading::Loading;
     use super::*;
 
     fn answer(mailbox: &Mailbox) {

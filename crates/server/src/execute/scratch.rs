@@ -12,9 +12,9 @@ use crate::context::key_change::Pending;
 use crate::context::lookahead::Lookahead;
 use crate::engine::Engine;
 use crate::engine::journal::BatchBuffer;
+use crate::engine::observe::stats::Counters;
 use crate::host::clock::{Clock, Instant};
 use crate::host::dice::Dice;
-use crate::observe::stats::Counters;
 use crate::request::output::Output;
 
 /// Buffers and counters of a thread that runs sessions, reused from batch to batch.

@@ -3,6 +3,7 @@
 //! A session never touches a socket or a clock. Its caller passes the bytes that arrived and a place for the replies. The session
 //! cuts requests, runs them in order and keeps the rest, and everything while the client is blocked. One thread at a time.
 
+pub mod local;
 mod weighing;
 
 use std::sync::Arc;
@@ -18,9 +19,8 @@ use crate::context::session_state::{Input, Replies, State};
 use crate::engine::Engine;
 use crate::engine::clients::blocking::Waiter;
 use crate::engine::clients::client_info::ClientInfo;
-use crate::execute;
 use crate::execute::scratch::Scratch;
-use crate::execute::serve_blocked;
+use crate::execute::{self, serve_blocked};
 use crate::host::clock::Instant;
 use crate::messaging::message::Kind;
 use crate::request::output::Output;

@@ -130,7 +130,7 @@ impl World {
             // A follower is sent only bytes that are written, and a power cut loses bytes that are not fsynced.
             had.clear();
         }
-        let passed = self.nodes[self.primary].engine().map_or(0, |engine| engine.durability.passed());
+        let passed = self.nodes[self.primary].engine().map_or(0, |engine| engine.persistence.passed());
         if let Some(inherited) = self.inherited.filter(|inherited| passed < inherited.offset) {
             had.retain(|(_, order)| order.len() > inherited.writes);
             let writes = inherited.writes.min(self.order.len());

@@ -47,7 +47,7 @@ impl Worker {
         let passes = engine.passes(output.shown);
         scratch.counters.log_ticks.add(clock::ticks().saturating_sub(began));
         if !passes && output.is_empty() {
-            engine.durability.log.ask();
+            engine.persistence.aof.ask();
         }
         self.held.has(token) || !(passes || output.is_empty())
     }
@@ -61,7 +61,7 @@ impl Worker {
         self.held.push(token, output);
         self.note_listener(token);
         let mailbox = &self.home.mailbox;
-        if self.engine.durability.tell_when_passed(shown, mailbox) {
+        if self.engine.persistence.tell_when_passed(shown, mailbox) {
             mailbox.post_unheard(Letter::Durable);
         }
         self.after_sending(token, self.driver.waiting(token), scratch);
@@ -72,12 +72,12 @@ impl Worker {
         let engine = Arc::clone(&self.engine);
         scratch.counters.syncing_us.add(self.held.elapse(scratch.now.monotonic_us));
         loop {
-            let failure = engine.durability.fails().then(|| engine.readiness.check_disk().err()).flatten();
-            let mut released = self.held.release(engine.durability.passed(), failure.as_ref().map(Error::text));
+            let failure = engine.persistence.fails().then(|| engine.readiness.check_disk().err()).flatten();
+            let mut released = self.held.release(engine.persistence.passed(), failure.as_ref().map(Error::text));
             released.iter_mut().for_each(|(token, output)| self.cover(*token, output));
             self.send_together(&mut released, scratch);
             let Some(least) = self.held.least_shown() else { return };
-            if !engine.durability.tell_when_passed(least, &self.home.mailbox) {
+            if !engine.persistence.tell_when_passed(least, &self.home.mailbox) {
                 return;
             }
         }

@@ -78,7 +78,7 @@ impl Worker {
         let sendable = if planted::has(Fault::SendsEarly) || engine.passes(end) {
             end
         } else {
-            engine.durability.passed().min(end)
+            engine.persistence.passed().min(end)
         };
         let mut has_more = true;
         for _ in 0..ROUNDS_MAX {
@@ -103,8 +103,8 @@ impl Worker {
         if has_more || engine.journal.tell_when_grown(end, mailbox) {
             mailbox.post_unheard(Letter::Stream);
         }
-        let is_held_back = sendable < end && !engine.durability.fails();
-        if is_held_back && engine.durability.tell_when_passed(end, mailbox) {
+        let is_held_back = sendable < end && !engine.persistence.fails();
+        if is_held_back && engine.persistence.tell_when_passed(end, mailbox) {
             mailbox.post_unheard(Letter::Stream);
         }
     }

@@ -89,7 +89,7 @@ impl Drop for EngineInstance {
         // A log that has just been switched on is none without its first base.
         self.engine.wait_for_first_base();
         // The next owner of the folder must not find a thread in it that still writes.
-        self.engine.durability.snapshots.close();
+        self.engine.persistence.snapshots.close();
         self.engine.end_log();
     }
 }

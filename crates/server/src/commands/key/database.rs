@@ -11,7 +11,7 @@ use sleeve_wire::number;
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::engine::clients::blocking::{Block, OnTimeout};
-use crate::engine::durability::snapshots::Purpose;
+use crate::engine::persistence::purpose::Purpose;
 use crate::engine::readiness::Hindrance;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -54,8 +54,8 @@ fn save_emptiness(cx: &mut Cx<'_>) -> bool {
     if engine.readiness.has(Hindrance::Loading) || engine.pause.is_ending() {
         return false;
     }
-    if !engine.durability.snapshots.are_ruled() || !engine.config.is_set(Opt::Save) {
-        engine.durability.snapshots.abort(Purpose::File, &mut None);
+    if !engine.persistence.snapshots.are_ruled() || !engine.config.is_set(Opt::Save) {
+        engine.persistence.snapshots.abort(Purpose::File, &mut None);
         return false;
     }
     if !cx.may_block() {

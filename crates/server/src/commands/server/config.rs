@@ -75,7 +75,7 @@ fn refuse_while_loading(pairs: &[(&[u8], &[u8])]) -> Outcome {
 /// more, as in Redis.
 fn waits_for_end_of_log(cx: &mut Cx<'_>) -> bool {
     let engine = cx.engine;
-    let end = &engine.durability.log.end;
+    let end = &engine.persistence.aof.end;
     if !cx.may_block() {
         // In a transaction all clients wait for it, as in Redis.
         end.wait_until_closed();

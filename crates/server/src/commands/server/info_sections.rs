@@ -14,7 +14,7 @@ use crate::acl::Reason;
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::engine::Engine;
-use crate::engine::durability::snapshots::Purpose;
+use crate::engine::persistence::purpose::Purpose;
 use crate::engine::replication::{Id, ReplicaState, Replication};
 use crate::host::allocator;
 use crate::host::facts;
@@ -56,7 +56,7 @@ pub fn server(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("io_threads_active", 0);
     lines.add("workers", config.number(Opt::Workers));
     lines.add("workers_retiring", engine.crews.retiring());
-    if let Some(until_ms) = engine.durability.waiting.until_ms() {
+    if let Some(until_ms) = engine.persistence.waiting.until_ms() {
         lines.add("shutdown_in_milliseconds", until_ms.saturating_sub(now.monotonic_ms()));
     }
 }
@@ -158,9 +158,9 @@ fn scripts(engine: &Engine, lines: &mut Lines) {
 /// Writes the lines about loading, snapshots and the AOF.
 pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     let (engine, now) = (cx.engine, cx.now);
-    let durability = &engine.durability;
-    let (snapshots, log) = (durability.snapshots.status(), durability.log.status());
-    let progress = &durability.snapshots.progress;
+    let persistence = &engine.persistence;
+    let (snapshots, log) = (persistence.snapshots.status(), persistence.aof.status());
+    let progress = &persistence.snapshots.progress;
     let is_running = |purpose: Purpose| snapshots.running.is_some_and(|(running, _)| running == purpose);
     let runs_s = |purpose: Purpose| match snapshots.running {
         Some((running, began)) if running == purpose => {
@@ -170,7 +170,7 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     };
     let took_s = |seconds: Option<u64>| seconds.map_or(-1, |seconds| seconds as i64);
     let status = |is_good: bool| if is_good { "ok" } else { "err" };
-    let loading = durability.loading.status();
+    let loading = persistence.loading.status();
     let is_loading = |is_beside: bool| u8::from(loading.is_some_and(|loading| loading.is_beside == is_beside));
     lines.add("loading", is_loading(false));
     lines.add("async_loading", is_loading(true));
@@ -192,7 +192,7 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("rdb_saves", snapshots.saves);
     lines.add("rdb_last_cow_size", progress.waiting_bytes_max.load(Ordering::Relaxed));
     lines.add("snapshot_longest_hold_us", progress.longest_hold_ns.load(Ordering::Relaxed) / 1_000);
-    let (keys_loaded, keys_expired) = durability.loading.keys();
+    let (keys_loaded, keys_expired) = persistence.loading.keys();
     lines.add("rdb_last_load_keys_expired", keys_expired);
     lines.add("rdb_last_load_keys_loaded", keys_loaded);
     lines.add("aof_enabled", u8::from(log.is_open));
@@ -203,7 +203,7 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("aof_last_bgrewrite_status", status(snapshots.base_ok));
     lines.add("aof_rewrites", snapshots.rewrites);
     lines.add("aof_rewrites_consecutive_failures", snapshots.rewrites_failed);
-    lines.add("aof_last_write_status", status(!durability.fails()));
+    lines.add("aof_last_write_status", status(!persistence.fails()));
     lines.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
     if log.is_open {
         lines.add("aof_current_size", log.current_bytes);

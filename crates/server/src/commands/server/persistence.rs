@@ -10,8 +10,8 @@ use sleeve_wire::commands::Command;
 
 use crate::context::Cx;
 use crate::engine::clients::blocking::{Block, OnTimeout};
-use crate::engine::durability::loading::{Again, NotLoaded};
-use crate::engine::durability::snapshots::{Purpose, Refusal, WhenDone};
+use crate::engine::persistence::loading::{Again, NotLoaded};
+use crate::engine::persistence::purpose::{Purpose, Refusal, WhenDone};
 use crate::engine::readiness::Hindrance;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -21,7 +21,7 @@ const REWRITING: Error = Error::fixed("ERR Background append only file rewriting
 
 /// LASTSAVE: when the data was last whole in a file, or when the server was started.
 pub fn last_save(cx: &mut Cx<'_>) -> Outcome {
-    let last_save_s = cx.engine.durability.snapshots.status().last_save_s;
+    let last_save_s = cx.engine.persistence.snapshots.status().last_save_s;
     cx.reply().integer(last_save_s);
     Ok(())
 }
@@ -85,7 +85,7 @@ pub fn bg_rewrite_aof(cx: &mut Cx<'_>) -> Outcome {
             cx.reply().simple("Background append only file rewriting scheduled");
         }
         // One that is being given up, because the AOF was switched off, is not waited for.
-        Err(Refusal::Running(Purpose::Base)) if cx.engine.durability.snapshots.is_aborted() => {
+        Err(Refusal::Running(Purpose::Base)) if cx.engine.persistence.snapshots.is_aborted() => {
             cx.engine.handle().rewrite_next();
             cx.reply().simple("Background append only file rewriting started");
         }
@@ -136,7 +136,7 @@ fn load_again(cx: &mut Cx<'_>, what: Again, failure: Error) -> Outcome {
             Err(NotLoaded::Bad(_)) => reply.error(failure.text()),
         });
     };
-    if cx.engine.durability.loading.load_again(what, Box::new(answer)) {
+    if cx.engine.persistence.loading.load_again(what, Box::new(answer)) {
         return Ok(());
     }
     waiter.claim().into_iter().for_each(|claim| claim.finish(&cx.engine.blocking));

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::client_info::{ClientInfo, Clients};
+use crate::engine::observe::stats::Counters;
 use crate::host::log;
 use crate::messaging::mail::Letter;
-use crate::observe::stats::Counters;
 
 /// The memory of all clients of one engine, in classes of size.
 #[derive(Debug, Default)]

@@ -10,8 +10,8 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Journal;
 use super::chunks::Part;
-use super::log::Journal;
 
 /// Most parts that are taken at once; a system call takes 1,024.
 const PARTS_MAX: usize = 512;

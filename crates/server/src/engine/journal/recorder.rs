@@ -10,8 +10,8 @@ use std::cell::Cell;
 
 use sleeve_wire::reply::Writer;
 
+use super::Journal;
 use super::batch::Batch;
-use super::log::Journal;
 use super::offsets::ShardOffsets;
 
 /// From so many bytes on a batch is appended although locks are still held.

@@ -15,8 +15,8 @@ use std::time::Duration;
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::clients::blocking::Waiter;
-use crate::engine::durability::snapshots::{Purpose, Refusal, WhenDone};
 use crate::engine::pause::Hold;
+use crate::engine::persistence::purpose::{Purpose, Refusal, WhenDone};
 use crate::engine::readiness::Hindrance;
 use crate::engine::replication::catching_up::CatchingUp;
 use crate::host::clock::{self, Instant};
@@ -58,7 +58,7 @@ impl Engine {
     pub fn has_last_words(&self, final_snapshot: FinalSnapshot) -> bool {
         match final_snapshot {
             _ if self.readiness.has(Hindrance::Loading) => false,
-            FinalSnapshot::AsConfigured => self.durability.snapshots.are_ruled() && self.config.is_set(Opt::Save),
+            FinalSnapshot::AsConfigured => self.persistence.snapshots.are_ruled() && self.config.is_set(Opt::Save),
             FinalSnapshot::Save => true,
             FinalSnapshot::NoSave => false,
         }
@@ -90,7 +90,7 @@ impl Engine {
 
     /// Ends the engine: behind replicas that lack something, and behind a last snapshot if that is wished.
     pub fn shut_down(self: &Arc<Self>, how: Shutdown, client: Option<Arc<Waiter>>) {
-        let waiting = &self.durability.waiting;
+        let waiting = &self.persistence.waiting;
         let Some(client) = waiting.join(client) else {
             // The server ends when the present wait ends, as it was told first.
             return;
@@ -112,13 +112,13 @@ impl Engine {
             Ok(())
         });
         if started.is_err() {
-            self.durability.waiting.end().into_iter().for_each(|clients| self.finish(how, clients));
+            self.persistence.waiting.end().into_iter().for_each(|clients| self.finish(how, clients));
         }
     }
 
     /// Waits until replicas have everything, but no longer than until this time, and ends the engine then.
     fn wait_for_replicas(self: &Arc<Self>, how: Shutdown, until_ms: u64) {
-        let waiting = &self.durability.waiting;
+        let waiting = &self.persistence.waiting;
         let mut catching_up = CatchingUp::default();
         loop {
             catching_up.ask(self);
@@ -140,7 +140,7 @@ impl Engine {
 
     /// Cancels a shutdown that waits for its replicas. Returns false if there is none.
     pub fn abort_shutdown(&self) -> bool {
-        let Some(clients) = self.durability.waiting.end() else { return false };
+        let Some(clients) = self.persistence.waiting.end() else { return false };
         log::notice("Shutdown manually aborted.");
         self.go_on(&clients);
         true
@@ -169,7 +169,7 @@ impl Engine {
             Err(Refusal::Running(purpose)) => {
                 let engine = Arc::clone(self);
                 let mut again: Option<WhenDone> = Some(Box::new(move |_| engine.save_last(how, clients)));
-                if !self.durability.snapshots.abort(purpose, &mut again) {
+                if !self.persistence.snapshots.abort(purpose, &mut again) {
                     again.into_iter().for_each(|again| again(false));
                 }
             }
@@ -187,7 +187,7 @@ impl Engine {
         self.pause.hold_writes(Hold::Shutdown, true);
         if self.readiness.has(Hindrance::Loading) {
             log::warning("Received shutdown signal during loading, exiting now.");
-            self.durability.loading.give_up();
+            self.persistence.loading.give_up();
         }
         self.post_stop();
     }
@@ -244,7 +244,7 @@ mod tests {
         gate.set(Gate::Open);
         teller.join().expect("it returns now at the latest");
         assert!(has_returned, "it waited for the disk");
-        while engine.durability.snapshots.status().saves == 0 {
+        while engine.persistence.snapshots.status().saves == 0 {
             thread::yield_now();
         }
     }

@@ -18,7 +18,6 @@ use super::waiting::{Caller, Wanted};
 use crate::config::{ClientClass, Opt};
 use crate::engine::Engine;
 use crate::engine::clients::blocking::{Reached, Waiter};
-use crate::engine::durability::snapshots::{Purpose, Refusal};
 use crate::engine::readiness::Hindrance;
 use crate::host::clock;
 use crate::host::clock::Instant;
@@ -101,7 +100,7 @@ impl Engine {
         // As in Redis the file is still written if there are save rules: a replica that connects before its end gets it at
         // once.
         if replicas.file_being_written().is_some_and(|file| !is_of_use(&file)) {
-            self.durability.snapshots.abort(Purpose::Replicas, &mut None);
+            self.persistence.snapshots.abort_for_replicas();
         }
     }
 
@@ -279,11 +278,7 @@ impl Engine {
         if !are_enough && now_ms.saturating_sub(*since_ms) < delay_ms {
             return;
         }
-        match self.handle().start_snapshot(Purpose::Replicas, now, &mut None) {
-            // The next tick tries again.
-            Ok(()) | Err(Refusal::Running(_) | Refusal::Closed) => {}
-            Err(refusal) => log::warning(&format!("No snapshot for replicas can begin: {refusal}")),
-        }
+        self.handle().start_for_replicas(now);
     }
 
     /// Updates whether there are as many good replicas as `min-replicas-to-write` asks for.

@@ -1,15 +1,15 @@
 //! HOTKEYS: starts and stops the collection of the keys that take most of the time and of the network, and reports them. It
 //! also reports the keys that were used most recently, which are always known.
 //!
-//! The cost of a command is noted as it ends (`context/account`); the notes are kept in `observe/hot_keys`. The sample that
-//! is always taken is in `observe/key_samples`.
+//! The cost of a command is noted as it ends (`context/account`); the notes are kept in `engine/observe/hot_keys`. The sample
+//! that is always taken is in `engine/observe/key_samples`.
 
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
 use crate::context::Cx;
-use crate::observe::hot_keys::Plan;
-use crate::observe::key_samples::{HALF_LIFE_MS, SAMPLE_RATIO};
+use crate::engine::observe::hot_keys::Plan;
+use crate::engine::observe::key_samples::{HALF_LIFE_MS, SAMPLE_RATIO};
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 

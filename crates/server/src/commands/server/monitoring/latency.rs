@@ -1,6 +1,6 @@
 //! LATENCY: the slow events, and the distribution of the execution times of commands.
 //!
-//! The figures are kept in `observe`; this module turns them into replies, and for LATENCY DOCTOR into text. It measures
+//! The figures are kept in `engine/observe`; this module turns them into replies, and for LATENCY DOCTOR into text. It measures
 //! nothing.
 
 use hdrhistogram::Histogram;
@@ -8,7 +8,7 @@ use sleeve_wire::commands::{self, Row};
 
 use crate::config::Opt;
 use crate::context::Cx;
-use crate::observe::latency::{Sample, Series};
+use crate::engine::observe::latency::{Sample, Series};
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 

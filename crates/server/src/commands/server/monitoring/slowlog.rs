@@ -1,11 +1,11 @@
 //! SLOWLOG and COMMANDLOG: the latest commands that were slow or large, shown, counted and forgotten as clients ask.
 //!
-//! Which commands are noted is decided as they end; the lists are kept in `observe/slowlog`.
+//! Which commands are noted is decided as they end; the lists are kept in `engine/observe/slowlog`.
 
 use sleeve_wire::number;
 
 use crate::context::Cx;
-use crate::observe::slowlog::Measure;
+use crate::engine::observe::slowlog::Measure;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use crate::config::Opt;
 use crate::config::save_points::{SavePoint, points};
 use crate::engine::Engine;
-use crate::engine::durability::snapshots::{Purpose, SnapshotStatus};
+use crate::engine::persistence::purpose::Purpose;
+use crate::engine::persistence::snapshot::SnapshotStatus;
 use crate::engine::readiness::Hindrance;
 use crate::host::clock::Instant;
 use crate::host::log;
@@ -21,7 +22,7 @@ impl Engine {
     /// Begins scheduled work that is due, and, in a server, snapshots that the rules of `save` ask for. The ticking worker
     /// calls it, with no shard locked.
     pub fn follow_file_rules(&self, now: Instant) {
-        let snapshots = &self.durability.snapshots;
+        let snapshots = &self.persistence.snapshots;
         if self.readiness.has(Hindrance::Loading) {
             return;
         }
@@ -39,8 +40,8 @@ impl Engine {
 
     /// Rewrites the AOF if it has grown enough, in a server and in a program that embeds an engine alike. The AOF thread
     /// calls it, with no shard locked.
-    pub(super) fn rewrite_grown_log(&self, now: Instant) {
-        if self.durability.snapshots.is_running() || self.readiness.has(Hindrance::Loading) {
+    pub(in crate::engine::persistence) fn rewrite_grown_log(&self, now: Instant) {
+        if self.persistence.snapshots.is_running() || self.readiness.has(Hindrance::Loading) {
             return;
         }
         if self.has_log_grown(now) {
@@ -51,7 +52,7 @@ impl Engine {
 
     /// Returns whether a rule of `save` asks for a snapshot.
     fn save_rule(&self, status: &SnapshotStatus, now: Instant) -> Option<Purpose> {
-        if !self.durability.snapshots.are_ruled() || !self.config.is_set(Opt::Save) {
+        if !self.persistence.snapshots.are_ruled() || !self.config.is_set(Opt::Save) {
             return None;
         }
         let changes = self.stats.changes().saturating_sub(status.saved_changes);
@@ -67,14 +68,14 @@ impl Engine {
     /// Returns whether the AOF has grown enough to be rewritten.
     fn has_log_grown(&self, now: Instant) -> bool {
         let percentage = self.config.number(Opt::AutoAofRewritePercentage) as u64;
-        let log_status = self.durability.log.status();
+        let log_status = self.persistence.aof.status();
         let is_large = log_status.current_bytes > self.config.memory(Opt::AutoAofRewriteMinSize);
         if !log_status.is_open || log_status.is_waiting || percentage == 0 || !is_large {
             return false;
         }
         let base = log_status.base_bytes.max(1);
         let growth = (u128::from(log_status.current_bytes) * 100 / u128::from(base)) as u64;
-        if growth < percentage.saturating_add(100) || !self.durability.log.may_rewrite(now.wall_ms() / 1_000) {
+        if growth < percentage.saturating_add(100) || !self.persistence.aof.may_rewrite(now.wall_ms() / 1_000) {
             return false;
         }
         log::notice(&format!("Starting automatic rewriting of AOF on {}% growth", growth - 100));
@@ -83,7 +84,7 @@ impl Engine {
 
     /// Applies a change of the `save` rules: a failed snapshot may now block writes, or not any more.
     pub fn apply_save_rules(&self) {
-        let has_failed = !self.durability.snapshots.status().file_ok;
+        let has_failed = !self.persistence.snapshots.status().file_ok;
         self.readiness.set(Hindrance::SnapshotFails, has_failed && self.refuses_after_failure());
     }
 }

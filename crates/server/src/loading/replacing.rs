@@ -18,10 +18,10 @@ use super::rdb::{End, Origin};
 use crate::config::value::reason;
 use crate::config::{Config, Opt};
 use crate::engine::Engine;
-use crate::engine::durability::snapshots::Purpose;
 use crate::engine::journal::BatchBuffer;
 use crate::engine::keyspace::locks::Locks;
-use crate::engine::persistence::save;
+use crate::engine::persistence::purpose::Purpose;
+use crate::engine::persistence::snapshot::save;
 use crate::engine::readiness::Hindrance;
 use crate::engine::replication::Id;
 use crate::engine::replication::role::Task;
@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// The properties of a primary's data.
 #[derive(Clone, Copy)]
-pub(in crate::boot) struct Arrival<'t> {
+pub(crate) struct Arrival<'t> {
     /// The id of its stream.
     pub id: Id,
     /// The offset of the stream up to which the data goes.
@@ -52,16 +52,12 @@ impl Engine {
     ///
     /// # Errors
     /// The fault; the data is unchanged.
-    pub(in crate::boot) fn load_file_from_primary(
-        self: &Arc<Self>,
-        path: &Path,
-        arrival: Arrival<'_>,
-    ) -> Result<u32, String> {
+    pub(crate) fn load_file_from_primary(self: &Arc<Self>, path: &Path, arrival: Arrival<'_>) -> Result<u32, String> {
         let (source, bytes) = Source::open(&*self.disk, path).map_err(|error| reason(&error))?;
         let database = self.load_from_primary(source, Arrival { bytes, ..arrival }, || Ok(()))?;
         // If the file cannot become the snapshot, the data is loaded all the same.
         match save::put_in_place(&*self.disk, path, &self.snapshot_path()) {
-            Ok(()) => self.durability.snapshots.note_saved(self.stats.changes()),
+            Ok(()) => self.persistence.snapshots.note_saved(self.stats.changes()),
             Err(error) => log::warning(&format!(
                 "What the primary has sent cannot be kept as {}: {}",
                 self.snapshot_path().display(),
@@ -76,7 +72,7 @@ impl Engine {
     ///
     /// # Errors
     /// The fault; the data is unchanged.
-    pub(in crate::boot) fn load_from_primary(
+    pub(crate) fn load_from_primary(
         self: &Arc<Self>,
         source: impl Read + Send,
         arrival: Arrival<'_>,
@@ -85,12 +81,12 @@ impl Engine {
         self.close_log_for_other_data()?;
         self.begin_loading();
         // A base that was given up may have begun an AOF again before the loading did.
-        drop(self.durability.log.take_starting());
-        self.durability.snapshots.unschedule(Purpose::Base);
+        drop(self.persistence.aof.take_starting());
+        self.persistence.snapshots.unschedule(Purpose::Base);
         self.end_log();
         let loaded = self.replace_data(source, &arrival, is_whole);
         self.is_replaying.store(false, Ordering::Relaxed);
-        self.durability.loading.end();
+        self.persistence.loading.end();
         self.end_loading();
         loaded
     }
@@ -99,13 +95,13 @@ impl Engine {
     ///
     /// # Errors
     /// The fault; the data is unchanged.
-    pub(in crate::boot) fn load_beside(
+    pub(crate) fn load_beside(
         self: &Arc<Self>,
         source: impl Read + Send,
         arrival: Arrival<'_>,
         is_whole: impl FnOnce() -> Result<(), String>,
     ) -> Result<u32, String> {
-        self.durability.loading.begin_beside(Instant::now().wall_ms() / 1_000, arrival.bytes);
+        self.persistence.loading.begin_beside(Instant::now().wall_ms() / 1_000, arrival.bytes);
         self.readiness.set(Hindrance::LoadingBeside, true);
         let beside = self.store.sibling();
         // Libraries are loaded by running them, which those of this engine are not to know of yet.
@@ -118,7 +114,7 @@ impl Engine {
             self.close_log_for_other_data()?;
             self.exchange_data(&beside, &others, &arrival, end)
         });
-        self.durability.loading.end();
+        self.persistence.loading.end();
         self.readiness.set(Hindrance::LoadingBeside, false);
         self.end_loading();
         database
@@ -128,7 +124,7 @@ impl Engine {
     fn close_log_for_other_data(self: &Arc<Self>) -> Result<(), String> {
         if self.has_log() {
             self.switch_log(false)?;
-            self.durability.log.end.wait_until_closed();
+            self.persistence.aof.end.wait_until_closed();
         }
         Ok(())
     }
@@ -141,7 +137,7 @@ impl Engine {
     ) -> Result<u32, String> {
         // While data is loaded no client can make this server a primary.
         self.check_task(arrival)?;
-        self.durability.loading.begin(Instant::now().wall_ms() / 1_000, arrival.bytes);
+        self.persistence.loading.begin(Instant::now().wall_ms() / 1_000, arrival.bytes);
         let previous = self.set_aside();
         let loaded = self.load_rdb((&self.store, &mut Replay::begin(self, 0)), source, arrival.bytes, Origin::Base);
         match loaded.and_then(|end| is_whole().map(|()| end)) {
@@ -176,11 +172,11 @@ impl Engine {
     ) -> Result<u32, String> {
         let batch_buffer = BatchBuffer::default();
         let mut locks = loop {
-            self.durability.snapshots.wait_until_over();
+            self.persistence.snapshots.wait_until_over();
             self.finish_aborted_snapshot();
             let locks = self.lock_all(&batch_buffer);
             // DEBUG RELOAD may have begun before this did.
-            if !self.durability.snapshots.is_running() && !self.readiness.has(Hindrance::Loading) {
+            if !self.persistence.snapshots.is_running() && !self.readiness.has(Hindrance::Loading) {
                 break locks;
             }
             drop(locks);

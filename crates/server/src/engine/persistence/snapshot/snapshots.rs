@@ -4,47 +4,15 @@
 //! ([`Snapshots::end`]). One is written at a time, be it a file of its own or a new base of the AOF. Any thread.
 
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use sleeve_store::snapshot::Waiting;
 
+use crate::engine::persistence::purpose::{Purpose, Refusal, WhenDone};
 use crate::host::clock::Instant;
 use crate::host::waiting::Condvar;
-
-/// The purpose of a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// The file that `dbfilename` names.
-    File,
-    /// A new base of the AOF.
-    Base,
-    /// Replicas that wait for all data.
-    Replicas,
-}
-
-/// Why a snapshot is not begun.
-#[derive(Debug)]
-pub enum Refusal {
-    /// Another is being written, for this purpose.
-    Running(Purpose),
-    /// The engine ends, and writes none any more.
-    Closed,
-    /// Its thread cannot start.
-    NoThread(io::Error),
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Running(_) => f.write_str("another snapshot is being written"),
-            Self::Closed => f.write_str("the engine ends"),
-            Self::NoThread(error) => write!(f, "its thread cannot start: {error}"),
-        }
-    }
-}
 
 /// The delay of a scheduled snapshot after one that failed, in milliseconds.
 const TRY_AGAIN_MS: u64 = 1_000;
@@ -114,9 +82,6 @@ impl Progress {
         waits
     }
 }
-
-/// An action for the end of a snapshot; its argument is whether the snapshot is good.
-pub type WhenDone = Box<dyn FnOnce(bool) + Send>;
 
 /// The snapshots of one engine.
 #[derive(Debug)]
@@ -223,6 +188,11 @@ impl Snapshots {
             state.when_done.extend(when_over.take());
         }
         is_it
+    }
+
+    /// Aborts a snapshot that is written for replicas.
+    pub fn abort_for_replicas(&self) {
+        self.abort(Purpose::Replicas, &mut None);
     }
 
     /// Schedules an action for the end of the running snapshot. Returns false, and takes nothing, if none runs.

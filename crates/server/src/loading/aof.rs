@@ -14,7 +14,7 @@ use sleeve_disk::replay::{self, Outcome, RdbSource, Step};
 use super::rdb::{End, Origin};
 use super::unusable;
 use crate::engine::Engine;
-use crate::engine::durability::loading::GIVEN_UP;
+use crate::engine::persistence::loading::GIVEN_UP;
 use crate::engine::replication::Place;
 use crate::execute::replay::{Refused, Replay};
 use crate::host::clock;
@@ -193,7 +193,7 @@ impl<'e> Applying<'e> {
 
     fn take(&mut self, part: LogPart) -> Result<Applied, String> {
         let Self { engine, replay, seen, timer, .. } = self;
-        if engine.durability.loading.is_given_up() {
+        if engine.persistence.loading.is_given_up() {
             return Err(GIVEN_UP.into());
         }
         match part {

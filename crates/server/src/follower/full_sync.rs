@@ -14,7 +14,6 @@ use sleeve_disk::disk::{File, Open};
 
 use super::connection::{Connection, End, SIGN_OF_LIFE_EVERY};
 use super::loader::{Loader, Order};
-use crate::boot::loading::Arrival;
 use crate::config::value::reason;
 use crate::config::{DisklessLoad, Opt};
 use crate::engine::Engine;
@@ -24,6 +23,7 @@ use crate::engine::replication::role::Transfer;
 use crate::execute::replay::Replay;
 use crate::host::log;
 use crate::host::threads;
+use crate::loading::Arrival;
 
 /// A dump that is coming.
 pub(super) struct Arriving {

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use sleeve_disk::disk::{File, Open};
 
-use super::save::{ABORTED, Begun};
-use super::snapshot_output::SnapshotForm;
+use super::output::SnapshotForm;
+use super::walk::{ABORTED, Begun};
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 impl Engine {
     /// Writes a snapshot for the replicas that wait for one and can load the same; the changes that it has.
-    pub(super) fn write_for_replicas(&self) -> Result<u64, String> {
+    pub(in crate::engine::persistence) fn write_for_replicas(&self) -> Result<u64, String> {
         let waiting = self.replication.replicas.all();
         let waiting: Vec<_> = waiting.into_iter().filter(|replica| replica.waits_since_ms().is_some()).collect();
         let Some(first) = waiting.first() else { return Ok(0) };
@@ -139,14 +139,14 @@ impl Engine {
     /// Waits until no replica lags by more than the buffer holds. Returns true if others would have to wait too long for
     /// that; `waited_ms` is how long they have waited so far.
     fn holds_others_up(&self, transfer: &Transfer, waited_ms: &mut u64) -> Result<bool, String> {
-        let progress = &self.durability.snapshots.progress;
+        let progress = &self.persistence.snapshots.progress;
         loop {
             let takers = transfer.takers();
             nobody_left(&takers)?;
             if takers.iter().all(|(.., waits)| *waits <= BUFFER_BYTES) {
                 return Ok(false);
             }
-            if self.durability.snapshots.is_aborted() {
+            if self.persistence.snapshots.is_aborted() {
                 return Err(ABORTED.into());
             }
             let are_writers_near = progress.note_waits() >= self.config.memory(Opt::SnapshotMaxMemory) / 2;
@@ -191,18 +191,18 @@ impl Engine {
     /// Waits until the data of the snapshot has outlived the process, as the options ask of replies.
     fn wait_for_log(&self, transfer: &Transfer) -> Result<(), String> {
         while !self.passes(transfer.offset) {
-            if self.durability.snapshots.is_aborted() {
+            if self.persistence.snapshots.is_aborted() {
                 return Err(ABORTED.into());
             }
             nobody_left(&transfer.takers())?;
-            self.durability.wait_for(transfer.offset, LOOK);
+            self.persistence.wait_for(transfer.offset, LOOK);
         }
         Ok(())
     }
 
     /// Returns whether other replicas, or a scheduled snapshot, wait for this snapshot to end.
     fn has_snapshot_waiting(&self) -> bool {
-        let status = self.durability.snapshots.status();
+        let status = self.persistence.snapshots.status();
         let replicas = self.replication.replicas.all();
         status.file_scheduled
             || status.base_scheduled
@@ -228,8 +228,8 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::engine::durability::snapshots::Purpose;
     use crate::engine::origin::Origin;
+    use crate::engine::persistence::purpose::Purpose;
     use crate::engine::replication::ReplicaForm;
     use crate::host::clock::Instant;
 
@@ -237,7 +237,7 @@ mod tests {
     fn a_file_whose_replicas_have_gone_before_it_has_begun_is_given_up() {
         let engine = Engine::begin(Config::default(), Origin::of_machine().on(Arc::new(MemoryDisk::new())));
         engine.config.assign(Opt::Save, &[b""]).expect("a value");
-        engine.durability.snapshots.begin(Purpose::Replicas, Instant::now(), &mut None).expect("none runs");
+        engine.persistence.snapshots.begin(Purpose::Replicas, Instant::now(), &mut None).expect("none runs");
         let begun = engine.begin_snapshot(0, |_| Ok(())).expect("it begins");
         let transfer = Arc::new(Transfer::new((engine.replication.ids.id(), 0), ReplicaForm::default(), None));
         assert_eq!(engine.file_for_replicas(&transfer, begun), Err(ABORTED.to_owned()));

@@ -15,13 +15,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::connection::{Connection, End, SIGN_OF_LIFE_EVERY};
-use crate::boot::loading::Arrival;
 use crate::engine::Engine;
 use crate::engine::replication::Id;
 use crate::engine::replication::link::Broken;
 use crate::engine::replication::role::Task;
 use crate::host::log;
 use crate::host::threads;
+use crate::loading::Arrival;
 
 /// The longest wait for the loading thread before other conditions are checked.
 const WAIT: Duration = Duration::from_millis(100);

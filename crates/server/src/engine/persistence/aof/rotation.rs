@@ -11,7 +11,7 @@ use sleeve_disk::log::{Log, Rotated};
 
 /// At most one coming switch of an open AOF, and the outcome of the last.
 #[derive(Debug, Default)]
-pub struct IncrementSwitch(Mutex<State>);
+pub struct Rotation(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -31,7 +31,7 @@ struct Coming {
     database: Option<u32>,
 }
 
-impl IncrementSwitch {
+impl Rotation {
     /// Orders a switch at the end of the journal, where this database is selected if the journal does not say it, in place of
     /// an older one that no thread waits for any more. All shards are locked.
     pub fn order(&self, at: u64, rotated: Rotated, database: Option<u32>) {

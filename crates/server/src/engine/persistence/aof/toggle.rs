@@ -14,8 +14,8 @@ use super::threads::TRY_AGAIN;
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
-use crate::engine::durability::log_file::LogFile;
-use crate::engine::durability::snapshots::{Purpose, WhenDone};
+use crate::engine::persistence::aof::Aof;
+use crate::engine::persistence::purpose::{Purpose, WhenDone};
 use crate::engine::readiness::Hindrance;
 use crate::host::clock::Instant;
 use crate::host::log;
@@ -23,7 +23,7 @@ use crate::host::waiting::Pending;
 
 /// The end of an AOF. The callers that wait for it go on even if the AOF's thread has panicked.
 struct End<'a> {
-    file: &'a LogFile,
+    file: &'a Aof,
     is_closed: bool,
 }
 
@@ -81,8 +81,8 @@ impl Engine {
     }
 
     /// Removes the files that the AOF no longer needs, if that is wanted.
-    pub(super) fn remove_history(&self) {
-        let file = &self.durability.log;
+    pub(in crate::engine::persistence) fn remove_history(&self) {
+        let file = &self.persistence.aof;
         if self.config.flag(Opt::AofDisableAutoGc) {
             return;
         }
@@ -95,19 +95,19 @@ impl Engine {
 
     /// Returns whether there is an AOF, or is to be one as soon as it has its base.
     pub fn has_log(&self) -> bool {
-        self.durability.log.is_open() || self.durability.log.has_starting()
+        self.persistence.aof.is_open() || self.persistence.aof.has_starting()
     }
 
     /// Waits until the first base of the AOF is in its place, if it is being written.
     pub fn wait_for_first_base(&self) {
         if self.lacks_first_base() {
-            self.durability.snapshots.wait_until_over();
+            self.persistence.snapshots.wait_until_over();
         }
     }
 
     /// Returns whether there is to be an AOF and its first base is not in its place yet.
-    pub(super) fn lacks_first_base(&self) -> bool {
-        let file = &self.durability.log;
+    pub(in crate::engine::persistence) fn lacks_first_base(&self) -> bool {
+        let file = &self.persistence.aof;
         let is_wanted = self.config.flag(Opt::Appendonly) && !self.readiness.has(Hindrance::Loading);
         is_wanted && (!file.is_open() || file.lacks_base())
     }
@@ -118,7 +118,7 @@ impl Engine {
     /// # Errors
     /// The reason why it cannot be begun.
     pub fn switch_log(self: &Arc<Self>, is_on: bool) -> Result<(), String> {
-        let file = &self.durability.log;
+        let file = &self.persistence.aof;
         if self.readiness.has(Hindrance::Loading) {
             return Ok(());
         }
@@ -147,8 +147,8 @@ impl Engine {
     /// Whether a thread of this engine may have the folder of the log although no log is open: it writes a base, perhaps one
     /// that is given up.
     fn may_have_folder(&self) -> bool {
-        let running = self.durability.snapshots.status().running;
-        self.durability.log.end.is_begun() || running.is_some_and(|(purpose, _)| purpose == Purpose::Base)
+        let running = self.persistence.snapshots.status().running;
+        self.persistence.aof.end.is_begun() || running.is_some_and(|(purpose, _)| purpose == Purpose::Base)
     }
 
     /// Begins an AOF with the present data, while no client is served.
@@ -156,8 +156,8 @@ impl Engine {
     /// # Errors
     /// The reason why it cannot be begun.
     pub fn write_first_base(&self, waiting: Log) -> Result<(), String> {
-        let snapshots = &self.durability.snapshots;
-        self.durability.log.set_starting(waiting);
+        let snapshots = &self.persistence.snapshots;
+        self.persistence.aof.set_starting(waiting);
         snapshots
             .begin(Purpose::Base, Instant::now(), &mut None)
             .map_err(|_| "a snapshot is being written".to_owned())?;
@@ -168,7 +168,7 @@ impl Engine {
     }
 
     /// Keeps an AOF for the next base if its first base could not be written, and schedules that base.
-    pub(super) fn begin_log_again(&self) {
+    pub(in crate::engine::persistence) fn begin_log_again(&self) {
         if let Some(log) = self.drop_log_if(|_| true) {
             match log.into_folder().wait_anew(self.journal.end(), std::process::id()) {
                 Ok(log) => self.keep_starting(log),
@@ -176,7 +176,7 @@ impl Engine {
             }
         }
         if self.config.flag(Opt::Appendonly) {
-            self.durability.snapshots.schedule(Purpose::Base);
+            self.persistence.snapshots.schedule(Purpose::Base);
         }
     }
 
@@ -184,20 +184,20 @@ impl Engine {
     ///
     /// # Errors
     /// The reason why it cannot be begun now. The caller is to retry.
-    pub(super) fn take_starting_log(&self) -> Result<Option<Log>, String> {
-        let file = &self.durability.log;
+    pub(in crate::engine::persistence) fn take_starting_log(&self) -> Result<Option<Log>, String> {
+        let file = &self.persistence.aof;
         let starting = file.take_starting();
         if starting.is_some() || file.is_open() || !self.config.flag(Opt::Appendonly) {
             return Ok(starting);
         }
         let begun =
             self.open_log_folder().and_then(|folder| folder.wait(self.journal.end()).map_err(|error| reason(&error)));
-        begun.map(Some).inspect_err(|_| self.durability.snapshots.schedule(Purpose::Base))
+        begun.map(Some).inspect_err(|_| self.persistence.snapshots.schedule(Purpose::Base))
     }
 
     /// Checks whether the AOF's files are as they were written. If another process has removed or changed one, the next start
     /// would not find the data that is written to it: then a new AOF is begun with all data. For a thread of the open AOF.
-    pub(super) fn look_after_log(&self) {
+    pub(in crate::engine::persistence) fn look_after_log(&self) {
         let mut tampering = None;
         let dropped = self.drop_log_if(|log| {
             tampering = log.tampering();
@@ -213,7 +213,7 @@ impl Engine {
 
     /// Begins a log in this folder, and refuses writes until that can be done; none when it is not wanted any more.
     fn begin_as_soon_as_possible(&self, mut folder: Folder) -> Option<Log> {
-        let opening = self.durability.log.opening();
+        let opening = self.persistence.aof.opening();
         let begun = loop {
             let error = match folder.wait_anew(self.journal.end(), std::process::id()) {
                 Ok(log) => break Some(log),
@@ -223,7 +223,7 @@ impl Engine {
                 }
             };
             self.note_log_fails("beginning", &io::Error::other(error.to_string()));
-            if !self.durability.log.wait_for_close(opening, TRY_AGAIN) || !self.config.flag(Opt::Appendonly) {
+            if !self.persistence.aof.wait_for_close(opening, TRY_AGAIN) || !self.config.flag(Opt::Appendonly) {
                 break None;
             }
         };
@@ -235,20 +235,20 @@ impl Engine {
     fn write_base_next(&self) {
         let engine = self.handle();
         let mut then: Option<WhenDone> = Some(Box::new(move |_| {
-            if engine.durability.log.has_starting()
+            if engine.persistence.aof.has_starting()
                 && engine.start_snapshot(Purpose::Base, Instant::now(), &mut None).is_err()
             {
                 engine.write_next(Purpose::Base);
             }
         }));
-        if !self.durability.snapshots.follow(&mut then) {
+        if !self.persistence.snapshots.follow(&mut then) {
             then.into_iter().for_each(|then| then(true));
         }
     }
 
     /// Keeps an AOF for the next base, unless it has been switched off in between.
-    pub(super) fn keep_starting(&self, log: Log) {
-        let file = &self.durability.log;
+    pub(in crate::engine::persistence) fn keep_starting(&self, log: Log) {
+        let file = &self.persistence.aof;
         file.set_starting(log);
         // The thread that switches the AOF off sets the option first, and looks for this AOF then.
         if !self.config.flag(Opt::Appendonly) {
@@ -258,7 +258,7 @@ impl Engine {
 
     /// Starts a thread that writes and syncs the AOF to its end, and waits for a base that is given up.
     fn switch_log_off(self: &Arc<Self>) -> Result<(), String> {
-        let (file, snapshots) = (&self.durability.log, &self.durability.snapshots);
+        let (file, snapshots) = (&self.persistence.aof, &self.persistence.snapshots);
         self.refuse_sync_waiters();
         let pending = Pending::default();
         let given_up = pending.ending();
@@ -277,7 +277,7 @@ impl Engine {
         file.end.begin();
         let engine = Arc::clone(self);
         let started = self.detach_thread("log-close", move || {
-            let file = &engine.durability.log;
+            let file = &engine.persistence.aof;
             let mut end = End { file, is_closed: false };
             if file.is_open() {
                 _ = engine.close_log_and_tell();
@@ -326,16 +326,16 @@ mod tests {
 
     /// Asserts that the AOF is not open, and is begun as time passes.
     fn assert_begins(engine: &Arc<Engine>) {
-        assert!(!engine.durability.log.is_open());
+        assert!(!engine.persistence.aof.is_open());
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        while !engine.durability.log.is_open() {
+        while !engine.persistence.aof.is_open() {
             assert!(std::time::Instant::now() < deadline, "it does not begin");
             // As the ticking worker does.
             engine.follow_file_rules(Instant::now());
             std::thread::yield_now();
         }
-        engine.durability.snapshots.wait_until_over();
-        assert!(!engine.durability.log.lacks_base());
+        engine.persistence.snapshots.wait_until_over();
+        assert!(!engine.persistence.aof.lacks_base());
         engine.end_log();
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::clients::blocking::{OnTimeout, Waiter};
-use crate::engine::durability::log_file::Policy;
+use crate::engine::persistence::aof::Policy;
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::request::error::Error;
 
@@ -18,22 +18,22 @@ impl Engine {
     /// Returns whether a reply may leave that shows the journal up to this offset. The unwritten part is written here, if no
     /// other thread is writing.
     pub fn passes(&self, shown: u64) -> bool {
-        let durability = &self.durability;
-        if shown > durability.passed() {
+        let persistence = &self.persistence;
+        if shown > persistence.passed() {
             self.write_log_if_idle();
         }
-        shown <= durability.passed()
+        shown <= persistence.passed()
     }
 
     /// Waits until the journal has passed this offset. Returns false when the AOF cannot be written.
     pub fn wait_to_pass(&self, shown: u64) -> bool {
-        self.passes(shown) || self.durability.wait(shown)
+        self.passes(shown) || self.persistence.wait(shown)
     }
 
     /// Returns the offset of the journal up to which the disk has it; none where there is no AOF. An AOF that lacks its first
     /// base has nothing.
     pub fn synced_offset(&self) -> Option<u64> {
-        let file = &self.durability.log;
+        let file = &self.persistence.aof;
         match file.is_open() {
             true if file.lacks_base() => Some(0),
             true => Some(self.journal.synced()),
@@ -50,7 +50,7 @@ impl Engine {
     /// Calls back, from any thread, when the disk has all that is in the journal now: with true, or with false as soon as it
     /// is clear that this cannot be known. May call before it returns.
     pub fn when_synced(&self, call: impl FnOnce(bool) + Send + 'static) {
-        let waiters = &self.durability.log.sync_waiters;
+        let waiters = &self.persistence.aof.sync_waiters;
         waiters.enter_call(self.journal.end(), Box::new(call));
         // The offset may have been reached since it was checked.
         let known = self.known_synced_offset().filter(|_| self.failure().is_none());
@@ -60,12 +60,12 @@ impl Engine {
     /// Sends `owner` a letter when [`Engine::known_synced_offset`] is no longer `synced`. Returns true if that is so already:
     /// no letter follows then.
     pub fn tell_when_synced(&self, synced: Option<u64>, owner: &Arc<Mailbox>) -> bool {
-        self.durability.log.sync_waiters.enter_owner(owner, || self.known_synced_offset() != synced)
+        self.persistence.aof.sync_waiters.enter_owner(owner, || self.known_synced_offset() != synced)
     }
 
     /// Answers a client of WAITAOF when the disk has the journal up to this offset.
     pub fn answer_when_synced(&self, waiter: &Arc<Waiter>, offset: u64) {
-        self.durability.log.sync_waiters.enter_client(offset, waiter);
+        self.persistence.aof.sync_waiters.enter_client(offset, waiter);
         // The offset may have been reached since it was checked.
         self.answer_synced(self.synced_offset());
     }
@@ -74,20 +74,20 @@ impl Engine {
     pub(super) fn tell_synced(&self) {
         self.answer_synced(self.synced_offset());
         self.call_synced(self.known_synced_offset());
-        let owners = self.durability.log.sync_waiters.take_owners();
+        let owners = self.persistence.aof.sync_waiters.take_owners();
         owners.iter().for_each(|owner| owner.post(Letter::Synced));
     }
 
     /// Runs the callbacks that are due.
     pub(in crate::engine) fn call_synced(&self, known: Option<u64>) {
-        let calls = self.durability.log.sync_waiters.take_calls(known);
+        let calls = self.persistence.aof.sync_waiters.take_calls(known);
         calls.into_iter().for_each(|call| call(known.is_some()));
     }
 
     /// Answers the clients of WAITAOF that have waited long enough; if the AOF has been switched off, all of them.
     fn answer_synced(&self, synced: Option<u64>) {
         let Some(synced) = synced else { return self.refuse_sync_waiters() };
-        for (offset, waiter) in self.durability.log.sync_waiters.take_clients(synced) {
+        for (offset, waiter) in self.persistence.aof.sync_waiters.take_clients(synced) {
             let disks = OnTimeout::Disks(offset);
             self.answer(&waiter, |reply| disks.put(reply, |offset| self.reached(offset)));
         }
@@ -96,7 +96,7 @@ impl Engine {
 
     /// Tells the clients of WAITAOF that the AOF they wait for is switched off.
     pub(super) fn refuse_sync_waiters(&self) {
-        for (_, waiter) in self.durability.log.sync_waiters.take_clients(u64::MAX) {
+        for (_, waiter) in self.persistence.aof.sync_waiters.take_clients(u64::MAX) {
             self.refuse(&waiter, &Error::NO_LOG_TO_WAIT_FOR);
         }
     }

@@ -16,9 +16,9 @@ use crate::context::key_change;
 use crate::context::key_change::{Pending, Turnover};
 use crate::engine::Engine;
 use crate::engine::clients::watch::Presence;
-use crate::engine::durability::loading::{Again, NotLoaded, WhenLoaded};
-use crate::engine::durability::snapshots::{Purpose, WhenDone};
 use crate::engine::journal::BatchBuffer;
+use crate::engine::persistence::loading::{Again, NotLoaded, WhenLoaded};
+use crate::engine::persistence::purpose::{Purpose, WhenDone};
 use crate::engine::readiness::Hindrance;
 use crate::engine::scripts::Libraries;
 use crate::execute;
@@ -37,7 +37,7 @@ impl Engine {
     /// Lets this engine load again when it is asked to.
     pub(super) fn offer_loading(self: &Arc<Self>) {
         let own = Arc::downgrade(self);
-        self.durability.loading.set_loader(move |what, when_loaded| {
+        self.persistence.loading.set_loader(move |what, when_loaded| {
             if let Some(engine) = own.upgrade() {
                 load_apart(&engine, what, when_loaded);
             }
@@ -48,7 +48,7 @@ impl Engine {
         self.begin_loading();
         let loaded = self.load_in_place(what);
         self.is_replaying.store(false, Ordering::Relaxed);
-        self.durability.loading.end();
+        self.persistence.loading.end();
         self.end_loading();
         match (&loaded, what) {
             (Ok(()), Again::Snapshot { .. }) => log::warning("DB reloaded by DEBUG RELOAD"),
@@ -65,13 +65,13 @@ impl Engine {
     /// Begins the loading: from here on no client reads or changes data, and no snapshot is being written.
     pub(super) fn begin_loading(&self) {
         loop {
-            self.durability.snapshots.wait_until_over();
+            self.persistence.snapshots.wait_until_over();
             let batch_buffer = BatchBuffer::default();
             let locks = self.lock_all(&batch_buffer);
             self.readiness.set(Hindrance::Loading, true);
             self.is_replaying.store(true, Ordering::Relaxed);
             // A snapshot that was to begin when the locks become free would begin with half of the loaded data.
-            if !self.durability.snapshots.is_running() {
+            if !self.persistence.snapshots.is_running() {
                 return drop(locks);
             }
             self.is_replaying.store(false, Ordering::Relaxed);
@@ -84,7 +84,7 @@ impl Engine {
     fn load_in_place(self: &Arc<Self>, what: Again) -> Result<(), NotLoaded> {
         if let Again::Snapshot { is_saved: true, .. } = what {
             let mut heard: Option<WhenDone> = Some(Box::new(|_| ()));
-            let begun = self.durability.snapshots.begin(Purpose::File, Instant::now(), &mut heard);
+            let begun = self.persistence.snapshots.begin(Purpose::File, Instant::now(), &mut heard);
             if begun.is_err() || !self.write_snapshot(Purpose::File) {
                 return Err(NotLoaded::Unsaved);
             }
@@ -140,7 +140,7 @@ impl Engine {
     }
 
     fn load_log_again(self: &Arc<Self>) -> Result<(), String> {
-        let file = &self.durability.log;
+        let file = &self.persistence.aof;
         if file.is_open() {
             self.write_log();
             if self.journal.written() < self.journal.end() {
@@ -162,7 +162,7 @@ impl Engine {
                 (folder.replay(options), files.iter().map(|(_, bytes)| bytes).sum(), Some(folder))
             }
         };
-        self.durability.loading.begin(Instant::now().wall_ms() / 1_000, bytes);
+        self.persistence.loading.begin(Instant::now().wall_ms() / 1_000, bytes);
         let (outcome, _) = self.replay_log(replay)?;
         outcome.told.iter().for_each(|odd| log::warning(odd));
         if let Some(cut) = &outcome.cut {
@@ -219,16 +219,16 @@ impl Engine {
     /// AOF gets a new base.
     fn follow_loaded(self: &Arc<Self>, what: Again) {
         let is_as_before = match what {
-            Again::Log => self.durability.log.is_open(),
+            Again::Log => self.persistence.aof.is_open(),
             Again::Snapshot { is_saved, is_added, .. } => is_saved && !is_added,
         };
         if !is_as_before && !self.replication.role.is_replica() {
             self.restart_stream("it does not say what was loaded");
         }
         match what {
-            Again::Log => self.durability.snapshots.note_saved(self.stats.changes()),
+            Again::Log => self.persistence.snapshots.note_saved(self.stats.changes()),
             Again::Snapshot { is_saved: true, is_added: false, .. } => {}
-            Again::Snapshot { .. } if !self.durability.log.is_open() => {}
+            Again::Snapshot { .. } if !self.persistence.aof.is_open() => {}
             Again::Snapshot { .. } => {
                 if self.start_snapshot(Purpose::Base, Instant::now(), &mut None).is_err() {
                     self.write_next(Purpose::Base);

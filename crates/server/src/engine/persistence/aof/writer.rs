@@ -14,7 +14,7 @@ use sleeve_disk::log::Log;
 use super::threads;
 use crate::config::Opt;
 use crate::engine::Engine;
-use crate::engine::durability::log_file::{OpenLog, Policy};
+use crate::engine::persistence::aof::{OpenLog, Policy};
 use crate::engine::readiness::Hindrance;
 use crate::host::clock::Instant;
 use crate::host::log;
@@ -35,24 +35,24 @@ impl Engine {
     ///
     /// # Errors
     /// Those of the system: the AOF threads cannot start.
-    pub(super) fn open_log_at_instant(&self, log: Log) -> io::Result<()> {
-        let opening = self.durability.log.set_open(OpenLog::new(log, &self.journal));
-        self.durability.pass(self.journal.end());
+    pub(in crate::engine::persistence) fn open_log_at_instant(&self, log: Log) -> io::Result<()> {
+        let opening = self.persistence.aof.set_open(OpenLog::new(log, &self.journal));
+        self.persistence.pass(self.journal.end());
         threads::start(&self.handle(), opening)
     }
 
     /// Drops the AOF as it is, if it is a wanted one.
-    pub(super) fn drop_log_if(&self, is_wanted: impl FnOnce(&Log) -> bool) -> Option<Log> {
-        let log = self.durability.log.take_open_if(is_wanted)?.into_log();
+    pub(in crate::engine::persistence) fn drop_log_if(&self, is_wanted: impl FnOnce(&Log) -> bool) -> Option<Log> {
+        let log = self.persistence.aof.take_open_if(is_wanted)?.into_log();
         self.forget_log();
         Some(log)
     }
 
     /// Resets the state that depends on an AOF, once there is none and its readers of the journal are gone.
     fn forget_log(&self) {
-        self.durability.set_fails(false);
+        self.persistence.set_fails(false);
         self.readiness.set(Hindrance::LogFails, false);
-        self.durability.pass(u64::MAX);
+        self.persistence.pass(u64::MAX);
         self.set_disk_behind(false);
         self.tell_synced();
     }
@@ -63,10 +63,10 @@ impl Engine {
     /// # Errors
     /// Those of the system; the AOF is closed all the same.
     pub fn close_log(&self) -> io::Result<()> {
-        let turn = self.durability.log.sync_turn();
+        let turn = self.persistence.aof.sync_turn();
         // Without its base, a start would not find its contents.
-        let lacks_base = self.durability.log.lacks_base();
-        let Some(mut open) = self.durability.log.take_open_if(|_| true) else { return Ok(()) };
+        let lacks_base = self.persistence.aof.lacks_base();
+        let Some(mut open) = self.persistence.aof.take_open_if(|_| true) else { return Ok(()) };
         if self.failure().is_some() {
             // If a thread has panicked, it may have left this half changed: the writes that were answered are in the file,
             // and that is all.
@@ -90,19 +90,19 @@ impl Engine {
     /// Writes and syncs the part of the journal that the AOF lacks, when no client is served any more.
     pub fn end_log(&self) {
         // Another thread may be about it already.
-        self.durability.log.end.wait_until_closed();
-        if self.durability.log.is_open() {
+        self.persistence.aof.end.wait_until_closed();
+        if self.persistence.aof.is_open() {
             if self.close_log_and_tell() {
                 self.keep_closing_place();
             }
         } else {
             // Nor is one begun that could not be until now.
-            self.durability.log.next_opening();
+            self.persistence.aof.next_opening();
         }
     }
 
     /// Returns whether all is on the disk.
-    pub(super) fn close_log_and_tell(&self) -> bool {
+    pub(in crate::engine::persistence) fn close_log_and_tell(&self) -> bool {
         log::notice("Calling fsync() on the AOF file.");
         let closed = self.close_log();
         if let Err(error) = &closed {
@@ -113,15 +113,15 @@ impl Engine {
 
     /// Writes the journal to the AOF, unless another thread is writing, which then writes this too; or unless a sync is under
     /// way: then the AOF thread does it.
-    pub(super) fn write_log_if_idle(&self) {
-        let file = &self.durability.log;
+    pub(in crate::engine::persistence) fn write_log_if_idle(&self) {
+        let file = &self.persistence.aof;
         if file.is_open() && Policy::of(&self.config) != Policy::Always {
             file.with_if_idle(|open| self.write_open_log(open));
         }
     }
 
     fn write_open_log(&self, open: &mut OpenLog) {
-        if self.durability.fails() {
+        if self.persistence.fails() {
             return;
         }
         self.delay_write();
@@ -136,7 +136,7 @@ impl Engine {
     }
 
     /// Applies the present options to the AOF.
-    pub(super) fn set_log_options(&self, log: &mut Log) {
+    pub(in crate::engine::persistence) fn set_log_options(&self, log: &mut Log) {
         log.set_checksums(self.config.flag(Opt::AofChecksums));
         log.set_timestamps(self.config.flag(Opt::AofTimestampEnabled));
     }
@@ -166,8 +166,8 @@ impl Engine {
 
     /// Says how far the journal has passed, if there is a log.
     fn note_passed(&self) {
-        self.durability.pass_with(|| match Policy::of(&self.config) {
-            _ if !self.durability.log.is_open() => u64::MAX,
+        self.persistence.pass_with(|| match Policy::of(&self.config) {
+            _ if !self.persistence.aof.is_open() => u64::MAX,
             Policy::Always => self.journal.synced(),
             Policy::EverySecond | Policy::No => self.journal.written(),
         });
@@ -180,12 +180,12 @@ impl Engine {
             return;
         }
         if self.set_disk_behind(is_full) && is_full {
-            self.durability.log.ask();
+            self.persistence.aof.ask();
         }
     }
 
     /// Sets whether the data that waits for the disk has reached its limit. Returns whether that is a change.
-    pub(super) fn set_disk_behind(&self, is_behind: bool) -> bool {
+    pub(in crate::engine::persistence) fn set_disk_behind(&self, is_behind: bool) -> bool {
         let is_news = self.readiness.set(Hindrance::DiskBehind, is_behind);
         if is_news && !is_behind {
             self.post_resume();
@@ -194,7 +194,7 @@ impl Engine {
     }
 
     /// Updates whether the journal has reached its limit, for callers that do so once and not again.
-    pub(super) fn note_disk_behind(&self) {
+    pub(in crate::engine::persistence) fn note_disk_behind(&self) {
         let is_full = self.journal.is_full();
         self.set_disk_behind(is_full);
         if is_full && !self.journal.is_full() {
@@ -203,20 +203,20 @@ impl Engine {
         }
     }
 
-    pub(super) fn note_log_works(&self) {
-        if self.durability.set_fails(false) {
+    pub(in crate::engine::persistence) fn note_log_works(&self) {
+        if self.persistence.set_fails(false) {
             log::warning("AOF write error looks solved, the server can write again.");
             self.readiness.set(Hindrance::LogFails, false);
         }
     }
 
-    pub(super) fn note_log_fails(&self, doing: &str, error: &io::Error) {
+    pub(in crate::engine::persistence) fn note_log_fails(&self, doing: &str, error: &io::Error) {
         self.readiness.note_log_failure(&crate::config::value::reason(error));
         self.readiness.set(Hindrance::LogFails, true);
-        if self.durability.set_fails(true) {
+        if self.persistence.set_fails(true) {
             log::warning(&format!("Error {doing} the AOF file: {error}"));
             // Its thread tries again from now on.
-            self.durability.log.ask();
+            self.persistence.aof.ask();
         }
     }
 
@@ -224,7 +224,7 @@ impl Engine {
     /// every reply. Retries a write that has failed. For threads that may wait for the disk.
     pub fn write_log(&self) {
         let synced = self.journal.synced();
-        if let Some(open) = &mut *self.durability.log.lock() {
+        if let Some(open) = &mut *self.persistence.aof.lock() {
             self.delay_write();
             let written = open.heal().and_then(|()| self.write_to_log(open));
             self.journal.set_synced(open.log.synced_end());
@@ -238,14 +238,14 @@ impl Engine {
             Policy::EverySecond => self.journal.is_full(),
             Policy::No => false,
         };
-        if syncs && !self.durability.fails() {
+        if syncs && !self.persistence.fails() {
             self.sync_log();
         }
     }
 
     /// Syncs the bytes that have been written. No lock is held during the sync.
-    pub(super) fn sync_log(&self) {
-        let file = &self.durability.log;
+    pub(in crate::engine::persistence) fn sync_log(&self) {
+        let file = &self.persistence.aof;
         let turn = file.sync_turn();
         let opening = file.opening();
         let Some(job) = file.with(|open| open.log.sync_job()).flatten() else { return };
@@ -270,7 +270,7 @@ impl Engine {
     }
 
     /// Notes how far the AOF is on the disk.
-    pub(super) fn note_synced(&self, open: &mut OpenLog) {
+    pub(in crate::engine::persistence) fn note_synced(&self, open: &mut OpenLog) {
         open.note_synced(open.log.synced_end());
         self.journal.set_synced(open.log.synced_end());
         self.note_passed();
@@ -279,7 +279,7 @@ impl Engine {
     /// Applies a change of `appendfsync`: replies now wait for another offset. Waits for no disk.
     pub fn apply_sync_policy(&self) {
         self.note_passed();
-        self.durability.log.ask();
+        self.persistence.aof.ask();
         self.tell_synced();
     }
 }

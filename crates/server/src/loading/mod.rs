@@ -19,7 +19,7 @@ use sleeve_disk::replay;
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
-use crate::engine::durability::snapshots::Purpose;
+use crate::engine::persistence::purpose::Purpose;
 use crate::engine::readiness::Hindrance;
 use crate::engine::replication::Place;
 use crate::execute::replay::Replay;
@@ -28,7 +28,7 @@ use crate::host::clock::Instant;
 use crate::host::log;
 use crate::host::planted::{self, Fault};
 use rdb::{End, Origin};
-pub(super) use replacing::Arrival;
+pub(crate) use replacing::Arrival;
 
 impl Engine {
     /// Loads the data that the options name, and opens the AOF if there is to be one. The caller makes sure that no client is
@@ -47,7 +47,7 @@ impl Engine {
         if loaded.is_err() && source == "disk" {
             log::warning("Terminating server after rdb file reading failure.");
         }
-        self.durability.loading.end();
+        self.persistence.loading.end();
         if loaded? {
             let took_s = (clock::monotonic_ms() - begun_ms) as f64 / 1_000.0;
             log::notice(&format!("DB loaded from {source}: {took_s:.3} seconds"));
@@ -65,7 +65,7 @@ impl Engine {
         {
             log::warning(&format!("The append-only file cannot be begun: {why}. It is tried again"));
             if is_on {
-                self.durability.snapshots.schedule(Purpose::Base);
+                self.persistence.snapshots.schedule(Purpose::Base);
             }
         }
     }
@@ -89,7 +89,7 @@ impl Engine {
                 return Err(format!("Fatal error: can't open {} for reading: {}", path.display(), reason(&error)));
             }
         };
-        self.durability.loading.begin(Instant::now().wall_ms() / 1_000, size);
+        self.persistence.loading.begin(Instant::now().wall_ms() / 1_000, size);
         let into = (&self.store, &mut Replay::begin(self, 0));
         let loaded = self.load_rdb(into, source, size, Origin::Snapshot);
         loaded.map(Some).map_err(|error| unusable(&path, &error))
@@ -116,7 +116,7 @@ impl Engine {
         }
         let files = folder.files().map_err(|error| error.to_string())?;
         let total = files.iter().map(|(_, bytes)| bytes).sum();
-        self.durability.loading.begin(Instant::now().wall_ms() / 1_000, total);
+        self.persistence.loading.begin(Instant::now().wall_ms() / 1_000, total);
         let options =
             replay::Options { load_truncated: self.config.flag(Opt::AofLoadTruncated), ..replay::Options::default() };
         let (outcome, base) = self.replay_log(folder.replay(options))?;
@@ -164,7 +164,7 @@ impl Engine {
 
     /// So many bytes more were read; once in a while the log hears of it.
     fn note_loaded_bytes(&self, bytes: u64) {
-        if let Some(status) = self.durability.loading.add_bytes(bytes, clock::monotonic_ms()) {
+        if let Some(status) = self.persistence.loading.add_bytes(bytes, clock::monotonic_ms()) {
             log::notice(&format!(
                 "Loading: {:.1} % of {} bytes, about {} seconds left",
                 status.percent(),

@@ -18,9 +18,9 @@ use sleeve_wire::number;
 
 use crate::config::Opt;
 use crate::engine::Engine;
-use crate::engine::durability::loading::GIVEN_UP;
 use crate::engine::keyspace::key_clock;
-use crate::engine::persistence::save::test_delay;
+use crate::engine::persistence::loading::GIVEN_UP;
+use crate::engine::persistence::snapshot::walk::test_delay;
 use crate::engine::replication::{Place, PlaceRead};
 use crate::execute::replay::Replay;
 use crate::host::clock::Instant;
@@ -100,7 +100,7 @@ impl Engine {
         });
         let file = file.into_inner();
         match &file.failed {
-            None => file.tell_done(self.durability.loading.keys()),
+            None => file.tell_done(self.persistence.loading.keys()),
             Some((_, why)) => log::warning(&format!("Internal error in RDB reading: {why}")),
         }
         let File { reader, said, failed, .. } = file;
@@ -125,7 +125,7 @@ impl Engine {
             });
             match inserter.insert(store, &mut batch, &clock) {
                 Ok(Inserted { keys, expired, odd }) => {
-                    self.durability.loading.add_keys(keys, expired);
+                    self.persistence.loading.add_keys(keys, expired);
                     if !odd.is_empty() {
                         let mut file = file.lock();
                         odd.into_iter().for_each(|odd| file.tell_odd(odd));
@@ -172,7 +172,7 @@ impl<R: Read> File<'_, R> {
     /// Reads the next records. Returns false if there are no more.
     fn next_batch(&mut self, engine: &Engine, batch: &mut Batch) -> bool {
         while !self.is_over {
-            if engine.durability.loading.is_given_up() {
+            if engine.persistence.loading.is_given_up() {
                 self.fail_at(self.reader.offset(), GIVEN_UP.to_owned());
                 break;
             }
@@ -261,7 +261,7 @@ impl<R: Read> File<'_, R> {
                 log::notice(&format!("RDB age {} seconds", age_s.max(0)));
             }
             (b"used-mem", Some(bytes)) => {
-                engine.durability.loading.note_used_bytes(bytes.max(0) as u64);
+                engine.persistence.loading.note_used_bytes(bytes.max(0) as u64);
                 let megabytes = bytes as f64 / f64::from(1 << 20);
                 log::notice(&format!("RDB memory usage when created {megabytes:.2} Mb"));
             }

@@ -46,7 +46,7 @@ pub enum SnapshotOutput {
 impl Engine {
     /// Begins to write a snapshot that stands for the journal up to an offset, and for this place in the stream to replicas, if
     /// there is one.
-    pub(super) fn begin_output(
+    pub(in crate::engine::persistence) fn begin_output(
         &self,
         form: SnapshotForm,
         snapshot: &Snapshot,

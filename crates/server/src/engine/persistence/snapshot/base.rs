@@ -10,8 +10,8 @@ use std::time::Duration;
 use sleeve_disk::format::manifest::Format as BaseFormat;
 use sleeve_disk::log::{Log, NewBase, Rotated};
 
-use super::save::ABORTED;
-use super::snapshot_output::SnapshotForm;
+use super::output::SnapshotForm;
+use super::walk::ABORTED;
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
@@ -22,9 +22,9 @@ const SWITCH_TICK: Duration = Duration::from_millis(5);
 
 impl Engine {
     /// Writes a base of the AOF: the first, a new, or a lone one.
-    pub(super) fn write_base(&self) -> Result<u64, String> {
+    pub(in crate::engine::persistence) fn write_base(&self) -> Result<u64, String> {
         let starting = self.take_starting_log()?;
-        if starting.is_none() && !self.durability.log.is_open() {
+        if starting.is_none() && !self.persistence.aof.is_open() {
             return self.write_lone_base();
         }
         let is_first = starting.is_some();
@@ -40,7 +40,7 @@ impl Engine {
 
     /// Writes a new base of the open AOF, or the first one of this AOF.
     fn write_base_of_log(&self, mut starting: Option<Log>) -> Result<u64, String> {
-        let file = &self.durability.log;
+        let file = &self.persistence.aof;
         let failed = |doing: &str, error: io::Error| format!("cannot {doing}: {}", reason(&error));
         let gone = || "the log was closed meanwhile".to_owned();
         // `dir` may be another by now.
@@ -114,12 +114,12 @@ impl Engine {
     fn order_switch(&self, offset: u64, rotated: Rotated) -> Option<()> {
         let database = self.journal.copied_database();
         self.journal.forget_database();
-        self.durability.log.switch().map(|switch| switch.order(offset, rotated, database))
+        self.persistence.aof.switch().map(|switch| switch.order(offset, rotated, database))
     }
 
     /// Writes a base that nothing is appended to, because the AOF is switched off.
     fn write_lone_base(&self) -> Result<u64, String> {
-        self.durability.log.end.wait_until_closed();
+        self.persistence.aof.end.wait_until_closed();
         // The folder is there, and no other AOF uses it.
         let past_end = self.open_log_folder()?.past_end().map_err(|error| unreadable(&error))?;
         let temporary = self.log_options().unfinished_base(&self.mark());
@@ -145,13 +145,13 @@ impl Engine {
     fn wait_for_switch(&self) -> Result<i64, String> {
         loop {
             // An AOF that cannot be written is retried by its own thread, and less often than this loop runs.
-            if !self.durability.fails() {
+            if !self.persistence.fails() {
                 self.write_log();
             }
-            match self.durability.log.switch().map(|switch| switch.take_outcome()) {
+            match self.persistence.aof.switch().map(|switch| switch.take_outcome()) {
                 None => return Err("the log was closed meanwhile".into()),
                 Some(Some(switched)) => return switched.map_err(|error| reason(&error)),
-                Some(None) if self.durability.snapshots.is_aborted() => return Err(ABORTED.into()),
+                Some(None) if self.persistence.snapshots.is_aborted() => return Err(ABORTED.into()),
                 Some(None) => waiting::sleep(SWITCH_TICK),
             }
         }

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use crate::config::Opt;
 use crate::engine::Engine;
-use crate::engine::durability::log_file::Policy;
+use crate::engine::persistence::aof::Policy;
 use crate::host::clock::Instant;
 
 /// The interval at which an unwritable AOF is retried.
-pub(super) const TRY_AGAIN: Duration = Duration::from_millis(1_000);
+pub(in crate::engine::persistence) const TRY_AGAIN: Duration = Duration::from_millis(1_000);
 
 /// The interval of syncs under `everysec`.
 const SYNC_EVERY: Duration = Duration::from_millis(1_000);
@@ -41,18 +41,18 @@ pub fn start(engine: &Arc<Engine>, opening: u64) -> std::io::Result<()> {
 }
 
 fn write_when_asked(engine: &Engine, opening: u64) {
-    let (durability, journal) = (&engine.durability, &engine.journal);
+    let (persistence, journal) = (&engine.persistence, &engine.journal);
     let mut commit = GroupCommit::default();
-    let wait = || match durability.fails() {
+    let wait = || match persistence.fails() {
         // However often it is asked.
-        true => durability.log.wait_for_close(opening, TRY_AGAIN),
-        false => durability.log.wait_to_be_asked(opening, None),
+        true => persistence.aof.wait_for_close(opening, TRY_AGAIN),
+        false => persistence.aof.wait_to_be_asked(opening, None),
     };
     while wait() {
         let asked = Instant::now();
         while !commit.is_whole(journal.pieces()) && asked.elapsed() < commit.wait_max {
             let left = commit.wait_max.saturating_sub(asked.elapsed());
-            if !durability.log.wait_to_be_asked(opening, Some(left)) {
+            if !persistence.aof.wait_to_be_asked(opening, Some(left)) {
                 return;
             }
         }
@@ -92,14 +92,14 @@ impl GroupCommit {
 }
 
 fn sync_now_and_then(engine: &Engine, opening: u64) {
-    let durability = &engine.durability;
-    while durability.log.wait_for_close(opening, SYNC_EVERY) {
+    let persistence = &engine.persistence;
+    while persistence.aof.wait_for_close(opening, SYNC_EVERY) {
         engine.look_after_log();
         engine.rewrite_grown_log(Instant::now());
-        let is_rewriting = engine.config.flag(Opt::NoAppendfsyncOnRewrite) && durability.snapshots.is_running();
+        let is_rewriting = engine.config.flag(Opt::NoAppendfsyncOnRewrite) && persistence.snapshots.is_running();
         // Changes that no reply has waited for, such as expired keys, are written here too.
         match Policy::of(&engine.config) {
-            Policy::Always => durability.log.ask(),
+            Policy::Always => persistence.aof.ask(),
             Policy::EverySecond if !is_rewriting => {
                 engine.write_log_if_idle();
                 engine.sync_log();

@@ -10,7 +10,7 @@ use crate::host::waiting::Condvar;
 
 /// The wait of a server that is to end, if it waits.
 #[derive(Debug, Default)]
-pub struct Waiting {
+pub struct ShutdownWait {
     state: Mutex<Option<State>>,
     changed: Condvar,
 }
@@ -23,9 +23,9 @@ struct State {
     until_ms: u64,
 }
 
-impl Waiting {
+impl ShutdownWait {
     /// Begins to wait, until this time at the most, monotonic milliseconds. Returns false if another client has told the
-    /// server to end since [`Waiting::join`]; this client joins that one.
+    /// server to end since [`ShutdownWait::join`]; this client joins that one.
     pub fn begin(&self, client: Option<Arc<Waiter>>, until_ms: u64) -> bool {
         let mut state = self.state.lock();
         let is_first = state.is_none();
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn of_two_who_tell_it_at_once_one_begins() {
-        let waiting = Waiting::default();
+        let waiting = ShutdownWait::default();
         assert!(waiting.join(None).is_some() && waiting.join(None).is_some(), "nobody has begun yet");
         assert!(waiting.begin(None, 10));
         assert!(!waiting.begin(None, 20));

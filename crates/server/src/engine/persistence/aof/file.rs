@@ -13,11 +13,11 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 use sleeve_disk::log::{Healed, Healing, Health, Log, RewriteLimit};
 
+use super::closing::Closing;
+use super::rotation::Rotation;
 use crate::config::{Config, Opt};
-use crate::engine::durability::closing::Closing;
-use crate::engine::durability::increment_switch::IncrementSwitch;
-use crate::engine::durability::sync_waiters::SyncWaiters;
 use crate::engine::journal::{Journal, Reader, write_select};
+use crate::engine::persistence::sync_waiters::SyncWaiters;
 use crate::host::log;
 use crate::host::waiting::Condvar;
 
@@ -45,14 +45,14 @@ impl Policy {
 
 /// The log of one engine, if it has one. Any thread.
 #[derive(Debug, Default)]
-pub struct LogFile {
+pub struct Aof {
     open: Mutex<Option<OpenLog>>,
     is_open: AtomicBool,
     shown: Shown,
     is_syncing: AtomicBool,
     /// The switch of the AOF that was opened last into its next increment.
-    switch: Mutex<Option<Arc<IncrementSwitch>>>,
-    /// The lock of the thread that syncs; see [`LogFile::sync_turn`].
+    switch: Mutex<Option<Arc<Rotation>>>,
+    /// The lock of the thread that syncs; see [`Aof::sync_turn`].
     sync_turn: Mutex<()>,
     /// A thread wanted to write while another one did.
     is_contended: AtomicBool,
@@ -129,7 +129,7 @@ pub struct OpenLog {
     /// Where it is synced.
     keeper: Reader,
     /// Where in the journal the next increment begins.
-    switch: Arc<IncrementSwitch>,
+    switch: Arc<Rotation>,
     /// The database of the SELECT with which an increment begins amid another server's journal. The SELECT is no part of the
     /// journal.
     first_database: Option<u32>,
@@ -154,7 +154,7 @@ pub struct LogStatus {
     pub delayed_syncs: u64,
 }
 
-impl LogFile {
+impl Aof {
     /// Returns whether there is an AOF.
     pub fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Acquire)
@@ -198,7 +198,7 @@ impl LogFile {
 
     /// Returns the offset at which the open AOF goes into its next increment; none if there is no AOF. Does not wait for a
     /// thread that waits for the disk.
-    pub fn switch(&self) -> Option<Arc<IncrementSwitch>> {
+    pub fn switch(&self) -> Option<Arc<Rotation>> {
         self.switch.lock().clone().filter(|_| self.is_open())
     }
 
@@ -473,7 +473,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_of_a_log_is_not_for_the_thread_of_the_one_before() {
-        let file = LogFile::default();
+        let file = Aof::default();
         let (before, now) = (file.next_opening(), file.next_opening());
         file.ask();
         assert!(!file.wait_to_be_asked(before, Some(Duration::ZERO)));

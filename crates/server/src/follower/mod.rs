@@ -43,7 +43,7 @@ const LINK_END_MAX: Duration = Duration::from_secs(5);
 
 impl Engine {
     /// Lets this engine follow a primary when it is told to.
-    pub(super) fn offer_following(self: &Arc<Self>) {
+    pub(crate) fn offer_following(self: &Arc<Self>) {
         let own = Arc::downgrade(self);
         self.replication.role.set_starter(move || {
             let Some(engine) = own.upgrade() else { return Ok(()) };
@@ -60,7 +60,7 @@ impl Engine {
     /// engine has been told to follow, the program calls this before it drops the engine: the thread of the link has a handle
     /// of it.
     pub fn end_following(&self) {
-        self.durability.loading.give_up();
+        self.persistence.loading.give_up();
         self.replication.role.end();
         self.replication.role.wait_until_ended(LINK_END_MAX);
     }

@@ -1,0 +1,82 @@
+//! The part of the journal that is behind its lock: the chunks that readers still need, the readers, and the backlog.
+
+use std::sync::Arc;
+
+use super::chunks::Chunks;
+use crate::messaging::mail::Mailbox;
+
+/// The bytes that readers still need, the readers, and the state at the end. Under the journal's lock.
+#[derive(Debug, Default)]
+pub struct Retained {
+    /// The bytes.
+    pub chunks: Chunks,
+    /// The readers.
+    pub readers: Vec<ReaderOffset>,
+    /// The number of the next reader.
+    pub next_reader: u64,
+    /// The database that is selected at the end; none makes the next effect begin with a SELECT.
+    pub database: Option<u32>,
+    /// The journal is a copy of another server's, at that server's offsets.
+    pub is_copy: bool,
+    /// The backlog for replicas, once there has been one.
+    pub backlog: Option<Backlog>,
+    /// Owners of replicas that have been sent all there was; each is notified once when there is more.
+    pub owners: Vec<Arc<Mailbox>>,
+}
+
+/// A reader's position.
+#[derive(Debug)]
+pub struct ReaderOffset {
+    /// Its number.
+    pub reader: u64,
+    /// Its offset.
+    pub offset: u64,
+    /// The reader is a replica: no writer waits for it.
+    pub is_follower: bool,
+}
+
+/// The stretch of the journal that is kept for replicas to come back to.
+#[derive(Debug, Clone, Copy)]
+pub struct Backlog {
+    /// Its first offset at the beginning; the bytes before that are unknown.
+    pub begins: u64,
+    /// Its length at most.
+    pub bytes_max: u64,
+}
+
+impl Retained {
+    /// Returns the entry of a reader that is still entered.
+    pub fn reader_mut(&mut self, reader: u64) -> Option<&mut ReaderOffset> {
+        self.readers.iter_mut().find(|known| known.reader == reader)
+    }
+
+    /// Makes the next effect begin with a SELECT. Nothing is put into a copy.
+    pub fn begin_with_select(&mut self) {
+        if !self.is_copy {
+            self.database = None;
+        }
+    }
+
+    /// Returns the offset before which every reader that writers wait for has read everything.
+    pub fn oldest_awaited(&self) -> u64 {
+        let awaited = self.readers.iter().filter(|known| !known.is_follower);
+        awaited.map(|known| known.offset).min().unwrap_or(self.chunks.end())
+    }
+
+    /// Returns the offset before which no reader needs anything.
+    pub fn oldest(&self) -> u64 {
+        let oldest = self.readers.iter().map(|known| known.offset).min().unwrap_or(self.chunks.end());
+        oldest.min(self.backlog_start().unwrap_or(u64::MAX))
+    }
+
+    /// Returns the first offset that replicas may come back to.
+    pub fn backlog_start(&self) -> Option<u64> {
+        let Backlog { begins, bytes_max } = self.backlog?;
+        Some(begins.max(self.chunks.end().saturating_sub(bytes_max)))
+    }
+
+    /// Returns the number of readers, with the backlog as one.
+    pub fn count(&self) -> usize {
+        self.readers.len() + usize::from(self.backlog.is_some())
+    }
+}

@@ -1,0 +1,19 @@
+//! The AOF: the file that the journal is written to.
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `toggle` | Switching the AOF on and off. |
+//! | `threads` | Its two threads: one writes and syncs, one heals and rewrites. |
+//! | `writer` | Writing the journal to the AOF, syncing it, healing it. |
+//! | `file` | [`Aof`]: the open AOF, and its state. |
+//! | `rotation` | Going on in a new increment at the instant of a snapshot. |
+//! | `closing` | The end of an AOF that is switched off. |
+
+mod closing;
+mod file;
+mod rotation;
+mod threads;
+mod toggle;
+mod writer;
+
+pub use file::{Aof, OpenLog, Policy};
