@@ -106,6 +106,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("crates/server/src/session/local.rs", "Instant::now", OF_A_CALLER),
     ("crates/server/src/session/local.rs", "monotonic_ms", OF_A_CALLER),
     ("crates/server/src/context/account.rs", "ticks", "a measurement; an engine of a seed has a ticker that stands"),
+    ("crates/server/src/context/command_timer.rs", "ticks", "as in account.rs"),
     ("crates/server/src/commands/script/function.rs", "monotonic_ms", "how long a script has really run"),
     ("crates/server/src/context/locking.rs", "monotonic_ms", "how long a script has really run"),
     ("crates/server/src/lua/evaluate.rs", "monotonic_ms", "how long a script really runs says when others are served"),

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use sleeve_wire::reply::Writer;
 
 use crate::context::Cx;
+use crate::context::publish;
 use crate::messaging::message::Kind;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -103,8 +104,10 @@ pub fn spublish(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn publish_to(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
-    let receivers = cx.publish(kind, request.arg(1), request.arg(2));
-    cx.send_to_replicas(&request);
+    let receivers = publish::publish(cx, kind, request.arg(1), request.arg(2));
+    let name = request.row.name.as_bytes();
+    let words = std::iter::once(name).chain(request.args.iter().skip(1));
+    cx.locks.recorder.send_to_replicas(words, request.len());
     cx.reply().integer(receivers as i64);
     Ok(())
 }

@@ -8,6 +8,8 @@ use sleeve_wire::commands::{Flags, Reach, Row};
 use sleeve_wire::request::Args;
 
 use crate::context::Cx;
+use crate::context::eviction;
+use crate::context::locking;
 use crate::context::permission;
 use crate::context::session_state::Transaction;
 use crate::engine::readiness::Hindrance;
@@ -74,9 +76,9 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
         return Ok(());
     }
     // Scripts in the queue are judged by the memory use at the time when EXEC came.
-    cx.has_no_room = cx.has_no_room && cx.is_over_limit();
+    cx.has_no_room = cx.has_no_room && eviction::is_over_limit(cx.engine);
     cx.state.executing = Some(transaction.queue.len() as i64);
-    cx.recorder().begin_transaction();
+    cx.locks.recorder.begin_transaction();
     cx.reply().array(transaction.queue.len());
     for ((row, args), places) in transaction.queue.iter().zip(&transaction.places) {
         let (mark, has_ended) = (cx.out.mark(), cx.state.closing);
@@ -94,7 +96,7 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
             cx.cut_reply(mark);
         }
     }
-    cx.end_transaction();
+    cx.locks.recorder.end_transaction(cx.engine.scripts.running.has_left_half());
     cx.state.executing = None;
     // A script in it may have lasted.
     cx.look_at_clock();
@@ -117,7 +119,7 @@ fn note_write_behind_role(cx: &Cx<'_>, row: &Row) {
 pub fn lock(cx: &mut Cx<'_>) -> Outcome {
     let engine = cx.engine;
     let Some(transaction) = cx.state.transaction.as_mut().filter(|transaction| !transaction.aborted) else {
-        cx.unlock();
+        cx.locks.clear();
         return Ok(());
     };
     let Transaction { queue, keys, places, .. } = transaction;
@@ -129,12 +131,12 @@ pub fn lock(cx: &mut Cx<'_>) -> Outcome {
     };
     *places = queue.iter().map(hash).collect();
     if queue.iter().any(|(row, _)| row.reach != Reach::Named) {
-        return cx.lock_all();
+        return locking::lock_all(cx);
     }
     let watched = cx.state.watching.keys().iter().map(|watched| engine.store.hash(&watched.key));
     let named = keys.iter().map(|key| key.hash);
     let hashes: Vec<_> = named.chain(watched).collect();
-    cx.lock_keys(hashes.iter().copied())
+    locking::lock_keys(cx, hashes.iter().copied())
 }
 
 /// Returns whether a watched key has expired since WATCH. Its removal, seen or not, is a change.

@@ -1,19 +1,35 @@
-//! Setting, replacing and removing keys as a whole, with the notice of the change; changing collections, where the command
-//! itself gives the notice with [`Cx::changed`]; and looking at a key that may be changed then.
+//! Changes of keys, with their notices, events and effects.
 //!
-//! As in Redis a use is counted once for each look: a command that has looked already changes the entry that it has seen
-//! (`_seen`).
+//! A command that sets, replaces or removes a key as a whole gives the notice by that. A command that changes a collection
+//! gives it with [`Cx::changed`]. As in Redis a use is counted once for each look: a command that has looked already changes
+//! the entry that it has seen (`_seen`).
+//!
+//! Between `account::begin` and `account::end` a command notes its changes, and records the effect as other commands where
+//! its request would not do; otherwise `end` records the request as it came. The effects of one command, transaction or
+//! script are one piece, which goes to the journal before the locks of the changed keys are given back, so the journal has
+//! them in the order in which they happened. The executing thread.
 
-use sleeve_store::{Collection, Deadline, EntryMut, EntryRef, Garbage, Lookup, OtherKind, Previous, Updated, Value};
+use std::ops::Range;
+
+use sleeve_store::{
+    Collection, Deadline, EntryMut, EntryRef, Flushed, Garbage, Lookup, OtherKind, OwnedEntry, Previous, Updated, Value,
+};
+use sleeve_wire::commands::Command;
+use sleeve_wire::reply::Writer;
 
 use super::Cx;
 use super::key_change;
-use super::key_change::Cause;
+use super::key_change::{Cause, Source, Turnover};
+use super::notifications;
 use super::notifications::EventClass;
 use crate::config::Opt;
+use crate::engine::clients::watch::Presence;
 use crate::engine::keyspace::key_clock;
-use crate::request::Key;
 use crate::request::error::Error;
+use crate::request::{Key, Request};
+
+/// Elements that one effect names at most, where there could be any number.
+pub const ELEMENTS_MAX: usize = 1_000;
 
 impl Cx<'_> {
     /// Sets a key, in place of any value there.
@@ -87,13 +103,13 @@ impl Cx<'_> {
         self.expire_due_fields(key);
         let (engine, now, database) = (self.engine, self.now, self.state.database as usize);
         let now_ms = self.due_ms;
-        let (locks, mut looker) = self.parted();
+        let (locks, mut lookup) = self.split();
         let (shard, recorder) = locks.shard_and_recorder(key.hash);
         match shard.remove_live(database, key, now_ms, || key_change::may_vanish(engine, now)) {
             Lookup::Live(garbage) => Some(garbage),
             Lookup::Missing => None,
             Lookup::Expired(garbage) => {
-                looker.expired(recorder, key.name, key.hash, garbage);
+                lookup.expired(recorder, key.name, key.hash, garbage);
                 None
             }
         }
@@ -109,13 +125,13 @@ impl Cx<'_> {
         self.expire_due_fields(key);
         let (engine, now, database) = (self.engine, self.now, self.state.database as usize);
         let (moment, renew) = (self.moment(), renewal(self));
-        let (locks, mut looker) = self.parted();
+        let (locks, mut lookup) = self.split();
         let (shard, recorder) = locks.shard_and_recorder(key.hash);
         let may_vanish = || key_change::may_vanish(engine, now);
         let updated = shard.update(database, key, moment, may_vanish, renew, change);
         let (updated, expired) = updated.map_err(|OtherKind| Error::WRONG_TYPE)?;
         if expired.is_some() {
-            looker.expired(recorder, key.name, key.hash, expired);
+            lookup.expired(recorder, key.name, key.hash, expired);
         }
         if updated.created && !updated.emptied {
             self.notify(EventClass::New, "new", key);
@@ -152,65 +168,200 @@ impl Cx<'_> {
         self.expire_due_fields(key);
         let (engine, now, database) = (self.engine, self.now, self.state.database as usize);
         let now_ms = self.due_ms;
-        let (locks, mut looker) = self.parted();
+        let (locks, mut lookup) = self.split();
         let (shard, recorder) = locks.shard_and_recorder(key.hash);
         let may_vanish = || key_change::may_vanish(engine, now);
         match shard.update_present(database, key, now_ms, may_vanish, renew, change) {
             Ok(Lookup::Live(updated)) => Ok(Some(updated)),
             Ok(Lookup::Missing) => Ok(None),
             Ok(Lookup::Expired(garbage)) => {
-                looker.expired(recorder, key.name, key.hash, garbage);
+                lookup.expired(recorder, key.name, key.hash, garbage);
                 Ok(None)
             }
             Err(OtherKind) => Err(Error::WRONG_TYPE),
         }
     }
+
+    /// Returns the entry of a key, to be changed; a key that is missing is first set to `value`. The caller has looked at the
+    /// key, which has renewed its access clock.
+    #[inline]
+    pub fn edit_or_insert(&mut self, key: Key<'_>, value: &Value<'_>) -> EntryMut<'_> {
+        self.expire_due_fields(key);
+        if notifications::is_wanted(&self.engine.config, EventClass::New) && self.peek(key).is_none() {
+            self.notify(EventClass::New, "new", key);
+        }
+        let (engine, now, database) = (self.engine, self.now, self.state.database as usize);
+        let moment = self.moment();
+        let (locks, mut lookup) = self.split();
+        let (shard, recorder) = locks.shard_and_recorder(key.hash);
+        let (entry, expired) = shard.entry_or_insert(database, key, value, moment);
+        if expired.is_some() && key_change::may_vanish(engine, now) {
+            lookup.expired(recorder, key.name, key.hash, expired);
+        }
+        entry
+    }
 }
 
-/// Looking at a key that is about to be changed.
+/// Changing keys of any database.
 impl Cx<'_> {
-    /// Returns the entry as [`Cx::edit`] does, where a look at the key has renewed its access clock already.
-    #[inline]
-    pub fn edit_seen(&mut self, key: Key<'_>) -> Option<EntryMut<'_>> {
-        self.expire_due_fields(key);
-        let (locks, mut looker) = self.parted();
-        looker.lookup_mut(locks, key)
-    }
-
-    /// Returns the value of a key, for a command that may change it: not counted as read, and its access clock renewed.
-    #[inline]
-    pub fn look(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {
-        self.expire_due_fields(key);
-        let (locks, mut looker) = self.parted();
-        let entry = looker.lookup(locks, key)?;
-        looker.touch(&entry);
-        Some(entry)
-    }
-
-    /// Returns the string of a key; see [`Cx::look`].
-    #[inline]
-    pub fn look_string(&mut self, key: Key<'_>) -> Result<Option<EntryRef<'_>>, Error> {
-        super::string(self.look(key))
-    }
-
-    /// Returns the collection of a key; see [`Cx::look`].
-    #[inline]
-    pub fn look_as<C: Collection>(&mut self, key: Key<'_>) -> Result<Option<C::Ref<'_>>, Error> {
-        super::collection::<C>(self.look(key))
-    }
-
-    /// Returns the collection of a key, for a command that goes on to change it, which renews the access clock. If the
-    /// command ends here because the key holds another type, the clock is renewed here.
-    #[inline]
-    pub fn probe_as<C: Collection>(&mut self, key: Key<'_>) -> Result<Option<C::Ref<'_>>, Error> {
-        self.expire_due_fields(key);
-        let (locks, mut looker) = self.parted();
-        let Some(entry) = looker.lookup(locks, key) else { return Ok(None) };
-        let found = entry.collection::<C>();
-        if found.is_none() {
-            looker.touch(&entry);
+    /// Puts a value with its deadline and clock under a key of any database, in place of any value there. The caller has
+    /// looked at the key ([`Cx::peek`]), so an expired one is gone and reported.
+    pub fn put(&mut self, database: u32, key: Key<'_>, entry: OwnedEntry) {
+        if let Some(at_ms) = entry.deadline {
+            self.deadline_given(database, key, at_ms);
         }
-        found.map(Some).ok_or(Error::WRONG_TYPE)
+        let (_, garbage) = self.locks.shard(key.hash).put(database as usize, key, entry, self.due_ms);
+        self.free(garbage, Opt::LazyfreeLazyServerDel);
+        self.tell(Cause::Command, database, key);
+        // Redis removes the old value and adds the key anew.
+        self.notify_in(database, EventClass::New, "new", key);
+    }
+
+    /// Moves an entry to another key, with its deadline, in place of any value there. It counts as one change, as in Redis.
+    pub fn relocate(&mut self, (from_database, from): (u32, Key<'_>), (to_database, to): (u32, Key<'_>)) {
+        let Some(entry) = self.locks.shard(from.hash).take(from_database as usize, from) else { return };
+        self.tell(Cause::Uncounted, from_database, from);
+        self.put(to_database, to, entry);
+    }
+}
+
+/// Changing whole databases, with all shards locked. How many changes that is the caller counts.
+impl Cx<'_> {
+    /// Empties databases, and reports it. Their contents are freed when the locks have been given back, unless `elsewhere`
+    /// takes them away; returns how many keys there were.
+    pub fn flush(
+        &mut self,
+        databases: Range<usize>,
+        elsewhere: impl FnOnce(Vec<Flushed>, usize) -> Result<(), Vec<Flushed>>,
+    ) -> usize {
+        self.tell_all(Turnover::Replaced, databases.clone(), None);
+        let mut flushed = Vec::new();
+        self.locks.for_each(|shard| {
+            let written = databases.start..databases.end.min(shard.databases());
+            flushed.extend(written.filter_map(|database| shard.flush(database)));
+        });
+        let count = flushed.iter().map(Flushed::len).sum();
+        if let Err(flushed) = elsewhere(flushed, count) {
+            self.locks.free_when_unlocked(flushed);
+        }
+        count
+    }
+
+    /// Exchanges two databases, and reports it.
+    pub fn swap(&mut self, one: usize, other: usize) {
+        self.tell_all(Turnover::Exchanged, one..one + 1, Some(other));
+        self.tell_all(Turnover::Exchanged, other..other + 1, Some(one));
+        self.locks.for_each(|shard| shard.swap(one, other));
+    }
+
+    /// Reports that all keys of these databases are about to go, and that those of another one, if any, take their place.
+    fn tell_all(&mut self, turnover: Turnover, databases: Range<usize>, successor: Option<usize>) {
+        let (engine, locks, now_ms) = (self.engine, &mut self.locks, self.now.wall_ms());
+        let databases = databases.start as u32..databases.end as u32;
+        let from = (engine, Some(&*self.state), &mut *self.pending);
+        key_change::tell_all(from, turnover, databases, |database, name| {
+            let key = engine.store.key(name);
+            let shard = locks.shard(key.hash);
+            let presence = |database| Presence::of(shard.find(database, key, now_ms));
+            (presence(database as usize), successor.map_or(Presence::Missing, presence))
+        });
+    }
+}
+
+/// Notices and events.
+impl Cx<'_> {
+    /// Reports that a key has changed or vanished.
+    #[inline]
+    pub fn tell(&mut self, cause: Cause<'_>, database: u32, key: Key<'_>) {
+        let source = Source {
+            engine: self.engine,
+            counters: self.counters,
+            state: Some(&*self.state),
+            pending: self.pending,
+            recorder: &mut self.locks.recorder,
+        };
+        key_change::tell(source, cause, database, key);
+    }
+
+    /// Reports that a key of the selected database has changed.
+    #[inline]
+    pub fn changed(&mut self, key: Key<'_>) {
+        self.tell(Cause::Command, self.state.database, key);
+    }
+
+    /// Reports that a key of the selected database has changed, which counts so often: once for each element, as in Redis.
+    #[inline]
+    pub fn changed_by(&mut self, key: Key<'_>, count: usize) {
+        self.tell(Cause::Uncounted, self.state.database, key);
+        self.pending.changes += count as u64;
+    }
+
+    /// Notes that a key has been given a deadline, by a client or by an applied stream or AOF: on a replica only this note
+    /// tells of a deadline that a client has given.
+    #[inline]
+    pub fn deadline_given(&self, database: u32, key: Key<'_>, at_ms: i64) {
+        let replication = &self.engine.replication;
+        if replication.role.is_replica() && !self.state.is_replaying {
+            replication.own_deadlines.note(database, key.name, at_ms);
+        }
+    }
+
+    /// Counts `count` changes that are reported in other ways, or that no client is notified of.
+    pub fn changed_many(&mut self, count: u64) {
+        self.pending.changes += count;
+    }
+
+    /// Publishes an event about a key of the selected database, in Redis's words, behind the change.
+    #[inline]
+    pub fn notify(&mut self, class: EventClass, event: &'static str, key: Key<'_>) {
+        self.notify_in(self.state.database, class, event, key);
+    }
+
+    /// Publishes an event about a key of another database.
+    #[inline]
+    pub fn notify_in(&mut self, database: u32, class: EventClass, event: &'static str, key: Key<'_>) {
+        let by = (self.engine, self.state.own(), &mut self.pending.wakeups);
+        notifications::publish(by, database, (class, event), key.name);
+    }
+}
+
+/// Effects. A command that changes something and records nothing here is recorded as it came.
+impl Cx<'_> {
+    /// Records an effect on the selected database in other words than the request's.
+    pub fn record(&mut self, effect: &[&[u8]]) {
+        self.record_with(effect, std::iter::empty());
+    }
+
+    /// Records an effect as [`Cx::record`] does, where more words follow.
+    pub fn record_with<'w>(&mut self, head: &[&[u8]], rest: impl ExactSizeIterator<Item = &'w [u8]>) {
+        if let Some(mut words) = self.effect(head.len() + rest.len()) {
+            words.bulks(head);
+            rest.for_each(|word| words.bulk(word));
+        }
+    }
+
+    /// Records an effect of so many words, which the caller writes as bulk strings; nothing if no effects are wanted.
+    #[inline]
+    pub fn effect(&mut self, words: usize) -> Option<Writer<'_>> {
+        let recorder = &mut self.locks.recorder;
+        recorder.begin_record().then(|| recorder.effect(self.state.database, words))
+    }
+
+    /// Records the request as it came.
+    pub fn record_request(&mut self, request: &Request<'_>) {
+        let (recorder, database) = (&mut self.locks.recorder, self.state.database);
+        if !recorder.begin_record() {
+            return;
+        }
+        let are_names_own = self.engine.names.are_own();
+        if let Some(bytes) = request.args.as_multibulk().filter(|_| are_names_own) {
+            return recorder.verbatim(database, bytes);
+        }
+        // A reader of the journal knows the commands by their original names.
+        let original = request.row.parent.map_or(request.row, Command::row).name.as_bytes();
+        let mut words = recorder.effect(database, request.len());
+        words.bulk(if are_names_own { request.arg(0) } else { original });
+        request.args.iter().skip(1).for_each(|word| words.bulk(word));
     }
 }
 
@@ -229,5 +380,45 @@ fn renewal<'a>(cx: &Cx<'a>) -> impl FnOnce(&EntryRef<'_>) + use<'a> {
         if !is_silent {
             key_clock::touch((&engine.config, dice), entry, now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::context::key_change::Pending;
+    use crate::context::session_state::State;
+    use crate::engine::Engine;
+    use crate::engine::clients::client_info::NewClient;
+    use crate::execute::scratch::Scratch;
+    use crate::host::clock::Instant;
+    use crate::messaging::mail::Mailbox;
+    use crate::request::output::Output;
+
+    #[test]
+    fn who_begins_to_read_while_a_transaction_runs_never_sees_half_of_it() {
+        let engine = Engine::new(Config::default());
+        let (scratch, mut output) = (Scratch::new(&engine, Instant::now()), Output::default());
+        let arrival = NewClient { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
+        let mut state =
+            State::new(engine.clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0), engine.acl.default_user());
+        let mut pending = Pending::default();
+        let mut cx = Cx::new(scratch.thread_context(), &mut state, &mut output, &mut pending, |_, _| ());
+        cx.locks.recorder.begin_transaction();
+        cx.record(&[b"DEL", b"first"]);
+        let mut reader = engine.journal.subscribe();
+        cx.record(&[b"DEL", b"second"]);
+        cx.locks.recorder.end_transaction(false);
+        cx.locks.clear();
+        let mut journal = Vec::new();
+        reader.read(&mut journal);
+        assert!(journal.is_empty());
+        cx.record(&[b"DEL", b"third"]);
+        cx.locks.clear();
+        reader.read(&mut journal);
+        assert!(journal.ends_with(b"$5\r\nthird\r\n"));
     }
 }

@@ -12,6 +12,7 @@ use super::Cx;
 use super::key_change;
 use super::key_change::Cause;
 use crate::config::{Config, MaxmemoryPolicy, Opt};
+use crate::engine::Engine;
 use crate::engine::keyspace::eviction_pool::Candidate;
 use crate::engine::keyspace::key_clock;
 use crate::engine::keyspace::memory_accounting::MemoryUse;
@@ -41,174 +42,172 @@ enum EvictionOutcome {
 /// Draws that may fail, because a shard has no such key or none was met, before it is believed that there is none.
 const TRIES_MAX: usize = 64;
 
-impl Cx<'_> {
-    /// Returns the use of memory, seen through the locks that the command holds.
-    pub fn memory_use(&mut self) -> MemoryUse {
-        let mut data_bytes = 0;
-        self.locks.for_each(|shard| data_bytes += shard.memory() as u64);
-        self.engine.memory_use(data_bytes)
-    }
+/// Returns the use of memory, seen through the locks that the command holds.
+pub fn memory_use(cx: &mut Cx<'_>) -> MemoryUse {
+    let mut data_bytes = 0;
+    cx.locks.for_each(|shard| data_bytes += shard.memory() as u64);
+    cx.engine.memory_use(data_bytes)
+}
 
-    /// Weighs all memory anew, where the estimate may be out of date: the parts that are weighed only while `maxmemory` is
-    /// set.
-    pub fn weigh_all(&mut self) {
-        let engine = self.engine;
-        (0..engine.store.shards())
-            .for_each(|index| self.locks.with(index, |shard| engine.estimate.note(index, shard.memory())));
-        engine.clients.all().iter().for_each(|client| engine.client_memory.weigh(client));
-    }
+/// Weighs all memory anew, where the estimate may be out of date: the parts that are weighed only while `maxmemory` is
+/// set.
+pub fn weigh_all(cx: &mut Cx<'_>) {
+    let engine = cx.engine;
+    (0..engine.store.shards())
+        .for_each(|index| cx.locks.with(index, |shard| engine.estimate.note(index, shard.memory())));
+    engine.clients.all().iter().for_each(|client| engine.client_memory.weigh(client));
+}
 
-    /// Returns whether more memory is used than `maxmemory` allows.
-    pub(crate) fn is_over_limit(&self) -> bool {
-        let bytes_max = self.engine.config.memory(Opt::Maxmemory);
-        bytes_max != 0 && self.engine.estimated_bytes() > bytes_max
-    }
+/// Returns whether more memory is used than `maxmemory` allows.
+pub(crate) fn is_over_limit(engine: &Engine) -> bool {
+    let bytes_max = engine.config.memory(Opt::Maxmemory);
+    bytes_max != 0 && engine.estimated_bytes() > bytes_max
+}
 
-    /// Evicts as [`Cx::evict_down_to`] does, and keeps account of how long the limit is exceeded.
-    #[cold]
-    pub(crate) fn make_room(&mut self, bytes_max: u64) -> Room {
-        let estimate = &self.engine.estimate;
-        estimate.note_excess(true, self.now_ns());
-        let room = self.evict_down_to(bytes_max);
-        estimate.note_excess(room != Room::Enough, self.now_ns());
-        room
-    }
+/// Evicts as [`evict_down_to`] does, and keeps account of how long the limit is exceeded.
+#[cold]
+pub(crate) fn make_room(cx: &mut Cx<'_>, bytes_max: u64) -> Room {
+    let estimate = &cx.engine.estimate;
+    estimate.note_excess(true, now_ns(cx));
+    let room = evict_down_to(cx, bytes_max);
+    estimate.note_excess(room != Room::Enough, now_ns(cx));
+    room
+}
 
-    /// Evicts until everything takes at most `bytes_max`, as the policy says. Between two commands, as it gives back the
-    /// locks of the last one.
-    fn evict_down_to(&mut self, bytes_max: u64) -> Room {
-        let engine = self.engine;
-        let policy = engine.config.maxmemory_policy();
-        if engine.estimated_bytes() <= bytes_max {
-            return Room::Enough;
+/// Evicts until everything takes at most `bytes_max`, as the policy says. Between two commands, as it gives back the
+/// locks of the last one.
+fn evict_down_to(cx: &mut Cx<'_>, bytes_max: u64) -> Room {
+    let engine = cx.engine;
+    let policy = engine.config.maxmemory_policy();
+    if engine.estimated_bytes() <= bytes_max {
+        return Room::Enough;
+    }
+    if policy == MaxmemoryPolicy::NoEviction {
+        return Room::Nothing;
+    }
+    if !cx.locks.begin_each_within(Duration::ZERO) {
+        // A script has all shards, or is about to, and no thread waits for them only to evict.
+        return Room::Later;
+    }
+    let began_ns = now_ns(cx);
+    let limit_us = time_limit_us(engine.config.number(Opt::MaxmemoryEvictionTenacity));
+    let (clock, now) = (cx.clock, cx.now);
+    let elapsed_us = || (clock.nanoseconds_after(now) - began_ns) / 1_000;
+    let mut room = Room::Enough;
+    while engine.estimated_bytes() > bytes_max {
+        if !evict_one(cx, policy) {
+            room = Room::Nothing;
+            break;
         }
-        if policy == MaxmemoryPolicy::NoEviction {
-            return Room::Nothing;
-        }
-        if !self.locks.begin_each_within(Duration::ZERO) {
-            // A script has all shards, or is about to, and no thread waits for them only to evict.
-            return Room::Later;
-        }
-        let began_ns = self.now_ns();
-        let limit_us = time_limit_us(engine.config.number(Opt::MaxmemoryEvictionTenacity));
-        let (clock, now) = (self.clock, self.now);
-        let elapsed_us = || (clock.nanoseconds_after(now) - began_ns) / 1_000;
-        let mut room = Room::Enough;
-        while engine.estimated_bytes() > bytes_max {
-            if !self.evict_one(policy) {
-                room = Room::Nothing;
-                break;
-            }
-            if elapsed_us() > limit_us {
-                room = Room::Later;
-                break;
-            }
-        }
-        self.locks.clear();
-        self.report("eviction-cycle", elapsed_us());
-        room
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.clock.nanoseconds_after(self.now)
-    }
-
-    /// Enters an event in the latency monitor, if it took long enough for it.
-    fn report(&self, event: &'static str, took_us: u64) {
-        let slow_ms = self.engine.config.number(Opt::LatencyMonitorThreshold) as u64;
-        if slow_ms > 0 && took_us / 1_000 >= slow_ms {
-            self.engine.latency.add(event, self.now.wall_ms() / 1_000, took_us / 1_000);
+        if elapsed_us() > limit_us {
+            room = Room::Later;
+            break;
         }
     }
+    cx.locks.clear();
+    report(cx, "eviction-cycle", elapsed_us());
+    room
+}
 
-    /// Evicts one key; false if no key may go.
-    fn evict_one(&mut self, policy: MaxmemoryPolicy) -> bool {
-        for _ in 0..TRIES_MAX {
-            let candidate = match policy {
-                MaxmemoryPolicy::AllkeysRandom | MaxmemoryPolicy::VolatileRandom => match self.draw(policy) {
-                    Some(mut drawn) => drawn.pop(),
-                    None => return false,
-                },
-                _ => match self.gather(policy) {
-                    true => self.engine.candidates.take_best(),
-                    false => return false,
-                },
-            };
-            // A remembered candidate may be gone, or no longer volatile; then the next best is as good.
-            match candidate.map(|candidate| self.evict(&candidate, policy)) {
-                Some(EvictionOutcome::Evicted) => return true,
-                Some(EvictionOutcome::Forbidden) => return false,
-                Some(EvictionOutcome::Stayed) | None => {}
-            }
-        }
-        false
+fn now_ns(cx: &Cx<'_>) -> u64 {
+    cx.clock.nanoseconds_after(cx.now)
+}
+
+/// Enters an event in the latency monitor, if it took long enough for it.
+fn report(cx: &Cx<'_>, event: &'static str, took_us: u64) {
+    let slow_ms = cx.engine.config.number(Opt::LatencyMonitorThreshold) as u64;
+    if slow_ms > 0 && took_us / 1_000 >= slow_ms {
+        cx.engine.latency.add(event, cx.now.wall_ms() / 1_000, took_us / 1_000);
     }
+}
 
-    /// Samples some keys of each database and remembers the best; false if there are none that may go.
-    fn gather(&mut self, policy: MaxmemoryPolicy) -> bool {
-        for _ in 0..self.engine.config.number(Opt::MaxmemorySamples) {
-            let Some(drawn) = self.draw(policy) else { return false };
-            self.engine.candidates.remember(drawn);
-        }
-        true
-    }
-
-    /// Returns a random key of each database of a random shard that has keys that may be evicted; by chance the draw may be
-    /// empty. None if there are no such keys in any shard.
-    fn draw(&mut self, policy: MaxmemoryPolicy) -> Option<Vec<Candidate>> {
-        let (engine, now, shards) = (self.engine, self.now, self.engine.store.shards());
-        let (first, random) = (self.dice.below(shards), self.dice.number());
-        let (mut drawn, mut are_any) = (Vec::new(), false);
-        for step in 0..shards {
-            self.locks.with((first + step) % shards, |shard| {
-                drawn.extend((0..shard.databases()).filter_map(|database| {
-                    let entry = match policy.is_volatile() {
-                        true if shard.volatile_len(database) == 0 => return None,
-                        true => shard.random_volatile(database, random),
-                        false if shard.len(database) == 0 => return None,
-                        false => shard.random(database, random),
-                    };
-                    are_any = true;
-                    let entry = entry?;
-                    let score = score(&engine.config, policy, &entry, now);
-                    Some(Candidate { score, database, name: entry.key().into() })
-                }));
-            });
-            if !drawn.is_empty() {
-                break;
-            }
-        }
-        are_any.then_some(drawn)
-    }
-
-    /// Evicts a key, if it is still there and may go. Its value is freed when the shard's lock has been given back.
-    fn evict(&mut self, candidate: &Candidate, policy: MaxmemoryPolicy) -> EvictionOutcome {
-        let (engine, database) = (self.engine, candidate.database);
-        let key = engine.store.key(&candidate.name);
-        self.locks.take_one(key.hash);
-        if !key_change::may_vanish(engine, self.now) {
-            self.locks.unlock();
-            return EvictionOutcome::Forbidden;
-        }
-        let shard = self.locks.shard(key.hash);
-        let is_meant =
-            shard.get(database, key, i64::MIN).is_some_and(|entry| !policy.is_volatile() || entry.deadline().is_some());
-        let garbage = if is_meant { shard.remove(database, key) } else { None };
-        if garbage.is_some() && shard.len(database) == 0 {
-            shard.trim();
-        }
-        let Some(garbage) = garbage else {
-            self.locks.unlock();
-            return EvictionOutcome::Stayed;
+/// Evicts one key; false if no key may go.
+fn evict_one(cx: &mut Cx<'_>, policy: MaxmemoryPolicy) -> bool {
+    for _ in 0..TRIES_MAX {
+        let candidate = match policy {
+            MaxmemoryPolicy::AllkeysRandom | MaxmemoryPolicy::VolatileRandom => match draw(cx, policy) {
+                Some(mut drawn) => drawn.pop(),
+                None => return false,
+            },
+            _ => match gather(cx, policy) {
+                true => cx.engine.candidates.take_best(),
+                false => return false,
+            },
         };
-        let began_ns = self.now_ns();
-        self.tell(Cause::Evicted, database as u32, key);
-        self.locks.weigh(&engine.estimate);
-        self.locks.unlock();
-        engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyEviction));
-        self.report("eviction-del", (self.now_ns() - began_ns) / 1_000);
-        EvictionOutcome::Evicted
+        // A remembered candidate may be gone, or no longer volatile; then the next best is as good.
+        match candidate.map(|candidate| evict(cx, &candidate, policy)) {
+            Some(EvictionOutcome::Evicted) => return true,
+            Some(EvictionOutcome::Forbidden) => return false,
+            Some(EvictionOutcome::Stayed) | None => {}
+        }
     }
+    false
+}
+
+/// Samples some keys of each database and remembers the best; false if there are none that may go.
+fn gather(cx: &mut Cx<'_>, policy: MaxmemoryPolicy) -> bool {
+    for _ in 0..cx.engine.config.number(Opt::MaxmemorySamples) {
+        let Some(drawn) = draw(cx, policy) else { return false };
+        cx.engine.candidates.remember(drawn);
+    }
+    true
+}
+
+/// Returns a random key of each database of a random shard that has keys that may be evicted; by chance the draw may be
+/// empty. None if there are no such keys in any shard.
+fn draw(cx: &mut Cx<'_>, policy: MaxmemoryPolicy) -> Option<Vec<Candidate>> {
+    let (engine, now, shards) = (cx.engine, cx.now, cx.engine.store.shards());
+    let (first, random) = (cx.dice.below(shards), cx.dice.number());
+    let (mut drawn, mut are_any) = (Vec::new(), false);
+    for step in 0..shards {
+        cx.locks.with((first + step) % shards, |shard| {
+            drawn.extend((0..shard.databases()).filter_map(|database| {
+                let entry = match policy.is_volatile() {
+                    true if shard.volatile_len(database) == 0 => return None,
+                    true => shard.random_volatile(database, random),
+                    false if shard.len(database) == 0 => return None,
+                    false => shard.random(database, random),
+                };
+                are_any = true;
+                let entry = entry?;
+                let score = score(&engine.config, policy, &entry, now);
+                Some(Candidate { score, database, name: entry.key().into() })
+            }));
+        });
+        if !drawn.is_empty() {
+            break;
+        }
+    }
+    are_any.then_some(drawn)
+}
+
+/// Evicts a key, if it is still there and may go. Its value is freed when the shard's lock has been given back.
+fn evict(cx: &mut Cx<'_>, candidate: &Candidate, policy: MaxmemoryPolicy) -> EvictionOutcome {
+    let (engine, database) = (cx.engine, candidate.database);
+    let key = engine.store.key(&candidate.name);
+    cx.locks.take_one(key.hash);
+    if !key_change::may_vanish(engine, cx.now) {
+        cx.locks.unlock();
+        return EvictionOutcome::Forbidden;
+    }
+    let shard = cx.locks.shard(key.hash);
+    let is_meant =
+        shard.get(database, key, i64::MIN).is_some_and(|entry| !policy.is_volatile() || entry.deadline().is_some());
+    let garbage = if is_meant { shard.remove(database, key) } else { None };
+    if garbage.is_some() && shard.len(database) == 0 {
+        shard.trim();
+    }
+    let Some(garbage) = garbage else {
+        cx.locks.unlock();
+        return EvictionOutcome::Stayed;
+    };
+    let began_ns = now_ns(cx);
+    cx.tell(Cause::Evicted, database as u32, key);
+    cx.locks.weigh(&engine.estimate);
+    cx.locks.unlock();
+    engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyEviction));
+    report(cx, "eviction-del", (now_ns(cx) - began_ns) / 1_000);
+    EvictionOutcome::Evicted
 }
 
 /// Returns how much sooner than others a key is evicted: by how long it has not been used, how seldom, or how soon it

@@ -76,6 +76,26 @@ pub struct Pending {
     pub letters: Vec<(Arc<Mailbox>, Letter)>,
 }
 
+impl Pending {
+    /// Posts a letter when the locks of the running batch have been given back.
+    pub fn post(&mut self, mailbox: &Arc<Mailbox>, letter: Letter) {
+        self.letters.push((Arc::clone(mailbox), letter));
+    }
+
+    /// Posts the letters, now that no lock is held, and wakes their receivers. The owner of the mailbox `own` looks into it by
+    /// itself. A reply to a blocked client shows the journal up to `shown`.
+    pub fn post_letters(&mut self, own: Option<&Arc<Mailbox>>, shown: u64) {
+        for (mailbox, mut letter) in self.letters.drain(..) {
+            if let Letter::Unblock { reply, .. } = &mut letter {
+                reply.shown = shown;
+            }
+            let is_own = own.is_some_and(|own| Arc::ptr_eq(own, &mailbox));
+            if is_own { mailbox.post_unheard(letter) } else { mailbox.post(letter) }
+        }
+        self.wakeups.ring(own);
+    }
+}
+
 /// Notifies all parties that a key has changed or vanished, after it has. Always inline: the caller knows the cause, and the
 /// compiler drops the branches of the others.
 #[inline(always)]

@@ -1,4 +1,4 @@
-//! The locks of a running command: how they are taken and given back, and how long it waits for them.
+//! Taking the locks of a command, and how long it waits for them.
 //!
 //! A script has all shards. Once it has run for `busy-reply-threshold`, it counts as long-running, and a command that needs a
 //! shard gets an error instead of waiting. So every thread goes on serving its clients, and with them the one that sends
@@ -11,7 +11,6 @@ use sleeve_store::Hash;
 use super::Cx;
 use crate::config::Opt;
 use crate::engine::Engine;
-use crate::engine::journal::Recorder;
 use crate::engine::keyspace::locks::Locks;
 use crate::host::clock;
 use crate::request::error::Error;
@@ -31,88 +30,53 @@ pub fn check(engine: &Engine) -> Result<(), Error> {
     if threshold_ms > 0 && elapsed_ms as i64 >= threshold_ms { Err(running.busy()) } else { Ok(()) }
 }
 
-impl<'a> Cx<'a> {
-    /// Tries to take locks until that succeeds.
-    #[inline]
-    fn lock_by(&mut self, mut take: impl FnMut(&mut Locks<'a>, Duration) -> bool) -> Result<(), Error> {
-        if take(&mut self.locks, LOCK_TIMEOUT) { Ok(()) } else { self.lock_late(take) }
-    }
+/// Tries to take locks until that succeeds.
+#[inline]
+fn lock_by<'a>(cx: &mut Cx<'a>, mut take: impl FnMut(&mut Locks<'a>, Duration) -> bool) -> Result<(), Error> {
+    if take(&mut cx.locks, LOCK_TIMEOUT) { Ok(()) } else { lock_late(cx, take) }
+}
 
-    /// Goes on trying. When that succeeds, the clock is read again for the command that runs then.
-    #[cold]
-    fn lock_late(&mut self, mut take: impl FnMut(&mut Locks<'a>, Duration) -> bool) -> Result<(), Error> {
-        loop {
-            check(self.engine)?;
-            if take(&mut self.locks, LOCK_TIMEOUT) {
-                self.look_at_clock();
-                return Ok(());
-            }
+/// Goes on trying. When that succeeds, the clock is read again for the command that runs then.
+#[cold]
+fn lock_late<'a>(cx: &mut Cx<'a>, mut take: impl FnMut(&mut Locks<'a>, Duration) -> bool) -> Result<(), Error> {
+    loop {
+        check(cx.engine)?;
+        if take(&mut cx.locks, LOCK_TIMEOUT) {
+            cx.look_at_clock();
+            return Ok(());
         }
     }
+}
 
-    /// Takes the shard of a key, or keeps it if it is held alone.
-    ///
-    /// # Errors
-    /// BUSY: a script has it for long, as for all that follow.
-    #[inline]
-    pub fn lock_key(&mut self, hash: Hash) -> Result<(), Error> {
-        self.lock_by(|locks, timeout| locks.take_one_within(hash, timeout))
-    }
+/// Takes the shard of a key, or keeps it if it is held alone.
+///
+/// # Errors
+/// BUSY: a script has it for long, as for all that follow.
+#[inline]
+pub fn lock_key(cx: &mut Cx<'_>, hash: Hash) -> Result<(), Error> {
+    lock_by(cx, |locks, timeout| locks.take_one_within(hash, timeout))
+}
 
-    /// Takes the shards of these keys instead of the held ones.
-    ///
-    /// # Errors
-    /// BUSY.
-    pub fn lock_keys(&mut self, hashes: impl Iterator<Item = Hash> + Clone) -> Result<(), Error> {
-        self.lock_by(|locks, timeout| locks.take_within(hashes.clone(), timeout))
-    }
+/// Takes the shards of these keys instead of the held ones.
+///
+/// # Errors
+/// BUSY.
+pub fn lock_keys(cx: &mut Cx<'_>, hashes: impl Iterator<Item = Hash> + Clone) -> Result<(), Error> {
+    lock_by(cx, |locks, timeout| locks.take_within(hashes.clone(), timeout))
+}
 
-    /// Begins to take single shards one after the other.
-    ///
-    /// # Errors
-    /// BUSY.
-    pub fn lock_each(&mut self) -> Result<(), Error> {
-        self.lock_by(Locks::begin_each_within)
-    }
+/// Begins to take single shards one after the other.
+///
+/// # Errors
+/// BUSY.
+pub fn lock_each(cx: &mut Cx<'_>) -> Result<(), Error> {
+    lock_by(cx, Locks::begin_each_within)
+}
 
-    /// Takes all shards.
-    ///
-    /// # Errors
-    /// BUSY.
-    pub fn lock_all(&mut self) -> Result<(), Error> {
-        self.lock_by(Locks::take_all_within)
-    }
-
-    /// Waits for the shard of a key, however long that takes.
-    pub fn wait_for_key(&mut self, hash: Hash) {
-        self.locks.take_one(hash);
-    }
-
-    /// Waits for the shards of these keys; see [`Locks::take`].
-    pub fn wait_for_keys(&mut self, hashes: impl Iterator<Item = Hash>) {
-        self.locks.take(hashes);
-    }
-
-    /// Returns whether the shard of a key is held.
-    pub fn holds(&self, hash: Hash) -> bool {
-        self.locks.holds(hash)
-    }
-
-    /// Ends a command: a single lock stays, because the next command of the batch often wants the same one.
-    #[inline]
-    pub fn end_command(&mut self) {
-        self.locks.end_command();
-    }
-
-    /// Gives all locks back.
-    #[inline]
-    pub fn unlock(&mut self) {
-        self.locks.clear();
-    }
-
-    /// Returns the recorder of the effects under the locks.
-    #[inline]
-    pub fn recorder(&mut self) -> &mut Recorder<'a> {
-        &mut self.locks.recorder
-    }
+/// Takes all shards.
+///
+/// # Errors
+/// BUSY.
+pub fn lock_all(cx: &mut Cx<'_>) -> Result<(), Error> {
+    lock_by(cx, Locks::take_all_within)
 }

@@ -3,95 +3,116 @@
 //! The subscribers and the trackers are known elsewhere (`pubsub`, `tracking`); here a command hands them its messages, in
 //! the name of its client. The messages to that client itself wait, and go behind the command's reply. The executing thread.
 
+use std::fmt::Write;
+
 use sleeve_wire::commands::{Command, Flags, Group, Row};
+use sleeve_wire::inline;
+use sleeve_wire::request::Args;
 
 use super::Cx;
 use super::tracking_delivery;
 use super::tracking_delivery::Delivery;
-use crate::config::{ClientClass, Config, Opt};
-use crate::engine::clients::monitor_line;
+use crate::config::{ClientClass, Opt};
+use crate::engine::clients::client_info::ClientInfo;
 use crate::engine::clients::tracking;
+use crate::host::clock::Instant;
 use crate::messaging::mail::Letter;
 use crate::messaging::message::Kind;
-use crate::request::Request;
+use crate::request::{REDACTED, Request};
 
-/// Returns the bytes of messages that may wait for an embedded subscriber that does not look, 0 for no bound.
-pub fn waiting_bytes_max(config: &Config) -> u64 {
-    config.output_limit(ClientClass::Pubsub).hard_bytes
+/// Publishes a message to a channel or shard channel; to how many.
+pub fn publish(cx: &mut Cx<'_>, kind: Kind, channel: &[u8], payload: &[u8]) -> usize {
+    let bytes_max = cx.engine.config.output_limit(ClientClass::Pubsub).hard_bytes;
+    let by = (cx.state.own(), &mut cx.pending.wakeups, bytes_max);
+    cx.engine.pubsub.publish((kind, channel), payload, by)
 }
 
-impl Cx<'_> {
-    /// Publishes a message to a channel or shard channel; to how many.
-    pub fn publish(&mut self, kind: Kind, channel: &[u8], payload: &[u8]) -> usize {
-        let bytes_max = waiting_bytes_max(&self.engine.config);
-        let by = (self.state.own(), &mut self.pending.wakeups, bytes_max);
-        self.engine.pubsub.publish((kind, channel), payload, by)
-    }
-
-    /// Writes the messages that the client has published to itself, behind the reply of the command that did it.
-    #[cold]
-    pub fn push_own(&mut self) {
-        for key in std::mem::take(&mut self.pending.wakeups.invalid) {
-            let keys = key.map(|key| tracking::array_of(&[&key]));
-            match tracking_delivery::deliver(self.engine, self.state, keys) {
-                Delivery::Nothing => {}
-                Delivery::Push(bytes) => self.out.bytes.extend_from_slice(&bytes),
-                Delivery::Forward(client, keys) => {
-                    self.post(&client.mailbox, Letter::Redirected { id: client.id, keys })
-                }
+/// Writes the messages that the client has published to itself, behind the reply of the command that did it.
+#[cold]
+pub fn push_own(cx: &mut Cx<'_>) {
+    for key in std::mem::take(&mut cx.pending.wakeups.invalid) {
+        let keys = key.map(|key| tracking::array_of(&[&key]));
+        match tracking_delivery::deliver(cx.engine, cx.state, keys) {
+            Delivery::Nothing => {}
+            Delivery::Push(bytes) => cx.out.bytes.extend_from_slice(&bytes),
+            Delivery::Forward(client, keys) => {
+                cx.pending.post(&client.mailbox, Letter::Redirected { id: client.id, keys })
             }
         }
-        for (message, form) in self.pending.wakeups.own.drain(..) {
-            self.out.push_shared(form.bytes(&message, self.state.protocol));
-        }
     }
-
-    /// Shows a running command to the monitors.
-    #[cold]
-    pub fn show_to_monitors(&mut self, request: &Request<'_>) {
-        let is_shown = !request.row.flags.intersects(Flags::ADMIN.or(Flags::SKIP_MONITOR)) || request.row.runs_script();
-        if is_shown && self.state.serving.is_none() && !self.state.is_unobserved {
-            let from = (&*self.state.client, self.state.denies_blocking && !self.state.is_replaying);
-            let line = monitor_line::line(request.row.id, request.args, from, (self.now, self.state.database));
-            self.publish(Kind::Monitor, b"", &line);
-        }
+    for (message, form) in cx.pending.wakeups.own.drain(..) {
+        cx.out.push_shared(form.bytes(&message, cx.state.protocol));
     }
+}
 
-    /// Remembers the keys that a command has read, for a client that tracks. Their shards are still locked.
-    #[cold]
-    pub fn remember_reads(&mut self, request: &Request<'_>) {
-        let Some(tracking) = &self.state.tracking else { return };
-        let reads = request.row.flags.contains(Flags::READONLY) && request.row.group != Group::Scripting;
-        let is_meant = !(tracking.opt_in && !tracking.caching || tracking.opt_out && tracking.caching);
-        if !reads || tracking.broadcast || !is_meant {
-            return;
-        }
-        let keys_max = self.engine.config.number(Opt::TrackingTableMaxKeys) as usize;
-        for key in request.keys() {
-            self.engine.tracking.remember(
-                self.state.client.id,
-                key.name,
-                (keys_max, self.dice),
-                &mut self.pending.wakeups,
-            );
-        }
+/// Shows a running command to the monitors.
+#[cold]
+pub fn show_to_monitors(cx: &mut Cx<'_>, request: &Request<'_>) {
+    let is_shown = !request.row.flags.intersects(Flags::ADMIN.or(Flags::SKIP_MONITOR)) || request.row.runs_script();
+    if is_shown && cx.state.serving.is_none() && !cx.state.is_unobserved {
+        let from = (&*cx.state.client, cx.state.denies_blocking && !cx.state.is_replaying);
+        let line = monitor_line(request.row.id, request.args, from, (cx.now, cx.state.database));
+        publish(cx, Kind::Monitor, b"", &line);
     }
+}
 
-    /// Limits the remembered reads to `tracking-table-max-keys`, which has changed.
-    pub fn limit_remembered_reads(&mut self) {
-        let keys_max = self.engine.config.number(Opt::TrackingTableMaxKeys) as usize;
-        self.engine.tracking.limit(self.state.client.id, keys_max, self.dice, &mut self.pending.wakeups);
+/// Returns the line of MONITOR about a command that ran at `now` with this database selected, equal to Redis's to the byte.
+/// Passwords are not in it. A command of a script has no address.
+fn monitor_line(
+    command: Command,
+    args: Args<'_>,
+    from: (&ClientInfo, bool),
+    (now, database): (Instant, u32),
+) -> Vec<u8> {
+    let (client, is_script) = from;
+    let (seconds, microseconds) = (now.wall_us / 1_000_000, now.wall_us % 1_000_000);
+    let mut text = format!("+{seconds}.{microseconds:06} [{database} ");
+    match client.address.strip_suffix(":0") {
+        _ if is_script => text.push_str("lua"),
+        Some(path) if client.descriptor >= 0 => _ = write!(text, "unix:{path}"),
+        _ => text.push_str(&client.address),
     }
+    text.push(']');
+    let hidden = command.row().secrets.map_or(Vec::new(), |secrets| secrets.positions(args));
+    let mut line = text.into_bytes();
+    for (index, argument) in args.iter().enumerate() {
+        line.push(b' ');
+        let shown = if hidden.binary_search(&index).is_ok() { REDACTED } else { argument };
+        inline::quote(shown, &mut line);
+    }
+    line.extend_from_slice(b"\r\n");
+    line
+}
 
-    /// Forgets CLIENT CACHING behind the command that it was about.
-    #[cold]
-    pub fn forget_caching(&mut self, row: Option<&'static Row>) {
-        let is_about_client = row.is_some_and(|row| row.parent == Some(Command::Client) || row.id == Command::Client);
-        if let Some(tracking) = &mut self.state.tracking
-            && self.state.transaction.is_none()
-            && !is_about_client
-        {
-            tracking.caching = false;
-        }
+/// Remembers the keys that a command has read, for a client that tracks. Their shards are still locked.
+#[cold]
+pub fn remember_reads(cx: &mut Cx<'_>, request: &Request<'_>) {
+    let Some(tracking) = &cx.state.tracking else { return };
+    let reads = request.row.flags.contains(Flags::READONLY) && request.row.group != Group::Scripting;
+    let is_meant = !(tracking.opt_in && !tracking.caching || tracking.opt_out && tracking.caching);
+    if !reads || tracking.broadcast || !is_meant {
+        return;
+    }
+    let keys_max = cx.engine.config.number(Opt::TrackingTableMaxKeys) as usize;
+    for key in request.keys() {
+        cx.engine.tracking.remember(cx.state.client.id, key.name, (keys_max, cx.dice), &mut cx.pending.wakeups);
+    }
+}
+
+/// Limits the remembered reads to `tracking-table-max-keys`, which has changed.
+pub fn limit_remembered_reads(cx: &mut Cx<'_>) {
+    let keys_max = cx.engine.config.number(Opt::TrackingTableMaxKeys) as usize;
+    cx.engine.tracking.limit(cx.state.client.id, keys_max, cx.dice, &mut cx.pending.wakeups);
+}
+
+/// Forgets CLIENT CACHING behind the command that it was about.
+#[cold]
+pub fn forget_caching(cx: &mut Cx<'_>, row: Option<&'static Row>) {
+    let is_about_client = row.is_some_and(|row| row.parent == Some(Command::Client) || row.id == Command::Client);
+    if let Some(tracking) = &mut cx.state.tracking
+        && cx.state.transaction.is_none()
+        && !is_about_client
+    {
+        tracking.caching = false;
     }
 }

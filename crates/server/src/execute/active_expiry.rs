@@ -8,20 +8,22 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use sleeve_store::{ExpireReport, Find, Garbage, Lookup};
+use sleeve_store::{ExpireReport, Find, Garbage, Lookup, Shard};
 
 use super::serve_blocked;
 use crate::config::Opt;
-use crate::context::ThreadContext;
-use crate::context::field_expiry;
 use crate::context::key_change;
 use crate::context::key_change::{Cause, Pending, Source};
+use crate::context::{FIELDS_A_LOOK, ThreadContext};
 use crate::engine::Engine;
 use crate::engine::clients::blocking::DatabaseKey;
 use crate::execute;
+use crate::request::Key;
 
 /// Buckets that are looked at while one lock is held.
 const BUCKETS_A_STEP: usize = 256;
+/// Hashes that are looked at while one lock is held.
+const HASHES_A_STEP: usize = 16;
 /// A value of so many bytes takes long to free.
 const LARGE_BYTES_MIN: usize = 64 << 10;
 /// The pause between slices while many keys have expired, in milliseconds.
@@ -150,7 +152,7 @@ impl Expiry {
             recorder.end_piece();
         });
         let source = Source { engine, counters, state: None, pending: &mut pending, recorder: &mut recorder };
-        let fields_left = field_expiry::step(source, &mut shard, (database, now_ms), free);
+        let fields_left = step_fields(source, &mut shard, (database, now_ms), free);
         engine.estimate.note(self.shard, shard.memory());
         recorder.settle(std::iter::once(self.shard));
         drop(shard);
@@ -173,6 +175,31 @@ impl Expiry {
             }
         }
     }
+}
+
+/// Removes fields that are due from some hashes of a database, a bounded part of each; returns whether more are due. A large
+/// hash comes again until it is done, and the key goes with the last field. A hash with a key that has itself expired goes
+/// whole: the shard would not name it again. `free` is given the garbage of the hashes.
+fn step_fields(
+    source: Source<'_, '_>,
+    shard: &mut Shard,
+    (database, now_ms): (usize, i64),
+    mut free: impl FnMut(Garbage),
+) -> bool {
+    let Source { engine, counters, state, pending, recorder } = source;
+    for _ in 0..HASHES_A_STEP {
+        let Some((hash, name)) = shard.pop_due(database, now_ms) else { return false };
+        let key = Key { name: &name, hash };
+        let source = Source { engine, counters, state, pending: &mut *pending, recorder: &mut *recorder };
+        if let Find::Expired(_) = shard.find(database, key, now_ms) {
+            shard.remove(database, key).into_iter().for_each(&mut free);
+            key_change::tell(source, Cause::Expired, database as u32, key);
+        } else if let Some(expired) = shard.expire_fields(database, key, now_ms, FIELDS_A_LOOK) {
+            key_change::tell(source, Cause::FieldsExpired(&expired), database as u32, key);
+        }
+        recorder.end_piece();
+    }
+    shard.has_due_fields(database, now_ms)
 }
 
 /// Removes, on a replica, the keys to which its own clients have given a deadline that is past. The keys that came from its

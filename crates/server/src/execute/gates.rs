@@ -11,9 +11,12 @@ use sleeve_wire::reply::Protocol;
 use sleeve_wire::request::Args;
 
 use crate::config::Opt;
+use crate::context::Cx;
+use crate::context::eviction;
+use crate::context::eviction::Room;
 use crate::context::locking;
 use crate::context::permission;
-use crate::context::{Cx, Room};
+use crate::context::publish;
 use crate::engine::pause::PauseScope;
 use crate::engine::readiness::Hindrance;
 use crate::request::Request;
@@ -209,10 +212,10 @@ fn make_room(cx: &mut Cx<'_>, request: &Request<'_>, bytes_max: u64) -> Result<(
         // The script has all shards, and has begun its record: nothing is evicted beside it.
         return Ok(());
     }
-    cx.has_no_room = cx.make_room(bytes_max) == Room::Nothing;
+    cx.has_no_room = eviction::make_room(cx, bytes_max) == Room::Nothing;
     if !cx.pending.wakeups.invalid.is_empty() {
         // The client has to be notified that a key has gone before it gets the reply to its next request.
-        cx.push_own();
+        publish::push_own(cx);
     }
     if cx.has_no_room && may_grow(cx, request) { Err(Error::OUT_OF_MEMORY) } else { Ok(()) }
 }

@@ -17,9 +17,12 @@ use sleeve_wire::request::Args;
 
 use crate::commands as families;
 use crate::commands::transaction;
+use crate::context::account;
 use crate::context::key_change::Pending;
+use crate::context::locking;
 use crate::context::lookahead::Found;
 use crate::context::others::Others;
+use crate::context::publish;
 use crate::context::session_state::{Replies, State};
 use crate::context::{Cx, ThreadContext};
 use crate::host::log;
@@ -56,16 +59,16 @@ pub fn batch(state: &mut State, scratch: &mut Scratch, buffer: &[u8], others: &m
         }
     }
     check_owed(&mut cx);
-    cx.settle_time();
+    cx.timer.settle(cx.engine, cx.counters);
     let Pending { letters, wakeups, .. } = &*cx.pending;
     if !(letters.is_empty() && wakeups.mailboxes.is_empty() && wakeups.changed.is_empty()) {
         let own = Arc::clone(&cx.state.client);
-        cx.post_letters(Some(&own.mailbox));
+        serve_blocked::post_letters(&mut cx, Some(&own.mailbox));
     }
-    cx.unlock();
-    let shown = cx.recorder().shown_offset();
+    cx.locks.clear();
+    let shown = cx.locks.recorder.shown_offset();
     #[cfg(debug_assertions)]
-    let shown = if cx.recorder().pieces() == 0 && cx.engine.debug.reads_do_not_wait.load(Ordering::Relaxed) {
+    let shown = if cx.locks.recorder.pieces() == 0 && cx.engine.debug.reads_do_not_wait.load(Ordering::Relaxed) {
         0
     } else {
         shown
@@ -86,7 +89,7 @@ fn check_owed(cx: &mut Cx<'_>) {
 /// Takes one request through the gates and runs or queues it. False when a pause holds it.
 #[inline]
 fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
-    let pieces = cx.recorder().pieces();
+    let pieces = cx.locks.recorder.pieces();
     if !cx.is_ordinary && cx.state.replies == Replies::SkipNext {
         cx.state.replies = Replies::Skip;
     }
@@ -130,14 +133,14 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
     if may_change_client || !cx.is_ordinary {
         keep_back(cx, mark, row_of(found));
     }
-    if cx.recorder().pieces() != pieces {
+    if cx.locks.recorder.pieces() != pieces {
         cx.out.note_write(mark);
         cx.state.has_written = true;
     }
     push_own(cx);
     if may_change_client || !cx.is_ordinary {
         if cx.state.tracking.is_some() {
-            cx.forget_caching(row_of(found));
+            publish::forget_caching(cx, row_of(found));
         }
         cx.is_ordinary = cx.state.is_ordinary();
     }
@@ -183,14 +186,14 @@ fn refuse_reply_to_replica(cx: &mut Cx<'_>, mark: Mark, row: Option<&'static Row
     cx.out.rewind(mark);
     cx.state.closing = true;
     log::warning(&format!("Replica generated a reply to command '{name}', disconnecting it: {}", client.address));
-    cx.post(&client.mailbox, Letter::Close(client.id));
+    cx.pending.post(&client.mailbox, Letter::Close(client.id));
 }
 
 /// Sends the messages that the client has published to itself, so that none of them is left for another.
 #[inline]
 fn push_own(cx: &mut Cx<'_>) {
     if !(cx.pending.wakeups.own.is_empty() && cx.pending.wakeups.invalid.is_empty()) {
-        cx.push_own();
+        publish::push_own(cx);
     }
 }
 
@@ -211,14 +214,14 @@ fn run(cx: &mut Cx<'_>, request: Request<'_>) -> bool {
         return true;
     }
     if gates::is_held(cx, &request) {
-        cx.unlock();
+        cx.locks.clear();
         return false;
     }
     call(cx, request);
     if !cx.pending.marked.is_empty() {
         serve_blocked::marked(cx);
     }
-    cx.end_command();
+    cx.locks.end_command();
     true
 }
 
@@ -226,15 +229,15 @@ fn run(cx: &mut Cx<'_>, request: Request<'_>) -> bool {
 #[inline]
 fn lock(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     match (request.row.reach, request.key_places) {
-        (Reach::Named, [key]) => cx.lock_key(key.hash),
+        (Reach::Named, [key]) => locking::lock_key(cx, key.hash),
         (Reach::Named, []) if request.row.id == Command::Exec => transaction::lock(cx),
         (Reach::Named, []) => {
-            cx.unlock();
+            cx.locks.clear();
             Ok(())
         }
-        (Reach::Each, _) => cx.lock_each(),
-        (Reach::Named, keys) => cx.lock_keys(keys.iter().map(|key| key.hash)),
-        (Reach::All, _) => cx.lock_all(),
+        (Reach::Each, _) => locking::lock_each(cx),
+        (Reach::Named, keys) => locking::lock_keys(cx, keys.iter().map(|key| key.hash)),
+        (Reach::All, _) => locking::lock_all(cx),
     }
 }
 
@@ -243,29 +246,29 @@ fn lock(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 #[inline(always)]
 pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
     let (mark, owed_bytes) = (cx.out.mark(), cx.out.len());
-    let began_ticks = cx.begin(&request);
+    let began_ticks = account::begin(cx, &request);
     let is_monitored = cx.engine.pubsub.monitors.load(Ordering::Relaxed) != 0;
     if is_monitored && request.row.runs_script() {
         // The commands of the script are shown behind it.
-        cx.show_to_monitors(&request);
+        publish::show_to_monitors(cx, &request);
     }
     let outcome = families::run(cx, request);
     if is_monitored && !request.row.runs_script() {
-        cx.show_to_monitors(&request);
+        publish::show_to_monitors(cx, &request);
     }
-    cx.end(&request, began_ticks);
+    account::end(cx, &request, began_ticks);
     let counters = &cx.counters.commands[request.row.id as usize];
     if let Err(error) = outcome {
         cx.out.rewind(mark);
         counters.failed.add(1);
         cx.refuse(&error);
     }
-    cx.note_size(&request, owed_bytes, began_ticks);
+    account::note_size(cx, &request, owed_bytes, began_ticks);
     if began_ticks.is_some() && cx.out.is_full() {
         cx.cut_reply(mark);
     }
     if cx.state.tracking.is_some() {
-        cx.remember_reads(&request);
+        publish::remember_reads(cx, &request);
     }
     if cx.state.serving.is_none() {
         // A blocked command was counted when it began to wait.

@@ -223,7 +223,7 @@ impl Replay {
         let thread_context = ThreadContext { engine, counters, dice, now, clock: Clock::Machine, batch_buffer };
         let mut pending = Pending::default();
         let mut cx = Cx::new(thread_context, state, output, &mut pending, call);
-        cx.recorder().mute();
+        cx.locks.recorder.mute();
         let source = match (*is_copying, self.is_strict) {
             (_, true) => Source::Strict,
             (true, false) => Source::Primary,
@@ -254,8 +254,8 @@ impl Replay {
             }
             next = group_end;
         }
-        cx.settle_time();
-        cx.post_letters(None);
+        cx.timer.settle(cx.engine, cx.counters);
+        serve_blocked::post_letters(&mut cx, None);
         if *is_copying {
             cx.state.publish(Input::default(), now.wall_ms());
             if copied != bytes.len() && end == Applied::Whole {
@@ -458,10 +458,10 @@ impl Applying<'_> {
             match take(cx) {
                 Err(error) if self.is_copying && error.code() == "BUSY" => {}
                 Ok(()) if self.is_copying && !self.is_wanted(cx) => {
-                    cx.unlock();
+                    cx.locks.clear();
                     return Err(REPLACED);
                 }
-                Ok(()) if self.is_copying && cx.engine.readiness.has(Hindrance::Loading) => cx.unlock(),
+                Ok(()) if self.is_copying && cx.engine.readiness.has(Hindrance::Loading) => cx.locks.clear(),
                 taken => return taken,
             }
             waiting::sleep(PAUSE);
@@ -476,7 +476,7 @@ impl Applying<'_> {
         if !cx.pending.marked.is_empty() {
             serve_blocked::marked(cx);
         }
-        cx.end_command();
+        cx.locks.end_command();
     }
 }
 

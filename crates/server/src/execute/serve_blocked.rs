@@ -13,13 +13,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use sleeve_store::Kind;
-use sleeve_wire::commands::Row;
 
 use crate::context::key_change::Pending;
 use crate::context::permission;
 use crate::context::session_state::State;
 use crate::context::{Cx, ThreadContext};
-use crate::engine::clients::blocking::{Block, DatabaseKey, NewWaiter, Waiter};
+use crate::engine::clients::blocking::{DatabaseKey, Waiter};
 use crate::engine::clients::tracking;
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::request::output::{Mark, Output};
@@ -45,16 +44,16 @@ pub fn gone(thread_context: ThreadContext<'_>, call: fn(&mut Cx<'_>, Request<'_>
     let mut pending = Pending { marked: places, ..Pending::default() };
     let mut cx = Cx::new(thread_context, &mut state, &mut out, &mut pending, call);
     marked(&mut cx);
-    cx.settle_time();
-    cx.post_letters(None);
+    cx.timer.settle(cx.engine, cx.counters);
+    post_letters(&mut cx, None);
 }
 
 fn serve_key(cx: &mut Cx<'_>, key: &DatabaseKey) {
     let hash = cx.engine.store.hash(&key.name);
     let mut ticket = 0;
     loop {
-        if !cx.holds(hash) {
-            cx.wait_for_key(hash);
+        if !cx.locks.holds(hash) {
+            cx.locks.take_one(hash);
         }
         if ticket == 0 {
             remove_due(cx, key);
@@ -64,8 +63,8 @@ fn serve_key(cx: &mut Cx<'_>, key: &DatabaseKey) {
         ticket = waiter.ticket;
         let mut keys = Vec::new();
         hash_keys(&cx.engine.store, waiter.row, waiter.request(aim).args(), &mut keys);
-        if !keys.iter().all(|key| cx.holds(key.hash)) {
-            cx.wait_for_keys(keys.iter().map(|key| key.hash).chain([hash]));
+        if !keys.iter().all(|key| cx.locks.holds(key.hash)) {
+            cx.locks.take(keys.iter().map(|key| key.hash).chain([hash]));
             let kind = kind_of(cx, key);
             if !waiter.wants(aim, kind) {
                 continue;
@@ -115,73 +114,19 @@ fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
         // Where it has changed nothing it is none, which an error in its place would not say either.
         reply.note_write(Mark::default());
         let letter = Letter::Unblock { id: waiter.client.id, ticket: waiter.ticket, reply, is_refused: false };
-        cx.post(&waiter.client.mailbox, letter);
+        cx.pending.post(&waiter.client.mailbox, letter);
         // The client gets the invalidations of its own changes behind the reply, as if it had not waited.
         for key in invalid.into_iter().flatten() {
             let letter = Letter::Invalidate { id: waiter.client.id, keys: Some(tracking::array_of(&[&key])) };
-            cx.post(&waiter.client.mailbox, letter);
+            cx.pending.post(&waiter.client.mailbox, letter);
         }
     }
 }
 
-/// Waiting for keys, and telling other threads.
-impl Cx<'_> {
-    /// Returns whether the running command may block. In a transaction and in a script it may not, and gives the reply that
-    /// it would give at the timeout.
-    pub fn may_block(&self) -> bool {
-        self.state.executing.is_none() && !self.state.denies_blocking
-    }
-
-    /// Blocks the peer. The command of this row returns without a reply; its requests for single keys answer later.
-    pub fn block(&mut self, row: &'static Row, block: Block<'_>) {
-        debug_assert!(self.may_block(), "the command answers for itself");
-        let state = &mut *self.state;
-        if let Some(waiter) = &state.serving {
-            // Its narrowed request ran in vain, so it stays where it is.
-            state.blocked = Some(Arc::clone(waiter));
-            return;
-        }
-        // From now on it is counted among the blocked clients, and a list of clients shows its command.
-        state.publish_command();
-        let left_ms = |deadline_ms: i64| deadline_ms.saturating_sub(self.now.wall_ms()).max(0) as u64;
-        let arrival = NewWaiter {
-            client: &state.client,
-            row,
-            database: state.database,
-            protocol: state.protocol,
-            user: &state.user,
-            no_touch: state.no_touch,
-            deadline_ms: block
-                .deadline_ms
-                .map(|deadline_ms| self.now.monotonic_ms().saturating_add(left_ms(deadline_ms))),
-        };
-        state.blocked = Some(self.engine.blocking.enter(arrival, block));
-    }
-
-    /// Runs the blocked command again in so many milliseconds, or before: time alone may make the present data usable.
-    pub fn look_again_in(&mut self, milliseconds: u64) {
-        let at_ms = self.now.monotonic_ms().saturating_add(milliseconds);
-        self.state.blocked.iter().for_each(|waiter| waiter.look_at(at_ms));
-    }
-
-    /// Posts a letter when the locks of this batch have been given back.
-    pub fn post(&mut self, mailbox: &Arc<Mailbox>, letter: Letter) {
-        self.pending.letters.push((Arc::clone(mailbox), letter));
-    }
-
-    /// Gives all locks back, posts the letters so far, and wakes their receivers. The owner of the mailbox `own` looks into
-    /// it by itself.
-    pub(crate) fn post_letters(&mut self, own: Option<&Arc<Mailbox>>) {
-        self.unlock();
-        self.engine.tracking.broadcast(&mut self.pending.wakeups);
-        let shown = self.recorder().shown_offset();
-        for (mailbox, mut letter) in self.pending.letters.drain(..) {
-            if let Letter::Unblock { reply, .. } = &mut letter {
-                reply.shown = shown;
-            }
-            let is_own = own.is_some_and(|own| Arc::ptr_eq(own, &mailbox));
-            if is_own { mailbox.post_unheard(letter) } else { mailbox.post(letter) }
-        }
-        self.pending.wakeups.ring(own);
-    }
+/// Gives all locks back, posts the letters so far, and wakes their receivers. The owner of the mailbox `own` looks into it by
+/// itself.
+pub(crate) fn post_letters(cx: &mut Cx<'_>, own: Option<&Arc<Mailbox>>) {
+    cx.locks.clear();
+    cx.engine.tracking.broadcast(&mut cx.pending.wakeups);
+    cx.pending.post_letters(own, cx.locks.recorder.shown_offset());
 }

@@ -29,6 +29,7 @@ use super::native::invocation::{Invocation, Permits, Words};
 use super::native::raw_call::{Given, Returned, Seen};
 use crate::config::Opt;
 use crate::context::Cx;
+use crate::context::eviction;
 use crate::context::others::{Nobody, Others};
 use crate::engine::observe::stats;
 use crate::engine::readiness::Hindrance;
@@ -235,7 +236,7 @@ fn permits(cx: &mut Cx<'_>, flags: Option<ScriptFlags>, read_only: bool) -> Resu
 
 /// Returns whether memory had run out before the command began that runs the script: in a transaction, before EXEC.
 fn is_memory_full(cx: &Cx<'_>) -> bool {
-    if cx.state.executing.is_some() { cx.has_no_room } else { cx.has_no_room && cx.is_over_limit() }
+    if cx.state.executing.is_some() { cx.has_no_room } else { cx.has_no_room && eviction::is_over_limit(cx.engine) }
 }
 
 /// One run.
@@ -298,7 +299,7 @@ fn perform<'r>(
     let is_outermost = cx.state.executing.is_none();
     if is_outermost {
         cx.state.executing = Some(1);
-        cx.recorder().begin_transaction();
+        cx.locks.recorder.begin_transaction();
     }
     let (database, mut outer) = (cx.state.database, Output::default());
     std::mem::swap(cx.out, &mut outer);
@@ -320,9 +321,9 @@ fn perform<'r>(
     }
     *cx.out = outer;
     cx.state.database = database;
-    cx.keep_record(true);
+    cx.locks.recorder.keep_record(true);
     if is_outermost {
-        cx.end_transaction();
+        cx.locks.recorder.end_transaction(cx.engine.scripts.running.has_left_half());
         cx.state.executing = None;
     }
     (returned, protocol)

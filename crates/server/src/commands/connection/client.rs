@@ -145,7 +145,7 @@ pub fn close(cx: &mut Cx<'_>, client: &ClientInfo) {
             // The replica gets none of the writes of the rest of a transaction. It reconnects when the transaction has ended.
             cx.engine.end_replica(client.id);
         }
-        cx.post(&client.mailbox, Letter::Close(client.id));
+        cx.pending.post(&client.mailbox, Letter::Close(client.id));
     }
 }
 
@@ -260,7 +260,7 @@ pub fn unblock(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             waiter.on_timeout.write(&mut reply.bytes, waiter.protocol, |offset| cx.engine.reached(offset));
         }
         let letter = Letter::Unblock { id: waiter.client.id, ticket: waiter.ticket, reply, is_refused: false };
-        cx.post(&waiter.client.mailbox, letter);
+        cx.pending.post(&waiter.client.mailbox, letter);
     }
     cx.reply().integer(i64::from(is_waiting));
     Ok(())

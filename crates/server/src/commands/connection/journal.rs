@@ -52,11 +52,11 @@ fn begin(cx: &mut Cx<'_>, of_replicas: bool) -> Outcome {
     }
     if of_replicas {
         client.follows_replicas.store(true, Ordering::Relaxed);
-        let shown = cx.recorder().shown_offset().max(cx.state.shown_offset);
+        let shown = cx.locks.recorder.shown_offset().max(cx.state.shown_offset);
         cx.engine.ask_replicas_about(shown);
     }
     if !client.follows_journal.swap(true, Ordering::Relaxed) {
-        cx.post(&client.mailbox, Letter::FollowJournal(client.id));
+        cx.pending.post(&client.mailbox, Letter::FollowJournal(client.id));
     }
     Ok(())
 }

@@ -33,6 +33,6 @@ pub fn rings(cx: &mut Cx<'_>) -> Outcome {
     let memory = Memory::create(RING_BYTES).map_err(refused)?;
     client.shares_memory.store(true, Ordering::Relaxed);
     cx.reply().ok();
-    cx.post(&client.mailbox, Letter::ShareMemory { id: client.id, memory });
+    cx.pending.post(&client.mailbox, Letter::ShareMemory { id: client.id, memory });
     Ok(())
 }

@@ -220,7 +220,7 @@ pub fn persist(map: &mut Map, field: &[u8], now_ms: i64) -> bool {
 pub fn persisted(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) {
     cx.changed(key);
     cx.notify(EventClass::Hash, "hpersist", key);
-    if !cx.is_recording() {
+    if !cx.locks.recorder.is_recording() {
         return;
     }
     let due_ms = cx.due_ms;

@@ -223,7 +223,7 @@ pub fn hsetex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 fn set(cx: &mut Cx<'_>, key: Key<'_>, options: &SetOptions<'_>) -> Outcome {
     let (limits, now_ms, deadline) = (cx.engine.hash_limits(), cx.due_ms, options.deadline);
-    let is_recorded = cx.is_recording();
+    let is_recorded = cx.locks.recorder.is_recording();
     let updated = cx.update::<Map, _>(key, |map| {
         for (field, value) in &options.pairs {
             map.set(field, value, deadline, limits, now_ms);

@@ -22,7 +22,7 @@ const ELSEWHERE_KEYS_MIN: usize = 1_000;
 /// DBSIZE
 pub fn dbsize(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
     let (database, mut count) = (cx.database(), 0);
-    cx.show_shards(|shard| count += shard.len(database));
+    cx.locks.for_each(|shard| count += shard.len(database));
     cx.reply().integer(count as i64);
     Ok(())
 }

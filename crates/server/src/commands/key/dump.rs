@@ -11,6 +11,7 @@ use sleeve_wire::number;
 use crate::commands::hash;
 use crate::config::Opt;
 use crate::context::Cx;
+use crate::context::key_change;
 use crate::context::key_change::Cause;
 use crate::context::notifications::EventClass;
 use crate::engine::keyspace::key_clock;
@@ -150,7 +151,7 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         if was_there {
             cx.changed_many(1);
             cx.notify(EventClass::Generic, "del", key);
-            cx.record(&[cx.removal(Opt::LazyfreeLazyServerDel), key.name]);
+            cx.record(&[key_change::removal(cx.engine, Opt::LazyfreeLazyServerDel), key.name]);
         }
         cx.reply().ok();
         return Ok(());
@@ -174,7 +175,7 @@ fn record_restored(cx: &mut Cx<'_>, key: Key<'_>, (payload, replaces): (&[u8], b
     let (digits, now_ms) = (number::Digits::new(at_ms.unwrap_or(0)), cx.due_ms);
     // A replica, or a server that loads the AOF, would refuse a checksum that was passed over here.
     let is_odd = version_of(payload) > Version::Ten.number() || skips_sum(cx);
-    let is_new = is_odd && cx.is_recording();
+    let is_new = is_odd && cx.locks.recorder.is_recording();
     if is_new && hash::timed::record_whole(cx, key) {
         if at_ms.is_some() {
             cx.record(&[b"PEXPIREAT", key.name, digits.as_bytes()]);

@@ -8,6 +8,7 @@ use sleeve_wire::number;
 use super::look;
 use crate::config::Opt;
 use crate::context::Cx;
+use crate::context::key_change;
 use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
@@ -61,7 +62,7 @@ fn set_deadline(cx: &mut Cx<'_>, key: Key<'_>, deadline_ms: i64, condition: Cond
     if deadline_ms <= due_ms {
         cx.remove(key, Opt::LazyfreeLazyExpire);
         cx.notify(EventClass::Generic, "del", key);
-        cx.record(&[cx.removal(Opt::LazyfreeLazyExpire), key.name]);
+        cx.record(&[key_change::removal(cx.engine, Opt::LazyfreeLazyExpire), key.name]);
         return true;
     }
     entry.set_deadline(Some(deadline_ms));

@@ -213,7 +213,7 @@ pub fn keys(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             count = 1;
         }
     } else {
-        cx.show_shards(|shard| {
+        cx.locks.for_each(|shard| {
             shard.for_each(database, |entry| {
                 if !writer.is_full() && !scan::is_due(&entry, now_ms) && filter.admits(&entry) {
                     writer.bulk(entry.key());

@@ -244,7 +244,7 @@ fn reply(cx: &mut Cx<'_>, rows: &[Row]) {
 fn store(cx: &mut Cx<'_>, key: Key<'_>, rows: &[Row]) {
     let limit = cx.engine.list_limit();
     let list: List = List::collect(rows.iter().map(|row| row.as_deref().unwrap_or_default()), limit);
-    if cx.is_recording() {
+    if cx.locks.recorder.is_recording() {
         // The record holds the result: elsewhere text may stand in another order.
         if cx.peek(key).is_some() {
             cx.record(&[b"DEL", key.name]);

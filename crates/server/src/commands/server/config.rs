@@ -11,6 +11,8 @@ use crate::config::rewrite as write_back;
 use crate::config::rewrite::Added;
 use crate::config::{Opt, value};
 use crate::context::Cx;
+use crate::context::eviction;
+use crate::context::publish;
 use crate::driver::tls;
 use crate::engine::clients::blocking::{Block, OnTimeout};
 use crate::engine::readiness::Hindrance;
@@ -46,16 +48,16 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     let changed = cx.engine.config.set(&pairs, cx.is_local(), |option| apply(cx, option))?;
     if changed.contains(&Opt::Maxmemory) {
-        cx.weigh_all();
+        eviction::weigh_all(cx);
     }
     if changed.contains(&Opt::TrackingTableMaxKeys) {
-        cx.limit_remembered_reads();
+        publish::limit_remembered_reads(cx);
     }
     let bytes_max = cx.engine.config.memory(Opt::Maxmemory);
     let is_tighter = changed.iter().any(|option| matches!(option, Opt::Maxmemory | Opt::MaxmemoryPolicy));
     // In a transaction other locks are held than eviction needs; the next write will do it.
     if is_tighter && bytes_max != 0 && cx.state.executing.is_none() {
-        cx.make_room(bytes_max);
+        eviction::make_room(cx, bytes_max);
     }
     if !changed.contains(&Opt::Appendonly) || !waits_for_end_of_log(cx) {
         cx.reply().ok();

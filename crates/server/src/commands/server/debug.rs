@@ -130,7 +130,7 @@ fn digest(cx: &mut Cx<'_>) {
     for database in 0..cx.engine.store.databases() {
         let (mut keys, mut keys_digest) = (0, digest);
         keys_digest.begin_database(database as u32);
-        cx.show_shards(|shard| {
+        cx.locks.for_each(|shard| {
             if database >= shard.databases() {
                 return;
             }
@@ -230,7 +230,7 @@ fn populate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         }
     }
     // As in the original neither an AOF nor a replica has them.
-    cx.record_nothing();
+    cx.locks.recorder.record_nothing();
     cx.reply().ok();
     Ok(())
 }
@@ -238,7 +238,7 @@ fn populate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// Sends a command to the replicas, for tests of a replica with a command that it cannot apply.
 fn replicate(cx: &mut Cx<'_>, request: Request<'_>) {
     let words = request.args.from(2);
-    cx.send_words_to_replicas(words.iter(), words.len());
+    cx.locks.recorder.send_to_replicas(words.iter(), words.len());
     cx.reply().ok();
 }
 

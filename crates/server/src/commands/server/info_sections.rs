@@ -13,6 +13,7 @@ use super::info_writer::Lines;
 use crate::acl::Reason;
 use crate::config::Opt;
 use crate::context::Cx;
+use crate::context::eviction;
 use crate::engine::Engine;
 use crate::engine::persistence::purpose::Purpose;
 use crate::engine::replication::{Id, ReplicaState, Replication};
@@ -88,7 +89,7 @@ pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
 /// Writes the lines about the use of memory. `used_memory` is the figure that `maxmemory` is compared with.
 pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     let engine = cx.engine;
-    let memory_use = cx.memory_use();
+    let memory_use = eviction::memory_use(cx);
     let (used_bytes, fixed_bytes) = (memory_use.total(), memory_use.fixed);
     let (resident_bytes, own_bytes) = facts::resident();
     let peak_bytes = engine.rates.peak_bytes(used_bytes);
@@ -430,7 +431,7 @@ const DRAWS_A_SHARD: usize = 8;
 pub fn keyspace(cx: &mut Cx<'_>, lines: &mut Lines) {
     let (now_ms, dice) = (cx.now.wall_ms(), cx.dice);
     let mut databases: Vec<Keys> = Vec::new();
-    cx.show_shards(|shard| {
+    cx.locks.for_each(|shard| {
         databases.resize(databases.len().max(shard.databases()), Keys::default());
         for (number, keys) in databases.iter_mut().enumerate().take(shard.databases()) {
             keys.all += shard.len(number);

@@ -7,6 +7,7 @@ use sleeve_wire::number;
 
 use crate::config::Opt;
 use crate::context::Cx;
+use crate::context::eviction;
 use crate::engine::keyspace::memory_accounting::MemoryUse;
 use crate::host::allocator;
 use crate::host::facts;
@@ -123,10 +124,10 @@ struct Weighed {
 
 impl Weighed {
     fn now(cx: &mut Cx<'_>) -> Self {
-        let memory_use = cx.memory_use();
+        let memory_use = eviction::memory_use(cx);
         let mut keys = 0;
         let databases = cx.engine.store.databases();
-        cx.show_shards(|shard| {
+        cx.locks.for_each(|shard| {
             keys += (0..databases.min(shard.databases())).map(|database| shard.len(database) as u64).sum::<u64>();
         });
         let used_bytes = memory_use.total();

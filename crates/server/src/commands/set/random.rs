@@ -13,6 +13,7 @@ use sleeve_wire::reply::Writer;
 use super::{changed, reply_members, write, write_within};
 use crate::commands::draws;
 use crate::config::Opt;
+use crate::context::key_change;
 use crate::context::notifications::EventClass;
 use crate::context::{Cx, ELEMENTS_MAX};
 use crate::host::dice::Dice;
@@ -126,7 +127,7 @@ fn pop_all(cx: &mut Cx<'_>, key: Key<'_>, size: usize) -> Outcome {
     reply_members(cx, key)?;
     cx.remove(key, Opt::LazyfreeLazyServerDel);
     cx.changed_many(size as u64 - 1);
-    cx.record(&[cx.removal(Opt::LazyfreeLazyServerDel), key.name]);
+    cx.record(&[key_change::removal(cx.engine, Opt::LazyfreeLazyServerDel), key.name]);
     cx.notify(EventClass::Set, "spop", key);
     cx.notify(EventClass::Generic, "del", key);
     Ok(())

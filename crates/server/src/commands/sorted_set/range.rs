@@ -233,7 +233,7 @@ pub fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: SortedSet, event: &'stat
     let limits = cx.engine.sorted_set_limits();
     result.settle(limits);
     let count = result.as_ref().len();
-    if cx.is_recording() {
+    if cx.locks.recorder.is_recording() {
         record_stored(cx, key, result.as_ref(), limits);
     }
     if count > 0 {
@@ -314,7 +314,7 @@ pub fn zremrangebylex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 fn remove(cx: &mut Cx<'_>, request: Request<'_>, by: By, event: &'static str) -> Outcome {
     let (key, bounds) = (request.key(0), Bounds::parse(by, request.arg(2), request.arg(3))?);
-    let is_recorded = cx.is_recording();
+    let is_recorded = cx.locks.recorder.is_recording();
     let removed = cx.update_present::<SortedSet, _>(key, |set| {
         let ranks = bounds.ranks(set.as_ref(), false);
         let is_named = is_recorded && by == By::Name && !is_of_one_score(set.as_ref());

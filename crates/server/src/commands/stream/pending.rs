@@ -272,7 +272,7 @@ fn end(cx: &mut Cx<'_>, request: Request<'_>, claim: &Claim<'_>, claimed: Claime
     }
     let flags = usize::from(claimed.is_new_consumer) + usize::from(claimed.went_on.is_some());
     cx.changed_many((flags + claimed.pending.len() + claimed.gone.len()) as u64);
-    if !cx.is_recording() {
+    if !cx.locks.recorder.is_recording() {
         return;
     }
     if claimed.is_new_consumer {

@@ -374,8 +374,8 @@ fn deliver_again(
 /// Counts and records the changes of reading: a stream that is served counts once, as in Redis.
 fn record(cx: &mut Cx<'_>, key: Key<'_>, (group, consumer): (&[u8], &[u8]), done: &Done) {
     cx.changed_many(u64::from(done.is_new_consumer) + u64::from(done.is_served));
-    cx.record_nothing();
-    if !cx.is_recording() {
+    cx.locks.recorder.record_nothing();
+    if !cx.locks.recorder.is_recording() {
         return;
     }
     if done.is_new_consumer {

@@ -11,6 +11,7 @@ use sleeve_wire::number;
 use super::set_expiry::Time;
 use crate::config::Opt;
 use crate::context::Cx;
+use crate::context::key_change;
 use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
@@ -237,7 +238,7 @@ fn store(cx: &mut Cx<'_>, key: Key<'_>, (value, text): (&Value<'_>, &[u8]), even
             if has_deadline.is_some() {
                 cx.remove(key, Opt::LazyfreeLazyExpire);
                 cx.notify(EventClass::Generic, "del", key);
-                cx.record(&[cx.removal(Opt::LazyfreeLazyExpire), key.name]);
+                cx.record(&[key_change::removal(cx.engine, Opt::LazyfreeLazyExpire), key.name]);
             }
         }
         Wanted::At { at_ms, .. } => {

@@ -20,6 +20,7 @@ use sleeve_wire::number;
 
 use crate::config::Opt;
 use crate::context::Cx;
+use crate::context::key_change;
 use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
@@ -207,7 +208,7 @@ pub fn getex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Some(at_ms) if at_ms <= cx.due_ms => {
             cx.remove(key, Opt::LazyfreeLazyExpire);
             cx.notify(EventClass::Generic, "del", key);
-            cx.record(&[cx.removal(Opt::LazyfreeLazyExpire), key.name]);
+            cx.record(&[key_change::removal(cx.engine, Opt::LazyfreeLazyExpire), key.name]);
         }
         Some(at_ms) => {
             if let Some(mut entry) = cx.edit_seen(key) {

@@ -15,9 +15,9 @@ pub(super) fn add(cx: &mut Cx<'_>, key: Key<'_>, increment: i64) -> Outcome {
         Some(entry) => entry.value().integer().ok_or(Error::NOT_INTEGER)?,
         None => 0,
     };
-    cx.unlock();
+    cx.locks.clear();
     std::thread::yield_now();
-    cx.wait_for_key(key.hash);
+    cx.locks.take_one(key.hash);
     let sum = old.checked_add(increment).ok_or(Error::OVERFLOW)?;
     cx.set(key, &Value::Integer(sum), Deadline::Keep);
     cx.reply().integer(sum);

@@ -5,6 +5,5 @@ pub(crate) mod blocking;
 pub(crate) mod client_info;
 pub(crate) mod client_memory;
 pub(crate) mod crews;
-pub(crate) mod monitor_line;
 pub(crate) mod tracking;
 pub(crate) mod watch;

@@ -8,7 +8,7 @@
 
 use std::cell::Cell;
 
-use sleeve_wire::reply::Writer;
+use sleeve_wire::reply::{Protocol, Writer};
 
 use super::Journal;
 use super::batch::Batch;
@@ -38,6 +38,10 @@ pub struct Recorder<'s> {
     transaction: Option<bool>,
     /// Effects are not wanted, in a transaction or outside.
     is_mute: bool,
+    /// The running command has recorded its effect in its own words, or wants none recorded.
+    is_recorded: bool,
+    /// A script has asked that the effects of its commands are not recorded (`redis.set_repl`).
+    is_suppressed: bool,
     /// The offset behind the pieces appended since shards were given back; 0 when there are none.
     appended_offset: u64,
     shown_offset: u64,
@@ -56,6 +60,8 @@ impl<'s> Recorder<'s> {
             batch,
             transaction: None,
             is_mute: false,
+            is_recorded: false,
+            is_suppressed: false,
             appended_offset: 0,
             shown_offset: 0,
             pieces: 0,
@@ -83,16 +89,46 @@ impl<'s> Recorder<'s> {
         self.batch.verbatim(database, request);
     }
 
-    /// Returns whether effects for replicas alone are wanted.
+    /// Begins a command: its request is its record, unless it records its effect itself.
     #[inline]
-    pub fn is_streaming(&self) -> bool {
-        self.journal.is_streamed() && self.is_recording()
+    pub fn begin_command(&mut self) {
+        self.is_recorded = false;
     }
 
-    /// Adds a request for replicas alone, in the journal's form. It is wanted.
-    pub fn for_replicas(&mut self, request: &[u8]) {
+    /// Returns whether the running command has left the record to its request.
+    #[inline]
+    pub fn needs_request(&self) -> bool {
+        !self.is_recorded && self.is_recording()
+    }
+
+    /// Notes that the running command records its effect itself; returns whether that is wanted.
+    #[inline]
+    pub fn begin_record(&mut self) -> bool {
+        self.is_recorded = true;
+        !self.is_suppressed && self.is_recording()
+    }
+
+    /// Suppresses the record of the running command's changes.
+    pub fn record_nothing(&mut self) {
+        self.is_recorded = true;
+    }
+
+    /// Sets whether the effects of the commands that follow are recorded: `redis.set_repl`.
+    pub fn keep_record(&mut self, is_kept: bool) {
+        self.is_suppressed = !is_kept;
+    }
+
+    /// Sends replicas a request of so many words, which changes no data and is in no AOF.
+    pub fn send_to_replicas<'w>(&mut self, request: impl Iterator<Item = &'w [u8]>, count: usize) {
+        if self.is_suppressed || !self.journal.is_streamed() || !self.is_recording() {
+            return;
+        }
+        let mut bytes = Vec::new();
+        let mut words = Writer::new(&mut bytes, Protocol::Resp2);
+        words.array(count);
+        request.for_each(|word| words.bulk(word));
         self.make_room();
-        self.batch.for_replicas(request);
+        self.batch.for_replicas(&bytes);
     }
 
     /// Adds a part of another server's journal, which has been applied under the locks that are held. Nothing else is
@@ -119,16 +155,15 @@ impl<'s> Recorder<'s> {
         self.transaction = Some(!self.is_mute && self.journal.wants_effects());
     }
 
-    /// Ends the transaction. The locks of all that it changed are still held.
-    pub fn end_transaction(&mut self) {
+    /// Ends the transaction. Its effects are one piece, or none if the server's end has cut it short (`is_cut`). The locks of
+    /// all that it changed are still held.
+    pub fn end_transaction(&mut self, is_cut: bool) {
+        if is_cut {
+            self.batch.drop_open();
+        }
         self.transaction = None;
         self.end_piece();
         self.transaction = self.is_mute.then_some(false);
-    }
-
-    /// Drops the effects that the running transaction has recorded.
-    pub fn drop_piece(&mut self) {
-        self.batch.drop_open();
     }
 
     /// Appends the effects that the running transaction has recorded until now, as a piece of its own: the journal is about

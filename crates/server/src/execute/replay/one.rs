@@ -6,6 +6,8 @@ use std::sync::atomic::Ordering;
 
 use crate::commands as families;
 use crate::context::Cx;
+use crate::context::account;
+use crate::context::publish;
 use crate::execute::gates;
 use crate::request::Request;
 use crate::request::error::Error;
@@ -13,14 +15,14 @@ use crate::request::error::Error;
 /// Puts bytes that a primary has sent into this server's journal, as they came.
 pub(super) fn put_into_journal(cx: &mut Cx<'_>, bytes: &[u8], is_for_replicas: bool) {
     let database = cx.state.database;
-    cx.recorder().foreign(database, bytes, is_for_replicas);
+    cx.locks.recorder.foreign(database, bytes, is_for_replicas);
 }
 
 /// Whether a pause holds a request, if a primary has sent it; gives its locks back then.
 pub(super) fn stays(cx: &mut Cx<'_>, request: &Request<'_>, is_from_primary: bool) -> bool {
     let is_held = is_from_primary && gates::is_stream_held(cx, request);
     if is_held {
-        cx.unlock();
+        cx.locks.clear();
     }
     is_held
 }
@@ -29,15 +31,15 @@ pub(super) fn stays(cx: &mut Cx<'_>, request: &Request<'_>, is_from_primary: boo
 pub(super) fn run(cx: &mut Cx<'_>, request: Request<'_>, is_counted: bool) -> Result<(), Error> {
     let mut began_ticks = None;
     if is_counted {
-        began_ticks = cx.begin(&request);
+        began_ticks = account::begin(cx, &request);
         cx.counters.commands[request.row.id as usize].calls.add(1);
     } else {
-        cx.begin_unmeasured();
+        account::begin_unmeasured(cx);
     }
     cx.state.row = Some(request.row);
     let outcome = families::run(cx, request);
     show(cx, &request);
-    cx.end(&request, began_ticks);
+    account::end(cx, &request, began_ticks);
     cx.counters.executed.add(1);
     outcome
 }
@@ -45,6 +47,6 @@ pub(super) fn run(cx: &mut Cx<'_>, request: Request<'_>, is_counted: bool) -> Re
 /// Shows a request of a primary to the monitors. There are none while an AOF is loaded.
 pub(super) fn show(cx: &mut Cx<'_>, request: &Request<'_>) {
     if cx.engine.pubsub.monitors.load(Ordering::Relaxed) != 0 {
-        cx.show_to_monitors(request);
+        publish::show_to_monitors(cx, request);
     }
 }

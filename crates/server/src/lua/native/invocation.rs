@@ -12,6 +12,7 @@ use sleeve_wire::commands::{Flags, Row};
 use sleeve_wire::reply::Protocol;
 
 use crate::context::Cx;
+use crate::context::account;
 use crate::context::lookahead;
 use crate::context::lookahead::Found;
 use crate::context::permission;
@@ -117,7 +118,7 @@ impl Invocation<'_, '_> {
         hash_keys(&cx.engine.store, row, args, &mut words.keys);
         let outer = std::mem::replace(&mut cx.state.protocol, *protocol);
         let denied = std::mem::replace(&mut cx.state.denies_blocking, true);
-        let ticks = cx.call_within(Parts { row, args, key_places: &words.keys }.request());
+        let ticks = account::call_within(cx, Parts { row, args, key_places: &words.keys }.request());
         cx.state.denies_blocking = denied;
         cx.state.protocol = outer;
         Ok(ticks)

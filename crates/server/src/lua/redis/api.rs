@@ -198,7 +198,7 @@ fn set_repl(args: &MultiValue) -> mlua::Result<()> {
     };
     match whole(arg) {
         Some(flags @ 0..=3) => {
-            _ = current_invocation::with(|invocation| invocation.cx.keep_record(flags != 0));
+            _ = current_invocation::with(|invocation| invocation.cx.locks.recorder.keep_record(flags != 0));
             Ok(())
         }
         _ => Err(raise("ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")),

@@ -96,7 +96,7 @@ pub fn wait_aof(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// Returns the offset of the journal behind all that the client has changed.
 fn written_offset(cx: &mut Cx<'_>) -> u64 {
-    let shown = cx.recorder().shown_offset();
+    let shown = cx.locks.recorder.shown_offset();
     cx.state.written_offset(shown)
 }
 
@@ -122,7 +122,7 @@ pub fn replica_of(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let by = cx.state.client.address.clone();
     if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") {
         if engine.lead(cx.now) {
-            cx.recorder().look_again();
+            cx.locks.recorder.look_again();
             log::notice(&format!("MASTER MODE enabled (user request from '{by}')"));
             note_primary(cx, &[host, port]);
         }
@@ -140,12 +140,12 @@ pub fn replica_of(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         ));
     }
     // Amid EXEC: a replica that may continue this server's own stream has to know of the commands before this one.
-    cx.recorder().append_open();
+    cx.locks.recorder.append_open();
     if !engine.follow_primary(Address { host: name.to_owned(), port: number }) {
         cx.reply().simple("OK Already connected to specified master");
         return Ok(());
     }
-    cx.recorder().look_again();
+    cx.locks.recorder.look_again();
     log::notice(&format!("REPLICAOF {name}:{number} enabled (user request from '{by}')"));
     note_primary(cx, &[host, port]);
     role.start().map_err(|why| Error::new(format!("ERR The thread that follows the primary cannot start: {why}")))?;
@@ -168,7 +168,7 @@ pub fn failover(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         if !cx.engine.abort_failover("Failover manually aborted", cx.now) {
             return Err(Error::fixed("ERR No failover in progress."));
         }
-        cx.recorder().look_again();
+        cx.locks.recorder.look_again();
         cx.reply().ok();
         return Ok(());
     }

@@ -11,6 +11,7 @@ use sleeve_wire::number;
 
 use super::note_primary;
 use crate::context::Cx;
+use crate::context::locking;
 use crate::context::session_state::Replies;
 use crate::engine::replication::{Beginning, Filter, Id, Replica, Told};
 use crate::host::log;
@@ -149,9 +150,9 @@ fn take_over(cx: &mut Cx<'_>, id: Option<Id>) -> Outcome {
     if id != Some(ids.id()) {
         return Err(Error::fixed("ERR PSYNC FAILOVER replid must match my replid."));
     }
-    cx.lock_all()?;
+    locking::lock_all(cx)?;
     let leads = engine.lead(now);
-    cx.unlock();
+    cx.locks.clear();
     if leads {
         id.iter().for_each(|id| engine.replication.failover.note_taken(*id));
         log::notice(&format!("MASTER MODE enabled (failover request from '{}')", cx.state.client.address));
@@ -181,8 +182,8 @@ fn begin(cx: &mut Cx<'_>, wanted: Option<(Id, u64)>, is_silent: bool) -> Outcome
     }
     // If a transaction has ended the replica's last connection, it has ended after this, and its writes are in the stream. A
     // replica that came back before that would go on in front of them.
-    cx.lock_all()?;
-    cx.unlock();
+    locking::lock_all(cx)?;
+    cx.locks.clear();
     replica.is_silent.store(is_silent, Ordering::Relaxed);
     let told = replica.told.lock().clone();
     let address = told.address.as_deref().unwrap_or(&client.address).to_owned();
@@ -201,6 +202,6 @@ fn begin(cx: &mut Cx<'_>, wanted: Option<(Id, u64)>, is_silent: bool) -> Outcome
     cx.state.stop_tracking(cx.engine);
     client.follows_journal.store(false, Ordering::Relaxed);
     cx.state.replies = Replies::Stream;
-    cx.post(&client.mailbox, Letter::Feed(client.id));
+    cx.pending.post(&client.mailbox, Letter::Feed(client.id));
     Ok(())
 }
