@@ -4,7 +4,7 @@
 //! gives it with [`Cx::changed`]. As in Redis a use is counted once for each look: a command that has looked already changes
 //! the entry that it has seen (`_seen`).
 //!
-//! Between `account::begin` and `account::end` a command notes its changes, and records the effect as other commands where
+//! Between `begin` and `end` (`execute`) a command notes its changes, and records the effect as other commands where
 //! its request would not do; otherwise `end` records the request as it came. The effects of one command, transaction or
 //! script are one piece, which goes to the journal before the locks of the changed keys are given back, so the journal has
 //! them in the order in which they happened. The executing thread.

@@ -8,12 +8,15 @@ use sleeve_wire::commands::{Flags, Row};
 
 use crate::config::Opt;
 use crate::engine::Engine;
+use crate::engine::observe::stats::Counters;
 use crate::host::clock;
-use crate::observe::stats::Counters;
 use crate::request::Request;
 
 /// A command with at most so many arguments that is called fast is so.
 const ARGUMENTS_FEW: usize = 64;
+
+/// The most bytes that a multibulk has before its first argument and behind its last.
+const ENDS_BYTES_MAX: usize = 64;
 
 /// The timer of one batch of commands.
 #[derive(Debug)]
@@ -23,12 +26,11 @@ pub struct CommandTimer {
     /// The number of its runs since then.
     calls: u64,
     ticks: u64,
-    /// The running command is part of another command, which is being timed.
-    pub is_nested: bool,
+    is_nested: bool,
     /// Ticks from which on a command may have been slow; 0 has every command looked at.
-    pub slow_ticks: u64,
+    slow_ticks: u64,
     /// Bytes of a request and its reply from which on either may be large.
-    pub large_bytes: usize,
+    large_bytes: usize,
 }
 
 impl CommandTimer {
@@ -38,9 +40,18 @@ impl CommandTimer {
         Self { row: None, calls: 0, ticks: 0, is_nested: false, slow_ticks, large_bytes }
     }
 
-    /// Counts a command of this row; returns whether it begins the time of another row than the command before.
+    /// Returns whether the running command is part of another command, which is being timed.
+    pub fn is_nested(&self) -> bool {
+        self.is_nested
+    }
+
+    /// Counts a command of this row, unless it is part of another; returns whether it begins the time of another row than the
+    /// command before.
     #[inline]
     pub fn count(&mut self, row: &'static Row, engine: &Engine, counters: &Counters) -> bool {
+        if self.is_nested {
+            return false;
+        }
         let is_other = !self.row.is_some_and(|timed| std::ptr::eq(timed, row));
         if is_other {
             self.settle(engine, counters);
@@ -56,6 +67,41 @@ impl CommandTimer {
     pub fn start(&self, request: &Request<'_>) -> Option<u64> {
         let is_short = request.row.flags.contains(Flags::FAST) && request.len() <= ARGUMENTS_FEW;
         (self.slow_ticks == 0 || !is_short).then(clock::ticks)
+    }
+
+    /// Returns the ticks of a command that began then, if it was slow. The bounds of now count: the command may have taken
+    /// long, or may itself have changed them.
+    #[inline]
+    pub fn slow(&mut self, engine: &Engine, began_ticks: u64) -> Option<u64> {
+        let ticks = clock::ticks().wrapping_sub(began_ticks);
+        (self.slow_ticks, self.large_bytes) = engine.conspicuous();
+        (ticks >= self.slow_ticks).then_some(ticks)
+    }
+
+    /// Returns whether a request or its reply may be large that have so many bytes together.
+    #[inline]
+    pub fn may_be_large(&self, bytes: usize) -> bool {
+        bytes + ENDS_BYTES_MAX >= self.large_bytes
+    }
+
+    /// Begins a command within the running one, such as a script's; returns the state to end it with.
+    #[inline]
+    pub fn begin_nested(&mut self) -> (bool, u64) {
+        (std::mem::replace(&mut self.is_nested, true), clock::ticks())
+    }
+
+    /// Ends a command of this row within the running one, and returns its time. That is counted separately, and is part of the
+    /// outer one's too, as in Redis.
+    #[inline]
+    pub fn end_nested(&mut self, begun: (bool, u64), row: &Row, (engine, counters): (&Engine, &Counters)) -> u64 {
+        let (outer, began_ticks) = begun;
+        self.is_nested = outer;
+        let ticks = clock::ticks().wrapping_sub(began_ticks);
+        counters.commands[row.id as usize].elapsed_ticks.add(ticks);
+        if engine.config.flag(Opt::LatencyTracking) {
+            counters.latencies.record(row.id as usize, engine.ticker.nanoseconds(ticks), 1);
+        }
+        ticks
     }
 
     /// Adds the time since the clock was read to the row that it belongs to.

@@ -3,8 +3,8 @@
 //! A [`Cx`] lives as long as one batch. Commands reach the keyspace through it alone: that is where keys expire when they are
 //! looked at, where watchers are notified of changes and where effects are recorded, so no command can forget any of it.
 
-pub mod account;
 mod changes;
+pub mod command_log;
 mod command_timer;
 pub mod eviction;
 pub mod key_change;

@@ -17,7 +17,8 @@ use sleeve_wire::request::Args;
 
 use crate::commands as families;
 use crate::commands::transaction;
-use crate::context::account;
+use crate::config::Opt;
+use crate::context::command_log;
 use crate::context::key_change::Pending;
 use crate::context::locking;
 use crate::context::lookahead::Found;
@@ -246,7 +247,7 @@ fn lock(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 #[inline(always)]
 pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
     let (mark, owed_bytes) = (cx.out.mark(), cx.out.len());
-    let began_ticks = account::begin(cx, &request);
+    let began_ticks = begin(cx, &request);
     let is_monitored = cx.engine.pubsub.monitors.load(Ordering::Relaxed) != 0;
     if is_monitored && request.row.runs_script() {
         // The commands of the script are shown behind it.
@@ -256,14 +257,17 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
     if is_monitored && !request.row.runs_script() {
         publish::show_to_monitors(cx, &request);
     }
-    account::end(cx, &request, began_ticks);
+    end(cx, &request, began_ticks);
     let counters = &cx.counters.commands[request.row.id as usize];
     if let Err(error) = outcome {
         cx.out.rewind(mark);
         counters.failed.add(1);
         cx.refuse(&error);
     }
-    account::note_size(cx, &request, owed_bytes, began_ticks);
+    let reply_bytes = cx.out.len().saturating_sub(owed_bytes);
+    if cx.timer.may_be_large(request.args.buffer_len() + reply_bytes) {
+        command_log::note_size(cx, &request, reply_bytes, began_ticks);
+    }
     if began_ticks.is_some() && cx.out.is_full() {
         cx.cut_reply(mark);
     }
@@ -275,6 +279,49 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
         counters.calls.add(1);
         cx.counters.executed.add(1);
     }
+}
+
+/// Begins a command: it has no changes and no record yet. Returns the time, if that of this very command is needed.
+#[inline]
+fn begin(cx: &mut Cx<'_>, request: &Request<'_>) -> Option<u64> {
+    if cx.timer.count(request.row, cx.engine, cx.counters) {
+        cx.state.is_news |= !request.row.is_of_data;
+    }
+    begin_unmeasured(cx);
+    cx.timer.start(request)
+}
+
+/// Begins a command that has no time of its own to count.
+#[inline]
+fn begin_unmeasured(cx: &mut Cx<'_>) {
+    cx.pending.changes = 0;
+    cx.locks.recorder.begin_command();
+}
+
+/// Ends a command that began then. If it was slow, enters it in the slow log and the latency monitor, unless it waits for a
+/// key: then it is looked at when it is served. Its changes are counted and, unless it has recorded them as another command,
+/// recorded as the request came. Always inline: it has one caller for clients.
+#[inline(always)]
+fn end(cx: &mut Cx<'_>, request: &Request<'_>, began_ticks: Option<u64>) {
+    if let Some(began_ticks) = began_ticks
+        && let Some(ticks) = cx.timer.slow(cx.engine, began_ticks)
+        && cx.state.blocked.is_none()
+    {
+        command_log::enter_slow(cx, request, ticks);
+    }
+    if cx.pending.changes == 0 {
+        // Keys that have expired as the command looked at them are recorded all the same.
+        return cx.locks.recorder.end_piece();
+    }
+    cx.counters.changes.add(cx.pending.changes);
+    if cx.engine.config.memory(Opt::Maxmemory) != 0 {
+        cx.locks.weigh(&cx.engine.estimate);
+    }
+    if cx.locks.recorder.needs_request() {
+        cx.record_request(request);
+    }
+    cx.locks.recorder.end_piece();
+    cx.pending.changes = 0;
 }
 
 /// Keeps a command for EXEC, unless it is known already that EXEC will run nothing.

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 use crate::commands as families;
 use crate::context::Cx;
-use crate::context::account;
 use crate::context::publish;
+use crate::execute;
 use crate::execute::gates;
 use crate::request::Request;
 use crate::request::error::Error;
@@ -31,15 +31,15 @@ pub(super) fn stays(cx: &mut Cx<'_>, request: &Request<'_>, is_from_primary: boo
 pub(super) fn run(cx: &mut Cx<'_>, request: Request<'_>, is_counted: bool) -> Result<(), Error> {
     let mut began_ticks = None;
     if is_counted {
-        began_ticks = account::begin(cx, &request);
+        began_ticks = execute::begin(cx, &request);
         cx.counters.commands[request.row.id as usize].calls.add(1);
     } else {
-        account::begin_unmeasured(cx);
+        execute::begin_unmeasured(cx);
     }
     cx.state.row = Some(request.row);
     let outcome = families::run(cx, request);
     show(cx, &request);
-    account::end(cx, &request, began_ticks);
+    execute::end(cx, &request, began_ticks);
     cx.counters.executed.add(1);
     outcome
 }

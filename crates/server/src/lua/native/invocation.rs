@@ -12,7 +12,6 @@ use sleeve_wire::commands::{Flags, Row};
 use sleeve_wire::reply::Protocol;
 
 use crate::context::Cx;
-use crate::context::account;
 use crate::context::lookahead;
 use crate::context::lookahead::Found;
 use crate::context::permission;
@@ -118,7 +117,9 @@ impl Invocation<'_, '_> {
         hash_keys(&cx.engine.store, row, args, &mut words.keys);
         let outer = std::mem::replace(&mut cx.state.protocol, *protocol);
         let denied = std::mem::replace(&mut cx.state.denies_blocking, true);
-        let ticks = account::call_within(cx, Parts { row, args, key_places: &words.keys }.request());
+        let begun = cx.timer.begin_nested();
+        (cx.call)(cx, Parts { row, args, key_places: &words.keys }.request());
+        let ticks = cx.timer.end_nested(begun, row, (cx.engine, cx.counters));
         cx.state.denies_blocking = denied;
         cx.state.protocol = outer;
         Ok(ticks)
