@@ -8,7 +8,7 @@ use sleeve_tests::connection::request;
 use sleeve_tests::transcript::frame::text;
 use sleeve_tests::{Connection, Kind, Server, Settings};
 
-const DRIVERS: [&str; 3] = ["async", "hybrid", "completion"];
+const DRIVERS: [&str; 3] = ["epoll", "uring", "tokio"];
 
 fn start(driver: &str, arguments: &[&str]) -> Server {
     Server::start_with(Kind::Sleeve, &[&["--io", driver], arguments].concat())
@@ -27,14 +27,38 @@ fn the_option_names_the_driver_and_only_those_that_there_are() {
         let mut client = server.connect();
         let shown = format!("*2\r\n$2\r\nio\r\n${}\r\n{driver}\r\n", driver.len());
         assert_eq!(ask(&mut client, "CONFIG GET io"), shown);
-        assert!(ask(&mut client, "CONFIG SET io hybrid").contains("immutable") || driver == "hybrid");
-        let is_refused = server.log().contains("io completion is not to be had");
-        let runs = if is_refused { "hybrid" } else { driver };
+        assert!(ask(&mut client, "CONFIG SET io epoll").contains("immutable") || driver == "epoll");
+        let is_refused = server.log().contains("io uring is not to be had");
+        let runs = if is_refused { "epoll" } else { driver };
         assert!(ask(&mut client, "INFO server").contains(&format!("\r\nio:{runs}\r\n")));
     }
     let settings = Settings { arguments: vec!["--io".into(), "threads".into()], password: None };
     let reason = Server::try_start(Kind::Sleeve, settings).expect_err("there is none of that name");
-    assert!(reason.contains("argument(s) must be one of the following: async, hybrid, completion"), "{reason}");
+    assert!(
+        reason.contains("argument(s) must be one of the following: epoll, uring, tokio, hybrid, completion, async"),
+        "{reason}"
+    );
+}
+
+/// Each older word still names its driver: on the command line, in a configuration file, and for CONFIG SET and GET.
+#[test]
+fn the_older_words_of_the_drivers_and_of_the_busy_poll_are_accepted() {
+    let shown = |name: &str, value: &str| format!("*2\r\n${}\r\n{name}\r\n${}\r\n{value}\r\n", name.len(), value.len());
+    let file = std::env::temp_dir().join(format!("sleeve-older-words-{}.conf", std::process::id()));
+    for (old, new) in [("hybrid", "epoll"), ("completion", "uring"), ("async", "tokio")] {
+        std::fs::write(&file, format!("io {old}\nio-look no\n")).expect("a file");
+        for arguments in [&["--io", old, "--io-look", "no"][..], &["--include", &file.display().to_string()]] {
+            let server = Server::start_with(Kind::Sleeve, arguments);
+            let mut client = server.connect();
+            assert_eq!(ask(&mut client, "CONFIG GET io"), shown("io", new));
+            assert_eq!(ask(&mut client, &format!("CONFIG SET io {old}")), "+OK\r\n", "the present value");
+            assert_eq!(ask(&mut client, "CONFIG GET io-busy-poll"), shown("io-busy-poll", "no"));
+            assert_eq!(ask(&mut client, "CONFIG SET io-look yes"), "+OK\r\n");
+            assert_eq!(ask(&mut client, "CONFIG GET io-look"), shown("io-look", "yes"));
+            assert_eq!(ask(&mut client, "CONFIG GET io-busy-poll"), shown("io-busy-poll", "yes"));
+        }
+    }
+    _ = std::fs::remove_file(&file);
 }
 
 /// Sends batches of ECHO with strings of many lengths, and now and then a command that waits for nothing.

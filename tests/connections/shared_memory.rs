@@ -17,7 +17,7 @@ use sleeve_rings::ring::{Words, Writer};
 use sleeve_rings::side::{Role, ends};
 use sleeve_tests::{Kind, Server};
 
-const DRIVERS: [&str; 3] = ["async", "hybrid", "completion"];
+const DRIVERS: [&str; 3] = ["epoll", "uring", "tokio"];
 
 fn serve(arguments: &[&str]) -> Server {
     Server::start_with(Kind::Sleeve, &[&["--unixsocket", "server.sock"], arguments].concat())

@@ -55,7 +55,7 @@ fn check(connection: &mut Connection) -> Figures {
 fn figures_of_memory_agree_with_each_other_and_with_the_kernel() {
     let ratio = |server: &Server| Figures::of(&mut server.connect()).ratio("mem_fragmentation_ratio");
     let peers = [Kind::Redis, Kind::Valkey].map(|kind| ratio(&Server::start_with(kind, &[])));
-    for options in [&["--workers", "1"][..], &["--workers", "4"], &["--io", "completion"], &["--appendonly", "yes"]] {
+    for options in [&["--workers", "1"][..], &["--workers", "4"], &["--io", "uring"], &["--appendonly", "yes"]] {
         let server = Server::start_with(Kind::Sleeve, &[&["--enable-debug-command", "yes"], options].concat());
         let mut connection = server.connect();
         let empty = check(&mut connection);

@@ -19,7 +19,7 @@
 //! | `lua` | Scripts: the interpreter, the libraries that scripts find, commands called by them. |
 //! | `context` | The view and the means of a running command: keys with their deadlines, effects, eviction, permissions, notifications. |
 //! | `engine` | The shared state of all threads of one engine: clients, waiting keys, watched keys, scripts, the journal, the AOF and the snapshots, replicas, counters and times; below them the knowledge of each type of value, next to its commands. |
-//! | `driver` | How bytes arrive and leave: epoll, io_uring or tokio, listening sockets, TLS. |
+//! | `net` | How bytes arrive and leave: the drivers on epoll, io_uring or tokio, listening sockets, TLS. |
 //! | `messaging` | The subscribers of each channel, and the letters that carry messages between threads. |
 //! | `host` | The services of the process and the machine: time, memory, the server log. |
 //! | `config` | The table of options, and configuration files. |
@@ -37,7 +37,6 @@ pub mod boot;
 mod commands;
 pub mod config;
 mod context;
-mod driver;
 pub mod engine;
 mod execute;
 mod follower;
@@ -45,6 +44,7 @@ pub mod host;
 mod loading;
 mod lua;
 mod messaging;
+mod net;
 mod request;
 mod session;
 #[cfg(test)]

@@ -73,7 +73,7 @@ impl Served {
 
 #[test]
 fn a_worker_that_is_not_wanted_serves_whom_it_has_and_ends_when_the_last_has_gone() {
-    for io in ["async", "hybrid", "completion"] {
+    for io in ["epoll", "uring", "tokio"] {
         let served = served(io, "4");
         let mut local = served.local();
         let mut peers = served.open_many(8);
@@ -96,7 +96,7 @@ fn a_worker_that_is_not_wanted_serves_whom_it_has_and_ends_when_the_last_has_gon
 
 #[test]
 fn a_worker_that_retires_is_used_again_when_it_is_wanted_and_what_waits_on_it_goes_on() {
-    let served = served("hybrid", "2");
+    let served = served("epoll", "2");
     let mut local = served.local();
     let mut waiting = served.open_many(4);
     waiting.iter_mut().for_each(|peer| peer.send(&["BLPOP", "list", "0"]));
@@ -114,7 +114,7 @@ fn a_worker_that_retires_is_used_again_when_it_is_wanted_and_what_waits_on_it_go
 
 #[test]
 fn a_transaction_and_a_killed_client_of_a_worker_that_retires_are_as_elsewhere() {
-    let served = served("hybrid", "2");
+    let served = served("epoll", "2");
     let mut local = served.local();
     let mut peers = served.open_many(2);
     for peer in &mut peers {
@@ -133,7 +133,7 @@ fn a_transaction_and_a_killed_client_of_a_worker_that_retires_are_as_elsewhere()
 
 #[test]
 fn keys_expire_in_every_shard_whatever_the_number_of_workers_was() {
-    let served = served("hybrid", "2");
+    let served = served("epoll", "2");
     let mut local = served.local();
     for workers in ["5", "1", "3"] {
         assert_eq!(ask(&mut local, &format!("CONFIG SET workers {workers}")), "+OK\r\n");
@@ -146,7 +146,7 @@ fn keys_expire_in_every_shard_whatever_the_number_of_workers_was() {
 
 #[test]
 fn nobody_loses_a_byte_while_the_number_goes_up_and_down() {
-    for io in ["async", "hybrid", "completion"] {
+    for io in ["epoll", "uring", "tokio"] {
         let served = served(io, "2");
         let (mut local, is_over) = (served.local(), Arc::new(AtomicBool::new(false)));
         let counting = (0..6).map(|number| {

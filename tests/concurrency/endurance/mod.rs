@@ -298,16 +298,16 @@ fn endure_a_crowd(driver: &str) {
 }
 
 #[test]
-fn a_crowd_leaves_no_trace_over_async() {
-    endure_a_crowd("async");
+fn a_crowd_leaves_no_trace_over_tokio() {
+    endure_a_crowd("tokio");
 }
 
 #[test]
-fn a_crowd_leaves_no_trace_over_hybrid() {
-    endure_a_crowd("hybrid");
+fn a_crowd_leaves_no_trace_over_epoll() {
+    endure_a_crowd("epoll");
 }
 
 #[test]
-fn a_crowd_leaves_no_trace_over_completion() {
-    endure_a_crowd("completion");
+fn a_crowd_leaves_no_trace_over_uring() {
+    endure_a_crowd("uring");
 }

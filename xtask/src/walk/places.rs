@@ -122,7 +122,7 @@ mod tests {
             let Place { room, file } = place(line);
             file.map_or(room.clone(), |file| format!("{room}: {file}"))
         };
-        assert_eq!(told("/somewhere/crates/server/src/driver/epoll.rs:12"), "server: driver/epoll.rs");
+        assert_eq!(told("/somewhere/crates/server/src/net/epoll.rs:12"), "server: net/epoll.rs");
         assert_eq!(told("crates/wire/src/request.rs:7 (discriminator 3)"), "wire: request.rs");
         assert_eq!(told("/cargo/registry/src/index.crates.io-19/parking_lot-0.12.5/src/mutex.rs:9"), "parking_lot");
         assert_eq!(told("/cargo/registry/src/index-19/libmimalloc-sys-0.1.49/c_src/page.c:9"), "libmimalloc-sys");

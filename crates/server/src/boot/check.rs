@@ -9,10 +9,10 @@ use std::io;
 use super::{load_users, pid_file};
 use crate::config::load::LoadError;
 use crate::config::{Config, Opt, arguments, load, value};
-use crate::driver::listeners;
-use crate::driver::tls;
 use crate::engine::Engine;
 use crate::host::facts;
+use crate::net::listeners;
+use crate::net::tls;
 
 /// Returns the effects of the configuration, a line for each; warnings first. `words` is the command line of a server.
 ///

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::config::Opt;
-use crate::driver::{Driver, Kind};
 use crate::engine::Engine;
 use crate::engine::clients::crews;
 use crate::host::log;
 use crate::messaging::mail::{Letter, Mailbox};
+use crate::net::{Driver, DriverKind};
 use crate::worker::{Doors, Worker, WorkerPool};
 
 /// A pool of workers that grows and shrinks.
@@ -23,7 +23,7 @@ pub struct Crew {
     /// Its workers.
     pub pool: Arc<WorkerPool>,
     /// The kind of its workers' drivers, once there are some. Held while their number changes.
-    kind: Mutex<Option<Kind>>,
+    kind: Mutex<Option<DriverKind>>,
 }
 
 impl Crew {
@@ -67,18 +67,18 @@ impl Crew {
 
     /// Makes workers with these numbers, which accept at all doors but have no threads yet. Their places in the pool are
     /// taken, even if not all of them can be made.
-    fn hire(&self, numbers: &[usize], kind: &mut Option<Kind>) -> io::Result<Vec<Worker>> {
+    fn hire(&self, numbers: &[usize], kind: &mut Option<DriverKind>) -> io::Result<Vec<Worker>> {
         if numbers.is_empty() {
             return Ok(Vec::new());
         }
         let engine = &self.engine;
-        let io = kind.map_or_else(|| engine.config.choice(Opt::Io), |kind| kind.name());
-        let (drivers, refusal) = Driver::chosen(io, numbers.len())?;
+        let wanted = kind.unwrap_or_else(|| DriverKind::ALL[engine.config.number(Opt::Io) as usize]);
+        let (drivers, refusal) = Driver::create(wanted, numbers.len())?;
         if let Some(why) = refusal {
             if kind.is_some() {
                 return Err(why);
             }
-            log::warning(&format!("io completion is not to be had ({why}), so io hybrid is used."));
+            log::warning(&format!("io uring is not to be had ({why}), so io epoll is used."));
         }
         if let Some(driver) = drivers.first() {
             *kind = Some(driver.kind());

@@ -20,9 +20,6 @@ use sleeve_disk::own::Claim;
 
 use crate::config::load::LoadError;
 use crate::config::{Config, Opt, arguments, load};
-use crate::driver::listeners::ListenError;
-use crate::driver::tls;
-use crate::driver::{Listener, bind_tcp};
 use crate::engine::Engine;
 use crate::engine::readiness::Hindrance;
 use crate::host::crash;
@@ -31,6 +28,9 @@ use crate::host::log;
 use crate::host::oom_score;
 use crate::host::panics;
 use crate::host::process_title;
+use crate::net::listeners::ListenError;
+use crate::net::tls;
+use crate::net::{Listener, bind_tcp};
 use crate::worker::Doors;
 use crew::Crew;
 
@@ -308,9 +308,9 @@ fn open_log(config: &Config) -> Result<(), StartError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::Driver;
     use crate::host::threads::refusal;
     use crate::messaging::mail::Mailbox;
+    use crate::net::{Driver, DriverKind};
     use crate::worker::{Worker, WorkerPool};
 
     fn engine_with_workers(count: &str) -> Arc<Engine> {
@@ -347,7 +347,7 @@ mod tests {
     fn a_worker_that_the_kernel_does_not_let_wait_ends_the_engine_which_says_why() {
         let engine = engine_with_workers("1");
         let mut local = engine.connect(|| ());
-        let mut driver = Driver::hybrid().expect("a driver");
+        let mut driver = Driver::new(DriverKind::Epoll).expect("a driver");
         let waker = driver.waker();
         let mailbox = Arc::new(Mailbox::new(move || waker.wake()));
         driver.break_wait();

@@ -205,6 +205,9 @@ const PATH_WRITTEN: Kind = Kind::Text(Path::Written);
 const NO: Kind = Kind::Fixed(&["no"]);
 const ACCESS: Kind = Kind::Choice(&["no", "yes", "local"]);
 const OOM_SCORES: Kind = Kind::Named(&[("no", 0), ("yes", 1), ("relative", 1), ("absolute", 2)]);
+/// The numbers are those of `net::DriverKind`. The older words of the same drivers stay accepted.
+const DRIVERS: Kind =
+    Kind::Named(&[("epoll", 0), ("uring", 1), ("tokio", 2), ("hybrid", 0), ("completion", 1), ("async", 2)]);
 const LOG_LEVELS: Kind = Kind::Choice(&["debug", "verbose", "notice", "warning"]);
 const POLICIES: Kind = Kind::Choice(&[
     "volatile-lru",
@@ -418,10 +421,10 @@ options! {
     // The process.
     Workers "workers" number(1, 1_024), "1", Live,
         "Threads that serve clients; unless it is written, as many as the machine has cores. One too many gets no new connections and ends with its last.";
-    Io "io" Kind::Choice(&["async", "hybrid", "completion"]), "hybrid", Own,
-        "How bytes are carried: async has tasks of tokio do it; hybrid waits with epoll and receives and sends by itself; completion has io_uring do it.";
-    IoLook "io-look" Kind::Flag, "yes", Live,
-        "Whether a worker looks for what comes for some microseconds before it sleeps, where that was of use: no saves its processor, and replies take longer.";
+    Io "io" DRIVERS, "epoll", Own,
+        "How bytes are carried: epoll waits for ready sockets, and the worker receives and sends; uring has io_uring receive and send; tokio has tasks of tokio do it. The last three words are older names of the first three.";
+    IoBusyPoll "io-busy-poll" = "io-look" Kind::Flag, "yes", Live,
+        "Whether a worker polls its sockets for some microseconds before it sleeps, if that has been of use: no saves processor time, and replies take longer.";
     Http "http" TEXT, "", Own,
         "Port of this machine, or address and port, at which metrics and a page are served over HTTP; empty: nowhere.";
     HttpHosts "http-hosts" Kind::Words { max: 64, too_many: "Too many names for 'http-hosts'; at most 64 are taken." }, "", Own,

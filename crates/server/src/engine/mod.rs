@@ -29,9 +29,6 @@ use sleeve_store::{Options, SHARDS_MAX, Store};
 
 use crate::acl::Acl;
 use crate::config::{Config, Opt};
-use crate::driver::Kind;
-use crate::driver::listeners::Listeners;
-use crate::driver::tls::Tls;
 use crate::engine::observe::hot_keys::HotKeys;
 use crate::engine::observe::latency::Latency;
 use crate::engine::observe::rates::Rates;
@@ -43,6 +40,9 @@ use crate::host::lazy_free::LazyFree;
 use crate::host::waiting;
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::messaging::pubsub::PubSub;
+use crate::net::DriverKind;
+use crate::net::listeners::Listeners;
+use crate::net::tls::Tls;
 use crate::request::renamed_commands::RenamedCommands;
 use clients::blocking::Blocking;
 use clients::client_info::Clients;
@@ -142,7 +142,7 @@ pub struct Engine {
     /// The port that is served, 0 when none is.
     pub port: AtomicU32,
     /// The kind of its workers' drivers.
-    pub(crate) io: Mutex<Kind>,
+    pub(crate) io: Mutex<DriverKind>,
     /// The number of its workers.
     pub(crate) crews: Crews,
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
@@ -246,7 +246,7 @@ impl Engine {
             listeners: Listeners::default(),
             tls: Tls::default(),
             port: AtomicU32::new(0),
-            io: Mutex::new(Kind::Hybrid),
+            io: Mutex::new(DriverKind::Epoll),
             crews: Crews::default(),
             mailboxes: Mutex::default(),
             number: BEGUN.fetch_add(1, Ordering::Relaxed),

@@ -9,8 +9,6 @@ use std::time::Duration;
 use sleeve_wire::reply::{Protocol, Writer};
 
 use crate::config::Opt;
-use crate::driver::outgoing::Outgoing;
-use crate::driver::tls;
 use crate::engine::Engine;
 use crate::engine::clients::client_info::NewClient;
 use crate::engine::replication::link::Broken;
@@ -18,6 +16,8 @@ use crate::engine::replication::role::{LinkState, Task, Transfer};
 use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::host::waiting;
+use crate::net::outgoing::Outgoing;
+use crate::net::tls;
 
 /// The bytes of one read.
 const READ_BYTES: usize = 256 << 10;

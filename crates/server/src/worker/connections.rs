@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 
 use super::Worker;
 use crate::config::Opt;
-use crate::driver::{Sending, Token};
 use crate::engine::Engine;
 use crate::engine::clients::client_info::NewClient;
 use crate::execute::scratch::Scratch;
 use crate::messaging::mail::{Accepted, Letter};
+use crate::net::{Sending, Token};
 use crate::session::Session;
 
 impl Worker {

@@ -10,11 +10,11 @@ use std::sync::atomic::Ordering;
 use super::Worker;
 use super::worker_pool::{DetachedSession, Returned};
 use crate::config::ClientClass;
-use crate::driver::Token;
 use crate::execute::scratch::Scratch;
 use crate::host::log;
 use crate::messaging::mail::Letter;
 use crate::messaging::message::Kind;
+use crate::net::Token;
 
 impl Worker {
     /// Strikes out the session of this connection, which is being run, until it is back.
@@ -172,12 +172,12 @@ mod tests {
     use super::*;
     use crate::config::{Config, Opt};
     use crate::context::others::{Nobody, Others};
-    use crate::driver::Driver;
     use crate::engine::Engine;
     use crate::host::clock::Instant;
     use crate::host::threads::refusal;
     use crate::messaging::mail::{Accepted, Mailbox};
     use crate::messaging::message::Message;
+    use crate::net::{Driver, DriverKind};
     use crate::request::output::Output;
     use crate::worker::WorkerPool;
 
@@ -192,7 +192,7 @@ mod tests {
     /// Creates a worker with two clients, in the hands of this thread.
     fn lone() -> (Box<Worker>, Scratch, [UnixStream; 2]) {
         let engine = Engine::new(Config::default());
-        let driver = Driver::hybrid().expect("a driver");
+        let driver = Driver::new(DriverKind::Epoll).expect("a driver");
         let pool = WorkerPool::of(vec![Arc::new(Mailbox::new(|| ()))]);
         let mut worker = Box::new(Worker::new(&engine, pool, 0, driver));
         let scratch = Scratch::new(&engine, Instant::now());
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn where_no_thread_can_be_had_the_worker_stays_and_goes_when_there_is_one() {
         let engine = Engine::new(Config::default());
-        let driver = Driver::hybrid().expect("a driver");
+        let driver = Driver::new(DriverKind::Epoll).expect("a driver");
         let waker = driver.waker();
         let pool = WorkerPool::of(vec![Arc::new(Mailbox::new(move || waker.wake()))]);
         let mut worker = Box::new(Worker::new(&engine, Arc::clone(&pool), 0, driver));

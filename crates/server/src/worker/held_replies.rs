@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::journal_followers::JournalFollowers;
-use crate::driver::Token;
+use crate::net::Token;
 use crate::request::output::Output;
 
 /// The held replies of a worker's connections, by token.

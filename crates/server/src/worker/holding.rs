@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use super::Worker;
-use crate::driver::Token;
 use crate::execute::scratch::Scratch;
 use crate::host::clock;
 use crate::messaging::mail::Letter;
+use crate::net::Token;
 use crate::request::error::Error;
 use crate::request::output::Output;
 

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 
 use sleeve_wire::reply::{Protocol, Writer};
 
-use crate::driver::Token;
 use crate::engine::clients::client_info::ClientInfo;
 use crate::engine::replication::AckedByCount;
+use crate::net::Token;
 
 /// The connections of a worker that follow the journal, by token.
 #[derive(Debug, Default)]

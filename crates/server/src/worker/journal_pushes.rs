@@ -15,11 +15,11 @@ use std::sync::atomic::Ordering;
 
 use super::Worker;
 use super::journal_followers::Follower;
-use crate::driver::Token;
 use crate::engine::Engine;
 use crate::engine::replication::AckedByCount;
 use crate::execute::scratch::Scratch;
 use crate::messaging::mail::Letter;
+use crate::net::Token;
 use crate::request::output::Output;
 
 impl Worker {

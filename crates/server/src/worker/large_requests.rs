@@ -5,8 +5,8 @@
 //! through the buffer again. Not for connections with TLS: their bytes are opened in between.
 
 use super::Worker;
-use crate::driver::{Event, Token};
 use crate::execute::scratch::Scratch;
+use crate::net::{Event, Token};
 use crate::session::LARGE_REQUEST_BYTES;
 
 impl Worker {

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 
 use super::{LARGE_BYTES, Worker};
 use crate::config::Opt;
-use crate::driver::Token;
 use crate::execute::scratch::Scratch;
 use crate::host::allocator;
 use crate::host::log;
+use crate::net::Token;
 use crate::session::Session;
 
 impl Worker {

@@ -14,12 +14,12 @@ use crate::context::others::Others;
 use crate::context::session_state::State;
 use crate::context::tracking_delivery;
 use crate::context::tracking_delivery::Delivery;
-use crate::driver::{Listener, Sending, Token};
 use crate::execute::scratch::Scratch;
 use crate::host::clock;
 use crate::host::log;
 use crate::messaging::mail::Letter;
 use crate::messaging::message::Message;
+use crate::net::{Listener, Sending, Token};
 use crate::session::Session;
 
 impl Worker {

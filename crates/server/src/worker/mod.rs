@@ -40,7 +40,6 @@ use parking_lot::Mutex;
 
 use crate::config::Opt;
 use crate::context::others::Others;
-use crate::driver::{Driver, Event, Listener, Sending, Token};
 use crate::engine::Engine;
 use crate::engine::replication::Replica;
 use crate::execute::active_expiry::Expiry;
@@ -49,6 +48,7 @@ use crate::host::clock::{self, Clocks, Instant};
 use crate::host::{crash, log};
 use crate::messaging::local_subscribers::LocalSubscribers;
 use crate::messaging::mail::Letter;
+use crate::net::{Driver, Event, Listener, Sending, Token};
 use crate::request::output::Output;
 use crate::session::{LARGE_REQUEST_BYTES, Session};
 use held_replies::HeldReplies;
@@ -230,7 +230,7 @@ impl Worker {
         buffer: &mut [u8],
     ) -> io::Result<Option<Box<Self>>> {
         let first_deadline_ms = self.first_deadline_ms();
-        self.driver.set_looking(self.engine.config.flag(Opt::IoLook));
+        self.driver.set_busy_polling(self.engine.config.flag(Opt::IoBusyPoll));
         let count = self.driver.wait(timeout_ms)?;
         scratch.wake(self.clocks.read(), clock::ticks());
         if !self.feeds.is_empty() {

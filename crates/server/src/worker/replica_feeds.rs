@@ -12,12 +12,12 @@ use std::sync::atomic::Ordering;
 
 use super::Worker;
 use crate::config::Opt;
-use crate::driver::Token;
 use crate::engine::replication::{Next, Replica};
 use crate::execute::scratch::Scratch;
 use crate::host::log;
 use crate::host::planted::{self, Fault};
 use crate::messaging::mail::Letter;
+use crate::net::Token;
 
 /// Bytes that are handed to a connection and not taken, beyond which it is given no more.
 const WINDOW_BYTES: usize = 256 << 10;

@@ -4,11 +4,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::{BUFFER_LEN, Worker, WorkerPool};
-use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::execute::scratch::Scratch;
 use crate::host::clock::Instant;
 use crate::messaging::mail::{Accepted, Letter, Mailbox};
+use crate::net::{Driver, DriverKind};
 
 /// The worker, until it has ended, and the scratch and buffer of its thread.
 pub struct Stepped {
@@ -21,7 +21,7 @@ pub struct Stepped {
 impl Stepped {
     /// Creates the only worker of an engine.
     pub fn new(engine: &Arc<Engine>) -> Self {
-        let driver = Driver::hybrid().expect("a driver");
+        let driver = Driver::new(DriverKind::Epoll).expect("a driver");
         let waker = driver.waker();
         let mailbox = Arc::new(Mailbox::new(move || waker.wake()));
         let pool = WorkerPool::of(vec![Arc::clone(&mailbox)]);

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::{Config, Opt};
-use crate::driver::tests::drivers;
 use crate::messaging::mail::{Accepted, Mailbox};
+use crate::net::tests::drivers;
 
 /// The timeout of a peer that waits in vain.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -3,9 +3,9 @@
 //! A token without a channel is a plain connection and costs one look into a table that is empty where there is no TLS.
 
 use super::Worker;
-use crate::driver::Token;
 use crate::execute::scratch::Scratch;
 use crate::host::log;
+use crate::net::Token;
 use crate::request::output::Output;
 
 /// The bytes with which a record of TLS may begin (RFC 8446, section 5.1).

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use super::held_replies::HeldReplies;
-use crate::driver::tls::Channel;
-use crate::driver::{Driver, Token};
+use crate::net::tls::Channel;
+use crate::net::{Driver, Token};
 
 /// The channels of a worker's connections, by token.
 #[derive(Debug, Default)]

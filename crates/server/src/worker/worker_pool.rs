@@ -15,9 +15,9 @@ use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
-use crate::driver::{Listener, Token};
 use crate::engine::Engine;
 use crate::messaging::mail::{Letter, Mailbox};
+use crate::net::{Listener, Token};
 use crate::request::output::Output;
 use crate::session::Session;
 

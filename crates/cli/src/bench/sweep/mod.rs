@@ -52,7 +52,7 @@ const FILE_MODE: u32 = 0o666;
 const COUNTING_MAX: Duration = Duration::from_millis(200);
 
 /// The drivers of this program that take part where no server is named.
-const DRIVERS: [&str; 3] = ["async", "hybrid", "completion"];
+const DRIVERS: [&str; 3] = ["epoll", "uring", "tokio"];
 
 /// Measures, and writes the three files and the main plot. Returns 130 when Ctrl-C or SIGTERM ended it; then the files hold
 /// the results so far, and the servers that it had started are stopped.

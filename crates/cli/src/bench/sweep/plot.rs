@@ -12,8 +12,9 @@ const LEGEND_WIDTH: u32 = 160;
 /// Characters of a name in it.
 const NAME_MAX: usize = 20;
 
-/// The driver that a server of this program has by itself: of several Sleeves the one that has it stands for them.
-const DEFAULT_DRIVER: &str = "hybrid";
+/// The default driver, with its older name, which results of earlier versions have: of several variants of Sleeve the one with
+/// it stands for them.
+const DEFAULT_DRIVER: [&str; 2] = ["epoll", "hybrid"];
 
 /// One colour for each server, told apart by colour-blind readers too (Okabe and Ito, 2008); then they begin again.
 const COLOURS: [RGBColor; 7] = [
@@ -139,7 +140,7 @@ impl Style {
     }
 }
 
-/// Returns the name of which this is a variant: `sleeve` for `sleeve, async`.
+/// Returns the name of which this is a variant: `sleeve` for `sleeve, tokio`.
 fn group(name: &str) -> &str {
     name.split_once(',').map_or(name, |(group, _)| group)
 }
@@ -147,7 +148,7 @@ fn group(name: &str) -> &str {
 /// The one of several variants that stands for them: that with the default driver, or the first.
 pub fn leads(name: &str, names: &[&str]) -> bool {
     let own: Vec<&&str> = names.iter().filter(|other| group(other) == group(name)).collect();
-    let leader = own.iter().find(|other| other.contains(DEFAULT_DRIVER)).or(own.first());
+    let leader = own.iter().find(|other| DEFAULT_DRIVER.iter().any(|driver| other.contains(driver))).or(own.first());
     leader.is_some_and(|leader| **leader == name)
 }
 
@@ -289,7 +290,7 @@ mod tests {
 
     #[test]
     fn variants_of_one_program_share_a_colour_and_one_stands_for_them() {
-        let names = ["sleeve, async", "sleeve, hybrid", "sleeve, completion", "redis 8.6.2"];
+        let names = ["sleeve, tokio", "sleeve, epoll", "sleeve, uring", "redis 8.6.2"];
         let series: Vec<Series> = names.map(|name| (name.to_owned(), vec![(1, 1.0), (2, 2.0)])).to_vec();
         let styles = styles(&series);
         assert_eq!(styles.iter().map(|style| style.variant).collect::<Vec<_>>(), [1, 0, 2, 0]);
@@ -300,15 +301,15 @@ mod tests {
 
     #[test]
     fn the_legend_is_beside_the_lines_and_nothing_is_cut() {
-        let svg = svg_of(&[("sleeve, completion".to_owned(), vec![(1, 10.0), (1024, 1000.0)])]);
+        let svg = svg_of(&[("sleeve, uring".to_owned(), vec![(1, 10.0), (1024, 1000.0)])]);
         let places = |tag: &str, name: &str| {
             let of = svg.split(tag).skip(1).filter_map(|rest| rest.split_once(name)?.1.split('"').next()?.parse().ok());
             of.collect::<Vec<f64>>()
         };
         // Every text begins and ends within the picture: at 14 pixels a character is 9 wide at most.
-        assert!(svg.contains("sleeve, completion") && svg.contains("1024"), "{svg}");
+        assert!(svg.contains("sleeve, uring") && svg.contains("1024"), "{svg}");
         let (plot, width) = (f64::from(SIZE.0 - LEGEND_WIDTH), f64::from(SIZE.0));
-        assert!(plot + 38.0 + 9.0 * "sleeve, completion".len() as f64 <= width + 40.0);
+        assert!(plot + 38.0 + 9.0 * "sleeve, uring".len() as f64 <= width + 40.0);
         let circles = places("<circle", "cx=\"");
         assert!(
             circles.iter().filter(|x| **x < plot - 20.0).count() == 2 && circles.iter().any(|x| *x > plot),

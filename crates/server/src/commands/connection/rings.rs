@@ -7,8 +7,8 @@ use sleeve_rings::memory::Memory;
 
 use crate::config::Opt;
 use crate::context::Cx;
-use crate::driver::RING_BYTES;
 use crate::messaging::mail::Letter;
+use crate::net::RING_BYTES;
 use crate::request::error::{Error, Outcome};
 
 /// CLIENT RINGS

@@ -13,7 +13,6 @@ use crate::config::{Opt, value};
 use crate::context::Cx;
 use crate::context::eviction;
 use crate::context::publish;
-use crate::driver::tls;
 use crate::engine::clients::blocking::{Block, OnTimeout};
 use crate::engine::readiness::Hindrance;
 use crate::host::crash;
@@ -22,6 +21,7 @@ use crate::host::log;
 use crate::host::oom_score;
 use crate::host::panics;
 use crate::host::process_title;
+use crate::net::tls;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize
 use parking_lot::Mutex;
 use sleeve_wire::protocol_error::ProtocolError;
 
-use crate::driver::RING_BYTES;
 use crate::host::log;
 use crate::messaging::mail::Mailbox;
+use crate::net::RING_BYTES;
 
 /// The names that a client has given itself.
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,6 @@
-//! The connections of the driver `completion`, by token: the operations that each has under way, and those that it lacks.
+//! The connections of the driver `uring`, by token: the operations that each has under way, and those that it lacks.
 //!
-//! This module decides which operations one connection needs ([`Connection::ask`]); the driver decides when. Belongs to one
+//! This module decides which operations one connection needs ([`UringConnection::ask`]); the driver decides when. Belongs to one
 //! thread.
 
 use std::io;
@@ -9,16 +9,16 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::ring::{Operation, Ring};
-use crate::driver::aside::Aside;
-use crate::driver::event::{Sending, Token};
-use crate::driver::send_pieces::send_pieces;
-use crate::driver::spare_outputs::SpareOutputs;
+use super::ring::{Ring, RingOperation};
+use crate::net::event::{Sending, Token};
+use crate::net::held_input::HeldInput;
+use crate::net::send_pieces::send_pieces;
+use crate::net::spare_outputs::SpareOutputs;
 use crate::request::output::Output;
 
 /// One connection.
 #[derive(Debug)]
-pub struct Connection {
+pub struct UringConnection {
     /// Its socket.
     pub socket: OwnedFd,
     /// The unsent bytes.
@@ -30,7 +30,7 @@ pub struct Connection {
     /// Receiving is paused until the session can go on.
     pub held: bool,
     /// Bytes that arrived while it was held, or beyond the amount that the worker takes in a wake-up.
-    pub aside: Aside,
+    pub aside: HeldInput,
     /// The peer has gone while it was held.
     pub has_ended: bool,
     /// The wake-up in which the worker was last told that it has said something, or has gone.
@@ -60,19 +60,19 @@ pub struct Connections {
     closed: Vec<Token>,
     changed: Vec<Token>,
     /// Operations that are under way for closed connections and have to end.
-    cancelled: Vec<Operation>,
+    cancelled: Vec<RingOperation>,
     /// Outputs to be used again.
     pub spare_outputs: SpareOutputs,
 }
 
 #[derive(Debug, Default)]
 struct Slot {
-    connection: Option<Connection>,
+    connection: Option<UringConnection>,
     /// Operations that have not ended.
     under_way: u32,
 }
 
-impl Connection {
+impl UringConnection {
     /// Returns the number of its socket.
     pub fn descriptor(&self) -> i32 {
         self.socket.as_raw_fd()
@@ -96,18 +96,18 @@ impl Connection {
             }
             // The peer waits until the bytes that have arrived are taken.
             Receiving::Yes if !self.aside.is_empty() => {
-                ring.cancel(Operation::Receive(token))?;
+                ring.cancel(RingOperation::Receive(token))?;
                 self.receiving = Receiving::Ending;
             }
             Receiving::No if self.held && !self.awaits_end && !self.has_ended => {
-                ring.poll(Operation::AwaitEnd(token), socket, libc::POLLRDHUP)?;
+                ring.poll(RingOperation::AwaitEnd(token), socket, libc::POLLRDHUP)?;
                 self.awaits_end = true;
                 count += 1;
             }
             _ => {}
         }
         if self.is_full && !self.awaits_room {
-            ring.poll(Operation::AwaitRoom(token), socket, libc::POLLOUT)?;
+            ring.poll(RingOperation::AwaitRoom(token), socket, libc::POLLOUT)?;
             self.awaits_room = true;
             count += 1;
         }
@@ -122,13 +122,13 @@ impl Connections {
         if token == self.slots.len() {
             self.slots.push(Slot::default());
         }
-        self.slots[token].connection = Some(Connection {
+        self.slots[token].connection = Some(UringConnection {
             socket,
             waiting: Output::default(),
             is_full: false,
             queued: false,
             held: false,
-            aside: Aside::default(),
+            aside: HeldInput::default(),
             has_ended: false,
             told_in: 0,
             sent: None,
@@ -143,13 +143,13 @@ impl Connections {
 
     /// Returns a connection that is not closed.
     #[inline]
-    pub fn get(&self, token: Token) -> Option<&Connection> {
+    pub fn get(&self, token: Token) -> Option<&UringConnection> {
         self.slots.get(token)?.connection.as_ref()
     }
 
     /// Returns a connection that is not closed.
     #[inline]
-    pub fn get_mut(&mut self, token: Token) -> Option<&mut Connection> {
+    pub fn get_mut(&mut self, token: Token) -> Option<&mut UringConnection> {
         self.slots.get_mut(token)?.connection.as_mut()
     }
 
@@ -194,7 +194,7 @@ impl Connections {
 
     /// Asks the kernel for the operations that a connection lacks. Returns the connection, if there is one.
     #[inline]
-    pub fn ask(&mut self, token: Token, ring: &mut Ring) -> io::Result<Option<&Connection>> {
+    pub fn ask(&mut self, token: Token, ring: &mut Ring) -> io::Result<Option<&UringConnection>> {
         let Some(slot) = self.slots.get_mut(token) else { return Ok(None) };
         let Some(connection) = &mut slot.connection else { return Ok(None) };
         connection.is_noted = false;
@@ -203,8 +203,10 @@ impl Connections {
     }
 
     /// Notes that an operation of a connection has ended.
-    pub fn end_operation(&mut self, operation: Operation) {
-        let (Operation::Receive(token) | Operation::AwaitRoom(token) | Operation::AwaitEnd(token)) = operation else {
+    pub fn end_operation(&mut self, operation: RingOperation) {
+        let (RingOperation::Receive(token) | RingOperation::AwaitRoom(token) | RingOperation::AwaitEnd(token)) =
+            operation
+        else {
             return;
         };
         let Some(slot) = self.slots.get_mut(token) else { return };
@@ -216,8 +218,8 @@ impl Connections {
             return;
         };
         match operation {
-            Operation::Receive(_) => connection.receiving = Receiving::No,
-            Operation::AwaitRoom(_) => connection.awaits_room = false,
+            RingOperation::Receive(_) => connection.receiving = Receiving::No,
+            RingOperation::AwaitRoom(_) => connection.awaits_room = false,
             _ => connection.awaits_end = false,
         }
         self.note(token);
@@ -291,9 +293,9 @@ impl Connections {
             self.closed.push(token);
         }
         let under_way = [
-            (connection.receiving == Receiving::Yes, Operation::Receive(token)),
-            (connection.awaits_room, Operation::AwaitRoom(token)),
-            (connection.awaits_end, Operation::AwaitEnd(token)),
+            (connection.receiving == Receiving::Yes, RingOperation::Receive(token)),
+            (connection.awaits_room, RingOperation::AwaitRoom(token)),
+            (connection.awaits_end, RingOperation::AwaitEnd(token)),
         ];
         self.cancelled
             .extend(under_way.iter().filter(|(is_under_way, _)| *is_under_way).map(|(_, operation)| *operation));

@@ -7,6 +7,9 @@
 //! An embedded engine has no listeners of its own making: the program that owns it listens as it likes. Any thread, one
 //! change at a time.
 
+pub mod acceptor;
+pub mod listener;
+
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -14,10 +17,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Listener, bind_tcp, bind_unix};
 use crate::config::{Config, Opt};
 use crate::host::log;
 use crate::messaging::mail::{Letter, Mailbox};
+use listener::{Listener, bind_tcp, bind_unix};
 
 /// A socket that cannot be opened, with the system's error; its text is for the operator.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +46,7 @@ struct Open {
 
 /// An address that is to be listened on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Wanted {
+struct ListenAddress {
     address: SocketAddr,
     /// Whether it may be missing on this machine.
     is_optional: bool,
@@ -120,17 +123,17 @@ impl Listeners {
 /// own exclude each other; if the new ones cannot be had, the old ones are opened again.
 fn replace(config: &Config, tcp: &mut Vec<Arc<Listener>>) -> Result<(), ListenError> {
     let wanted = wanted(config)?;
-    let is_same = |wanted: &Wanted, listener: &Listener| {
+    let is_same = |wanted: &ListenAddress, listener: &Listener| {
         Some(wanted.address) == listener.address() && wanted.is_tls == listener.is_tls()
     };
     let is_wanted = |listener: &Listener| wanted.iter().any(|wanted| is_same(wanted, listener));
     let (mut kept, gone): (Vec<_>, Vec<_>) = tcp.drain(..).partition(|listener| is_wanted(listener));
     gone.iter().for_each(|listener| listener.close());
-    let is_new = |wanted: &&Wanted| !kept.iter().any(|listener| is_same(wanted, listener));
-    let new: Vec<Wanted> = wanted.iter().filter(is_new).copied().collect();
+    let is_new = |wanted: &&ListenAddress| !kept.iter().any(|listener| is_same(wanted, listener));
+    let new: Vec<ListenAddress> = wanted.iter().filter(is_new).copied().collect();
     let opened = open_all(config, &new).inspect_err(|_| {
         let old = gone.iter().filter_map(|listener| Some((listener.address()?, listener.is_tls())));
-        let old: Vec<_> = old.map(|(address, is_tls)| Wanted { address, is_optional: true, is_tls }).collect();
+        let old: Vec<_> = old.map(|(address, is_tls)| ListenAddress { address, is_optional: true, is_tls }).collect();
         // They were ours a moment ago; should one be lost nevertheless, the log says so and the others serve on.
         for wanted in &old {
             match open_all(config, std::slice::from_ref(wanted)) {
@@ -154,20 +157,20 @@ pub fn addresses(config: &Config) -> Result<Vec<(SocketAddr, bool)>, ListenError
 }
 
 /// Returns the TCP addresses that the options name.
-fn wanted(config: &Config) -> Result<Vec<Wanted>, ListenError> {
+fn wanted(config: &Config) -> Result<Vec<ListenAddress>, ListenError> {
     let mut all = wanted_at(config, config.number(Opt::Port) as u16, false)?;
     all.extend(wanted_at(config, config.number(Opt::TlsPort) as u16, true)?);
     Ok(all)
 }
 
-fn wanted_at(config: &Config, port: u16, is_tls: bool) -> Result<Vec<Wanted>, ListenError> {
+fn wanted_at(config: &Config, port: u16, is_tls: bool) -> Result<Vec<ListenAddress>, ListenError> {
     let text = config.text(Opt::Bind);
     let text = String::from_utf8_lossy(&text);
     let words = text.split_whitespace().filter(|_| port != 0);
     let one = |word: &str| {
         let (is_optional, name) = word.strip_prefix('-').map_or((false, word), |name| (true, name));
         match address_of(name) {
-            Ok(ip) => Some(Ok(Wanted { address: SocketAddr::new(ip, port), is_optional, is_tls })),
+            Ok(ip) => Some(Ok(ListenAddress { address: SocketAddr::new(ip, port), is_optional, is_tls })),
             Err(error) if is_optional && is_absent(&error) => None,
             Err(error) => Some(Err(ListenError { what: format!("Could not understand the address '{name}'"), error })),
         }
@@ -175,10 +178,10 @@ fn wanted_at(config: &Config, port: u16, is_tls: bool) -> Result<Vec<Wanted>, Li
     words.filter_map(one).collect()
 }
 
-fn open_all(config: &Config, wanted: &[Wanted]) -> Result<Vec<Arc<Listener>>, ListenError> {
+fn open_all(config: &Config, wanted: &[ListenAddress]) -> Result<Vec<Arc<Listener>>, ListenError> {
     let (backlog, keepalive_s) = (config.number(Opt::TcpBacklog) as i32, config.number(Opt::TcpKeepalive) as u64);
     let mut opened = Vec::new();
-    for &Wanted { address, is_optional, is_tls } in wanted {
+    for &ListenAddress { address, is_optional, is_tls } in wanted {
         match bind_tcp(address, backlog, keepalive_s) {
             Ok(listener) => opened.push(Arc::new(listener.with_tls(is_tls))),
             Err(error) if is_optional && is_absent(&error) => {}

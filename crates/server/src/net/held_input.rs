@@ -2,13 +2,13 @@
 
 /// Bytes that have arrived and wait for the worker.
 #[derive(Debug, Default)]
-pub struct Aside {
+pub struct HeldInput {
     bytes: Vec<u8>,
     /// So many of them have been taken.
     taken: usize,
 }
 
-impl Aside {
+impl HeldInput {
     /// Returns whether all of them have been taken.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -1,4 +1,4 @@
-//! The driver `completion`, on io_uring: the kernel receives by itself, and one system call a wake-up sends the due bytes and
+//! The driver `uring`, on io_uring: the kernel receives by itself, and one system call a wake-up sends the due bytes and
 //! waits for the next events.
 //!
 //! Calls of the worker ask nothing of the kernel: a connection is noted as changed ([`Connections`]), and the next wait asks
@@ -8,7 +8,7 @@
 //! between two waits. Outputs that are long or share values are sent at once, on the spot. If the peer does not read, the
 //! kernel is asked to say when it does.
 //!
-//! Listeners are watched by an epoll instance, for which the ring waits (`accepting` says why).
+//! Listeners are watched by an epoll instance, for which the ring waits (`listeners/acceptor` says why).
 //!
 //! A connection that is held goes on receiving until bytes have arrived: these are put aside, and only then receiving is
 //! cancelled, until all of them have been taken. So a client that waits for a key and is silent costs nothing. Bytes beyond
@@ -31,24 +31,24 @@ use std::sync::Arc;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
 
-use super::accepting::Accepting;
 use super::event::{Event, Sending, Token, Waker};
-use super::listen::Listener;
+use super::listeners::acceptor::Acceptor;
+use super::listeners::listener::Listener;
 use crate::request::output::Output;
-use connections::{Connection, Connections};
-use ring::{Completion as Completed, Operation, Ring};
+use connections::{Connections, UringConnection};
+use ring::{Completion, Ring, RingOperation};
 
 /// Replies that are longer leave on the spot.
 const GATHERED_BYTES_MAX: usize = 16 * 1024;
 
 /// A ring with the connections that it carries. Belongs to one thread; its [`Waker`] may be used from any.
 #[derive(Debug)]
-pub struct Completion {
+pub struct Uring {
     ring: Box<Ring>,
     wake: Arc<OwnedFd>,
     /// The waker is being read.
     is_awaiting_waker: bool,
-    accepting: Accepting,
+    acceptor: Acceptor,
     /// Watches the listeners.
     poll: OwnedFd,
     /// It is waited for.
@@ -65,7 +65,7 @@ pub struct Completion {
     /// Connections for which a send is being handed over.
     sending: Vec<Token>,
     /// The completions of the kernel that are not handled yet.
-    completed: Vec<Completed>,
+    completed: Vec<Completion>,
 }
 
 /// An event that the worker has not taken.
@@ -92,7 +92,7 @@ impl Happened {
     }
 }
 
-impl Completion {
+impl Uring {
     /// Creates a driver without connections.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl Completion {
             ring,
             wake,
             is_awaiting_waker: false,
-            accepting: Accepting::default(),
+            acceptor: Acceptor::default(),
             poll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             is_awaiting_poll: false,
             connections: Connections::default(),
@@ -127,31 +127,34 @@ impl Completion {
     /// # Errors
     /// Those of the kernel.
     pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
-        Ok(self.accepting.listen(&self.poll, listener)?)
+        Ok(self.acceptor.listen(&self.poll, listener)?)
     }
 
     /// Stops accepting and releases the listeners.
     pub fn stop_listening(&mut self) {
-        self.accepting.stop(&self.poll);
+        self.acceptor.stop(&self.poll);
     }
 
     /// Tries to accept again after [`Event::AcceptFailed`].
     pub fn accept_again(&mut self) {
-        self.accepting.again(&self.poll);
+        self.acceptor.again(&self.poll);
     }
 
     /// Takes over an accepted connection.
-    pub fn adopt(&mut self, socket: OwnedFd) -> Token {
-        self.connections.enter(socket)
+    ///
+    /// # Errors
+    /// None; the other drivers have some.
+    pub fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
+        Ok(self.connections.enter(socket))
     }
 
     /// Returns the number of a connection's socket.
     pub fn descriptor(&self, token: Token) -> i32 {
-        self.connections.get(token).map_or(-1, Connection::descriptor)
+        self.connections.get(token).map_or(-1, UringConnection::descriptor)
     }
 
     /// Hands over the due operations, and waits until something happens or until the timeout; returns how many events
-    /// [`Completion::event`] has.
+    /// [`Uring::event`] has.
     ///
     /// # Errors
     /// Those of the kernel; an interruption is no error.
@@ -173,7 +176,7 @@ impl Completion {
             self.is_awaiting_waker = true;
         }
         if !self.is_awaiting_poll {
-            self.ring.poll(Operation::Accept, self.poll.as_fd(), libc::POLLIN)?;
+            self.ring.poll(RingOperation::Accept, self.poll.as_fd(), libc::POLLIN)?;
             self.is_awaiting_poll = true;
         }
         self.connections.cancel_closed(&mut self.ring)?;
@@ -202,10 +205,10 @@ impl Completion {
         }
     }
 
-    fn look_at(&mut self, completed: Completed) {
-        let Completed { operation, result, is_last, buffer } = completed;
+    fn look_at(&mut self, completed: Completion) {
+        let Completion { operation, result, is_last, buffer } = completed;
         match operation {
-            Operation::Receive(token) => {
+            RingOperation::Receive(token) => {
                 if is_last {
                     self.connections.end_operation(operation);
                 }
@@ -222,30 +225,30 @@ impl Completion {
                     (Err(_), _) => self.events.push_back(Happened::Closed(token)),
                 }
             }
-            Operation::Send(token) => self.connections.note_sent(token, result),
-            Operation::AwaitRoom(token) => {
+            RingOperation::Send(token) => self.connections.note_sent(token, result),
+            RingOperation::AwaitRoom(token) => {
                 self.connections.end_operation(operation);
                 if result.is_ok() {
                     self.events.push_back(Happened::Sent(token));
                 }
             }
-            Operation::AwaitEnd(token) => {
+            RingOperation::AwaitEnd(token) => {
                 self.connections.end_operation(operation);
                 if result.is_ok() && self.connections.get(token).is_some_and(|connection| connection.held) {
                     self.events.push_back(Happened::Closed(token));
                 }
             }
-            Operation::Accept => {
+            RingOperation::Accept => {
                 self.is_awaiting_poll = false;
-                self.events.extend((0..self.accepting.len()).map(Happened::Accept));
+                self.events.extend((0..self.acceptor.len()).map(Happened::Accept));
             }
-            Operation::Wake => {
+            RingOperation::Wake => {
                 self.is_awaiting_waker = false;
                 if result.is_ok() {
                     self.events.push_back(Happened::Woken);
                 }
             }
-            Operation::Cancel => {}
+            RingOperation::Cancel => {}
         }
     }
 
@@ -257,7 +260,7 @@ impl Completion {
             Some(Happened::PutAside(token)) => self.take_aside(token, buffer),
             Some(Happened::Sent(token)) => self.flush_waiting(token),
             Some(Happened::Closed(token)) => self.ended(token),
-            Some(Happened::Accept(index)) => self.accepting.accept(&self.poll, index),
+            Some(Happened::Accept(index)) => self.acceptor.accept(&self.poll, index),
             Some(Happened::Woken) => Event::Woken,
         }
     }
@@ -379,7 +382,7 @@ impl Completion {
         self.connections.flush(token)
     }
 
-    /// Adds bytes that other connections share to the unsent bytes: [`Completion::send_queued`] follows.
+    /// Adds bytes that other connections share to the unsent bytes: [`Uring::send_queued`] follows.
     #[inline]
     pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
         if self.connections.queue(token, bytes) {

@@ -14,9 +14,9 @@ use std::task::{Context, Waker};
 use parking_lot::Mutex;
 use rustix::net::{self, RecvFlags};
 
-use crate::driver::event::Token;
-use crate::driver::spare_outputs::SpareOutputs;
 use crate::messaging::mail::Accepted;
+use crate::net::event::Token;
+use crate::net::spare_outputs::SpareOutputs;
 use crate::request::output::Output;
 
 /// Bytes that one receive takes at most.

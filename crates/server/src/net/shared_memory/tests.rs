@@ -13,6 +13,7 @@ use sleeve_rings::side::{Role, ends};
 use super::super::Driver;
 use super::super::tests::{drivers, next, output, unix_pair};
 use super::*;
+use crate::net::Sending;
 
 /// The other side of a pair, which sleeps in reads of its socket.
 struct Peer {
@@ -126,7 +127,7 @@ fn who_is_silent_is_not_looked_at_and_rings() {
         let (token, mut peer) = Peer::of(&mut driver);
         let mut buffer = [0; 64];
         for _ in 0..20 {
-            while !driver.rings.are_all_asleep() {
+            while !driver.shared.are_all_asleep() {
                 assert_eq!(driver.wait(1).expect("it waits"), 0);
             }
             peer.say(b"good morning");

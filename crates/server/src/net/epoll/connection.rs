@@ -1,16 +1,16 @@
-//! One connection of the driver `hybrid`: the events that it is interested in, and its unsent bytes. One thread at a time.
+//! One connection of the driver `epoll`: the events that it is interested in, and its unsent bytes. One thread at a time.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use crate::driver::event::{Sending, Token};
-use crate::driver::send_pieces::send_pieces;
+use crate::net::event::{Sending, Token};
+use crate::net::send_pieces::send_pieces;
 use crate::request::output::Output;
 
 /// One connection.
 #[derive(Debug)]
-pub struct Connection {
+pub struct EpollConnection {
     /// Its socket.
     pub socket: OwnedFd,
     /// The unsent bytes.
@@ -31,7 +31,7 @@ pub struct Connection {
     pub says_much: bool,
 }
 
-impl Connection {
+impl EpollConnection {
     /// Creates a connection without any known state.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
@@ -61,12 +61,12 @@ impl Connection {
 }
 
 /// Asks the kernel to report the events that a connection is interested in, also those it has reported before.
-pub fn modify(poll: &OwnedFd, token: Token, connection: &Connection) -> rustix::io::Result<()> {
+pub fn modify(poll: &OwnedFd, token: Token, connection: &EpollConnection) -> rustix::io::Result<()> {
     epoll::modify(poll, &connection.socket, EventData::new_u64(token as u64), connection.interest())
 }
 
 /// Keeps the bytes that were received of a connection, if there are any, until they can be reported.
-pub fn put_aside(aside: &mut Vec<(Token, Vec<u8>)>, token: Token, connection: &mut Connection, bytes: &[u8]) {
+pub fn put_aside(aside: &mut Vec<(Token, Vec<u8>)>, token: Token, connection: &mut EpollConnection, bytes: &[u8]) {
     if !bytes.is_empty() {
         aside.push((token, bytes.to_vec()));
         connection.has_aside = true;
@@ -75,7 +75,7 @@ pub fn put_aside(aside: &mut Vec<(Token, Vec<u8>)>, token: Token, connection: &m
 
 /// Sends the bytes of `output`, after those that already wait; bytes that the kernel does not take wait too.
 #[inline]
-pub fn send_or_keep(poll: &OwnedFd, token: Token, connection: &mut Connection, output: &mut Output) -> Sending {
+pub fn send_or_keep(poll: &OwnedFd, token: Token, connection: &mut EpollConnection, output: &mut Output) -> Sending {
     if !connection.waiting.is_empty() {
         output.move_to(&mut connection.waiting);
         return Sending::Waiting(connection.waiting.len());
@@ -92,7 +92,7 @@ pub fn send_or_keep(poll: &OwnedFd, token: Token, connection: &mut Connection, o
 
 /// Returns the socket and the bytes of an output that can be sent at once.
 pub fn sendable<'a>(
-    connections: &'a [Option<Connection>],
+    connections: &'a [Option<EpollConnection>],
     token: Token,
     output: &'a Output,
 ) -> Option<(BorrowedFd<'a>, &'a [u8])> {
@@ -102,13 +102,13 @@ pub fn sendable<'a>(
 }
 
 /// Returns the socket and the queued bytes that can be sent at once.
-pub fn queued_bytes(connections: &[Option<Connection>], token: Token) -> Option<(BorrowedFd<'_>, &[u8])> {
+pub fn queued_bytes(connections: &[Option<EpollConnection>], token: Token) -> Option<(BorrowedFd<'_>, &[u8])> {
     let connection = connections.get(token)?.as_ref().filter(|connection| !connection.full)?;
     let bytes = connection.waiting.plain().filter(|bytes| !bytes.is_empty())?;
     Some((connection.socket.as_fd(), bytes))
 }
 
 /// Sends the unsent bytes.
-pub fn flush(connection: &mut Connection) -> Sending {
+pub fn flush(connection: &mut EpollConnection) -> Sending {
     send_pieces(&connection.socket, &mut connection.waiting)
 }

@@ -1,6 +1,6 @@
 //! Accepting: the listeners that an epoll instance watches, and the connections that arrive at them.
 //!
-//! The drivers `hybrid` and `completion` use it, although io_uring can accept by itself: an operation under way in a ring
+//! The drivers `epoll` and `uring` use it, although io_uring can accept by itself: an operation under way in a ring
 //! keeps its socket for some tens of milliseconds behind a process that was killed, and the next process would find the
 //! address in use. Belongs to one thread.
 
@@ -10,21 +10,21 @@ use std::sync::Arc;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 
-use super::event::Event;
-use super::listen::Listener;
+use super::listener::Listener;
+use crate::net::event::Event;
 
 /// The data of a listener's event has this bit, and its number.
 pub const LISTENERS: u64 = 1 << 62;
 
 /// The listeners of one driver.
 #[derive(Debug, Default)]
-pub struct Accepting {
+pub struct Acceptor {
     listeners: Vec<Arc<Listener>>,
     /// They are not watched, because accepting has failed.
     is_resting: bool,
 }
 
-impl Accepting {
+impl Acceptor {
     /// Begins to accept from a listener that other drivers may watch too.
     ///
     /// # Errors

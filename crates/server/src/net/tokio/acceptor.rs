@@ -14,11 +14,11 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, yield_now};
 
 use super::inbox::{Inbox, News};
-use crate::driver::listen::Listener;
+use crate::net::listeners::listener::Listener;
 
 /// The listeners of one driver.
 #[derive(Debug, Default)]
-pub struct Listening {
+pub struct AcceptTasks {
     tasks: Vec<JoinHandle<()>>,
     /// Told when accepting is to be tried again where it has failed.
     again: Arc<Notify>,
@@ -34,7 +34,7 @@ impl AsRawFd for Watched {
     }
 }
 
-impl Listening {
+impl AcceptTasks {
     /// Begins to accept from a listener that others may accept from too.
     ///
     /// # Errors

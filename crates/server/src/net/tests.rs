@@ -3,16 +3,19 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 use super::*;
+use crate::request::output::Output;
 
 /// The size of a worker's buffer.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Returns a driver of each kind. A kernel that gives no ring is no fault of ours.
 pub(crate) fn drivers() -> impl Iterator<Item = Driver> {
-    let made = Kind::ALL.into_iter().map(|kind| Driver::chosen(kind.name(), 1).expect("a driver"));
+    let made = DriverKind::ALL.into_iter().map(|kind| Driver::create(kind, 1).expect("a driver"));
     made.filter(|(_, refusal)| refusal.is_none()).flat_map(|(drivers, _)| drivers)
 }
 
@@ -180,10 +183,10 @@ fn a_peer_that_goes_while_it_is_held_is_told_of_and_once() {
 
 /// Returns the most bytes of one connection that a driver has while the worker takes none.
 fn bytes_max(driver: &Driver) -> usize {
-    match driver.sockets {
-        SocketDriver::Async(_) => asynchronous::BYTES_MAX,
-        SocketDriver::Hybrid(_) => 0,
-        SocketDriver::Completion(_) => usize::from(completion::BUFFERS) * completion::BUFFER_BYTES,
+    match driver.kind() {
+        DriverKind::Tokio => tokio::BYTES_MAX,
+        DriverKind::Epoll => 0,
+        DriverKind::Uring => usize::from(uring::BUFFERS) * uring::BUFFER_BYTES,
     }
 }
 
@@ -271,7 +274,7 @@ fn many_that_say_much_at_once_are_all_heard() {
 }
 
 #[test]
-fn a_token_is_not_used_again_before_its_wake_up_has_ended_and_nothing_of_it_is_told_later() {
+fn the_token_of_a_closed_connection_is_free_after_its_wake_up() {
     for mut driver in drivers() {
         let mut buffer = [0; 64];
         let ((one, mut one_peer), (other, mut other_peer)) = (tcp_pair(), tcp_pair());
@@ -387,7 +390,7 @@ fn wait_for(driver: &mut Driver, count: usize) {
 }
 
 #[test]
-fn what_has_come_of_who_is_closed_or_held_before_it_is_told_is_gone_or_told_later() {
+fn unreported_bytes_are_dropped_by_close_and_kept_by_hold() {
     for mut driver in drivers() {
         let mut buffer = [0; 64];
         let (near, mut far): (Vec<_>, Vec<_>) = (0..4).map(|_| unix_pair()).unzip();
@@ -447,16 +450,16 @@ fn forbid_rings() {
 }
 
 #[test]
-fn where_io_uring_is_refused_the_other_driver_is_taken_and_the_reason_told() {
-    for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Completion) {
-        let (drivers, refusal) = Driver::chosen(kind.name(), 2).expect("a driver");
+fn epoll_serves_if_the_kernel_refuses_io_uring_and_the_reason_is_kept() {
+    for kind in DriverKind::ALL.into_iter().filter(|kind| *kind != DriverKind::Uring) {
+        let (drivers, refusal) = Driver::create(kind, 2).expect("a driver");
         assert!(refusal.is_none() && drivers.iter().all(|driver| driver.kind() == kind));
     }
     let refused = std::thread::spawn(|| {
         forbid_rings();
-        Driver::chosen("completion", 2).expect("epoll")
+        Driver::create(DriverKind::Uring, 2).expect("epoll")
     });
     let (drivers, refusal) = refused.join().expect("it ends");
-    assert!(drivers.len() == 2 && drivers.iter().all(|driver| driver.kind() == Kind::Hybrid));
+    assert!(drivers.len() == 2 && drivers.iter().all(|driver| driver.kind() == DriverKind::Epoll));
     assert_eq!(refusal.and_then(|refusal| refusal.raw_os_error()), Some(libc::EPERM));
 }

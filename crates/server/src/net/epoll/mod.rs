@@ -1,4 +1,4 @@
-//! The driver `hybrid`, on epoll: waiting is asynchronous; receiving, executing and sending are not.
+//! The driver `epoll`, on epoll: waiting is asynchronous; receiving, executing and sending are not.
 //!
 //! It does no bookkeeping that a request would pay for: one receive for a readable connection, one send for its replies (many
 //! with one system call where they are due together, see `batch_ring`), and `EPOLLOUT` asked for only while the peer does not
@@ -30,14 +30,14 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags};
 
-use crate::driver::accepting::{Accepting, LISTENERS};
-use crate::driver::event::{Event, Sending, Token, Waker};
-use crate::driver::listen::Listener;
+use crate::net::event::{Event, Sending, Token, Waker};
+use crate::net::listeners::acceptor::{Acceptor, LISTENERS};
+use crate::net::listeners::listener::Listener;
 use crate::request::output::Output;
 use batch_ring::BatchRing;
 use batched_receive::{BatchedReceive, RECEIVES_MAX, SLICE_BYTES};
 use batched_send::BatchedSend;
-use connection::{Connection, flush, modify, put_aside, queued_bytes, send_or_keep, sendable};
+use connection::{EpollConnection, flush, modify, put_aside, queued_bytes, send_or_keep, sendable};
 
 /// Events that one wait returns at most.
 const EVENTS_MAX: usize = 1024;
@@ -49,14 +49,14 @@ const WAKER: u64 = u64::MAX;
 
 /// One epoll instance with the connections that it watches. Belongs to one thread; its [`Waker`] may be used from any.
 #[derive(Debug)]
-pub struct Hybrid {
+pub struct Epoll {
     poll: OwnedFd,
     wake: Arc<OwnedFd>,
     events: Events,
     /// How many of the events have been looked at.
     looked_at: usize,
-    accepting: Accepting,
-    connections: Vec<Option<Connection>>,
+    acceptor: Acceptor,
+    connections: Vec<Option<EpollConnection>>,
     free: Vec<Token>,
     /// Connections to which something was queued that has not been sent.
     queued: Vec<Token>,
@@ -83,7 +83,7 @@ impl std::fmt::Debug for Events {
     }
 }
 
-impl Hybrid {
+impl Epoll {
     /// Creates a driver without connections.
     ///
     /// # Errors
@@ -97,7 +97,7 @@ impl Hybrid {
             wake,
             events: Events(Vec::with_capacity(EVENTS_MAX)),
             looked_at: 0,
-            accepting: Accepting::default(),
+            acceptor: Acceptor::default(),
             connections: Vec::new(),
             free: Vec::new(),
             queued: Vec::new(),
@@ -120,12 +120,12 @@ impl Hybrid {
     /// # Errors
     /// Those of the kernel.
     pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
-        Ok(self.accepting.listen(&self.poll, listener)?)
+        Ok(self.acceptor.listen(&self.poll, listener)?)
     }
 
     /// Stops accepting and releases the listeners.
     pub fn stop_listening(&mut self) {
-        self.accepting.stop(&self.poll);
+        self.acceptor.stop(&self.poll);
     }
 
     /// Takes over an accepted connection.
@@ -137,7 +137,7 @@ impl Hybrid {
         if token == self.connections.len() {
             self.connections.push(None);
         }
-        let connection = Connection::new(socket);
+        let connection = EpollConnection::new(socket);
         let data = EventData::new_u64(token as u64);
         if let Err(error) = epoll::add(&self.poll, &connection.socket, data, connection.interest()) {
             self.free.push(token);
@@ -152,7 +152,7 @@ impl Hybrid {
         self.connections[token].as_ref().map_or(-1, |connection| connection.socket.as_raw_fd())
     }
 
-    /// Waits until something happens or until the timeout; returns how many events [`Hybrid::event`] has.
+    /// Waits until something happens or until the timeout; returns how many events [`Epoll::event`] has.
     ///
     /// # Errors
     /// Those of the kernel; an interruption is no error.
@@ -186,7 +186,7 @@ impl Hybrid {
                 _ = rustix::io::read(&*self.wake, &mut [0; 8]);
                 Event::Woken
             }
-            data if data & LISTENERS != 0 => self.accepting.accept(&self.poll, (data & !LISTENERS) as usize),
+            data if data & LISTENERS != 0 => self.acceptor.accept(&self.poll, (data & !LISTENERS) as usize),
             token => {
                 let token = token as Token;
                 if index >= self.ahead && index + 1 < self.events.0.len() && !self.ring.is_missing() {
@@ -275,7 +275,7 @@ impl Hybrid {
 
     /// Tries to accept again after [`Event::AcceptFailed`].
     pub fn accept_again(&mut self) {
-        self.accepting.again(&self.poll);
+        self.acceptor.again(&self.poll);
     }
 
     #[inline]
@@ -326,7 +326,7 @@ impl Hybrid {
         }
     }
 
-    /// Switches [`Hybrid::receive_into`] on or off for a connection; bytes that have arrived are reported again.
+    /// Switches [`Epoll::receive_into`] on or off for a connection; bytes that have arrived are reported again.
     pub fn receive_apart(&mut self, token: Token, is_apart: bool) {
         if let Some(connection) = &mut self.connections[token] {
             connection.apart = is_apart;
@@ -369,7 +369,7 @@ impl Hybrid {
         sending
     }
 
-    /// Adds bytes that other connections share to the unsent bytes, without sending: [`Hybrid::send_queued`] follows.
+    /// Adds bytes that other connections share to the unsent bytes, without sending: [`Epoll::send_queued`] follows.
     #[inline]
     pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
         let Some(connection) = self.connections.get_mut(token).and_then(Option::as_mut) else { return };
@@ -380,7 +380,7 @@ impl Hybrid {
     }
 
     /// Sends of each output the bytes that can leave at once, several with one system call; returns how many sends that were,
-    /// and how many bytes have left. The rest, and the state of the connections, are for [`Hybrid::send`].
+    /// and how many bytes have left. The rest, and the state of the connections, are for [`Epoll::send`].
     pub fn send_together(&mut self, outputs: &mut [(Token, Output)]) -> (usize, usize) {
         let connections = &self.connections;
         let ready = |(token, output): &(Token, Output)| sendable(connections, *token, output).is_some();
@@ -394,7 +394,7 @@ impl Hybrid {
     }
 
     /// Returns the connections to which something was queued since the last call. If there are several, much of it is sent
-    /// here, with one system call; the rest, and the state of the connections, are for [`Hybrid::send_queued`].
+    /// here, with one system call; the rest, and the state of the connections, are for [`Epoll::send_queued`].
     pub fn take_queued(&mut self) -> Vec<Token> {
         let queued = std::mem::take(&mut self.queued);
         if queued.len() > 1 {

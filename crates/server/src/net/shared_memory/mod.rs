@@ -11,7 +11,7 @@ mod pair;
 mod tests;
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,8 +19,7 @@ use sleeve_rings::handover;
 use sleeve_rings::memory::Fresh;
 use sleeve_rings::patience::Patience;
 
-use super::event::{Event, Sending, Token};
-use super::socket_driver::{Kind, SocketDriver};
+use super::event::{Event, Token};
 use crate::request::output::Output;
 use pair::Pair;
 
@@ -41,7 +40,7 @@ const BYTES_WITHOUT_SOCKETS: usize = 4 * 1024;
 
 /// The connections of a driver that share memory with their peers.
 #[derive(Debug)]
-pub struct Rings {
+pub struct SharedMemory {
     /// By token.
     pairs: Vec<Option<Box<Pair>>>,
     count: usize,
@@ -59,7 +58,7 @@ pub struct Rings {
     bytes: usize,
 }
 
-impl Default for Rings {
+impl Default for SharedMemory {
     fn default() -> Self {
         Self {
             pairs: Vec::new(),
@@ -76,18 +75,14 @@ impl Default for Rings {
 }
 
 /// The beginning and the end of pairs.
-impl Rings {
-    /// Hands out memory over a connection's socket.
+impl SharedMemory {
+    /// Hands out memory over a connection's socket, which has this number.
     ///
     /// # Errors
-    /// Replies wait that the peer has not read.
-    #[cold]
-    pub fn begin(&mut self, sockets: &mut SocketDriver, token: Token, (memory, file): Fresh) -> io::Result<()> {
-        if self.get(token).is_some() || sockets.flush(token) != Sending::Done || sockets.unsent(token) != 0 {
-            return Err(io::Error::other("something waits to be read ahead of it"));
-        }
+    /// Those of the kernel: the socket does not take the memory.
+    pub fn begin(&mut self, socket: RawFd, token: Token, (memory, file): Fresh) -> io::Result<()> {
         // SAFETY: the driver has the connection, and keeps its socket open until it is closed; the pair ends before that.
-        let bell = unsafe { BorrowedFd::borrow_raw(sockets.descriptor(token)) };
+        let bell = unsafe { BorrowedFd::borrow_raw(socket) };
         handover::send(bell, HANDOVER, &file)?;
         if self.pairs.len() <= token {
             self.pairs.resize_with(token + 1, || None);
@@ -126,7 +121,7 @@ impl Rings {
 }
 
 /// Waiting, and the events of a wait.
-impl Rings {
+impl SharedMemory {
     /// Returns whether no pair is looked at.
     #[inline]
     pub fn are_all_asleep(&mut self) -> bool {
@@ -134,8 +129,14 @@ impl Rings {
         self.awake.is_empty()
     }
 
-    /// Waits until something arrives, through a ring or at a socket; returns how many events there are.
-    pub fn wait(&mut self, sockets: &mut SocketDriver, timeout_ms: u64) -> io::Result<usize> {
+    /// Waits until something arrives, through a ring or at a socket, for which `wait` waits; returns how many events there
+    /// are. If the driver `may_skip` a look at the sockets, it does so as long as little comes through the rings.
+    pub fn wait(
+        &mut self,
+        wait: impl FnOnce(u64) -> io::Result<usize>,
+        may_skip: bool,
+        timeout_ms: u64,
+    ) -> io::Result<usize> {
         // Events that were not taken in the last wake-up are found again.
         for token in self.ready.drain(..) {
             if let Some(pair) = self.pairs.get_mut(token).and_then(Option::as_mut) {
@@ -145,12 +146,11 @@ impl Rings {
         let has_news = self.look() || (timeout_ms != 0 && self.await_news()) || !self.fall_asleep();
         self.rounds += 1;
         let is_little = self.rounds < ROUNDS_WITHOUT_SOCKETS && self.bytes <= BYTES_WITHOUT_SOCKETS;
-        // Under the other drivers replies wait for the next look.
-        self.from_sockets = if has_news && is_little && sockets.kind() == Kind::Hybrid {
+        self.from_sockets = if has_news && is_little && may_skip {
             0
         } else {
             (self.rounds, self.bytes) = (0, 0);
-            sockets.wait(if has_news { 0 } else { timeout_ms })?
+            wait(if has_news { 0 } else { timeout_ms })?
         };
         Ok(self.from_sockets + self.ready.len())
     }
@@ -201,14 +201,14 @@ impl Rings {
         ready.is_empty()
     }
 
-    /// Returns event `index` of this wake-up.
-    pub fn event(&mut self, sockets: &mut SocketDriver, index: usize, buffer: &mut [u8]) -> Event {
+    /// Returns event `index` of this wake-up; `next` returns it if it is an event of a socket.
+    pub fn event(&mut self, mut next: impl FnMut(&mut [u8]) -> Event, index: usize, buffer: &mut [u8]) -> Event {
         let token = match index.checked_sub(self.from_sockets) {
             Some(place) => match self.ready.get(place) {
                 Some(&token) => token,
                 None => return Event::Nothing,
             },
-            None => match sockets.event(index, buffer) {
+            None => match next(buffer) {
                 event @ (Event::Received(token, _) | Event::Closed(token)) if self.find(token).is_some() => {
                     self.wake(token);
                     let Some(pair) = self.get(token) else { return Event::Nothing };
@@ -243,7 +243,7 @@ impl Rings {
 }
 
 /// The calls of the worker.
-impl Rings {
+impl SharedMemory {
     /// Sends each output of a connection that shares memory.
     pub fn send_each(&mut self, outputs: &mut [(Token, Output)]) {
         for (token, output) in outputs {

@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 
 use super::buffers::{BUFFERS, Buffers};
-use crate::driver::event::Token;
+use crate::net::event::Token;
 
 /// Operations that are handed over with one call at most; more are handed over with several.
 const SUBMISSIONS: u32 = 128;
@@ -38,7 +38,7 @@ const GET_EVENTS: u32 = 1;
 
 /// An operation of the kernel, with the connection that it is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
+pub enum RingOperation {
     /// Receives until it is cancelled or fails.
     Receive(Token),
     /// Waits until a connection takes bytes again.
@@ -59,7 +59,7 @@ pub enum Operation {
 #[derive(Debug)]
 pub struct Completion {
     /// Which operation.
-    pub operation: Operation,
+    pub operation: RingOperation,
     /// The kernel's answer: a number of bytes, or a descriptor, or its error.
     pub result: Result<u32, Errno>,
     /// Whether nothing more comes from this operation.
@@ -71,7 +71,7 @@ pub struct Completion {
 /// A ring with the memory that the kernel uses on its behalf.
 #[derive(Debug)]
 pub struct Ring {
-    ring: ManuallyDrop<Uring>,
+    ring: ManuallyDrop<RawRing>,
     buffers: ManuallyDrop<Buffers>,
     /// Where the kernel puts the waker's number.
     woken: ManuallyDrop<Box<u64>>,
@@ -84,9 +84,9 @@ pub struct Ring {
 }
 
 /// The crate's type, which cannot be printed.
-struct Uring(IoUring);
+struct RawRing(IoUring);
 
-impl std::fmt::Debug for Uring {
+impl std::fmt::Debug for RawRing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("IoUring")
     }
@@ -111,7 +111,7 @@ impl Ring {
         // SAFETY: the buffers are freed only when the ring is gone, or never.
         unsafe { ring.submitter().register_buf_ring_with_flags(buffers.address(), BUFFERS, GROUP, 0)? };
         Ok(Self {
-            ring: ManuallyDrop::new(Uring(ring)),
+            ring: ManuallyDrop::new(RawRing(ring)),
             buffers: ManuallyDrop::new(buffers),
             woken: ManuallyDrop::new(Box::new(0)),
             owner: None,
@@ -131,11 +131,11 @@ impl Ring {
         let entry = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build();
         // SAFETY: the kernel writes to the ring's own buffers alone, and holds the socket itself once it has the entry, which
         // is before the socket can be closed: the driver hands over the operations that it has written down in the same wait.
-        unsafe { self.push(entry, Operation::Receive(token)) }
+        unsafe { self.push(entry, RingOperation::Receive(token)) }
     }
 
     /// Waits for the events `flags` of `poll(2)`, once.
-    pub fn poll(&mut self, operation: Operation, socket: BorrowedFd<'_>, flags: i16) -> io::Result<()> {
+    pub fn poll(&mut self, operation: RingOperation, socket: BorrowedFd<'_>, flags: i16) -> io::Result<()> {
         let entry = opcode::PollAdd::new(Fd(socket.as_raw_fd()), flags as u32).build();
         // SAFETY: it uses no memory.
         unsafe { self.push(entry, operation) }
@@ -147,14 +147,14 @@ impl Ring {
         let entry = opcode::Read::new(Fd(waker.as_raw_fd()), into.cast(), size_of::<u64>() as u32).build();
         // SAFETY: the number has a place of its own, which is freed when nothing is under way any more, or never. Only one
         // such read is under way at a time, and no other code uses the number.
-        unsafe { self.push(entry, Operation::Wake) }
+        unsafe { self.push(entry, RingOperation::Wake) }
     }
 
     /// Cancels an operation; its completion says so.
-    pub fn cancel(&mut self, operation: Operation) -> io::Result<()> {
+    pub fn cancel(&mut self, operation: RingOperation) -> io::Result<()> {
         let entry = opcode::AsyncCancel::new(operation.encode()).build().flags(Flags::SKIP_SUCCESS);
         // SAFETY: it uses no memory.
-        unsafe { self.push(entry, Operation::Cancel) }
+        unsafe { self.push(entry, RingOperation::Cancel) }
     }
 
     /// Tries to send these bytes, once. There is no completion if all of them have left.
@@ -168,13 +168,13 @@ impl Ring {
         let flags = (SendFlags::NOSIGNAL | SendFlags::DONTWAIT).bits() as i32 | libc::MSG_WAITALL;
         let entry = opcode::Send::new(Fd(socket.as_raw_fd()), bytes.as_ptr(), length).flags(flags).build();
         // SAFETY: the caller keeps the bytes until the kernel has tried, which it does as it takes the entry.
-        unsafe { self.push(entry.flags(Flags::SKIP_SUCCESS), Operation::Send(token)) }
+        unsafe { self.push(entry.flags(Flags::SKIP_SUCCESS), RingOperation::Send(token)) }
     }
 
     /// # Safety
     /// The memory that the entry names must live as long as the kernel may use it.
     #[inline]
-    unsafe fn push(&mut self, entry: Entry, operation: Operation) -> io::Result<()> {
+    unsafe fn push(&mut self, entry: Entry, operation: RingOperation) -> io::Result<()> {
         let entry = entry.user_data(operation.encode());
         self.under_way += usize::from(operation.lasts());
         // SAFETY: the caller sees to it.
@@ -227,7 +227,7 @@ impl Ring {
         }
         let entry = opcode::AsyncCancel2::new(CancelBuilder::any()).build();
         // SAFETY: it uses no memory.
-        unsafe { self.push(entry, Operation::Cancel)? };
+        unsafe { self.push(entry, RingOperation::Cancel)? };
         while self.under_way > 0 {
             permit(self.ring.0.submit_and_wait(1))?;
             self.collect(into);
@@ -285,7 +285,7 @@ fn permit(entered: io::Result<usize>) -> io::Result<()> {
     }
 }
 
-impl Operation {
+impl RingOperation {
     /// Returns whether it goes on after the call with which it was handed over.
     fn lasts(self) -> bool {
         !matches!(self, Self::Send(_) | Self::Cancel)
@@ -325,7 +325,7 @@ impl Completion {
     fn read(entry: &cqueue::Entry) -> Self {
         let (result, flags) = (entry.result(), entry.flags());
         Self {
-            operation: Operation::decode(entry.user_data()),
+            operation: RingOperation::decode(entry.user_data()),
             result: u32::try_from(result).map_err(|_| Errno::from_raw_os_error(-result)),
             is_last: !cqueue::more(flags),
             buffer: cqueue::buffer_select(flags),

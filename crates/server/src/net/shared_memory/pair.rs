@@ -9,7 +9,7 @@ use sleeve_rings::memory::Memory;
 use sleeve_rings::ring::{Broken, Reader, Writer};
 use sleeve_rings::side::{Role, ends};
 
-use crate::driver::event::{Event, Sending, Token};
+use crate::net::event::{Event, Sending, Token};
 use crate::request::output::Output;
 
 /// Bytes that each of two rings has.

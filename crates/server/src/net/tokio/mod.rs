@@ -1,7 +1,7 @@
-//! The driver `async`, on tokio: every read and every write is an operation that a task awaits.
+//! The driver `tokio`, on tokio: every read and every write is an operation that a task awaits.
 //!
 //! A worker has a runtime of its own, which runs while the worker waits and at no other time: in the worker's thread, with a
-//! task for each connection ([`Connection`]), for each listener (`listening`) and for the waker. A task that has received
+//! task for each connection ([`TokioConnection`]), for each listener (`acceptor`) and for the waker. A task that has received
 //! says so in the [`Inbox`], and receives nothing more from its connection before the worker has taken that; the wait ends
 //! with the first such news, when all other tasks that can go on have had a turn. Bytes that the worker sends lie in the
 //! connection, and the next wait wakes its task. Long outputs are tried at once, as an awaited write tries before it waits.
@@ -9,9 +9,9 @@
 //! Nothing here is Linux's own: tokio asks epoll, kqueue or any other interface that the system has. The driver goes from
 //! thread to thread as it is.
 
+mod acceptor;
 mod connection;
 mod inbox;
-mod listening;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,11 +25,11 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::event::{Event, Sending, Token, Waker};
-use super::listen::Listener;
+use super::listeners::listener::Listener;
 use crate::request::output::Output;
-use connection::{Carrying, Connection};
+use acceptor::AcceptTasks;
+use connection::{Carrying, TokioConnection};
 use inbox::{Inbox, News};
-use listening::Listening;
 
 #[cfg(test)]
 pub use inbox::BYTES_MAX;
@@ -39,19 +39,19 @@ const WAIT_MAX_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// A runtime with the connections that it carries. One thread at a time; its [`Waker`] may be used from any.
 #[derive(Debug)]
-pub struct Async {
+pub struct Tokio {
     runtime: Background,
     inbox: Arc<Inbox>,
     wake: Arc<Notify>,
     /// The timer that ends a wait at its timeout, or earlier.
     alarm: Pin<Box<Sleep>>,
-    listening: Listening,
-    connections: Vec<Option<Arc<Connection>>>,
+    accept_tasks: AcceptTasks,
+    connections: Vec<Option<Arc<TokioConnection>>>,
     free: Vec<Token>,
     /// Closed in this wake-up: events for them may still be under way.
     closed: Vec<Token>,
     /// The connections with tasks that the next wait wakes.
-    noted: Vec<Arc<Connection>>,
+    noted: Vec<Arc<TokioConnection>>,
     /// Connections to which something was queued that has not been sent.
     queued: Vec<Token>,
     /// How many events are for this wake-up; those behind them are for the next.
@@ -74,7 +74,7 @@ impl Drop for Background {
     }
 }
 
-impl Async {
+impl Tokio {
     /// Creates a driver without connections.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl Async {
             inbox,
             wake,
             alarm,
-            listening: Listening::default(),
+            accept_tasks: AcceptTasks::default(),
             connections: Vec::new(),
             free: Vec::new(),
             closed: Vec::new(),
@@ -111,17 +111,17 @@ impl Async {
     /// # Errors
     /// Those of the kernel.
     pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
-        self.listening.listen(self.runtime.get(), listener, &self.inbox)
+        self.accept_tasks.listen(self.runtime.get(), listener, &self.inbox)
     }
 
     /// Stops accepting and releases the listeners.
     pub fn stop_listening(&mut self) {
-        self.listening.stop(self.runtime.get());
+        self.accept_tasks.stop(self.runtime.get());
     }
 
     /// Tries to accept again after [`Event::AcceptFailed`].
     pub fn accept_again(&mut self) {
-        self.listening.again();
+        self.accept_tasks.again();
     }
 
     /// Takes over an accepted connection.
@@ -131,7 +131,7 @@ impl Async {
     pub fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
         let token = self.free.last().copied().unwrap_or(self.connections.len());
         let entered = self.runtime.get().enter();
-        let connection = Connection::new(token, socket, &self.inbox)?;
+        let connection = TokioConnection::new(token, socket, &self.inbox)?;
         drop(entered);
         if self.free.pop().is_none() {
             self.connections.push(None);
@@ -142,7 +142,7 @@ impl Async {
     }
 
     #[inline]
-    fn get(&self, token: Token) -> Option<&Arc<Connection>> {
+    fn get(&self, token: Token) -> Option<&Arc<TokioConnection>> {
         self.connections.get(token)?.as_ref()
     }
 
@@ -161,7 +161,7 @@ impl Async {
         self.get(token).map_or(-1, |connection| connection.descriptor())
     }
 
-    /// Runs the tasks until something happens or until the timeout; returns how many events [`Async::event`] has.
+    /// Runs the tasks until something happens or until the timeout; returns how many events [`Tokio::event`] has.
     ///
     /// # Errors
     /// A task has panicked. If the kernel refuses to wait, the runtime panics.
@@ -236,7 +236,7 @@ impl Async {
         sending
     }
 
-    /// Adds bytes that other connections share to the unsent bytes: [`Async::send_queued`] follows.
+    /// Adds bytes that other connections share to the unsent bytes: [`Tokio::send_queued`] follows.
     #[inline]
     pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
         if self.get(token).is_some_and(|connection| connection.queue(bytes)) {

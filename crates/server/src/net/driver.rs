@@ -1,0 +1,347 @@
+//! The driver: the one way of a worker to its sockets.
+//!
+//! A call goes to the backend that carries the sockets, or, if the connection shares memory with its client, to
+//! `shared_memory`. Belongs to one thread; its [`Waker`] may be used from any.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use sleeve_rings::memory::Fresh;
+
+use super::busy_poll::BusyPoll;
+use super::epoll::Epoll;
+use super::event::{Event, Sending, Token, Waker};
+use super::listeners::listener::Listener;
+use super::shared_memory::SharedMemory;
+use super::tokio::Tokio;
+use super::uring::Uring;
+use crate::request::output::Output;
+
+/// The carrier of the bytes of one worker.
+#[derive(Debug)]
+pub struct Driver {
+    backend: Backend,
+    pub(super) shared: SharedMemory,
+    busy_poll: BusyPoll,
+    /// Whether a wait begins with a busy poll.
+    is_busy_polling: bool,
+}
+
+/// The carrier of bytes between the sockets of one worker and the worker.
+#[derive(Debug)]
+enum Backend {
+    /// The driver waits for ready sockets, and receives and sends by itself.
+    Epoll(Epoll),
+    /// The kernel receives and sends.
+    Uring(Uring),
+    /// Tasks of tokio receive and send.
+    Tokio(Tokio),
+}
+
+/// A kind of driver, as the option `io` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DriverKind {
+    /// Waits with epoll, and receives and sends by itself.
+    Epoll,
+    /// Lets io_uring receive and send.
+    Uring,
+    /// Lets tasks of tokio receive and send.
+    Tokio,
+}
+
+impl DriverKind {
+    /// The kinds, in the order of the numbers of the option `io`.
+    pub const ALL: [Self; 3] = [Self::Epoll, Self::Uring, Self::Tokio];
+
+    /// Returns the word of the option `io` for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Epoll => "epoll",
+            Self::Uring => "uring",
+            Self::Tokio => "tokio",
+        }
+    }
+
+    /// Returns the name of the interface that reports readiness.
+    pub fn interface(self) -> &'static str {
+        match self {
+            Self::Uring => "io_uring",
+            other => other.name(),
+        }
+    }
+
+    fn backend(self) -> io::Result<Backend> {
+        match self {
+            Self::Epoll => Epoll::new().map(Backend::Epoll),
+            Self::Uring => Uring::new().map(Backend::Uring),
+            Self::Tokio => Tokio::new().map(Backend::Tokio),
+        }
+    }
+}
+
+/// Makes the same call of each backend.
+macro_rules! any {
+    ($backend:expr, $name:ident => $call:expr) => {
+        match $backend {
+            Backend::Epoll($name) => $call,
+            Backend::Uring($name) => $call,
+            Backend::Tokio($name) => $call,
+        }
+    };
+}
+
+impl Driver {
+    /// Creates `count` drivers of this kind. If the kernel refuses io_uring, they are of the kind `epoll`, and the reason is
+    /// returned.
+    ///
+    /// # Errors
+    /// Those of the kernel about the kind.
+    pub fn create(kind: DriverKind, count: usize) -> io::Result<(Vec<Self>, Option<io::Error>)> {
+        let all = |kind: DriverKind| (0..count).map(|_| Self::new(kind)).collect::<io::Result<Vec<_>>>();
+        match all(kind) {
+            Err(refusal) if kind == DriverKind::Uring => Ok((all(DriverKind::Epoll)?, Some(refusal))),
+            drivers => Ok((drivers?, None)),
+        }
+    }
+
+    /// Creates a driver without connections.
+    ///
+    /// # Errors
+    /// Those of the kernel, such as too many open files, or that it knows no io_uring as new as 6.1.
+    pub fn new(kind: DriverKind) -> io::Result<Self> {
+        let (shared, busy_poll) = (SharedMemory::default(), BusyPoll::default());
+        Ok(Self { backend: kind.backend()?, shared, busy_poll, is_busy_polling: true })
+    }
+
+    /// Returns its kind.
+    pub fn kind(&self) -> DriverKind {
+        match self.backend {
+            Backend::Epoll(_) => DriverKind::Epoll,
+            Backend::Uring(_) => DriverKind::Uring,
+            Backend::Tokio(_) => DriverKind::Tokio,
+        }
+    }
+
+    /// Returns a waker of this driver.
+    pub fn waker(&self) -> Waker {
+        any!(&self.backend, backend => backend.waker())
+    }
+
+    /// Begins to accept from a listener that other drivers may accept from too.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
+        any!(&mut self.backend, backend => backend.listen(listener))
+    }
+
+    /// Stops accepting and releases the listeners.
+    pub fn stop_listening(&mut self) {
+        any!(&mut self.backend, backend => backend.stop_listening());
+    }
+
+    /// Tries to accept again after [`Event::AcceptFailed`].
+    pub fn accept_again(&mut self) {
+        any!(&mut self.backend, backend => backend.accept_again());
+    }
+
+    /// Takes over an accepted connection.
+    ///
+    /// # Errors
+    /// Those of the kernel; the connection is closed then.
+    pub fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
+        any!(&mut self.backend, backend => backend.adopt(socket))
+    }
+
+    /// Hands out memory over a connection's Unix socket: later bytes go through it.
+    ///
+    /// # Errors
+    /// Replies wait that the peer has not read.
+    #[cold]
+    pub fn share_memory(&mut self, token: Token, memory: Fresh) -> io::Result<()> {
+        if self.shared.find(token).is_some() || self.flush(token) != Sending::Done || self.unsent(token) != 0 {
+            return Err(io::Error::other("something waits to be read ahead of it"));
+        }
+        self.shared.begin(self.descriptor(token), token, memory)
+    }
+
+    /// Returns the number of a connection's socket.
+    pub fn descriptor(&self, token: Token) -> i32 {
+        any!(&self.backend, backend => backend.descriptor(token))
+    }
+
+    /// Sets whether waits begin with a busy poll from now on.
+    #[inline]
+    pub fn set_busy_polling(&mut self, is_on: bool) {
+        self.is_busy_polling = is_on;
+    }
+
+    /// Waits until something happens or until the timeout; returns how many events [`Driver::event`] has.
+    ///
+    /// # Errors
+    /// Those of the kernel; an interruption is no error.
+    #[inline]
+    pub fn wait(&mut self, timeout_ms: u64) -> io::Result<usize> {
+        let backend = &mut self.backend;
+        // Under the other drivers replies wait for the next wait.
+        let may_skip = matches!(backend, Backend::Epoll(_));
+        // Tokio has a way of its own to wait.
+        let may_poll = self.is_busy_polling && !matches!(backend, Backend::Tokio(_));
+        let mut wait = |timeout_ms| any!(&mut *backend, backend => backend.wait(timeout_ms));
+        if !self.shared.are_all_asleep() {
+            self.shared.wait(wait, may_skip, timeout_ms)
+        } else if may_poll {
+            self.busy_poll.wait(wait, timeout_ms)
+        } else {
+            wait(timeout_ms)
+        }
+    }
+
+    /// Returns event `index` of this wake-up; they are asked for in their order. Bytes that arrived are at the start of the
+    /// buffer then.
+    #[inline]
+    pub fn event(&mut self, index: usize, buffer: &mut [u8]) -> Event {
+        let backend = &mut self.backend;
+        let mut next = |buffer: &mut [u8]| match backend {
+            Backend::Epoll(driver) => driver.event(index, buffer),
+            Backend::Uring(driver) => driver.event(buffer),
+            Backend::Tokio(driver) => driver.event(buffer),
+        };
+        if self.shared.is_empty() { next(buffer) } else { self.shared.event(next, index, buffer) }
+    }
+
+    /// Switches [`Driver::receive_into`] on or off for a connection, if the driver can do that. Bytes that have arrived
+    /// already are reported (again).
+    pub fn receive_apart(&mut self, token: Token, is_apart: bool) {
+        if let Backend::Epoll(driver) = &mut self.backend
+            && self.shared.find(token).is_none()
+        {
+            driver.receive_apart(token, is_apart);
+        }
+    }
+
+    /// Receives, upon [`Event::Receivable`], into the room behind the contents of `into`, of which there must be some. If the
+    /// room is full then, [`Driver::receive_apart`] follows: there may be more.
+    pub fn receive_into(&mut self, token: Token, into: &mut Vec<u8>) -> Event {
+        match &mut self.backend {
+            Backend::Epoll(driver) => driver.receive_into(token, into),
+            Backend::Tokio(_) | Backend::Uring(_) => Event::Nothing,
+        }
+    }
+
+    /// Takes the bytes of `output`, behind those that already wait, and leaves it empty, even if the connection is broken:
+    /// the next connection's replies go into the same buffer.
+    #[inline]
+    pub fn send(&mut self, token: Token, output: &mut Output) -> Sending {
+        match self.shared.get(token) {
+            None => any!(&mut self.backend, backend => backend.send(token, output)),
+            Some(pair) => pair.send(output),
+        }
+    }
+
+    /// Sends of each output the bytes that can leave at once and are cheaper to send together; returns how many sends that
+    /// were, and how many bytes have left. The rest, and the state of the connections, are for [`Driver::send`].
+    #[inline]
+    pub fn send_together(&mut self, outputs: &mut [(Token, Output)]) -> (usize, usize) {
+        if !self.shared.is_empty() {
+            self.shared.send_each(outputs);
+        }
+        match &mut self.backend {
+            Backend::Epoll(driver) => driver.send_together(outputs),
+            Backend::Tokio(_) | Backend::Uring(_) => (0, 0),
+        }
+    }
+
+    /// Adds bytes that other connections share to the unsent bytes, without sending: [`Driver::send_queued`] follows.
+    #[inline]
+    pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
+        if !self.shared.queue(token, bytes) {
+            any!(&mut self.backend, backend => backend.queue(token, bytes));
+        }
+    }
+
+    /// Returns the connections to which something was queued since the last call; each is for [`Driver::send_queued`].
+    pub fn take_queued(&mut self) -> Vec<Token> {
+        let mut queued = any!(&mut self.backend, backend => backend.take_queued());
+        self.shared.take_queued(&mut queued);
+        queued
+    }
+
+    /// Sends the queued bytes, behind those that already wait.
+    pub fn send_queued(&mut self, token: Token) -> Sending {
+        match self.shared.get(token) {
+            None => any!(&mut self.backend, backend => backend.send_queued(token)),
+            Some(pair) => pair.send_waiting(),
+        }
+    }
+
+    /// Sends at once the bytes that [`Sending::Done`] has only promised: called if nothing else is to follow.
+    pub fn flush(&mut self, token: Token) -> Sending {
+        match (self.shared.get(token), &mut self.backend) {
+            (Some(pair), _) => pair.send_waiting(),
+            (None, Backend::Epoll(_)) => Sending::Done,
+            (None, Backend::Uring(driver)) => driver.flush(token),
+            (None, Backend::Tokio(driver)) => driver.flush(token),
+        }
+    }
+
+    /// Returns how many bytes wait for the peer to read.
+    #[inline]
+    pub fn waiting(&self, token: Token) -> usize {
+        match self.shared.find(token) {
+            None => any!(&self.backend, backend => backend.waiting(token)),
+            Some(pair) => pair.waiting().len(),
+        }
+    }
+
+    /// Returns how many bytes have not left, also if they only wait for the end of the wake-up.
+    pub fn unsent(&self, token: Token) -> usize {
+        match (self.shared.find(token), &self.backend) {
+            (Some(pair), _) => pair.waiting().len(),
+            (None, Backend::Epoll(driver)) => driver.waiting(token),
+            (None, Backend::Uring(driver)) => driver.unsent(token),
+            (None, Backend::Tokio(driver)) => driver.unsent(token),
+        }
+    }
+
+    /// Returns the unused room in the buffers of the unsent bytes.
+    pub fn spare(&self, token: Token) -> usize {
+        match self.shared.find(token) {
+            None => any!(&self.backend, backend => backend.spare(token)),
+            Some(pair) => pair.waiting().spare(),
+        }
+    }
+
+    /// Stops or resumes receiving from a connection; no bytes that it has sent are lost.
+    pub fn hold(&mut self, token: Token, held: bool) {
+        if !self.shared.hold(token, held) {
+            any!(&mut self.backend, backend => backend.hold(token, held));
+        }
+    }
+
+    /// Closes a connection and drops the bytes that the peer does not take.
+    pub fn close(&mut self, token: Token) {
+        self.shared.end(token);
+        any!(&mut self.backend, backend => backend.close(token));
+    }
+
+    /// Prepares the driver for another thread than before.
+    ///
+    /// # Errors
+    /// Those of the kernel; the same thread may go on with the driver then.
+    pub fn change_thread(&mut self) -> io::Result<()> {
+        match &mut self.backend {
+            Backend::Tokio(_) | Backend::Epoll(_) => Ok(()),
+            Backend::Uring(driver) => driver.change_thread(),
+        }
+    }
+
+    /// Makes every wait fail from now on, as the kernel does if a descriptor is not as it should be.
+    #[cfg(test)]
+    pub fn break_wait(&mut self) {
+        if let Backend::Epoll(driver) = &mut self.backend {
+            driver.break_wait();
+        }
+    }
+}
