@@ -14,7 +14,7 @@ use libfuzzer_sys::fuzz_target;
 use sleeve_disk::disk::memory::MemoryDisk;
 use sleeve_disk::disk::{Disk, Open};
 use sleeve_disk::format::annotation::{self, Block, Salt};
-use sleeve_disk::log::{Folder, Options};
+use sleeve_disk::aof::{Folder, Options};
 use sleeve_disk::replay::{self, Outcome, Step, request};
 
 const MANIFEST: &[u8] = b"file base seq 1 type b\nfile one seq 1 type i\nfile two seq 2 type i\n";

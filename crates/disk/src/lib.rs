@@ -7,7 +7,7 @@
 //!
 //! | room | contents |
 //! | --- | --- |
-//! | `log` | An AOF written: blocks, syncs, rewrites, healing. |
+//! | `aof` | An AOF written: blocks, syncs, rewrites, healing. |
 //! | `replay` | An AOF read back: whole pieces, in order, and the fault of the first file that has one. |
 //! | `format` | The bytes of an AOF's files: the manifest, the lines between requests, the sum. |
 //! | `disk` | The calls to a file system: the machine's own, in memory, and one that forgets the data that a power cut may take. |
@@ -20,7 +20,7 @@
 //! use std::sync::Arc;
 //! use sleeve_disk::disk::{Disk, Open, memory::MemoryDisk};
 //! use sleeve_disk::format::manifest::Format;
-//! use sleeve_disk::log::{Folder, NewBase, Options};
+//! use sleeve_disk::aof::{Folder, NewBase, Options};
 //! use sleeve_disk::replay::{self, Step};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -72,9 +72,9 @@
 //! # }
 //! ```
 
+pub mod aof;
 pub mod disk;
 pub mod format;
-pub mod log;
 pub mod own;
 pub mod replay;
 

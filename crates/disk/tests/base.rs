@@ -2,9 +2,9 @@
 
 use std::io::{self, IoSlice};
 
+use sleeve_disk::aof::{AofWriter, BaseWriter, Folder, NewBase, Options};
 use sleeve_disk::disk::{Disk, Open};
 use sleeve_disk::format::manifest::Format;
-use sleeve_disk::log::{BaseWriter, Folder, Log, NewBase, Options};
 
 /// A base of these requests, a block each, in a file beside the log.
 pub fn write_base(disk: &dyn Disk, options: &Options, stands_for: u64, requests: &[Vec<u8>]) -> io::Result<NewBase> {
@@ -22,7 +22,7 @@ pub fn write_base(disk: &dyn Disk, options: &Options, stands_for: u64, requests:
 }
 
 /// A log with this base, where there was none: begun as a server begins it.
-pub fn create(folder: Folder, base: NewBase) -> io::Result<Log> {
+pub fn create(folder: Folder, base: NewBase) -> io::Result<AofWriter> {
     let mut log = folder.wait(base.stands_for)?;
     let rewritten = log.rewrite(base, 0)?.run()?;
     log.rewritten(rewritten);

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use sleeve_disk::aof::{AofWriter, Folder, Options};
 use sleeve_disk::disk::memory::MemoryDisk;
 use sleeve_disk::disk::{Disk, Open, read_small};
 use sleeve_disk::format::annotation::{Block, Salt, write_block, write_salt};
-use sleeve_disk::log::{Folder, Log, Options};
 use sleeve_disk::replay::{self, Step, request};
 
 use std::io::IoSlice;
@@ -24,14 +24,14 @@ pub fn put(disk: &MemoryDisk, path: &Path, bytes: &[u8]) {
     file.append(&[IoSlice::new(bytes)]).expect("it is written");
 }
 
-fn sync(log: &mut Log) {
+fn sync(log: &mut AofWriter) {
     let job = log.sync_job().expect("there is something");
     job.run().expect("it is synced");
     log.synced(&job);
 }
 
 /// A log with a base and an empty increment.
-fn begin() -> (MemoryDisk, Log) {
+fn begin() -> (MemoryDisk, AofWriter) {
     let disk = MemoryDisk::new();
     let folder = Folder::open(Arc::new(disk.clone()), options(), 1).expect("an empty folder");
     let base = write_base(&disk, &options(), 0, &[words(&["SET", "base", "0"])]).expect("a base");
@@ -105,6 +105,64 @@ fn every_bit_that_is_turned_is_refused_or_told() {
         }
         put(&disk, path, &bytes);
     }
+}
+
+/// Several bytes that differ in one sector are no torn write, which leaves a prefix, or takes whole sectors.
+#[test]
+fn several_changed_bytes_of_the_last_block_are_refused() {
+    let disk = write();
+    let path = Path::new(FILES[2]);
+    let bytes = read_small(&disk, path, 1 << 20).expect("it is there");
+    assert!(bytes.len() < 512, "all blocks are in one sector");
+    let line = memchr::memmem::rfind(&bytes, b"#SLV:B").expect("the last block");
+    for length in 2..40 {
+        // Of the line's front enough has to be left to know it for one.
+        for start in line + 6..bytes.len() - length {
+            let mut changed = bytes.clone();
+            for (index, byte) in changed[start..start + length].iter_mut().enumerate() {
+                *byte ^= 1 + ((start * 31 + length * 7 + index * 13) % 251) as u8;
+            }
+            put(&disk, path, &changed);
+            let error = read(&disk, true).expect_err("no crash leaves it");
+            assert!(error.contains("changed since"), "{start} and {length} bytes: {error}");
+        }
+    }
+}
+
+#[test]
+fn sectors_that_a_crash_took_are_cut_off() {
+    let (disk, mut log) = begin();
+    append(&mut log, &[&["SET", "small", "1"]], 0);
+    append(&mut log, &[&["SET", "k", &"v".repeat(3_000)], &["SET", "l", &"w".repeat(300)]], 0);
+    drop(log);
+    let path = Path::new(FILES[1]);
+    let bytes = read_small(&disk, path, 1 << 20).expect("it is there");
+    let line = memchr::memmem::rfind(&bytes, b"#SLV:B").expect("the last block");
+    for first in 1..bytes.len() / 512 {
+        for last in first..=bytes.len() / 512 {
+            for filler in [0, 0x5a] {
+                let mut torn = bytes.clone();
+                torn[first * 512..((last + 1) * 512).min(bytes.len())].fill(filler);
+                put(&disk, path, &torn);
+                let cut = read(&disk, true).unwrap_or_else(|error| panic!("{first} to {last}: {error}"));
+                assert!(cut.is_told && cut.keys.len() == 2, "{first} to {last}: {cut:?}");
+            }
+        }
+    }
+    // Only the front of the write is there, with zeros behind. (One byte that is another is a change.)
+    for length in line..bytes.len() - 1 {
+        let mut torn = bytes.clone();
+        torn[length..].fill(0);
+        put(&disk, path, &torn);
+        let cut = read(&disk, true).unwrap_or_else(|error| panic!("{length} bytes: {error}"));
+        assert!(cut.is_told && cut.keys.len() == 2, "{length} bytes: {cut:?}");
+    }
+    // A header of a request in a sector of which the rest is right.
+    let header = memchr::memmem::rfind(&bytes, b"$300").expect("the second value");
+    let mut changed = bytes.clone();
+    changed[header + 1..header + 4].copy_from_slice(b"999");
+    put(&disk, path, &changed);
+    assert!(read(&disk, true).is_err_and(|error| error.contains("changed since")));
 }
 
 #[test]
@@ -188,11 +246,11 @@ fn blocks_that_users_imitate_are_words_like_others() {
         String::from_utf8(read_small(&disk, Path::new(FILES[1]), 1 << 20).expect("it is there")).expect("text");
     append(&mut log, &[&["SET", "k", &imitation]], 0);
     drop(log);
-    // The line in front of the block that holds the imitation is damaged: its content claims nothing.
+    // The line in front of the block that holds the imitation was not written: its content claims nothing.
     let bytes = read_small(&disk, Path::new(FILES[1]), 1 << 20).expect("it is there");
     let mut damaged = bytes.clone();
-    damaged[imitation.len() + 9] ^= 1;
-    damaged[imitation.len() + 11] ^= 1;
+    let line = bytes[imitation.len()..].iter().position(|&byte| byte == b'\n').expect("the line ends");
+    damaged[imitation.len()..imitation.len() + line].fill(0);
     put(&disk, Path::new(FILES[1]), &damaged);
     let cut = read(&disk, true).expect("an end that was never synced");
     assert_eq!((cut.keys.as_slice(), cut.is_told), (["SET base 0".to_owned(), "SET k 1".to_owned()].as_slice(), true));
@@ -246,7 +304,9 @@ fn a_block_whose_length_leads_back_to_its_line_is_none() {
         put(&disk, Path::new("logs/x"), &content);
         let kind = if is_history { "h" } else { "i" };
         put(&disk, Path::new(FILES[3]), &[manifest, format!("file x seq 3 type {kind}\n").into_bytes()].concat());
-        let keys = read(&disk, true).expect("it is cut off, or never looked at again").keys;
-        assert_eq!(keys.len(), 9, "what stands before it is whole");
+        match read(&disk, true) {
+            Ok(read) => assert!(is_history && read.keys.len() == 9, "{read:?}"),
+            Err(error) => assert!(!is_history && error.contains("changed since"), "{error}"),
+        }
     }
 }

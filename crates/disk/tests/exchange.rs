@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use sleeve_disk::aof::{AofWriter, Folder, NewBase, OpenError, Options, manifest_path};
 use sleeve_disk::disk::Disk;
 use sleeve_disk::disk::real::RealDisk;
-use sleeve_disk::log::{Folder, Log, NewBase, OpenError, Options, manifest_path};
 use sleeve_disk::replay::{self, Outcome, Step, request};
 use sleeve_tests::{Connection, Kind, Server};
 
@@ -48,7 +48,7 @@ pub fn request(words: &[&str]) -> Vec<u8> {
 }
 
 /// A log with a base in words of requests that sets `base`.
-pub fn begin(options: &Options) -> Log {
+pub fn begin(options: &Options) -> AofWriter {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let folder = Folder::open(disk, options.clone(), 1).expect("an empty folder");
     let base = write_base(options, 0, &[&["SELECT", "0"], &["SET", "base", "b"]]);
@@ -61,7 +61,7 @@ fn write_base(options: &Options, stands_for: u64, requests: &[&[&str]]) -> NewBa
 }
 
 /// Appends these requests as one block, at this time.
-pub fn append(log: &mut Log, requests: &[&[&str]], now: i64) {
+pub fn append(log: &mut AofWriter, requests: &[&[&str]], now: i64) {
     let bytes: Vec<Vec<u8>> = requests.iter().map(|words| request(words)).collect();
     let slices: Vec<IoSlice<'_>> = bytes.iter().map(|bytes| IoSlice::new(bytes)).collect();
     let length: usize = bytes.iter().map(Vec::len).sum();

@@ -5,10 +5,10 @@ use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 
+use sleeve_disk::aof::{self, Folder};
 use sleeve_disk::disk::crashing::{CrashingDisk, Plan, Side};
 use sleeve_disk::disk::{Disk, Open, read_small};
 use sleeve_disk::format::manifest::Manifest;
-use sleeve_disk::log::{self, Folder};
 use sleeve_disk::replay::{self, Cut, Replay, Step};
 
 use crate::exchange::{append, request as words};
@@ -79,7 +79,7 @@ fn a_log_that_is_being_switched_on_is_the_old_one_or_the_new_one() {
             job.run()?;
             log.synced(&job);
         }
-        log.history().map_or(Ok(()), log::History::run)
+        log.history().map_or(Ok(()), aof::History::run)
     };
     let old: &[&str] = &["SET base 0", "SET a 1", "SET b 2", "SET c 3"];
     interrupt(written, switch_on, |disk, when| {
@@ -108,7 +108,8 @@ fn damage(disk: &CrashingDisk) -> Option<(Manifest, Cut)> {
 fn a_log_that_is_being_mended_can_be_mended_again() {
     let mend = |disk: &CrashingDisk| {
         let Some((manifest, cut)) = damage(disk) else { return Ok(()) };
-        log::repair(disk, Path::new("logs"), Some(&options()), &manifest, &cut).map(|_| ())
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        aof::repair(&disk, Path::new("logs"), Some(&options()), &manifest, &cut).map(|_| ())
     };
     // In the first increment, so that the second goes with it.
     let damaged = || {

@@ -6,11 +6,11 @@ use std::io::IoSlice;
 use std::path::Path;
 use std::sync::Arc;
 
+use sleeve_disk::aof::{Folder, OpenError};
 use sleeve_disk::disk::crashing::{CrashingDisk, Fault};
 use sleeve_disk::disk::{Disk, Open, read_small};
 use sleeve_disk::format::annotation::{Salt, write_salt};
 use sleeve_disk::format::manifest::Manifest;
-use sleeve_disk::log::{Folder, OpenError};
 
 use crate::exchange::append;
 use crate::states::{base, begin, options};

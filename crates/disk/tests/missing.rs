@@ -5,9 +5,9 @@ use std::io::IoSlice;
 use std::path::Path;
 use std::sync::Arc;
 
+use sleeve_disk::aof::Folder;
 use sleeve_disk::disk::memory::MemoryDisk;
 use sleeve_disk::disk::{Disk, Open, read_small};
-use sleeve_disk::log::Folder;
 
 use crate::base::{create, write_base};
 use crate::damage::{FILES, options, put, read, write};

@@ -5,10 +5,10 @@ use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 
+use sleeve_disk::aof::{AofWriter, Folder, Health, NewBase, Options};
 use sleeve_disk::disk::crashing::{CrashingDisk, Fault, Plan};
 use sleeve_disk::disk::{Disk, read_small};
 use sleeve_disk::format::manifest::Manifest;
-use sleeve_disk::log::{Folder, Health, Log, NewBase, Options};
 use sleeve_disk::replay::{self, Step, request};
 
 use crate::base::{create, write_base};
@@ -23,7 +23,7 @@ pub fn base(disk: &CrashingDisk, stands_for: u64, key: &str) -> io::Result<NewBa
     write_base(disk, &options(), stands_for, &[words(&["SET", key, "0"])])
 }
 
-pub fn begin() -> (CrashingDisk, Log) {
+pub fn begin() -> (CrashingDisk, AofWriter) {
     let disk = CrashingDisk::new(Plan::default());
     let folder = Folder::open(Arc::new(disk.clone()), options(), 1).expect("an empty folder");
     let log = create(folder, base(&disk, 0, "base").expect("a base")).expect("a log");
@@ -227,7 +227,7 @@ fn a_log_that_is_switched_on_is_none_before_its_first_base() {
     let rewrite = log.rewrite(base(&disk, 5_000, "fails").expect("a base"), 0).expect("it may end");
     fail(&disk, 0, &[Fault::Broken]);
     assert!(rewrite.run().is_err());
-    let mut log = log.into_folder().wait(6_000).expect("a log to be");
+    let mut log = Folder::from(log).wait(6_000).expect("a log to be");
     append(&mut log, &[&["SET", "k", "2"]], 0);
     let rewritten =
         log.rewrite(base(&disk, 6_000, "data").expect("a base"), 0).and_then(|rewrite| rewrite.run()).expect("a base");

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sleeve_disk::aof::{AofWriter, Folder, Options};
 use sleeve_disk::disk::real::RealDisk;
-use sleeve_disk::log::{Folder, Log, Options};
 
 use crate::base::{create, write_base};
 use crate::exchange::{append, open_again, request as words};
@@ -30,7 +30,7 @@ impl Place {
     }
 
     /// A log with a base and something in its increment.
-    fn begin(&self) -> Log {
+    fn begin(&self) -> AofWriter {
         let folder = self.open(1);
         let base = write_base(&RealDisk, &self.options(), 0, &[words(&["SET", "base", "0"])]).expect("a base");
         let mut log = create(folder, base).expect("a log");
@@ -83,7 +83,7 @@ fn what_somebody_does_to_a_file_is_seen_and_nothing_is_where_nobody_does_anythin
         tamper(&place.options().folder);
         let told = log.tampering().unwrap_or_else(|| panic!("{number} is not seen")).to_string();
         assert!(told.contains("Somebody else has ") && told.contains(deed), "{number}: {told}");
-        let log = log.into_folder().wait_anew(100, 1).expect("it begins again");
+        let log = Folder::from(log).wait_anew(100, 1).expect("it begins again");
         assert!(log.is_waiting() && log.tampering().is_none(), "{number}");
     }
 }
@@ -94,7 +94,7 @@ fn a_folder_that_another_process_has_taken_is_left_to_it() {
     let log = place.begin();
     fs::remove_dir_all(place.options().folder).expect("it was there");
     let other = place.open(2);
-    let refused = log.into_folder().wait_anew(100, 1).expect_err("it is the other's");
+    let refused = Folder::from(log).wait_anew(100, 1).expect_err("it is the other's");
     let told = refused.error.to_string();
     assert!(told.contains("held by process 2,") && told.contains("use another folder"), "{told}");
     drop(other);

@@ -4,9 +4,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sleeve_disk::aof::{Folder, OpenError};
 use sleeve_disk::disk::gated::Gate;
 use sleeve_disk::disk::read_small;
-use sleeve_disk::log::{Folder, OpenError};
 use sleeve_disk::replay::Step;
 use sleeve_server::Opt;
 

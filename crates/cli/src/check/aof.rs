@@ -8,10 +8,11 @@ mod tool;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use sleeve_disk::aof;
 use sleeve_disk::disk::Disk;
 use sleeve_disk::disk::real::RealDisk;
-use sleeve_disk::log;
 use sleeve_disk::replay::Cut;
 
 use crate::output;
@@ -114,7 +115,8 @@ fn lock(file: &Path) -> Result<Option<Box<dyn sleeve_disk::disk::Lock>>, String>
 
 fn mend(findings: &Findings, cut: &Cut) -> Result<(), String> {
     let place = &findings.place;
-    let kept = log::repair(&RealDisk, &place.folder, place.options.as_ref(), &place.manifest, cut)
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let kept = aof::repair(&disk, &place.folder, place.options.as_ref(), &place.manifest, cut)
         .map_err(|error| format!("cannot mend it: {error}. What was there is there"))?;
     for path in kept {
         output::line(format_args!("kept         {}", path.display()));

@@ -38,6 +38,27 @@ impl Salt {
     }
 }
 
+/// A run of blocks in one file: their salt, and the number of the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// The salt.
+    pub salt: Salt,
+    /// The number of the next block, from 0.
+    pub next_number: u64,
+}
+
+impl Stretch {
+    /// Returns a stretch without a block.
+    pub fn new(salt: Salt) -> Stretch {
+        Stretch { salt, next_number: 0 }
+    }
+
+    /// Appends the line with the salt, `#SLV:F`.
+    pub fn write_salt(self, into: &mut Vec<u8>) {
+        write_salt(into, self.salt);
+    }
+}
+
 /// The line in front of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {

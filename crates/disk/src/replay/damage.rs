@@ -48,7 +48,7 @@ pub enum What {
     NotTheLast(Box<What>),
     /// It was on the disk whole once, because later blocks say so.
     AfterSync(Box<What>),
-    /// It is right but for one byte: it was whole, and the disk or a program has changed it.
+    /// It was written whole, and the disk or a program has changed it.
     Changed(Box<What>),
 }
 
@@ -84,10 +84,7 @@ impl fmt::Display for What {
             What::NotTheLast(what) => write!(f, "{what}; and it is not the last file of the log"),
             What::AfterSync(what) => write!(f, "{what}; what was written later says that it was whole on the disk"),
             What::Changed(what) => {
-                write!(
-                    f,
-                    "{what}; it is right but for one byte, so it was whole and has changed since, and no crash cut it off"
-                )
+                write!(f, "{what}; it was written whole and has changed since, and no crash cut it off")
             }
         }
     }

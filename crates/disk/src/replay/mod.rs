@@ -7,8 +7,8 @@
 //! **The end of an AOF** may be in any state after the power went: data that was not synced is there, torn, or not, in any
 //! order. So damage is an *unfinished end* when nothing behind it says that the journal was synced up to there: each block
 //! says how far that was when it was written. Then, under `aof-load-truncated yes`, the reading ends in front of it, and
-//! [`Outcome::cut`] names the bytes that the AOF has to lose before anything is appended. A block that is right but for one
-//! byte is no such end, no matter which bytes stand behind it: no crash leaves one. Without blocks the rule is Redis's:
+//! [`Outcome::cut`] names the bytes that the AOF has to lose before anything is appended. A block that was
+//! written whole and has changed is no such end, no matter which bytes stand behind it (`changed`). Without blocks the rule is Redis's:
 //! only the last file may end in the middle of a piece.
 //!
 //! Memory is bounded by the largest piece. One thread reads; its results may go to others.
@@ -27,7 +27,7 @@ use self::damage::{Damage, What};
 use self::part::claims;
 use self::part::{Claims, Got, Part, Place};
 use crate::disk::{Disk, File, Open, read_full};
-use crate::format::annotation::{self, Line, Salt};
+use crate::format::annotation::{self, Line, Stretch};
 use crate::format::manifest::{Entry, Manifest};
 
 /// How a log is read.
@@ -104,8 +104,8 @@ pub struct Outcome {
     pub told: Vec<String>,
     /// The latest time that stands in it, in seconds since 1970.
     pub time: Option<i64>,
-    /// The salt and the next number of the blocks in the last file, where blocks may go on.
-    pub(crate) tail: Option<(Salt, u64)>,
+    /// The stretch of the last file, where blocks may go on.
+    pub(crate) tail: Option<Stretch>,
     /// Whether nothing of ours stands in the file that is to be cut, so that blocks may begin behind the cut.
     pub(crate) is_strangers_cut: bool,
     /// The database that is selected at the end of the last file.
@@ -231,8 +231,8 @@ impl Replay {
         let Some(file) = self.rdb.take() else { return Ok(()) };
         self.begin_part(file, end)?;
         if let Some(part) = &mut self.part {
-            part.stands_for = stands_for.filter(|&offset| offset <= annotation::NUMBER_MAX);
-            part.has_end = true;
+            part.base.stands_for = stands_for.filter(|&offset| offset <= annotation::NUMBER_MAX);
+            part.base.has_end = true;
         }
         Ok(())
     }
@@ -301,7 +301,7 @@ impl Replay {
         let Some(part) = self.part.take() else { return };
         self.bytes_passed += part.size();
         self.remember(&part);
-        let Some(at) = part.stopped_at else { return };
+        let Some(at) = part.times.stopped_at else { return };
         self.outcome.cut = self.cut_at(at, part.size(), None);
         self.next_file = usize::MAX;
     }
@@ -310,15 +310,15 @@ impl Replay {
     fn remember(&mut self, part: &Part) {
         let is_base = self.is_base(self.next_file.wrapping_sub(1));
         if is_base {
-            self.base_offset = part.stands_for;
+            self.base_offset = part.base.stands_for;
             let known = |offset| Place { offset, is_exact: true, is_base: true };
-            self.place = part.stands_for.map_or_else(Place::default, known);
+            self.place = part.base.stands_for.map_or_else(Place::default, known);
         } else {
             self.place = part.place;
         }
-        self.outcome.time = part.time.or(self.outcome.time);
+        self.outcome.time = part.times.latest.or(self.outcome.time);
         self.outcome.database = part.database;
-        self.outcome.tail = part.salt.filter(|_| part.is_sealed() && !is_base).map(|salt| (salt, part.next_number));
+        self.outcome.tail = part.stretch.filter(|_| part.is_sealed() && !is_base);
         if let (Some((count, at)), Some(file)) = (part.unknown_lines, self.file()) {
             self.outcome
                 .told
@@ -381,7 +381,7 @@ impl Replay {
         self.outcome.tail = None;
         self.outcome.cut = self.cut_at(at, size, Some(damage));
         self.outcome.is_strangers_cut =
-            part.salt.is_none() && self.outcome.cut.as_ref().is_some_and(|cut| cut.later.is_empty());
+            part.stretch.is_none() && self.outcome.cut.as_ref().is_some_and(|cut| cut.later.is_empty());
         self.next_file = usize::MAX;
         Ok(())
     }
@@ -397,16 +397,16 @@ impl Replay {
         // The bytes that a power cut takes leave a hole, or take the end of a file away; it puts nothing elsewhere.
         let is_out_of_order = match what {
             What::Repeated { .. } => true,
-            What::Missing { .. } => part.next_number > 0,
+            What::Missing { .. } => part.next_number() > 0,
             _ => false,
         };
         // A base is whole before the manifest names it.
-        if is_out_of_order || is_base && (is_sealed || part.stands_for.is_some()) || !is_sealed && !is_torn {
+        if is_out_of_order || is_base && (is_sealed || part.base.stands_for.is_some()) || !is_sealed && !is_torn {
             return Ok(Some(Refusal::Plain));
         }
         if is_sealed {
             let entry = self.file().map_or_else(PathBuf::new, |entry| self.folder.join(entry.path()));
-            let behind = claims(self.disk.open(&entry, Open::Read)?, part.good_until() + 1, part.salt)?;
+            let behind = claims(self.disk.open(&entry, Open::Read)?, part.good_until() + 1, part.salt())?;
             if behind.synced > part.place.offset {
                 return Ok(Some(Refusal::AfterSync));
             }
@@ -420,9 +420,9 @@ impl Replay {
                 return Ok(Some(Refusal::AfterSync));
             }
         }
-        if let Some(entry) = self.file().filter(|_| is_sealed) {
+        if let (Some(entry), Some(stretch), true) = (self.file(), part.stretch, is_sealed) {
             let file = self.disk.open(&self.folder.join(entry.path()), Open::Read)?;
-            if changed::is_changed_block(&file, part.good_until(), part.salt, part.next_number)? {
+            if changed::is_changed_block(&file, part.good_until(), stretch)? {
                 return Ok(Some(Refusal::Changed));
             }
         }
@@ -492,6 +492,6 @@ enum Refusal {
     Plain,
     NotTheLast,
     AfterSync,
-    /// It was whole once, and a byte of it has changed.
+    /// It was whole once, and has changed.
     Changed,
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::disk::File;
-use crate::format::annotation::{self, Block, LINE_BYTES_MAX, Line, Salt};
+use crate::format::annotation::{self, Block, LINE_BYTES_MAX, Line, Salt, Stretch};
 
 use super::damage::What;
 use super::request::{RequestKind, Requests};
@@ -37,6 +37,35 @@ pub enum Got {
     End,
 }
 
+/// The statements of a base about itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BaseFacts {
+    /// Whether the file is a base, with blocks that count from its own beginning.
+    is_base: bool,
+    /// The offset that the base says that it stands for.
+    pub stands_for: Option<u64>,
+    /// Whether a base has said where it ends.
+    pub has_end: bool,
+}
+
+/// The times that stand in a file, in seconds since 1970.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    /// The latest time that was read.
+    pub latest: Option<i64>,
+    /// The time behind which the reading stops.
+    until: Option<i64>,
+    /// The beginning of the part that is later than that.
+    pub stopped_at: Option<u64>,
+}
+
+impl Times {
+    /// Returns whether the reading stops in front of this time.
+    fn is_too_late(&self, seconds: i64) -> bool {
+        self.until.is_some_and(|until| seconds > until)
+    }
+}
+
 /// A file that is being read.
 #[derive(Debug)]
 pub struct Part {
@@ -44,28 +73,20 @@ pub struct Part {
     requests: Requests,
     /// Where it stands.
     pub place: Place,
-    /// The salt of the stretch.
-    pub salt: Option<Salt>,
-    /// The number of the next block of the stretch.
-    pub next_number: u64,
+    /// The stretch of blocks.
+    pub stretch: Option<Stretch>,
     /// Whether something stands outside of blocks since the last one.
     pub has_strange: bool,
     /// Whether anything at all stands in the file that is replayed.
     pub has_pieces: bool,
-    /// The offset that the base says that it stands for.
-    pub stands_for: Option<u64>,
-    /// Whether a base has said where it ends.
-    pub has_end: bool,
+    /// The statements of a base about itself.
+    pub base: BaseFacts,
     /// The database that was selected last.
     pub database: u32,
-    /// The latest time that was read.
-    pub time: Option<i64>,
-    /// The beginning of the part that is later than [`Part::read_until`].
-    pub stopped_at: Option<u64>,
+    /// The times that stand in it.
+    pub times: Times,
     /// Lines that no Sleeve server has written: how many, and where the first is.
     pub unknown_lines: Option<(u64, u64)>,
-    is_base: bool,
-    read_until: Option<i64>,
     /// The block that is being read and where it ends in the file.
     block: Option<(Block, u64)>,
     begins_at: u64,
@@ -94,18 +115,13 @@ impl Part {
             window: Window::new(file, at)?,
             requests: Requests::default(),
             place: if is_base { Place { offset: 0, is_exact: true, is_base: false } } else { place },
-            salt: None,
-            next_number: 0,
+            stretch: None,
             has_strange: false,
             has_pieces: false,
-            stands_for: None,
-            has_end: false,
+            base: BaseFacts { is_base, ..BaseFacts::default() },
             database: 0,
-            time: None,
-            stopped_at: None,
+            times: Times::default(),
             unknown_lines: None,
-            is_base,
-            read_until: None,
             block: None,
             begins_at: at,
             piece_start: at,
@@ -116,7 +132,7 @@ impl Part {
 
     /// Stops in front of requests that are later than this, in seconds since 1970.
     pub fn read_until(&mut self, seconds: i64) {
-        self.read_until = Some(seconds);
+        self.times.until = Some(seconds);
     }
 
     /// Reads as if the file ended at byte `length`.
@@ -131,7 +147,17 @@ impl Part {
 
     /// Returns whether the next bytes should be a block: all since the salt was given are.
     pub fn is_sealed(&self) -> bool {
-        self.salt.is_some() && !self.has_strange
+        self.stretch.is_some() && !self.has_strange
+    }
+
+    /// Returns the salt of the stretch.
+    pub fn salt(&self) -> Option<Salt> {
+        self.stretch.map(|stretch| stretch.salt)
+    }
+
+    /// Returns the number of the next block of the stretch.
+    pub fn next_number(&self) -> u64 {
+        self.stretch.map_or(0, |stretch| stretch.next_number)
     }
 
     /// Where the next byte that was not looked at lies in the file.
@@ -174,7 +200,7 @@ impl Part {
                 Ok(false) => return Ok(Got::End),
                 Err(fault) => {
                     into.truncate(whole);
-                    if self.stopped_at.is_some() {
+                    if self.times.stopped_at.is_some() {
                         continue;
                     }
                     if whole == before {
@@ -189,7 +215,7 @@ impl Part {
 
     /// Reads a piece or a line; false at the end.
     fn step(&mut self, into: &mut Vec<u8>) -> Parsed<bool> {
-        if self.stopped_at.is_some() {
+        if self.times.stopped_at.is_some() {
             return Ok(false);
         }
         if let Some((block, end)) = self.block {
@@ -223,8 +249,8 @@ impl Part {
 
     fn end(&self) -> Parsed<()> {
         // A base that begins as ours do has to end so.
-        let is_ours = self.salt.is_some() || self.stands_for.is_some();
-        let is_cut_off = self.is_base && is_ours && !self.has_end;
+        let is_ours = self.stretch.is_some() || self.base.stands_for.is_some();
+        let is_cut_off = self.base.is_base && is_ours && !self.base.has_end;
         if is_cut_off { Err(What::CutOff) } else { Ok(()) }
     }
 
@@ -288,14 +314,14 @@ impl Part {
     /// A line between the requests of a piece, or within a block.
     fn time_line(&mut self, limit: u64) -> Parsed<()> {
         let length = self.whole_line(limit)?;
-        let line = annotation::parse(self.window.rest().get(..length).unwrap_or_default(), self.salt);
+        let line = annotation::parse(self.window.rest().get(..length).unwrap_or_default(), self.salt());
         match line {
-            Line::Time(seconds) if self.read_until.is_some_and(|until| seconds > until) => {
+            Line::Time(seconds) if self.times.is_too_late(seconds) => {
                 // Within a transaction: it is left out whole.
-                self.stopped_at = Some(self.piece_start);
+                self.times.stopped_at = Some(self.piece_start);
                 return Err(What::OpenTransaction);
             }
-            Line::Time(seconds) => self.time = Some(seconds),
+            Line::Time(seconds) => self.times.latest = Some(seconds),
             Line::Unknown => self.tell_unknown(),
             _ => return Err(What::DamagedLine),
         }
@@ -311,24 +337,24 @@ impl Part {
     /// A line between pieces and blocks.
     fn line(&mut self) -> Parsed<()> {
         let length = self.whole_line(u64::MAX)?;
-        let line = annotation::parse(self.window.rest().get(..length).unwrap_or_default(), self.salt);
+        let line = annotation::parse(self.window.rest().get(..length).unwrap_or_default(), self.salt());
         match line {
-            Line::Time(seconds) if self.read_until.is_some_and(|until| seconds > until) => {
-                self.stopped_at = Some(self.piece_start);
+            Line::Time(seconds) if self.times.is_too_late(seconds) => {
+                self.times.stopped_at = Some(self.piece_start);
                 return Ok(());
             }
-            Line::Time(seconds) => self.time = Some(seconds),
+            Line::Time(seconds) => self.times.latest = Some(seconds),
             // Among blocks no server writes one: it is the rest of a line of ours, and the bytes that follow are no
             // stranger's.
             Line::Unknown if self.is_sealed() => return Err(What::DamagedLine),
             Line::Unknown => self.tell_unknown(),
             Line::Damaged => return Err(What::DamagedLine),
             Line::Salt(salt) => {
-                (self.salt, self.next_number) = (Some(salt), 0);
+                self.stretch = Some(Stretch::new(salt));
                 self.has_strange = false;
             }
-            Line::StandsFor(offset) if self.is_base && !self.has_pieces => self.stands_for = Some(offset),
-            Line::End(end) if self.is_base && end == self.place.offset => self.has_end = true,
+            Line::StandsFor(offset) if self.base.is_base && !self.has_pieces => self.base.stands_for = Some(offset),
+            Line::End(end) if self.base.is_base && end == self.place.offset => self.base.has_end = true,
             Line::StandsFor(_) | Line::End(_) => return Err(What::DamagedLine),
             Line::Block(block, sums) => {
                 self.check_order(&block)?;
@@ -364,29 +390,32 @@ impl Part {
                 () => Ok(()),
             };
         }
-        let is_first = self.next_number == 0 && !is_exact;
+        let next_number = self.next_number();
+        let is_first = next_number == 0 && !is_exact;
         match () {
             () if found < expected => Err(What::Repeated { expected, found }),
             () if found > expected && !is_first => Err(What::Missing { expected, found }),
             // A line was lost, and its block then looked like a stranger's words.
-            () if block.number != self.next_number => Err(What::DamagedLine),
+            () if block.number != next_number => Err(What::DamagedLine),
             () => Ok(()),
         }
     }
 
     fn open_block(&mut self, block: Block) {
         let start = self.piece_start;
-        self.next_number = block.number + 1;
+        self.stretch.iter_mut().for_each(|stretch| stretch.next_number = block.number + 1);
         self.has_strange = false;
         self.block = Some((block, self.window.position() + block.length));
-        let Some(until) = self.read_until else { return };
+        if self.times.until.is_none() {
+            return;
+        }
         // A time stands at the beginning of its block, if anywhere.
         let rest = self.window.rest();
         let line = memchr::memchr(b'\n', rest).and_then(|end| rest.get(..=end)).unwrap_or_default();
         if let Line::Time(seconds) = annotation::parse(line, None)
-            && seconds > until
+            && self.times.is_too_late(seconds)
         {
-            self.stopped_at = Some(start);
+            self.times.stopped_at = Some(start);
         }
     }
 }

@@ -5,9 +5,9 @@ use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sleeve_disk::aof::{AofWriter, BaseWriter, Folder, Healed, Healing, Health, NewBase, Options, SyncJob};
 use sleeve_disk::disk::{Disk, File, Open};
 use sleeve_disk::format::manifest::Format;
-use sleeve_disk::log::{BaseWriter, Folder, Healed, Healing, Health, Log, NewBase, Options, SyncJob};
 use sleeve_disk::replay::{self, Step};
 use sleeve_tests::random::Random;
 
@@ -79,7 +79,7 @@ pub struct Server {
     disk: Arc<dyn Disk>,
     life: Life,
     pub journal: Journal,
-    log: Log,
+    log: AofWriter,
     /// The pieces that were there before this life.
     before: Vec<usize>,
     rewriting: Rewriting,

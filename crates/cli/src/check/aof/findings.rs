@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sleeve_disk::BASE_OFFSET_FIELD;
+use sleeve_disk::aof;
 use sleeve_disk::disk::real::RealDisk;
 use sleeve_disk::disk::{Disk, Open, read_full, read_small};
 use sleeve_disk::format::manifest::{self, Entry, Manifest};
-use sleeve_disk::log;
 use sleeve_disk::replay::{Cut, Options, RdbSource, Replay, Step, request};
 use sleeve_store::HashKey;
 use sleeve_store::rdb::Limits;
@@ -19,7 +19,7 @@ pub struct Place {
     pub folder: PathBuf,
     pub manifest: Manifest,
     /// How its manifest is written; none of a single file.
-    pub options: Option<log::Options>,
+    pub options: Option<aof::Options>,
 }
 
 /// A file that was read, as far as it could be.
@@ -80,7 +80,7 @@ pub fn read(path: &Path, read_until: Option<i64>) -> Result<Findings, String> {
     let options = Options { load_truncated: true, read_until };
     let mut replay = Replay::new(Arc::new(RealDisk), &place.folder, place.manifest.clone(), options);
     if let Some(options) = &place.options {
-        let unnamed = log::unnamed(&RealDisk, options, &place.manifest);
+        let unnamed = aof::unnamed(Arc::new(RealDisk), options, &place.manifest);
         let unnamed = unnamed.map_err(|error| format!("cannot read {}: {error}", place.folder.display()))?;
         replay = replay.beside(unnamed.bases, unnamed.increments);
     }
@@ -190,7 +190,7 @@ fn locate(path: &Path) -> Result<(Place, Vec<String>), String> {
     let (manifest, told) = parsed?;
     let name = name.strip_suffix(".manifest").unwrap_or(&name).to_owned();
     let told = told.into_iter().map(|oddity| format!("{}, {oddity}", path.display())).collect();
-    let options = log::Options { folder: folder.clone(), name, checksums: true, timestamps: false, salt: 0 };
+    let options = aof::Options { folder: folder.clone(), name, checksums: true, timestamps: false, salt: 0 };
     Ok((Place { folder, manifest, options: Some(options) }, told))
 }
 

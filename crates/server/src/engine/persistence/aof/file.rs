@@ -1,7 +1,7 @@
 //! The open AOF of an engine, and the rules for writing to it.
 //!
 //! Two readers stand in the journal: one where the file ends, one where it is synced, because unsynced bytes may have to be
-//! written once more ([`sleeve_disk::log::Log::healing`]).
+//! written once more ([`sleeve_disk::aof::AofWriter::healing`]).
 
 use std::io;
 use std::io::IoSlice;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use sleeve_disk::log::{Healed, Healing, Health, Log, RewriteLimit};
+use sleeve_disk::aof::{AofWriter, Healed, Healing, Health, RewriteLimit};
 
 use super::closing::Closing;
 use super::rotation::Rotation;
@@ -58,7 +58,7 @@ pub struct Aof {
     is_contended: AtomicBool,
     delayed_syncs: AtomicU64,
     /// A log that begins with the base that is being written, or is to be.
-    starting: Mutex<Option<Log>>,
+    starting: Mutex<Option<AofWriter>>,
     /// The end of the AOF that was open before.
     pub end: Closing,
     /// The open AOF's first base is not in its place yet: a start after a crash would find the older files.
@@ -123,7 +123,7 @@ struct Asked {
 #[derive(Debug)]
 pub struct OpenLog {
     /// The log.
-    pub log: Log,
+    pub log: AofWriter,
     /// Where the file ends.
     writer: Reader,
     /// Where it is synced.
@@ -203,7 +203,7 @@ impl Aof {
     }
 
     /// Takes the open log out, if it is one to be taken; its threads end.
-    pub fn take_open_if(&self, is_wanted: impl FnOnce(&Log) -> bool) -> Option<OpenLog> {
+    pub fn take_open_if(&self, is_wanted: impl FnOnce(&AofWriter) -> bool) -> Option<OpenLog> {
         let mut open = self.lock();
         let taken = open.take_if(|open| is_wanted(&open.log))?;
         self.next_opening();
@@ -263,7 +263,7 @@ impl Aof {
     }
 
     /// Looks at the AOF, be it open or one that begins with the next base.
-    pub fn with_any<R>(&self, look: impl FnOnce(&Log) -> R) -> Option<R> {
+    pub fn with_any<R>(&self, look: impl FnOnce(&AofWriter) -> R) -> Option<R> {
         match &*self.lock() {
             Some(open) => Some(look(&open.log)),
             None => self.starting.lock().as_ref().map(look),
@@ -293,12 +293,12 @@ impl Aof {
     }
 
     /// Keeps an AOF that begins with the next base.
-    pub fn set_starting(&self, log: Log) {
+    pub fn set_starting(&self, log: AofWriter) {
         *self.starting.lock() = Some(log);
     }
 
     /// Takes out the AOF that begins with the base that is being written.
-    pub fn take_starting(&self) -> Option<Log> {
+    pub fn take_starting(&self) -> Option<AofWriter> {
         self.starting.lock().take()
     }
 
@@ -350,14 +350,14 @@ impl Aof {
 
 impl OpenLog {
     /// Creates the state of an AOF that the journal goes into from now on: nothing of the journal has been appended to it.
-    pub fn new(log: Log, journal: &Arc<Journal>) -> Self {
+    pub fn new(log: AofWriter, journal: &Arc<Journal>) -> Self {
         let first_database = journal.copied_database();
         let (writer, keeper) = (journal.subscribe(), journal.subscribe());
         Self { log, writer, keeper, switch: Arc::default(), first_database, begun: Vec::new() }
     }
 
     /// Returns the AOF alone: the journal is not kept for it any longer.
-    pub fn into_log(self) -> Log {
+    pub fn into_log(self) -> AofWriter {
         self.log
     }
 

@@ -7,7 +7,7 @@
 use std::io;
 
 use parking_lot::Mutex;
-use sleeve_disk::log::{Log, Rotated};
+use sleeve_disk::aof::{AofWriter, Rotated};
 
 /// At most one coming switch of an open AOF, and the outcome of the last.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ impl Rotation {
     }
 
     /// Makes the coming switch; the database that the new increment has to begin with, if it has to say one.
-    pub fn make(&self, log: &mut Log) -> Option<u32> {
+    pub fn make(&self, log: &mut AofWriter) -> Option<u32> {
         let (number, coming) = {
             let mut state = self.0.lock();
             (state.number, state.coming.take())

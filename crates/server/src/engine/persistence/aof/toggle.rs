@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sleeve_disk::log::{Folder, Log, Options};
+use sleeve_disk::aof::{AofWriter, Folder, Options};
 
 use super::threads::TRY_AGAIN;
 use crate::config::Opt;
@@ -155,7 +155,7 @@ impl Engine {
     ///
     /// # Errors
     /// The reason why it cannot be begun.
-    pub fn write_first_base(&self, waiting: Log) -> Result<(), String> {
+    pub fn write_first_base(&self, waiting: AofWriter) -> Result<(), String> {
         let snapshots = &self.persistence.snapshots;
         self.persistence.aof.set_starting(waiting);
         snapshots
@@ -170,7 +170,7 @@ impl Engine {
     /// Keeps an AOF for the next base if its first base could not be written, and schedules that base.
     pub(in crate::engine::persistence) fn begin_log_again(&self) {
         if let Some(log) = self.drop_log_if(|_| true) {
-            match log.into_folder().wait_anew(self.journal.end(), std::process::id()) {
+            match Folder::from(log).wait_anew(self.journal.end(), std::process::id()) {
                 Ok(log) => self.keep_starting(log),
                 Err(not) => log::warning(&format!("The append-only file cannot be begun: {}", not.error)),
             }
@@ -184,7 +184,7 @@ impl Engine {
     ///
     /// # Errors
     /// The reason why it cannot be begun now. The caller is to retry.
-    pub(in crate::engine::persistence) fn take_starting_log(&self) -> Result<Option<Log>, String> {
+    pub(in crate::engine::persistence) fn take_starting_log(&self) -> Result<Option<AofWriter>, String> {
         let file = &self.persistence.aof;
         let starting = file.take_starting();
         if starting.is_some() || file.is_open() || !self.config.flag(Opt::Appendonly) {
@@ -205,14 +205,14 @@ impl Engine {
         });
         let (Some(log), Some(tampering)) = (dropped, tampering) else { return };
         log::warning(&format!("{tampering}. The next start could not read it, so the log is begun anew with all data"));
-        if let Some(log) = self.begin_as_soon_as_possible(log.into_folder()) {
+        if let Some(log) = self.begin_as_soon_as_possible(Folder::from(log)) {
             self.keep_starting(log);
             self.write_base_next();
         }
     }
 
     /// Begins a log in this folder, and refuses writes until that can be done; none when it is not wanted any more.
-    fn begin_as_soon_as_possible(&self, mut folder: Folder) -> Option<Log> {
+    fn begin_as_soon_as_possible(&self, mut folder: Folder) -> Option<AofWriter> {
         let opening = self.persistence.aof.opening();
         let begun = loop {
             let error = match folder.wait_anew(self.journal.end(), std::process::id()) {
@@ -247,7 +247,7 @@ impl Engine {
     }
 
     /// Keeps an AOF for the next base, unless it has been switched off in between.
-    pub(in crate::engine::persistence) fn keep_starting(&self, log: Log) {
+    pub(in crate::engine::persistence) fn keep_starting(&self, log: AofWriter) {
         let file = &self.persistence.aof;
         file.set_starting(log);
         // The thread that switches the AOF off sets the option first, and looks for this AOF then.

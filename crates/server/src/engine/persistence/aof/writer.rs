@@ -9,7 +9,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sleeve_disk::log::Log;
+use sleeve_disk::aof::AofWriter;
 
 use super::threads;
 use crate::config::Opt;
@@ -26,7 +26,7 @@ impl Engine {
     ///
     /// # Errors
     /// Those of the system: the AOF threads cannot start.
-    pub fn open_log(&self, log: Log) -> io::Result<()> {
+    pub fn open_log(&self, log: AofWriter) -> io::Result<()> {
         self.open_log_at_instant(log).inspect_err(|_| _ = self.drop_log_if(|_| true))
     }
 
@@ -35,14 +35,14 @@ impl Engine {
     ///
     /// # Errors
     /// Those of the system: the AOF threads cannot start.
-    pub(in crate::engine::persistence) fn open_log_at_instant(&self, log: Log) -> io::Result<()> {
+    pub(in crate::engine::persistence) fn open_log_at_instant(&self, log: AofWriter) -> io::Result<()> {
         let opening = self.persistence.aof.set_open(OpenLog::new(log, &self.journal));
         self.persistence.pass(self.journal.end());
         threads::start(&self.handle(), opening)
     }
 
     /// Drops the AOF as it is, if it is a wanted one.
-    pub(in crate::engine::persistence) fn drop_log_if(&self, is_wanted: impl FnOnce(&Log) -> bool) -> Option<Log> {
+    pub(in crate::engine::persistence) fn drop_log_if(&self, is_wanted: impl FnOnce(&AofWriter) -> bool) -> Option<AofWriter> {
         let log = self.persistence.aof.take_open_if(is_wanted)?.into_log();
         self.forget_log();
         Some(log)
@@ -136,7 +136,7 @@ impl Engine {
     }
 
     /// Applies the present options to the AOF.
-    pub(in crate::engine::persistence) fn set_log_options(&self, log: &mut Log) {
+    pub(in crate::engine::persistence) fn set_log_options(&self, log: &mut AofWriter) {
         log.set_checksums(self.config.flag(Opt::AofChecksums));
         log.set_timestamps(self.config.flag(Opt::AofTimestampEnabled));
     }

@@ -8,7 +8,7 @@ use std::io;
 use std::time::Duration;
 
 use sleeve_disk::format::manifest::Format as BaseFormat;
-use sleeve_disk::log::{Log, NewBase, Rotated};
+use sleeve_disk::aof::{AofWriter, NewBase, Rotated};
 
 use super::output::SnapshotForm;
 use super::walk::ABORTED;
@@ -39,12 +39,12 @@ impl Engine {
     }
 
     /// Writes a new base of the open AOF, or the first one of this AOF.
-    fn write_base_of_log(&self, mut starting: Option<Log>) -> Result<u64, String> {
+    fn write_base_of_log(&self, mut starting: Option<AofWriter>) -> Result<u64, String> {
         let file = &self.persistence.aof;
         let failed = |doing: &str, error: io::Error| format!("cannot {doing}: {}", reason(&error));
         let gone = || "the log was closed meanwhile".to_owned();
         // `dir` may be another by now.
-        let unfinished = |log: &Log| log.unfinished_base(&self.mark());
+        let unfinished = |log: &AofWriter| log.unfinished_base(&self.mark());
         let temporary = starting.as_ref().map(unfinished).or_else(|| file.with(|open| unfinished(&open.log)));
         let temporary = temporary.ok_or_else(gone)?;
         let is_first = starting.is_some();
@@ -56,7 +56,7 @@ impl Engine {
             let rotation = file.with(|open| open.log.rotation()).ok_or_else(gone)?;
             rotated = Some(rotation.run().map_err(|error| failed("begin a new increment", error))?);
         }
-        let past_end = starting.as_ref().map_or(Ok(0), Log::past_end).map_err(|error| unreadable(&error))?;
+        let past_end = starting.as_ref().map_or(Ok(0), AofWriter::past_end).map_err(|error| unreadable(&error))?;
         let begun = self.begin_snapshot(past_end, |offset| match (starting.take(), rotated.take()) {
             (Some(mut log), _) => {
                 log.begin_at(offset);

@@ -4,7 +4,7 @@
 //! them wait. No file is touched here. The thread that writes the snapshot, with no shard locked.
 
 use sleeve_disk::BASE_OFFSET_FIELD;
-use sleeve_disk::log::Options;
+use sleeve_disk::aof::Options;
 use sleeve_store::rdb::Version;
 use sleeve_store::rdb::file::{About, Access, Format, Writer};
 use sleeve_store::snapshot::{Record, Snapshot, SnapshotWriter};

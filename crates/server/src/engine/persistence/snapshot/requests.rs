@@ -4,7 +4,7 @@
 //! The file of each type (`engine/values`) knows how its values are created; a large value takes several requests. State that
 //! requests cannot express is lost, as with every server: how keys were used, and when consumers of streams were last seen.
 
-use sleeve_disk::log::Options;
+use sleeve_disk::aof::Options;
 use sleeve_store::Digits;
 use sleeve_store::snapshot::{Keys, Record};
 

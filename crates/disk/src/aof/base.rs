@@ -2,16 +2,15 @@
 //!
 //! It takes bytes and gives bytes. The caller writes them to a file, syncs it and hands it over as a `NewBase`.
 
-use crate::format::annotation::{self, Block, Salt};
+use crate::format::annotation::{self, Block, Salt, Stretch};
 
-use super::place::Options;
+use super::directory::Options;
 
 /// A base that is being written: which offset of the journal it stands for, its requests in blocks, and where it ends. With
 /// the sums off it is the requests alone, as in Redis.
 #[derive(Debug)]
 pub struct BaseWriter {
-    salt: Option<Salt>,
-    next_number: u64,
+    stretch: Option<Stretch>,
     length: u64,
 }
 
@@ -19,30 +18,30 @@ impl BaseWriter {
     /// Begins a base that stands for the journal up to `stands_for`; the file's first bytes go to `into`. No other stretch of
     /// the AOF has the salt of these options.
     pub fn begin(options: &Options, stands_for: u64, into: &mut Vec<u8>) -> BaseWriter {
-        let salt = options.checksums.then_some(Salt(options.salt));
-        if let Some(salt) = salt {
-            annotation::write_salt(into, salt);
-            annotation::write_stands_for(into, salt, stands_for);
+        let stretch = options.checksums.then(|| Stretch::new(Salt(options.salt)));
+        if let Some(stretch) = stretch {
+            stretch.write_salt(into);
+            annotation::write_stands_for(into, stretch.salt, stands_for);
         }
-        BaseWriter { salt, next_number: 0, length: 0 }
+        BaseWriter { stretch, length: 0 }
     }
 
     /// Appends whole requests to `into`, as a block.
     pub fn block(&mut self, requests: &[u8], into: &mut Vec<u8>) {
         let length = requests.len() as u64;
-        if let Some(salt) = self.salt {
-            let block = Block { number: self.next_number, from: self.length, covered: length, length, unsynced: 0 };
-            annotation::write_block(into, salt, &block, std::iter::once(requests));
+        if let Some(Stretch { salt, next_number }) = &mut self.stretch {
+            let block = Block { number: *next_number, from: self.length, covered: length, length, unsynced: 0 };
+            annotation::write_block(into, *salt, &block, std::iter::once(requests));
+            *next_number += 1;
         }
         into.extend_from_slice(requests);
-        self.next_number += 1;
         self.length += length;
     }
 
     /// Ends the base.
     pub fn end(self, into: &mut Vec<u8>) {
-        if let Some(salt) = self.salt {
-            annotation::write_end(into, salt, self.length);
+        if let Some(stretch) = self.stretch {
+            annotation::write_end(into, stretch.salt, self.length);
         }
     }
 }

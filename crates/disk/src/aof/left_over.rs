@@ -6,6 +6,7 @@
 
 use std::io;
 
+use super::directory::Directory;
 use super::folder::Folder;
 use super::unnamed;
 use super::unnamed::Kind;
@@ -15,12 +16,13 @@ impl Folder {
     /// names. For a process that starts: while it runs, an unfinished base may be its own.
     ///
     /// # Errors
-    /// Those of the system; the remaining files are tried again at the next start.
+    /// When a call to the system fails; the remaining files are tried again at the next start.
     pub fn remove_left_over(&self) -> io::Result<Vec<String>> {
         let mut removed = self.remove_unfinished()?;
-        for name in self.disk.list(&self.options.folder)? {
-            if self.options.is_unfinished(&name) || self.is_empty_increment(&name) {
-                self.disk.remove(&self.options.path(&name))?;
+        let Directory { disk, options } = &self.directory;
+        for name in disk.list(&options.folder)? {
+            if options.is_unfinished(&name) || self.is_empty_increment(&name) {
+                disk.remove(&options.path(&name))?;
                 removed.push(name);
             }
         }
@@ -32,17 +34,18 @@ impl Folder {
     /// being switched on, its increment gets its former name back, because it holds requests that were answered. Called before
     /// another manifest is written.
     pub(super) fn remove_unfinished(&self) -> io::Result<Vec<String>> {
-        let (disk, mut removed) = (self.disk.as_ref(), Vec::new());
-        let Some(staged) = unnamed::unfinished(disk, &self.options) else { return Ok(removed) };
-        for name in disk.list(&self.options.folder)? {
-            let kind = unnamed::kind_of(&self.options.name, &name).map(|(kind, _)| kind);
+        let (disk, mut removed) = (self.directory.disk.as_ref(), Vec::new());
+        let options = &self.directory.options;
+        let Some(staged) = self.directory.staged_manifest() else { return Ok(removed) };
+        for name in disk.list(&options.folder)? {
+            let kind = unnamed::kind_of(&options.name, &name).map(|(kind, _)| kind);
             if unnamed::names(&self.manifest, &name) || !unnamed::names(&staged, &name) {
                 continue;
             }
-            let path = self.options.path(&name);
+            let path = options.path(&name);
             match kind {
                 Some(Kind::Increment) if Folder::is_empty(self) => {
-                    disk.rename(&path, &self.options.waiting_increment())?;
+                    disk.rename(&path, &options.waiting_increment())?;
                 }
                 Some(_) => {
                     disk.remove(&path)?;
@@ -51,16 +54,17 @@ impl Folder {
                 None => {}
             }
         }
-        disk.sync_folder(&self.options.folder)?;
+        self.directory.sync()?;
         Ok(removed)
     }
 
     /// Whether it is an increment of this log that is not named, and has nothing in it.
     fn is_empty_increment(&self, name: &str) -> bool {
-        let is_own = unnamed::kind_of(&self.options.name, name).is_some_and(|(kind, _)| kind == Kind::Increment);
+        let is_own =
+            unnamed::kind_of(&self.directory.options.name, name).is_some_and(|(kind, _)| kind == Kind::Increment);
         is_own
             && !Folder::is_empty(self)
             && !unnamed::names(&self.manifest, name)
-            && unnamed::is_empty_increment(self.disk.as_ref(), &self.options.path(name))
+            && self.directory.is_empty_increment(&self.directory.options.path(name))
     }
 }

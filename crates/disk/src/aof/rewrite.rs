@@ -5,28 +5,26 @@
 //! has to be a SELECT, because each file is read by itself. Until the base is there the AOF is read as base and increments,
 //! in order.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use crate::disk::{Disk, Open};
-use crate::format::annotation::{self, Salt};
+use crate::format::annotation::Stretch;
 use crate::format::manifest::{Entry, Format, Manifest};
 
-use super::place::{Options, Unwritten, put_manifest, stage_manifest, unfinished_manifest, write_manifest};
-use super::writer::{FolderLock, Health, Increment, Log};
+use super::directory::{Directory, Unwritten};
+use super::increment::Increment;
+use super::writer::{AofWriter, Catalog, DirectoryLock, Health, Reach};
 
 /// A new increment that is to be made.
 #[derive(Debug)]
 pub struct Rotation {
-    disk: Arc<dyn Disk>,
-    options: Options,
+    directory: Directory,
     manifest: Manifest,
     entry: Entry,
-    salt: Option<Salt>,
+    stretch: Option<Stretch>,
     generation: u64,
     /// None where another job is out.
-    job: Option<FolderLock>,
+    job: Option<DirectoryLock>,
 }
 
 /// A new increment that is there, empty and named.
@@ -34,7 +32,7 @@ pub struct Rotation {
 pub struct Rotated {
     manifest: Manifest,
     increment: Increment,
-    salt: Option<Salt>,
+    stretch: Option<Stretch>,
     generation: u64,
 }
 
@@ -43,55 +41,39 @@ fn is_busy() -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, "the log is being rewritten or healed")
 }
 
-/// Makes an increment, durable with its name.
-pub(super) fn make_increment(disk: &dyn Disk, path: PathBuf, number: i64, salt: Option<Salt>) -> io::Result<Increment> {
-    let file = disk.open(&path, Open::Create)?;
-    let mut line = Vec::new();
-    if let Some(salt) = salt {
-        annotation::write_salt(&mut line, salt);
-        file.append(&[IoSlice::new(&line)])?;
-    }
-    // Also where it is empty: another file may have had this name before. And the name before the manifest's.
-    file.sync()?;
-    disk.sync_folder(path.parent().unwrap_or(Path::new("")))?;
-    let length = line.len() as u64;
-    Ok(Increment { number, path, file, length, synced_length: length })
-}
-
 impl Rotation {
     /// Makes the increment and names it in the manifest.
     ///
     /// # Errors
-    /// Those of the system, or that another job was out; the AOF goes on in the increment that it has.
+    /// When a call to the system fails, or that another job was out; the AOF goes on in the increment that it has.
     pub fn run(self) -> io::Result<Rotated> {
         if self.job.is_none() {
             return Err(is_busy());
         }
-        let disk = self.disk.as_ref();
-        let path = self.options.path(self.entry.path());
-        let increment = make_increment(disk, path.clone(), self.entry.number, self.salt)?;
-        write_manifest(disk, &self.options, &self.manifest).map_err(|unwritten| {
+        let path = self.directory.path(&self.entry);
+        let increment = self.directory.make_increment(path, self.entry.number, self.stretch)?;
+        self.directory.write_manifest(&self.manifest).map_err(|unwritten| {
             if !unwritten.is_unsure {
                 // A file that cannot be removed is empty, and nothing names it.
-                let _ = disk.remove(&path);
+                let _ = self.directory.disk.remove(&increment.path);
             }
             unwritten.error
         })?;
-        let Rotation { manifest, salt, generation, .. } = self;
-        Ok(Rotated { manifest, increment, salt, generation })
+        let Rotation { manifest, stretch, generation, .. } = self;
+        Ok(Rotated { manifest, increment, stretch, generation })
     }
 }
 
-impl Log {
+impl AofWriter {
     /// A new increment, to be run and then switched to.
     pub fn rotation(&mut self) -> Rotation {
-        let salt = self.options.checksums.then(|| self.options.next_salt());
-        let mut manifest = self.manifest.clone();
-        let entry = manifest.add_increment(&self.options.name);
+        let stretch = self.directory.options.next_stretch();
+        let mut manifest = self.catalog.manifest.clone();
+        let entry = manifest.add_increment(&self.directory.options.name);
         // A number is used once: the state of the disk after an attempt that failed is unknown.
-        self.manifest.increment_number = entry.number;
-        let (disk, options) = (self.disk.clone(), self.options.clone());
-        Rotation { disk, options, manifest, entry, salt, generation: self.generation, job: self.take_job() }
+        self.catalog.manifest.increment_number = entry.number;
+        let (directory, generation, job) = (self.directory.clone(), self.catalog.generation, self.catalog.take_job());
+        Rotation { directory, manifest, entry, stretch, generation, job }
     }
 
     /// Appends to this increment from now on, and returns its number.
@@ -105,25 +87,22 @@ impl Log {
             self.discard(rotated);
             return Err(error);
         }
-        if rotated.generation != self.generation || self.take_job().is_none() {
+        if rotated.generation != self.catalog.generation || self.catalog.take_job().is_none() {
             self.discard(rotated);
             return Err(is_busy());
         }
         let number = rotated.increment.number;
-        self.generation += 1;
         self.bytes_before += self.increment_bytes();
-        self.manifest = rotated.manifest;
-        self.salt = rotated.salt.filter(|_| self.options.checksums);
-        self.next_number = 0;
+        self.catalog.replace(rotated.manifest);
+        self.lines.stretch = rotated.stretch.filter(|_| self.directory.options.checksums);
         self.tail.push(rotated.increment);
-        self.tail.retain(|part| part.number == number || part.synced_length < part.length);
         Ok(number)
     }
 
     /// Does without an increment that is there: it goes with the next history. Until then the manifest on the disk may name
     /// it, and it is read as an empty one.
     pub fn discard(&mut self, mut rotated: Rotated) {
-        self.unused.extend(rotated.manifest.increments.pop());
+        self.catalog.unused.extend(rotated.manifest.increments.pop());
     }
 
     /// The end of a rewrite: `base` stands for the journal up to where the increment `since` begins. Of a log that is being
@@ -133,42 +112,39 @@ impl Log {
     /// When the log has no such increment any more, because it was healed meanwhile: then the rewrite was for nothing. Or when
     /// another job is out.
     pub fn rewrite(&mut self, base: NewBase, since: i64) -> io::Result<Rewrite> {
-        let job = self.take_job().ok_or_else(is_busy)?;
-        let mut manifest = self.manifest.clone();
+        let job = self.catalog.take_job().ok_or_else(is_busy)?;
+        let (directory, current) = (self.directory.clone(), &mut self.catalog.manifest);
+        let mut manifest = current.clone();
         let is_there = manifest.increments.iter().any(|entry| entry.number == since);
         let is_first = self.is_waiting && since == 0;
         if !is_there && !is_first {
             return Err(io::Error::other("the increment that the rewrite began is no longer there"));
         }
-        let entry = manifest.replace_base(&self.options.name, base.format);
-        self.manifest.base_number = entry.number;
+        let entry = manifest.replace_base(&directory.options.name, base.format);
+        current.base_number = entry.number;
         let mut waiting = None;
         let mut keep_from = since;
         if self.is_waiting {
-            let increment = manifest.add_increment(&self.options.name);
-            (keep_from, self.manifest.increment_number) = (increment.number, increment.number);
-            waiting = Some(self.options.path(increment.path()));
+            let increment = manifest.add_increment(&directory.options.name);
+            (keep_from, current.increment_number) = (increment.number, increment.number);
+            waiting = Some(directory.path(&increment));
         }
         manifest.retire_increments_before(keep_from);
-        let (disk, options) = (self.disk.clone(), self.options.clone());
-        Ok(Rewrite { disk, options, manifest, base, entry, waiting, since: keep_from, job })
+        Ok(Rewrite { directory, manifest, base, entry, waiting, since: keep_from, job })
     }
 
     /// That a rewrite has run.
     pub fn rewritten(&mut self, rewritten: Rewritten) {
         let Rewritten { manifest, waiting, since, stands_for, bytes_before, .. } = rewritten;
-        self.manifest = manifest;
-        self.generation += 1;
+        self.catalog.replace(manifest);
         if let Some(path) = waiting {
             self.is_waiting = false;
-            if let Some(part) = self.tail.last_mut() {
-                (part.number, part.path) = (since, path);
-            }
+            let current = self.tail.current_mut();
+            (current.number, current.path) = (since, path);
         }
-        self.tail.retain(|part| part.number >= since);
+        self.tail.retire_before(since);
         // The base is durable, so that the journal for which it stands is, too.
-        self.synced = self.synced.max(stands_for);
-        self.synced_blocks = self.synced_blocks.max(stands_for);
+        self.synced = self.synced.max(Reach::at(stands_for));
         self.bytes_before = bytes_before;
         self.bytes_at_rewrite = self.bytes();
     }
@@ -177,19 +153,20 @@ impl Log {
     /// Returns none where there are no such files, and while another job is out. Under `aof-disable-auto-gc` it is not
     /// called. Due after each rewrite, good or bad, and after a start.
     pub fn history(&mut self) -> Option<History> {
-        if self.manifest.history.is_empty() && self.unused.is_empty() || self.is_waiting {
+        let Catalog { manifest, unused, .. } = &self.catalog;
+        if manifest.history.is_empty() && unused.is_empty() || self.is_waiting {
             return None;
         }
-        let job = self.take_job()?;
-        self.manifest.history.append(&mut self.unused);
-        let (disk, options, manifest) = (self.disk.clone(), self.options.clone(), self.manifest.clone());
-        Some(History { disk, options, manifest, _job: job })
+        let job = self.catalog.take_job()?;
+        let Catalog { manifest, unused, .. } = &mut self.catalog;
+        manifest.history.append(unused);
+        Some(History { directory: self.directory.clone(), manifest: manifest.clone(), _job: job })
     }
 
     /// That history is gone.
     pub fn history_removed(&mut self) {
-        self.generation += 1;
-        self.manifest.history.clear();
+        self.catalog.generation += 1;
+        self.catalog.manifest.history.clear();
     }
 }
 
@@ -207,15 +184,14 @@ pub struct NewBase {
 /// The end of a rewrite that is to be run.
 #[derive(Debug)]
 pub struct Rewrite {
-    disk: Arc<dyn Disk>,
-    options: Options,
+    directory: Directory,
     manifest: Manifest,
     base: NewBase,
     entry: Entry,
     /// The future path of the increment that no manifest has named yet.
     waiting: Option<PathBuf>,
     since: i64,
-    job: FolderLock,
+    job: DirectoryLock,
 }
 
 /// A rewrite that has ended.
@@ -227,57 +203,54 @@ pub struct Rewritten {
     stands_for: u64,
     bytes_before: u64,
     /// Until the log has heard of it.
-    _job: FolderLock,
+    _job: DirectoryLock,
 }
 
 impl Rewrite {
     /// Puts the base in its place and names it.
     ///
     /// # Errors
-    /// Those of the system. The AOF is as good as before: its files are still there. One that is being switched on is begun
-    /// again ([`Log::into_folder`]).
+    /// When a call to the system fails. The AOF is as good as before: its files are still there. One that is being switched on is begun
+    /// again (as the [`Folder`](super::Folder) that the AOF becomes).
     pub fn run(self) -> io::Result<Rewritten> {
-        let disk = self.disk.as_ref();
-        let base = self.options.path(self.entry.path());
+        let (directory, disk) = (&self.directory, self.directory.disk.as_ref());
+        let base = directory.path(&self.entry);
         self.put_in_place(&base).map_err(|unwritten| {
             if !unwritten.is_unsure {
                 // A full disk needs the room. A file that cannot be removed is not named. An increment without its base
                 // counts for nothing, and the AOF that was to begin with it is begun again.
                 let _ = disk.remove(&base);
                 self.waiting.iter().for_each(|path| _ = disk.remove(path));
-                let _ = disk
-                    .sync_folder(&self.options.folder)
-                    .and_then(|()| disk.remove(&unfinished_manifest(&self.options)));
+                let _ = directory.sync().and_then(|()| disk.remove(&directory.options.unfinished_manifest()));
             }
             unwritten.error
         })?;
         let size = |path: &Path| disk.size(path).unwrap_or(0);
         let between = self.manifest.increments.iter().rev().skip(1);
-        let bytes_before = size(&base) + between.map(|entry| size(&self.options.path(entry.path()))).sum::<u64>();
+        let bytes_before = size(&base) + between.map(|entry| size(&directory.path(entry))).sum::<u64>();
         let Rewrite { manifest, waiting, since, base, job, .. } = self;
         Ok(Rewritten { manifest, waiting, since, stands_for: base.stands_for, bytes_before, _job: job })
     }
 
     fn put_in_place(&self, base: &Path) -> Result<(), Unwritten> {
-        let disk = self.disk.as_ref();
-        let renamed = stage_manifest(disk, &self.options, &self.manifest).and_then(|()| {
-            disk.sync_folder(&self.options.folder)?;
+        let (directory, disk) = (&self.directory, self.directory.disk.as_ref());
+        let renamed = directory.stage_manifest(&self.manifest).and_then(|()| {
+            directory.sync()?;
             disk.rename(&self.base.file, base)?;
-            self.waiting.as_ref().map_or(Ok(()), |path| disk.rename(&self.options.waiting_increment(), path))?;
-            disk.sync_folder(&self.options.folder)
+            self.waiting.as_ref().map_or(Ok(()), |path| disk.rename(&directory.options.waiting_increment(), path))?;
+            directory.sync()
         });
         renamed.map_err(|error| Unwritten { error, is_unsure: false })?;
-        put_manifest(disk, &self.options)
+        directory.put_manifest()
     }
 }
 
 /// Files that a rewrite has left over, to be removed.
 #[derive(Debug)]
 pub struct History {
-    disk: Arc<dyn Disk>,
-    options: Options,
+    directory: Directory,
     manifest: Manifest,
-    _job: FolderLock,
+    _job: DirectoryLock,
 }
 
 impl History {
@@ -289,16 +262,8 @@ impl History {
     /// Removes them, and then their lines.
     ///
     /// # Errors
-    /// Those of the system; the remaining files are tried again with the next.
+    /// When a call to the system fails; the remaining files are tried again with the next.
     pub fn run(mut self) -> io::Result<()> {
-        for entry in std::mem::take(&mut self.manifest.history) {
-            match self.disk.remove(&self.options.path(entry.path())) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        // A file that were there again without its line would be taken for one that the manifest has lost.
-        self.disk.sync_folder(&self.options.folder)?;
-        Ok(write_manifest(self.disk.as_ref(), &self.options, &self.manifest)?)
+        self.directory.remove_history(&mut self.manifest)
     }
 }

@@ -8,45 +8,38 @@
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use crate::disk::Disk;
-use crate::format::annotation::{self, Block, Salt};
+use crate::format::annotation::{self, Block, Stretch};
 use crate::format::manifest::{Entry, Manifest};
 use crate::replay::part::{Got, Part, Place};
 
-use super::place::{Options, put_manifest, stage_manifest, write_manifest};
-use super::rewrite::make_increment;
-use super::writer::{FolderLock, Health, Increment, LeftOver, Log, Selected};
+use super::directory::Directory;
+use super::increment::{Increment, Tail};
+use super::writer::{AofWriter, DirectoryLock, Health, LeftOver, Reach, Remains, Selected};
 
 /// A healing that is to be run. Nothing is appended to the log meanwhile.
 #[derive(Debug)]
 pub struct Healing {
-    disk: Arc<dyn Disk>,
-    options: Options,
+    directory: Directory,
     manifest: Manifest,
     /// The files that may not be durable, in order.
-    old: Vec<Increment>,
+    old: Tail,
     new: Option<Increment>,
     number: i64,
-    /// The remains of an earlier attempt, and the manifest that is to be there when they go.
-    left_over: Option<LeftOver>,
+    /// The remains of earlier attempts, and the manifest that is to be there when they go.
+    remains: Remains,
     before: Manifest,
-    /// The database that is selected where the old file is cut, once it was read.
-    selected: Option<Selected>,
     /// Whether the manifest that names the new increment may be on the disk although it was not put there.
     is_unsure: bool,
-    salt: Option<Salt>,
-    next_number: u64,
+    stretch: Option<Stretch>,
     /// The journal's offset behind the last block that is durable.
     durable: u64,
     /// The journal's offset up to which the old files have it.
     old_end: u64,
-    /// That behind the last block, and that up to which it was handed over.
-    blocks_end: u64,
-    end: u64,
+    /// The journal's offsets that the new increment has reached.
+    written: Reach,
     /// Until that has come to its end.
-    job: Option<FolderLock>,
+    job: Option<DirectoryLock>,
 }
 
 /// A log that is whole again.
@@ -54,64 +47,57 @@ pub struct Healing {
 pub struct Healed {
     manifest: Manifest,
     increment: Increment,
-    salt: Option<Salt>,
-    next_number: u64,
+    stretch: Option<Stretch>,
     end: u64,
     bytes_before: u64,
     /// Until the log has heard of it.
-    _job: Option<FolderLock>,
+    _job: Option<DirectoryLock>,
 }
 
-impl Log {
+impl AofWriter {
     /// Returns the healing that is due after a sync that failed. Returns none otherwise, while another job is out, and where
     /// the AOF is only being switched on, which is begun again instead.
     pub fn healing(&mut self) -> Option<Healing> {
         if !matches!(self.health, Health::SyncFailed(_)) || self.is_waiting {
             return None;
         }
-        let job = Some(self.take_job()?);
-        let salt = self.options.checksums.then(|| self.options.next_salt());
-        let (before, mut manifest) = (self.manifest.clone(), self.manifest.clone());
-        let (first, length) = self.tail.first().map_or((0, 0), |part| (part.number, part.synced_length));
+        let job = Some(self.catalog.take_job()?);
+        let stretch = self.directory.options.next_stretch();
+        let (before, mut manifest) = (self.catalog.manifest.clone(), self.catalog.manifest.clone());
+        let (first, length) = (self.tail.first().number, self.tail.first().synced_length);
         manifest.increments.retain(|entry| entry.number <= first);
         manifest
             .increments
             .iter_mut()
             .filter(|entry| entry.number == first)
             .for_each(|entry| entry.length = Some(length));
-        let number = manifest.add_increment(&self.options.name).number;
-        self.manifest.increment_number = number;
+        let number = manifest.add_increment(&self.directory.options.name).number;
+        self.catalog.manifest.increment_number = number;
         Some(Healing {
-            disk: self.disk.clone(),
-            options: self.options.clone(),
+            directory: self.directory.clone(),
             manifest,
             old: self.tail.clone(),
             new: None,
             number,
-            left_over: self.left_over.take(),
+            remains: std::mem::take(&mut self.remains),
             before,
-            selected: self.selected,
             is_unsure: false,
-            salt,
-            next_number: 0,
-            durable: self.synced_blocks,
-            old_end: self.end,
-            blocks_end: self.synced_blocks,
-            end: self.synced,
+            stretch,
+            durable: self.synced.blocks_end,
+            old_end: self.written.end,
+            written: self.synced,
             job,
         })
     }
 
     /// That a healing has run: the log is as it was, and durable up to its end.
     pub fn healed(&mut self, healed: Healed) {
-        let Healed { manifest, increment, salt, next_number, end, bytes_before, .. } = healed;
-        self.manifest = manifest;
-        self.generation += 1;
-        (self.salt, self.next_number) = (salt.filter(|_| self.options.checksums), next_number);
-        (self.end, self.blocks_end) = (end, end);
-        (self.synced, self.synced_blocks) = (end, end);
+        let Healed { manifest, increment, stretch, end, bytes_before, .. } = healed;
+        self.catalog.replace(manifest);
+        self.lines.stretch = stretch.filter(|_| self.directory.options.checksums);
+        (self.written, self.synced) = (Reach::at(end), Reach::at(end));
         self.bytes_before = bytes_before;
-        self.tail = vec![increment];
+        self.tail = Tail::new(increment);
         self.health = Health::Good;
         self.is_torn = false;
     }
@@ -120,18 +106,19 @@ impl Log {
     /// makes another. If a manifest that may be on the disk names it, or if it cannot be removed, the next attempt begins
     /// with removing it. So there is never more than one.
     pub fn not_healed(&mut self, mut healing: Healing) {
-        self.selected = healing.selected;
-        self.left_over = healing.left_over.take().or_else(|| {
+        self.remains = std::mem::take(&mut healing.remains);
+        if self.remains.increment.is_none() {
             let left = LeftOver { path: healing.path(), is_named: healing.is_unsure };
-            let is_there = left.is_named || remove(healing.disk.as_ref(), &healing.options, &left.path).is_err();
-            is_there.then_some(left)
-        });
-        if let Some(left) = &self.left_over {
+            let is_there = left.is_named || healing.remove(&left.path).is_err();
+            self.remains.increment = is_there.then_some(left);
+        }
+        if let Some(left) = &self.remains.increment {
             // Until it is gone each manifest has a line for it, which says that nothing of it counts.
             let name = left.path.file_name().unwrap_or_default().as_encoded_bytes().to_vec();
-            let is_listed = self.manifest.history.iter().any(|entry| entry.name == name);
+            let history = &mut self.catalog.manifest.history;
+            let is_listed = history.iter().any(|entry| entry.name == name);
             let entry = Entry { name, number: healing.number, length: Some(0) };
-            self.manifest.history.extend((!is_listed).then_some(entry));
+            history.extend((!is_listed).then_some(entry));
         }
     }
 }
@@ -139,21 +126,21 @@ impl Log {
 impl Healing {
     /// The journal's offset from which on it has to be appended.
     pub fn next(&self) -> u64 {
-        self.end
+        self.written.end
     }
 
-    /// Appends the journal from [`Healing::next`] to `end`, as [`Log::append`] does.
+    /// Appends the journal from [`Healing::next`] to `end`, as [`AofWriter::append`] does.
     ///
     /// # Errors
-    /// Those of the system; then [`Log::not_healed`] is due, and another healing.
+    /// When a call to the system fails; then [`AofWriter::not_healed`] is due, and another healing.
     pub fn append(&mut self, end: u64, slices: &[IoSlice<'_>]) -> io::Result<()> {
         let select = if self.new.is_none() { self.select()? } else { Vec::new() };
         let length = select.len() + slices.iter().map(|slice| slice.len()).sum::<usize>();
         let mut head = Vec::new();
-        if let Some(salt) = self.salt {
-            let (from, covered) = (self.blocks_end, end - self.blocks_end);
-            let (number, unsynced) = (self.next_number, from.saturating_sub(self.durable));
-            let block = Block { number, from, covered, length: length as u64, unsynced };
+        if let Some(Stretch { salt, next_number: number }) = self.stretch {
+            let from = self.written.blocks_end;
+            let unsynced = from.saturating_sub(self.durable);
+            let block = Block { number, from, covered: end - from, length: length as u64, unsynced };
             let content = std::iter::once(select.as_slice()).chain(slices.iter().map(|slice| &**slice));
             annotation::write_block(&mut head, salt, &block, content);
         }
@@ -161,8 +148,8 @@ impl Healing {
         let new = self.increment()?;
         new.file.append(&all)?;
         new.length += (head.len() + length) as u64;
-        self.next_number += 1;
-        (self.end, self.blocks_end) = (end, end);
+        self.stretch.iter_mut().for_each(|stretch| stretch.next_number += 1);
+        self.written = Reach::at(end);
         Ok(())
     }
 
@@ -170,40 +157,48 @@ impl Healing {
     fn increment(&mut self) -> io::Result<&mut Increment> {
         if self.new.is_none() {
             self.clear_away()?;
-            stage_manifest(self.disk.as_ref(), &self.options, &self.manifest)?;
-            self.new = Some(make_increment(self.disk.as_ref(), self.path(), self.number, self.salt)?);
+            self.directory.stage_manifest(&self.manifest)?;
+            self.new = Some(self.directory.make_increment(self.path(), self.number, self.stretch)?);
         }
         self.new.as_mut().ok_or_else(|| io::Error::other("there is no increment"))
     }
 
     /// Removes the remains of an earlier attempt.
     fn clear_away(&mut self) -> io::Result<()> {
-        let Some(left) = &self.left_over else { return Ok(()) };
+        let Some(left) = &self.remains.increment else { return Ok(()) };
         if left.is_named {
-            write_manifest(self.disk.as_ref(), &self.options, &self.before)?;
+            self.directory.write_manifest(&self.before)?;
         }
-        remove(self.disk.as_ref(), &self.options, &left.path)?;
-        self.left_over = None;
+        self.remove(&left.path)?;
+        self.remains.increment = None;
         Ok(())
+    }
+
+    /// Removes a file that may be there, durably: the manifest beside its place, which names it, is the next attempt's from
+    /// then on.
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.directory.remove(path)?;
+        self.directory.sync()
     }
 
     /// Where the new increment lies.
     fn path(&self) -> PathBuf {
-        self.options.path(format!("{}.{}.incr.aof", self.options.name, self.number))
+        let options = &self.directory.options;
+        options.path(format!("{}.{}.incr.aof", options.name, self.number))
     }
 
     /// Returns the SELECT with which the new increment has to begin, for the database that is selected where the old one is
     /// cut.
     fn select(&mut self) -> io::Result<Vec<u8>> {
-        let Some(old) = self.old.first() else { return Ok(Vec::new()) };
+        let old = self.old.first();
         let (number, length) = (old.number, old.synced_length);
         // It may be long, and an attempt before may have read it.
-        let known = self.selected.filter(|known| (known.number, known.length) == (number, length));
+        let known = self.remains.selected.filter(|known| (known.number, known.length) == (number, length));
         let database = match known {
             Some(known) => known.database,
             None => read_part(old, durable_part(old)?, |_, _| Ok(()))?.database,
         };
-        self.selected = Some(Selected { number, length, database });
+        self.remains.selected = Some(Selected { number, length, database });
         let text = database.to_string();
         Ok(format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{text}\r\n", text.len()).into_bytes())
     }
@@ -212,13 +207,14 @@ impl Healing {
     /// journal. The journal follows from [`Healing::next`] on.
     ///
     /// # Errors
-    /// Those of the system, and old files that cannot be read any more; then their content is only in the data themselves.
+    /// When a call to the system fails, and old files that cannot be read any more; then their content is only in the data themselves.
     pub fn append_old(&mut self) -> io::Result<()> {
         let (old, end) = (self.old.clone(), self.old_end);
-        let Some(first) = old.first() else { return Ok(()) };
+        let first = old.first();
         let durable = read_part(first, durable_part(first)?, |_, _| Ok(()))?;
         let mut part = Part::new(first.file.clone(), first.synced_length, durable.place, false)?;
-        (part.salt, part.next_number, part.has_strange) = (durable.salt, durable.next_number, durable.has_strange);
+        part.stretch = durable.stretch;
+        part.has_strange = durable.has_strange;
         for (index, increment) in old.iter().enumerate() {
             if index > 0 {
                 part = Part::new(increment.file.clone(), 0, part.place, false)?;
@@ -226,47 +222,46 @@ impl Healing {
             part.end_at(increment.length);
             part = read_part(increment, part, |part, pieces| {
                 // Without sums offsets are only counted, and within a block it is where that begins.
-                let reached = part.place.offset.clamp(self.end, end);
+                let reached = part.place.offset.clamp(self.written.end, end);
                 self.append(reached, &[IoSlice::new(pieces)])
             })?;
         }
-        if self.end == end { Ok(()) } else { self.append(end, &[]) }
+        if self.written.end == end { Ok(()) } else { self.append(end, &[]) }
     }
 
     /// Makes the new increment durable, names it, and cuts the old ones.
     ///
     /// # Errors
-    /// Those of the system; then [`Log::not_healed`] is due, and another healing. The AOF is untouched.
+    /// When a call to the system fails; then [`AofWriter::not_healed`] is due, and another healing. The AOF is untouched.
     pub fn run(&mut self) -> io::Result<Healed> {
         if self.new.is_none() {
-            self.append(self.end, &[])?;
+            self.append(self.written.end, &[])?;
         }
         let mut increment = self.increment()?.clone();
         increment.file.sync()?;
         increment.synced_length = increment.length;
-        put_manifest(self.disk.as_ref(), &self.options).map_err(|unwritten| {
+        self.directory.put_manifest().map_err(|unwritten| {
             self.is_unsure = unwritten.is_unsure;
             unwritten.error
         })?;
-        let Healing { disk, options, old, salt, next_number, end, .. } = self;
+        let Healing { directory, old, stretch, written, .. } = self;
         let (mut manifest, job) = (std::mem::take(&mut self.manifest), self.job.take());
         // The AOF is healed. A file that cannot be cut now is cut at the next start: the manifest keeps its length.
-        if let Some(first) = old.first()
-            && first.file.truncate(first.synced_length).and_then(|()| first.file.sync()).is_ok()
-        {
+        let first = old.first();
+        if first.file.truncate(first.synced_length).and_then(|()| first.file.sync()).is_ok() {
             // The length of another file, of which the cut failed in an earlier healing, stays.
             let cut = manifest.increments.iter_mut().filter(|entry| entry.number == first.number);
             cut.for_each(|entry| entry.length = None);
         }
         for part in old.iter().skip(1) {
             // Nothing names it; where it cannot be removed it stays.
-            let _ = disk.remove(&part.path);
+            let _ = directory.disk.remove(&part.path);
         }
         let named = manifest.base.iter().chain(&manifest.increments);
-        let before = named.filter(|entry| options.path(entry.path()) != increment.path);
-        let sizes = before.map(|entry| disk.size(&options.path(entry.path())).unwrap_or(0));
+        let before = named.filter(|entry| directory.path(entry) != increment.path);
+        let sizes = before.map(|entry| directory.size(entry).unwrap_or(0));
         let bytes_before = sizes.sum();
-        Ok(Healed { manifest, increment, salt: *salt, next_number: *next_number, end: *end, bytes_before, _job: job })
+        Ok(Healed { manifest, increment, stretch: *stretch, end: written.end, bytes_before, _job: job })
     }
 }
 
@@ -291,13 +286,5 @@ fn read_part(
             Ok(Got::End) => return Ok(part),
             Err(what) => return Err(io::Error::other(format!("{}: {what}", increment.path.display()))),
         }
-    }
-}
-
-/// Removes a file that may be there, durably: the manifest beside its place, which names it, is the next attempt's from then on.
-fn remove(disk: &dyn Disk, options: &Options, path: &Path) -> io::Result<()> {
-    match disk.remove(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => disk.sync_folder(&options.folder),
     }
 }

@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{Disk, Open, read_full, read_small};
-use crate::format::annotation::{self, Salt};
+use crate::format::annotation::Stretch;
 use crate::format::manifest::{self, Entry, Manifest, ManifestError};
 use crate::replay::{self, Cut, Outcome, Replay};
 
-use super::place::{Options, manifest_path, put_manifest, stage_manifest, write_manifest};
-use super::rewrite::{NewBase, make_increment};
-use super::unnamed::{Unnamed, pass_over_numbers, unnamed};
-use super::writer::{Beginning, FolderLock, Increment, Log};
+use super::directory::{Directory, Options};
+use super::increment::Increment;
+use super::rewrite::NewBase;
+use super::unnamed::Unnamed;
+use super::writer::{AofWriter, Beginning, Catalog, DirectoryLock};
 
 /// Why a log cannot be opened.
 #[derive(Debug)]
@@ -76,22 +77,21 @@ pub struct NotBegun {
     pub error: OpenError,
 }
 
-/// An increment, and the salt and the next number of its blocks where they are known.
-type Begun = (Increment, Option<(Salt, u64)>);
+/// An increment, and the stretch of its blocks where it is known.
+type Begun = (Increment, Option<Stretch>);
 
 /// The folder of a log.
 #[derive(Debug)]
 pub struct Folder {
-    pub(super) disk: Arc<dyn Disk>,
-    pub(super) options: Options,
+    pub(super) directory: Directory,
     pub(super) manifest: Manifest,
     /// The end of the journal that has written the files here, if it is the journal of this process.
-    pub(super) known_end: Option<u64>,
+    known_end: Option<u64>,
     told: Vec<String>,
     /// Files that the manifest does not name.
     unnamed: Unnamed,
     has_taken_over: bool,
-    lock: FolderLock,
+    lock: DirectoryLock,
 }
 
 impl Folder {
@@ -100,13 +100,14 @@ impl Folder {
     /// # Errors
     /// The fault, with a remedy.
     pub fn open(disk: Arc<dyn Disk>, options: Options, process: u32) -> Result<Folder, OpenError> {
-        make_folder(disk.as_ref(), &options.folder)?;
-        let lock = take_lock(disk.as_ref(), &options, process)?;
-        let (mut manifest, told) = read_manifest(disk.as_ref(), &manifest_path(&options.folder, &options.name))?;
-        let unnamed = look_for_unnamed(disk.as_ref(), &options, &mut manifest)?;
-        let has_taken_over = take_over_old_file(disk.as_ref(), &options, &mut manifest)
-            .map_err(|error| failed("take over the log of an older server,", &options.old_file(), error))?;
-        Ok(Folder { disk, options, manifest, known_end: None, told, unnamed, has_taken_over, lock })
+        let directory = Directory { disk, options };
+        make_folder(&directory)?;
+        let lock = take_lock(&directory, process)?;
+        let (mut manifest, told) = read_manifest(&directory)?;
+        let unnamed = look_for_unnamed(&directory, &mut manifest)?;
+        let has_taken_over = take_over_old_file(&directory, &mut manifest)
+            .map_err(|error| failed("take over the log of an older server,", &directory.options.old_file(), error))?;
+        Ok(Folder { directory, manifest, known_end: None, told, unnamed, has_taken_over, lock })
     }
 
     /// Whether there is no log yet.
@@ -132,32 +133,41 @@ impl Folder {
     /// Returns the files that are read, in order, each with its size.
     ///
     /// # Errors
-    /// If a file is not there, and those of the system.
+    /// When a file is not there, or a call to the system fails.
     pub fn files(&self) -> Result<Vec<(Entry, u64)>, OpenError> {
         let named = self.manifest.base.iter().chain(&self.manifest.increments);
         named.map(|entry| Ok((entry.clone(), self.size_of(entry)?))).collect()
     }
 
     fn size_of(&self, entry: &Entry) -> Result<u64, OpenError> {
-        let path = self.options.path(entry.path());
-        self.disk.size(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => OpenError::Missing(path),
-            _ => OpenError::Disk(format!("read {}", path.display()), error),
+        self.directory.size(entry).map_err(|error| match (self.directory.path(entry), error.kind()) {
+            (path, io::ErrorKind::NotFound) => OpenError::Missing(path),
+            (path, _) => OpenError::Disk(format!("read {}", path.display()), error),
         })
     }
 
     /// Reads it back.
     pub fn replay(&self, options: replay::Options) -> Replay {
-        let replay = Replay::new(self.disk.clone(), &self.options.folder, self.manifest.clone(), options);
+        let replay =
+            Replay::new(self.directory.disk.clone(), &self.directory.options.folder, self.manifest.clone(), options);
         replay.beside(self.unnamed.bases.clone(), self.unnamed.increments.clone())
+    }
+
+    /// Returns the journal's offset behind all that was ever written here. Reads the files, unless this process's journal has
+    /// written them.
+    ///
+    /// # Errors
+    /// When an existing file cannot be read.
+    pub fn past_end(&self) -> io::Result<u64> {
+        self.known_end.map_or_else(|| self.directory.journal_end(&self.manifest), Ok)
     }
 
     /// Goes on with the AOF that was read to its end: cuts off the unfinished end that the reading has found, makes
     /// everything durable that was read, and appends to the last increment.
     ///
     /// # Errors
-    /// Those of the system.
-    pub fn resume(mut self, outcome: Outcome) -> io::Result<Log> {
+    /// When a call to the system fails.
+    pub fn resume(mut self, outcome: Outcome) -> io::Result<AofWriter> {
         self.remove_unfinished()?;
         if let Some(cut) = &outcome.cut {
             self.cut(cut)?;
@@ -165,20 +175,19 @@ impl Folder {
         self.drop_empty_base()?;
         self.cut_what_is_over()?;
         for entry in self.manifest.base.iter().chain(&self.manifest.increments) {
-            self.disk.open(&self.options.path(entry.path()), Open::Append)?.sync()?;
+            self.directory.open(entry, Open::Append)?.sync()?;
         }
         // An earlier process that died may have renamed the manifest and not synced its name.
-        self.disk.sync_folder(&self.options.folder)?;
+        self.directory.sync()?;
         // Behind a cut blocks go on in a file of their own: the remains of the cut cannot be taken for theirs. A file without
         // any blocks is gone on with, as its server does.
-        let is_fresh = outcome.cut.is_some() && self.options.checksums && !outcome.is_strangers_cut;
+        let is_fresh = outcome.cut.is_some() && self.directory.options.checksums && !outcome.is_strangers_cut;
         let tail = outcome.tail.filter(|_| outcome.cut.is_none());
         let (increment, tail) = match self.manifest.increments.last() {
             Some(entry) if !is_fresh => {
-                let path = self.options.path(entry.path());
-                let file = self.disk.open(&path, Open::Append)?;
+                let file = self.directory.open(entry, Open::Append)?;
                 let length = file.size()?;
-                let increment = Increment { number: entry.number, path, file, length, synced_length: length };
+                let increment = Increment::new(entry.number, self.directory.path(entry), file, length);
                 self.begin_stretch(increment, tail)?
             }
             _ => self.add_increment()?,
@@ -190,7 +199,7 @@ impl Folder {
     fn cut_what_is_over(&mut self) -> io::Result<()> {
         for entry in &mut self.manifest.increments {
             let Some(length) = entry.length.take() else { continue };
-            let file = self.disk.open(&self.options.path(entry.path()), Open::Append)?;
+            let file = self.directory.open(entry, Open::Append)?;
             if file.size()? > length {
                 file.truncate(length)?;
                 file.sync()?;
@@ -201,10 +210,11 @@ impl Folder {
 
     /// Makes the line with the salt durable where blocks begin in another server's file: where that line is damaged, nothing
     /// behind it can be judged. A disk that is full takes it with the first block.
-    fn begin_stretch(&mut self, mut increment: Increment, tail: Option<(Salt, u64)>) -> io::Result<Begun> {
-        let Some(salt) = self.salt().filter(|_| tail.is_none()) else { return Ok((increment, tail)) };
+    fn begin_stretch(&mut self, mut increment: Increment, tail: Option<Stretch>) -> io::Result<Begun> {
+        let next = self.directory.options.next_stretch();
+        let Some(stretch) = next.filter(|_| tail.is_none()) else { return Ok((increment, tail)) };
         let mut line = Vec::new();
-        annotation::write_salt(&mut line, salt);
+        stretch.write_salt(&mut line);
         let written = increment.file.append(&[IoSlice::new(&line)]).and_then(|()| increment.file.sync());
         if written.is_err() {
             increment.file.truncate(increment.length)?;
@@ -212,33 +222,31 @@ impl Folder {
         }
         increment.length += line.len() as u64;
         increment.synced_length = increment.length;
-        Ok((increment, Some((salt, 0))))
+        Ok((increment, Some(stretch)))
     }
 
     /// A base without a byte is one of another server, and is no longer named: where increments of ours stand behind one, it was
     /// cut off.
     fn drop_empty_base(&mut self) -> io::Result<()> {
         let Some(base) = &self.manifest.base else { return Ok(()) };
-        let path = self.options.path(base.path());
-        if self.disk.size(&path)? > 0 {
+        let path = self.directory.path(base);
+        if self.directory.disk.size(&path)? > 0 {
             return Ok(());
         }
         self.manifest.base = None;
         if self.manifest.increments.is_empty() {
             // The manifest of a log has a file; this one's is named before the base is gone.
-            let salt = self.salt();
-            let entry = self.manifest.add_increment(&self.options.name);
-            make_increment(self.disk.as_ref(), self.options.path(entry.path()), entry.number, salt)?;
+            self.make_named_increment()?;
         }
-        write_manifest(self.disk.as_ref(), &self.options, &self.manifest)?;
-        self.disk.remove(&path)
+        self.directory.write_manifest(&self.manifest)?;
+        self.directory.disk.remove(&path)
     }
 
     /// Cuts off the end of the AOF. First the later files lose their contents, from the last file on, and then their names.
     /// Then the file loses its end. So a start finds no unnamed file that has contents.
     fn cut(&mut self, cut: &Cut) -> io::Result<()> {
         for entry in cut.later.iter().rev() {
-            let file = self.disk.open(&self.options.path(entry.path()), Open::Append)?;
+            let file = self.directory.open(entry, Open::Append)?;
             file.truncate(0)?;
             file.sync()?;
         }
@@ -247,74 +255,61 @@ impl Folder {
             self.manifest.increments.retain(|entry| !is_later(entry));
             // The last file is appended to.
             self.manifest.increments.last_mut().iter_mut().for_each(|last| last.length = None);
-            write_manifest(self.disk.as_ref(), &self.options, &self.manifest)?;
+            self.directory.write_manifest(&self.manifest)?;
         }
-        let file = self.disk.open(&self.options.path(cut.file.path()), Open::Append)?;
+        let file = self.directory.open(&cut.file, Open::Append)?;
         file.truncate(cut.at)?;
         file.sync()?;
-        for entry in &cut.later {
-            match self.disk.remove(&self.options.path(entry.path())) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
+        cut.later.iter().try_for_each(|entry| self.directory.remove(&self.directory.path(entry)))
     }
 
-    /// A new increment, named.
+    /// Makes a new increment, and names it on the disk.
     fn add_increment(&mut self) -> io::Result<Begun> {
-        let entry = self.manifest.add_increment(&self.options.name);
-        let (path, salt) = (self.options.path(entry.path()), self.salt());
-        let increment = make_increment(self.disk.as_ref(), path, entry.number, salt)?;
-        write_manifest(self.disk.as_ref(), &self.options, &self.manifest)?;
-        Ok((increment, salt.map(|salt| (salt, 0))))
+        let begun = self.make_named_increment()?;
+        self.directory.write_manifest(&self.manifest)?;
+        Ok(begun)
     }
 
-    /// Returns the salt with which a new increment begins. The caller makes its line durable: where that line is damaged,
-    /// nothing behind it can be judged.
-    fn salt(&mut self) -> Option<Salt> {
-        self.options.checksums.then(|| self.options.next_salt())
+    /// Makes a new increment, which the manifest names once it is written.
+    fn make_named_increment(&mut self) -> io::Result<Begun> {
+        let entry = self.manifest.add_increment(&self.directory.options.name);
+        let stretch = self.directory.options.next_stretch();
+        let increment = self.directory.make_increment(self.directory.path(&entry), entry.number, stretch)?;
+        Ok((increment, stretch))
     }
 
     /// Puts a base in the place of all files, while nothing is appended to the AOF. Files that are not needed any more are
     /// removed, or, if they are to be kept, called history.
     ///
     /// # Errors
-    /// Those of the system. The former files are as good as they were, or are history.
+    /// When a call to the system fails. The former files are as good as they were, or are history.
     pub fn replace(mut self, base: &NewBase, keeps_history: bool) -> io::Result<()> {
-        let entry = self.manifest.replace_base(&self.options.name, base.format);
+        let entry = self.manifest.replace_base(&self.directory.options.name, base.format);
         self.manifest.retire_increments_before(i64::MAX);
-        let (disk, path) = (self.disk.as_ref(), self.options.path(entry.path()));
-        stage_manifest(disk, &self.options, &self.manifest)?;
-        disk.sync_folder(&self.options.folder)?;
-        disk.rename(&base.file, &path)?;
-        disk.sync_folder(&self.options.folder)?;
-        put_manifest(disk, &self.options).map_err(|unwritten| {
+        let (directory, path) = (&self.directory, self.directory.path(&entry));
+        directory.stage_manifest(&self.manifest)?;
+        directory.sync()?;
+        directory.disk.rename(&base.file, &path)?;
+        directory.sync()?;
+        directory.put_manifest().map_err(|unwritten| {
             if !unwritten.is_unsure {
                 // Nothing names it.
-                let _ = disk.remove(&path);
+                let _ = directory.disk.remove(&path);
             }
             unwritten.error
         })?;
         if keeps_history {
             return Ok(());
         }
-        for entry in std::mem::take(&mut self.manifest.history) {
-            match disk.remove(&self.options.path(entry.path())) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        disk.sync_folder(&self.options.folder)?;
-        Ok(write_manifest(disk, &self.options, &self.manifest)?)
+        directory.remove_history(&mut self.manifest)
     }
 
     /// Begins an AOF that is none before its first rewrite has ended; the journal is at `end`. The files of an older AOF are
     /// left as they are until then.
     ///
     /// # Errors
-    /// Those of the system.
-    pub fn wait(mut self, end: u64) -> io::Result<Log> {
+    /// When a call to the system fails.
+    pub fn wait(mut self, end: u64) -> io::Result<AofWriter> {
         let begun = self.make_waiting()?;
         Ok(self.begin_waiting(begun, end))
     }
@@ -323,11 +318,12 @@ impl Folder {
     /// again.
     ///
     /// # Errors
-    /// Those of the system, or that another process has the lock now; and the folder, for the next attempt.
-    pub fn wait_anew(mut self, end: u64, process: u32) -> Result<Log, Box<NotBegun>> {
+    /// When a call to the system fails, or that another process has the lock now; and the folder, for the next attempt.
+    pub fn wait_anew(mut self, end: u64, process: u32) -> Result<AofWriter, Box<NotBegun>> {
         let restored = self.restore(process);
-        let begun = restored
-            .and_then(|()| self.make_waiting().map_err(|error| failed("begin a log in", &self.options.folder, error)));
+        let begun = restored.and_then(|()| {
+            self.make_waiting().map_err(|error| failed("begin a log in", &self.directory.options.folder, error))
+        });
         match begun {
             Ok(begun) => Ok(self.begin_waiting(begun, end)),
             Err(error) => Err(Box::new(NotBegun { folder: self, error })),
@@ -336,45 +332,44 @@ impl Folder {
 
     fn restore(&mut self, process: u32) -> Result<(), OpenError> {
         if !self.lock.is_in_place() {
-            make_folder(self.disk.as_ref(), &self.options.folder)?;
-            self.lock = take_lock(self.disk.as_ref(), &self.options, process)?;
+            make_folder(&self.directory)?;
+            self.lock = take_lock(&self.directory, process)?;
         }
         Ok(())
     }
 
     fn make_waiting(&mut self) -> io::Result<Begun> {
         self.remove_unfinished()?;
-        let (path, salt) = (self.options.waiting_increment(), self.salt());
-        let increment = make_increment(self.disk.as_ref(), path, 0, salt)?;
-        Ok((increment, salt.map(|salt| (salt, 0))))
+        let stretch = self.directory.options.next_stretch();
+        let increment = self.directory.make_increment(self.directory.options.waiting_increment(), 0, stretch)?;
+        Ok((increment, stretch))
     }
 
-    fn begin_waiting(self, begun: Begun, end: u64) -> Log {
+    fn begin_waiting(self, begun: Begun, end: u64) -> AofWriter {
         // The files that the base will replace may not be there any more, and do not count.
         let mut log = self.begin_with((0, 0), begun, end);
         log.is_waiting = true;
         log
     }
 
-    fn begin(self, increment: Increment, end: u64, tail: Option<(Salt, u64)>) -> io::Result<Log> {
-        let size = |entry: &Entry| self.disk.size(&self.options.path(entry.path()));
+    fn begin(self, increment: Increment, end: u64, tail: Option<Stretch>) -> io::Result<AofWriter> {
+        let size = |entry: &Entry| self.directory.size(entry);
         let base = self.manifest.base.iter().map(size).sum::<io::Result<u64>>()?;
         let between = self.manifest.increments.iter().rev().skip(1).map(size).sum::<io::Result<u64>>()?;
         Ok(self.begin_with((base + between, base), (increment, tail), end))
     }
 
-    fn begin_with(self, sizes: (u64, u64), (increment, tail): Begun, end: u64) -> Log {
+    fn begin_with(self, sizes: (u64, u64), (increment, stretch): Begun, end: u64) -> AofWriter {
         let (bytes_before, bytes_at_rewrite) = sizes;
-        let Folder { disk, options, manifest, known_end, lock, .. } = self;
-        Log::new(Beginning {
-            disk,
-            options,
+        let Folder { directory, manifest, known_end, lock, .. } = self;
+        AofWriter::new(Beginning {
+            directory,
             manifest,
             known_end,
             lock,
             increment,
             end,
-            tail,
+            stretch,
             bytes_before,
             bytes_at_rewrite,
         })
@@ -385,69 +380,62 @@ fn failed(what: &str, folder: &Path, error: io::Error) -> OpenError {
     OpenError::Disk(format!("{what} {}", folder.display()), error)
 }
 
-fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<(), OpenError> {
+fn make_folder(directory: &Directory) -> Result<(), OpenError> {
+    let Directory { disk, options: Options { folder, .. } } = directory;
     let made = disk.make_folder(folder).and_then(|()| disk.sync_folder(&parent(folder)));
     made.map_err(|error| failed("make the folder", folder, error))
 }
 
-fn take_lock(disk: &dyn Disk, options: &Options, process: u32) -> Result<FolderLock, OpenError> {
+fn take_lock(directory: &Directory, process: u32) -> Result<DirectoryLock, OpenError> {
+    let Directory { disk, options } = directory;
     disk.lock(&options.lock_file(), process).map(Arc::new).map_err(|error| match error.kind() {
         io::ErrorKind::ResourceBusy => OpenError::Held(error),
         _ => failed("lock the folder", &options.folder, error),
     })
 }
 
-impl Log {
-    /// Reads back its files, while nothing is appended to it: of an AOF that is being switched on, the files that were there
-    /// before.
-    pub fn replay(&self, options: replay::Options) -> Replay {
-        Replay::new(self.disk.clone(), &self.options.folder, self.manifest.clone(), options)
-    }
-
-    /// Whether no file of it is named yet: there is nothing to read back.
-    pub fn is_nameless(&self) -> bool {
-        self.manifest.base.is_none() && self.manifest.increments.is_empty()
-    }
-
-    /// Gives the log up and keeps its folder, where it is to be begun again.
-    pub fn into_folder(self) -> Folder {
-        let Log { disk, options, manifest, lock, end, .. } = self;
-        let (told, unnamed) = (Vec::new(), Unnamed::default());
-        Folder { disk, options, manifest, known_end: Some(end), told, unnamed, has_taken_over: false, lock }
+impl From<AofWriter> for Folder {
+    /// Gives the AOF up and keeps its folder, where it is to be begun again.
+    fn from(aof: AofWriter) -> Folder {
+        let (told, unnamed, known_end) = (Vec::new(), Unnamed::default(), Some(aof.end()));
+        let AofWriter { directory, catalog: Catalog { manifest, lock, .. }, .. } = aof;
+        Folder { directory, manifest, known_end, told, unnamed, has_taken_over: false, lock }
     }
 }
 
 /// Reads the manifest at this path; returns an empty one where there is none.
 ///
 /// # Errors
-/// Those of the system, and the fault of the manifest.
-fn read_manifest(disk: &dyn Disk, path: &Path) -> Result<(Manifest, Vec<String>), OpenError> {
-    let bytes = match read_small(disk, path, manifest::BYTES_MAX) {
+/// When a call to the system fails, and the fault of the manifest.
+fn read_manifest(directory: &Directory) -> Result<(Manifest, Vec<String>), OpenError> {
+    let path = directory.manifest_path();
+    let bytes = match read_small(directory.disk.as_ref(), &path, manifest::BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Manifest::default(), Vec::new())),
         Err(error) => return Err(OpenError::Disk(format!("read the manifest {}", path.display()), error)),
     };
-    Manifest::parse(&bytes).map_err(|error| OpenError::Manifest(path.to_owned(), error))
+    Manifest::parse(&bytes).map_err(|error| OpenError::Manifest(path, error))
 }
 
 /// The files that the manifest does not name. No log is begun beside such files where there is no manifest, nor is any written
 /// over.
-fn look_for_unnamed(disk: &dyn Disk, options: &Options, manifest: &mut Manifest) -> Result<Unnamed, OpenError> {
-    let looked = unnamed(disk, options, manifest).and_then(|unnamed| {
-        pass_over_numbers(disk, options, manifest)?;
+fn look_for_unnamed(directory: &Directory, manifest: &mut Manifest) -> Result<Unnamed, OpenError> {
+    let looked = directory.unnamed(manifest).and_then(|unnamed| {
+        directory.pass_over_numbers(manifest)?;
         Ok(unnamed)
     });
-    let unnamed = looked.map_err(|error| failed("look into", &options.folder, error))?;
+    let unnamed = looked.map_err(|error| failed("look into", &directory.options.folder, error))?;
     let is_without = manifest.base.is_none() && manifest.increments.is_empty() && manifest.history.is_empty();
     match is_without && !unnamed.is_empty() {
-        true => Err(OpenError::NoManifest(manifest_path(&options.folder, &options.name), unnamed)),
+        true => Err(OpenError::NoManifest(directory.manifest_path(), unnamed)),
         false => Ok(unnamed),
     }
 }
 
 /// Takes over the single file that servers before Redis 7 wrote: it becomes the base, under its old name. The manifest is
 /// written first; a start that finds it without the file goes on from there. Says whether there was one.
-fn take_over_old_file(disk: &dyn Disk, options: &Options, manifest: &mut Manifest) -> io::Result<bool> {
+fn take_over_old_file(directory: &Directory, manifest: &mut Manifest) -> io::Result<bool> {
+    let Directory { disk, options } = directory;
     let old = options.old_file();
     match disk.size(&old) {
         Ok(_) => {}
@@ -463,13 +451,13 @@ fn take_over_old_file(disk: &dyn Disk, options: &Options, manifest: &mut Manifes
         return Ok(false);
     }
     if !is_unfinished {
-        expect_log(disk, &old)?;
+        expect_log(disk.as_ref(), &old)?;
     }
     manifest.base = Some(Entry { name: name.to_vec(), number: 1, length: None });
     manifest.base_number = 1;
-    write_manifest(disk, options, manifest)?;
+    directory.write_manifest(manifest)?;
     disk.rename(&old, &new)?;
-    disk.sync_folder(&options.folder)?;
+    directory.sync()?;
     disk.sync_folder(&parent(&old))?;
     Ok(true)
 }

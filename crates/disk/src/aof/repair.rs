@@ -7,13 +7,13 @@
 use std::ffi::OsString;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::disk::{Disk, Open, read_full};
 use crate::format::manifest::Manifest;
 use crate::replay::Cut;
 
-use super::place::{Options, manifest_path, write_manifest};
-use super::unnamed::unnamed;
+use super::directory::{Directory, Options};
 
 /// Bytes that are copied at once.
 const COPY_BYTES: usize = 256 * 1024;
@@ -22,33 +22,35 @@ const COPY_BYTES: usize = 256 * 1024;
 /// is an AOF by itself has no `options`. The caller has made sure that no server uses the files.
 ///
 /// # Errors
-/// Those of the system; nothing is lost then.
+/// When a call to the system fails; nothing is lost then.
 pub fn repair(
-    disk: &dyn Disk,
+    disk: &Arc<dyn Disk>,
     folder: &Path,
     options: Option<&Options>,
     manifest: &Manifest,
     cut: &Cut,
 ) -> io::Result<Vec<PathBuf>> {
     let path = folder.join(cut.file.path());
+    let directory = options.map(|options| Directory { disk: disk.clone(), options: options.clone() });
+    let disk = disk.as_ref();
     let mut kept = vec![copy(disk, &path)?];
-    if let Some(options) = options.filter(|_| !cut.later.is_empty()) {
-        kept.push(copy(disk, &manifest_path(folder, &options.name))?);
+    if let Some(directory) = directory.as_ref().filter(|_| !cut.later.is_empty()) {
+        kept.push(copy(disk, &directory.manifest_path())?);
         let later: Vec<PathBuf> = cut.later.iter().map(|entry| folder.join(entry.path())).collect();
         let mut shorter = manifest.clone();
         shorter.increments.retain(|entry| !cut.later.contains(entry));
         shorter.increments.last_mut().iter_mut().for_each(|last| last.length = None);
         disk.sync_folder(folder)?;
-        write_manifest(disk, options, &shorter)?;
+        directory.write_manifest(&shorter)?;
         for path in later {
             let name = free_name(disk, &path)?;
             disk.rename(&path, &name)?;
             kept.push(name);
         }
     }
-    if let Some(options) = options {
+    if let Some(directory) = directory {
         // Where this was interrupted they have no line any more.
-        let later = unnamed(disk, options, manifest)?.increments;
+        let later = directory.unnamed(manifest)?.increments;
         for entry in later.iter().filter(|entry| entry.number > cut.file.number) {
             let path = folder.join(entry.path());
             let name = free_name(disk, &path)?;
