@@ -207,7 +207,8 @@ impl Healing {
     /// journal. The journal follows from [`Healing::next`] on.
     ///
     /// # Errors
-    /// When a call to the system fails, and old files that cannot be read any more; then their content is only in the data themselves.
+    /// When a call to the system fails, and old files that cannot be read any more; then their content is only in the data
+    /// themselves.
     pub fn append_old(&mut self) -> io::Result<()> {
         let (old, end) = (self.old.clone(), self.old_end);
         let first = old.first();

@@ -1,10 +1,10 @@
 //! The append-only file (AOF): a folder with a manifest, a base and increments, as Redis 7 has it, written and kept whole.
 //!
-//! [`Folder`] opens the existing files and reads them back; it becomes a [`AofWriter`], which is appended to. An AOF has no thread
-//! and no clock. Every call that may wait for the disk (all but [`AofWriter::append`]) is a *job*: it is taken from the AOF, run by
-//! any thread while others append, and its result is given back to the AOF. Of the jobs that write the manifest (all but
-//! syncing) one is out at a time: another is refused until that one's result is given back or dropped, and an increment that
-//! was made before the AOF was healed or rewritten is not switched to.
+//! [`Folder`] opens the existing files and reads them back; it becomes a [`AofWriter`], which is appended to. An AOF has no
+//! thread and no clock. Every call that may wait for the disk (all but [`AofWriter::append`]) is a *job*: it is taken from the
+//! AOF, run by any thread while others append, and its result is given back to the AOF. Of the jobs that write the manifest
+//! (all but syncing) one is out at a time: another is refused until that one's result is given back or dropped, and an
+//! increment that was made before the AOF was healed or rewritten is not switched to.
 //!
 //! | to | take | run | give back |
 //! | --- | --- | --- | --- |
@@ -21,8 +21,8 @@
 //! that does without it is durable.
 //!
 //! **A failing disk.** After an append that failed, the file is cut back and the same bytes can be appended again. After a
-//! sync that failed the file is not trusted: see [`AofWriter::healing`]. [`AofWriter::health`] says which; while it is not good no write
-//! is to be acknowledged.
+//! sync that failed the file is not trusted: see [`AofWriter::healing`]. [`AofWriter::health`] says which; while it is not good
+//! no write is to be acknowledged.
 
 mod base;
 mod directory;

@@ -210,8 +210,8 @@ impl Rewrite {
     /// Puts the base in its place and names it.
     ///
     /// # Errors
-    /// When a call to the system fails. The AOF is as good as before: its files are still there. One that is being switched on is begun
-    /// again (as the [`Folder`](super::Folder) that the AOF becomes).
+    /// When a call to the system fails. The AOF is as good as before: its files are still there. One that is being switched on
+    /// is begun again (as the [`Folder`](super::Folder) that the AOF becomes).
     pub fn run(self) -> io::Result<Rewritten> {
         let (directory, disk) = (&self.directory, self.directory.disk.as_ref());
         let base = directory.path(&self.entry);

@@ -8,8 +8,8 @@
 //! order. So damage is an *unfinished end* when nothing behind it says that the journal was synced up to there: each block
 //! says how far that was when it was written. Then, under `aof-load-truncated yes`, the reading ends in front of it, and
 //! [`Outcome::cut`] names the bytes that the AOF has to lose before anything is appended. A block that was
-//! written whole and has changed is no such end, no matter which bytes stand behind it (`changed`). Without blocks the rule is Redis's:
-//! only the last file may end in the middle of a piece.
+//! written whole and has changed is no such end, no matter which bytes stand behind it (`changed`). Without blocks the rule is
+//! Redis's: only the last file may end in the middle of a piece.
 //!
 //! Memory is bounded by the largest piece. One thread reads; its results may go to others.
 

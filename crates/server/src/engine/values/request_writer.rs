@@ -2,8 +2,8 @@
 //!
 //! One thread uses a writer. No file is touched here: written bytes wait until they are taken out.
 
-use sleeve_disk::format::annotation;
 use sleeve_disk::aof::{BaseWriter, Options};
+use sleeve_disk::format::annotation;
 use sleeve_store::{Digits, ValueRef};
 use sleeve_wire::reply::{Protocol, Writer};
 

@@ -42,7 +42,10 @@ impl Engine {
     }
 
     /// Drops the AOF as it is, if it is a wanted one.
-    pub(in crate::engine::persistence) fn drop_log_if(&self, is_wanted: impl FnOnce(&AofWriter) -> bool) -> Option<AofWriter> {
+    pub(in crate::engine::persistence) fn drop_log_if(
+        &self,
+        is_wanted: impl FnOnce(&AofWriter) -> bool,
+    ) -> Option<AofWriter> {
         let log = self.persistence.aof.take_open_if(is_wanted)?.into_log();
         self.forget_log();
         Some(log)

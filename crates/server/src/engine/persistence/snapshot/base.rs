@@ -7,8 +7,8 @@
 use std::io;
 use std::time::Duration;
 
-use sleeve_disk::format::manifest::Format as BaseFormat;
 use sleeve_disk::aof::{AofWriter, NewBase, Rotated};
+use sleeve_disk::format::manifest::Format as BaseFormat;
 
 use super::output::SnapshotForm;
 use super::walk::ABORTED;
