@@ -1,6 +1,6 @@
 //! The append-only file (AOF): a folder with a manifest, a base and increments, as Redis 7 has it, written and kept whole.
 //!
-//! [`Folder`] opens the existing files and reads them back; it becomes a [`AofWriter`], which is appended to. An AOF has no
+//! [`Folder`] opens the existing files and reads them back; it becomes an [`AofWriter`], which is appended to. An AOF has no
 //! thread and no clock. Every call that may wait for the disk (all but [`AofWriter::append`]) is a *job*: it is taken from the
 //! AOF, run by any thread while others append, and its result is given back to the AOF. Of the jobs that write the manifest
 //! (all but syncing) one is out at a time: another is refused until that one's result is given back or dropped, and an
