@@ -42,7 +42,7 @@ pub fn sunsubscribe(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn listen(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
-    if cx.state.denies_blocking {
+    if cx.state.origin.denies_blocking {
         // A script could never read the messages of its subscriptions.
         let name = request.row.name.to_uppercase();
         return Err(Error::new(format!("ERR {name} isn't allowed for a DENY BLOCKING client")));
@@ -85,7 +85,7 @@ fn confirm(cx: &mut Cx<'_>, word: &str, kind: Kind, name: Option<&[u8]>) {
     let len = |kind| cx.state.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.len(kind));
     let count = if kind == Kind::Shard { len(kind) } else { len(Kind::Channel) + len(Kind::Pattern) };
     // Inside EXEC it is part of an array, which stays back as a whole.
-    cx.is_message = cx.state.executing.is_none();
+    cx.is_message = cx.state.multi.executing.is_none();
     let mut reply = cx.reply();
     reply.push(3);
     reply.bulk(word.as_bytes());

@@ -18,35 +18,35 @@ use crate::request::{Parts, Request, hash_keys};
 
 /// MULTI.
 pub fn multi(cx: &mut Cx<'_>) -> Outcome {
-    if cx.state.transaction.is_some() {
+    if cx.state.multi.transaction.is_some() {
         return Err(Error::fixed("ERR MULTI calls can not be nested"));
     }
-    cx.state.transaction = Some(Transaction::default());
+    cx.state.multi.transaction = Some(Transaction::default());
     cx.reply().ok();
     Ok(())
 }
 
 /// DISCARD.
 pub fn discard(cx: &mut Cx<'_>) -> Outcome {
-    if cx.state.transaction.take().is_none() {
+    if cx.state.multi.transaction.take().is_none() {
         return Err(Error::fixed("ERR DISCARD without MULTI"));
     }
-    cx.state.watching.clear(cx.engine);
+    cx.state.multi.watching.clear(cx.engine);
     cx.reply().ok();
     Ok(())
 }
 
 /// WATCH key [key ...]
 pub fn watch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    if cx.state.transaction.is_some() {
+    if cx.state.multi.transaction.is_some() {
         return Err(Error::fixed("ERR WATCH inside MULTI is not allowed"));
     }
     // A flag that is up already dooms the transaction, no matter which other keys are watched.
-    if !cx.state.watching.is_raised() {
+    if !cx.state.multi.watching.is_raised() {
         let database = cx.state.database;
         for key in request.keys() {
             let expired = cx.is_over(database, key);
-            cx.state.watching.add(cx.engine, database, key.name, expired);
+            cx.state.multi.watching.add(cx.engine, database, key.name, expired);
         }
     }
     cx.reply().ok();
@@ -55,29 +55,29 @@ pub fn watch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// UNWATCH.
 pub fn unwatch(cx: &mut Cx<'_>) -> Outcome {
-    cx.state.watching.clear(cx.engine);
+    cx.state.multi.watching.clear(cx.engine);
     cx.reply().ok();
     Ok(())
 }
 
 /// EXEC.
 pub fn exec(cx: &mut Cx<'_>) -> Outcome {
-    let Some(transaction) = cx.state.transaction.take() else {
+    let Some(transaction) = cx.state.multi.transaction.take() else {
         return Err(Error::fixed("ERR EXEC without MULTI"));
     };
     if transaction.aborted {
-        cx.state.watching.clear(cx.engine);
+        cx.state.multi.watching.clear(cx.engine);
         return Err(Error::EXEC_ABORT);
     }
-    let changed = cx.state.watching.is_raised() || watched_key_expired(cx);
-    cx.state.watching.clear(cx.engine);
+    let changed = cx.state.multi.watching.is_raised() || watched_key_expired(cx);
+    cx.state.multi.watching.clear(cx.engine);
     if changed {
         cx.reply().null_array();
         return Ok(());
     }
     // Scripts in the queue are judged by the memory use at the time when EXEC came.
     cx.has_no_room = cx.has_no_room && eviction::is_over_limit(cx.engine);
-    cx.state.executing = Some(transaction.queue.len() as i64);
+    cx.state.multi.executing = Some(transaction.queue.len() as i64);
     cx.locks.recorder.begin_transaction();
     cx.reply().array(transaction.queue.len());
     for ((row, args), places) in transaction.queue.iter().zip(&transaction.places) {
@@ -97,7 +97,7 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
         }
     }
     cx.locks.recorder.end_transaction(cx.engine.scripts.running.has_left_half());
-    cx.state.executing = None;
+    cx.state.multi.executing = None;
     // A script in it may have lasted.
     cx.look_at_clock();
     Ok(())
@@ -118,7 +118,7 @@ fn note_write_behind_role(cx: &Cx<'_>, row: &Row) {
 /// BUSY: a script has them for long.
 pub fn lock(cx: &mut Cx<'_>) -> Outcome {
     let engine = cx.engine;
-    let Some(transaction) = cx.state.transaction.as_mut().filter(|transaction| !transaction.aborted) else {
+    let Some(transaction) = cx.state.multi.transaction.as_mut().filter(|transaction| !transaction.aborted) else {
         cx.locks.clear();
         return Ok(());
     };
@@ -133,7 +133,7 @@ pub fn lock(cx: &mut Cx<'_>) -> Outcome {
     if queue.iter().any(|(row, _)| row.reach != Reach::Named) {
         return locking::lock_all(cx);
     }
-    let watched = cx.state.watching.keys().iter().map(|watched| engine.store.hash(&watched.key));
+    let watched = cx.state.multi.watching.keys().iter().map(|watched| engine.store.hash(&watched.key));
     let named = keys.iter().map(|key| key.hash);
     let hashes: Vec<_> = named.chain(watched).collect();
     locking::lock_keys(cx, hashes.iter().copied())
@@ -141,7 +141,7 @@ pub fn lock(cx: &mut Cx<'_>) -> Outcome {
 
 /// Returns whether a watched key has expired since WATCH. Its removal, seen or not, is a change.
 fn watched_key_expired(cx: &Cx<'_>) -> bool {
-    let watching = &cx.state.watching;
+    let watching = &cx.state.multi.watching;
     watching.keys().iter().any(|watched| {
         let key = cx.engine.store.key(&watched.key);
         cx.is_over(watched.database, key) && !watching.was_expired(cx.engine, watched)

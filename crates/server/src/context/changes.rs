@@ -301,7 +301,7 @@ impl Cx<'_> {
     #[inline]
     pub fn deadline_given(&self, database: u32, key: Key<'_>, at_ms: i64) {
         let replication = &self.engine.replication;
-        if replication.role.is_replica() && !self.state.is_replaying {
+        if replication.role.is_replica() && !self.state.origin.is_replaying {
             replication.own_deadlines.note(database, key.name, at_ms);
         }
     }
@@ -390,9 +390,9 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::context::key_change::Pending;
-    use crate::context::session_state::State;
+    use crate::context::session_state::SessionState;
     use crate::engine::Engine;
-    use crate::engine::clients::client_info::NewClient;
+    use crate::engine::clients::client_info::ClientSocket;
     use crate::execute::scratch::Scratch;
     use crate::host::clock::Instant;
     use crate::messaging::mail::Mailbox;
@@ -402,9 +402,11 @@ mod tests {
     fn who_begins_to_read_while_a_transaction_runs_never_sees_half_of_it() {
         let engine = Engine::new(Config::default());
         let (scratch, mut output) = (Scratch::new(&engine, Instant::now()), Output::default());
-        let arrival = NewClient { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
-        let mut state =
-            State::new(engine.clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0), engine.acl.default_user());
+        let socket = ClientSocket { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
+        let mut state = SessionState::new(
+            engine.clients.enter(socket, Arc::new(Mailbox::new(|| ())), 0),
+            engine.acl.default_user(),
+        );
         let mut pending = Pending::default();
         let mut cx = Cx::new(scratch.thread_context(), &mut state, &mut output, &mut pending, |_, _| ());
         cx.locks.recorder.begin_transaction();

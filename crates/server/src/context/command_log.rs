@@ -15,7 +15,7 @@ use crate::request::Request;
 #[cold]
 pub fn enter_slow(cx: &mut Cx<'_>, request: &Request<'_>, ticks: u64) {
     let engine = cx.engine;
-    if cx.state.is_unobserved {
+    if cx.state.origin.is_unobserved {
         return;
     }
     let duration_us = engine.ticker.nanoseconds(ticks) / 1_000;
@@ -43,7 +43,7 @@ pub fn note_size(cx: &mut Cx<'_>, request: &Request<'_>, reply_bytes: usize, beg
         tally(cx, request, reply_bytes, clock::ticks().wrapping_sub(began_ticks));
     }
     // A command that blocks is noted when it runs again.
-    if cx.state.is_unobserved || cx.state.blocked.is_some() || request.row.flags.contains(Flags::SKIP_SLOWLOG) {
+    if cx.state.origin.is_unobserved || cx.state.blocked.is_some() || request.row.flags.contains(Flags::SKIP_SLOWLOG) {
         return;
     }
     let sizes = [
@@ -62,7 +62,8 @@ pub fn note_size(cx: &mut Cx<'_>, request: &Request<'_>, reply_bytes: usize, beg
 /// key is counted for the command that serves it.
 fn tally(cx: &mut Cx<'_>, request: &Request<'_>, reply_bytes: usize, ticks: u64) {
     let state = &cx.state;
-    let is_another_s = cx.timer.is_nested() || state.is_replaying || state.blocked.is_some() || state.serving.is_some();
+    let is_another_s =
+        cx.timer.is_nested() || state.origin.is_replaying || state.blocked.is_some() || state.origin.serving.is_some();
     if is_another_s || request.key_places.is_empty() {
         return;
     }
@@ -78,7 +79,7 @@ fn enter(cx: &Cx<'_>, measure: Measure, request: &Request<'_>, amount: u64, entr
         time_s: cx.now.wall_ms() / 1_000,
         amount,
         arguments: slowlog::shortened(request),
-        address: client.address.clone(),
+        address: client.socket.address.clone(),
         name: client.names.lock().client.clone(),
     };
     cx.engine.slowlog.add(measure, entry, cx.engine.config.number(entries_max) as usize);

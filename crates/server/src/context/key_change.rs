@@ -18,7 +18,7 @@ use sleeve_store::ExpiredFields;
 
 use super::notifications;
 use super::notifications::EventClass;
-use super::session_state::State;
+use super::session_state::SessionState;
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::clients::blocking::DatabaseKey;
@@ -55,7 +55,7 @@ pub struct Source<'a, 's> {
     /// The thread's counters.
     pub counters: &'a Counters,
     /// The client that runs the command; None where a deadline alone is the reason.
-    pub state: Option<&'a State>,
+    pub state: Option<&'a SessionState>,
     /// The work that the change leaves for later.
     pub pending: &'a mut Pending,
     /// The recorder of changes that no command has asked for.
@@ -111,7 +111,7 @@ pub fn tell(source: Source<'_, '_>, cause: Cause<'_>, database: u32, key: Key<'_
         pending.marked.push_back(place);
     }
     if is_seen && engine.tracking.is_used() {
-        engine.tracking.changed(key.name, state.and_then(State::changer), &mut pending.wakeups);
+        engine.tracking.changed(key.name, state.and_then(SessionState::changer), &mut pending.wakeups);
     }
     match cause {
         Cause::Command | Cause::GroupRemoved => pending.changes += 1,
@@ -135,7 +135,7 @@ pub enum Turnover {
 /// Notifies all parties that all keys of these databases change at once. All shards are locked. `look` returns the state of a
 /// key of a database before, and the one afterwards.
 pub fn tell_all(
-    (engine, state, pending): (&Engine, Option<&State>, &mut Pending),
+    (engine, state, pending): (&Engine, Option<&SessionState>, &mut Pending),
     turnover: Turnover,
     databases: Range<u32>,
     mut look: impl FnMut(u32, &[u8]) -> (Presence, Presence),
@@ -145,7 +145,7 @@ pub fn tell_all(
         pending.marked.extend(engine.blocking.mark_all(database));
     }
     if turnover == Turnover::Replaced && engine.tracking.is_used() {
-        let by = state.and_then(State::changer).map(|(id, _)| id);
+        let by = state.and_then(SessionState::changer).map(|(id, _)| id);
         engine.tracking.changed_all(by, &mut pending.wakeups);
     }
 }
@@ -156,7 +156,7 @@ fn tell_unasked(source: Source<'_, '_>, cause: Cause<'_>, database: u32, name: &
     let Source { engine, counters, state, pending, recorder } = source;
     let is_recording = recorder.is_recording();
     let mut publish = |class: EventClass, event: &'static str| {
-        let by = (engine, state.and_then(State::own), &mut pending.wakeups);
+        let by = (engine, state.and_then(SessionState::own), &mut pending.wakeups);
         notifications::publish(by, database, (class, event), name);
     };
     match cause {

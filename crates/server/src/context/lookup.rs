@@ -11,7 +11,7 @@ use super::key_change;
 use super::key_change::{Cause, Pending, Source};
 use super::notifications;
 use super::notifications::EventClass;
-use super::session_state::State;
+use super::session_state::SessionState;
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::journal::Recorder;
@@ -31,7 +31,7 @@ pub const FIELDS_A_LOOK: usize = 128;
 pub(super) struct KeyLookup<'c> {
     engine: &'c Engine,
     counters: &'c Counters,
-    state: &'c State,
+    state: &'c SessionState,
     dice: &'c Dice,
     pending: &'c mut Pending,
     out: &'c mut Output,

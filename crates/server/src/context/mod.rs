@@ -41,7 +41,7 @@ use crate::request::output::{Mark, Output};
 use command_timer::CommandTimer;
 use key_change::Pending;
 use others::Others;
-use session_state::{Replies, State};
+use session_state::{Replies, SessionState};
 
 /// The parts that the executor of a command has at hand: the engine, and the running thread's own.
 #[derive(Clone, Copy)]
@@ -67,7 +67,7 @@ pub struct Cx<'a> {
     /// The executing thread's counters.
     pub counters: &'a Counters,
     /// The client's own state.
-    pub state: &'a mut State,
+    pub state: &'a mut SessionState,
     /// The output that replies go to.
     pub out: &'a mut Output,
     /// The time, the same for all that runs at once.
@@ -91,8 +91,8 @@ pub struct Cx<'a> {
     pub(crate) pending: &'a mut Pending,
     /// The bytes that were written are no reply but a message: CLIENT REPLY does not suppress it.
     pub(crate) is_message: bool,
-    /// The client needs nothing more than to run the commands that it sends; see [`State::is_ordinary`]. Only commands that
-    /// concern more than data change that.
+    /// The client needs nothing more than to run the commands that it sends; see [`SessionState::is_ordinary`]. Only commands
+    /// that concern more than data change that.
     pub(crate) is_ordinary: bool,
     /// The last command that was over the limit of memory found none to free. Says nothing while there is enough.
     pub(crate) has_no_room: bool,
@@ -110,7 +110,7 @@ impl<'a> Cx<'a> {
     /// Makes the view of one batch.
     pub fn new(
         thread_context: ThreadContext<'a>,
-        state: &'a mut State,
+        state: &'a mut SessionState,
         out: &'a mut Output,
         pending: &'a mut Pending,
         call: fn(&mut Cx<'_>, Request<'_>),
@@ -186,7 +186,7 @@ impl<'a> Cx<'a> {
     #[cold]
     pub fn refuse(&mut self, error: &Error) {
         self.counters.errors_replied.add(1);
-        if !self.state.is_unobserved {
+        if !self.state.origin.is_unobserved {
             self.engine.stats.count_error(error.code());
         }
         self.reply().error(error.text());
@@ -194,7 +194,7 @@ impl<'a> Cx<'a> {
 
     /// Returns whether the client is on this machine.
     pub fn is_local(&self) -> bool {
-        match self.state.client.address.parse::<std::net::SocketAddr>() {
+        match self.state.client.socket.address.parse::<std::net::SocketAddr>() {
             Ok(address) => address.ip().is_loopback(),
             Err(_) => true,
         }
@@ -218,14 +218,14 @@ impl Cx<'_> {
     /// Returns whether the running command may block. In a transaction and in a script it may not, and gives the reply that
     /// it would give at the timeout.
     pub fn may_block(&self) -> bool {
-        self.state.executing.is_none() && !self.state.denies_blocking
+        self.state.multi.executing.is_none() && !self.state.origin.denies_blocking
     }
 
     /// Blocks the peer. The command of this row returns without a reply; its requests for single keys answer later.
     pub fn block(&mut self, row: &'static Row, block: Block<'_>) {
         debug_assert!(self.may_block(), "the command answers for itself");
         let state = &mut *self.state;
-        if let Some(waiter) = &state.serving {
+        if let Some(waiter) = &state.origin.serving {
             // Its narrowed request ran in vain, so it stays where it is.
             state.blocked = Some(Arc::clone(waiter));
             return;
@@ -238,7 +238,7 @@ impl Cx<'_> {
             row,
             database: state.database,
             protocol: state.protocol,
-            user: &state.user,
+            user: &state.login.user,
             no_touch: state.no_touch,
             deadline_ms: block
                 .deadline_ms
@@ -255,6 +255,6 @@ impl Cx<'_> {
 }
 
 #[inline]
-fn due_ms(now: Instant, state: &State) -> i64 {
-    if state.is_replaying { i64::MIN } else { now.wall_ms() }
+fn due_ms(now: Instant, state: &SessionState) -> i64 {
+    if state.origin.is_replaying { i64::MIN } else { now.wall_ms() }
 }

@@ -25,25 +25,25 @@ use crate::request::error::{Error, Outcome};
 #[cold]
 pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Outcome {
     look_again(cx)?;
-    let is_in = cx.state.authenticated || !cx.engine.acl.asks_password();
+    let is_in = cx.state.login.authenticated || !cx.engine.acl.asks_password();
     if !is_in && !request.row.flags.contains(Flags::NO_AUTH) {
         return Err(Error::NO_AUTH);
     }
-    if cx.state.user.is_unrestricted() {
+    if cx.state.login.user.is_unrestricted() {
         if is_in {
-            cx.state.unrestricted_at = cx.state.user_seen_at;
+            cx.state.login.unrestricted_at = cx.state.login.seen_at;
         }
         return Ok(());
     }
-    acl::check(&cx.state.user, request.row, request.args, databases(cx)).map_err(|denial| {
-        let context = if cx.state.transaction.is_some() { Context::Multi } else { Context::TopLevel };
+    acl::check(&cx.state.login.user, request.row, request.args, databases(cx)).map_err(|denial| {
+        let context = if cx.state.multi.transaction.is_some() { Context::Multi } else { Context::TopLevel };
         record(cx, denial, context, request.row, request.args);
         refusal(cx, denial, request.row, request.args)
     })
 }
 
 fn refusal(cx: &Cx<'_>, denial: Denial, row: &'static Row, args: Args<'_>) -> Error {
-    Error::naming("NOPERM {}", &[&denial.text(&cx.state.user.name, row, args)])
+    Error::naming("NOPERM {}", &[&denial.text(&cx.state.login.user.name, row, args)])
 }
 
 /// Returns the databases, as the client sees them.
@@ -55,17 +55,17 @@ pub fn databases(cx: &Cx<'_>) -> Databases {
 /// has the name now.
 fn look_again(cx: &mut Cx<'_>) -> Outcome {
     let epoch = cx.engine.acl.epoch();
-    if cx.state.user_seen_at == epoch {
+    if cx.state.login.seen_at == epoch {
         return Ok(());
     }
-    match cx.engine.acl.get(&cx.state.user.name) {
-        Some(user) if user.id == cx.state.user.id => {
-            cx.state.user = user;
-            cx.state.user_seen_at = epoch;
+    match cx.engine.acl.get(&cx.state.login.user.name) {
+        Some(user) if user.id == cx.state.login.user.id => {
+            cx.state.login.user = user;
+            cx.state.login.seen_at = epoch;
             Ok(())
         }
         _ => {
-            cx.state.authenticated = false;
+            cx.state.login.authenticated = false;
             cx.state.closing = true;
             Err(Error::NO_AUTH)
         }
@@ -100,31 +100,31 @@ pub fn check_unblocked(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Ou
 pub fn check_script(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Outcome {
     let Some(denial) = denial(cx, row, args)? else { return Ok(()) };
     record(cx, denial, Context::Lua, row, args);
-    Err(Error::naming("ERR ACL failure in script: {}", &[&denial.text(&cx.state.user.name, row, args)]))
+    Err(Error::naming("ERR ACL failure in script: {}", &[&denial.text(&cx.state.login.user.name, row, args)]))
 }
 
 /// Returns the permission that the user lacks, as it is now, for a command inside of another.
 #[inline]
 fn denial(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Result<Option<Denial>, Error> {
-    if cx.state.unrestricted_at == cx.engine.acl.epoch() {
+    if cx.state.login.unrestricted_at == cx.engine.acl.epoch() {
         return Ok(None);
     }
     look_again(cx)?;
-    Ok(acl::check(&cx.state.user, row, args, databases(cx)).err())
+    Ok(acl::check(&cx.state.login.user, row, args, databases(cx)).err())
 }
 
 fn record(cx: &mut Cx<'_>, denial: Denial, context: Context, row: &'static Row, args: Args<'_>) {
-    if cx.state.is_unobserved {
+    if cx.state.origin.is_unobserved {
         return;
     }
-    let username = cx.state.user.name.to_vec();
+    let username = cx.state.login.user.name.to_vec();
     let object = denial.object(row, args).to_vec();
     add(cx, denial.reason, context, object, username);
 }
 
 /// Records a wrong name or password; `command` is the command that gave it.
 pub fn record_failed_login(cx: &mut Cx<'_>, username: &[u8], command: &[u8]) {
-    let context = if cx.state.executing.is_some() { Context::Multi } else { Context::TopLevel };
+    let context = if cx.state.multi.executing.is_some() { Context::Multi } else { Context::TopLevel };
     add(cx, Reason::Auth, context, command.to_vec(), username.to_vec());
 }
 
@@ -140,7 +140,7 @@ fn add(cx: &mut Cx<'_>, reason: Reason, context: Context, object: Vec<u8>, usern
 /// Returns this client as CLIENT LIST shows it.
 fn own_line(cx: &Cx<'_>) -> String {
     let client = &cx.state.client;
-    let held = [&client.input_bytes, &client.input_spare, &client.argument_bytes];
+    let held = [&client.memory.input, &client.memory.input_spare, &client.memory.arguments];
     let [bytes, spare, argument_bytes] = held.map(|count| count.load(Ordering::Relaxed));
     cx.state.publish(Input { bytes, spare, argument_bytes }, cx.now.wall_ms());
     client.line(cx.now.wall_ms())

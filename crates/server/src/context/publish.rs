@@ -49,8 +49,8 @@ pub fn push_own(cx: &mut Cx<'_>) {
 #[cold]
 pub fn show_to_monitors(cx: &mut Cx<'_>, request: &Request<'_>) {
     let is_shown = !request.row.flags.intersects(Flags::ADMIN.or(Flags::SKIP_MONITOR)) || request.row.runs_script();
-    if is_shown && cx.state.serving.is_none() && !cx.state.is_unobserved {
-        let from = (&*cx.state.client, cx.state.denies_blocking && !cx.state.is_replaying);
+    if is_shown && cx.state.origin.serving.is_none() && !cx.state.origin.is_unobserved {
+        let from = (&*cx.state.client, cx.state.origin.denies_blocking && !cx.state.origin.is_replaying);
         let line = monitor_line(request.row.id, request.args, from, (cx.now, cx.state.database));
         publish(cx, Kind::Monitor, b"", &line);
     }
@@ -67,10 +67,10 @@ fn monitor_line(
     let (client, is_script) = from;
     let (seconds, microseconds) = (now.wall_us / 1_000_000, now.wall_us % 1_000_000);
     let mut text = format!("+{seconds}.{microseconds:06} [{database} ");
-    match client.address.strip_suffix(":0") {
+    match client.socket.address.strip_suffix(":0") {
         _ if is_script => text.push_str("lua"),
-        Some(path) if client.descriptor >= 0 => _ = write!(text, "unix:{path}"),
-        _ => text.push_str(&client.address),
+        Some(path) if client.socket.descriptor >= 0 => _ = write!(text, "unix:{path}"),
+        _ => text.push_str(&client.socket.address),
     }
     text.push(']');
     let hidden = command.row().secrets.map_or(Vec::new(), |secrets| secrets.positions(args));
@@ -110,7 +110,7 @@ pub fn limit_remembered_reads(cx: &mut Cx<'_>) {
 pub fn forget_caching(cx: &mut Cx<'_>, row: Option<&'static Row>) {
     let is_about_client = row.is_some_and(|row| row.parent == Some(Command::Client) || row.id == Command::Client);
     if let Some(tracking) = &mut cx.state.tracking
-        && cx.state.transaction.is_none()
+        && cx.state.multi.transaction.is_none()
         && !is_about_client
     {
         tracking.caching = false;

@@ -27,7 +27,7 @@ use crate::request::queue::Queue;
 /// The settings of a client: database, protocol, transaction, subscriptions, tracking. Owned by the session; no other thread
 /// sees it.
 #[derive(Debug)]
-pub struct State {
+pub struct SessionState {
     /// The part of this client that others see.
     pub client: Arc<ClientInfo>,
     /// The selected database.
@@ -35,28 +35,15 @@ pub struct State {
     /// The protocol of the replies.
     pub protocol: Protocol,
     /// The user that this client is in.
-    pub user: Arc<User>,
-    /// Whether it has logged in, or did not have to when it came.
-    pub authenticated: bool,
-    /// The epoch of the users at which `user` was looked up.
-    pub user_seen_at: u64,
-    /// The epoch of the users at which nothing was forbidden to this client; 0 for none. While it is the present one,
-    /// nothing has to be looked at.
-    pub unrestricted_at: u64,
-    /// Commands that wait for EXEC, after MULTI.
-    pub transaction: Option<Transaction>,
-    /// Commands of the EXEC that runs.
-    pub executing: Option<i64>,
-    /// The keys that EXEC depends on.
-    pub watching: Watching,
+    pub login: Login,
+    /// The transaction between MULTI and EXEC, and the keys that it depends on.
+    pub multi: Multi,
     /// The replies that are sent.
     pub replies: Replies,
     /// The connection is closed when the replies so far have left.
     pub closing: bool,
     /// CLIENT NO-TOUCH: reading does not renew a key's access clock.
     pub no_touch: bool,
-    /// The commands may not block on a key: a script runs.
-    pub denies_blocking: bool,
     /// The client's subscriptions, once it has subscribed to anything.
     pub subscriptions: Option<Box<Subscriptions>>,
     /// Whether and how the keys that the client reads are remembered for it.
@@ -65,23 +52,64 @@ pub struct State {
     pub replica: Option<Arc<Replica>>,
     /// The waiter of a blocked client; no command of it runs until that has ended.
     pub blocked: Option<Arc<Waiter>>,
-    /// The waiter with the running request, in a state that stands in for that of its session.
-    pub serving: Option<Arc<Waiter>>,
     /// The command that runs or ran last.
     pub row: Option<&'static Row>,
+    /// The origin of the commands, where it is another than the client.
+    pub origin: Origin,
+    /// The offsets of the journal that the client has seen and written.
+    pub journal: JournalOffsets,
+    /// The data that others see of the client may be out of date in more than each batch of commands changes.
+    pub is_news: bool,
+}
+
+/// The user of a client.
+#[derive(Debug)]
+pub struct Login {
+    /// The user that it is in.
+    pub user: Arc<User>,
+    /// Whether it has logged in, or did not have to when it came.
+    pub authenticated: bool,
+    /// The epoch of the users at which `user` was looked up.
+    pub seen_at: u64,
+    /// The epoch of the users at which nothing was forbidden to this client; 0 for none. While it is the present one,
+    /// nothing has to be looked at.
+    pub unrestricted_at: u64,
+}
+
+/// MULTI, EXEC and WATCH.
+#[derive(Debug, Default)]
+pub struct Multi {
+    /// Commands that wait for EXEC, after MULTI.
+    pub transaction: Option<Transaction>,
+    /// Commands of the EXEC that runs.
+    pub executing: Option<i64>,
+    /// The keys that EXEC depends on.
+    pub watching: Watching,
+}
+
+/// The origin of a session's commands.
+#[derive(Debug, Default)]
+pub struct Origin {
     /// The commands are those of an AOF: expired keys are there for it.
     pub is_replaying: bool,
+    /// The commands may not block on a key: a script runs.
+    pub denies_blocking: bool,
+    /// The requests of this session appear in no log and no count of errors.
+    pub is_unobserved: bool,
+    /// The waiter with the running request, in a state that stands in for that of its session.
+    pub serving: Option<Arc<Waiter>>,
+}
+
+/// The offsets of the journal that a client has seen and written.
+#[derive(Debug, Default)]
+pub struct JournalOffsets {
     /// The journal's offset behind all data that the replies so far show: the client's own changes, and those of others that
     /// it has read.
     pub shown_offset: u64,
     /// The client has changed something since it was asked last up to where its own changes reach.
     pub has_written: bool,
     /// The journal's offset behind the client's own changes, when it was asked last.
-    pub written_offset: u64,
-    /// The data that others see of the client may be out of date in more than each batch of commands changes.
-    pub is_news: bool,
-    /// The requests of this session appear in no log and no count of errors.
-    pub is_unobserved: bool,
+    written_offset: u64,
 }
 
 /// CLIENT TRACKING: the options of the client.
@@ -183,7 +211,7 @@ impl Track {
     }
 }
 
-impl State {
+impl SessionState {
     /// Makes the state of a client that has just come.
     pub fn new(client: Arc<ClientInfo>, user: Arc<User>) -> Self {
         let authenticated = user.enabled && user.no_password;
@@ -191,29 +219,19 @@ impl State {
             client,
             database: 0,
             protocol: Protocol::Resp2,
-            user,
-            authenticated,
-            user_seen_at: 0,
-            unrestricted_at: 0,
-            transaction: None,
-            executing: None,
-            watching: Watching::default(),
+            login: Login { user, authenticated, seen_at: 0, unrestricted_at: 0 },
+            multi: Multi::default(),
             replies: Replies::On,
             closing: false,
             no_touch: false,
-            denies_blocking: false,
             subscriptions: None,
             tracking: None,
             replica: None,
             blocked: None,
-            serving: None,
             row: None,
-            is_replaying: false,
-            shown_offset: 0,
-            has_written: false,
-            written_offset: 0,
+            origin: Origin::default(),
+            journal: JournalOffsets::default(),
             is_news: true,
-            is_unobserved: false,
         }
     }
 
@@ -221,17 +239,8 @@ impl State {
     /// replies, and no replica.
     #[inline]
     pub fn is_ordinary(&self) -> bool {
-        let has_begun = self.transaction.is_some() || self.subscriptions.is_some() || self.replica.is_some();
+        let has_begun = self.multi.transaction.is_some() || self.subscriptions.is_some() || self.replica.is_some();
         !has_begun && self.tracking.is_none() && self.replies == Replies::On
-    }
-
-    /// Returns an offset of the journal behind all changes of this client; `shown` is the offset that it has seen by now.
-    /// That may be later than its last change, but is the previous answer if the client has changed nothing since.
-    pub fn written_offset(&mut self, shown: u64) -> u64 {
-        if std::mem::take(&mut self.has_written) {
-            self.written_offset = shown.max(self.shown_offset);
-        }
-        self.written_offset
     }
 
     /// Returns the state that the request of a blocked client sees in place of its session, which another thread owns.
@@ -241,7 +250,7 @@ impl State {
             protocol: waiter.protocol,
             no_touch: waiter.no_touch,
             row: Some(waiter.row),
-            serving: Some(Arc::clone(waiter)),
+            origin: Origin { serving: Some(Arc::clone(waiter)), ..Origin::default() },
             ..Self::new(Arc::clone(&waiter.client), Arc::clone(&waiter.user))
         }
     }
@@ -249,9 +258,7 @@ impl State {
     /// Makes this the client of another user, which was looked up just now.
     pub fn log_in(&mut self, user: Arc<User>, authenticated: bool) {
         self.client.names.lock().user = user.name.clone();
-        self.user = user;
-        self.authenticated = authenticated;
-        (self.user_seen_at, self.unrestricted_at) = (0, 0);
+        self.login = Login { user, authenticated, seen_at: 0, unrestricted_at: 0 };
     }
 
     /// Returns this client as one that publishes, if it has subscriptions itself.
@@ -318,7 +325,8 @@ impl State {
 
     /// Returns whether the data that others see of this client may change at any time, through the actions of others.
     pub fn is_watchful(&self) -> bool {
-        let waits = self.transaction.is_some() || self.executing.is_some() || !self.watching.keys.is_empty();
+        let waits =
+            self.multi.transaction.is_some() || self.multi.executing.is_some() || !self.multi.watching.keys.is_empty();
         waits || self.subscriptions.is_some() || self.tracking.is_some()
     }
 
@@ -326,44 +334,55 @@ impl State {
     #[inline]
     pub fn publish_use(&self, input: Input, now_ms: i64) {
         let client = &self.client;
-        client.active_ms.store(now_ms, Ordering::Relaxed);
-        client.input_bytes.store(input.bytes, Ordering::Relaxed);
-        client.input_spare.store(input.spare, Ordering::Relaxed);
-        client.argument_bytes.store(input.argument_bytes, Ordering::Relaxed);
+        client.activity.active_ms.store(now_ms, Ordering::Relaxed);
+        client.memory.input.store(input.bytes, Ordering::Relaxed);
+        client.memory.input_spare.store(input.spare, Ordering::Relaxed);
+        client.memory.arguments.store(input.argument_bytes, Ordering::Relaxed);
         self.publish_command();
     }
 
     /// Shows others which command it runs, or has run last.
     #[inline]
     pub fn publish_command(&self) {
-        self.client.command.store(self.row.map_or(0, |row| row.id as u32 + 1), Ordering::Relaxed);
+        self.client.activity.command.store(self.row.map_or(0, |row| row.id as u32 + 1), Ordering::Relaxed);
     }
 
     /// Brings all that others see of this client up to date.
     pub fn publish(&self, input: Input, now_ms: i64) {
         self.publish_use(input, now_ms);
         let client = &self.client;
-        client.database.store(self.database, Ordering::Relaxed);
-        client.protocol.store(if self.protocol == Protocol::Resp3 { 3 } else { 2 }, Ordering::Relaxed);
-        let waiting = self.transaction.as_ref().map(|transaction| transaction.queue.len() as i64);
-        let queued = waiting.or(self.executing).unwrap_or(-1);
-        client.queued.store(queued, Ordering::Relaxed);
-        let queued_bytes = self.transaction.as_ref().map_or(0, |transaction| transaction.queue.heap_bytes());
-        client.queued_bytes.store(queued_bytes + self.watching.bytes, Ordering::Relaxed);
-        client.watched.store(self.watching.keys.len(), Ordering::Relaxed);
-        client.names_bytes.store(self.names_bytes(), Ordering::Relaxed);
-        client.doomed.store(self.watching.is_raised(), Ordering::Relaxed);
-        client.closing.store(self.closing, Ordering::Relaxed);
-        client.monitors.store(self.is_monitor(), Ordering::Relaxed);
+        client.activity.database.store(self.database, Ordering::Relaxed);
+        client.activity.protocol.store(if self.protocol == Protocol::Resp3 { 3 } else { 2 }, Ordering::Relaxed);
+        let waiting = self.multi.transaction.as_ref().map(|transaction| transaction.queue.len() as i64);
+        let queued = waiting.or(self.multi.executing).unwrap_or(-1);
+        client.multi.queued.store(queued, Ordering::Relaxed);
+        let queued_bytes = self.multi.transaction.as_ref().map_or(0, |transaction| transaction.queue.heap_bytes());
+        client.memory.queue.store(queued_bytes + self.multi.watching.bytes, Ordering::Relaxed);
+        client.multi.watched.store(self.multi.watching.keys.len(), Ordering::Relaxed);
+        client.memory.names.store(self.names_bytes(), Ordering::Relaxed);
+        client.multi.doomed.store(self.multi.watching.is_raised(), Ordering::Relaxed);
+        client.status.closing.store(self.closing, Ordering::Relaxed);
+        client.roles.monitors.store(self.is_monitor(), Ordering::Relaxed);
         let tracking = self.tracking.as_deref();
-        client.redirect.store(tracking.map_or(-1, |tracking| tracking.redirect as i64), Ordering::Relaxed);
-        client.broken.store(tracking.is_some_and(|tracking| tracking.broken), Ordering::Relaxed);
-        client.broadcast.store(tracking.is_some_and(|tracking| tracking.broadcast), Ordering::Relaxed);
+        client.tracking.redirect.store(tracking.map_or(-1, |tracking| tracking.redirect as i64), Ordering::Relaxed);
+        client.tracking.broken.store(tracking.is_some_and(|tracking| tracking.broken), Ordering::Relaxed);
+        client.tracking.broadcast.store(tracking.is_some_and(|tracking| tracking.broadcast), Ordering::Relaxed);
         if let Some(subscriptions) = &self.subscriptions {
             for (count, kind) in client.listened.iter().zip([Kind::Channel, Kind::Pattern, Kind::Shard]) {
                 count.store(subscriptions.len(kind), Ordering::Relaxed);
             }
         }
+    }
+}
+
+impl JournalOffsets {
+    /// Returns an offset of the journal behind all changes of this client; `shown` is the offset that it has seen by now.
+    /// That may be later than its last change, but is the previous answer if the client has changed nothing since.
+    pub fn written_offset(&mut self, shown: u64) -> u64 {
+        if std::mem::take(&mut self.has_written) {
+            self.written_offset = shown.max(self.shown_offset);
+        }
+        self.written_offset
     }
 }
 

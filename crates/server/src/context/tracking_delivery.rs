@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use sleeve_wire::reply::{Protocol, Writer};
 
-use super::session_state::State;
+use super::session_state::SessionState;
 use crate::engine::Engine;
 use crate::engine::clients::client_info::ClientInfo;
 
@@ -24,7 +24,7 @@ pub enum Delivery {
 }
 
 /// Keys that a client has read have changed: an array of them, or nothing for all.
-pub fn deliver(engine: &Engine, state: &mut State, keys: Option<Arc<Vec<u8>>>) -> Delivery {
+pub fn deliver(engine: &Engine, state: &mut SessionState, keys: Option<Arc<Vec<u8>>>) -> Delivery {
     let protocol = state.protocol;
     let Some(tracking) = &mut state.tracking else { return Delivery::Nothing };
     let keys = keys.unwrap_or_else(|| {
@@ -45,7 +45,7 @@ pub fn deliver(engine: &Engine, state: &mut State, keys: Option<Arc<Vec<u8>>>) -
 }
 
 /// Returns the message for a client that receives the letters of another.
-pub fn forwarded(state: &State, keys: &[u8]) -> Option<Vec<u8>> {
+pub fn forwarded(state: &SessionState, keys: &[u8]) -> Option<Vec<u8>> {
     if state.protocol == Protocol::Resp3 {
         return Some(push_of(keys));
     }

@@ -40,7 +40,7 @@ pub enum Verdict {
 pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Verdict, Error> {
     protected_command(cx, request)?;
     inside_multi(cx, request)?;
-    if cx.state.unrestricted_at != cx.engine.acl.epoch() {
+    if cx.state.login.unrestricted_at != cx.engine.acl.epoch() {
         permission::pass(cx, request)?;
     }
     if cx.engine.readiness.refuses_nothing() {
@@ -54,7 +54,7 @@ pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Verdict, Error> {
         return Ok(Verdict::Run);
     }
     from_replica(cx, request)?;
-    Ok(if cx.state.transaction.is_none() || ends_or_steers_transaction(request.row.id) {
+    Ok(if cx.state.multi.transaction.is_none() || ends_or_steers_transaction(request.row.id) {
         Verdict::Run
     } else if is_held(cx, request) {
         Verdict::Hold
@@ -120,10 +120,10 @@ fn refuse_unready(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 /// read unless the client wants to read here.
 fn redirect(cx: &Cx<'_>, asked: Asked) -> Result<(), Error> {
     let client = &cx.state.client;
-    if !client.redirects.load(Ordering::Relaxed) || cx.state.is_replaying {
+    if !client.settings.redirects.load(Ordering::Relaxed) || cx.state.origin.is_replaying {
         return Ok(());
     }
-    let reads = !client.reads_replicas.load(Ordering::Relaxed) && asked.any.contains(Flags::READONLY);
+    let reads = !client.settings.reads_replicas.load(Ordering::Relaxed) && asked.any.contains(Flags::READONLY);
     match cx.engine.replication.role.link() {
         Some(link) if asked.any.contains(Flags::WRITE) || reads => Err(Error::redirect(&link.primary.to_string())),
         _ => Ok(()),
@@ -143,7 +143,7 @@ impl Asked {
     fn of(cx: &Cx<'_>, request: &Request<'_>) -> Self {
         let own = effective_flags(cx, request.row, request.args);
         let asked = Self { any: own, lacking: ALLOWING.without(own) };
-        match &cx.state.transaction {
+        match &cx.state.multi.transaction {
             Some(queued) if request.row.id == Command::Exec => {
                 Self { any: own.or(queued.flags), lacking: asked.lacking.or(queued.lacking) }
             }
@@ -158,7 +158,7 @@ const ALLOWING: Flags = Flags::LOADING.or(Flags::STALE);
 /// Adds the flags of a command that is about to be queued to those that EXEC is judged by.
 pub fn note_queued(cx: &mut Cx<'_>, request: &Request<'_>) {
     let flags = effective_flags(cx, request.row, request.args);
-    if let Some(transaction) = &mut cx.state.transaction {
+    if let Some(transaction) = &mut cx.state.multi.transaction {
         transaction.flags = transaction.flags.or(flags);
         transaction.lacking = transaction.lacking.or(ALLOWING.without(flags));
     }
@@ -223,14 +223,14 @@ fn make_room(cx: &mut Cx<'_>, request: &Request<'_>, bytes_max: u64) -> Result<(
 fn may_grow(cx: &Cx<'_>, request: &Request<'_>) -> bool {
     // A queue is memory too: while there is none left, only the commands that end the transaction may come.
     use Command::{Discard, Exec, Quit, Reset};
-    let would_queue = cx.state.transaction.is_some() && !matches!(request.row.id, Exec | Discard | Quit | Reset);
+    let would_queue = cx.state.multi.transaction.is_some() && !matches!(request.row.id, Exec | Discard | Quit | Reset);
     would_queue || Asked::of(cx, request).any.contains(Flags::DENYOOM)
 }
 
 /// Refuses commands that make no sense between MULTI and EXEC.
 #[inline]
 fn inside_multi(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
-    if !cx.is_ordinary && cx.state.transaction.is_some() && request.row.flags.contains(Flags::NO_MULTI) {
+    if !cx.is_ordinary && cx.state.multi.transaction.is_some() && request.row.flags.contains(Flags::NO_MULTI) {
         return Err(Error::fixed("ERR Command not allowed inside a transaction"));
     }
     Ok(())
@@ -315,7 +315,7 @@ pub fn is_stream_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
 #[cold]
 fn is_stream_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
     let is_queued_write = || {
-        let mut queue = cx.state.transaction.iter().flat_map(|transaction| transaction.queue.iter());
+        let mut queue = cx.state.multi.transaction.iter().flat_map(|transaction| transaction.queue.iter());
         request.row.id == Command::Exec && queue.any(|(row, _)| row.flags.intersects(CHANGING))
     };
     match cx.engine.pause.asked_for(cx.now.monotonic_ms()) {

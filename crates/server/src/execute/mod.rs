@@ -24,7 +24,7 @@ use crate::context::locking;
 use crate::context::lookahead::Found;
 use crate::context::others::Others;
 use crate::context::publish;
-use crate::context::session_state::{Replies, State};
+use crate::context::session_state::{Replies, SessionState};
 use crate::context::{Cx, ThreadContext};
 use crate::host::log;
 use crate::messaging::mail::Letter;
@@ -36,7 +36,7 @@ use scratch::Scratch;
 
 /// Runs the requests of the batch, which lie in `buffer`, and appends their replies to its output. Returns how many
 /// were run: fewer than all when the peer is to be closed, when it waits for a key, or when a pause holds the next one.
-pub fn batch(state: &mut State, scratch: &mut Scratch, buffer: &[u8], others: &mut dyn Others) -> usize {
+pub fn batch(state: &mut SessionState, scratch: &mut Scratch, buffer: &[u8], others: &mut dyn Others) -> usize {
     let Scratch { engine, counters, dice, now, clock, batch_buffer, batch, lookahead, output, pending, .. } = scratch;
     let thread_context = ThreadContext { engine, counters, dice, now: *now, clock: *clock, batch_buffer };
     let mut cx = Cx::new(thread_context, state, output, pending, call);
@@ -74,7 +74,7 @@ pub fn batch(state: &mut State, scratch: &mut Scratch, buffer: &[u8], others: &m
     } else {
         shown
     };
-    cx.state.shown_offset = cx.state.shown_offset.max(shown);
+    cx.state.journal.shown_offset = cx.state.journal.shown_offset.max(shown);
     cx.out.shown = cx.out.shown.max(shown);
     run
 }
@@ -136,7 +136,7 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
     }
     if cx.locks.recorder.pieces() != pieces {
         cx.out.note_write(mark);
-        cx.state.has_written = true;
+        cx.state.journal.has_written = true;
     }
     push_own(cx);
     if may_change_client || !cx.is_ordinary {
@@ -186,7 +186,10 @@ fn refuse_reply_to_replica(cx: &mut Cx<'_>, mark: Mark, row: Option<&'static Row
     }
     cx.out.rewind(mark);
     cx.state.closing = true;
-    log::warning(&format!("Replica generated a reply to command '{name}', disconnecting it: {}", client.address));
+    log::warning(&format!(
+        "Replica generated a reply to command '{name}', disconnecting it: {}",
+        client.socket.address
+    ));
     cx.pending.post(&client.mailbox, Letter::Close(client.id));
 }
 
@@ -274,7 +277,7 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
     if cx.state.tracking.is_some() {
         publish::remember_reads(cx, &request);
     }
-    if cx.state.serving.is_none() {
+    if cx.state.origin.serving.is_none() {
         // A blocked command was counted when it began to wait.
         counters.calls.add(1);
         cx.counters.executed.add(1);
@@ -327,10 +330,11 @@ fn end(cx: &mut Cx<'_>, request: &Request<'_>, began_ticks: Option<u64>) {
 /// Keeps a command for EXEC, unless it is known already that EXEC will run nothing.
 fn queue(cx: &mut Cx<'_>, request: &Request<'_>) {
     cx.state.row = Some(request.row);
-    let is_doomed = cx.state.watching.is_raised() || cx.state.transaction.as_ref().is_some_and(|queued| queued.aborted);
+    let is_doomed =
+        cx.state.multi.watching.is_raised() || cx.state.multi.transaction.as_ref().is_some_and(|queued| queued.aborted);
     if !is_doomed {
         gates::note_queued(cx, request);
-        if let Some(transaction) = &mut cx.state.transaction {
+        if let Some(transaction) = &mut cx.state.multi.transaction {
             transaction.queue.push(request.row, request.args);
         }
         cx.state.is_news = true;
@@ -341,7 +345,7 @@ fn queue(cx: &mut Cx<'_>, request: &Request<'_>) {
 /// Answers a request that may not run. Inside MULTI this dooms the transaction; where it is EXEC itself, it ends it.
 #[cold]
 fn reject(cx: &mut Cx<'_>, row: Option<&'static Row>, error: Error) {
-    if let Some(transaction) = &mut cx.state.transaction {
+    if let Some(transaction) = &mut cx.state.multi.transaction {
         transaction.aborted = true;
     }
     if let Some(row) = row {
@@ -350,8 +354,8 @@ fn reject(cx: &mut Cx<'_>, row: Option<&'static Row>, error: Error) {
     // CLIENT LIST shows the last command that was asked for, though it was refused.
     cx.state.row = row;
     if row.is_some_and(|row| row.id == Command::Exec) {
-        cx.state.transaction = None;
-        cx.state.watching.clear(cx.engine);
+        cx.state.multi.transaction = None;
+        cx.state.multi.watching.clear(cx.engine);
         cx.state.is_news = true;
         return cx.refuse(&error.exec_refused());
     }

@@ -26,10 +26,10 @@ use super::{call, lock, unknown_command, unknown_subcommand};
 use crate::commands::transaction;
 use crate::context::key_change::Pending;
 use crate::context::lookahead::{Found, Lookahead};
-use crate::context::session_state::{Input, State, Transaction};
+use crate::context::session_state::{Input, Origin, SessionState, Transaction};
 use crate::context::{Cx, ThreadContext};
 use crate::engine::Engine;
-use crate::engine::clients::client_info::{ClientInfo, NewClient};
+use crate::engine::clients::client_info::{ClientInfo, ClientSocket};
 use crate::engine::journal::BatchBuffer;
 use crate::engine::observe::stats::Counters;
 use crate::engine::readiness::Hindrance;
@@ -54,7 +54,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct Replay {
     engine: Arc<Engine>,
-    state: State,
+    state: SessionState,
     parser: Parser,
     batch: Batch,
     lookahead: Lookahead,
@@ -103,12 +103,12 @@ impl Replay {
     }
 
     fn new(engine: &Arc<Engine>, offset: u64, counters: Arc<Counters>, is_copying: bool) -> Self {
-        let arrival = NewClient { address: "log:0".into(), local_address: "log:0".into(), descriptor: -1 };
-        // It is in no list of clients.
-        let client = engine.clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
-        engine.clients.leave(client.id);
-        let state =
-            State { is_replaying: true, denies_blocking: true, ..State::new(client, engine.acl.default_user()) };
+        let socket = ClientSocket { address: "log:0".into(), local_address: "log:0".into(), descriptor: -1 };
+        let client = engine.clients.describe(socket, Arc::new(Mailbox::new(|| ())), 0);
+        let state = SessionState {
+            origin: Origin { is_replaying: true, denies_blocking: true, ..Origin::default() },
+            ..SessionState::new(client, engine.acl.default_user())
+        };
         Self {
             engine: Arc::clone(engine),
             state,
@@ -160,7 +160,7 @@ impl Replay {
     /// journal.
     pub fn rewind(&mut self) {
         self.parser = Parser::new();
-        (self.open, self.state.transaction) = (None, None);
+        (self.open, self.state.multi.transaction) = (None, None);
         self.offset = self.engine.journal.end();
     }
 
@@ -327,7 +327,7 @@ impl Applying<'_> {
             (Command::Multi, None) => {
                 let bytes = if self.is_copying { piece.bytes.to_vec() } else { Vec::new() };
                 *self.open = Some(Open { multi_at: piece.at, queued_at: Vec::new(), bytes });
-                cx.state.transaction = Some(Transaction::default());
+                cx.state.multi.transaction = Some(Transaction::default());
                 self.count(cx, row);
                 show(cx, &request);
             }
@@ -351,7 +351,7 @@ impl Applying<'_> {
                 if self.is_copying {
                     open.bytes.extend_from_slice(piece.bytes);
                 }
-                if let Some(transaction) = &mut cx.state.transaction {
+                if let Some(transaction) = &mut cx.state.multi.transaction {
                     transaction.queue.push(row, args);
                 }
             }
@@ -424,13 +424,13 @@ impl Applying<'_> {
 
     /// Applies the commands between MULTI and EXEC in one go, with the locks of all of them.
     fn execute(&self, cx: &mut Cx<'_>, queued_at: &[u64]) -> Result<(), Refused> {
-        let Some(transaction) = cx.state.transaction.take() else { return Ok(()) };
-        cx.state.executing = Some(transaction.queue.len() as i64);
+        let Some(transaction) = cx.state.multi.transaction.take() else { return Ok(()) };
+        cx.state.multi.executing = Some(transaction.queue.len() as i64);
         for (((row, args), places), at) in transaction.queue.iter().zip(&transaction.places).zip(queued_at) {
             let parts = Parts { row, args, key_places: &transaction.keys[places.clone()] };
             self.run(cx, parts.request()).map_err(|error| Refused::of(*at, args, &error))?;
         }
-        cx.state.executing = None;
+        cx.state.multi.executing = None;
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use sleeve_store::Kind;
 
 use crate::context::key_change::Pending;
 use crate::context::permission;
-use crate::context::session_state::State;
+use crate::context::session_state::SessionState;
 use crate::context::{Cx, ThreadContext};
 use crate::engine::clients::blocking::{DatabaseKey, Waiter};
 use crate::engine::clients::tracking;
@@ -40,7 +40,7 @@ pub fn gone(thread_context: ThreadContext<'_>, call: fn(&mut Cx<'_>, Request<'_>
     let Some((first, _)) = places.iter().find_map(|key| engine.blocking.next(key, 0, None)) else {
         return places.iter().for_each(|key| engine.blocking.unmark(key));
     };
-    let (mut state, mut out) = (State::stand_in(&first), Output::default());
+    let (mut state, mut out) = (SessionState::stand_in(&first), Output::default());
     let mut pending = Pending { marked: places, ..Pending::default() };
     let mut cx = Cx::new(thread_context, &mut state, &mut out, &mut pending, call);
     marked(&mut cx);
@@ -95,7 +95,7 @@ fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
         return;
     }
     let Some(claim) = waiter.claim() else { return };
-    let (mut state, mut reply) = (State::stand_in(waiter), Output::default());
+    let (mut state, mut reply) = (SessionState::stand_in(waiter), Output::default());
     std::mem::swap(cx.state, &mut state);
     std::mem::swap(cx.out, &mut reply);
     let invalid_elsewhere = std::mem::take(&mut cx.pending.wakeups.invalid);

@@ -10,7 +10,7 @@ use sleeve_wire::reply::{Protocol, Writer};
 
 use crate::config::Opt;
 use crate::engine::Engine;
-use crate::engine::clients::client_info::NewClient;
+use crate::engine::clients::client_info::ClientSocket;
 use crate::engine::replication::link::Broken;
 use crate::engine::replication::role::{LinkState, Task, Transfer};
 use crate::host::clock;
@@ -180,11 +180,11 @@ impl<'t> Connection<'t> {
     }
 
     /// The addresses of both ends, the other one first, and the socket's number.
-    pub(super) fn ends(&self) -> NewClient {
+    pub(super) fn ends(&self) -> ClientSocket {
         let socket = self.outgoing.socket();
         let text =
             |address: io::Result<SocketAddr>| address.map_or_else(|_| String::new(), |address| address.to_string());
-        NewClient {
+        ClientSocket {
             address: text(socket.peer_addr()),
             local_address: text(socket.local_addr()),
             descriptor: socket.as_raw_fd(),

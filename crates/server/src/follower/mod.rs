@@ -336,7 +336,7 @@ impl<'e> Listed<'e> {
             shut.upgrade().iter().for_each(|socket| _ = socket.shutdown(Shutdown::Both));
         }));
         let client = engine.clients.enter(connection.ends(), mailbox, Instant::now().wall_ms());
-        client.is_primary.store(true, Ordering::Relaxed);
+        client.roles.is_primary.store(true, Ordering::Relaxed);
         client.names.lock().user = b"(superuser)".as_slice().into();
         Self { engine, client, _socket: socket }
     }

@@ -204,7 +204,7 @@ fn permits(cx: &mut Cx<'_>, flags: Option<ScriptFlags>, read_only: bool) -> Resu
     let is_full = is_memory_full(cx);
     let readiness = &cx.engine.readiness;
     // The commands of an AOF or of the primary were checked when they were first run.
-    let is_asked = !cx.state.is_replaying;
+    let is_asked = !cx.state.origin.is_replaying;
     let is_stale = readiness.has(Hindrance::Stale);
     let Some(flags) = flags else {
         return if is_stale { Err(Error::NO_PRIMARY) } else { Ok(Permits { read_only, denies_growth: is_full }) };
@@ -236,7 +236,11 @@ fn permits(cx: &mut Cx<'_>, flags: Option<ScriptFlags>, read_only: bool) -> Resu
 
 /// Returns whether memory had run out before the command began that runs the script: in a transaction, before EXEC.
 fn is_memory_full(cx: &Cx<'_>) -> bool {
-    if cx.state.executing.is_some() { cx.has_no_room } else { cx.has_no_room && eviction::is_over_limit(cx.engine) }
+    if cx.state.multi.executing.is_some() {
+        cx.has_no_room
+    } else {
+        cx.has_no_room && eviction::is_over_limit(cx.engine)
+    }
 }
 
 /// One run.
@@ -278,7 +282,7 @@ fn play<'r>(
     cx.others = others;
     engine.scripts.running.end();
     interrupt::end();
-    if cx.state.executing.is_none() {
+    if cx.state.multi.executing.is_none() {
         // The script may have taken long, so the commands behind it get a new time. The commands of one transaction see one
         // instant.
         cx.look_at_clock();
@@ -296,9 +300,9 @@ fn perform<'r>(
     memory: &mut Words,
     call: impl FnOnce() -> Result<Returned<'r>, Uncaught>,
 ) -> (Result<Returned<'r>, Uncaught>, Protocol) {
-    let is_outermost = cx.state.executing.is_none();
+    let is_outermost = cx.state.multi.executing.is_none();
     if is_outermost {
-        cx.state.executing = Some(1);
+        cx.state.multi.executing = Some(1);
         cx.locks.recorder.begin_transaction();
     }
     let (database, mut outer) = (cx.state.database, Output::default());
@@ -324,7 +328,7 @@ fn perform<'r>(
     cx.locks.recorder.keep_record(true);
     if is_outermost {
         cx.locks.recorder.end_transaction(cx.engine.scripts.running.has_left_half());
-        cx.state.executing = None;
+        cx.state.multi.executing = None;
     }
     (returned, protocol)
 }

@@ -12,7 +12,7 @@ use crate::context::others::Nobody;
 use crate::context::tracking_delivery;
 use crate::context::tracking_delivery::Delivery;
 use crate::engine::Engine;
-use crate::engine::clients::client_info::NewClient;
+use crate::engine::clients::client_info::ClientSocket;
 use crate::execute::active_expiry::Expiry;
 use crate::execute::scratch::Scratch;
 use crate::host::clock;
@@ -82,13 +82,13 @@ impl Engine {
         let scratch = Scratch::unobserved(self, Instant::now());
         let client = self.clients.describe(embedded_client(), Arc::clone(&mailbox), scratch.now.wall_ms());
         let mut session = Session::new(self, client);
-        session.state.is_unobserved = true;
+        session.state.origin.is_unobserved = true;
         Local::new(session, scratch, mailbox)
     }
 }
 
-fn embedded_client() -> NewClient {
-    NewClient { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1 }
+fn embedded_client() -> ClientSocket {
+    ClientSocket { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1 }
 }
 
 /// The session has ended: by QUIT, CLIENT KILL or a protocol error; or the whole engine has, and [`Engine::failure`] returns
@@ -104,7 +104,7 @@ impl Local {
     /// Gives the session all permissions until the next change of the users, with any default user: for requests of the
     /// program itself, never for those that came from outside.
     pub fn trust(&mut self) {
-        self.session.state.unrestricted_at = self.scratch.engine.acl.epoch();
+        self.session.state.login.unrestricted_at = self.scratch.engine.acl.epoch();
     }
 
     /// Executes the requests that these bytes complete and appends their replies to `replies`. An incomplete request is kept

@@ -15,7 +15,7 @@ use sleeve_wire::request::{Batch, Limits, Parser};
 
 use crate::config::{ClientClass, Opt, OutputLimit};
 use crate::context::others::Others;
-use crate::context::session_state::{Input, Replies, State};
+use crate::context::session_state::{Input, Replies, SessionState};
 use crate::engine::Engine;
 use crate::engine::clients::blocking::Waiter;
 use crate::engine::clients::client_info::ClientInfo;
@@ -29,7 +29,7 @@ use crate::request::output::Output;
 #[derive(Debug)]
 pub struct Session {
     /// The part of this peer that its commands see.
-    pub state: State,
+    pub state: SessionState,
     engine: Arc<Engine>,
     parser: Parser,
     /// Bytes that arrived and could not be executed: an incomplete request, or all of them while the peer is held.
@@ -65,9 +65,9 @@ impl Session {
     pub fn new(engine: &Arc<Engine>, client: Arc<ClientInfo>) -> Self {
         let user = engine.acl.default_user();
         client.names.lock().user = user.name.clone();
-        client.session_bytes.store(size_of::<Self>(), Ordering::Relaxed);
+        client.memory.session.store(size_of::<Self>(), Ordering::Relaxed);
         Self {
-            state: State::new(client, user),
+            state: SessionState::new(client, user),
             engine: Arc::clone(engine),
             parser: Parser::new(),
             pending: Vec::new(),
@@ -80,7 +80,7 @@ impl Session {
     /// Executes every request that these bytes complete and appends the replies to the thread's output.
     pub fn receive(&mut self, bytes: &[u8], scratch: &mut Scratch, others: &mut dyn Others) {
         scratch.counters.input_bytes.add(bytes.len() as u64);
-        self.state.client.note_received(bytes.len());
+        self.state.client.traffic.note_received(bytes.len());
         if self.pending.is_empty() && !self.is_held() {
             let used = self.run(bytes, scratch, others);
             self.keep(&bytes[used..]);
@@ -96,7 +96,7 @@ impl Session {
     /// [`Session::receive`] does.
     pub fn receive_kept(&mut self, count: usize, scratch: &mut Scratch, others: &mut dyn Others) {
         scratch.counters.input_bytes.add(count as u64);
-        self.state.client.note_received(count);
+        self.state.client.traffic.note_received(count);
         self.run_complete(scratch, others);
         self.check_pending(scratch);
         self.publish(scratch);
@@ -147,8 +147,8 @@ impl Session {
         }
         self.is_letter_due = false;
         // A change that another client made for this one counts as its own.
-        self.state.shown_offset = self.state.shown_offset.max(reply.shown);
-        self.state.has_written |= reply.shown != 0;
+        self.state.journal.shown_offset = self.state.journal.shown_offset.max(reply.shown);
+        self.state.journal.has_written |= reply.shown != 0;
         match self.state.replies {
             Replies::On | Replies::SkipNext => reply.move_to(&mut scratch.output),
             Replies::Off => {}
@@ -233,7 +233,7 @@ impl Session {
 
     /// Returns whether the user, as it is now, may have all subscriptions of this peer.
     pub fn may_listen(&self) -> bool {
-        let (Some(subscriptions), user) = (&self.state.subscriptions, &self.state.user) else { return true };
+        let (Some(subscriptions), user) = (&self.state.subscriptions, &self.state.login.user) else { return true };
         let Some(user) = self.engine.acl.get(&user.name).filter(|known| known.id == user.id) else { return false };
         [Kind::Channel, Kind::Pattern, Kind::Shard]
             .into_iter()
@@ -243,7 +243,7 @@ impl Session {
     /// Removes this peer from all that others know of it.
     pub fn close(&mut self) {
         self.engine.client_memory.forget(&self.state.client);
-        self.state.watching.clear(&self.engine);
+        self.state.multi.watching.clear(&self.engine);
         if let Some(waiter) = self.state.blocked.take()
             && let Some(claim) = waiter.claim()
         {
@@ -299,7 +299,7 @@ impl Session {
             scratch.output.bound(self.output_max(limits.authenticated));
             let parsed = self.parser.parse(rest, &limits, &mut scratch.batch);
             let run = execute::batch(&mut self.state, scratch, rest, others);
-            self.state.client.note_executed(run);
+            self.state.client.traffic.note_executed(run);
             if run < scratch.batch.len() && !self.state.closing {
                 self.parser = Parser::new();
                 self.set_paused(self.state.blocked.is_none());
@@ -324,7 +324,7 @@ impl Session {
     #[inline]
     fn publish(&mut self, scratch: &Scratch) {
         let (input, now_ms) = (self.input(), scratch.now.wall_ms());
-        self.state.client.note_answered(scratch.output.len());
+        self.state.client.traffic.note_answered(scratch.output.len());
         if self.state.is_news || self.state.closing {
             self.state.is_news = self.state.is_watchful();
             self.state.publish(input, now_ms);
@@ -345,9 +345,9 @@ impl Session {
     fn output_max(&self, authenticated: bool) -> usize {
         let client = &self.state.client;
         match self.output_limit(authenticated).hard_bytes {
-            _ if client.descriptor < 0 => usize::MAX,
+            _ if client.socket.descriptor < 0 => usize::MAX,
             0 => usize::MAX,
-            bytes => (bytes as usize).saturating_sub(client.output_bytes.load(Ordering::Relaxed)),
+            bytes => (bytes as usize).saturating_sub(client.memory.output.load(Ordering::Relaxed)),
         }
     }
 
@@ -365,7 +365,7 @@ impl Session {
 
     /// Returns whether the peer has logged in, or does not have to.
     fn is_authenticated(&self) -> bool {
-        self.state.authenticated || !self.engine.acl.asks_password()
+        self.state.login.authenticated || !self.engine.acl.asks_password()
     }
 
     fn limits(&self) -> Limits {
@@ -392,7 +392,7 @@ impl Session {
 
     fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
-        self.state.client.paused.store(paused, Ordering::Relaxed);
+        self.state.client.status.paused.store(paused, Ordering::Relaxed);
     }
 
     fn check_pending(&mut self, scratch: &Scratch) {
@@ -415,13 +415,13 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::context::others::Nobody;
-    use crate::engine::clients::client_info::NewClient;
+    use crate::engine::clients::client_info::ClientSocket;
     use crate::engine::readiness::Hindrance;
     use crate::messaging::mail::Mailbox;
 
     fn session(engine: &Arc<Engine>) -> Session {
-        let arrival = NewClient { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
-        let client = engine.clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
+        let socket = ClientSocket { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
+        let client = engine.clients.enter(socket, Arc::new(Mailbox::new(|| ())), 0);
         Session::new(engine, client)
     }
 

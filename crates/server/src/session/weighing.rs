@@ -23,11 +23,11 @@ impl Session {
     fn is_evicted(&mut self, scratch: &Scratch) -> bool {
         let (engine, client) = (&self.engine, &self.state.client);
         let bytes_max = engine.config.client_bytes_max();
-        if bytes_max == 0 || client.descriptor < 0 {
+        if bytes_max == 0 || client.socket.descriptor < 0 {
             return false;
         }
-        client.input_bytes.store(self.pending.len(), Ordering::Relaxed);
-        client.input_spare.store(self.pending.capacity() - self.pending.len(), Ordering::Relaxed);
+        client.memory.input.store(self.pending.len(), Ordering::Relaxed);
+        client.memory.input_spare.store(self.pending.capacity() - self.pending.len(), Ordering::Relaxed);
         engine.client_memory.weigh(client);
         engine.client_memory.evict(&engine.clients, bytes_max, (scratch.now.wall_ms(), &scratch.counters));
         let is_evicted = engine.client_memory.has_forgotten(client);

@@ -11,7 +11,7 @@ use crate::boot;
 use crate::config::{Config, Opt};
 use crate::context::others::Nobody;
 use crate::engine::Engine;
-use crate::engine::clients::client_info::NewClient;
+use crate::engine::clients::client_info::ClientSocket;
 use crate::engine::origin::Origin;
 use crate::engine::persistence::shutdown::{FinalSnapshot, Shutdown};
 use crate::engine::readiness::Hindrance;
@@ -79,8 +79,8 @@ impl Node {
         engine.follow_configured();
         engine.readiness.set(Hindrance::Loading, true);
         let worker = Stepped::new(&engine);
-        let arrival = NewClient { address: "look:0".into(), local_address: "look:0".into(), descriptor: -1 };
-        let client = engine.clients.enter(arrival, Arc::new(Mailbox::new(|| ())), now.wall_ms());
+        let socket = ClientSocket { address: "look:0".into(), local_address: "look:0".into(), descriptor: -1 };
+        let client = engine.clients.enter(socket, Arc::new(Mailbox::new(|| ())), now.wall_ms());
         let (session, scratch) = (Session::new(&engine, client), Scratch::new(&engine, now));
         let (loading, unloaded) = (Arc::clone(&engine), Arc::clone(&self.unloaded));
         simulated::start("boot", move || match loading.load() {

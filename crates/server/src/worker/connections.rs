@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use super::Worker;
 use crate::config::Opt;
 use crate::engine::Engine;
-use crate::engine::clients::client_info::NewClient;
+use crate::engine::clients::client_info::ClientSocket;
 use crate::execute::scratch::Scratch;
 use crate::messaging::mail::{Accepted, Letter};
 use crate::net::{Sending, Token};
@@ -54,12 +54,12 @@ impl Worker {
             self.channels.insert(token, channel);
         }
         scratch.counters.connections.add(1);
-        let arrival = NewClient {
+        let socket = ClientSocket {
             address: accepted.address,
             local_address: accepted.local_address,
             descriptor: self.driver.descriptor(token),
         };
-        let client = engine.clients.enter(arrival, Arc::clone(&self.home.mailbox), scratch.now.wall_ms());
+        let client = engine.clients.enter(socket, Arc::clone(&self.home.mailbox), scratch.now.wall_ms());
         if self.sessions.len() <= token {
             self.sessions.resize_with(token + 1, || None);
         }
@@ -83,7 +83,7 @@ impl Worker {
     pub(super) fn close_when_sent(&mut self, token: Token) {
         match (self.driver.flush(token), &self.sessions[token]) {
             (Sending::Waiting(count), Some(session)) => {
-                session.state.client.output_bytes.store(count, Ordering::Relaxed);
+                session.state.client.memory.output.store(count, Ordering::Relaxed);
                 self.driver.hold(token, true);
             }
             _ => self.close(token),
@@ -102,7 +102,7 @@ impl Worker {
             self.end_feeding(token);
         }
         if let Some(mut session) = self.sessions[token].take() {
-            self.note_large(session.state.client.bytes());
+            self.note_large(session.state.client.memory.sum());
             self.tokens.remove(&session.state.client.id);
             forget_deadline(&mut self.deadlines, &session);
             if let Some(subscriptions) = &mut session.state.subscriptions {

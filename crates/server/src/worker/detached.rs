@@ -134,7 +134,7 @@ impl Worker {
         let has_ended = self.channels.get(token).is_some_and(|channel| channel.has_ended());
         session.state.closing |= away.has_ended || has_ended || !session.may_listen();
         // It has been busy until now, and not silent.
-        session.state.client.active_ms.store(scratch.now.wall_ms(), Ordering::Relaxed);
+        session.state.client.activity.active_ms.store(scratch.now.wall_ms(), Ordering::Relaxed);
         if away.is_killed {
             self.sessions[token] = Some(session);
             return self.close(token);

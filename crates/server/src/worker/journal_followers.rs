@@ -42,7 +42,7 @@ pub(super) struct Follower {
 impl Follower {
     /// Returns whether it still follows.
     pub fn follows(&self) -> bool {
-        self.client.follows_journal.load(Ordering::Relaxed)
+        self.client.settings.follows_journal.load(Ordering::Relaxed)
     }
 
     /// Returns whether its replies show changes that the disk does not have, as far as it knows.
@@ -52,7 +52,7 @@ impl Follower {
 
     /// Returns whether its messages include replicas.
     pub fn follows_replicas(&self) -> bool {
-        self.client.follows_replicas.load(Ordering::Relaxed)
+        self.client.settings.follows_replicas.load(Ordering::Relaxed)
     }
 
     /// Returns whether its replies show changes that some replica does not have, as far as it knows, or may not have.

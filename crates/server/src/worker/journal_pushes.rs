@@ -27,9 +27,9 @@ impl Worker {
     /// show.
     pub(super) fn follow_journal(&mut self, id: u64) {
         let Some((token, session)) = self.session_of(id) else { return };
-        let (client, shown) = (Arc::clone(&session.state.client), session.state.shown_offset);
+        let (client, shown) = (Arc::clone(&session.state.client), session.state.journal.shown_offset);
         // It may have changed its mind, or have done so twice.
-        if self.held.followers.get_mut(token).is_some() || !client.follows_journal.load(Ordering::Relaxed) {
+        if self.held.followers.get_mut(token).is_some() || !client.settings.follows_journal.load(Ordering::Relaxed) {
             return;
         }
         let mut follower = Follower { client, shown, synced: None, acked: None, is_owed: false };

@@ -32,7 +32,7 @@ impl Worker {
         }
         let oldest_ms = scratch.now.wall_ms() - timeout_s * 1_000;
         self.close_where(|session| {
-            let is_silent = session.state.client.active_ms.load(Ordering::Relaxed) < oldest_ms;
+            let is_silent = session.state.client.activity.active_ms.load(Ordering::Relaxed) < oldest_ms;
             is_silent && session.waiter().is_none() && !session.state.is_listening() && !session.state.is_replica()
         });
     }
@@ -54,7 +54,7 @@ impl Worker {
     pub(super) fn close_unread(&mut self, scratch: &Scratch) {
         for token in 0..self.sessions.len() {
             let Some(session) = &self.sessions[token] else { continue };
-            let waiting = session.state.client.output_bytes.load(Ordering::Relaxed);
+            let waiting = session.state.client.memory.output.load(Ordering::Relaxed);
             self.close_if_unread(token, waiting, scratch);
         }
     }
@@ -114,7 +114,7 @@ impl Worker {
     /// Gives the memory of large replies back to the system when they have left: allocators keep memory that a thread has
     /// freed until it asks for more, and an idle thread never does.
     pub(super) fn give_back(&mut self) {
-        let is_large = |session: &Session| session.state.client.output_bytes.load(Ordering::Relaxed) >= LARGE_BYTES;
+        let is_large = |session: &Session| session.state.client.memory.output.load(Ordering::Relaxed) >= LARGE_BYTES;
         if !self.owes_purge || self.sessions.iter().flatten().any(|session| is_large(session)) {
             return;
         }

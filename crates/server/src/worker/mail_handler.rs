@@ -11,7 +11,7 @@ use sleeve_rings::memory::Fresh;
 use super::Worker;
 use super::connections::forget_deadline;
 use crate::context::others::Others;
-use crate::context::session_state::State;
+use crate::context::session_state::SessionState;
 use crate::context::tracking_delivery;
 use crate::context::tracking_delivery::Delivery;
 use crate::execute::scratch::Scratch;
@@ -40,7 +40,7 @@ impl Worker {
     /// keys. So they reach the client even if the request unsubscribes.
     #[inline]
     pub(super) fn hear_news_before(&mut self, token: Token, scratch: &mut Scratch) {
-        let is_told = |state: &State| state.subscriptions.is_some() || state.tracking.is_some();
+        let is_told = |state: &SessionState| state.subscriptions.is_some() || state.tracking.is_some();
         if self.sessions[token].as_ref().is_some_and(|session| is_told(&session.state))
             && self.home.mailbox.has_letters.load(Ordering::Relaxed)
         {
@@ -157,7 +157,7 @@ impl Worker {
             if is_meant && session.state.client.id == subscriber.id && !session.state.closing {
                 let bytes = form.bytes(message, session.state.protocol);
                 counters.output_bytes.add(bytes.len() as u64);
-                session.state.client.note_answered(bytes.len());
+                session.state.client.traffic.note_answered(bytes.len());
                 channels.queue((held, driver), subscriber.place, bytes);
             }
         });

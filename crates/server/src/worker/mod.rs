@@ -306,7 +306,7 @@ impl Worker {
             Event::Receivable(token) => return self.receive_large(token, is_lone, scratch),
             Event::Sent(token, waiting) => {
                 if let Some(session) = &self.sessions[token] {
-                    session.state.client.active_ms.store(scratch.now.wall_ms(), Ordering::Relaxed);
+                    session.state.client.activity.active_ms.store(scratch.now.wall_ms(), Ordering::Relaxed);
                 }
                 self.after_sending(token, waiting, scratch);
             }
@@ -478,8 +478,8 @@ impl Worker {
         let waiting = if self.held.uses == 0 { waiting } else { waiting + self.held.len(token) };
         let Some(session) = &mut self.sessions[token] else { return };
         let client = &session.state.client;
-        client.output_bytes.store(waiting, Ordering::Relaxed);
-        client.output_spare.store(if waiting == 0 { 0 } else { self.driver.spare(token) }, Ordering::Relaxed);
+        client.memory.output.store(waiting, Ordering::Relaxed);
+        client.memory.output_spare.store(if waiting == 0 { 0 } else { self.driver.spare(token) }, Ordering::Relaxed);
         if waiting == 0 && session.state.closing {
             return self.close_when_sent(token);
         }

@@ -53,7 +53,7 @@ impl Worker {
     pub(super) fn end_feeding(&mut self, token: Token) {
         if let Some(index) = self.feeds.iter().position(|(known, _)| *known == token) {
             let (_, replica) = self.feeds.remove(index);
-            log::notice(&format!("Connection with replica {} lost.", replica.client.address));
+            log::notice(&format!("Connection with replica {} lost.", replica.client.socket.address));
             self.engine.dismiss_replica(&replica);
         }
     }
@@ -132,7 +132,7 @@ impl Worker {
                 Next::Lost => {
                     log::warning(&format!(
                         "The snapshot for replica {} is not to be had; it begins anew.",
-                        replica.client.address
+                        replica.client.socket.address
                     ));
                     self.close(token);
                     break;

@@ -46,7 +46,7 @@ impl Worker {
             let hint = if is_plain { "; the client does not speak TLS, and this port does" } else { "" };
             log::warning(&format!(
                 "Error accepting a client connection: {error}{hint} (addr={} laddr={})",
-                client.address, client.local_address
+                client.socket.address, client.socket.local_address
             ));
         }
         // The channel's alert about it leaves before the connection ends.

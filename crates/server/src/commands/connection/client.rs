@@ -141,7 +141,7 @@ pub fn close(cx: &mut Cx<'_>, client: &ClientInfo) {
     if client.id == cx.state.client.id {
         cx.state.closing = true;
     } else {
-        if client.is_replica.load(Ordering::Relaxed) {
+        if client.roles.is_replica.load(Ordering::Relaxed) {
             // The replica gets none of the writes of the rest of a transaction. It reconnects when the transaction has ended.
             cx.engine.end_replica(client.id);
         }
@@ -201,7 +201,7 @@ pub fn reply(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// CLIENT NO-EVICT ON | OFF
 pub fn no_evict(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let on = on_or_off(request.arg(2))?;
-    cx.state.client.no_evict.store(on, Ordering::Relaxed);
+    cx.state.client.settings.no_evict.store(on, Ordering::Relaxed);
     cx.reply().ok();
     Ok(())
 }
@@ -209,7 +209,7 @@ pub fn no_evict(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// CLIENT NO-TOUCH ON | OFF
 pub fn no_touch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     cx.state.no_touch = on_or_off(request.arg(2))?;
-    cx.state.client.no_touch.store(cx.state.no_touch, Ordering::Relaxed);
+    cx.state.client.settings.no_touch.store(cx.state.no_touch, Ordering::Relaxed);
     cx.reply().ok();
     Ok(())
 }
@@ -219,7 +219,7 @@ pub fn no_touch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// As in Valkey, a capability that is not known means nothing, and none is taken back, not by RESET either.
 pub fn capa(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if request.args.from(2).iter().any(|word| word.eq_ignore_ascii_case(b"redirect")) {
-        cx.state.client.redirects.store(true, Ordering::Relaxed);
+        cx.state.client.settings.redirects.store(true, Ordering::Relaxed);
     }
     cx.reply().ok();
     Ok(())

@@ -95,8 +95,8 @@ impl Filter {
     pub fn admits(&self, client: &ClientInfo, now_ms: i64) -> bool {
         self.kind.is_none_or(|kind| kind == type_of(client))
             && self.ids.as_ref().is_none_or(|ids| ids.contains(&client.id))
-            && self.address.as_ref().is_none_or(|address| *address == client.address)
-            && self.local_address.as_ref().is_none_or(|address| *address == client.local_address)
+            && self.address.as_ref().is_none_or(|address| *address == client.socket.address)
+            && self.local_address.as_ref().is_none_or(|address| *address == client.socket.local_address)
             && self.user.as_ref().is_none_or(|user| *user == client.names.lock().user)
             && self.age_s_min.is_none_or(|age_s| (now_ms - client.created_ms) / 1_000 >= age_s)
             && self.except != Some(client.id)
@@ -105,9 +105,9 @@ impl Filter {
 
 /// Returns the type of a client.
 fn type_of(client: &ClientInfo) -> ClientType {
-    if client.is_primary.load(Ordering::Relaxed) {
+    if client.roles.is_primary.load(Ordering::Relaxed) {
         ClientType::Primary
-    } else if client.is_replica.load(Ordering::Relaxed) {
+    } else if client.roles.is_replica.load(Ordering::Relaxed) {
         ClientType::Class(ClientClass::Replica)
     } else if client.is_listening() {
         ClientType::Class(ClientClass::Pubsub)

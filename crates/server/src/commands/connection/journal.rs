@@ -40,7 +40,7 @@ fn begin(cx: &mut Cx<'_>, of_replicas: bool) -> Outcome {
         ));
     }
     let client = Arc::clone(&cx.state.client);
-    if client.descriptor < 0 {
+    if client.socket.descriptor < 0 {
         return Err(Error::fixed(
             "ERR CLIENT JOURNAL is for connections: a program that embeds the engine asks the engine itself",
         ));
@@ -51,11 +51,11 @@ fn begin(cx: &mut Cx<'_>, of_replicas: bool) -> Outcome {
         return Ok(());
     }
     if of_replicas {
-        client.follows_replicas.store(true, Ordering::Relaxed);
-        let shown = cx.locks.recorder.shown_offset().max(cx.state.shown_offset);
+        client.settings.follows_replicas.store(true, Ordering::Relaxed);
+        let shown = cx.locks.recorder.shown_offset().max(cx.state.journal.shown_offset);
         cx.engine.ask_replicas_about(shown);
     }
-    if !client.follows_journal.swap(true, Ordering::Relaxed) {
+    if !client.settings.follows_journal.swap(true, Ordering::Relaxed) {
         cx.pending.post(&client.mailbox, Letter::FollowJournal(client.id));
     }
     Ok(())
@@ -63,6 +63,6 @@ fn begin(cx: &mut Cx<'_>, of_replicas: bool) -> Outcome {
 
 /// Ends the messages about the journal. A client that leaves RESP3 cannot receive them either.
 pub fn end(cx: &Cx<'_>) {
-    cx.state.client.follows_journal.store(false, Ordering::Relaxed);
-    cx.state.client.follows_replicas.store(false, Ordering::Relaxed);
+    cx.state.client.settings.follows_journal.store(false, Ordering::Relaxed);
+    cx.state.client.settings.follows_replicas.store(false, Ordering::Relaxed);
 }

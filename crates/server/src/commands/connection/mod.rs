@@ -111,7 +111,7 @@ pub fn hello(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if let Some(login) = options.login {
         authenticate(cx, login, request.arg(0))?;
     }
-    if !cx.state.authenticated {
+    if !cx.state.login.authenticated {
         return Err(Error::fixed(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> \
              <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
@@ -194,15 +194,15 @@ pub fn reset(cx: &mut Cx<'_>) -> Outcome {
     let state = &mut *cx.state;
     state.unsubscribe_all(cx.engine);
     state.stop_tracking(cx.engine);
-    state.transaction = None;
-    state.watching.clear(cx.engine);
+    state.multi.transaction = None;
+    state.multi.watching.clear(cx.engine);
     state.database = 0;
     state.protocol = Protocol::Resp2;
     state.replies = Replies::On;
     state.no_touch = false;
-    state.client.reads_replicas.store(false, Ordering::Relaxed);
-    state.client.no_evict.store(false, Ordering::Relaxed);
-    state.client.no_touch.store(false, Ordering::Relaxed);
+    state.client.settings.reads_replicas.store(false, Ordering::Relaxed);
+    state.client.settings.no_evict.store(false, Ordering::Relaxed);
+    state.client.settings.no_touch.store(false, Ordering::Relaxed);
     state.client.names.lock().client.clear();
     let user = cx.engine.acl.default_user();
     let authenticated = user.enabled && user.no_password;

@@ -26,12 +26,12 @@ pub fn rings(cx: &mut Cx<'_>) -> Outcome {
             "ERR CLIENT RINGS is for connections over the Unix socket: no other can be handed memory",
         ));
     }
-    if client.shares_memory.load(Ordering::Relaxed) {
+    if client.memory.has_rings.load(Ordering::Relaxed) {
         return Err(Error::fixed("ERR this connection shares memory already"));
     }
     let refused = |error| Error::new(format!("ERR there is no memory to share: {error}"));
     let memory = Memory::create(RING_BYTES).map_err(refused)?;
-    client.shares_memory.store(true, Ordering::Relaxed);
+    client.memory.has_rings.store(true, Ordering::Relaxed);
     cx.reply().ok();
     cx.pending.post(&client.mailbox, Letter::ShareMemory { id: client.id, memory });
     Ok(())

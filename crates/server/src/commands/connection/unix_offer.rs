@@ -33,7 +33,9 @@ pub struct Offer {
 /// have the same address. An earlier one counts no longer.
 pub fn make(cx: &Cx<'_>) -> Option<Offer> {
     let client = &cx.state.client;
-    if !cx.engine.config.flag(Opt::UnixSocketOffer) || !is_same_host(&client.address, &client.local_address) {
+    if !cx.engine.config.flag(Opt::UnixSocketOffer)
+        || !is_same_host(&client.socket.address, &client.socket.local_address)
+    {
         return None;
     }
     let path = cx.engine.listeners.unix_path()?;
@@ -92,11 +94,11 @@ pub fn redeem(cx: &mut Cx<'_>, giver: &[u8], ticket: &[u8]) -> Outcome {
     };
     *route = None;
     drop(route);
-    *cx.state.client.unix_route.lock() = Some(Box::new(UnixRoute::CameFrom(giver.address.clone())));
+    *cx.state.client.unix_route.lock() = Some(Box::new(UnixRoute::CameFrom(giver.socket.address.clone())));
     let network = facts::network().unwrap_or_default();
     let mut reply = cx.reply();
     reply.array(4);
-    for word in [&proof, &giver.address, &giver.local_address, &network] {
+    for word in [&proof, &giver.socket.address, &giver.socket.local_address, &network] {
         reply.bulk(word.as_bytes());
     }
     Ok(())

@@ -103,7 +103,7 @@ fn options<'a>(cx: &Cx<'_>, request: Request<'a>, may_store: bool) -> Result<Opt
 
 /// Refuses the values of other keys to users that may not read all keys.
 fn check_access(cx: &Cx<'_>, request: Request<'_>, option: &str) -> Outcome {
-    if may_access_all_keys(&cx.state.user, request.row, request.args, permission::databases(cx)) {
+    if may_access_all_keys(&cx.state.login.user, request.row, request.args, permission::databases(cx)) {
         return Ok(());
     }
     Err(Error::new(format!("ERR {option} option of SORT denied due to insufficient ACL permissions.")))
@@ -129,7 +129,7 @@ fn rows(cx: &mut Cx<'_>, request: Request<'_>, options: &Options<'_>) -> Result<
 
 /// Returns the elements in the order asked for, within the limit.
 fn elements(cx: &mut Cx<'_>, request: Request<'_>, options: &Options<'_>) -> Result<Vec<Vec<u8>>, Error> {
-    let is_kept = options.stores || cx.state.denies_blocking;
+    let is_kept = options.stores || cx.state.origin.denies_blocking;
     let Some(entry) = cx.read(request.key(0)) else { return Ok(Vec::new()) };
     let values = values::of(entry.kind());
     let length = values.elements_len(&entry).ok_or(Error::WRONG_TYPE)?;

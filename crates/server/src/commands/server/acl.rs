@@ -19,7 +19,7 @@ use crate::request::error::{Error, Outcome};
 
 /// ACL WHOAMI
 pub fn whoami(cx: &mut Cx<'_>) -> Outcome {
-    let name = cx.state.user.name.clone();
+    let name = cx.state.login.user.name.clone();
     cx.reply().bulk(&name);
     Ok(())
 }

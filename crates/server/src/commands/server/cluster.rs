@@ -9,10 +9,10 @@ use crate::request::error::{Error, Outcome};
 
 /// READONLY and READWRITE
 pub fn read_only(cx: &mut Cx<'_>, reads_replicas: bool) -> Outcome {
-    if !cx.state.client.redirects.load(Ordering::Relaxed) {
+    if !cx.state.client.settings.redirects.load(Ordering::Relaxed) {
         return disabled();
     }
-    cx.state.client.reads_replicas.store(reads_replicas, Ordering::Relaxed);
+    cx.state.client.settings.reads_replicas.store(reads_replicas, Ordering::Relaxed);
     cx.reply().ok();
     Ok(())
 }

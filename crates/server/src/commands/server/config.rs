@@ -56,7 +56,7 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let bytes_max = cx.engine.config.memory(Opt::Maxmemory);
     let is_tighter = changed.iter().any(|option| matches!(option, Opt::Maxmemory | Opt::MaxmemoryPolicy));
     // In a transaction other locks are held than eviction needs; the next write will do it.
-    if is_tighter && bytes_max != 0 && cx.state.executing.is_none() {
+    if is_tighter && bytes_max != 0 && cx.state.multi.executing.is_none() {
         eviction::make_room(cx, bytes_max);
     }
     if !changed.contains(&Opt::Appendonly) || !waits_for_end_of_log(cx) {

@@ -68,14 +68,15 @@ pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
     let most = |of: fn(&crate::engine::clients::client_info::ClientInfo) -> usize| {
         clients.iter().map(|client| of(client)).max().unwrap_or(0)
     };
-    let watching = clients.iter().map(|client| client.watched.load(Ordering::Relaxed)).filter(|watched| *watched != 0);
+    let watching =
+        clients.iter().map(|client| client.multi.watched.load(Ordering::Relaxed)).filter(|watched| *watched != 0);
     lines.add("connected_clients", clients.len().saturating_sub(cx.engine.replication.replicas.len()));
     lines.add("cluster_connections", 0);
     lines.add("maxclients", cx.engine.config.number(Opt::Maxclients));
-    lines.add("client_recent_max_input_buffer", most(|client| client.input_bytes.load(Ordering::Relaxed)));
-    lines.add("client_recent_max_output_buffer", most(|client| client.output_bytes.load(Ordering::Relaxed)));
+    lines.add("client_recent_max_input_buffer", most(|client| client.memory.input.load(Ordering::Relaxed)));
+    lines.add("client_recent_max_output_buffer", most(|client| client.memory.output.load(Ordering::Relaxed)));
     let waiting = cx.engine.blocking.counts();
-    let held = clients.iter().filter(|client| client.paused.load(Ordering::Relaxed)).count();
+    let held = clients.iter().filter(|client| client.status.paused.load(Ordering::Relaxed)).count();
     lines.add("blocked_clients", waiting.clients + held);
     lines.add("tracking_clients", cx.engine.tracking.clients());
     lines.add("pubsub_clients", clients.iter().filter(|client| client.is_listening()).count());

@@ -54,7 +54,8 @@ pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     let (key, limits, now_ms) = (request.key(0), cx.engine.stream_limits(), cx.now.wall_ms());
     let numbered = options.numbered.map(|numbered| numbered.ids(fields));
-    let (producer_limits, known_by_ms) = (cx.engine.producer_limits(), (!cx.state.is_replaying).then_some(now_ms));
+    let (producer_limits, known_by_ms) =
+        (cx.engine.producer_limits(), (!cx.state.origin.is_replaying).then_some(now_ms));
     let add = |stream: &mut Stream| -> Result<Added, Error> {
         if let Some((producer, message)) = &numbered
             && let Some(id) = producers::entry_of(stream, (producer, message), (new_id, known_by_ms), producer_limits)
@@ -221,7 +222,7 @@ pub fn xsetid(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let last_id = id::strict(request.arg(2), 0)?;
     let (mut entries_added, mut max_deleted_id) = (None, None);
     // Redis 7.0 sets an id below that of the last deleted entry, and sends the command to its replicas and its AOF.
-    let may_be_below_deleted = cx.state.is_replaying;
+    let may_be_below_deleted = cx.state.origin.is_replaying;
     let mut options = request.args.from(3).iter();
     while let Some(option) = options.next() {
         let value = options.next().ok_or(Error::SYNTAX)?;

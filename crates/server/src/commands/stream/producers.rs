@@ -111,7 +111,7 @@ pub fn xcfgset(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let current = stream.producers().map_or(default, |producers| producers.limits());
     let limits = parse_limits(request, current)?;
     // A log says so of a stream where nothing else is known of producers.
-    if limits != current || cx.state.is_replaying {
+    if limits != current || cx.state.origin.is_replaying {
         cx.update_seen::<Stream, _>(key, |stream| stream.producers_mut(default).set_limits(limits))?;
         cx.changed_many(1);
     }

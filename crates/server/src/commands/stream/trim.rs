@@ -156,7 +156,7 @@ impl<'a> Options<'a> {
         if is_add && let Some(text) = request.args.get(at) {
             let id = NewId::parse(text)?;
             // A log and a primary name the entry.
-            if options.numbered.is_some() && id != NewId::Auto && !cx.state.is_replaying {
+            if options.numbered.is_some() && id != NewId::Auto && !cx.state.origin.is_replaying {
                 return Err(Error::fixed("ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"));
             }
             options.id = Some(id);
@@ -205,7 +205,7 @@ impl<'a> Options<'a> {
         };
         trim.removed_max = match (limit, trim.in_blocks) {
             // Other servers keep LIMIT behind the operator that they write in place of `~`.
-            (_, false) if cx.state.is_replaying => None,
+            (_, false) if cx.state.origin.is_replaying => None,
             (Some(_), false) => return Err(LIMIT_WITHOUT_TILDE),
             (Some(0), true) | (None, false) => None,
             (limit, true) => limit.or(Some(match cx.engine.config.number(Opt::StreamNodeMaxEntries) {

@@ -312,7 +312,7 @@ pub fn decrby(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 fn add(cx: &mut Cx<'_>, request: Request<'_>, increment: i64) -> Outcome {
     let key = request.key(0);
     #[cfg(debug_assertions)]
-    if cx.state.executing.is_none() && cx.engine.debug.seeded_bug.load(std::sync::atomic::Ordering::Relaxed) {
+    if cx.state.multi.executing.is_none() && cx.engine.debug.seeded_bug.load(std::sync::atomic::Ordering::Relaxed) {
         return seeded_bug::add(cx, key, increment);
     }
     let sum = match cx.edit_string(key)? {

@@ -219,7 +219,7 @@ impl Claim<'_> {
     pub fn finish(mut self, blocking: &Blocking) {
         *self.is_done = true;
         drop(self.is_done);
-        self.waiter.client.blocked.store(false, Ordering::Relaxed);
+        self.waiter.client.status.blocked.store(false, Ordering::Relaxed);
         blocking.strike_out(self.waiter);
     }
 }
@@ -314,7 +314,7 @@ impl Blocking {
             bytes,
             is_done: Mutex::new(false),
         });
-        waiter.client.blocked.store(true, Ordering::Relaxed);
+        waiter.client.status.blocked.store(true, Ordering::Relaxed);
         waiters.clients.insert(waiter.client.id, Arc::clone(&waiter));
         for (index, waited) in waiter.keys.iter().enumerate() {
             let queue = waiters.queues.entry(waited.key.clone()).or_default();

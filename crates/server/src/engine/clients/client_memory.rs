@@ -10,7 +10,8 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use super::client_info::{ClientInfo, Clients};
+use super::Clients;
+use super::client_info::ClientInfo;
 use crate::engine::observe::stats::Counters;
 use crate::host::log;
 use crate::messaging::mail::Letter;
@@ -27,11 +28,11 @@ const GONE: i64 = -1;
 impl ClientMemory {
     /// Weighs a client; for the thread that owns it.
     pub fn weigh(&self, client: &ClientInfo) {
-        let old = client.weight.load(Ordering::Relaxed);
-        let new = if client.is_replica.load(Ordering::Relaxed) { 0 } else { client.bytes() as i64 };
+        let old = client.memory.weight.load(Ordering::Relaxed);
+        let new = if client.roles.is_replica.load(Ordering::Relaxed) { 0 } else { client.memory.sum() as i64 };
         if old != GONE
             && old != new
-            && client.weight.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            && client.memory.weight.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
             self.sum_bytes.fetch_add(new - old, Ordering::Relaxed);
         }
@@ -39,7 +40,7 @@ impl ClientMemory {
 
     /// Takes a client from the sum, for good; whether it was in it.
     pub fn forget(&self, client: &ClientInfo) -> bool {
-        let old = client.weight.swap(GONE, Ordering::Relaxed);
+        let old = client.memory.weight.swap(GONE, Ordering::Relaxed);
         if old != GONE {
             self.sum_bytes.fetch_sub(old, Ordering::Relaxed);
         }
@@ -73,7 +74,7 @@ impl ClientMemory {
 
     /// Returns whether a client has been taken from the sum, and is about to be closed.
     pub fn has_forgotten(&self, client: &ClientInfo) -> bool {
-        client.weight.load(Ordering::Relaxed) == GONE
+        client.memory.weight.load(Ordering::Relaxed) == GONE
     }
 
     /// Chooses the largest clients until the others fit, and takes them from the sum.
@@ -81,11 +82,11 @@ impl ClientMemory {
     pub fn choose(&self, clients: &Clients, bytes_max: u64) -> Vec<Arc<ClientInfo>> {
         let mut candidates = clients.all();
         let stays = |client: &ClientInfo| {
-            let flags = [&client.no_evict, &client.is_replica, &client.is_primary];
+            let flags = [&client.settings.no_evict, &client.roles.is_replica, &client.roles.is_primary];
             flags.iter().any(|flag| flag.load(Ordering::Relaxed))
         };
         candidates.retain(|client| !stays(client));
-        candidates.sort_by_cached_key(|client| Reverse(client.weight.load(Ordering::Relaxed)));
+        candidates.sort_by_cached_key(|client| Reverse(client.memory.weight.load(Ordering::Relaxed)));
         let mut chosen = Vec::new();
         for client in candidates {
             if !self.exceeds(bytes_max) {
@@ -102,19 +103,19 @@ impl ClientMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::clients::client_info::NewClient;
+    use crate::engine::clients::client_info::ClientSocket;
     use crate::messaging::mail::Mailbox;
 
     #[test]
     fn a_replica_weighs_nothing_and_stays() {
         let (clients, memory) = (Clients::default(), ClientMemory::default());
-        let arrival = NewClient { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1 };
-        let client = clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
-        client.output_bytes.store(1 << 20, Ordering::Relaxed);
+        let socket = ClientSocket { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1 };
+        let client = clients.enter(socket, Arc::new(Mailbox::new(|| ())), 0);
+        client.memory.output.store(1 << 20, Ordering::Relaxed);
         memory.weigh(&client);
         assert!(memory.sum() > 1 << 20);
         // It becomes a replica.
-        client.is_replica.store(true, Ordering::Relaxed);
+        client.roles.is_replica.store(true, Ordering::Relaxed);
         assert!(memory.choose(&clients, 0).is_empty());
         memory.weigh(&client);
         assert_eq!(memory.sum(), 0);
@@ -124,10 +125,10 @@ mod tests {
     fn the_largest_go_until_the_others_fit() {
         let (clients, memory) = (Clients::default(), ClientMemory::default());
         let enter = |bytes: usize, stays: bool| {
-            let arrival = NewClient { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1 };
-            let client = clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0);
-            client.input_bytes.store(bytes, Ordering::Relaxed);
-            client.no_evict.store(stays, Ordering::Relaxed);
+            let socket = ClientSocket { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1 };
+            let client = clients.enter(socket, Arc::new(Mailbox::new(|| ())), 0);
+            client.memory.input.store(bytes, Ordering::Relaxed);
+            client.settings.no_evict.store(stays, Ordering::Relaxed);
             memory.weigh(&client);
             client.id
         };

@@ -107,7 +107,7 @@ impl Engine {
     /// A replica has said how far it is.
     pub fn acknowledge_for(&self, replica: &Replica, applied: u64, synced: Option<u64>, now: Instant) {
         if replica.acknowledge(applied, synced, now.monotonic_ms()) {
-            log::notice(&format!("Synchronization with replica {} succeeded", replica.client.address));
+            log::notice(&format!("Synchronization with replica {} succeeded", replica.client.socket.address));
         }
         self.weigh_replicas(now);
         self.answer_acknowledged();
@@ -171,7 +171,7 @@ impl Engine {
             let is_stalled = replica.stalled_ms(now_ms) > timeout_ms;
             if is_silent || is_stalled {
                 let (client, what) = (&replica.client, if is_stalled { "full sync" } else { "streaming sync" });
-                log::warning(&format!("Disconnecting timedout replica ({what}): {}", client.address));
+                log::warning(&format!("Disconnecting timedout replica ({what}): {}", client.socket.address));
                 client.mailbox.post(Letter::Close(client.id));
             }
         }
@@ -256,7 +256,7 @@ impl Engine {
             let client = &replica.client;
             let Some(follower) = self.journal.follow(file.offset) else { return };
             if replica.load(&file, Some(follower)) {
-                log::notice(&format!("Replica {} shares the snapshot that is being written", client.address));
+                log::notice(&format!("Replica {} shares the snapshot that is being written", client.socket.address));
                 client.mailbox.post(Letter::Stream);
             }
         }
@@ -369,7 +369,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::engine::clients::client_info::{ClientInfo, NewClient};
+    use crate::engine::clients::client_info::{ClientInfo, ClientSocket};
     use crate::engine::replication::{ReplicaForm, Transfer};
     use crate::messaging::mail::Mailbox;
 
@@ -445,7 +445,7 @@ mod tests {
     }
 
     fn client(engine: &Engine) -> Arc<ClientInfo> {
-        let arrival = NewClient { address: "a:1".into(), local_address: "b:1".into(), descriptor: 9 };
-        engine.clients.enter(arrival, Arc::new(Mailbox::new(|| ())), 0)
+        let socket = ClientSocket { address: "a:1".into(), local_address: "b:1".into(), descriptor: 9 };
+        engine.clients.enter(socket, Arc::new(Mailbox::new(|| ())), 0)
     }
 }

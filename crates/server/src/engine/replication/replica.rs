@@ -161,7 +161,12 @@ impl Replica {
     pub fn address(&self) -> String {
         let told = self.told.lock().address.clone();
         told.unwrap_or_else(|| {
-            let host = self.client.address.rsplit_once(':').map_or(self.client.address.as_str(), |(host, _)| host);
+            let host = self
+                .client
+                .socket
+                .address
+                .rsplit_once(':')
+                .map_or(self.client.socket.address.as_str(), |(host, _)| host);
             host.trim_matches(['[', ']']).to_owned()
         })
     }

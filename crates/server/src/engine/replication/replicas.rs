@@ -91,7 +91,7 @@ impl Replicas {
     /// Enters one that has asked for the data.
     pub fn enter(&self, replica: &Arc<Replica>) {
         replica.is_registered.store(true, Ordering::Relaxed);
-        replica.client.is_replica.store(true, Ordering::Relaxed);
+        replica.client.roles.is_replica.store(true, Ordering::Relaxed);
         let mut rows = self.rows.lock();
         rows.push(Arc::clone(replica));
         self.count.store(rows.len(), Ordering::Relaxed);

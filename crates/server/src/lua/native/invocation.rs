@@ -116,11 +116,11 @@ impl Invocation<'_, '_> {
         let args = Args::new(&words.bytes, &words.spans);
         hash_keys(&cx.engine.store, row, args, &mut words.keys);
         let outer = std::mem::replace(&mut cx.state.protocol, *protocol);
-        let denied = std::mem::replace(&mut cx.state.denies_blocking, true);
+        let denied = std::mem::replace(&mut cx.state.origin.denies_blocking, true);
         let begun = cx.timer.begin_nested();
         (cx.call)(cx, Parts { row, args, key_places: &words.keys }.request());
         let ticks = cx.timer.end_nested(begun, row, (cx.engine, cx.counters));
-        cx.state.denies_blocking = denied;
+        cx.state.origin.denies_blocking = denied;
         cx.state.protocol = outer;
         Ok(ticks)
     }
@@ -132,7 +132,7 @@ impl Invocation<'_, '_> {
         if row.flags.contains(Flags::NOSCRIPT) && denies {
             return Err(Error::fixed("ERR This Redis command is not allowed from script"));
         }
-        let is_asked = !self.cx.state.is_replaying;
+        let is_asked = !self.cx.state.origin.is_replaying;
         if is_asked && self.cx.engine.readiness.has(Hindrance::Stale) && !row.flags.contains(Flags::STALE) {
             return Err(Error::fixed("ERR Can not execute the command on a stale replica"));
         }

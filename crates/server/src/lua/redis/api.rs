@@ -222,7 +222,7 @@ fn acl_check_cmd(args: &MultiValue) -> mlua::Result<bool> {
         current_invocation::with(|invocation| match lookahead::find(&invocation.cx.engine.names, words.args()) {
             Found::Command(row) | Found::Arity(row) => {
                 let cx = &invocation.cx;
-                Ok(acl::check(&cx.state.user, row, words.args(), permission::databases(cx)).is_ok())
+                Ok(acl::check(&cx.state.login.user, row, words.args(), permission::databases(cx)).is_ok())
             }
             Found::Unknown | Found::UnknownSubcommand(_) => {
                 Err(raise("ERR Invalid command passed to redis.acl_check_cmd()"))

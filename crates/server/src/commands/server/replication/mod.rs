@@ -97,7 +97,7 @@ pub fn wait_aof(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// Returns the offset of the journal behind all that the client has changed.
 fn written_offset(cx: &mut Cx<'_>) -> u64 {
     let shown = cx.locks.recorder.shown_offset();
-    cx.state.written_offset(shown)
+    cx.state.journal.written_offset(shown)
 }
 
 /// Replies with the replicas that have reached the wanted offset: at once if they are enough or the peer may not wait, else
@@ -119,7 +119,7 @@ pub fn replica_of(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         return Err(Error::fixed("ERR REPLICAOF not allowed while failing over."));
     }
     let (engine, host, port) = (cx.engine, request.arg(1), request.arg(2));
-    let by = cx.state.client.address.clone();
+    let by = cx.state.client.socket.address.clone();
     if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") {
         if engine.lead(cx.now) {
             cx.locks.recorder.look_again();

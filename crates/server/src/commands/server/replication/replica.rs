@@ -118,7 +118,7 @@ fn acknowledge(cx: &Cx<'_>, replica: &Arc<Replica>, request: Request<'_>) {
 /// PSYNC id offset \[FAILOVER\]
 pub fn psync(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let Some(next) = number::parse_i64(request.arg(2)) else {
-        let address = &cx.state.client.address;
+        let address = &cx.state.client.socket.address;
         log::warning(&format!("Replica {address} asks for synchronization but with a wrong offset"));
         return Err(Error::NOT_INTEGER);
     };
@@ -155,7 +155,7 @@ fn take_over(cx: &mut Cx<'_>, id: Option<Id>) -> Outcome {
     cx.locks.clear();
     if leads {
         id.iter().for_each(|id| engine.replication.failover.note_taken(*id));
-        log::notice(&format!("MASTER MODE enabled (failover request from '{}')", cx.state.client.address));
+        log::notice(&format!("MASTER MODE enabled (failover request from '{}')", cx.state.client.socket.address));
         note_primary(cx, &[b"no", b"one"]);
     }
     Ok(())
@@ -168,7 +168,7 @@ pub fn sync(cx: &mut Cx<'_>) -> Outcome {
 
 fn begin(cx: &mut Cx<'_>, wanted: Option<(Id, u64)>, is_silent: bool) -> Outcome {
     let client = Arc::clone(&cx.state.client);
-    if client.descriptor < 0 {
+    if client.socket.descriptor < 0 {
         return Err(Error::fixed("ERR a replica needs a connection, which a program that embeds the engine has not"));
     }
     let role = &cx.engine.replication.role;
@@ -186,7 +186,7 @@ fn begin(cx: &mut Cx<'_>, wanted: Option<(Id, u64)>, is_silent: bool) -> Outcome
     cx.locks.clear();
     replica.is_silent.store(is_silent, Ordering::Relaxed);
     let told = replica.told.lock().clone();
-    let address = told.address.as_deref().unwrap_or(&client.address).to_owned();
+    let address = told.address.as_deref().unwrap_or(&client.socket.address).to_owned();
     log::notice(&format!("Replica {address} (port {}) asks for synchronization", told.port));
     match cx.engine.admit_replica(&replica, wanted, cx.now) {
         Beginning::Continues(id) => {
@@ -200,7 +200,7 @@ fn begin(cx: &mut Cx<'_>, wanted: Option<(Id, u64)>, is_silent: bool) -> Outcome
     // That was the last reply; the rest is the stream, in which messages have no place.
     cx.state.unsubscribe_all(cx.engine);
     cx.state.stop_tracking(cx.engine);
-    client.follows_journal.store(false, Ordering::Relaxed);
+    client.settings.follows_journal.store(false, Ordering::Relaxed);
     cx.state.replies = Replies::Stream;
     cx.pending.post(&client.mailbox, Letter::Feed(client.id));
     Ok(())
