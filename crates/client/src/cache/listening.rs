@@ -12,8 +12,8 @@ use sleeve_wire::frame::Scanner;
 
 use super::shards::CacheRead;
 use super::tracking::Connection;
-use crate::pipe::near::{Answer, Cache, KeyLifetime};
-use crate::pipe::segment::write_select;
+use crate::pipe::cached_read::{Answer, Cache, KeyLifetime};
+use crate::pipe::in_flight::write_select;
 use crate::pipe::slot::Payload;
 use crate::sys::lock::Mutex;
 use crate::transport::embedded::clock::EngineClock;

@@ -16,7 +16,7 @@ use super::owners::{Owners, Tenure};
 use super::stats::CacheStats;
 use super::store::{Found, KeyedRequest, Store};
 use crate::cache::options::CacheOptions;
-use crate::pipe::near::{Answer, KeyLifetime, ReadId};
+use crate::pipe::cached_read::{Answer, KeyLifetime, ReadId};
 use crate::pipe::slot::Payload;
 use crate::pipe::slot::{Completions, Driver, Handle, Source, Target};
 use crate::request::EncodedRequest;

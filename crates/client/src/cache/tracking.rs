@@ -24,7 +24,7 @@ use super::requests::{Change, changes};
 use super::shards::{Over, Shards};
 use crate::cache::options::CacheOptions;
 use crate::error::{Effect, Error, ErrorKind};
-use crate::pipe::near::{Answer, Cache, ReadId};
+use crate::pipe::cached_read::{Answer, Cache, ReadId};
 use crate::pipe::slot::Completions;
 use crate::pipe::slot::Payload;
 use crate::request::Request;

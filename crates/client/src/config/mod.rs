@@ -3,6 +3,7 @@
 //! Pure data; reading a URL is in `url`. Any thread.
 
 pub(crate) mod credentials;
+pub(crate) mod endpoint;
 pub(crate) mod event;
 #[cfg(not(feature = "tls"))]
 pub(crate) mod no_tls;
@@ -11,80 +12,19 @@ pub(crate) mod read_from;
 pub(crate) mod tls;
 pub(crate) mod url;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Error;
 use crate::sys::callback::Foreign;
 use credentials::{Credentials, Provider};
+pub use endpoint::Endpoint;
 use event::{Event, EventHook};
 #[cfg(not(feature = "tls"))]
 use no_tls::Tls;
 use read_from::ReadFrom;
 #[cfg(feature = "tls")]
 use tls::Tls;
-
-/// The place of the server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Endpoint {
-    /// `redis://host:port` and `valkey://host:port`, or `rediss://` and `valkeys://` with TLS
-    Tcp {
-        /// A name or an address.
-        host: String,
-        /// 6379 where the URL names none.
-        port: u16,
-    },
-    /// `redis+cluster://host:port,host:port` and `valkey+cluster://...`, or `rediss+cluster://` and `valkeys+cluster://` with
-    /// TLS: some of the nodes of a cluster, as hosts and ports. The others are heard of from them.
-    Cluster(Vec<(String, u16)>),
-    /// `unix:///path`
-    Unix(PathBuf),
-    /// `embedded://`: an engine in this process. Clients that give the same name share one engine; without a name each has
-    /// its own. A name that begins with `/` is a folder in which the engine keeps its data.
-    Embedded(Option<String>),
-    /// `redis+sentinel://host:port,host:port/service`: the primary of a service, which is where its Sentinels say. Every
-    /// connection asks them before it is made, and moves when they say that the primary has.
-    Sentinel {
-        /// The name or address and the port of each Sentinel that is asked first; 26379 where the URL names no port. The
-        /// others are learned from them.
-        sentinels: Vec<(String, u16)>,
-        /// The Sentinels' name of the service.
-        service: String,
-    },
-}
-
-impl Endpoint {
-    /// Returns whether a node or a Sentinel there says which replicas there are.
-    pub(crate) fn has_replicas(&self) -> bool {
-        matches!(self, Self::Cluster(_) | Self::Sentinel { .. })
-    }
-}
-
-impl std::fmt::Display for Endpoint {
-    /// Writes its name in errors: `host:port`, `the cluster of host:port,host:port`, the socket's path, `embedded://name`, or
-    /// the service's name.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Tcp { host, port } => write_place(f, host, *port),
-            Self::Cluster(seeds) => {
-                f.write_str("the cluster of ")?;
-                seeds.iter().enumerate().try_for_each(|(number, (host, port))| {
-                    f.write_str(if number > 0 { "," } else { "" })?;
-                    write_place(f, host, *port)
-                })
-            }
-            Self::Sentinel { service, .. } => write!(f, "the service {service}"),
-            Self::Unix(path) => write!(f, "{}", path.display()),
-            Self::Embedded(name) => write!(f, "embedded://{}", name.as_deref().unwrap_or_default()),
-        }
-    }
-}
-
-pub(crate) fn write_place(f: &mut std::fmt::Formatter<'_>, host: &str, port: u16) -> std::fmt::Result {
-    if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
-}
 
 /// The behaviour of a call when the queue of unanswered requests is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,31 +106,70 @@ pub type ErrorHook = Arc<dyn Fn(&Error) + Send + Sync>;
 pub struct Config {
     pub(crate) endpoint: Endpoint,
     pub(crate) tls: Option<Tls>,
-    pub(crate) user: Option<String>,
-    pub(crate) password: Option<String>,
-    pub(crate) credentials: Option<Provider>,
-    pub(crate) sentinel_user: Option<String>,
-    pub(crate) sentinel_password: Option<String>,
+    pub(crate) login: Login,
+    /// The login at the Sentinels; they have no provider.
+    pub(crate) sentinel_login: Login,
     pub(crate) database: u32,
     pub(crate) name: Option<String>,
     pub(crate) protocol: Protocol,
     pub(crate) connect_timeout: Duration,
     pub(crate) command_timeout: Option<Duration>,
     pub(crate) silence_max: Option<Duration>,
+    pub(crate) limits: Limits,
+    pub(crate) retry: Retry,
+    pub(crate) read_from: ReadFrom,
+    pub(crate) same_machine: SameMachine,
+    pub(crate) hooks: Hooks,
+    /// Options of the embedded engine, with their values.
+    pub(crate) settings: Vec<(String, String)>,
+}
+
+/// The user to log in as: said once, or asked of a provider whenever a connection is made.
+#[derive(Clone, Default)]
+pub(crate) struct Login {
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) provider: Option<Provider>,
+}
+
+impl Login {
+    /// Sets the user. A user without a password logs in with an empty one.
+    pub(crate) fn set_user(&mut self, user: String) {
+        self.user = Some(user);
+        self.password.get_or_insert_default();
+    }
+}
+
+/// The memory that requests and replies may take.
+#[derive(Clone)]
+pub(crate) struct Limits {
     pub(crate) queue_bytes_max: usize,
     pub(crate) queue_full: QueueFull,
     pub(crate) reply_bytes_max: usize,
+}
+
+/// The treatment of lost connections: which commands are sent again, and the pause before the next connection.
+#[derive(Clone)]
+pub(crate) struct Retry {
+    pub(crate) resend: Resend,
     pub(crate) backoff_min: Duration,
     pub(crate) backoff_max: Duration,
-    pub(crate) resend: Resend,
-    pub(crate) read_from: ReadFrom,
+}
+
+/// The shortcuts to a server on the same machine.
+#[derive(Clone)]
+pub(crate) struct SameMachine {
     pub(crate) moves_to_unix_socket: bool,
     pub(crate) shares_memory: bool,
-    pub(crate) error_hook: Option<ErrorHook>,
-    pub(crate) event_hook: Option<EventHook>,
+}
+
+/// The application's code that is called with errors and events.
+#[derive(Clone, Default)]
+pub(crate) struct Hooks {
+    pub(crate) error: Option<ErrorHook>,
+    pub(crate) event: Option<EventHook>,
+    /// The latency from which on a reply is an event.
     pub(crate) slow_after: Option<Duration>,
-    /// Options of the embedded engine, with their values.
-    pub(crate) settings: Vec<(String, String)>,
 }
 
 impl Default for Config {
@@ -205,29 +184,27 @@ impl Config {
         Self {
             endpoint,
             tls: None,
-            user: None,
-            password: None,
-            credentials: None,
-            sentinel_user: None,
-            sentinel_password: None,
+            login: Login::default(),
+            sentinel_login: Login::default(),
             database: 0,
             name: None,
             protocol: Protocol::default(),
             connect_timeout: Duration::from_secs(5),
             command_timeout: Some(Duration::from_secs(60)),
             silence_max: Some(Duration::from_secs(5)),
-            queue_bytes_max: 64 * 1024 * 1024,
-            queue_full: QueueFull::default(),
-            reply_bytes_max: 1024 * 1024 * 1024,
-            backoff_min: Duration::from_millis(5),
-            backoff_max: Duration::from_secs(2),
-            resend: Resend::default(),
+            limits: Limits {
+                queue_bytes_max: 64 * 1024 * 1024,
+                queue_full: QueueFull::default(),
+                reply_bytes_max: 1024 * 1024 * 1024,
+            },
+            retry: Retry {
+                resend: Resend::default(),
+                backoff_min: Duration::from_millis(5),
+                backoff_max: Duration::from_secs(2),
+            },
             read_from: ReadFrom::default(),
-            moves_to_unix_socket: true,
-            shares_memory: true,
-            error_hook: None,
-            event_hook: None,
-            slow_after: None,
+            same_machine: SameMachine { moves_to_unix_socket: true, shares_memory: true },
+            hooks: Hooks::default(),
             settings: Vec::new(),
         }
     }
@@ -254,14 +231,13 @@ impl Config {
     /// Sets the user to log in as; without this the server's default user. A user without a password logs in with an empty
     /// one.
     pub fn user(mut self, user: impl Into<String>) -> Self {
-        self.user = Some(user.into());
-        self.password.get_or_insert_default();
+        self.login.set_user(user.into());
         self
     }
 
     /// Sets the password to log in with.
     pub fn password(mut self, password: impl Into<String>) -> Self {
-        self.password = Some(password.into());
+        self.login.password = Some(password.into());
         self
     }
 
@@ -290,20 +266,19 @@ impl Config {
         mut self,
         provider: impl Fn() -> Result<Credentials, E> + Send + Sync + 'static,
     ) -> Self {
-        self.credentials = Some(Provider::new(provider));
+        self.login.provider = Some(Provider::new(provider));
         self
     }
 
     /// Sets the user to log in as at the Sentinels, which have users of their own; without this their default user.
     pub fn sentinel_user(mut self, user: impl Into<String>) -> Self {
-        self.sentinel_user = Some(user.into());
-        self.sentinel_password.get_or_insert_default();
+        self.sentinel_login.set_user(user.into());
         self
     }
 
     /// Sets the password to log in with at the Sentinels; without this the client does not log in there.
     pub fn sentinel_password(mut self, password: impl Into<String>) -> Self {
-        self.sentinel_password = Some(password.into());
+        self.sentinel_login.password = Some(password.into());
         self
     }
 
@@ -357,13 +332,13 @@ impl Config {
     ///
     /// A caller that waits for the answer in its own way may exceed this by as much again.
     pub fn queue_bytes_max(mut self, bytes: usize) -> Self {
-        self.queue_bytes_max = bytes;
+        self.limits.queue_bytes_max = bytes;
         self
     }
 
     /// Sets the behaviour of a call when that many bytes are unanswered.
     pub fn queue_full(mut self, policy: QueueFull) -> Self {
-        self.queue_full = policy;
+        self.limits.queue_full = policy;
         self
     }
 
@@ -376,22 +351,22 @@ impl Config {
     /// flight behind it are treated as on any lost connection. Decoded values take their own memory: a list of short strings
     /// several times as much.
     pub fn reply_bytes_max(mut self, bytes: usize) -> Self {
-        self.reply_bytes_max = bytes;
+        self.limits.reply_bytes_max = bytes;
         self
     }
 
     /// Sets how long to wait before reconnecting: `min` after the first failure, twice as long after each further one, never
     /// more than `max`, each shortened at random by up to a half. 5 ms and 2 s without this.
     pub fn backoff(mut self, min: Duration, max: Duration) -> Self {
-        self.backoff_min = min;
-        self.backoff_max = max.max(min);
+        self.retry.backoff_min = min;
+        self.retry.backoff_max = max.max(min);
         self
     }
 
     /// Sets which commands are sent again by themselves when their connection was lost, or the server has turned them away;
     /// without this reads, and commands that were turned away.
     pub fn resend(mut self, resend: Resend) -> Self {
-        self.resend = resend;
+        self.retry.resend = resend;
         self
     }
 
@@ -419,7 +394,7 @@ impl Config {
     /// TCP. If the move does not succeed the connection stays as it is, without a word; with TLS it always does. CLIENT LIST
     /// shows the transport of a client. On Linux alone.
     pub fn unix_socket(mut self, moves: bool) -> Self {
-        self.moves_to_unix_socket = moves;
+        self.same_machine.moves_to_unix_socket = moves;
         self
     }
 
@@ -430,7 +405,7 @@ impl Config {
     /// written there. A caller that waits for a reply on a thread of its own looks for it for some microseconds before it
     /// sleeps, if that has been of use. CLIENT LIST shows which clients use it (`rings`). On Linux alone.
     pub fn shared_memory(mut self, shares: bool) -> Self {
-        self.shares_memory = shares;
+        self.same_machine.shares_memory = shares;
         self
     }
 
@@ -441,7 +416,7 @@ impl Config {
         // The values that it has captured are the application's code as well, and a connection's task may be the last to have
         // it.
         let hook = Foreign::new(hook);
-        self.error_hook = Some(Arc::new(move |error| hook.get().into_iter().for_each(|hook| hook(error))));
+        self.hooks.error = Some(Arc::new(move |error| hook.get().into_iter().for_each(|hook| hook(error))));
         self
     }
 
@@ -461,14 +436,14 @@ impl Config {
     /// ```
     pub fn on_event(mut self, hook: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         let hook = Foreign::new(hook);
-        self.event_hook = Some(Arc::new(move |event| hook.get().into_iter().for_each(|hook| hook(event))));
+        self.hooks.event = Some(Arc::new(move |event| hook.get().into_iter().for_each(|hook| hook(event))));
         self
     }
 
     /// Sets the latency from which on a reply is [reported](Config::on_event) as slow, with the cause of its wait; never
     /// without this. With feature `tracing` it is an event there, too.
     pub fn slow_after(mut self, time: Option<Duration>) -> Self {
-        self.slow_after = time;
+        self.hooks.slow_after = time;
         self
     }
 }
@@ -476,10 +451,10 @@ impl Config {
 impl std::fmt::Debug for Config {
     /// Writes everything but the password, and the user if there is no password: it may be a password in the wrong place.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let has_password = self.password.as_ref().is_some_and(|password| !password.is_empty());
+        let has_password = self.login.password.as_ref().is_some_and(|password| !password.is_empty());
         f.debug_struct("Config")
             .field("endpoint", &self.endpoint)
-            .field("user", &self.user.as_ref().filter(|_| has_password))
+            .field("user", &self.login.user.as_ref().filter(|_| has_password))
             .field("database", &self.database)
             .field("protocol", &self.protocol)
             .finish_non_exhaustive()

@@ -87,16 +87,16 @@ fn read(text: &str) -> Result<Config, Error> {
     };
     if let Some(credentials) = credentials {
         let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
-        config.user = Some(decoded(user, "the user")?).filter(|user| !user.is_empty());
-        config.password =
-            Some(decoded(password, "the password")?).filter(|password| !password.is_empty() || config.user.is_some());
+        config.login.user = Some(decoded(user, "the user")?).filter(|user| !user.is_empty());
+        config.login.password = Some(decoded(password, "the password")?)
+            .filter(|password| !password.is_empty() || config.login.user.is_some());
     }
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let value = decoded(value, &format!("the value of {}", named(name)))?;
         option(&mut config, name, &value)?;
     }
-    config.backoff_max = config.backoff_max.max(config.backoff_min);
+    config.retry.backoff_max = config.retry.backoff_max.max(config.retry.backoff_min);
     Ok(config)
 }
 
@@ -198,11 +198,8 @@ fn option(config: &mut Config, name: &str, value: &str) -> Result<(), Error> {
         "sentinel_user" | "sentinel_password" if !matches!(config.endpoint, Endpoint::Sentinel { .. }) => {
             return Err(bad(format!("the option \"{name}\" belongs to a URL of Sentinels, redis+sentinel://")));
         }
-        "sentinel_user" => {
-            config.sentinel_user = Some(value.to_owned());
-            config.sentinel_password.get_or_insert_default();
-        }
-        "sentinel_password" => config.sentinel_password = Some(value.to_owned()),
+        "sentinel_user" => config.sentinel_login.set_user(value.to_owned()),
+        "sentinel_password" => config.sentinel_login.password = Some(value.to_owned()),
         "protocol" => {
             config.protocol = match value {
                 "2" => Protocol::Resp2,
@@ -215,27 +212,27 @@ fn option(config: &mut Config, name: &str, value: &str) -> Result<(), Error> {
         "command_timeout" => config.command_timeout = Some(duration(name, value)?),
         "silence_max" if value == "none" => config.silence_max = None,
         "silence_max" => config.silence_max = Some(duration(name, value)?),
-        "backoff_min" => config.backoff_min = duration(name, value)?,
-        "backoff_max" => config.backoff_max = duration(name, value)?,
-        "queue" => config.queue_bytes_max = bytes(name, value)?,
-        "reply_bytes_max" => config.reply_bytes_max = bytes(name, value)?,
+        "backoff_min" => config.retry.backoff_min = duration(name, value)?,
+        "backoff_max" => config.retry.backoff_max = duration(name, value)?,
+        "queue" => config.limits.queue_bytes_max = bytes(name, value)?,
+        "reply_bytes_max" => config.limits.reply_bytes_max = bytes(name, value)?,
         "queue_full" => {
-            config.queue_full = match value {
+            config.limits.queue_full = match value {
                 "wait" => QueueFull::Wait,
                 "fail" => QueueFull::Fail,
                 _ => return Err(bad("the option \"queue_full\" is unknown: wait or fail")),
             }
         }
         "resend" => {
-            config.resend = match value {
+            config.retry.resend = match value {
                 "reads" => Resend::Reads,
                 "overwrites" => Resend::Overwrites,
                 "nothing" => Resend::Nothing,
                 _ => return Err(bad("the option \"resend\" is unknown: reads, overwrites or nothing")),
             }
         }
-        "unix_socket" => config.moves_to_unix_socket = yes_or_no(name, value)?,
-        "shared_memory" => config.shares_memory = yes_or_no(name, value)?,
+        "unix_socket" => config.same_machine.moves_to_unix_socket = yes_or_no(name, value)?,
+        "shared_memory" => config.same_machine.shares_memory = yes_or_no(name, value)?,
         "read_from" if config.endpoint.has_replicas() => config.read_from = ReadFrom::read(value)?,
         "read_from" => return Err(bad(NO_REPLICAS)),
         _ if matches!(config.endpoint, Endpoint::Embedded(_)) => {
@@ -314,29 +311,30 @@ mod tests {
         let config = read("redis://ann:p%40ss:1@[::1]:7000/3?name=x&command_timeout=250ms&queue=16mb&queue_full=fail");
         let config = config.unwrap();
         assert_eq!(config.endpoint, Endpoint::Tcp { host: "::1".to_owned(), port: 7000 });
-        assert_eq!((config.user.as_deref(), config.password.as_deref()), (Some("ann"), Some("p@ss:1")));
+        assert_eq!((config.login.user.as_deref(), config.login.password.as_deref()), (Some("ann"), Some("p@ss:1")));
         assert_eq!((config.database, config.name.as_deref()), (3, Some("x")));
         assert_eq!(config.command_timeout, Some(Duration::from_millis(250)));
-        assert_eq!((config.queue_bytes_max, config.queue_full), (16 << 20, QueueFull::Fail));
+        assert_eq!((config.limits.queue_bytes_max, config.limits.queue_full), (16 << 20, QueueFull::Fail));
         assert_eq!(
-            (config.reply_bytes_max, read("redis://?reply_bytes_max=4gb").unwrap().reply_bytes_max),
+            (config.limits.reply_bytes_max, read("redis://?reply_bytes_max=4gb").unwrap().limits.reply_bytes_max),
             (1 << 30, 4 << 30)
         );
         let config = read("redis://").unwrap();
         assert_eq!(config.endpoint, Endpoint::Tcp { host: "localhost".to_owned(), port: 6379 });
         let config = read("redis://:secret@host?db=2&command_timeout=none&protocol=2").unwrap();
-        assert_eq!((config.user, config.password.as_deref(), config.database), (None, Some("secret"), 2));
+        assert_eq!((config.login.user, config.login.password.as_deref(), config.database), (None, Some("secret"), 2));
         assert_eq!((config.command_timeout, config.protocol), (None, Protocol::Resp2));
         assert_eq!(read("redis://?silence_max=750ms").unwrap().silence_max, Some(Duration::from_millis(750)));
         assert_eq!(read("redis://?silence_max=none").unwrap().silence_max, None);
         assert_eq!(
-            ["", "?resend=overwrites", "?resend=nothing"].map(|end| read(&format!("redis://{end}")).unwrap().resend),
+            ["", "?resend=overwrites", "?resend=nothing"]
+                .map(|end| read(&format!("redis://{end}")).unwrap().retry.resend),
             [Resend::Reads, Resend::Overwrites, Resend::Nothing]
         );
         assert!(read("redis://?resend=writes").unwrap_err().message().contains("reads, overwrites or nothing"));
         assert_eq!(
             ["", "?unix_socket=yes", "?unix_socket=no"]
-                .map(|end| read(&format!("redis://{end}")).unwrap().moves_to_unix_socket),
+                .map(|end| read(&format!("redis://{end}")).unwrap().same_machine.moves_to_unix_socket),
             [true, true, false]
         );
         assert!(read("redis://?unix_socket=maybe").unwrap_err().message().contains("yes or no"));
@@ -352,7 +350,10 @@ mod tests {
         let seeds = vec![("a".to_owned(), 7000), ("b".to_owned(), 6379), ("::1".to_owned(), 7002)];
         assert_eq!(config.endpoint.to_string(), "the cluster of a:7000,b:6379,[::1]:7002");
         assert_eq!(config.endpoint, Endpoint::Cluster(seeds));
-        assert_eq!((config.user.as_deref(), config.database, config.name.as_deref()), (Some("ann"), 3, Some("x")));
+        assert_eq!(
+            (config.login.user.as_deref(), config.database, config.name.as_deref()),
+            (Some("ann"), 3, Some("x"))
+        );
         let config = read("valkey+cluster://").unwrap();
         assert_eq!(config.endpoint, Endpoint::Cluster(vec![("localhost".to_owned(), 6379)]));
     }
@@ -364,15 +365,18 @@ mod tests {
         let config = config.unwrap();
         let sentinels = vec![("a".to_owned(), 26379), ("::1".to_owned(), 5), ("b".to_owned(), 7)];
         assert_eq!(config.endpoint, Endpoint::Sentinel { sentinels, service: "my shop".to_owned() });
-        assert_eq!((config.user.as_deref(), config.password.as_deref()), (Some("ann"), Some("p@ss")));
-        assert_eq!((config.sentinel_user.as_deref(), config.sentinel_password.as_deref()), (Some("s"), Some("t")));
+        assert_eq!((config.login.user.as_deref(), config.login.password.as_deref()), (Some("ann"), Some("p@ss")));
+        assert_eq!(
+            (config.sentinel_login.user.as_deref(), config.sentinel_login.password.as_deref()),
+            (Some("s"), Some("t"))
+        );
         assert_eq!((config.database, config.name.as_deref()), (3, Some("x")));
         assert!(!format!("{config:?}").contains("\"t\""), "{config:?}");
         let config = read("valkey+sentinel:///shop?sentinel_password=t&db=2").unwrap();
         let sentinels = vec![("localhost".to_owned(), 26379)];
         assert_eq!(config.endpoint, Endpoint::Sentinel { sentinels, service: "shop".to_owned() });
-        assert_eq!((config.sentinel_user, config.sentinel_password.as_deref()), (None, Some("t")));
-        assert_eq!((config.password, config.database), (None, 2));
+        assert_eq!((config.sentinel_login.user, config.sentinel_login.password.as_deref()), (None, Some("t")));
+        assert_eq!((config.login.password, config.database), (None, 2));
     }
 
     #[cfg(feature = "tls")]
@@ -403,10 +407,10 @@ mod tests {
             assert_eq!((config.endpoint, config.database), (Endpoint::Unix("/run/a@b.sock".into()), 3));
         }
         let config = read("unix://ann:p/s@/run/a.sock").unwrap();
-        assert_eq!((config.user.as_deref(), config.password.as_deref()), (Some("ann"), Some("p/s")));
+        assert_eq!((config.login.user.as_deref(), config.login.password.as_deref()), (Some("ann"), Some("p/s")));
         let config = read("embedded://x?maxmemory=10mb&name=me").unwrap();
         assert_eq!(config.settings, [("maxmemory".to_owned(), "10mb".to_owned())]);
-        assert_eq!(read("redis://ann@h").unwrap().password.as_deref(), Some(""), "a user is never left unsaid");
+        assert_eq!(read("redis://ann@h").unwrap().login.password.as_deref(), Some(""), "a user is never left unsaid");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(crate) async fn arrive(
     attempt: &mut Attempt<'_>,
 ) -> Result<(Socket, Greeting), Refusal> {
     let credentials = login::credentials(config, context, attempt).await?;
-    let asks_for_offer = config.moves_to_unix_socket && socket.is_plain_and_local();
+    let asks_for_offer = config.same_machine.moves_to_unix_socket && socket.is_plain_and_local();
     let introduction = Introduction { config, credentials: credentials.as_ref(), asks_for_offer };
     let (greeting, offer) = greet(&socket, &introduction, context, attempt).await?;
     if let Some(offer) = offer {
@@ -40,7 +40,7 @@ pub(crate) async fn arrive(
         }
         return Ok((socket, greeting));
     }
-    let shares = config.shares_memory && matches!(config.endpoint, Endpoint::Unix(_));
+    let shares = config.same_machine.shares_memory && matches!(config.endpoint, Endpoint::Unix(_));
     Ok((if shares { share_memory(socket, context, attempt).await? } else { socket }, greeting))
 }
 
@@ -55,6 +55,6 @@ async fn follow(
     let socket = offer.dial(tcp, context, attempt).await?;
     let introduction = Introduction { asks_for_offer: false, ..*introduction };
     let (greeting, _) = greet(&socket, &introduction, context, attempt).await?;
-    let shares = introduction.config.shares_memory;
+    let shares = introduction.config.same_machine.shares_memory;
     Ok((if shares { share_memory(socket, context, attempt).await? } else { socket }, greeting))
 }

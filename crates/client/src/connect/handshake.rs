@@ -57,7 +57,7 @@ pub(crate) async fn greet(
     if !greeted {
         log_in(&mut conversation, introduction)
             .await
-            .map_err(|refusal| refusal.unless(config.credentials.is_some()))?;
+            .map_err(|refusal| refusal.unless(config.login.provider.is_some()))?;
     }
     // These go out together, so that a connection costs two round trips.
     let database = config.database.to_string();
@@ -117,7 +117,7 @@ async fn say_hello(
     match decode(&reply) {
         Ok((Frame::Error(text), _)) if is_unknown(text) => Ok(None),
         // Another attempt may be given another password.
-        Ok((Frame::Error(text), _)) => Err(Refusal::by_server(text).unless(config.credentials.is_some())),
+        Ok((Frame::Error(text), _)) => Err(Refusal::by_server(text).unless(config.login.provider.is_some())),
         Ok((Frame::Map(_) | Frame::Array(_), _)) => Ok(Some(reply)),
         _ => Err(Refusal::permanent("HELLO was answered with another type".to_owned())),
     }

@@ -39,7 +39,7 @@ pub(super) async fn credentials(
     context: &TaskContext,
     attempt: &mut Attempt<'_>,
 ) -> Result<Option<Credentials>, Refusal> {
-    if let Some(provider) = &config.credentials {
+    if let Some(provider) = &config.login.provider {
         let answer = ask(provider, context.task_waker(), config.connect_timeout)?;
         return match answer.hear(context, attempt).await {
             Ok(credentials) => Ok(Some(credentials)),
@@ -50,6 +50,6 @@ pub(super) async fn credentials(
             Err(error) => Err(Refusal::temporary(format!("nobody has provided credentials: {error}"))),
         };
     }
-    let known = |password: &String| Credentials { user: config.user.clone(), ..Credentials::new(password) };
-    Ok(config.password.as_ref().map(known))
+    let known = |password: &String| Credentials { user: config.login.user.clone(), ..Credentials::new(password) };
+    Ok(config.login.password.as_ref().map(known))
 }

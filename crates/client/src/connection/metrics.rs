@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::Link;
+use super::link::Link;
 use crate::config::Endpoint;
 
 /// The purpose of a client's connection.
@@ -158,14 +158,14 @@ impl Metrics {
     }
 }
 
-impl Link {
-    /// Returns the metrics of the connection.
-    pub(crate) fn metrics(&self) -> Metrics {
-        let shared = self.shared.lock();
+impl Metrics {
+    /// Returns the metrics of a connection.
+    pub(crate) fn of(link: &Link) -> Self {
+        let shared = link.shared.lock();
         let (pipe, ledger) = (&shared.pipe, &shared.ledger);
         let traffic = ledger.traffic();
-        Metrics {
-            endpoint: self.config.endpoint.clone(),
+        Self {
+            endpoint: link.config.endpoint.clone(),
             role: Role::Shared,
             is_connected: pipe.is_connected(),
             connections: ledger.connections,
@@ -176,7 +176,7 @@ impl Link {
             unanswered: ledger.unanswered,
             timeouts: pipe.timeouts,
             in_flight: pipe.in_flight() as u64,
-            queued_bytes: pipe.queued() as u64,
+            queued_bytes: pipe.queue.held as u64,
             bytes_sent: ledger.bytes_sent,
             bytes_received: traffic.bytes_received,
             latency: Latency(ledger.latencies().cloned().map(Box::new)),

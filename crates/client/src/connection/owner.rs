@@ -10,9 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::{Link, Shared};
+use super::link::Link;
+use super::state::Shared;
 use crate::config::Endpoint;
 use crate::error::Error;
+use crate::pipe::cached_read::Cache;
 use crate::pipe::in_flight::{LIMIT_MS_MAX, limit_ms};
 use crate::pipe::slot::Completions;
 use crate::reactor::lifetime::Lifetime;
@@ -70,7 +72,7 @@ impl Link {
                 socket.shut();
                 Vec::new()
             }
-            None => shared.pipe.clear(),
+            None => shared.pipe.queue.clear(),
         };
         drop(shared);
         self.changed.notify_all();
@@ -103,14 +105,14 @@ impl Link {
             BlockTimeout::Endless => None,
             BlockTimeout::For(time) => self.config.command_timeout.and_then(|timeout| timeout.checked_add(time)),
         };
-        self.is_blocking.store(true, Ordering::Relaxed);
+        self.tenure.is_blocking.store(true, Ordering::Relaxed);
         // A limit that is longer than the clock can watch is not watched.
         let limit_ms = limit_ms(limit.filter(|limit| limit.as_millis() < u128::from(LIMIT_MS_MAX)));
         self.limit(limit_ms);
     }
 
     fn limit(&self, limit_ms: u32) {
-        if self.limit_ms.swap(limit_ms, Ordering::Relaxed) != limit_ms {
+        if self.tenure.limit_ms.swap(limit_ms, Ordering::Relaxed) != limit_ms {
             self.task_waker.wake();
         }
     }
@@ -119,7 +121,7 @@ impl Link {
     /// next owner.
     pub(crate) fn enter_pool(&self) -> bool {
         let shared = self.shared.lock();
-        self.lasting.store(false, Ordering::Relaxed);
+        self.tenure.is_lasting.store(false, Ordering::Relaxed);
         shared.is_wanted() && shared.pipe.is_connected()
     }
 
@@ -132,9 +134,41 @@ impl Link {
         if !shared.is_wanted() || !shared.pipe.is_connected() {
             return false;
         }
-        self.lasting.store(lasting, Ordering::Relaxed);
-        self.is_blocking.store(false, Ordering::Relaxed);
+        self.tenure.is_lasting.store(lasting, Ordering::Relaxed);
+        self.tenure.is_blocking.store(false, Ordering::Relaxed);
         self.limit(limit_ms(self.config.command_timeout));
         true
+    }
+
+    /// Attaches this cache, which is kept true from now on, on each connection. A link has one at most.
+    pub(crate) fn attach(&self, cache: Arc<dyn Cache>) {
+        self.shared.lock().observe();
+        self.attach_common(cache);
+    }
+
+    /// Attaches a cache as `attach` does, to the connection to a node of a cluster, which itself tells the cache of the
+    /// requests that are sent.
+    pub(crate) fn attach_common(&self, cache: Arc<dyn Cache>) {
+        self.reply_reader.lock().cache = Some(Arc::clone(&cache));
+        if self.tracker.cache.set(cache).is_err() {
+            return;
+        }
+        let mut shared = self.shared.lock();
+        if shared.pipe.is_connected() {
+            self.ask_to_track(&mut shared);
+            self.pushed(shared);
+        }
+    }
+
+    /// Asks the server to announce changes, if there is a cache to tell.
+    pub(super) fn ask_to_track(&self, shared: &mut Shared) {
+        let speaks_resp3 = self.server.speaks_resp3.load(Ordering::Relaxed);
+        self.tracker.ask(&mut shared.pipe, speaks_resp3, &self.config.endpoint);
+    }
+
+    /// Stops a caller from reading its own replies if it waits here for the answer to a request that has gone elsewhere.
+    pub(crate) fn release_reader(&self) {
+        let mut shared = self.shared.lock();
+        self.end_lone(&mut shared);
     }
 }

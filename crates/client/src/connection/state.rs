@@ -4,7 +4,8 @@
 //! The four change independently of each other. The owner of the lock has all of them; a transition wakes no task, which is
 //! the caller's part if the comment says so. Pure data.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::connect::socket::Socket;
@@ -14,7 +15,7 @@ use crate::pipe::ledger::Ledger;
 use crate::pipe::timeout::Phase;
 use crate::reactor::TaskWaker;
 use crate::reactor::lifetime::Progress;
-use crate::sys::clock_us;
+use crate::sys::{Event, clock_us};
 
 /// The progress of the connection.
 enum Wire {
@@ -55,7 +56,7 @@ enum Sleep {
     Unwatched,
 }
 
-/// The party that reads the socket; see `reader`.
+/// The party that reads the socket; see `read`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reader {
     Task,
@@ -65,6 +66,47 @@ enum Reader {
     CallerReading,
     /// A caller reads that is to give the socket back to the task.
     CallerLeaving,
+}
+
+/// The reading by callers of their own replies, without the link's lock; see `read`.
+#[derive(Default)]
+pub(crate) struct CallerReads {
+    /// The event that wakes a lone caller that reads its replies itself; made when there is one for the first time.
+    pub(super) event: OnceLock<Event>,
+    /// The number of threads that wait for replies.
+    pub(super) threads: AtomicU32,
+    /// True if the received bytes are left to the tasks that are awake.
+    left: AtomicBool,
+}
+
+impl CallerReads {
+    /// Returns whether a lone caller can be woken.
+    pub(super) fn has_event(&self) -> bool {
+        self.event.get().is_some() || Event::new().is_ok_and(|event| self.event.set(event).is_ok())
+    }
+
+    /// Wakes the lone caller that reads, if there is one.
+    pub(super) fn wake(&self) {
+        if let Some(event) = self.event.get() {
+            event.raise();
+        }
+    }
+
+    /// Leaves the received bytes to the tasks that are awake.
+    pub(super) fn leave(&self) {
+        self.left.store(true, Ordering::Release);
+    }
+
+    /// Returns whether the received bytes are left to the tasks that are awake.
+    #[inline]
+    pub(super) fn is_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    /// Takes over the reading of the bytes that were left. Returns false if another reader has.
+    pub(super) fn take_left(&self) -> bool {
+        self.left.swap(false, Ordering::AcqRel)
+    }
 }
 
 /// The state of a link under its lock.
@@ -330,7 +372,7 @@ impl Shared {
 impl Shared {
     /// Returns the phase of the commands that are neither answered nor failed, as far as it is the same for all.
     pub(crate) fn phase(&self) -> Phase {
-        match self.pipe.gathered() {
+        match self.pipe.queue.gathered() {
             _ if !self.pipe.is_connected() => Phase::Connecting,
             0 => Phase::Answering,
             _ => Phase::Travelling,
@@ -339,13 +381,13 @@ impl Shared {
 
     /// Returns the reason why there is no connection, as far as an attempt has told; or why nothing leaves on it.
     pub(crate) fn trouble(&self) -> Option<&str> {
-        let refusal = self.refusal.as_deref().filter(|_| self.pipe.is_refused());
+        let refusal = self.refusal.as_deref().filter(|_| self.pipe.refusals.is_refusing());
         self.wire.trouble().or(refusal)
     }
 
     /// Returns the pipe, the text of `trouble`, and the ledger.
     pub(crate) fn parts(&mut self) -> (&mut Pipe, Option<&str>, &Ledger) {
-        let refusal = self.refusal.as_deref().filter(|_| self.pipe.is_refused());
+        let refusal = self.refusal.as_deref().filter(|_| self.pipe.refusals.is_refusing());
         let trouble = self.wire.trouble().or(refusal);
         (&mut self.pipe, trouble, &self.ledger)
     }

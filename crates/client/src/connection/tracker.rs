@@ -1,31 +1,46 @@
-//! The near cache of a connection, if it has one: the callers' writes are reported to it here, and the progress of the
-//! question to its server is kept.
+//! The cache that a connection keeps true, if it has one: the server is asked to announce changes, and the callers' writes are
+//! reported to the cache.
 //!
-//! Any thread.
+//! The reader's half is in the reply reader (`pipe/reply_reader`). Any thread.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use sleeve_wire::commands::Flags;
 
-use crate::pipe::near::Cache;
+use crate::config::Endpoint;
+use crate::error::Error;
+use crate::pipe::Pipe;
+use crate::pipe::cached_read::Cache;
+use crate::pipe::in_flight::Asker;
 use crate::pipe::transaction_state::TransactionState;
 use crate::request::EncodedRequest;
+use crate::sys::clock_ms;
 
 /// The cache of a link, if it has one, and how far its server was asked.
 #[derive(Default)]
 pub(super) struct Tracker {
     pub(super) cache: OnceLock<Arc<dyn Cache>>,
     /// The connection on which the server was asked last.
-    pub(super) asked_on: AtomicU32,
-    /// True if the connection that is there speaks RESP3.
-    pub(super) speaks_resp3: AtomicBool,
+    asked_on: AtomicU32,
 }
 
 impl Tracker {
-    /// Notes that a connection was greeted.
-    pub(super) fn greeted(&self, speaks_resp3: bool) {
-        self.speaks_resp3.store(speaks_resp3, Ordering::Relaxed);
+    /// Asks the server on this connection to announce changes, if there is a cache and it was not asked yet.
+    pub(super) fn ask(&self, pipe: &mut Pipe, speaks_resp3: bool, endpoint: &Endpoint) {
+        let Some(cache) = self.cache.get() else { return };
+        let connection = pipe.connection();
+        if self.asked_on.swap(connection, Ordering::Relaxed) == connection {
+            return;
+        }
+        if speaks_resp3 {
+            pipe.push_unasked(Asker::Tracking, cache.request(), clock_ms());
+        } else {
+            cache.refused(Error::usage(format!(
+                "{endpoint} speaks RESP2 only, in which a server cannot say what changes, so nothing can be cached: the near cache \
+                 needs Redis 6 or later, Valkey or Sleeve; read through the client itself",
+            )));
+        }
     }
 
     /// Tells the cache of a request that was sent by itself, as [`observed`](Tracker::observed).

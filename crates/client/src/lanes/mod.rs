@@ -32,8 +32,8 @@ use crate::config::QueueFull;
 use crate::connection::metrics::Metrics;
 use crate::error::{Error, ErrorKind};
 use crate::lanes::options::LaneOptions;
+use crate::pipe::queue::LongRequest;
 use crate::pipe::queued::{Queued, Sent, runs_tasks};
-use crate::pipe::segment::long::LongRequest;
 use crate::pipe::slot::{Payload, Source};
 use crate::reactor::TaskWaker;
 use crate::reply::{Guard, Reply};
@@ -176,7 +176,7 @@ impl Lane {
         let wire = self.wire(&mut state)?;
         let (target, handle) = wire.source.pair(name);
         state.bytes += length;
-        let fits = state.bytes <= config.queue_bytes_max || state.bytes == length;
+        let fits = state.bytes <= config.limits.queue_bytes_max || state.bytes == length;
         let keeper: Keeper = Arc::clone(keeper) as _;
         let pending = Pending { request: copied, name, database, length, issued_ms, target, pattern, keeper };
         state.order.enter(pending, touch, is_clear);
@@ -185,7 +185,7 @@ impl Lane {
         Ok(if fits { Sent::Slot(handle) } else { Sent::Queued(Queued::new(handle, deadline)) })
     }
 
-    /// The lock, once a request may take the lane: as the bound on the queue of a connection has it (`connection/room`).
+    /// The lock, once a request may take the lane: as the bound on the queue of a connection has it (`connection/send`).
     fn admit(&self, name: Name, length: usize, deadline: Option<Instant>) -> Result<MutexGuard<'_, State>, Error> {
         let config = self.transport.config();
         let mut state = self.state.lock();
@@ -193,15 +193,15 @@ impl Lane {
             if state.is_closed {
                 return Err(Error::closed("the client was closed"));
             }
-            if state.bytes == 0 || state.bytes + length <= config.queue_bytes_max {
+            if state.bytes == 0 || state.bytes + length <= config.limits.queue_bytes_max {
                 return Ok(state);
             }
             let bytes = state.bytes;
-            if config.queue_full == QueueFull::Fail {
+            if config.limits.queue_full == QueueFull::Fail {
                 let message = format!("{bytes} bytes of large requests are unanswered, so the command was not sent");
                 return Err(Error::unsent(ErrorKind::QueueFull, message));
             }
-            if bytes <= config.queue_bytes_max.saturating_mul(2) || runs_tasks() {
+            if bytes <= config.limits.queue_bytes_max.saturating_mul(2) || runs_tasks() {
                 return Ok(state);
             }
             if !self.wait_for_change(&mut state, deadline) {
@@ -235,7 +235,7 @@ impl Lane {
         let state = self.state.lock();
         let link = state.wire.as_ref().map(|wire| &wire.link).or(state.closed.as_ref()).cloned();
         drop(state);
-        link.map(|link| link.metrics())
+        link.map(|link| Metrics::of(&link))
     }
 
     /// Its connection, if it has one.

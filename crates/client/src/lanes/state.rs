@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::order::Order;
 use crate::connection::Link;
-use crate::pipe::segment::long::LongRequest;
+use crate::pipe::queue::LongRequest;
 use crate::pipe::slot::{Handle, Source, Target};
 use crate::reactor::TaskWaker;
 use crate::request::name::Name;

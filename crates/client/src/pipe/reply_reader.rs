@@ -15,14 +15,14 @@ use std::sync::{Arc, Weak};
 use sleeve_wire::attribute::behind_attributes;
 use sleeve_wire::frame::{FrameError, Scanner, short_bulk};
 
-use super::in_flight::{Asker, Entry, Time};
-use super::near::Cache;
-use super::refused::hold::{may_end_script, passing};
+use super::cached_read::Cache;
+use super::hold::{may_end_script, passing};
+use super::in_flight::{Asker, Entry, Time, UNWATCH};
+use super::select_failed;
 use super::slot::Completions;
 use super::slot::Payload;
 use super::synced::{Synced, is_message};
 use super::transaction_state::Step;
-use super::{UNWATCH, select_failed};
 use crate::error::{Effect, Error};
 use crate::sys::planted::{self, Fault};
 

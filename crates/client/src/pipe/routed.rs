@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 
 use sleeve_wire::commands::Flags;
 
-use super::near::{Cache, Read};
+use super::cached_read::{Cache, Read};
 use super::slot::{Completions, Payload, Target};
 use crate::error::{Effect, Error, ErrorKind};
 use crate::request::name::Name;

@@ -11,8 +11,8 @@ use sleeve_wire::frame::{Frame, Scanner, decode};
 
 use super::Pipe;
 use super::in_flight::{Entry, Time, Unit, is_before};
+use super::queue::LongRequest;
 use super::reply_reader::ReplyReader;
-use super::segment::long::LongRequest;
 use super::slot::{Completions, Driver, Handle, Payload, Source};
 use super::testing::{Dice, driver};
 use super::timeout::Situation;
@@ -181,7 +181,7 @@ impl World {
     fn remember(&mut self, database: u32, key: String, handle: Handle) {
         let only_reads = handle.name() == READ;
         let handle = if self.dice.roll(10) == 0 { None } else { Some(handle) };
-        let overtakes_none = self.pipe.is_refused();
+        let overtakes_none = self.pipe.refusals.is_refusing();
         self.asked.push(Asked { database, key, handle, due_ms: None, told: None, only_reads, overtakes_none });
     }
 
@@ -351,12 +351,12 @@ impl World {
         self.server.connect();
         let mut done = Completions::default();
         let error = Error::unsent(crate::error::ErrorKind::Connect, "no such database");
-        self.pipe.refuse_databases(10, &error, &mut done);
+        self.pipe.queue.refuse_databases(10, &error, &mut done);
         self.pipe.connect();
     }
 
     fn step(&mut self) {
-        if !self.pipe.is_refused() {
+        if !self.pipe.refusals.is_refusing() {
             // They may leave together from now on, and be turned away anew.
             self.asked.iter_mut().for_each(|asked| asked.overtakes_none = false);
         }
@@ -373,7 +373,7 @@ impl World {
                 self.pipe.expire_due(self.now_ms, &situation, &mut Completions::default());
                 self.pipe.expire(self.now_ms.wrapping_sub(100), &situation, &mut Completions::default());
                 if self.pipe.pause_left_ms(self.now_ms) == Some(0) {
-                    self.pipe.end_pause();
+                    self.pipe.refusals.end_pause();
                 }
                 for asked in &self.asked {
                     let is_due = asked.due_ms.is_some_and(|due_ms| is_before(due_ms, self.now_ms));
@@ -420,7 +420,7 @@ impl World {
                 kill = Some(self.outcomes.len());
                 self.ask_kill();
             }
-            self.pipe.end_pause();
+            self.pipe.refusals.end_pause();
             if !self.pipe.is_connected() {
                 self.reconnect();
             }
@@ -428,7 +428,7 @@ impl World {
             self.serve();
             self.read();
         }
-        assert_eq!(self.pipe.queued(), 0, "bytes are counted that are not there");
+        assert_eq!(self.pipe.queue.held, 0, "bytes are counted that are not there");
         for index in 0..self.asked.len() {
             if self.asked[index].handle.is_some() {
                 self.hear(index);

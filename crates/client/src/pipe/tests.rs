@@ -13,6 +13,7 @@ use super::*;
 use crate::config::{Endpoint, Resend};
 use crate::error::{Effect, Error};
 use crate::request::name::Name;
+use in_flight::UNWATCH;
 
 fn unnamed(bytes: &[u8]) -> EncodedRequest<'_> {
     EncodedRequest { bytes, name: Name::UNKNOWN }
@@ -180,7 +181,7 @@ fn a_long_queue_expires_in_time_in_proportion_to_its_length() {
     }
     pipe.expire(COUNT, &situation(), &mut done);
     assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
-    assert_eq!((pipe.queued(), pipe.gathered()), (0, 0));
+    assert_eq!((pipe.queue.held, pipe.queue.gathered()), (0, 0));
     assert!(handles.into_iter().all(|handle| effect(handle) == Effect::None));
 }
 
@@ -217,21 +218,21 @@ fn timed_out_bytes_are_removed_only_before_they_leave_or_when_many() {
     let _kept = pipe.push(3, unnamed(&many), 0);
     let told: Vec<Handle> = (0..20).map(|due_ms| pipe.push_due(5, unnamed(b"DUE"), due_ms).0).collect();
     let behind = pipe.push(5, unnamed(b"BEHIND"), 20);
-    let (place, queued) = (pipe.out.bytes.as_ptr(), pipe.queued());
+    let (place, queued) = (pipe.queue.out.bytes.as_ptr(), pipe.queue.held);
     for now_ms in 1..=20 {
-        assert!(pipe.expire_due(now_ms, &situation(), &mut done) && pipe.out.bytes.as_ptr() == place);
+        assert!(pipe.expire_due(now_ms, &situation(), &mut done) && pipe.queue.out.bytes.as_ptr() == place);
     }
     assert_eq!(told.into_iter().map(effect).collect::<Vec<_>>(), [Effect::None; 20]);
-    assert!(pipe.queued() <= queued - 60, "there is room for others");
+    assert!(pipe.queue.held <= queued - 60, "there is room for others");
     pipe.connect();
     let select = |database: u8| format!("*2\r\n$6\r\nSELECT\r\n$1\r\n{database}\r\n");
     let all = select(3) + &String::from_utf8_lossy(&many) + &select(5) + "BEHIND";
     assert_eq!(lend_all(&mut pipe), all);
-    assert_eq!((pipe.queued(), pipe.gathered()), (all.len() + 2 * HELD_BYTES, 0));
+    assert_eq!((pipe.queue.held, pipe.queue.gathered()), (all.len() + 2 * HELD_BYTES, 0));
     // A large amount is not kept, and nothing is kept for a client that closes.
     let (late, _) = pipe.push_due(7, unnamed(&many), 30);
     assert!(pipe.expire_due(31, &situation(), &mut done) && !behind.is_done());
-    assert_eq!((effect(late), pipe.queued(), pipe.gathered()), (Effect::None, all.len() + 2 * HELD_BYTES, 0));
+    assert_eq!((effect(late), pipe.queue.held, pipe.queue.gathered()), (Effect::None, all.len() + 2 * HELD_BYTES, 0));
     _ = pipe.push(5, unnamed(b"LAST"), 32);
     assert_eq!(lend_all(&mut pipe), "LAST");
     // The request that is first in line on a fresh connection gets a SELECT, though no caller waits for it.
@@ -272,7 +273,7 @@ fn what_was_gathered_before_it_came_is_told_by_its_own_time() {
     };
     let ((old, old_handle), (fresh, fresh_handle)) = (unit(900), unit(995));
     assert!(pipe.push_issued(vec![old, fresh], b"OLDNEW", 1000, Some(160)), "the oldest is the next");
-    assert_eq!(pipe.next_due_ms(), Some(1060));
+    assert_eq!(pipe.queue.next_due_ms, Some(1060));
     assert_eq!(lend_all(&mut pipe), "YOUNGOLDNEW");
     assert!(pipe.expire_due(1061, &situation(), &mut done), "it has waited for long enough");
     assert_eq!(effect(old_handle), Effect::Unknown);
@@ -283,7 +284,7 @@ fn what_was_gathered_before_it_came_is_told_by_its_own_time() {
     let (target, _handle) = pipe.source.pair(Name::UNKNOWN);
     let unit = Unit { database: 0, target, length: 3, issued_ms: 0 };
     assert!(!pipe.push_issued(vec![unit], b"OLD", 5000, None));
-    assert_eq!(pipe.next_due_ms(), None);
+    assert_eq!(pipe.queue.next_due_ms, None);
 }
 
 /// Its task yielded for others that there were not.
@@ -291,10 +292,10 @@ fn what_was_gathered_before_it_came_is_told_by_its_own_time() {
 fn one_request_alone_is_no_burst_however_long_it_is() {
     let mut pipe = pipe();
     let (name, time) = (Name::UNKNOWN, Time::Issued(0));
-    let _long = pipe.push_long(0, name, segment::long::LongRequest::of(&vec![b'x'; segment::long::LONG_MIN]), time);
-    assert!(!pipe.is_burst());
+    let _long = pipe.push_long(0, name, LongRequest::of(&vec![b'x'; queue::LONG_MIN]), time);
+    assert!(!pipe.queue.is_burst());
     let _behind = pipe.push(0, unnamed(b"A"), 0);
-    assert!(pipe.is_burst());
+    assert!(pipe.queue.is_burst());
 }
 
 /// Returns a transaction that looks at a key first, and the end that is told its outcome.
@@ -376,7 +377,7 @@ fn a_write_that_is_to_be_sent_again_and_is_not_may_have_been_executed() {
     let ends: [End; 3] = [
         |pipe, done| _ = pipe.expire(10, &situation(), done),
         |pipe, done| _ = pipe.expire_due(60, &situation(), done),
-        |pipe, done| pipe.clear().iter_mut().for_each(|entry| entry.fail(&Error::closed("it ended"), done)),
+        |pipe, done| pipe.queue.clear().iter_mut().for_each(|entry| entry.fail(&Error::closed("it ended"), done)),
     ];
     for (bytes, name, expected) in [(SET, "SET", Effect::Unknown), (GET, "GET", Effect::None)] {
         for (way, end) in ends.into_iter().enumerate() {

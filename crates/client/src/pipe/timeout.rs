@@ -134,18 +134,19 @@ impl<'a> Verdict<'a> {
 impl Pipe {
     /// Returns whether all requests have left, and no caller waits for an answer any more.
     pub(crate) fn is_abandoned(&self) -> bool {
-        self.gathered() == 0 && self.writing.is_empty() && self.in_flight.iter().all(|entry| entry.asker.is_abandoned())
+        self.queue.gathered() == 0
+            && self.writer.bytes.is_empty()
+            && self.in_flight.iter().all(|entry| entry.asker.is_abandoned())
     }
 
     /// Returns whether no caller waits for an answer any more, to a request that has left or to one that has not.
     pub(crate) fn is_forgotten(&self) -> bool {
-        let unsent = self.backlog.iter().chain([&self.out]).flat_map(|segment| &segment.entries);
-        self.in_flight.iter().chain(unsent).all(|entry| entry.asker.is_abandoned())
+        self.in_flight.iter().chain(self.queue.entries()).all(|entry| entry.asker.is_abandoned())
     }
 
     /// Returns whether all requests have left, and every waiting caller was given another answer.
     pub(crate) fn is_expired(&self) -> bool {
-        self.gathered() == 0 && self.in_flight.iter().all(|entry| entry.asker.is_over())
+        self.queue.gathered() == 0 && self.in_flight.iter().all(|entry| entry.asker.is_over())
     }
 
     /// Tells the requests without deadlines of their own that were issued before `before_ms` that they timed out. Returns
@@ -166,20 +167,21 @@ impl Pipe {
         }
         let phase = self.unsent_phase();
         let mut removed = false;
-        while let Some(first) = self.first_segment().entries.front()
+        while let Some(first) = self.queue.first_segment().entries.front()
             && (first.was_told() || first.was_issued_before(before_ms))
-            && let Some(mut entry) = self.first_segment().remove_first()
+            && let Some(mut entry) = self.queue.first_segment().remove_first()
         {
             removed = true;
-            let counted = if entry.was_told() { &mut self.dead } else { &mut self.queued };
+            let counted = if entry.was_told() { &mut self.queue.dead } else { &mut self.queue.held };
             *counted -= if planted::has(Fault::KeepsBudget) { 0 } else { entry.length };
-            self.queued -= HELD_BYTES;
+            self.queue.held -= HELD_BYTES;
             verdict.tell(&mut entry, phase, done);
-            self.unwatches |= matches!(&entry.asker, Asker::Transaction(transaction) if transaction.has_watched());
+            self.queue.unwatches |=
+                matches!(&entry.asker, Asker::Transaction(transaction) if transaction.has_watched());
         }
         self.timeouts += verdict.told;
         if removed {
-            self.reselect();
+            self.queue.reselect();
         }
         removed || self.expired > told_before
     }
@@ -188,7 +190,7 @@ impl Pipe {
     /// were any. A request that never left is taken out before it may leave, or when such requests are more than half of
     /// those that are gathered: all gathered bytes are moved for that.
     pub(crate) fn expire_due(&mut self, now_ms: u32, situation: &Situation<'_>, done: &mut Completions) -> bool {
-        if self.next_due_ms.is_none_or(|due_ms| !is_before(due_ms, now_ms)) {
+        if self.queue.next_due_ms.is_none_or(|due_ms| !is_before(due_ms, now_ms)) {
             return false;
         }
         let (mut verdict, mut next_ms, mut has_told) = (Verdict::new(situation), None, false);
@@ -207,19 +209,20 @@ impl Pipe {
             }
         }
         let phase = self.unsent_phase();
-        let unsent = self.backlog.iter_mut().chain([&mut self.out]).flat_map(|segment| &mut segment.entries);
-        for entry in unsent.filter(|entry| !entry.was_told()) {
+        let mut dead = 0;
+        for entry in self.queue.entries_mut().filter(|entry| !entry.was_told()) {
             if is_due(entry) {
                 has_told = true;
-                self.queued -= entry.length;
-                self.dead += entry.length;
+                dead += entry.length;
                 verdict.tell(entry, phase, done);
             }
         }
-        self.next_due_ms = next_ms;
+        self.queue.held -= dead;
+        self.queue.dead += dead;
+        self.queue.next_due_ms = next_ms;
         self.timeouts += verdict.told;
-        if self.dead > self.gathered() / 2 {
-            self.gather_again(|_, _| true);
+        if self.queue.dead > self.queue.gathered() / 2 {
+            self.queue.gather_again(|_, _| true);
         }
         has_told
     }
@@ -229,16 +232,10 @@ impl Pipe {
         if self.is_connected() { Phase::Sending } else { Phase::Connecting }
     }
 
-    /// Returns the next deadline that a request has of its own, or an earlier time.
-    pub(crate) fn next_due_ms(&self) -> Option<u32> {
-        self.next_due_ms
-    }
-
     /// Returns the time at which the oldest request was issued that has not been told that it timed out. Returns none if that
     /// has a deadline of its own, which comes first.
     pub(crate) fn oldest_ms(&self) -> Option<u32> {
-        let unsent = || self.backlog.iter().chain([&self.out]).find_map(|segment| segment.entries.front());
-        let oldest = self.in_flight.get(self.expired).or_else(unsent)?;
+        let oldest = self.in_flight.get(self.expired).or_else(|| self.queue.entries().next())?;
         (!oldest.has_deadline).then_some(oldest.at_ms)
     }
 }

@@ -22,8 +22,8 @@ use crate::connect::refusal::Refusal;
 use crate::connect::sentinel::search::reach;
 use crate::connect::sentinel::service::Follower;
 use crate::connect::socket::Socket;
+use crate::connection::heartbeat::{Advice, InFlight, SilenceWatch};
 use crate::connection::probe::ServerHealth;
-use crate::connection::silence::{Advice, InFlight, SilenceWatch};
 use crate::error::{Error, ErrorKind};
 use crate::pipe::reply_reader::too_long;
 use crate::reactor;
@@ -137,7 +137,7 @@ impl From<io::Error> for Cause {
 }
 
 async fn live(listener: &Listener, context: &TaskContext) {
-    let (mut has_begun, mut pause, began) = (false, listener.config.backoff_min, now());
+    let (mut has_begun, mut pause, began) = (false, listener.config.retry.backoff_min, now());
     let follower = listener.follower(context.task_waker());
     loop {
         let since = now();
@@ -153,15 +153,15 @@ async fn live(listener: &Listener, context: &TaskContext) {
             Cause::Refused(error) => return listener.end(error),
             // A caller that subscribes is told at once when that does not work; later on it is tried for ever.
             Cause::Turned(error) | Cause::Lost(error) if !has_begun => return listener.end(error),
-            Cause::Lost(_) if elapsed(since) > pause => pause = listener.config.backoff_min,
-            Cause::Turned(_) | Cause::Lost(_) => pause = pause.saturating_mul(2).min(listener.config.backoff_max),
+            Cause::Lost(_) if elapsed(since) > pause => pause = listener.config.retry.backoff_min,
+            Cause::Turned(_) | Cause::Lost(_) => pause = pause.saturating_mul(2).min(listener.config.retry.backoff_max),
         }
         if !rest(listener, context, pause, follower.as_ref()).await {
             return;
         }
         // Elsewhere nothing has failed yet.
         if follower.as_ref().is_some_and(Follower::was_told) {
-            pause = listener.config.backoff_min;
+            pause = listener.config.retry.backoff_min;
         }
     }
 }
@@ -288,7 +288,7 @@ impl Reader<'_> {
                 self.take(frame, has_begun)?;
             }
             received.drain(..start);
-            check_length(&scanner, &mut received, listener.config.reply_bytes_max)?;
+            check_length(&scanner, &mut received, listener.config.limits.reply_bytes_max)?;
             // A sender without a pause leaves the others their turns, and lets waiting requests be sent.
             self.prepare()?;
             self.context.yield_now().await;

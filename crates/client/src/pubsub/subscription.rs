@@ -219,7 +219,7 @@ impl Subscription {
     /// Opens a subscription in the engine, where everything is confirmed at once.
     #[cfg(feature = "embedded")]
     fn local(embedded: &Embedded, first: Change) -> Result<Self, Error> {
-        let listener = EmbeddedListener::open(embedded.engine(), first, embedded.config().queue_bytes_max)?;
+        let listener = EmbeddedListener::open(embedded.engine(), first, embedded.config().limits.queue_bytes_max)?;
         Ok(Self::of(Source::Local(Arc::new(listener))))
     }
 
@@ -257,7 +257,7 @@ impl Subscription {
         };
         let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start a subscription: {error}"));
         let task_waker = TaskWaker::new().map_err(failed)?;
-        let inbox = Inbox::new(config.queue_bytes_max, task_waker);
+        let inbox = Inbox::new(config.limits.queue_bytes_max, task_waker);
         let listener =
             Arc::new(Listener { config, upstream, inbox, task_waker, wanted: WantedNames::new(first), process });
         listener::start(Arc::clone(&listener)).map_err(failed)?;

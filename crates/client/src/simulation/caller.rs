@@ -244,7 +244,7 @@ impl Caller {
         let text = |reply: Reply<Option<String>>| {
             Box::pin(async move { reply.await.map(|text| Answer::Texts(vec![text])) }) as Hearing
         };
-        let resend = self.client.config().resend;
+        let resend = self.client.config().retry.resend;
         let sends = |token: String, overwrites: bool| {
             Some(shared.model.borrow_mut().sends(token, overwrites && resend == Resend::Overwrites))
         };

@@ -108,9 +108,9 @@ fn config(dice: &mut Dice, manner: &Manner) -> Config {
     let is_quiet = manner.failures.is_empty();
     config.connect_timeout = Duration::from_millis([if is_quiet { 1_000 } else { 20 }, 500, 5_000][dice.roll(3)]);
     config.silence_max = [Some(200), Some(2_000), Some(5_000)][dice.roll(3)].map(Duration::from_millis);
-    config.resend = [Resend::Reads, Resend::Overwrites, Resend::Nothing][dice.roll(3)];
+    config.retry.resend = [Resend::Reads, Resend::Overwrites, Resend::Nothing][dice.roll(3)];
     config.protocol = if dice.roll(4) == 0 { Protocol::Resp2 } else { Protocol::Resp3 };
-    config.backoff_max = Duration::from_millis(200);
+    config.retry.backoff_max = Duration::from_millis(200);
     config
 }
 

@@ -286,7 +286,7 @@ impl Embedded {
 
     /// Wakes the callers of completed calls, and reports errors of forgotten ones.
     pub(crate) fn finish(&self, done: &mut Completions) {
-        callback::report(done.finish(), self.config.error_hook.as_ref());
+        callback::report(done.finish(), self.config.hooks.error.as_ref());
     }
 
     /// Starts a thread that asks for late replies until there are none.
@@ -326,7 +326,7 @@ impl Embedded {
                 let due = session.local.due_in_ms().filter(|_| !session.clock.is_manual());
                 let due = due.map_or(SLEEP_MAX, Duration::from_millis);
                 // One more, so that it has passed when the sleep ends.
-                let over = session.pipe.next_due_ms().map(|due_ms| left_ms(due_ms, exact_clock_ms()) + 1);
+                let over = session.pipe.queue.next_due_ms.map(|due_ms| left_ms(due_ms, exact_clock_ms()) + 1);
                 let over = over.map_or(SLEEP_MAX, |left_ms| Duration::from_millis(left_ms.into()));
                 pause = Some(due.min(over).min(pause.unwrap_or(SLEEP_MAX)));
             }
@@ -373,7 +373,7 @@ impl Driver for Embedded {
     }
 
     fn error_hook(&self) -> Option<ErrorHook> {
-        self.config.error_hook.clone()
+        self.config.hooks.error.clone()
     }
 
     fn safe(&self, level: Level, name: Name, _sent_on: u32) -> Result<Handle, Error> {
@@ -403,7 +403,7 @@ impl Session {
         let selects = self.pipe.database() != database;
         let outcome = if selects {
             self.request.clear();
-            crate::pipe::segment::write_select(&mut self.request, database);
+            crate::pipe::in_flight::write_select(&mut self.request, database);
             self.request.extend_from_slice(request);
             self.clock.exchange(&mut self.local, &self.request, &mut self.replies)
         } else {
@@ -489,7 +489,7 @@ impl Session {
     /// Opens another session; unanswered calls of the old one fail.
     fn renew(&mut self, embedded: &Embedded, error: &Error, done: &mut Completions) {
         let lost = self.pipe.cut(self.reply_reader.cut(), Resend::Nothing);
-        for mut entry in lost.into_iter().chain(self.pipe.clear()) {
+        for mut entry in lost.into_iter().chain(self.pipe.queue.clear()) {
             entry.asker.fail(error, done);
         }
         *self = Self::new(embedded);

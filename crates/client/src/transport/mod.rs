@@ -25,9 +25,9 @@ use crate::config::read_from::ReadFrom;
 use crate::config::url::NO_REPLICAS;
 use crate::config::{Config, Endpoint, ErrorHook};
 use crate::connection::Link;
-use crate::connection::life;
 use crate::connection::metrics::Metrics;
 use crate::connection::probe::ServerHealth;
+use crate::connection::task::start;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::in_flight::Unit;
 use crate::pipe::queued::Sent;
@@ -104,7 +104,7 @@ impl Transport {
     fn remote(config: Config, lasting: bool, health: Arc<ServerHealth>) -> Result<Self, Error> {
         let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start a connection: {error}"));
         let link = Link::new(config, lasting, health).map_err(failed)?;
-        life::start(link.clone()).map_err(failed)?;
+        start(link.clone()).map_err(failed)?;
         Ok(Self::Remote(link))
     }
 
@@ -209,7 +209,7 @@ impl Transport {
 
     /// Returns the function that receives the errors of forgotten commands.
     pub(crate) fn error_hook(&self) -> Option<&ErrorHook> {
-        self.config().error_hook.as_ref()
+        self.config().hooks.error.as_ref()
     }
 
     /// Sends the request that `write` writes, and returns its reply.
@@ -330,8 +330,8 @@ impl Transport {
     pub(crate) fn metrics(&self) -> Vec<Metrics> {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) if !link.process.is_this() => Vec::new(),
-            Self::Remote(link) => vec![link.metrics()],
-            Self::Replicated(link, replicated) => iter::once(link.metrics()).chain(replicated.metrics()).collect(),
+            Self::Remote(link) => vec![Metrics::of(link)],
+            Self::Replicated(link, replicated) => iter::once(Metrics::of(link)).chain(replicated.metrics()).collect(),
             Self::Cluster(cluster) => cluster.metrics(),
             #[cfg(feature = "embedded")]
             Self::Local(_) => Vec::new(),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::{Config, Endpoint};
 use crate::connection::probe::ServerHealth;
-use crate::connection::{Link, life};
+use crate::connection::{Link, task};
 use crate::reactor::TaskWaker;
 use crate::sys::lock::{Mutex, RwLock};
 
@@ -103,7 +103,7 @@ impl Node {
     /// A connection of one's own to it, that is not made again when it is lost.
     pub(super) fn separate(&self) -> io::Result<Arc<Link>> {
         let link = Link::new(self.config.clone(), false, Arc::clone(&self.health))?;
-        life::start(Arc::clone(&link))?;
+        task::start(Arc::clone(&link))?;
         Ok(link)
     }
 
@@ -141,7 +141,7 @@ impl Node {
         }
         match self.separate() {
             Ok(link) => {
-                link.is_common.store(true, Ordering::Relaxed);
+                link.tenure.is_common.store(true, Ordering::Relaxed);
                 // The connection has not been switched to reading yet.
                 self.set_fitness(Fitness::Unfit);
                 *self.link.write() = Some(Arc::clone(&link));
@@ -167,7 +167,8 @@ impl Node {
     /// It could not be reached: it is left alone for a while, longer each time.
     fn rest(&self, now: Instant) {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed);
-        let pause = self.config.backoff_min.saturating_mul(1 << failures.min(20)).min(self.config.backoff_max);
+        let pause =
+            self.config.retry.backoff_min.saturating_mul(1 << failures.min(20)).min(self.config.retry.backoff_max);
         *self.rests_until.lock() = now.checked_add(pause);
     }
 

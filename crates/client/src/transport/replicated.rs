@@ -22,7 +22,7 @@ use crate::connect::attempt::Attempt;
 use crate::connect::sentinel::search::find_replicas;
 use crate::connection::Link;
 use crate::connection::metrics::Metrics;
-use crate::connection::routed::Unsent;
+use crate::connection::send::Unsent;
 use crate::error::{Error, ErrorKind};
 use crate::pipe::routed::{Destination, Redirector, Routed};
 use crate::pipe::slot::{Completions, Driver, Handle};
@@ -142,7 +142,7 @@ impl Replicated {
 
     /// Returns the metrics of the connection to each replica.
     pub(super) fn metrics(&self) -> Vec<Metrics> {
-        self.links().iter().map(|link| link.metrics()).collect()
+        self.links().iter().map(|link| Metrics::of(link)).collect()
     }
 
     /// Whether nothing is on its way.
@@ -280,7 +280,7 @@ impl Replicated {
             replica.link().into_iter().for_each(|link| link.release_reader());
         }
         let is_lost = why.kind() == ErrorKind::Disconnected;
-        let is_forbidden = is_lost && self.link.config.resend == Resend::Nothing;
+        let is_forbidden = is_lost && self.link.config.retry.resend == Resend::Nothing;
         // An error of the primary itself goes to the caller.
         if is_forbidden || routed.attempts >= ATTEMPTS_MAX || (routed.node == PRIMARY && !is_lost) {
             return routed.give_up(why, done);

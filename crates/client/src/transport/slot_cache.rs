@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use super::node::Node;
 use crate::connection::Link;
-use crate::pipe::near::Cache;
+use crate::pipe::cached_read::Cache;
 
 /// In the place of a connection: none.
 const NOBODY: u32 = 0;

@@ -143,7 +143,7 @@ impl Gatherer {
         let length = call.request.bytes.len();
         let config = transport.config();
         let deadline = || config.command_timeout.and_then(|timeout| now().checked_add(timeout));
-        if state.gathering.bytes + length > config.queue_bytes_max && !state.gathering.is_empty() {
+        if state.gathering.bytes + length > config.limits.queue_bytes_max && !state.gathering.is_empty() {
             state = self.wait_for_room(state, call.request.name, deadline())?;
             if state.is_closed {
                 return Err(Error::closed("the client was closed"));
@@ -151,7 +151,7 @@ impl Gatherer {
         }
         let fills = state.gathering.calls + 1 >= self.options.calls_max
             || state.gathering.bytes + length >= self.options.bytes_max;
-        if fills && config.queue_full == QueueFull::Fail && transport.is_overfull() {
+        if fills && config.limits.queue_full == QueueFull::Fail && transport.is_overfull() {
             let message = "too many bytes of requests are unanswered already, so the command was not sent";
             return Err(Error::unsent(ErrorKind::QueueFull, message));
         }
@@ -330,11 +330,11 @@ impl Gatherer {
         deadline: Option<Instant>,
     ) -> Result<MutexGuard<'a, GathererState>, Error> {
         let config = self.origin.transport.config();
-        if config.queue_full == QueueFull::Fail {
+        if config.limits.queue_full == QueueFull::Fail {
             let message = format!("{} bytes of calls are gathered already", state.gathering.bytes);
             return Err(Error::unsent(ErrorKind::QueueFull, format!("{message}, so the command was not sent")));
         }
-        let bytes_max = config.queue_bytes_max.saturating_mul(if runs_tasks() { 2 } else { 1 });
+        let bytes_max = config.limits.queue_bytes_max.saturating_mul(if runs_tasks() { 2 } else { 1 });
         while state.gathering.bytes > bytes_max {
             if !self.wait_for_change(&mut state, deadline) {
                 let message = format!(

@@ -3,7 +3,7 @@
 //! They reach into a shard as nothing else may, so they stand beside it; only the build of the tests has them.
 
 use super::{KeyedRequest, Over, Shards, Tenure};
-use crate::pipe::near::{Answer, KeyLifetime, ReadId};
+use crate::pipe::cached_read::{Answer, KeyLifetime, ReadId};
 use crate::pipe::slot::Completions;
 
 /// A read that was overtaken, and its answer.

@@ -21,7 +21,7 @@ use super::planted::{Fault, Planted};
 use super::{Asked, find_all, options, read_of, run_all, words_of, write_of};
 use crate::error::{Error, ErrorKind};
 use crate::pipe::Pipe;
-use crate::pipe::near::{Cache, Read};
+use crate::pipe::cached_read::{Cache, Read};
 use crate::pipe::reply_reader::ReplyReader;
 use crate::pipe::routed::{Destination, Redirector, Routed};
 use crate::pipe::slot::{Completions, Handle, Source};

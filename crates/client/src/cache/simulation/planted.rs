@@ -6,7 +6,7 @@
 use super::super::shards::faults::Overtaken;
 use super::super::tracking::Connection;
 use crate::error::Error;
-use crate::pipe::near::{Answer, Cache, KeyLifetime, ReadId};
+use crate::pipe::cached_read::{Answer, Cache, KeyLifetime, ReadId};
 use crate::pipe::slot::Completions;
 use crate::sys::lock::Mutex;
 

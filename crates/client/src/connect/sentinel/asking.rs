@@ -67,8 +67,8 @@ pub(super) async fn ask_for_replicas(
 
 /// Sends a Sentinel the password that is for Sentinels. Whether there is one, to which there will be a reply.
 pub(super) async fn log_in(conversation: &mut Conversation<'_, '_>, config: &Config) -> Result<bool, Refusal> {
-    let Some(password) = &config.sentinel_password else { return Ok(false) };
-    let user = config.sentinel_user.as_deref();
+    let Some(password) = &config.sentinel_login.password else { return Ok(false) };
+    let user = config.sentinel_login.user.as_deref();
     let words: Vec<&str> = ["AUTH"].into_iter().chain(user).chain([password.as_str()]).collect();
     conversation.send(&words).await?;
     Ok(true)

@@ -9,7 +9,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::config::{Config, Endpoint, write_place};
+use crate::config::endpoint::write_place;
+use crate::config::{Config, Endpoint};
 use crate::connect::socket::Socket;
 use crate::reactor::TaskWaker;
 use crate::sys::lock::Mutex;

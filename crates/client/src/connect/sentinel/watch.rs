@@ -41,7 +41,7 @@ pub(super) fn start(service: &Arc<Service>, config: &Config, sentinel: &Address)
 
 /// Listens with one Sentinel after the other for as long as the service has a follower.
 async fn live(service: &Service, first: Address, config: &Config, context: &TaskContext) {
-    let (mut sentinel, mut pause) = (first, config.backoff_min);
+    let (mut sentinel, mut pause) = (first, config.retry.backoff_min);
     while !service.end_watch() {
         let since = now();
         let mut tick = || service.is_followed().then_some(Duration::MAX);
@@ -49,7 +49,7 @@ async fn live(service: &Service, first: Address, config: &Config, context: &Task
         // After any fault of one, another is next.
         let _ = listen(service, &sentinel, config, context, &mut attempt).await;
         sentinel = service.after(&sentinel);
-        pause = if elapsed(since) > PAUSE_MAX { config.backoff_min } else { (pause * 2).min(PAUSE_MAX) };
+        pause = if elapsed(since) > PAUSE_MAX { config.retry.backoff_min } else { (pause * 2).min(PAUSE_MAX) };
         let until = now() + pause;
         while now() < until && service.is_followed() {
             context.wait(Some(until)).await;

@@ -89,7 +89,7 @@ impl Cluster {
     pub(super) fn make_room(&self, destination: Destination, length: usize) -> Result<(), Error> {
         let link = self.node_for(&self.map.read(), destination).and_then(|node| node.link());
         let Some(link) = link.filter(|link| link.is_overfull()) else { return Ok(()) };
-        match self.config.queue_full {
+        match self.config.limits.queue_full {
             QueueFull::Fail => Err(Error::unsent(
                 ErrorKind::QueueFull,
                 format!("the queue of {} has no room for {length} bytes, so they were not sent", link.config.endpoint),

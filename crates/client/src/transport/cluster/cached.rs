@@ -16,7 +16,7 @@ use super::Cluster;
 use super::map::Map;
 use super::task::ClusterTask;
 use crate::error::Error;
-use crate::pipe::near::Read;
+use crate::pipe::cached_read::Read;
 use crate::pipe::routed::{Destination, Routed};
 use crate::request::EncodedRequest;
 use crate::request::name::Name;

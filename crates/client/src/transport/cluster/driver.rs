@@ -44,6 +44,6 @@ impl Driver for Cluster {
     }
 
     fn error_hook(&self) -> Option<ErrorHook> {
-        self.config.error_hook.clone()
+        self.config.hooks.error.clone()
     }
 }

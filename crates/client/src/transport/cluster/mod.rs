@@ -37,10 +37,10 @@ use sleeve_wire::commands::RequestPolicy;
 
 use crate::config::{Config, Endpoint};
 use crate::connection::Link;
-use crate::connection::deadline::due_ms;
 use crate::connection::metrics::Metrics;
 use crate::connection::probe::ServerHealth;
-use crate::connection::routed::Unsent;
+use crate::connection::send::Unsent;
+use crate::connection::send::due_ms;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::in_flight::limit_ms;
 use crate::pipe::queued::Sent;
@@ -124,7 +124,7 @@ impl Cluster {
 
     /// Returns the metrics of each node since its first connection.
     pub(crate) fn metrics(&self) -> Vec<Metrics> {
-        self.links().iter().map(|link| link.metrics()).collect()
+        self.links().iter().map(|link| Metrics::of(link)).collect()
     }
 
     /// As `check_open`, and whether the nodes have this database, as far as one has told.
@@ -286,7 +286,7 @@ impl Cluster {
 
     /// Wakes the callers of completed calls, and reports errors of forgotten ones. No lock may be held.
     pub(crate) fn finish(&self, done: &mut Completions) {
-        callback::report(done.finish(), self.config.error_hook.as_ref());
+        callback::report(done.finish(), self.config.hooks.error.as_ref());
     }
 }
 

@@ -18,13 +18,13 @@ impl Cluster {
     /// Leaves a request to the task. The caller has a lock on the map.
     pub(super) fn wait_for_task(&self, mut routed: Routed) -> Result<Sent, Error> {
         let length = routed.bytes.len();
-        let bytes_max = self.config.queue_bytes_max;
+        let bytes_max = self.config.limits.queue_bytes_max;
         let mut pending = self.pending.lock();
         if let Some(error) = &pending.closed {
             return Err(error.clone());
         }
         let is_full = pending.bytes + length > bytes_max && !pending.is_empty();
-        if is_full && self.config.queue_full == QueueFull::Fail {
+        if is_full && self.config.limits.queue_full == QueueFull::Fail {
             let message = format!("{} bytes of requests wait for {} already", pending.bytes, self.config.endpoint);
             return Err(Error::unsent(ErrorKind::QueueFull, format!("{message}, so the command was not sent")));
         }
@@ -69,7 +69,7 @@ impl Cluster {
 
     /// Waits until no more waits than should, or the time is up.
     pub(super) fn await_room(&self, deadline: Option<Instant>, is_task: bool) {
-        let bytes_max = self.config.queue_bytes_max.saturating_mul(if is_task { 2 } else { 1 });
+        let bytes_max = self.config.limits.queue_bytes_max.saturating_mul(if is_task { 2 } else { 1 });
         let mut beginning = self.beginning.lock();
         while self.pending.lock().bytes > bytes_max && !beginning.has_ended {
             match deadline {
@@ -83,7 +83,7 @@ impl Cluster {
     /// Whether more waits for the task, or is queued on a connection, than should be.
     pub(crate) fn is_overfull(&self) -> bool {
         self.process.is_this()
-            && (self.pending.lock().bytes > self.config.queue_bytes_max
+            && (self.pending.lock().bytes > self.config.limits.queue_bytes_max
                 || self.links().iter().any(|link| link.is_overfull()))
     }
 

@@ -119,7 +119,8 @@ impl ClusterTask<'_> {
         let doublings = self.failed_rounds.min(20);
         self.failed_rounds += 1;
         self.is_asking = false;
-        let pause = config.backoff_min.saturating_mul(1 << doublings).min(config.backoff_max).max(REFRESH_PAUSE);
+        let pause =
+            config.retry.backoff_min.saturating_mul(1 << doublings).min(config.retry.backoff_max).max(REFRESH_PAUSE);
         self.refresh_at = Some(now + pause);
         let trouble = self.trouble.clone();
         self.cluster.begun(|| {
@@ -172,7 +173,7 @@ impl ClusterTask<'_> {
         if map.is_whole() {
             self.trouble = None;
         }
-        let next = now + if map.is_whole() { REFRESH_PERIOD } else { self.cluster.config.backoff_max };
+        let next = now + if map.is_whole() { REFRESH_PERIOD } else { self.cluster.config.retry.backoff_max };
         self.refresh_at = Some(self.refresh_at.map_or(next, |planned| planned.min(next)));
         self.cluster.begun(|| Ok(()));
     }

@@ -62,7 +62,7 @@ impl ClusterTask<'_> {
     ) -> Option<Routed> {
         let Destination::Copies(slot) = routed.destination else { return Some(routed) };
         let is_lost = why.kind() == ErrorKind::Disconnected;
-        if is_lost && self.cluster.config.resend == Resend::Nothing {
+        if is_lost && self.cluster.config.retry.resend == Resend::Nothing {
             self.give_up(routed, why.clone(), done);
             return None;
         }

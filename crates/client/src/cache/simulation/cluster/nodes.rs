@@ -13,8 +13,8 @@ use super::{GROUPS, KEYS, LIMIT_MS, NODES, World, group_of, name_of};
 use crate::config::{Endpoint, Resend};
 use crate::error::Error;
 use crate::pipe::Pipe;
+use crate::pipe::cached_read::Cache;
 use crate::pipe::in_flight::Asker;
-use crate::pipe::near::Cache;
 use crate::pipe::reply_reader::ReplyReader;
 use crate::pipe::slot::Completions;
 use crate::pipe::timeout::Situation;
@@ -182,7 +182,7 @@ impl World {
         node.server.hang_up();
         node.is_open = false;
         let lost = node.pipe.cut(node.reply_reader.cut(), Resend::Nothing);
-        let never_sent = node.pipe.clear();
+        let never_sent = node.pipe.queue.clear();
         let mut done = Completions::default();
         lost.into_iter().for_each(|mut entry| entry.asker.fail(&Error::disconnected("it was cut"), &mut done));
         never_sent.into_iter().for_each(|mut entry| entry.asker.fail(&Error::closed("it was cut"), &mut done));

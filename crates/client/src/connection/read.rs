@@ -24,11 +24,14 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::{Link, Shared};
+use super::durability::tell_safe;
+use super::link::Link;
+use super::refusals::{await_writer, end_probe, put_off};
+use super::state::Shared;
 use crate::config::ErrorHook;
 use crate::connect::socket::Socket;
 use crate::error::Error;
-use crate::pipe::reply_reader::{ReplyReader, Resumption};
+use crate::pipe::reply_reader::{ErrorObserver, ReplyReader, Resumption};
 use crate::pipe::slot::{Completions, Driver, Flush, Handle};
 use crate::reactor::REPORTS_ONCE;
 use crate::request::level::Level;
@@ -37,7 +40,7 @@ use crate::sys::fork::answered_to_parent;
 use crate::sys::lock::MutexGuard;
 use crate::sys::planted::{self, Fault};
 use crate::sys::wake::wake_all;
-use crate::sys::{Event, clock_us, now};
+use crate::sys::{clock_us, now};
 
 /// Reads in a row before gathered requests are looked after again.
 const READS_MAX: usize = 8;
@@ -45,6 +48,9 @@ const READS_MAX: usize = 8;
 /// The number of bytes in a row before other connections have their turns: a large reply is taken in pieces, so that it holds
 /// up no other connection.
 const TURN_BYTES_MAX: usize = 128 * 1024;
+
+/// The text of a replica's error behind its code.
+const READ_ONLY: &[u8] = b"write against a read only";
 
 /// The reason why a connection has ended.
 pub(crate) enum Cause {
@@ -138,9 +144,10 @@ fn take(link: &Link, reply_reader: &mut ReplyReader, bytes: usize, replies: usiz
     let mut shared = link.shared.lock();
     shared.in_company = replies > 1;
     if reply_reader.has_refusals() {
-        link.await_writer(&mut shared, replies);
+        await_writer(&mut shared, replies);
     }
-    let (waiting, was_probing) = (shared.pipe.in_flight(), shared.pipe.is_held() && shared.pipe.is_probing());
+    let (waiting, was_probing) =
+        (shared.pipe.in_flight(), shared.pipe.refusals.is_held() && shared.pipe.refusals.is_probing());
     let enough = shared.pipe.take(replies, &mut reply_reader.pending);
     if planted::has(Fault::SwapsReplies) && reply_reader.pending.len() > 1 {
         reply_reader.pending.swap(0, 1);
@@ -150,10 +157,10 @@ fn take(link: &Link, reply_reader: &mut ReplyReader, bytes: usize, replies: usiz
         link.tell(|endpoint| slow.told(endpoint));
     }
     if reply_reader.has_refusals() {
-        link.put_off(&mut shared, reply_reader);
+        put_off(link, &mut shared, reply_reader);
     }
-    if was_probing && !shared.pipe.is_probing() {
-        link.end_probe(&mut shared);
+    if was_probing && !shared.pipe.refusals.is_probing() {
+        end_probe(link, &mut shared);
     }
     link.made_room(&shared);
     if let Some(habit) = habit.filter(|_| replies > 0) {
@@ -201,7 +208,7 @@ impl Calls {
         if !REPORTS_ONCE {
             return false;
         }
-        if link.is_left() {
+        if link.caller_reads.is_left() {
             return true;
         }
         if self.pause > 0 {
@@ -209,7 +216,7 @@ impl Calls {
             return false;
         }
         let Some(waker) = link.shared.lock().pipe.call_task() else { return false };
-        link.leave();
+        link.caller_reads.leave();
         wake_all(std::iter::once(waker));
         self.until = Some(now() + CALL_TIMEOUT);
         true
@@ -221,76 +228,58 @@ impl Calls {
             return false;
         }
         self.until = None;
-        let is_left = link.take_left();
+        let is_left = link.caller_reads.take_left();
         self.missed = if is_left { (self.missed + 1).min(PAUSE_MAX.ilog2()) } else { 0 };
         self.pause = (1 << self.missed) - 1;
         is_left && !planted::has(Fault::NeverReadsWhatWasLeft)
     }
 }
 
-impl Link {
-    /// Leaves the received bytes to the tasks that are awake.
-    fn leave(&self) {
-        self.left.store(true, Ordering::Release);
+/// Reads the received bytes, if they were left to the tasks that are awake.
+fn read_left(link: &Link) {
+    // Bytes on the socket of a parent process are the parent's.
+    if !link.caller_reads.is_left() || !link.process.is_this() || !link.caller_reads.take_left() {
+        return;
     }
-
-    /// Returns whether the received bytes are left to the tasks that are awake.
-    #[inline]
-    fn is_left(&self) -> bool {
-        self.left.load(Ordering::Relaxed)
+    let Some(socket) = link.shared.lock().socket().cloned() else { return };
+    let mut done = Completions::default();
+    let outcome = read(link, &socket, false, By::Awake, &mut done);
+    link.finish(&mut done);
+    match outcome {
+        Ok(Rest::None) => {}
+        Ok(Rest::Maybe) => leave_rest(link),
+        Err(cause) => report(link, cause),
     }
+}
 
-    /// Takes over the reading of the bytes that were left. Returns false if another reader has.
-    pub(super) fn take_left(&self) -> bool {
-        self.left.swap(false, Ordering::AcqRel)
-    }
+/// Leaves the rest of a caller's reading to the task: nothing else would tell the task of the bytes that TLS has
+/// decrypted.
+fn leave_rest(link: &Link) {
+    let mut shared = link.shared.lock();
+    shared.is_unread = true;
+    link.end_lone(&mut shared);
+    link.wake(shared);
+}
 
-    /// Reads the received bytes, if they were left to the tasks that are awake.
-    pub(super) fn read_left(&self) {
-        // Bytes on the socket of a parent process are the parent's.
-        if !self.is_left() || !self.process.is_this() || !self.take_left() {
-            return;
-        }
-        let Some(socket) = self.shared.lock().socket().cloned() else { return };
-        let mut done = Completions::default();
-        let outcome = read(self, &socket, false, By::Awake, &mut done);
-        self.finish(&mut done);
-        match outcome {
-            Ok(Rest::None) => {}
-            Ok(Rest::Maybe) => self.leave_rest(),
-            Err(cause) => self.report(cause),
-        }
-    }
-
-    /// Leaves the rest of a caller's reading to the task: nothing else would tell the task of the bytes that TLS has
-    /// decrypted.
-    pub(super) fn leave_rest(&self) {
-        let mut shared = self.shared.lock();
+/// Ends a caller's reading. If the caller gives the socket back, the task looks once more.
+fn end_reading(link: &Link) -> MutexGuard<'_, Shared> {
+    let mut shared = link.shared.lock();
+    if !shared.end_reading() {
         shared.is_unread = true;
-        self.end_lone(&mut shared);
-        self.wake(shared);
+        shared.wake_up();
+        link.task_waker.wake();
     }
+    shared
+}
 
-    /// Ends a caller's reading. If the caller gives the socket back, the task looks once more.
-    fn end_reading(&self) -> MutexGuard<'_, Shared> {
-        let mut shared = self.shared.lock();
-        if !shared.end_reading() {
-            shared.is_unread = true;
-            shared.wake_up();
-            self.task_waker.wake();
-        }
-        shared
+/// Reports that a caller that reads has found the connection broken: its task handles the loss.
+pub(super) fn report(link: &Link, cause: Cause) {
+    let mut shared = link.shared.lock();
+    if let Cause::Broken(why) = cause {
+        shared.fault.get_or_insert(why);
     }
-
-    /// Reports that a caller that reads has found the connection broken: its task handles the loss.
-    pub(super) fn report(&self, cause: Cause) {
-        let mut shared = self.shared.lock();
-        if let Cause::Broken(why) = cause {
-            shared.fault.get_or_insert(why);
-        }
-        self.end_lone(&mut shared);
-        self.wake(shared);
-    }
+    link.end_lone(&mut shared);
+    link.wake(shared);
 }
 
 /// The time for which the task leaves the socket alone before it checks whether the habit still holds.
@@ -347,7 +336,7 @@ impl Habit {
         if self.streak >= self.enough {
             self.streak = 0;
             // A caller that waits on the server for long has nothing to gain.
-            if !link.is_blocking.load(Ordering::Relaxed) && link.has_caller_event() {
+            if !link.tenure.is_blocking.load(Ordering::Relaxed) && link.caller_reads.has_event() {
                 self.left_at = Some(shared.waits);
                 shared.is_offered = true;
             }
@@ -369,17 +358,20 @@ impl Habit {
     }
 }
 
-impl Link {
-    /// Returns whether one thread may read the replies in flight for itself: no other caller waits for any of them, and it
-    /// need not write for others.
-    fn is_for_one(&self, shared: &Shared) -> bool {
-        let may_be_several = shared.shares_memory() || shared.pipe.in_flight() <= 1;
-        may_be_several && shared.pipe.gathered() == 0 && !shared.pipe.is_awaited()
-    }
+/// Returns whether one thread may read the replies in flight for itself: no other caller waits for any of them, and it
+/// need not write for others.
+fn is_for_one(shared: &Shared) -> bool {
+    let may_be_several = shared.shares_memory() || shared.pipe.in_flight() <= 1;
+    may_be_several && shared.pipe.queue.gathered() == 0 && !shared.pipe.is_awaited()
+}
 
-    /// Returns whether a lone caller can be woken.
-    fn has_caller_event(&self) -> bool {
-        self.caller_event.get().is_some() || Event::new().is_ok_and(|event| self.caller_event.set(event).is_ok())
+impl ErrorObserver for Link {
+    fn refused(&self, error: &[u8]) {
+        // A script may begin its own errors as it likes.
+        let turns_away = error.windows(READ_ONLY.len()).any(|words| words == READ_ONLY);
+        if error.starts_with(b"READONLY ") && turns_away {
+            report(self, Cause::Broken("the server takes no writes any more, so another is the primary".to_owned()));
+        }
     }
 }
 
@@ -392,7 +384,7 @@ impl Driver for Link {
         shared.is_offered = false;
         self.end_lone(&mut shared);
         if shared.may_write() {
-            if may_yield && (shared.in_company || shared.pipe.is_burst()) {
+            if may_yield && (shared.in_company || shared.pipe.queue.is_burst()) {
                 // Other tasks are about to gather more, and one system call will do for all. One comes again to make it; should
                 // it not, the connection's task does.
                 if std::mem::replace(&mut shared.will_be_written, true) && shared.looks_soon() {
@@ -406,7 +398,7 @@ impl Driver for Link {
     }
 
     fn read(&self) {
-        self.read_left();
+        read_left(self);
     }
 
     fn wait_for_room(&self, deadline: Option<Instant>, is_task: bool) {
@@ -418,16 +410,16 @@ impl Driver for Link {
     }
 
     fn attend(&self, handle: &Handle, deadline: Option<Instant>) {
-        self.read_left();
+        read_left(self);
         let mut shared = self.shared.lock();
         shared.waits = shared.waits.wrapping_add(1);
-        self.threads.fetch_add(1, Ordering::Relaxed);
+        self.caller_reads.threads.fetch_add(1, Ordering::Relaxed);
         if shared.may_write() {
             shared = self.write(shared);
         }
         if std::mem::take(&mut shared.is_offered)
-            && self.threads.load(Ordering::Relaxed) == 1
-            && self.is_for_one(&shared)
+            && self.caller_reads.threads.load(Ordering::Relaxed) == 1
+            && is_for_one(&shared)
             && shared.leave_to_caller()
         {
             self.task_waker.wake();
@@ -437,13 +429,13 @@ impl Driver for Link {
             self.end_lone(&mut shared);
         }
         while shared.is_lone() && !handle.is_done() {
-            let Some((socket, event)) = shared.socket().cloned().zip(self.caller_event.get()) else { return };
+            let Some((socket, event)) = shared.socket().cloned().zip(self.caller_reads.event.get()) else { return };
             shared.begin_reading();
             drop(shared);
             // The task may have left the socket to this caller while it hands out its answer, of which nothing else tells.
             drop(self.reply_reader.lock());
             if handle.is_done() {
-                shared = self.end_reading();
+                shared = end_reading(self);
                 continue;
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(now()));
@@ -461,10 +453,10 @@ impl Driver for Link {
             self.finish(&mut done);
             match outcome {
                 Ok(Rest::None) => {}
-                Ok(Rest::Maybe) => self.leave_rest(),
-                Err(cause) => self.report(cause),
+                Ok(Rest::Maybe) => leave_rest(self),
+                Err(cause) => report(self, cause),
             }
-            shared = self.end_reading();
+            shared = end_reading(self);
             if left.is_some_and(|left| left.is_zero()) {
                 return;
             }
@@ -472,7 +464,7 @@ impl Driver for Link {
     }
 
     fn leave(&self) {
-        self.threads.fetch_sub(1, Ordering::Relaxed);
+        self.caller_reads.threads.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn given_up(&self, name: Name) -> Error {
@@ -480,10 +472,10 @@ impl Driver for Link {
     }
 
     fn safe(&self, level: Level, name: Name, sent_on: u32) -> Result<Handle, Error> {
-        self.tell_safe(level, name, sent_on)
+        tell_safe(self, level, name, sent_on)
     }
 
     fn error_hook(&self) -> Option<ErrorHook> {
-        self.config.error_hook.clone()
+        self.config.hooks.error.clone()
     }
 }

@@ -1,16 +1,20 @@
-//! Reads that are sent again when their connection breaks: the bytes in flight that are kept, and how many of them may leave
-//! again.
+//! The bytes that are on their way to the socket, and those that have left and may have to leave again.
 //!
 //! A read with a lost answer has changed nothing, so it may be asked again, and its caller need not know. Nothing is decided
 //! before a connection breaks. Until then the bytes that were written last stay in place. The bytes that were written before
 //! them and are not answered yet are copied into the replay buffer when the next are written. If a caller waits for each of
-//! its answers, nothing is ever moved. A command that writes is not sent again, except if its user has allowed it for
-//! commands that only overwrite; the command table says which these are.
-//!
-//! A server that fails is not to be asked twice as much. So every byte that is sent again is paid for out of a retry budget
-//! into which a share of the answered bytes goes. And if a connection has answered nothing at all, its oldest request is not
-//! sent a third time: it may be the request that breaks the connections. A request that a server turns away for the moment is
-//! not paid for: it goes after a pause (`refused`). It takes bytes and gives bytes: no socket, no clock, no thread.
+//! its answers, nothing is ever moved. `retry` decides which requests are sent again. It takes bytes and gives bytes: no
+//! socket, no clock, no thread.
+
+use std::mem;
+
+use super::in_flight::{Entry, Precedence, Segment, select_length};
+
+/// The beginning of a SELECT that goes ahead of a request.
+const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT\r\n";
+
+/// An emptied out-buffer larger than this is given back to the allocator.
+const KEPT_CAPACITY_MAX: usize = 1024 * 1024;
 
 /// Bytes of the replay buffer. Beyond them the oldest are dropped, until half is left: those cannot be sent again.
 const REPLAY_BYTES_MAX: usize = 512 * 1024;
@@ -25,7 +29,7 @@ const RETRY_SHARE: u64 = 5;
 /// The bytes that have left on a connection, are not answered yet and may have to leave again, without those that were
 /// written last.
 #[derive(Default)]
-pub(super) struct ReplayBuffer {
+struct ReplayBuffer {
     bytes: Vec<u8>,
     /// The number of bytes that had left on the connection before them.
     start: u64,
@@ -33,10 +37,10 @@ pub(super) struct ReplayBuffer {
 
 /// The bytes that were written last on a connection, whole.
 #[derive(Clone, Copy)]
-pub(super) struct LastWritten<'a> {
-    pub(super) bytes: &'a [u8],
+struct LastWritten<'a> {
+    bytes: &'a [u8],
     /// The number of bytes that have left, these included.
-    pub(super) sent: u64,
+    sent: u64,
 }
 
 impl<'a> LastWritten<'a> {
@@ -49,13 +53,13 @@ impl<'a> LastWritten<'a> {
 
 impl ReplayBuffer {
     /// Returns the position at which its bytes end; the unanswered bytes behind it were written last.
-    pub(super) fn end(&self) -> u64 {
+    fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
 
     /// Copies the bytes that were written last, because others are to be written now. `answered` of the bytes that have left
     /// are answered.
-    pub(super) fn append(&mut self, written: LastWritten<'_>, answered: u64) {
+    fn append(&mut self, written: LastWritten<'_>, answered: u64) {
         // Bytes that were taken out before they left stand ahead of those that have left, and the bytes between the two are
         // answered.
         let first = self.end().max(written.sent.saturating_sub(written.bytes.len() as u64));
@@ -79,7 +83,7 @@ impl ReplayBuffer {
     }
 
     /// Returns the bytes that have left between two positions of the connection, if they are still there.
-    pub(super) fn get<'a>(&'a self, from: u64, to: u64, written: LastWritten<'a>) -> Option<&'a [u8]> {
+    fn get<'a>(&'a self, from: u64, to: u64, written: LastWritten<'a>) -> Option<&'a [u8]> {
         if from >= self.end() {
             return written.get(from, to);
         }
@@ -88,27 +92,103 @@ impl ReplayBuffer {
     }
 }
 
-/// The number of bytes that may be sent again.
-pub(super) struct RetryBudget(u64);
+/// The bytes that one connection is writing or has written.
+#[derive(Default)]
+pub(crate) struct Writer {
+    /// Bytes on their way to the socket; the first `written` of them have left. Lent to the thread that writes.
+    pub(super) bytes: Vec<u8>,
+    pub(super) written: usize,
+    /// The precedence of the requests in `bytes`.
+    pub(super) precedence: Precedence,
+    /// The number of bytes that left on this connection.
+    pub(super) sent: u64,
+    /// The bytes that were written last, whole, until others are to be written; and the replay buffer of earlier bytes that
+    /// are not answered.
+    last_written: Vec<u8>,
+    replay_buffer: ReplayBuffer,
+}
+
+impl Writer {
+    /// Begins to write a segment.
+    #[inline]
+    pub(super) fn begin(&mut self, segment: &mut Segment) {
+        mem::swap(&mut self.bytes, &mut segment.bytes);
+        self.written = mem::take(&mut segment.start);
+        self.precedence = segment.precedence;
+    }
+
+    /// Keeps the bytes that were written last, because others are written before those are answered. `answered` of the bytes
+    /// that have left are answered.
+    pub(super) fn keep_last(&mut self, answered: u64) {
+        self.replay_buffer.append(LastWritten { bytes: &self.last_written, sent: self.sent }, answered);
+        self.last_written.clear();
+    }
+
+    /// Takes the lent bytes back, of which `count` more have left.
+    #[inline]
+    pub(super) fn wrote(&mut self, bytes: Vec<u8>, count: usize) {
+        self.bytes = bytes;
+        self.written += count;
+        self.sent += count as u64;
+        if self.written >= self.bytes.len() {
+            self.written = 0;
+            mem::swap(&mut self.bytes, &mut self.last_written);
+            self.bytes.clear();
+            if self.last_written.capacity() > KEPT_CAPACITY_MAX {
+                self.last_written = Vec::new();
+            }
+        }
+    }
+
+    /// Returns whether the bytes up to this position of the connection are kept, even while a thread writes later ones.
+    pub(super) fn keeps(&self, position: u64) -> bool {
+        position <= self.replay_buffer.end()
+    }
+
+    /// Returns the request of an entry with bytes that had left from this position of the connection on, without its SELECT;
+    /// none if the bytes are gone.
+    pub(super) fn request_at(&self, entry: &Entry, position: u64, is_lent: bool) -> Option<&[u8]> {
+        let bytes = match self.bytes.is_empty() {
+            // The writer has them; the bytes that were written before are kept by now, or answered.
+            _ if is_lent => &[],
+            true => self.last_written.as_slice(),
+            false => self.bytes.get(..self.written).unwrap_or_default(),
+        };
+        let newest = LastWritten { bytes, sent: self.sent };
+        let bytes = self.replay_buffer.get(position, position + entry.length as u64, newest)?;
+        // Its SELECT may be answered, and have an entry of its own by now.
+        bytes.get(if bytes.starts_with(SELECT) { select_length(entry.database) } else { 0 }..)
+    }
+}
+
+/// The bytes that may be sent again, and the requests that may not.
+pub(super) struct RetryBudget {
+    bytes: u64,
+    /// The requests that were sent again on this connection, because another broke, stand before this place of it.
+    pub(super) retried_until: u64,
+    /// True if the oldest request in flight is not sent again: its reply cannot be taken.
+    pub(super) blames_oldest: bool,
+}
 
 impl RetryBudget {
     pub(super) fn new() -> Self {
-        Self(RETRY_BYTES_FIRST)
+        Self { bytes: RETRY_BYTES_FIRST, retried_until: 0, blames_oldest: false }
     }
 
     /// Returns whether it is enough for this number of bytes.
     pub(super) fn allows(&self, bytes: u64) -> bool {
-        bytes <= self.0
+        bytes <= self.bytes
     }
 
     /// Spends the budget on these bytes, which it allows and which are sent again.
     pub(super) fn spend(&mut self, bytes: u64) {
-        self.0 -= bytes;
+        self.bytes -= bytes;
     }
 
-    /// Adds a share of the bytes that were answered on a connection that has ended.
-    pub(super) fn refill(&mut self, answered: u64) {
-        self.0 = (self.0 + answered / RETRY_SHARE).min(RETRY_BYTES_MAX);
+    /// Begins anew on the next connection: adds a share of the bytes that were answered on the one that has ended.
+    pub(super) fn start_anew(&mut self, answered: u64) {
+        self.bytes = (self.bytes + answered / RETRY_SHARE).min(RETRY_BYTES_MAX);
+        (self.retried_until, self.blames_oldest) = (0, false);
     }
 }
 

@@ -11,23 +11,25 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::reader::{By, Calls, Cause, Habit, LONE_TICK, Rest, read};
-use super::silence::{Advice, InFlight, SilenceWatch};
-use super::{Link, Shared, no_such_database};
-use crate::config::Resend;
+use super::durability;
+use super::fail_pending::{cut, end, expire, fail, fail_by_panic};
+use super::heartbeat::{Advice, InFlight, SilenceWatch};
+use super::link::{Link, no_such_database};
+use super::read::{By, Calls, Cause, Habit, LONE_TICK, Rest, read};
+use super::refusals::resume_refused;
+use super::state::Shared;
 use crate::config::event::Event;
 use crate::connect::attempt::Attempt;
 use crate::connect::refusal::Refusal;
 use crate::connect::sentinel::search::reach;
 use crate::connect::sentinel::service::Follower;
 use crate::connect::socket::Socket;
-use crate::error::{Error, ErrorKind};
-use crate::pipe::in_flight::{Asker, Entry};
+use crate::pipe::in_flight::Asker;
 use crate::pipe::slot::Completions;
 use crate::reactor;
 use crate::reactor::state::Readiness;
 use crate::reactor::task_context::TaskContext;
-use crate::sys::{chance, clock_ms, clock_us, elapsed, now};
+use crate::sys::{chance, clock_ms, elapsed, now};
 use renewal::Renewal;
 
 /// The time for which an attempt to connect goes on, or a server that turns commands away is asked again, after the client is
@@ -53,27 +55,6 @@ const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 pub(crate) fn start(link: Arc<Link>) -> io::Result<()> {
     let (task_waker, told) = (link.task_waker, Arc::clone(&link));
     reactor::start(task_waker, async move |context| live(&link, &context).await, move |why| fail_by_panic(&told, why))
-}
-
-/// Fails the link, because its task has panicked.
-fn fail_by_panic(link: &Link, why: &str) {
-    let why = format!("the connection's task panicked ({why})");
-    // It is the first to say so, because there is one task a link.
-    let _ = link.panicked.set(why.clone());
-    if let Some(socket) = link.shared.lock().socket() {
-        socket.shut();
-    }
-    let mut reply_reader = link.reply_reader.lock();
-    let mut shared = link.shared.lock();
-    shared.end();
-    let lost = shared.pipe.cut(reply_reader.cut(), Resend::Nothing);
-    let mut unsynced = link.cut_syncs(&shared, &mut reply_reader.synced, &why);
-    shared.disconnected(why.clone());
-    link.end_lone(&mut shared);
-    drop((shared, reply_reader));
-    link.finish(&mut unsynced);
-    fail(link, lost, &Error::disconnected(&why));
-    end(link);
 }
 
 /// Runs the whole life: connection after connection until no handle needs one.
@@ -140,16 +121,16 @@ async fn establish(
     };
     let mut attempt = Attempt::new(link.config.connect_timeout, &mut tick);
     let (socket, greeting) = reach(follower, &link.config, context, &mut attempt).await?;
-    link.databases.store(greeting.databases, Ordering::Relaxed);
-    link.pings.store(greeting.pings, Ordering::Relaxed);
-    link.near.greeted(greeting.speaks_resp3);
+    link.server.databases.store(greeting.databases, Ordering::Relaxed);
+    link.server.pings.store(greeting.pings, Ordering::Relaxed);
+    link.server.speaks_resp3.store(greeting.speaks_resp3, Ordering::Relaxed);
     let mut done = Completions::default();
     let mut shared = link.shared.lock();
     shared.wake_up();
-    shared.pipe.refuse_databases(greeting.databases, &no_such_database(), &mut done);
+    shared.pipe.queue.refuse_databases(greeting.databases, &no_such_database(), &mut done);
     shared.pipe.connect();
     shared.connected(socket.clone());
-    link.track(&mut shared);
+    link.ask_to_track(&mut shared);
     shared.first.get_or_insert(Ok(()));
     link.announce(&mut shared);
     drop(link.write(shared));
@@ -163,7 +144,7 @@ async fn establish(
 fn tend(link: &Link) -> Duration {
     let mut done = Completions::default();
     let mut shared = link.shared.lock();
-    let left = link.expire(&mut shared, &mut done);
+    let left = expire(link, &mut shared, &mut done);
     shared.fall_asleep(left.is_none() && link.limit_ms().is_some());
     drop(shared);
     link.finish(&mut done);
@@ -185,7 +166,7 @@ async fn serve(
     let (mut habit, mut silence_watch) = (Habit::default(), SilenceWatch::new(&link.config, &link.health));
     let mut calls = Calls::default();
     // Bytes that were left on another connection are gone with it.
-    link.take_left();
+    link.caller_reads.take_left();
     // Whether there may be something to read that is not reported again, and whether that may be the end.
     let (mut unread, mut hung_up) = (false, false);
     loop {
@@ -252,18 +233,18 @@ fn prepare(
     leaves_to_tasks: bool,
     done: &mut Completions,
 ) -> Result<Wait, Cause> {
-    let sync_left = link.review_syncs(done);
+    let sync_left = durability::review(link, done);
     let mut shared = link.shared.lock();
     let watched = watch(link, &mut shared, silence_watch)?;
     // Room may have been made before the writer that found the socket full had said so, and is not reported again.
     if shared.is_full() && shared.socket().is_some_and(|socket| socket.has_room()) {
         shared.set_full(false);
     }
-    let pause_left = if shared.pipe.is_pausing() { link.resume_refused(&mut shared) } else { None };
+    let pause_left = if shared.pipe.refusals.is_pausing() { resume_refused(&mut shared) } else { None };
     if shared.may_write() && !leaves_to_tasks {
         shared = link.write(shared);
     }
-    if shared.is_closing() && shared.pipe.is_idle() && link.owes_no_sync() {
+    if shared.is_closing() && shared.pipe.is_idle() && durability::owes_no_sync(link) {
         return Err(Cause::Closed);
     }
     habit.review(&mut shared);
@@ -272,7 +253,7 @@ fn prepare(
     if !lone {
         link.end_lone(&mut shared);
     }
-    let command_left = link.expire(&mut shared, done);
+    let command_left = expire(link, &mut shared, done);
     // A caller that has just had an answer may ask again at once, and need not say so.
     let limit = link.limit_ms().map(|limit_ms| Duration::from_millis(limit_ms.into()));
     let nap = silence_watch.nap(limit);
@@ -304,7 +285,7 @@ fn prepare(
 fn watch(link: &Link, shared: &mut Shared, silence_watch: &mut SilenceWatch) -> Result<Option<Duration>, Cause> {
     let flight = match shared.pipe.is_idle() {
         true => InFlight::Nothing,
-        false if link.is_blocking.load(Ordering::Relaxed) => InFlight::Waiting,
+        false if link.tenure.is_blocking.load(Ordering::Relaxed) => InFlight::Waiting,
         false => InFlight::Commands,
     };
     // Where a lone caller is taking something in, the server is there.
@@ -321,7 +302,7 @@ fn watch(link: &Link, shared: &mut Shared, silence_watch: &mut SilenceWatch) -> 
         }
         // The server may never take the bytes, and no caller waits until it does.
         let is_too_long = shared.closing_for().is_some_and(|time| time > FAREWELL_MAX);
-        if is_too_long && shared.pipe.is_refused() && shared.pipe.is_forgotten() {
+        if is_too_long && shared.pipe.refusals.is_refusing() && shared.pipe.is_forgotten() {
             return Err(Cause::Closed);
         }
         if silence > EXPIRED_SILENCE_MAX && shared.pipe.is_expired() {
@@ -334,7 +315,7 @@ fn watch(link: &Link, shared: &mut Shared, silence_watch: &mut SilenceWatch) -> 
         Advice::Sleep(time) => Ok(time),
         Advice::GiveUp(why) => Err(Cause::Broken(why)),
         Advice::Ask => {
-            if link.pings.load(Ordering::Relaxed) && !shared.is_closing() {
+            if link.server.pings.load(Ordering::Relaxed) && !shared.is_closing() {
                 shared.pipe.push_unasked(Asker::Nobody, PING, clock_ms());
             }
             Ok(Some(Duration::ZERO))
@@ -351,54 +332,10 @@ async fn disconnect(link: &Link, socket: &Socket, context: &TaskContext, cause: 
     }
 }
 
-/// Keeps and fails the requests of a lost connection, unless a writer still has the bytes. Returns whether it did.
-fn cut(link: &Link, cause: &Cause) -> bool {
-    let why = match cause {
-        Cause::Closed => "it was closed",
-        Cause::Broken(why) => why,
-    };
-    let mut reply_reader = link.reply_reader.lock();
-    let mut shared = link.shared.lock();
-    if shared.pipe.is_lent() {
-        return false;
-    }
-    // A request that ends with its connection is not sent again.
-    let resend = if link.is_lasting() && shared.is_wanted() { link.config.resend } else { Resend::Nothing };
-    let taken = reply_reader.cut();
-    let blamed = usize::from(shared.pipe.blames_oldest() && taken.is_empty());
-    let mut lost = shared.pipe.cut(taken, resend);
-    shared.refusal = None;
-    let mut unsynced = link.cut_syncs(&shared, &mut reply_reader.synced, why);
-    shared.disconnected(format!("the last one was lost: {why}"));
-    let unanswered = lost.iter().filter(|entry| entry.asker.name().is_some()).count();
-    shared.ledger.cut(unanswered, clock_us());
-    link.end_lone(&mut shared);
-    drop(shared);
-    drop(reply_reader);
-    if matches!(cause, Cause::Broken(_)) {
-        link.tell(|endpoint| Event::Lost { endpoint, why: why.to_owned(), unanswered });
-    }
-    link.finish(&mut unsynced);
-    let others = lost.split_off(blamed.min(lost.len()));
-    fail(link, lost, &Error::protocol(why));
-    fail(link, others, &Error::disconnected(why));
-    true
-}
-
-/// Gives an error to the askers of these entries.
-fn fail(link: &Link, entries: Vec<Entry>, error: &Error) {
-    let mut done = Completions::default();
-    for mut entry in entries {
-        entry.fail(error, &mut done);
-    }
-    link.finish(&mut done);
-    link.made_room(&link.shared.lock());
-}
-
 /// Handles the failure of an attempt to connect.
 fn refuse(link: &Link, refusal: Refusal) {
     let mut shared = link.shared.lock();
-    let refused = if refusal.permanent || !link.is_lasting() { shared.pipe.clear() } else { Vec::new() };
+    let refused = if refusal.permanent || !link.is_lasting() { shared.pipe.queue.clear() } else { Vec::new() };
     shared.disconnected(refusal.error.message().to_owned());
     shared.ledger.refused += 1;
     let error = refusal.at(&link.config.endpoint);
@@ -412,7 +349,7 @@ fn refuse(link: &Link, refusal: Refusal) {
 /// Returns the longest pause after this number of failures in a row.
 fn pause(link: &Link, failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(20);
-    link.config.backoff_min.saturating_mul(1 << doublings).min(link.config.backoff_max)
+    link.config.retry.backoff_min.saturating_mul(1 << doublings).min(link.config.retry.backoff_max)
 }
 
 /// Waits before the next attempt, at random between half the pause and all of it, so that a restarted server is not met by
@@ -437,17 +374,6 @@ async fn rest(link: &Link, context: &TaskContext, failures: u32, follower: Optio
     }
 }
 
-/// Ends the link: every request that is still gathered gets an error, because nothing will be sent any more.
-fn end(link: &Link) {
-    let mut shared = link.shared.lock();
-    shared.end();
-    let never_sent = shared.pipe.clear();
-    shared.first.get_or_insert_with(|| Err(Error::unsent(ErrorKind::Closed, link.ended())));
-    link.announce(&mut shared);
-    drop(shared);
-    fail(link, never_sent, &link.came_too_late());
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -455,6 +381,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::config::Endpoint;
+    use crate::error::ErrorKind;
     use crate::reactor::lifetime::Lifetime;
     use crate::request::EncodedRequest;
     use crate::request::name::Name;

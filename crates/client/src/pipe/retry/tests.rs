@@ -1,10 +1,13 @@
 //! Tests of requests that the server turns away: in which order they go again, and which requests leave in between.
 
-use super::hold::passing;
+use super::super::hold::passing;
 use super::*;
 use crate::config::Resend;
 use crate::error::Effect;
+use crate::error::Error;
+use crate::pipe::in_flight::write_select;
 use crate::pipe::reply_reader::ReplyReader;
+use crate::pipe::slot::Completions;
 use crate::pipe::slot::Handle;
 use crate::pipe::testing::source;
 use crate::request::{EncodedRequest, Request};
@@ -56,10 +59,10 @@ impl Wire {
 
     /// Returns the bytes that leave as `sent` does, after the pause.
     fn sent_after_pause(&mut self) -> String {
-        assert!(self.pipe.is_pausing());
+        assert!(self.pipe.refusals.is_pausing());
         assert_eq!(self.sent(), "");
         self.now_ms += self.pipe.pause_left_ms(self.now_ms).expect("there is a pause");
-        self.pipe.end_pause();
+        self.pipe.refusals.end_pause();
         self.sent()
     }
 
@@ -107,7 +110,7 @@ fn the_oldest_goes_alone_and_nothing_else_leaves_before_it_is_executed() {
     assert_eq!(wire.sent(), "BCDEEE");
     wire.receive(&":1\r\n".repeat(6)).expect("they are answers");
     assert!(first.into_iter().chain([meanwhile]).all(|handle| effect(handle) == Effect::Answered));
-    assert!(wire.pipe.is_idle() && wire.pipe.queued() == 0);
+    assert!(wire.pipe.is_idle() && wire.pipe.queue.held == 0);
 }
 
 #[test]
@@ -160,7 +163,7 @@ fn what_ends_a_script_leaves_whatever_is_held_back() {
             if phase == 2 {
                 assert_eq!(wire.sent_after_pause(), "A");
             } else if phase == 3 {
-                wire.pipe.end_pause();
+                wire.pipe.refusals.end_pause();
             }
             let told = told.take().unwrap_or_else(|| wire.push(7, name, kill));
             let (sent, wanted) = (wire.sent(), if phase == 3 { format!("{kill}A") } else { kill.to_owned() });
@@ -178,7 +181,7 @@ fn what_ends_a_script_leaves_whatever_is_held_back() {
             }
             assert_eq!((effect(handle), wire.sent()), (Effect::Answered, format!("{}B", select(5))));
             wire.receive("+OK\r\n:1\r\n").expect("it is an answer");
-            assert!(effect(behind) == Effect::Answered && wire.pipe.queued() == 0);
+            assert!(effect(behind) == Effect::Answered && wire.pipe.queue.held == 0);
         }
     }
     // A command that saves first would leave out the requests that were turned away.
@@ -274,7 +277,7 @@ fn a_refused_request_stays_ahead_of_later_ones_after_a_lost_connection() {
         let _waiting = ["AA", "B"].map(|bytes| wire.push(0, &[name], bytes));
         assert_eq!(wire.sent(), "AAB");
         wire.receive(&LOADING.repeat(2)).expect("they are refusals");
-        wire.pipe.end_pause();
+        wire.pipe.refusals.end_pause();
         let (bytes, _) = wire.pipe.lend().expect("it may leave");
         assert_eq!(bytes, b"AA");
         wire.pipe.wrote(bytes, written);
@@ -300,11 +303,11 @@ fn a_later_refusal_moves_neither_gathered_nor_retried_bytes() {
     let first: Vec<Handle> = (0..COUNT).map(|_| wire.push(0, &["GET"], &request)).collect();
     wire.sent();
     let behind: Vec<Handle> = (0..COUNT).map(|_| wire.push(3, &["GET"], &request)).collect();
-    let (mut places, gathered) = (Vec::new(), wire.pipe.out.bytes.as_ptr());
+    let (mut places, gathered) = (Vec::new(), wire.pipe.queue.out.bytes.as_ptr());
     for _ in 0..COUNT {
         wire.receive(LOADING).expect("it is a refusal");
-        places.push(wire.pipe.backlog[0].bytes.as_ptr());
-        assert_eq!((wire.pipe.backlog.len(), wire.pipe.out.bytes.as_ptr()), (1, gathered));
+        places.push(wire.pipe.queue.backlog[0].bytes.as_ptr());
+        assert_eq!((wire.pipe.queue.backlog.len(), wire.pipe.queue.out.bytes.as_ptr()), (1, gathered));
     }
     // They move when there is no more room for them, which doubles.
     places.dedup();

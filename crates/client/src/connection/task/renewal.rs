@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::Link;
+use super::super::link::Link;
 use crate::config::credentials::Credentials;
 use crate::config::event::Event;
 use crate::connect::login;
@@ -86,7 +86,7 @@ impl Renewal {
     }
 
     fn ask(&mut self, link: &Link, waker: TaskWaker) -> Option<Duration> {
-        let Some(provider) = &link.config.credentials else {
+        let Some(provider) = &link.config.login.provider else {
             *self = Self::Never;
             return None;
         };

@@ -1,10 +1,11 @@
-//! The reason why gathered requests may not leave, and the length of the pause.
+//! The state of a connection whose server turns requests away: the reason why gathered requests may not leave, and the length
+//! of the pause.
 //!
 //! A server that turns requests away is left alone for a pause, and then asked with one request alone, a probe. If that is
 //! turned away too, there is another pause, which is longer; when it is answered, all may leave. Pure data; the owner of the
 //! pipe has it.
 
-use super::super::in_flight::{Asker, is_before};
+use super::in_flight::{Asker, is_before};
 use crate::error::{Effect, Error};
 use crate::request::name::Name;
 use crate::request::words::Words;
@@ -70,6 +71,56 @@ impl Hold {
     #[inline]
     pub(crate) fn is_refusing(self) -> bool {
         matches!(self, Self::Pause | Self::ProbeNext | Self::Probing { .. })
+    }
+}
+
+/// The refusals of one server, and what follows from them for the gathered requests.
+#[derive(Default)]
+pub(crate) struct Refusals {
+    /// The reason why nothing may be written after the bytes in flight, if there is one.
+    pub(super) hold: Hold,
+    pub(super) pause: Pause,
+    /// The end of the bytes on this connection that left alone last.
+    pub(super) probe_end: u64,
+    /// True if the connection is not in the database that it should be in, because a SELECT was turned away.
+    pub(super) is_elsewhere: bool,
+}
+
+impl Refusals {
+    /// Returns whether anything but the order of the gathered requests decides which may leave.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        !matches!(self.hold, Hold::Nothing)
+    }
+
+    /// Returns whether the server turns requests away, as far as is known, so that some are held back.
+    #[inline]
+    pub(crate) fn is_refusing(&self) -> bool {
+        self.hold.is_refusing()
+    }
+
+    /// Returns whether a request has left alone and is not answered yet.
+    #[inline]
+    pub(crate) fn is_probing(&self) -> bool {
+        matches!(self.hold, Hold::Probing { .. })
+    }
+
+    /// Returns whether nothing leaves for a while.
+    #[inline]
+    pub(crate) fn is_pausing(&self) -> bool {
+        self.pause.until_ms.is_some()
+    }
+
+    /// Ends the pause.
+    pub(crate) fn end_pause(&mut self) {
+        if self.pause.until_ms.take().is_some() {
+            self.hold = Hold::ProbeNext;
+        }
+    }
+
+    /// Begins anew on the next connection.
+    pub(super) fn start_anew(&mut self) {
+        (self.is_elsewhere, self.pause.until_ms, self.probe_end) = (false, None, 0);
     }
 }
 
