@@ -13,7 +13,7 @@ use libfuzzer_sys::fuzz_target;
 use sleeve_server::config::{Config, Opt};
 use sleeve_server::engine::Engine;
 use sleeve_server::host::clock::Instant;
-use sleeve_server::link::{Broken, Event, Introduction, Link};
+use sleeve_server::link::{LinkError, Event, Introduction, Link};
 use sleeve_server::{Address, Id, Replay};
 use sleeve_wire::request::{Batch, Limits, Parser};
 
@@ -34,7 +34,7 @@ struct Heard {
     dump: Vec<u8>,
     /// The bytes that are left for the stream, where it has begun.
     stream: Option<Vec<u8>>,
-    broken: Option<Broken>,
+    broken: Option<LinkError>,
 }
 
 fuzz_target!(|data: &[u8]| {

@@ -222,7 +222,7 @@ fn what_is_freed_in_the_background_is_counted_by_the_object() {
 }
 
 #[test]
-fn what_a_command_writes_over_or_removes_is_freed_in_the_background_where_that_is_wanted() {
+fn overwritten_and_removed_values_are_freed_in_the_background_if_set() {
     let mut local = engine().connect(|| ());
     ask(&mut local, "CONFIG SET lazyfree-lazy-server-del yes lazyfree-lazy-expire yes");
     ask(&mut local, "SADD members a");
@@ -318,7 +318,7 @@ fn replies_to_listeners_and_waiters(engine: &Arc<Engine>, now: Instant) -> Vec<u
 }
 
 #[test]
-fn one_seed_gives_the_same_replies_again_to_the_byte_and_another_one_others() {
+fn one_seed_gives_the_same_replies_and_another_seed_gives_others() {
     let (first, again, other) = (replies_of_a_life(42), replies_of_a_life(42), replies_of_a_life(43));
     let differ = first.iter().zip(&again).position(|(one, other)| one != other);
     let near = differ.map(|at| String::from_utf8_lossy(&first[at.saturating_sub(200)..at + 20]).into_owned());

@@ -43,7 +43,7 @@ fn the_end_of_the_server_with_a_snapshot_ends_one_that_has_not_written() {
 }
 
 #[test]
-fn the_end_of_the_server_with_a_snapshot_waits_for_one_that_has_written_and_who_may_end_it_is_heard() {
+fn a_shutdown_with_save_waits_for_a_writing_script_unless_nosave_follows() {
     let writer = "redis.call('set', 'k', 'v') while redis.call('config', 'get', 'maxclients')[2] ~= '77' do end";
     let (served, mut runner, folder) = asked_to_save("written", &["EVAL", writer, "1", "k"]);
     let mut other = served.open();
@@ -76,7 +76,7 @@ fn ping(engine: &Arc<Engine>) -> Result<Vec<u8>, Closed> {
 }
 
 #[test]
-fn an_engine_outlives_workers_that_a_client_has_ended_unless_half_of_a_script_is_left() {
+fn an_engine_outlives_its_workers_unless_half_of_a_script_is_left() {
     let (served, mut runner, folder) = asked_to_save("outlived", ENDLESS);
     _ = runner.0.read_to_end(&mut Vec::new());
     served.server.stop();
@@ -94,7 +94,7 @@ fn an_engine_outlives_workers_that_a_client_has_ended_unless_half_of_a_script_is
 
 /// Clients send requests again and again while the server ends: all answered writes must be in the AOF.
 #[test]
-fn who_is_answered_behind_a_script_that_is_ended_with_the_server_is_logged() {
+fn writes_answered_while_a_shutdown_ends_a_script_are_in_the_aof() {
     const CLIENTS: usize = 6;
     let logged = Logged::new(&[(Opt::BusyReplyThreshold, "20"), (Opt::Workers, "2")]);
     let (mut runner, mut other) = (logged.open(), logged.open());

@@ -124,7 +124,7 @@ impl Between for TellsOnce {
 const SECOND_MAX: Duration = Duration::from_millis(300);
 
 #[test]
-fn of_two_who_sync_at_once_none_takes_for_durable_what_the_other_could_not_sync() {
+fn a_failed_sync_is_not_durable_for_another_sync_at_the_same_time() {
     let disk = CrashingDisk::new(Plan::default());
     let (begun, more) = (Mutex::new((false, 0)), Condvar::new());
     let passing = PassingDisk::new(Arc::new(disk.clone()), TellsOnce { disk: disk.clone(), begun, more });
@@ -195,7 +195,7 @@ impl Between for Stuck {
 }
 
 #[test]
-fn a_log_that_cannot_be_healed_is_tried_again_now_and_then_also_while_a_rewrite_waits_for_it() {
+fn an_aof_that_cannot_be_healed_is_retried_even_while_a_rewrite_waits() {
     let disk = PassingDisk::new(Arc::new(MemoryDisk::new()), Stuck::default());
     let engine = begin(&disk, "everysec");
     let mut local = engine.connect(|| {});
@@ -239,7 +239,7 @@ impl Between for Refusing {
 }
 
 #[test]
-fn a_log_that_ends_after_a_sync_that_failed_is_healed_if_the_disk_works_by_then() {
+fn an_aof_closed_after_a_failed_sync_is_healed_if_the_disk_works_again() {
     // The last fsync of all fails; or one before it, and the first attempt to heal.
     for (refused, waits_for) in [(1, 0), (usize::MAX, 2)] {
         let disk = CrashingDisk::new(Plan::default());

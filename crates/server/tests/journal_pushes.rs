@@ -94,7 +94,7 @@ fn there_is_one_message_for_a_wake_up() {
 }
 
 #[test]
-fn where_replies_wait_for_the_disk_they_and_what_is_told_of_them_come_together() {
+fn replies_that_wait_for_the_disk_come_together_with_their_offsets() {
     let logged = Logged::new(&[(Opt::Workers, "1"), (Opt::Appendfsync, "always")]);
     let (mut first, mut second) = (logged.follow(), logged.follow());
     logged.gate.set(Gate::Closed);

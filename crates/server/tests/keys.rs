@@ -288,7 +288,7 @@ fn values_of_every_size_travel_with_their_deadlines() {
 }
 
 #[test]
-fn many_threads_walk_move_and_flush_without_waiting_for_each_other_forever() {
+fn many_threads_walk_move_and_flush_without_a_deadlock() {
     let engine = engine();
     let roles: [&[&str]; 4] = [
         &[

@@ -68,7 +68,7 @@ impl Written {
 }
 
 #[test]
-fn a_single_effect_stands_alone_and_several_between_multi_and_exec_behind_the_select() {
+fn one_effect_stands_alone_and_several_between_multi_and_exec() {
     let mut written = Written::new();
     assert_eq!(written.effects(&["SET k 1"]), ["SELECT 0", "SET k 1"]);
     assert_eq!(written.effects(&["INCR k", "MULTI", "INCR k", "EXEC"]), ["INCR k", "INCR k"]);
@@ -245,7 +245,7 @@ fn what_is_given_back_is_told_as_the_claim_of_nobody() {
 }
 
 #[test]
-fn what_a_producer_has_numbered_is_told_with_its_entry_and_once_more_where_it_comes_again() {
+fn a_numbered_message_is_recorded_with_its_entry_and_again_if_repeated() {
     let mut written = Written::new();
     let id = written.effects(&["XADD s IDMP p 1 * a 1"])[1].split(' ').nth(5).map(str::to_owned).expect("an id");
     assert_eq!(written.effects(&["XADD s IDMP p 1 MAXLEN 0 * a 2"]), [format!("XADD s IDMP p 1 {id} a 2")]);
@@ -262,7 +262,7 @@ fn what_a_producer_has_numbered_is_told_with_its_entry_and_once_more_where_it_co
 }
 
 #[test]
-fn a_message_is_known_for_its_time_and_what_came_of_it_is_replayed_whatever_the_time() {
+fn a_producer_message_is_known_for_its_time_and_replayed_at_any_time() {
     let mut written = Written::new();
     for request in ["XADD s 1-0 a 1", "XCFGSET s IDMP-DURATION 2 IDMP-MAXSIZE 3"] {
         assert!(!written.ask(request).starts_with('-'));

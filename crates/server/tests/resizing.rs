@@ -72,7 +72,7 @@ impl Served {
 }
 
 #[test]
-fn a_worker_that_is_not_wanted_serves_whom_it_has_and_ends_when_the_last_has_gone() {
+fn a_surplus_worker_serves_its_clients_and_ends_with_the_last() {
     for io in ["epoll", "uring", "tokio"] {
         let served = served(io, "4");
         let mut local = served.local();
@@ -95,7 +95,7 @@ fn a_worker_that_is_not_wanted_serves_whom_it_has_and_ends_when_the_last_has_gon
 }
 
 #[test]
-fn a_worker_that_retires_is_used_again_when_it_is_wanted_and_what_waits_on_it_goes_on() {
+fn a_retiring_worker_is_used_again_and_its_waiting_clients_go_on() {
     let served = served("epoll", "2");
     let mut local = served.local();
     let mut waiting = served.open_many(4);
@@ -113,7 +113,7 @@ fn a_worker_that_retires_is_used_again_when_it_is_wanted_and_what_waits_on_it_go
 }
 
 #[test]
-fn a_transaction_and_a_killed_client_of_a_worker_that_retires_are_as_elsewhere() {
+fn a_retiring_worker_serves_transactions_and_killed_clients_as_usual() {
     let served = served("epoll", "2");
     let mut local = served.local();
     let mut peers = served.open_many(2);

@@ -139,7 +139,7 @@ fn an_old_base_in_requests_is_history_however_long_it_is() {
 }
 
 #[test]
-fn two_engines_that_write_the_same_snapshot_at_once_do_not_mix_what_they_write() {
+fn two_engines_that_write_one_snapshot_at_once_do_not_mix_their_bytes() {
     let disk = MemoryDisk::new();
     let engines = [begin(&disk, &[]), begin(&disk, &[])];
     let digests = engines.each_ref().map(|engine| {
@@ -160,7 +160,7 @@ fn two_engines_that_write_the_same_snapshot_at_once_do_not_mix_what_they_write()
 }
 
 #[test]
-fn an_engine_that_ends_its_snapshots_writes_neither_what_runs_nor_what_was_to_follow() {
+fn an_engine_that_ends_snapshots_drops_the_running_and_the_queued_one() {
     let disk = MemoryDisk::new();
     let options = [(Opt::Appendonly, "yes")];
     let engine = begin(&disk, &options);

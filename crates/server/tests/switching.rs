@@ -81,7 +81,7 @@ fn in_a_transaction_too() {
 }
 
 #[test]
-fn while_the_first_base_is_written_replies_wait_for_the_disk_as_ever_and_the_server_does_not_end() {
+fn replies_wait_for_the_disk_while_the_first_base_is_written() {
     let logged = Logged::new(&[(Opt::Workers, "1"), (Opt::Appendfsync, "always")]);
     let (mut admin, mut writer, mut observer) = (logged.open(), logged.open(), logged.open());
     assert_eq!(admin.ask("MSET a 1 b 2"), "+OK\r\n");
@@ -112,7 +112,7 @@ fn while_the_first_base_is_written_replies_wait_for_the_disk_as_ever_and_the_ser
 }
 
 #[test]
-fn a_sync_that_fails_before_the_first_base_is_there_is_not_solved_because_nothing_is_to_be_written() {
+fn a_failed_sync_before_the_first_base_stays_failed_without_new_bytes() {
     let logged = Logged::new(&[(Opt::Workers, "1"), (Opt::Appendfsync, "always")]);
     let (mut admin, mut writer, mut reader) = (logged.open(), logged.open(), logged.open());
     assert_eq!(admin.ask("MSET a 1 b 2"), "+OK\r\n");
@@ -141,7 +141,7 @@ fn a_sync_that_fails_before_the_first_base_is_there_is_not_solved_because_nothin
 }
 
 #[test]
-fn who_waits_for_a_log_that_ends_before_its_base_is_there_hears_that_nothing_is_durable() {
+fn a_wait_for_an_aof_that_ends_before_its_base_learns_of_no_durability() {
     let logged = Logged::new(&[(Opt::Workers, "1")]);
     let mut admin = logged.open();
     assert_eq!(admin.ask("MSET a 1 b 2"), "+OK\r\n");

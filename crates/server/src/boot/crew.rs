@@ -134,7 +134,7 @@ mod tests {
     use crate::host::threads::refusal;
 
     #[test]
-    fn where_a_thread_is_refused_config_set_says_so_and_what_there_was_goes_on() {
+    fn config_set_reports_a_refused_thread_and_the_old_workers_go_on() {
         let config = Config::default();
         config.assign(Opt::Workers, &[b"1"]).expect("a number of workers");
         let engine = Engine::new(config);

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_a_thread_for_signals_or_workers_does_not_start_and_says_which() {
+    fn a_server_that_gets_no_thread_fails_to_start_and_names_the_thread() {
         let engine = engine_with_workers("1");
         let reason = |allowed| refusal::after(allowed, || start_threads(&engine)).expect_err("refused").to_string();
         assert!(reason(0).starts_with("cannot catch signals: "));
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_the_kernel_does_not_let_wait_ends_the_engine_which_says_why() {
+    fn a_worker_whose_wait_fails_ends_the_engine_with_the_reason() {
         let engine = engine_with_workers("1");
         let mut local = engine.connect(|| ());
         let mut driver = Driver::new(DriverKind::Epoll).expect("a driver");

@@ -8,14 +8,14 @@ use crate::request::error::Error;
 
 /// The keys that a walk shows.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Filter<'a> {
+pub struct ScanFilter<'a> {
     /// The glob-style pattern that the name matches; none admits every name.
     pub pattern: Option<&'a [u8]>,
     /// The name of the type, in any case; none admits every type, an unknown name admits nothing.
     pub kind: Option<&'a [u8]>,
 }
 
-impl<'a> Filter<'a> {
+impl<'a> ScanFilter<'a> {
     /// Returns whether this key is shown.
     pub fn admits(&self, entry: &EntryRef<'_>) -> bool {
         self.pattern.is_none_or(|pattern| pattern == b"*" || pattern::matches(pattern, entry.key(), false))
@@ -72,7 +72,7 @@ pub enum Walked {
 #[derive(Debug, Clone, Copy)]
 pub struct Walk<'a> {
     /// The names that are shown; the pattern is None if it leaves nothing out.
-    pub filter: Filter<'a>,
+    pub filter: ScanFilter<'a>,
     /// The number of elements that a step is to show.
     pub count: usize,
     /// Whether a hash's values or a sorted set's scores are left out.
@@ -82,7 +82,7 @@ pub struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// Reads `[MATCH pattern] [COUNT count]` and the other options of this kind of walk.
     pub fn parse(options: Args<'a>, walked: Walked) -> Result<Self, Error> {
-        let mut walk = Self { filter: Filter::default(), count: 10, only_names: false };
+        let mut walk = Self { filter: ScanFilter::default(), count: 10, only_names: false };
         let mut options = options.iter();
         while let Some(option) = options.next() {
             match option.to_ascii_lowercase().as_slice() {
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_pattern_without_signs_is_literal() {
-        let literal = |pattern| Filter { pattern: Some(pattern), kind: None }.literal();
+        let literal = |pattern| ScanFilter { pattern: Some(pattern), kind: None }.literal();
         assert_eq!(literal(b"user:1"), Some(b"user:1".as_slice()));
         for pattern in [b"a*".as_slice(), b"a?", b"[a]", b"a\\b"] {
             assert_eq!(literal(pattern), None);

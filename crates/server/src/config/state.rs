@@ -42,7 +42,7 @@ pub struct Config {
 }
 
 /// A pair of a CONFIG SET that may be applied.
-struct Wanted<'a> {
+struct CheckedPair<'a> {
     row: &'static Row,
     /// The name in the table's letters: the row's own or the alias that was written.
     name: &'static str,
@@ -361,7 +361,7 @@ impl Config {
         let _changing = self.changing.lock();
         let wanted = self.admit(pairs, local)?;
         let mut undo: Vec<(Opt, Value)> = Vec::new();
-        for Wanted { row, name, text } in wanted {
+        for CheckedPair { row, name, text } in wanted {
             let old = self.value(row.option);
             match parsed(row, &words_of(row.kind, text), &old) {
                 Ok(new) if new == old && !is_about_a_file(row.option) => {}
@@ -392,8 +392,8 @@ impl Config {
     }
 
     /// The rows of the named options, if all of them exist, may change and are named once; else the first reason why not.
-    fn admit<'a>(&self, pairs: &[(&'a [u8], &'a [u8])], local: bool) -> Result<Vec<Wanted<'a>>, Error> {
-        let mut wanted: Vec<Wanted<'a>> = Vec::with_capacity(pairs.len());
+    fn admit<'a>(&self, pairs: &[(&'a [u8], &'a [u8])], local: bool) -> Result<Vec<CheckedPair<'a>>, Error> {
+        let mut wanted: Vec<CheckedPair<'a>> = Vec::with_capacity(pairs.len());
         for &(written, text) in pairs {
             let (row, name) = find(written).ok_or_else(|| unknown(written))?;
             let has_it = || {
@@ -415,7 +415,7 @@ impl Config {
             if wanted.iter().any(|known| known.name == name) {
                 return Err(failed(written, "duplicate parameter"));
             }
-            wanted.push(Wanted { row, name, text });
+            wanted.push(CheckedPair { row, name, text });
         }
         Ok(wanted)
     }

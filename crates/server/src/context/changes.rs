@@ -19,7 +19,7 @@ use sleeve_wire::reply::Writer;
 
 use super::Cx;
 use super::key_change;
-use super::key_change::{Cause, Source, Turnover};
+use super::key_change::{Cause, ChangeSource, Turnover};
 use super::notifications;
 use super::notifications::EventClass;
 use crate::config::Opt;
@@ -273,7 +273,7 @@ impl Cx<'_> {
     /// Reports that a key has changed or vanished.
     #[inline]
     pub fn tell(&mut self, cause: Cause<'_>, database: u32, key: Key<'_>) {
-        let source = Source {
+        let source = ChangeSource {
             engine: self.engine,
             counters: self.counters,
             state: Some(&*self.state),

@@ -49,7 +49,7 @@ pub enum Cause<'a> {
 }
 
 /// The origin of a key's change, and the places for its consequences.
-pub struct Source<'a, 's> {
+pub struct ChangeSource<'a, 's> {
     /// The engine.
     pub engine: &'a Engine,
     /// The thread's counters.
@@ -99,8 +99,8 @@ impl Pending {
 /// Notifies all parties that a key has changed or vanished, after it has. Always inline: the caller knows the cause, and the
 /// compiler drops the branches of the others.
 #[inline(always)]
-pub fn tell(source: Source<'_, '_>, cause: Cause<'_>, database: u32, key: Key<'_>) {
-    let Source { engine, counters, state, pending, recorder } = source;
+pub fn tell(source: ChangeSource<'_, '_>, cause: Cause<'_>, database: u32, key: Key<'_>) {
+    let ChangeSource { engine, counters, state, pending, recorder } = source;
     let is_seen = !matches!(cause, Cause::GroupRemoved);
     match cause {
         Cause::Expired => engine.watches.raise_expired(database, key.name),
@@ -117,7 +117,7 @@ pub fn tell(source: Source<'_, '_>, cause: Cause<'_>, database: u32, key: Key<'_
         Cause::Command | Cause::GroupRemoved => pending.changes += 1,
         Cause::Uncounted => {}
         Cause::Expired | Cause::FieldsExpired(_) | Cause::Evicted => {
-            tell_unasked(Source { engine, counters, state, pending, recorder }, cause, database, key.name);
+            tell_unasked(ChangeSource { engine, counters, state, pending, recorder }, cause, database, key.name);
         }
     }
 }
@@ -152,8 +152,8 @@ pub fn tell_all(
 
 /// Counts, publishes and records a change that no command has asked for.
 #[cold]
-fn tell_unasked(source: Source<'_, '_>, cause: Cause<'_>, database: u32, name: &[u8]) {
-    let Source { engine, counters, state, pending, recorder } = source;
+fn tell_unasked(source: ChangeSource<'_, '_>, cause: Cause<'_>, database: u32, name: &[u8]) {
+    let ChangeSource { engine, counters, state, pending, recorder } = source;
     let is_recording = recorder.is_recording();
     let mut publish = |class: EventClass, event: &'static str| {
         let by = (engine, state.and_then(SessionState::own), &mut pending.wakeups);

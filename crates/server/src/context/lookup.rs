@@ -8,7 +8,7 @@ use sleeve_store::{Collection, EntryMut, EntryRef, Find, Garbage, Hash, Lookup};
 
 use super::Cx;
 use super::key_change;
-use super::key_change::{Cause, Pending, Source};
+use super::key_change::{Cause, ChangeSource, Pending};
 use super::notifications;
 use super::notifications::EventClass;
 use super::session_state::SessionState;
@@ -78,7 +78,7 @@ impl KeyLookup<'_> {
         if let Some(garbage) = garbage {
             let (engine, counters, state) = (self.engine, self.counters, self.state);
             engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyExpire));
-            let source = Source { engine, counters, state: Some(state), pending: self.pending, recorder };
+            let source = ChangeSource { engine, counters, state: Some(state), pending: self.pending, recorder };
             key_change::tell(source, Cause::Expired, state.database, Key { name, hash });
         }
     }

@@ -88,7 +88,7 @@ mod tests {
     use crate::host::threads::refusal;
 
     #[test]
-    fn a_thread_that_ends_by_its_own_will_leaves_the_engine_alone_and_one_that_fails_or_panics_ends_it() {
+    fn a_thread_that_fails_or_panics_ends_the_engine_and_one_that_ends_not() {
         let engine = Engine::new(Config::default());
         engine.start_thread("well", || Ok(())).expect("a thread").join().expect("it is caught");
         assert_eq!(engine.failure(), None);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_cannot_start_is_an_error_of_who_wants_it_and_ends_nothing() {
+    fn a_thread_that_cannot_start_is_an_error_and_ends_nothing() {
         let engine = Engine::new(Config::default());
         let error = refusal::after(0, || engine.start_thread("none", || Ok(()))).expect_err("it is refused");
         assert_eq!(error.raw_os_error(), Some(libc::EAGAIN));

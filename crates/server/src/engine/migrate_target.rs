@@ -53,7 +53,7 @@ pub enum Phase {
 
 /// A connection that is of no use any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Broken {
+pub struct BrokenTarget {
     /// The phase in which it broke.
     pub phase: Phase,
     /// Because the time was over; the other side may be there.
@@ -89,11 +89,11 @@ impl Target {
     ///
     /// # Errors
     /// The name has no address, or no server answers there in time.
-    pub fn connect(address: Address, timeout: Duration) -> Result<Self, Broken> {
+    pub fn connect(address: Address, timeout: Duration) -> Result<Self, BrokenTarget> {
         let failed = |kind: ErrorKind| match kind {
             // Redis finds out about a closed port when it writes.
-            ErrorKind::ConnectionRefused => Broken { phase: Phase::Writing, is_late: false },
-            kind => Broken { phase: Phase::Connecting, is_late: is_late(kind) },
+            ErrorKind::ConnectionRefused => BrokenTarget { phase: Phase::Writing, is_late: false },
+            kind => BrokenTarget { phase: Phase::Connecting, is_late: is_late(kind) },
         };
         let begun = Instant::now();
         let mut last = ErrorKind::NotFound;
@@ -121,7 +121,7 @@ impl Target {
     ///
     /// # Errors
     /// The connection is broken.
-    pub fn enter(&mut self, database: i64) -> Result<Answer, Broken> {
+    pub fn enter(&mut self, database: i64) -> Result<Answer, BrokenTarget> {
         if !self.address.credentials.is_empty() {
             let credentials = self.address.credentials.clone();
             let words: Vec<&[u8]> = credentials.iter().map(Vec::as_slice).collect();
@@ -145,7 +145,7 @@ impl Target {
     ///
     /// # Errors
     /// The connection is broken.
-    pub fn send(&mut self, words: &[&[u8]]) -> Result<(), Broken> {
+    pub fn send(&mut self, words: &[&[u8]]) -> Result<(), BrokenTarget> {
         let number = |out: &mut Vec<u8>, sign: u8, number: usize| {
             out.push(sign);
             out.extend_from_slice(number::Digits::new(number as i64).as_bytes());
@@ -164,20 +164,20 @@ impl Target {
     ///
     /// # Errors
     /// The connection is broken, or the other end is no server of this kind.
-    pub fn answer(&mut self) -> Result<Answer, Broken> {
+    pub fn answer(&mut self) -> Result<Answer, BrokenTarget> {
         self.flush()?;
-        let line = self.line().map_err(|kind| Broken { phase: Phase::Reading, is_late: is_late(kind) })?;
+        let line = self.line().map_err(|kind| BrokenTarget { phase: Phase::Reading, is_late: is_late(kind) })?;
         match line.split_first() {
             Some((b'+', _)) => Ok(Answer::Done),
             Some((b'-', reason)) => Ok(Answer::Refused(String::from_utf8_lossy(reason).into_owned())),
-            _ => Err(Broken { phase: Phase::Reading, is_late: false }),
+            _ => Err(BrokenTarget { phase: Phase::Reading, is_late: false }),
         }
     }
 
-    fn flush(&mut self) -> Result<(), Broken> {
+    fn flush(&mut self) -> Result<(), BrokenTarget> {
         let written = std::mem::take(&mut self.written);
         let all = written.chunks(CHUNK_BYTES).try_for_each(|chunk| self.write(chunk));
-        all.map_err(|kind| Broken { phase: Phase::Writing, is_late: is_late(kind) })
+        all.map_err(|kind| BrokenTarget { phase: Phase::Writing, is_late: is_late(kind) })
     }
 
     fn write(&mut self, mut chunk: &[u8]) -> Result<(), ErrorKind> {
@@ -251,7 +251,7 @@ impl Targets {
     ///
     /// # Errors
     /// As [`Target::connect`].
-    pub fn open(&self, address: &Address, timeout: Duration) -> Result<Target, Broken> {
+    pub fn open(&self, address: &Address, timeout: Duration) -> Result<Target, BrokenTarget> {
         let kept = {
             let mut kept = self.kept.lock();
             let at = kept.iter().rposition(|(_, target)| target.address == *address);
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     /// Sends a request to an end that replies `answer` to any request, once.
-    fn against(answer: &'static [u8]) -> (Result<Answer, Broken>, Targets) {
+    fn against(answer: &'static [u8]) -> (Result<Answer, BrokenTarget>, Targets) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let other = thread::spawn(move || {
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn only_lines_of_status_and_errors_are_answers() {
-        let broken = |is_late| Err(Broken { phase: Phase::Reading, is_late });
+        let broken = |is_late| Err(BrokenTarget { phase: Phase::Reading, is_late });
         assert_eq!(against(b"+OK\r\n").0, Ok(Answer::Done));
         assert_eq!(against(b"-BUSYKEY no\r\n").0, Ok(Answer::Refused("BUSYKEY no".into())));
         for strange in [b"$1000000000\r\n".as_slice(), b"HTTP/1.1 400\r\n", b"\n", &[b'+'; 1_100], b"", b"+O"] {
@@ -332,7 +332,7 @@ mod tests {
         let port = listener.local_addr().expect("an address").port().to_string().into_bytes();
         let address = Address { host: b"127.0.0.1".to_vec(), port, credentials: vec![b"word".to_vec()] };
         let mut target = Target::connect(address, Duration::from_millis(5)).expect("a connection");
-        assert_eq!(target.enter(0), Err(Broken { phase: Phase::Reading, is_late: true }));
+        assert_eq!(target.enter(0), Err(BrokenTarget { phase: Phase::Reading, is_late: true }));
     }
 
     #[test]

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_is_given_up_leaves_the_pause_as_it_was_and_no_command_ends_it() {
+    fn an_aborted_shutdown_restores_the_pause_and_no_command_ends_it() {
         let pause = Pause::default();
         pause.begin(PauseScope::Writes, 100);
         pause.set_ending(true);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_replicas_holds_writes_until_that_is_over_whatever_a_pause_does() {
+    fn a_wait_for_replicas_holds_writes_to_its_end_whatever_a_pause_does() {
         let pause = Pause::default();
         pause.hold_writes(Hold::Failover, true);
         assert_eq!((pause.held(99), pause.until_ms()), (Some(PauseScope::Writes), u64::MAX >> BITS));

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loading_that_keeps_clients_out_is_told_and_one_beside_what_there_is_is_not() {
+    fn a_loading_is_reported_only_if_it_keeps_clients_out() {
         let (loading, mut watch) = (Loading::default(), Watch::default());
         let mut look = |now_ms| watch.look(&[], loading.status(), 100, now_ms);
         loading.begin(1, 0);

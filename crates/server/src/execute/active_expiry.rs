@@ -13,7 +13,7 @@ use sleeve_store::{ExpireReport, Find, Garbage, Lookup, Shard};
 use super::serve_blocked;
 use crate::config::Opt;
 use crate::context::key_change;
-use crate::context::key_change::{Cause, Pending, Source};
+use crate::context::key_change::{Cause, ChangeSource, Pending};
 use crate::context::{FIELDS_A_LOOK, ThreadContext};
 use crate::engine::Engine;
 use crate::engine::clients::blocking::DatabaseKey;
@@ -147,11 +147,11 @@ impl Expiry {
         };
         let report = shard.expire_step(database, now_ms, BUCKETS_A_STEP, |name, garbage| {
             free(garbage);
-            let source = Source { engine, counters, state: None, pending: &mut pending, recorder: &mut recorder };
+            let source = ChangeSource { engine, counters, state: None, pending: &mut pending, recorder: &mut recorder };
             key_change::tell(source, Cause::Expired, database as u32, engine.store.key(name));
             recorder.end_piece();
         });
-        let source = Source { engine, counters, state: None, pending: &mut pending, recorder: &mut recorder };
+        let source = ChangeSource { engine, counters, state: None, pending: &mut pending, recorder: &mut recorder };
         let fields_left = step_fields(source, &mut shard, (database, now_ms), free);
         engine.estimate.note(self.shard, shard.memory());
         recorder.settle(std::iter::once(self.shard));
@@ -181,16 +181,16 @@ impl Expiry {
 /// hash comes again until it is done, and the key goes with the last field. A hash with a key that has itself expired goes
 /// whole: the shard would not name it again. `free` is given the garbage of the hashes.
 fn step_fields(
-    source: Source<'_, '_>,
+    source: ChangeSource<'_, '_>,
     shard: &mut Shard,
     (database, now_ms): (usize, i64),
     mut free: impl FnMut(Garbage),
 ) -> bool {
-    let Source { engine, counters, state, pending, recorder } = source;
+    let ChangeSource { engine, counters, state, pending, recorder } = source;
     for _ in 0..HASHES_A_STEP {
         let Some((hash, name)) = shard.pop_due(database, now_ms) else { return false };
         let key = Key { name: &name, hash };
-        let source = Source { engine, counters, state, pending: &mut *pending, recorder: &mut *recorder };
+        let source = ChangeSource { engine, counters, state, pending: &mut *pending, recorder: &mut *recorder };
         if let Find::Expired(_) = shard.find(database, key, now_ms) {
             shard.remove(database, key).into_iter().for_each(&mut free);
             key_change::tell(source, Cause::Expired, database as u32, key);
@@ -228,7 +228,7 @@ fn remove_own(thread_context: ThreadContext<'_>, ends_ns: u64) {
         let mut garbage = None;
         if is_as_given && let Lookup::Expired(expired) = shard.remove_live(database, key, now.wall_ms(), || true) {
             garbage = expired;
-            let source = Source { engine, counters, state: None, pending: &mut pending, recorder: &mut recorder };
+            let source = ChangeSource { engine, counters, state: None, pending: &mut pending, recorder: &mut recorder };
             key_change::tell(source, Cause::Expired, own.database, key);
             engine.estimate.note(number, shard.memory());
         }

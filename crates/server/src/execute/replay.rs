@@ -42,7 +42,7 @@ use crate::request::output::Output;
 use crate::request::{KeyAt, Parts, Request};
 use one::{put_into_journal, run, show, stays};
 pub use refused::Refused;
-use refused::{REPLACED, Source, may_be_sent, pass_over, pass_over_unrun};
+use refused::{CommandSource, REPLACED, may_be_sent, pass_over, pass_over_unrun};
 
 /// Requests that are cut before they are applied.
 const REQUESTS_MAX: usize = 512;
@@ -225,9 +225,9 @@ impl Replay {
         let mut cx = Cx::new(thread_context, state, output, &mut pending, call);
         cx.locks.recorder.mute();
         let source = match (*is_copying, self.is_strict) {
-            (_, true) => Source::Strict,
-            (true, false) => Source::Primary,
-            (false, false) => Source::Log,
+            (_, true) => CommandSource::Strict,
+            (true, false) => CommandSource::Primary,
+            (false, false) => CommandSource::Log,
         };
         let mut applying =
             Applying { open, is_copying: *is_copying, source, task: self.task, is_asked: &mut self.is_asked };
@@ -242,7 +242,7 @@ impl Replay {
                 // primary's.
                 let is_one = bytes.get(start) == Some(&b'*') && (start == copied || !applying.is_copying);
                 let applied = match bytes.get(copied..request_end) {
-                    Some(bytes) if is_one => applying.request(&mut cx, (found, args, keys), Piece { bytes, at }),
+                    Some(bytes) if is_one => applying.request(&mut cx, (found, args, keys), RawRequest { bytes, at }),
                     _ => Err(no_request(*offset + copied as u64, args)),
                 };
                 cx.out.clear();
@@ -291,7 +291,7 @@ enum Applied {
 
 /// A request as it came, and where it stands.
 #[derive(Clone, Copy)]
-struct Piece<'b> {
+struct RawRequest<'b> {
     bytes: &'b [u8],
     at: u64,
 }
@@ -300,7 +300,7 @@ struct Piece<'b> {
 struct Applying<'r> {
     open: &'r mut Option<Open>,
     is_copying: bool,
-    source: Source,
+    source: CommandSource,
     task: u64,
     is_asked: &'r mut bool,
 }
@@ -311,7 +311,7 @@ impl Applying<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         (found, args, keys): (Found, Args<'_>, &[KeyAt]),
-        piece: Piece<'_>,
+        piece: RawRequest<'_>,
     ) -> Result<Applied, Refused> {
         let refused = |error: Error| Refused::of(piece.at, args, &error);
         let row = match self.command(found, args) {
@@ -397,7 +397,7 @@ impl Applying<'_> {
         cx: &mut Cx<'_>,
         args: Args<'_>,
         error: Error,
-        piece: Piece<'_>,
+        piece: RawRequest<'_>,
     ) -> Result<(), Refused> {
         let refused = |error: Error| Refused::of(piece.at, args, &error);
         pass_over_unrun(cx, self.source, error).map_err(refused)?;

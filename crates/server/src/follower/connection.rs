@@ -11,7 +11,7 @@ use sleeve_wire::reply::{Protocol, Writer};
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::clients::client_info::ClientSocket;
-use crate::engine::replication::link::Broken;
+use crate::engine::replication::link::LinkError;
 use crate::engine::replication::role::{LinkState, Task, Transfer};
 use crate::host::clock;
 use crate::host::clock::Instant;
@@ -36,13 +36,13 @@ pub(super) enum End {
     /// The task has been replaced.
     Replaced,
     /// This connection is of no further use.
-    Broken(Broken),
+    Broken(LinkError),
     /// The server is to end, for this reason.
     Fatal(String),
 }
 
-impl From<Broken> for End {
-    fn from(broken: Broken) -> Self {
+impl From<LinkError> for End {
+    fn from(broken: LinkError) -> Self {
         Self::Broken(broken)
     }
 }
@@ -69,9 +69,9 @@ impl<'t> Connection<'t> {
         if !role.set_state(task, LinkState::Connecting, clock::monotonic_ms()) {
             return Err(End::Replaced);
         }
-        let failed = |error: io::Error| Broken::passing(format!("cannot connect: {error}"));
+        let failed = |error: io::Error| LinkError::passing(format!("cannot connect: {error}"));
         let seal = match engine.config.flag(Opt::TlsReplication) {
-            true => Some(tls::load_for_primaries(&engine.config).map_err(Broken::passing)?),
+            true => Some(tls::load_for_primaries(&engine.config).map_err(LinkError::passing)?),
             false => None,
         };
         let primary = &task.primary;
@@ -115,7 +115,7 @@ impl<'t> Connection<'t> {
             return Err(End::Replaced);
         }
         let read = self.outgoing.read(&mut self.buffer, wait);
-        let count = read.map_err(|error| Broken::closed(error.to_string()))?;
+        let count = read.map_err(|error| LinkError::closed(error.to_string()))?;
         if count != 0 {
             self.heard = Instant::now();
             role.note_heard(clock::monotonic_ms());
@@ -128,7 +128,7 @@ impl<'t> Connection<'t> {
                 _ => "Timeout connecting to the MASTER",
             };
             let silence = format!("nothing has come from it for {seconds} s (repl-timeout)");
-            return Err(Broken::passing(format!("{waited_for}: {silence}")).into());
+            return Err(LinkError::passing(format!("{waited_for}: {silence}")).into());
         }
         Ok(())
     }
@@ -155,7 +155,7 @@ impl<'t> Connection<'t> {
     /// # Errors
     /// The connection is broken.
     pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), End> {
-        self.outgoing.send(bytes).map_err(|error| Broken::closed(error.to_string()).into())
+        self.outgoing.send(bytes).map_err(|error| LinkError::closed(error.to_string()).into())
     }
 
     /// Sends a sign of life, which has no other meaning: for times in which this server is busy for long.

@@ -18,7 +18,7 @@ use crate::config::value::reason;
 use crate::config::{DisklessLoad, Opt};
 use crate::engine::Engine;
 use crate::engine::replication::Id;
-use crate::engine::replication::link::{Broken, Size};
+use crate::engine::replication::link::{LinkError, Size};
 use crate::engine::replication::role::Transfer;
 use crate::execute::replay::Replay;
 use crate::host::log;
@@ -129,7 +129,7 @@ impl Arriving {
                 unloaded.load(Arrival { id, offset, bytes: 0, task: connection.task() }, connection)?
             }
             Some(Target::Loader(loader)) => loader.finish(connection)?,
-            None => return Err(Broken::foreign("its dump ends before it begins").into()),
+            None => return Err(LinkError::foreign("its dump ends before it begins").into()),
         };
         log::notice("MASTER <-> REPLICA sync: Finished with success");
         Ok(Replay::copy(&engine, database))
@@ -162,7 +162,7 @@ impl Unloaded {
             }
             loading.join().unwrap_or_else(|panic| resume_unwind(panic))
         });
-        loaded.map_err(|why| Broken::foreign(format!("its dump cannot be loaded: {why}")).into())
+        loaded.map_err(|why| LinkError::foreign(format!("its dump cannot be loaded: {why}")).into())
     }
 }
 
@@ -173,6 +173,6 @@ impl Drop for Unloaded {
     }
 }
 
-fn cannot(what: &str, error: &io::Error) -> Broken {
-    Broken::passing(format!("cannot {what}: {}", reason(error)))
+fn cannot(what: &str, error: &io::Error) -> LinkError {
+    LinkError::passing(format!("cannot {what}: {}", reason(error)))
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::connection::{Connection, End, SIGN_OF_LIFE_EVERY};
 use crate::engine::Engine;
 use crate::engine::replication::Id;
-use crate::engine::replication::link::Broken;
+use crate::engine::replication::link::LinkError;
 use crate::engine::replication::role::Task;
 use crate::host::log;
 use crate::host::threads;
@@ -129,7 +129,7 @@ impl Drop for Loader {
 }
 
 fn unusable(why: &str) -> End {
-    Broken::foreign(format!("its dump cannot be loaded: {why}")).into()
+    LinkError::foreign(format!("its dump cannot be loaded: {why}")).into()
 }
 
 /// The life of the thread.

@@ -22,7 +22,7 @@ use crate::engine::Engine;
 use crate::engine::clients::client_info::ClientInfo;
 use crate::engine::journal::BatchBuffer;
 use crate::engine::replication::Id;
-use crate::engine::replication::link::{Broken, Event, Introduction, Link};
+use crate::engine::replication::link::{Event, Introduction, Link, LinkError};
 use crate::engine::replication::role::{LinkState, Role, Task};
 use crate::execute::replay::Replay;
 use crate::host::clock;
@@ -217,7 +217,7 @@ impl Follower {
             (Event::Note(text), _) => log::notice(&text),
             (Event::TakesNoRole(why), _) => {
                 engine.note_failover_refused();
-                return Err(Broken::passing(format!("it does not take the role over: {why}")).into());
+                return Err(LinkError::passing(format!("it does not take the role over: {why}")).into());
             }
             (Event::Continues(id), _) => {
                 log::notice("MASTER accepted a Partial Resynchronization.");
@@ -290,7 +290,7 @@ impl Follower {
                     }
                     connection.stay()?;
                     engine.replication.role.forbid_continuing();
-                    return Err(Broken::foreign(format!("{refused}. All data will be asked for")).into());
+                    return Err(LinkError::foreign(format!("{refused}. All data will be asked for")).into());
                 }
             };
             bytes.drain(..used);
@@ -311,11 +311,11 @@ impl Follower {
             }
             let read = connection.read_on(&mut bytes, copying.is_held());
             if listed.is_killed() {
-                return Err(Broken::closed("a client has ended it (CLIENT KILL)").into());
+                return Err(LinkError::closed("a client has ended it (CLIENT KILL)").into());
             }
             read?;
         }
-        Err(Broken::foreign("the stream goes on where nothing was").into())
+        Err(LinkError::foreign("the stream goes on where nothing was").into())
     }
 }
 

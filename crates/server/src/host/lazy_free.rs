@@ -52,13 +52,13 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Piece>,
+    waiting: VecDeque<GarbageItem>,
     /// The thread, and the process that started it: in a fork there is no such thread.
     thread: Option<(JoinHandle<()>, u32)>,
     is_over: bool,
 }
 
-struct Piece {
+struct GarbageItem {
     garbage: Box<dyn Any + Send>,
     objects: u64,
 }
@@ -108,7 +108,7 @@ impl LazyFree {
             return Err(garbage);
         }
         self.0.given.fetch_add(objects as u64, Ordering::Relaxed);
-        queue.waiting.push_back(Piece { garbage: Box::new(garbage), objects: objects as u64 });
+        queue.waiting.push_back(GarbageItem { garbage: Box::new(garbage), objects: objects as u64 });
         drop(queue);
         self.0.changed.notify_one();
         Ok(())
@@ -172,7 +172,7 @@ impl Shared {
     }
 
     /// Returns the next garbage to free; none if the thread has to end.
-    fn next(&self) -> Option<Piece> {
+    fn next(&self) -> Option<GarbageItem> {
         let mut queue = self.queue.lock();
         loop {
             if let Some(piece) = queue.waiting.pop_front() {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_thread_can_start_the_caller_keeps_it_and_the_next_one_tries_again() {
+    fn without_a_thread_the_caller_frees_and_the_next_call_tries_again() {
         let lazy_free = lazy_free(IDLE_MAX);
         refusal::after(0, || assert_eq!(lazy_free.hand_over("mine", 1), Err("mine")));
         assert_eq!((lazy_free.pending(), lazy_free.done()), (0, 0));

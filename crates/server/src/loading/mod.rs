@@ -82,7 +82,7 @@ impl Engine {
     /// Loads the snapshot that `dbfilename` names, if there is one.
     fn load_snapshot(self: &Arc<Self>) -> Result<Option<End>, String> {
         let path = self.snapshot_path();
-        let (source, size) = match Source::open(&*self.disk, &path) {
+        let (source, size) = match SnapshotFile::open(&*self.disk, &path) {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => {
@@ -176,12 +176,12 @@ impl Engine {
 }
 
 /// A snapshot that is read from front to back.
-struct Source {
+struct SnapshotFile {
     file: Arc<dyn File>,
     position: u64,
 }
 
-impl Source {
+impl SnapshotFile {
     /// The file and its size.
     fn open(disk: &dyn Disk, path: &Path) -> io::Result<(Self, u64)> {
         let file = disk.open(path, Open::Read)?;
@@ -190,7 +190,7 @@ impl Source {
     }
 }
 
-impl Read for Source {
+impl Read for SnapshotFile {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read_at(self.position, into)?;
         self.position += read as u64;

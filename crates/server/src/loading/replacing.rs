@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use sleeve_store::Store;
 
-use super::Source;
+use super::SnapshotFile;
 use super::rdb::{End, Origin};
 use crate::config::value::reason;
 use crate::config::{Config, Opt};
@@ -53,7 +53,7 @@ impl Engine {
     /// # Errors
     /// The fault; the data is unchanged.
     pub(crate) fn load_file_from_primary(self: &Arc<Self>, path: &Path, arrival: Arrival<'_>) -> Result<u32, String> {
-        let (source, bytes) = Source::open(&*self.disk, path).map_err(|error| reason(&error))?;
+        let (source, bytes) = SnapshotFile::open(&*self.disk, path).map_err(|error| reason(&error))?;
         let database = self.load_from_primary(source, Arrival { bytes, ..arrival }, || Ok(()))?;
         // If the file cannot become the snapshot, the data is loaded all the same.
         match save::put_in_place(&*self.disk, path, &self.snapshot_path()) {

@@ -35,7 +35,7 @@ use crate::engine::observe::stats;
 use crate::engine::readiness::Hindrance;
 use crate::engine::scripts::flags;
 use crate::engine::scripts::flags::ScriptFlags;
-use crate::engine::scripts::running::Kind;
+use crate::engine::scripts::running::ScriptKind;
 use crate::engine::scripts::{Digest, Library, digest_from, digest_of};
 use crate::host::clock;
 use crate::request::Request;
@@ -61,7 +61,7 @@ pub fn eval(cx: &mut Cx<'_>, request: Request<'_>, named: Named, read_only: bool
     interpreters::with(&scripts, |interpreters| {
         let (digest, compiled) = find_script(cx, interpreters, request.arg(1), named)?;
         let permits = permits(cx, compiled.flags, read_only)?;
-        let run = Run { request, name: &digest, kind: Kind::Script, permits };
+        let run = Run { request, name: &digest, kind: ScriptKind::Script, permits };
         let Interpreters { scripts: Some(room), words: memory, .. } = interpreters else {
             return Err(compiled_scripts::NO_MEMORY);
         };
@@ -86,7 +86,7 @@ pub fn fcall(cx: &mut Cx<'_>, request: Request<'_>, read_only: bool) -> Outcome 
         let callable = room.function(&scripts, request.arg(1))?;
         let words = split(request.args, Error::fixed("ERR Bad number of keys provided"))?;
         let permits = permits(cx, Some(callable.flags), read_only)?;
-        let run = Run { request, name: request.arg(1), kind: Kind::Function, permits };
+        let run = Run { request, name: request.arg(1), kind: ScriptKind::Function, permits };
         let Interpreters { libraries: Some(room), words: memory, .. } = interpreters else {
             return Err(compiled_scripts::NO_MEMORY);
         };
@@ -247,7 +247,7 @@ fn is_memory_full(cx: &Cx<'_>) -> bool {
 struct Run<'s> {
     request: Request<'s>,
     name: &'s [u8],
-    kind: Kind,
+    kind: ScriptKind,
     permits: Permits,
 }
 

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn where_changes_cannot_be_kept_their_replies_become_errors_and_all_others_stay() {
+    fn replies_of_lost_changes_become_errors_and_the_others_stay() {
         let (mut output, mut before) = (Output::default(), Output::default());
         for (text, is_write) in
             [("+a\r\n", true), ("+b\r\n", false), ("$3\r\n", false), ("+c\r\n", true), ("+d\r\n", true)]

@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn the_room_of_a_large_request_is_given_back_although_another_is_always_incomplete() {
+    fn the_buffer_of_a_large_request_is_freed_beside_incomplete_requests() {
         let engine = Engine::new(Config::default());
         let (mut session, mut scratch) = (session(&engine), Scratch::new(&engine, Instant::now()));
         let large = [b"*2\r\n$4\r\nECHO\r\n$4000000\r\n".as_slice(), &[b'x'; 4_000_000], b"\r\nPI"].concat();
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_request_may_be_received_into_its_own_room_which_stays_near_what_has_come() {
+    fn the_buffer_of_a_large_request_grows_in_step_with_the_bytes_received() {
         let engine = Engine::new(Config::default());
         let (mut session, mut scratch) = (session(&engine), Scratch::new(&engine, Instant::now()));
         assert!(session.missing() == 0 && session.room().is_none());

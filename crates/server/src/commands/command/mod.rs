@@ -55,9 +55,9 @@ pub fn info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// COMMAND LIST \[FILTERBY MODULE module-name|ACLCAT category|PATTERN pattern\]
 pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let filter = match request.len() {
-        2 => Filter::None,
+        2 => ListFilter::None,
         5 if request.arg(2).eq_ignore_ascii_case(b"filterby") => {
-            Filter::parse(request.arg(3), request.arg(4)).ok_or(Error::SYNTAX)?
+            ListFilter::parse(request.arg(3), request.arg(4)).ok_or(Error::SYNTAX)?
         }
         _ => return Err(Error::SYNTAX),
     };
@@ -95,7 +95,7 @@ pub fn top_level(names: &RenamedCommands) -> impl Iterator<Item = &'static Row> 
     names.rows().filter(|row| row.parent.is_none())
 }
 
-enum Filter<'a> {
+enum ListFilter<'a> {
     None,
     /// Commands of a module: there are no modules.
     Module,
@@ -103,7 +103,7 @@ enum Filter<'a> {
     Pattern(&'a [u8]),
 }
 
-impl<'a> Filter<'a> {
+impl<'a> ListFilter<'a> {
     fn parse(kind: &[u8], value: &'a [u8]) -> Option<Self> {
         match kind.to_ascii_lowercase().as_slice() {
             b"module" => Some(Self::Module),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
-use super::client_filter::{Filter, skip_of};
+use super::client_filter::{ClientFilter, skip_of};
 use crate::context::Cx;
 use crate::context::session_state::{Input, Replies};
 use crate::engine::clients::client_info::ClientInfo;
@@ -79,7 +79,7 @@ pub fn info(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// CLIENT LIST \[TYPE type\] \[ID id ...\]
 pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let filter = Filter::of_list(request)?;
+    let filter = ClientFilter::of_list(request)?;
     publish_self(cx, &request);
     let clients = match &filter.ids {
         Some(ids) => ids.iter().filter_map(|&id| cx.engine.clients.find(id)).collect(),
@@ -102,14 +102,14 @@ fn publish_self(cx: &Cx<'_>, request: &Request<'_>) {
 pub fn kill(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if request.len() == 3 {
         let address = String::from_utf8_lossy(request.arg(2)).into_owned();
-        let filter = Filter { address: Some(address), ..Filter::default() };
+        let filter = ClientFilter { address: Some(address), ..ClientFilter::default() };
         if close_matching(cx, &filter) == 0 {
             return Err(Error::fixed("ERR No such client"));
         }
         cx.reply().ok();
         return Ok(());
     }
-    let mut filter = Filter::of_kill(request)?;
+    let mut filter = ClientFilter::of_kill(request)?;
     if let Some(name) = &filter.user
         && cx.engine.acl.get(name).is_none()
     {
@@ -123,7 +123,7 @@ pub fn kill(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-fn close_matching(cx: &mut Cx<'_>, filter: &Filter) -> i64 {
+fn close_matching(cx: &mut Cx<'_>, filter: &ClientFilter) -> i64 {
     let clients = cx.engine.clients.all();
     let mut closed = 0;
     let now_ms = cx.now.wall_ms();

@@ -22,7 +22,7 @@ pub enum ClientType {
 
 /// A client fits when it fits everything that is given.
 #[derive(Debug, Default)]
-pub struct Filter {
+pub struct ClientFilter {
     /// One of these.
     pub ids: Option<Vec<u64>>,
     /// Its end.
@@ -39,7 +39,7 @@ pub struct Filter {
     pub except: Option<u64>,
 }
 
-impl Filter {
+impl ClientFilter {
     /// Reads the options of CLIENT LIST.
     pub fn of_list(request: Request<'_>) -> Result<Self, Error> {
         let mut filter = Self::default();

@@ -54,7 +54,7 @@ enum Form {
 
 /// The options of a request.
 #[derive(Debug, Default)]
-struct Wanted {
+struct SearchOptions {
     /// None while nothing says where, or when the key that would say it is missing.
     centre: Option<Position>,
     has_centre: bool,
@@ -114,7 +114,7 @@ fn search(cx: &mut Cx<'_>, request: Request<'_>, form: Form, may_store: bool) ->
     let (protocol, len_max) = (cx.state.protocol, cx.out.bytes_max());
     let source = request.key(usize::from(form == Form::SearchStore));
     let set = cx.read_as::<SortedSet>(source)?;
-    let wanted = Wanted::parse(request, form, may_store, set)?;
+    let wanted = SearchOptions::parse(request, form, may_store, set)?;
     let found = match (set, wanted.centre, wanted.area) {
         (Some(set), Some(centre), Some(area)) => wanted.find(set, centre, area),
         _ => Vec::new(),
@@ -148,7 +148,7 @@ fn keep(cx: &mut Cx<'_>, key: Key<'_>, found: &[Found], unit: Option<f64>, event
     Ok(())
 }
 
-impl Wanted {
+impl SearchOptions {
     fn parse(request: Request<'_>, form: Form, may_store: bool, set: Option<SortedSetRef<'_>>) -> Result<Self, Error> {
         let mut wanted = Self::default();
         let mut at = match form {

@@ -80,14 +80,14 @@ pub fn skips_sum(cx: &Cx<'_>) -> bool {
 
 /// The options behind RESTORE's payload.
 #[derive(Default)]
-struct Options {
+struct RestoreOptions {
     replace: bool,
     absolute: bool,
     idle_s: Option<i64>,
     frequency: Option<i64>,
 }
 
-impl Options {
+impl RestoreOptions {
     fn of(request: Request<'_>) -> Result<Self, Error> {
         let mut options = Self::default();
         let mut words = request.args.from(4).iter();
@@ -120,7 +120,7 @@ impl Options {
 /// RESTORE key ttl serialized-value \[REPLACE\] \[ABSTTL\] \[IDLETIME seconds\] \[FREQ frequency\]
 pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, now_ms) = (request.key(0), cx.due_ms);
-    let options = Options::of(request)?;
+    let options = RestoreOptions::of(request)?;
     if !options.replace && cx.look(key).is_some() {
         return Err(Error::fixed("BUSYKEY Target key name already exists."));
     }
@@ -203,7 +203,7 @@ impl Destination for UnderKey<'_, '_, '_> {
     }
 }
 
-fn set_clock_and_deadline(cx: &mut Cx<'_>, key: Key<'_>, options: &Options, at_ms: Option<i64>) {
+fn set_clock_and_deadline(cx: &mut Cx<'_>, key: Key<'_>, options: &RestoreOptions, at_ms: Option<i64>) {
     let (engine, now) = (cx.engine, cx.now);
     let Some(mut entry) = cx.edit(key) else { return };
     entry.set_deadline(at_ms);

@@ -14,7 +14,7 @@ use super::dump;
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
-use crate::engine::migrate_target::{Address, Answer, Broken, Phase, Target};
+use crate::engine::migrate_target::{Address, Answer, BrokenTarget, Phase, Target};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -78,7 +78,7 @@ struct Sent<'a> {
     /// The first reason why it does not have another.
     refusal: Option<String>,
     /// The fault that ended the replies, if one did.
-    broken: Option<Broken>,
+    broken: Option<BrokenTarget>,
 }
 
 /// MIGRATE host port key|"" destination-db timeout \[COPY\] \[REPLACE\] \[AUTH password | AUTH2 username password\]
@@ -92,7 +92,7 @@ pub fn migrate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     let mut sent = attempt(cx, &plan, &keys);
     // One that was kept may have been closed by the other side long ago.
-    while let (Sent { taken, refusal: None, broken: Some(Broken { is_late: false, .. }) }, true) = &sent
+    while let (Sent { taken, refusal: None, broken: Some(BrokenTarget { is_late: false, .. }) }, true) = &sent
         && taken.is_empty()
     {
         sent = attempt(cx, &plan, &keys);
@@ -131,7 +131,7 @@ fn send<'a>(
     target: &mut Target,
     (plan, keys): (&Plan, &[Key<'a>]),
     sent: &mut Sent<'a>,
-) -> Result<(), Broken> {
+) -> Result<(), BrokenTarget> {
     if let Answer::Refused(reason) = target.enter(plan.database)? {
         sent.refusal = Some(reason);
         return Ok(());
@@ -169,7 +169,7 @@ fn remove(cx: &mut Cx<'_>, taken: &[Key<'_>]) {
     }
 }
 
-fn refusal_of(broken: Broken) -> Error {
+fn refusal_of(broken: BrokenTarget) -> Error {
     Error::fixed(match broken.phase {
         Phase::Connecting => "IOERR error or timeout connecting to the client",
         Phase::Writing => "IOERR error or timeout writing to target instance",

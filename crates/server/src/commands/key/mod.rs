@@ -16,7 +16,7 @@ use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
 use super::scan;
-use super::scan::{Filter, Walk, Walked};
+use super::scan::{ScanFilter, Walk, Walked};
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::key_change;
@@ -203,7 +203,7 @@ fn database_of(cx: &Cx<'_>, text: &[u8]) -> Result<u32, Error> {
 
 /// KEYS pattern
 pub fn keys(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let filter = Filter { pattern: Some(request.arg(1)), kind: None };
+    let filter = ScanFilter { pattern: Some(request.arg(1)), kind: None };
     let (database, now_ms) = (cx.database(), cx.due_ms);
     let (mut names, mut count) = (Vec::new(), 0);
     let mut writer = Writer::bounded(&mut names, cx.state.protocol, cx.out.room());

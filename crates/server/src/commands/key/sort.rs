@@ -36,7 +36,7 @@ pub fn sort_ro(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-struct Options<'a> {
+struct SortOptions<'a> {
     by: Option<&'a [u8]>,
     gets: Vec<&'a [u8]>,
     start: i64,
@@ -49,8 +49,8 @@ struct Options<'a> {
     keeps_order: bool,
 }
 
-fn options<'a>(cx: &Cx<'_>, request: Request<'a>, may_store: bool) -> Result<Options<'a>, Error> {
-    let mut options = Options {
+fn options<'a>(cx: &Cx<'_>, request: Request<'a>, may_store: bool) -> Result<SortOptions<'a>, Error> {
+    let mut options = SortOptions {
         by: None,
         gets: Vec::new(),
         start: 0,
@@ -113,7 +113,7 @@ fn check_access(cx: &Cx<'_>, request: Request<'_>, option: &str) -> Outcome {
 type Row = Option<Vec<u8>>;
 
 /// Returns the rows of the reply, in order.
-fn rows(cx: &mut Cx<'_>, request: Request<'_>, options: &Options<'_>) -> Result<Vec<Row>, Error> {
+fn rows(cx: &mut Cx<'_>, request: Request<'_>, options: &SortOptions<'_>) -> Result<Vec<Row>, Error> {
     let elements = elements(cx, request, options)?;
     if options.gets.is_empty() {
         return Ok(elements.into_iter().map(Some).collect());
@@ -128,7 +128,7 @@ fn rows(cx: &mut Cx<'_>, request: Request<'_>, options: &Options<'_>) -> Result<
 }
 
 /// Returns the elements in the order asked for, within the limit.
-fn elements(cx: &mut Cx<'_>, request: Request<'_>, options: &Options<'_>) -> Result<Vec<Vec<u8>>, Error> {
+fn elements(cx: &mut Cx<'_>, request: Request<'_>, options: &SortOptions<'_>) -> Result<Vec<Vec<u8>>, Error> {
     let is_kept = options.stores || cx.state.origin.denies_blocking;
     let Some(entry) = cx.read(request.key(0)) else { return Ok(Vec::new()) };
     let values = values::of(entry.kind());
@@ -158,7 +158,7 @@ fn elements(cx: &mut Cx<'_>, request: Request<'_>, options: &Options<'_>) -> Res
 }
 
 /// Returns the first place within the limit, and the one behind the last.
-fn limits(options: &Options<'_>, length: usize) -> (usize, usize) {
+fn limits(options: &SortOptions<'_>, length: usize) -> (usize, usize) {
     let start = usize::try_from(options.start.max(0)).unwrap_or(usize::MAX).min(length);
     let end = match usize::try_from(options.count) {
         Ok(count) => start.saturating_add(count).min(length),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::context::Cx;
 use crate::context::locking;
-use crate::engine::scripts::running::Kind;
+use crate::engine::scripts::running::ScriptKind;
 use crate::engine::scripts::{Libraries, Library};
 use crate::host::clock;
 use crate::lua::evaluate;
@@ -81,7 +81,7 @@ pub fn flush(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// FUNCTION KILL
 pub fn kill(cx: &mut Cx<'_>) -> Outcome {
-    cx.engine.scripts.running.kill(Kind::Function)?;
+    cx.engine.scripts.running.kill(ScriptKind::Function)?;
     cx.reply().ok();
     Ok(())
 }
@@ -139,7 +139,7 @@ pub fn stats(cx: &mut Cx<'_>) -> Outcome {
     let scripts = Arc::clone(&cx.engine.scripts);
     let elapsed_ms = scripts.running.elapsed_ms(clock::monotonic_ms);
     let running = elapsed_ms.zip(scripts.running.facts());
-    if running.as_ref().is_some_and(|(_, facts)| facts.kind == Kind::Script) {
+    if running.as_ref().is_some_and(|(_, facts)| facts.kind == ScriptKind::Script) {
         // A script that is no function is reported with the error of any other command that it keeps waiting.
         locking::check(cx.engine)?;
     }

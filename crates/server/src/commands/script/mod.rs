@@ -5,7 +5,7 @@ pub mod function_dump;
 
 use crate::context::Cx;
 use crate::engine::scripts::digest_from;
-use crate::engine::scripts::running::Kind;
+use crate::engine::scripts::running::ScriptKind;
 use crate::lua::evaluate;
 use crate::lua::evaluate::Named;
 use crate::request::Request;
@@ -78,7 +78,7 @@ pub fn is_flush(request: Request<'_>) -> bool {
 
 /// SCRIPT KILL
 pub fn kill(cx: &mut Cx<'_>) -> Outcome {
-    cx.engine.scripts.running.kill(Kind::Script)?;
+    cx.engine.scripts.running.kill(ScriptKind::Script)?;
     cx.reply().ok();
     Ok(())
 }

@@ -54,7 +54,7 @@ enum Members<'a> {
 type Scored<'a> = Vec<(Cow<'a, [u8]>, f64)>;
 
 /// The options behind the keys.
-struct Options {
+struct CombineOptions {
     weights: Vec<f64>,
     aggregate: Aggregate,
     with_scores: bool,
@@ -162,7 +162,7 @@ fn show(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Outcome 
     let (protocol, len_max) = (cx.state.protocol, cx.out.room());
     let inputs = read_all(cx, request, 0)?;
     let takes = Takes { weights: operation != Operation::Difference, scores: true, limit: false };
-    let options = Options::parse(request, 2 + keys, keys, takes)?;
+    let options = CombineOptions::parse(request, 2 + keys, keys, takes)?;
     let result = combine(inputs, &options, operation);
     let mut bytes = Vec::new();
     let mut reply = Writer::bounded(&mut bytes, protocol, len_max);
@@ -195,7 +195,7 @@ fn keep(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation, event: &'st
     let hash_key = cx.engine.store.hash_key();
     let inputs = read_all(cx, request, 1)?;
     let takes = Takes { weights: operation != Operation::Difference, scores: false, limit: false };
-    let options = Options::parse(request, 3 + keys, keys, takes)?;
+    let options = CombineOptions::parse(request, 3 + keys, keys, takes)?;
     let result = combine(inputs, &options, operation);
     let longest = result.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut stored = SortedSet::with_room(hash_key, result.len(), longest, limits);
@@ -211,7 +211,7 @@ pub fn zintercard(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let keys = key_count(request, 1)?;
     let mut inputs = read_all(cx, request, 0)?;
     let takes = Takes { weights: false, scores: false, limit: true };
-    let limit = Options::parse(request, 2 + keys, keys, takes)?.limit;
+    let limit = CombineOptions::parse(request, 2 + keys, keys, takes)?.limit;
     inputs.sort_by_key(|input| input.members.len());
     let mut count = 0;
     intersect(&inputs, Aggregate::Sum, |_, _| {
@@ -254,7 +254,7 @@ fn read_all<'c>(cx: &'c mut Cx<'_>, request: Request<'_>, skipped: usize) -> Res
     Ok(keys.map(|key| Input { members: find(key), weight: 1.0 }).collect())
 }
 
-impl Options {
+impl CombineOptions {
     fn parse(request: Request<'_>, at: usize, keys: usize, takes: Takes) -> Result<Self, Error> {
         let mut options = Self { weights: Vec::new(), aggregate: Aggregate::Sum, with_scores: false, limit: 0 };
         let mut at = at;
@@ -296,7 +296,7 @@ fn parse_aggregate(word: &[u8]) -> Result<Aggregate, Error> {
 }
 
 /// Returns the result of the operation on the inputs, in the order of a sorted set.
-fn combine<'a>(mut inputs: Vec<Input<'a>>, options: &Options, operation: Operation) -> Scored<'a> {
+fn combine<'a>(mut inputs: Vec<Input<'a>>, options: &CombineOptions, operation: Operation) -> Scored<'a> {
     for (input, weight) in inputs.iter_mut().zip(&options.weights) {
         input.weight = *weight;
     }

@@ -43,7 +43,7 @@ struct ScoreBound {
 
 /// A range with all that was said about it.
 #[derive(Debug, Clone, Copy)]
-struct Wanted<'a> {
+struct RangeQuery<'a> {
     bounds: Bounds<'a>,
     is_reverse: bool,
     offset: i64,
@@ -119,7 +119,7 @@ fn parse_name_bound(text: &[u8]) -> Result<NameBound<'_>, Error> {
     }
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> RangeQuery<'a> {
     /// Reads a range from its ends, the arguments `at` and the next, and from the options behind them.
     fn parse(request: Request<'a>, at: usize, form: Form) -> Result<Self, Error> {
         let Form { mut by, mut is_reverse, may_have_scores } = form;
@@ -202,7 +202,7 @@ pub fn zrevrangebylex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn show(cx: &mut Cx<'_>, request: Request<'_>, form: Form) -> Outcome {
-    let wanted = Wanted::parse(request, 2, form)?;
+    let wanted = RangeQuery::parse(request, 2, form)?;
     read(cx, request.key(0), |set, reply| {
         let Some(set) = set else { return reply.array(0) };
         let ranks = wanted.ranks(set);
@@ -215,7 +215,7 @@ fn show(cx: &mut Cx<'_>, request: Request<'_>, form: Form) -> Outcome {
 
 /// ZRANGESTORE dst src min max \[BYSCORE|BYLEX\] \[REV\] \[LIMIT offset count\]
 pub fn zrangestore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let wanted = Wanted::parse(request, 3, Form::default())?;
+    let wanted = RangeQuery::parse(request, 3, Form::default())?;
     let (limits, mut digits) = (cx.engine.sorted_set_limits(), Digits::default());
     let hash_key = cx.engine.store.hash_key();
     let mut result = SortedSet::new(hash_key);

@@ -27,7 +27,7 @@ pub(super) enum References {
 }
 
 /// \[KEEPREF | DELREF | ACKED\] IDS numids id \[id ...\], in any order.
-struct Options<'a> {
+struct DeletionOptions<'a> {
     references: References,
     ids: Vec<&'a [u8]>,
 }
@@ -65,7 +65,7 @@ impl References {
     }
 }
 
-impl<'a> Options<'a> {
+impl<'a> DeletionOptions<'a> {
     fn parse(request: Request<'a>, from: usize) -> Result<Self, Error> {
         let (mut references, mut ids, mut at) = (None, Vec::new(), from);
         while at < request.len() {
@@ -101,7 +101,7 @@ pub(super) fn counted<'a>(request: Request<'a>, at: usize) -> Result<Vec<&'a [u8
 
 /// XDELEX key \[KEEPREF | DELREF | ACKED\] IDS numids id \[id ...\]
 pub fn xdelex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (options, key) = (Options::parse(request, 2)?, request.key(0));
+    let (options, key) = (DeletionOptions::parse(request, 2)?, request.key(0));
     if cx.look_as::<Stream>(key)?.is_none() {
         return none_of_them(cx, &options);
     }
@@ -110,7 +110,7 @@ pub fn xdelex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// XACKDEL key group \[KEEPREF | DELREF | ACKED\] IDS numids id \[id ...\]
 pub fn xackdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (options, key, group) = (Options::parse(request, 3)?, request.key(0), request.arg(2));
+    let (options, key, group) = (DeletionOptions::parse(request, 3)?, request.key(0), request.arg(2));
     if cx.read_as::<Stream>(key)?.is_none_or(|stream| stream.group(group).is_none()) {
         return none_of_them(cx, &options);
     }
@@ -127,7 +127,7 @@ pub fn xackdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     })
 }
 
-fn none_of_them(cx: &mut Cx<'_>, options: &Options<'_>) -> Outcome {
+fn none_of_them(cx: &mut Cx<'_>, options: &DeletionOptions<'_>) -> Outcome {
     let mut reply = cx.reply();
     reply.array(options.ids.len());
     options.ids.iter().for_each(|_| reply.integer(Fate::Missing as i64));
@@ -172,7 +172,7 @@ impl Done {
 fn run(
     cx: &mut Cx<'_>,
     key: Key<'_>,
-    options: &Options<'_>,
+    options: &DeletionOptions<'_>,
     changes: impl FnOnce(&Done) -> usize,
     mut each: impl FnMut(&mut Stream, StreamId, &mut Done) -> Fate,
 ) -> Outcome {

@@ -41,12 +41,12 @@ fn change<R>(
 }
 
 /// The options of CREATE and SETID.
-struct Options {
+struct GroupOptions {
     makes_stream: bool,
     entries_read: Option<u64>,
 }
 
-impl Options {
+impl GroupOptions {
     fn parse(request: Request<'_>, is_create: bool) -> Result<Self, Error> {
         let mut parsed = Self { makes_stream: false, entries_read: None };
         let mut options = request.args.from(5).iter();
@@ -71,7 +71,7 @@ impl Options {
 
 /// XGROUP CREATE key group id | $ \[MKSTREAM\] \[ENTRIESREAD entries-read\]
 pub fn create(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (options, key) = (Options::parse(request, true)?, request.key(0));
+    let (options, key) = (GroupOptions::parse(request, true)?, request.key(0));
     let last_id = cx.probe_as::<Stream>(key)?.map(Stream::last_id);
     if last_id.is_none() && !options.makes_stream {
         return Err(NO_STREAM);
@@ -103,7 +103,7 @@ pub fn create(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// XGROUP SETID key group id | $ \[ENTRIESREAD entries-read\]
 pub fn set_id(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (options, key) = (Options::parse(request, false)?, request.key(0));
+    let (options, key) = (GroupOptions::parse(request, false)?, request.key(0));
     let set = change(cx, request, |group, stream| {
         group.last_id = match request.arg(4) {
             b"$" => stream.last_id(),

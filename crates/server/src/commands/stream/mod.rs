@@ -25,7 +25,7 @@ use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 use producers::Numbered;
-use trim::{Options, Trimmed};
+use trim::{StreamOptions, Trimmed};
 
 /// Most bytes of names and values in one entry.
 const ENTRY_BYTES_MAX: usize = 1 << 30;
@@ -41,7 +41,7 @@ struct Added {
 /// XADD key \[NOMKSTREAM\] \[KEEPREF | DELREF | ACKED\] \[IDMPAUTO producer | IDMP producer message\] \[MAXLEN | MINID \[= | ~\]
 /// threshold \[LIMIT count\]\] * | id field value \[field value ...\]
 pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let options = Options::parse(cx, request, true)?;
+    let options = StreamOptions::parse(cx, request, true)?;
     let fields = request.args.from(options.fields_at);
     let Some(new_id) = options.id.filter(|_| fields.len() >= 2 && fields.len().is_multiple_of(2)) else {
         return Err(Error::arity(request.row.full_name));
@@ -122,7 +122,7 @@ fn tell_added(cx: &mut Cx<'_>, key: Key<'_>, added: &Added, numbered: Option<Num
 
 /// XTRIM key MAXLEN | MINID \[= | ~\] threshold \[LIMIT count\] \[KEEPREF | DELREF | ACKED\]
 pub fn xtrim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let options = Options::parse(cx, request, false)?;
+    let options = StreamOptions::parse(cx, request, false)?;
     let key = request.key(0);
     let Some(trim) = options.trim else { return Err(Error::SYNTAX) };
     let trimmed = cx.update_present::<Stream, _>(key, |stream| trim.run(stream))?;

@@ -14,7 +14,7 @@ use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
 /// The part of the pending entries that XPENDING shows.
-struct Filter<'a> {
+struct PendingFilter<'a> {
     idle_ms_min: i64,
     start: StreamId,
     end: StreamId,
@@ -37,7 +37,7 @@ pub fn xpending(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     })
 }
 
-fn parse_filter(request: Request<'_>) -> Result<Option<Filter<'_>>, Error> {
+fn parse_filter(request: Request<'_>) -> Result<Option<PendingFilter<'_>>, Error> {
     match request.len() {
         3 => return Ok(None),
         6..=9 => {}
@@ -52,7 +52,7 @@ fn parse_filter(request: Request<'_>) -> Result<Option<Filter<'_>>, Error> {
     let at = if has_idle { 5 } else { 3 };
     let count = integer(at + 2)?.max(0) as usize;
     let (start, end) = (id::start(request.arg(at))?, id::end(request.arg(at + 1))?);
-    Ok(Some(Filter { idle_ms_min, start, end, count, consumer: request.args.get(at + 3) }))
+    Ok(Some(PendingFilter { idle_ms_min, start, end, count, consumer: request.args.get(at + 3) }))
 }
 
 /// Writes the number of pending entries, their first and last ids, and their consumers.
@@ -79,7 +79,7 @@ fn summary(reply: &mut Writer<'_>, group: &StreamGroup) {
     });
 }
 
-fn show(reply: &mut Writer<'_>, group: &StreamGroup, filter: &Filter<'_>, now_ms: i64) {
+fn show(reply: &mut Writer<'_>, group: &StreamGroup, filter: &PendingFilter<'_>, now_ms: i64) {
     let of_consumer = match filter.consumer {
         None => None,
         Some(name) => match group.find(name) {

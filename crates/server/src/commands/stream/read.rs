@@ -22,7 +22,7 @@ use crate::request::{Key, Request};
 
 /// The options of a read, for each stream.
 #[derive(Debug, Default)]
-struct Options<'a> {
+struct ReadOptions<'a> {
     /// BLOCK: until when; for ever if there is no time.
     deadline_ms: Option<Option<i64>>,
     /// Most entries of one stream; 0 is all.
@@ -90,8 +90,8 @@ fn read(cx: &mut Cx<'_>, request: Request<'_>, in_group: bool) -> Outcome {
     Ok(())
 }
 
-fn parse<'a>(cx: &Cx<'_>, request: Request<'a>, in_group: bool) -> Result<Options<'a>, Error> {
-    let (mut options, mut at) = (Options::default(), 1);
+fn parse<'a>(cx: &Cx<'_>, request: Request<'a>, in_group: bool) -> Result<ReadOptions<'a>, Error> {
+    let (mut options, mut at) = (ReadOptions::default(), 1);
     while at < request.len() {
         let (word, more) = (request.arg(at).to_ascii_lowercase(), request.len() - 1 - at);
         match word.as_slice() {
@@ -152,7 +152,7 @@ fn only_in_group(option: &str) -> Error {
 }
 
 /// Reads the id of one stream, and refuses a key that is none or has no such group.
-fn place(cx: &mut Cx<'_>, options: &Options<'_>, key: Key<'_>, text: &[u8]) -> Result<After, Error> {
+fn place(cx: &mut Cx<'_>, options: &ReadOptions<'_>, key: Key<'_>, text: &[u8]) -> Result<After, Error> {
     // This look is counted as the one that reads is.
     let stream = cx.read_as::<Stream>(key)?;
     if let Some((group, _)) = options.reader
@@ -234,7 +234,7 @@ fn read_as(
     key: Key<'_>,
     after: After,
     (group_name, consumer): (&[u8], &[u8]),
-    options: &Options<'_>,
+    options: &ReadOptions<'_>,
 ) -> Result<bool, Error> {
     let now_ms = cx.now.wall_ms();
     let updated = cx.update_present::<Stream, _>(key, |stream| {
@@ -280,7 +280,7 @@ fn deliver(
     group: &mut StreamGroup,
     stream: &Stream,
     (due, fresh): (&[(StreamId, Pending)], Pending),
-    options: &Options<'_>,
+    options: &ReadOptions<'_>,
     done: &mut Done,
 ) {
     let (most, start) = (most(options.count), group.last_id.next());
@@ -339,7 +339,7 @@ fn deliver_again(
     group: &mut StreamGroup,
     stream: &Stream,
     (after, fresh): (StreamId, Pending),
-    options: &Options<'_>,
+    options: &ReadOptions<'_>,
     done: &mut Done,
 ) {
     let consumer = group.consumer(fresh.consumer);
@@ -398,7 +398,7 @@ fn record(cx: &mut Cx<'_>, key: Key<'_>, (group, consumer): (&[u8], &[u8]), done
 fn wait(
     cx: &mut Cx<'_>,
     request: Request<'_>,
-    options: &Options<'_>,
+    options: &ReadOptions<'_>,
     deadline_ms: Option<i64>,
     keys: &[Key<'_>],
     places: &[After],

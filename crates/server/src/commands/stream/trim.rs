@@ -42,7 +42,7 @@ pub(super) enum Trimmed {
 
 /// The options of XADD up to its entry, or of XTRIM.
 #[derive(Debug, Default)]
-pub(super) struct Options<'a> {
+pub(super) struct StreamOptions<'a> {
     /// A missing stream stays missing.
     pub no_stream: bool,
     /// The trimming of the stream, if there is one.
@@ -120,7 +120,7 @@ pub(super) fn write(words: &mut Writer<'_>, kept: Keep) {
     }
 }
 
-impl<'a> Options<'a> {
+impl<'a> StreamOptions<'a> {
     /// Reads them. Only XADD has an id.
     pub fn parse(cx: &Cx<'_>, request: Request<'a>, is_add: bool) -> Result<Self, Error> {
         let (mut options, mut limit, mut references, mut at) = (Self::default(), None, None, 2);

@@ -18,7 +18,7 @@ use crate::request::{Key, Request};
 
 /// The options behind the key, each at most once and in any order; numbers are not looked at.
 #[derive(Default)]
-struct Options<'a> {
+struct IncrexOptions<'a> {
     by: Option<&'a [u8]>,
     is_float: bool,
     lower: Option<&'a [u8]>,
@@ -134,7 +134,7 @@ struct Step<A> {
 /// INCREX key \[BYFLOAT increment | BYINT increment\] \[LBOUND lowerbound\] \[UBOUND upperbound\] \[SATURATE\]
 /// \[EX seconds | PX ms | EXAT seconds | PXAT ms | PERSIST\] \[ENX\]
 pub fn increx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let options = Options::parse(request)?;
+    let options = IncrexOptions::parse(request)?;
     let key = request.key(0);
     if options.is_float {
         let step = options.step::<LongDouble>()?;
@@ -150,7 +150,7 @@ pub fn increx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
 }
 
-fn count_in_integers(cx: &mut Cx<'_>, key: Key<'_>, step: &Step<i64>, deadline: Wanted) -> Outcome {
+fn count_in_integers(cx: &mut Cx<'_>, key: Key<'_>, step: &Step<i64>, deadline: DeadlineChange) -> Outcome {
     let old = match cx.peek_string(key)? {
         None => 0,
         Some(entry) => entry.value().integer().ok_or(Error::NOT_INTEGER)?,
@@ -169,7 +169,7 @@ fn count_in_integers(cx: &mut Cx<'_>, key: Key<'_>, step: &Step<i64>, deadline: 
     Ok(())
 }
 
-fn count_in_floats(cx: &mut Cx<'_>, key: Key<'_>, step: &Step<LongDouble>, deadline: Wanted) -> Outcome {
+fn count_in_floats(cx: &mut Cx<'_>, key: Key<'_>, step: &Step<LongDouble>, deadline: DeadlineChange) -> Outcome {
     let mut digits = Digits::default();
     let old = match cx.peek_string(key)? {
         None => LongDouble::ZERO,
@@ -220,35 +220,41 @@ impl<A: Amount> Step<A> {
 
 /// The change of the key's deadline.
 #[derive(Debug, Clone, Copy)]
-enum Wanted {
+enum DeadlineChange {
     Keep,
     Persist,
     At { at_ms: i64, only_new: bool },
 }
 
 /// Sets the result, by its own kind and as text, and the deadline.
-fn store(cx: &mut Cx<'_>, key: Key<'_>, (value, text): (&Value<'_>, &[u8]), event: &'static str, wanted: Wanted) {
+fn store(
+    cx: &mut Cx<'_>,
+    key: Key<'_>,
+    (value, text): (&Value<'_>, &[u8]),
+    event: &'static str,
+    wanted: DeadlineChange,
+) {
     let has_deadline = cx.peek(key).map(|entry| entry.deadline().is_some());
     let wanted = match wanted {
-        Wanted::At { only_new: true, .. } if has_deadline == Some(true) => Wanted::Keep,
+        DeadlineChange::At { only_new: true, .. } if has_deadline == Some(true) => DeadlineChange::Keep,
         wanted => wanted,
     };
     match wanted {
-        Wanted::At { at_ms, .. } if at_ms <= cx.due_ms => {
+        DeadlineChange::At { at_ms, .. } if at_ms <= cx.due_ms => {
             if has_deadline.is_some() {
                 cx.remove(key, Opt::LazyfreeLazyExpire);
                 cx.notify(EventClass::Generic, "del", key);
                 cx.record(&[key_change::removal(cx.engine, Opt::LazyfreeLazyExpire), key.name]);
             }
         }
-        Wanted::At { at_ms, .. } => {
+        DeadlineChange::At { at_ms, .. } => {
             cx.set(key, value, Deadline::At(at_ms));
             cx.deadline_given(cx.state.database, key, at_ms);
             cx.notify(EventClass::String, event, key);
             cx.notify(EventClass::Generic, "expire", key);
             cx.record(&[b"SET", key.name, text, b"PXAT", number::Digits::new(at_ms).as_bytes()]);
         }
-        Wanted::Persist => {
+        DeadlineChange::Persist => {
             cx.set(key, value, Deadline::Clear);
             cx.notify(EventClass::String, event, key);
             if has_deadline == Some(true) {
@@ -256,7 +262,7 @@ fn store(cx: &mut Cx<'_>, key: Key<'_>, (value, text): (&Value<'_>, &[u8]), even
             }
             cx.record(&[b"SET", key.name, text]);
         }
-        Wanted::Keep => {
+        DeadlineChange::Keep => {
             cx.set(key, value, Deadline::Keep);
             cx.notify(EventClass::String, event, key);
             cx.record(&[b"SET", key.name, text, b"KEEPTTL"]);
@@ -264,7 +270,7 @@ fn store(cx: &mut Cx<'_>, key: Key<'_>, (value, text): (&Value<'_>, &[u8]), even
     }
 }
 
-impl<'a> Options<'a> {
+impl<'a> IncrexOptions<'a> {
     fn parse(request: Request<'a>) -> Result<Self, Error> {
         let (mut options, mut at) = (Self::default(), 2);
         while at < request.len() {
@@ -306,13 +312,13 @@ impl<'a> Options<'a> {
         Ok(Step { by, lower, upper, saturates: self.saturates })
     }
 
-    fn deadline(&self, cx: &Cx<'_>, request: Request<'_>) -> Result<Wanted, Error> {
+    fn deadline(&self, cx: &Cx<'_>, request: Request<'_>) -> Result<DeadlineChange, Error> {
         Ok(match self.time {
-            _ if self.persists => Wanted::Persist,
-            None => Wanted::Keep,
+            _ if self.persists => DeadlineChange::Persist,
+            None => DeadlineChange::Keep,
             Some(time) => {
                 let at_ms = time.instant(cx.now.wall_ms(), request.row.name)?;
-                Wanted::At { at_ms, only_new: self.only_new }
+                DeadlineChange::At { at_ms, only_new: self.only_new }
             }
         })
     }

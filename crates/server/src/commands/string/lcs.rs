@@ -26,7 +26,7 @@ const TOO_MUCH: Error = Error::fixed("ERR Insufficient memory, transient memory 
 const LENGTH_BYTES: u128 = 4;
 
 #[derive(Default)]
-struct Options {
+struct LcsOptions {
     length: bool,
     indexes: bool,
     with_match_len: bool,
@@ -66,8 +66,8 @@ fn string(cx: &mut Cx<'_>, key: Key<'_>) -> Result<Arc<Vec<u8>>, Error> {
     Ok(entry.shared().unwrap_or_else(|| Arc::new(entry.value().bytes(&mut digits).to_vec())))
 }
 
-fn options(request: Request<'_>) -> Result<Options, Error> {
-    let mut options = Options::default();
+fn options(request: Request<'_>) -> Result<LcsOptions, Error> {
+    let mut options = LcsOptions::default();
     let mut next = 3;
     while let Some(word) = request.args.get(next) {
         next += 1;
@@ -99,7 +99,7 @@ fn check_size(cx: &Cx<'_>, a_len: usize, b_len: usize) -> Outcome {
 }
 
 /// Replies with the matches from the last to the first, as they are found, and the length of the whole subsequence.
-fn reply_indexes(cx: &mut Cx<'_>, options: &Options, matches: &[Match]) {
+fn reply_indexes(cx: &mut Cx<'_>, options: &LcsOptions, matches: &[Match]) {
     let is_shown = |found: &&Match| found.len as i64 >= options.match_len_min;
     let shown = matches.iter().filter(is_shown);
     let mut reply = cx.reply();

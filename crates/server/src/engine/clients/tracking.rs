@@ -42,7 +42,7 @@ struct Member {
 }
 
 /// The clients that follow one prefix, by id.
-type Followers = BTreeMap<u64, Follower>;
+type Followers = BTreeMap<u64, PrefixFollower>;
 
 /// The clients under each key that was read, and the keys in a row so that one can be drawn.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ struct Readers {
 }
 
 #[derive(Debug)]
-struct Follower {
+struct PrefixFollower {
     client: Arc<ClientInfo>,
     /// It is not sent its own changes.
     no_loop: bool,
@@ -110,7 +110,7 @@ impl Tracking {
         }
         let mut followed = self.prefixes.lock();
         for prefix in prefixes {
-            let follower = Follower { client: Arc::clone(client), no_loop };
+            let follower = PrefixFollower { client: Arc::clone(client), no_loop };
             if followed.entry(prefix.clone()).or_default().insert(client.id, follower).is_none() {
                 self.broadcasting.fetch_add(1, Ordering::Relaxed);
             }

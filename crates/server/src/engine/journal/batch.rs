@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_replicas_alone_keeps_its_place_and_a_log_is_left_whole_pieces() {
+    fn bytes_for_replicas_alone_keep_their_place_and_an_aof_gets_whole_pieces() {
         let (mut batch, message) = (Batch::default(), b"*1\r\n$1\r\np\r\n".as_slice());
         batch.for_replicas(message);
         batch.seal();

@@ -7,7 +7,7 @@
 //! [`Recorder`] keeps beside its locks: no thread gives a shard back without appending the effects recorded under it, so two
 //! effects on one key stand in the order in which they happened. The [`Journal`] keeps pieces in `chunks`, which its
 //! [`Reader`]s share and which go when all have read them. Without readers a write costs one relaxed load. Replicas are sent
-//! the journal as it is ([`Follower`]); bytes that stand in it for them alone, such as messages, are in no AOF.
+//! the journal as it is ([`ReplicaCursor`]); bytes that stand in it for them alone, such as messages, are in no AOF.
 //!
 //! For replicas the journal is a stream: from the first of them on a stretch of it is kept behind its end as the backlog, so
 //! that a replica with a cut connection can go on, and each follows at its own place. No writer waits for a replica.
@@ -35,7 +35,7 @@ use retained::{Backlog, ReaderOffset, Retained};
 pub use batch::{Batch, write_select};
 pub use memory::JournalMemory;
 pub use offsets::ShardOffsets;
-pub use reader::{Follower, Reader, Slices};
+pub use reader::{Reader, ReplicaCursor, Slices};
 pub use recorder::{BatchBuffer, Recorder};
 
 /// The log of effects; one an engine.

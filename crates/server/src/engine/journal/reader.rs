@@ -4,7 +4,7 @@
 //! misses any, however slow it is ([`Journal::is_full`] says when writers should wait for it). It takes references to the
 //! journal's own chunks, without the bytes for replicas alone. One thread at a time.
 //!
-//! A [`Follower`] reads for a replica: all bytes, and no writer waits for it.
+//! A [`ReplicaCursor`] reads for a replica: all bytes, and no writer waits for it.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub struct Slices {
 
 /// One replica's place in the journal.
 #[derive(Debug)]
-pub struct Follower {
+pub struct ReplicaCursor {
     journal: Arc<Journal>,
     number: u64,
     offset: u64,
@@ -51,13 +51,13 @@ impl Journal {
     }
 
     /// Reads for a replica from an offset on; none where the bytes behind it are not kept, or there is no such offset yet.
-    pub fn follow(self: &Arc<Self>, offset: u64) -> Option<Follower> {
+    pub fn follow(self: &Arc<Self>, offset: u64) -> Option<ReplicaCursor> {
         let number = self.enter_follower(offset)?;
-        Some(Follower { journal: Arc::clone(self), number, offset })
+        Some(ReplicaCursor { journal: Arc::clone(self), number, offset })
     }
 }
 
-impl Follower {
+impl ReplicaCursor {
     /// Returns the offset of the next byte.
     pub fn offset(&self) -> u64 {
         self.offset
@@ -71,7 +71,7 @@ impl Follower {
         count
     }
 
-    /// Copies the bytes as [`Follower::read`] does, but they are kept until the replica has gone past them.
+    /// Copies the bytes as [`ReplicaCursor::read`] does, but they are kept until the replica has gone past them.
     pub fn copy(&self, end: u64, bytes_max: usize, into: &mut Vec<u8>) -> usize {
         let bytes_max = bytes_max.min(usize::try_from(end.saturating_sub(self.offset)).unwrap_or(usize::MAX));
         let before = into.len();
@@ -88,7 +88,7 @@ impl Follower {
     }
 }
 
-impl Drop for Follower {
+impl Drop for ReplicaCursor {
     fn drop(&mut self) {
         self.journal.leave(self.number);
     }

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_is_appended_before_a_shard_is_given_back_and_several_pieces_at_once() {
+    fn records_are_appended_together_before_a_shard_is_released() {
         let (engine, batch_buffer) = (engine(), BatchBuffer::default());
         let ([one, other], mut reader) = (hashes(&engine), engine.journal.subscribe());
         let mut locks = locks(&engine, &batch_buffer);

@@ -11,12 +11,12 @@ use crate::host::waiting::Condvar;
 /// The wait of a server that is to end, if it waits.
 #[derive(Debug, Default)]
 pub struct ShutdownWait {
-    state: Mutex<Option<State>>,
+    state: Mutex<Option<WaitState>>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct WaitState {
     /// The clients that have told it to end.
     clients: Vec<Arc<Waiter>>,
     /// Until when it waits, monotonic milliseconds.
@@ -29,7 +29,7 @@ impl ShutdownWait {
     pub fn begin(&self, client: Option<Arc<Waiter>>, until_ms: u64) -> bool {
         let mut state = self.state.lock();
         let is_first = state.is_none();
-        state.get_or_insert_with(|| State { clients: Vec::new(), until_ms }).clients.extend(client);
+        state.get_or_insert_with(|| WaitState { clients: Vec::new(), until_ms }).clients.extend(client);
         is_first
     }
 

@@ -44,8 +44,8 @@ pub use replica::{Next, Replica, ReplicaState, Told};
 pub use replicas::{AckedByCount, Replicas};
 pub use resuming::PlaceRead;
 pub use role::Role;
-pub use transfer::{Filter, ReplicaForm, Transfer};
-pub use waiting::Wanted;
+pub use transfer::{RdbFilter, ReplicaForm, Transfer};
+pub use waiting::WaitCondition;
 
 /// The replication state of one engine. Any thread.
 #[derive(Debug)]

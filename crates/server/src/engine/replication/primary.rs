@@ -14,7 +14,7 @@ use sleeve_disk::disk::Open;
 use super::ids::Id;
 use super::replica::Replica;
 use super::transfer::Transfer;
-use super::waiting::{Caller, Wanted};
+use super::waiting::{Caller, WaitCondition};
 use crate::config::{ClientClass, Opt};
 use crate::engine::Engine;
 use crate::engine::clients::blocking::{Reached, Waiter};
@@ -307,7 +307,7 @@ impl Engine {
     }
 
     /// Answers a client when its condition is met, and asks the replicas for their offsets.
-    pub fn answer_when_acknowledged(&self, waiter: &Arc<Waiter>, wanted: Wanted) {
+    pub fn answer_when_acknowledged(&self, waiter: &Arc<Waiter>, wanted: WaitCondition) {
         let waiters = &self.replication.replicas.waiters;
         waiters.enter(wanted, waiter);
         self.ask_replicas_about(wanted.offset);
@@ -323,7 +323,7 @@ impl Engine {
         timeout: Option<Duration>,
         call: impl FnOnce(bool) + Send + 'static,
     ) {
-        let wanted = Wanted { offset: self.journal.end(), applied, synced, own_disk: false };
+        let wanted = WaitCondition { offset: self.journal.end(), applied, synced, own_disk: false };
         let timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         let now_ms = clock::monotonic_ms();
         let until_ms = timeout_ms.map(|timeout_ms| now_ms.saturating_add(timeout_ms));

@@ -15,9 +15,9 @@ use sleeve_disk::disk::File;
 
 use super::role::Address;
 use super::spill::Spill;
-use super::transfer::{Filter, Piece, ReplicaForm, Transfer};
+use super::transfer::{RdbFilter, ReplicaForm, Transfer, TransferRead};
 use crate::engine::clients::client_info::ClientInfo;
-use crate::engine::journal::Follower;
+use crate::engine::journal::ReplicaCursor;
 use crate::host::planted::{self, Fault};
 
 /// Bytes that go into a file at once.
@@ -41,7 +41,7 @@ pub struct Told {
     /// The replica wants a snapshot and nothing behind it.
     pub snapshot_only: bool,
     /// The part of the data that the replica wants.
-    pub filter: Filter,
+    pub filter: RdbFilter,
 }
 
 impl Told {
@@ -126,7 +126,7 @@ pub struct Replica {
 #[derive(Debug)]
 struct Feed {
     phase: Phase,
-    follower: Option<Follower>,
+    follower: Option<ReplicaCursor>,
     /// The part of the journal that is sent before the bytes that the follower reads.
     spill: Spill,
     /// The time at which it began to wait for a snapshot, monotonic milliseconds.
@@ -187,7 +187,7 @@ impl Replica {
     }
 
     /// Goes on with the journal from this follower's position.
-    pub fn go_online(&self, follower: Follower, now_ms: u64) {
+    pub fn go_online(&self, follower: ReplicaCursor, now_ms: u64) {
         self.hear(now_ms);
         let mut feed = self.feed.lock();
         feed.phase = Phase::Online;
@@ -209,7 +209,7 @@ impl Replica {
 
     /// Sends the replica this snapshot, and the journal from the snapshot's instant on. Returns false if it does not wait for
     /// a snapshot, because another one was first.
-    pub fn load(&self, transfer: &Arc<Transfer>, follower: Option<Follower>) -> bool {
+    pub fn load(&self, transfer: &Arc<Transfer>, follower: Option<ReplicaCursor>) -> bool {
         let mut feed = self.feed.lock();
         if !matches!(feed.phase, Phase::Waiting) {
             return false;
@@ -339,10 +339,10 @@ impl Replica {
                     return Next::Bytes;
                 }
                 match transfer.read(self.client.id, at, into) {
-                    Piece::Bytes => return Next::Bytes,
-                    Piece::NotYet => return Next::Nothing,
-                    Piece::Lost => return Next::Lost,
-                    Piece::End => {}
+                    TransferRead::Bytes => return Next::Bytes,
+                    TransferRead::NotYet => return Next::Nothing,
+                    TransferRead::Lost => return Next::Lost,
+                    TransferRead::End => {}
                 }
                 let is_streamed = transfer.is_streamed();
                 transfer.leave(self.client.id);

@@ -17,13 +17,13 @@ const FILE_BYTES: u64 = 16 << 20;
 /// Bytes of a stream that wait in files, oldest first.
 #[derive(Debug, Default)]
 pub struct Spill {
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<SpillFile>,
     /// The bytes of the files of all replicas.
     total: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
-struct Piece {
+struct SpillFile {
     file: Arc<dyn File>,
     len: u64,
     /// The number of bytes that have been sent.
@@ -49,7 +49,7 @@ impl Spill {
     /// Those of the system. Nothing was added then.
     pub fn write(&mut self, bytes: &[u8], make: impl FnOnce() -> io::Result<Arc<dyn File>>) -> io::Result<()> {
         if self.pieces.back().is_none_or(|piece| piece.is_torn || piece.len >= FILE_BYTES) {
-            self.pieces.push_back(Piece { file: make()?, len: 0, read: 0, is_torn: false });
+            self.pieces.push_back(SpillFile { file: make()?, len: 0, read: 0, is_torn: false });
         }
         let Some(piece) = self.pieces.back_mut() else { return Ok(()) };
         if let Err(error) = piece.file.append(&[IoSlice::new(bytes)]) {

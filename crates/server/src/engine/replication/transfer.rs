@@ -27,12 +27,12 @@ pub struct ReplicaForm {
     /// The major version of the replicas, if they are Valkeys that load Valkey's format.
     pub valkey: Option<u32>,
     /// The part of the data that they want.
-    pub filter: Filter,
+    pub filter: RdbFilter,
 }
 
 /// The part of the data that replicas want (`REPLCONF rdb-filter-only`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Filter {
+pub enum RdbFilter {
     /// All of the data.
     #[default]
     All,
@@ -52,7 +52,7 @@ pub struct Transfer {
     pub form: ReplicaForm,
     /// The mark before and behind the blocks; none if they are in a file.
     mark: Option<Id>,
-    state: Mutex<State>,
+    state: Mutex<TransferState>,
     /// Notified when a block was taken, or a replica has left.
     moved: Condvar,
     /// True until the first bytes can be sent.
@@ -60,7 +60,7 @@ pub struct Transfer {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TransferState {
     /// Blocks that a replica has still to take, each with its position.
     blocks: VecDeque<(u64, Arc<Vec<u8>>)>,
     /// The place behind all that there is.
@@ -79,7 +79,7 @@ struct Taker {
 }
 
 /// The source of the next bytes.
-enum Source {
+enum NextBytes {
     Block(Arc<Vec<u8>>),
     /// So many bytes of the file, from this position on.
     File(Arc<dyn File>, u64, usize),
@@ -89,7 +89,7 @@ enum Source {
 
 /// The result of a replica's read from a snapshot.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum TransferRead {
     /// The bytes that were appended.
     Bytes,
     /// There are no bytes yet.
@@ -180,7 +180,7 @@ impl Transfer {
         self.tell(state);
     }
 
-    fn tell(&self, state: parking_lot::MutexGuard<'_, State>) {
+    fn tell(&self, state: parking_lot::MutexGuard<'_, TransferState>) {
         let mailboxes: Vec<_> = state.takers.values().map(|taker| Arc::clone(&taker.mailbox)).collect();
         drop(state);
         mailboxes.iter().for_each(|mailbox| mailbox.post(Letter::Stream));
@@ -204,11 +204,11 @@ impl Transfer {
     }
 
     /// Appends the next bytes for a client that has taken the bytes before `at`. No caller waits for the reading of a file.
-    pub fn read(&self, client: u64, at: &mut u64, into: &mut Vec<u8>) -> Piece {
+    pub fn read(&self, client: u64, at: &mut u64, into: &mut Vec<u8>) -> TransferRead {
         let (source, end) = {
             let state = self.state.lock();
             if state.outcome == Some(false) || !state.takers.contains_key(&client) {
-                return Piece::Lost;
+                return TransferRead::Lost;
             }
             (state.source(*at), state.end)
         };
@@ -218,18 +218,18 @@ impl Transfer {
         }
         let before = into.len();
         match source {
-            Source::NotYet => return Piece::NotYet,
-            Source::End => {
+            NextBytes::NotYet => return TransferRead::NotYet,
+            NextBytes::End => {
                 self.mark.iter().for_each(|mark| into.extend_from_slice(mark.as_str().as_bytes()));
-                return Piece::End;
+                return TransferRead::End;
             }
-            Source::Block(block) => into.extend_from_slice(&block),
-            Source::File(file, from, count) => {
+            NextBytes::Block(block) => into.extend_from_slice(&block),
+            NextBytes::File(file, from, count) => {
                 into.resize(before + count, 0);
                 match sleeve_disk::disk::read_full(&*file, from, &mut into[before..]) {
                     Ok(read) if read == count => {}
                     // The file was changed from outside.
-                    Ok(_) | Err(_) => return Piece::Lost,
+                    Ok(_) | Err(_) => return TransferRead::Lost,
                 }
             }
         }
@@ -240,22 +240,22 @@ impl Transfer {
         }
         state.free();
         self.moved.notify_all();
-        Piece::Bytes
+        TransferRead::Bytes
     }
 }
 
-impl State {
-    fn source(&self, at: u64) -> Source {
+impl TransferState {
+    fn source(&self, at: u64) -> NextBytes {
         if at == self.end {
-            return if self.outcome == Some(true) { Source::End } else { Source::NotYet };
+            return if self.outcome == Some(true) { NextBytes::End } else { NextBytes::NotYet };
         }
         match &self.file {
             Some((file, first)) if at >= *first => {
-                Source::File(Arc::clone(file), at - first, READ_BYTES.min((self.end - at) as usize))
+                NextBytes::File(Arc::clone(file), at - first, READ_BYTES.min((self.end - at) as usize))
             }
             _ => {
                 let index = self.blocks.partition_point(|(place, block)| place + block.len() as u64 <= at);
-                self.blocks.get(index).map_or(Source::NotYet, |(_, block)| Source::Block(Arc::clone(block)))
+                self.blocks.get(index).map_or(NextBytes::NotYet, |(_, block)| NextBytes::Block(Arc::clone(block)))
             }
         }
     }
@@ -286,18 +286,18 @@ mod tests {
         transfer.push(b"abc".to_vec());
         transfer.push(b"de".to_vec());
         let (mut first, mut second, mut bytes) = (0, 0, Vec::new());
-        assert_eq!(transfer.read(1, &mut first, &mut bytes), Piece::Bytes);
-        assert_eq!(transfer.read(1, &mut first, &mut bytes), Piece::Bytes);
-        assert_eq!(transfer.read(1, &mut first, &mut bytes), Piece::NotYet);
+        assert_eq!(transfer.read(1, &mut first, &mut bytes), TransferRead::Bytes);
+        assert_eq!(transfer.read(1, &mut first, &mut bytes), TransferRead::Bytes);
+        assert_eq!(transfer.read(1, &mut first, &mut bytes), TransferRead::NotYet);
         assert_eq!(transfer.takers(), [(1, 5, 0), (2, 0, 5)]);
-        assert_eq!(transfer.read(2, &mut second, &mut Vec::new()), Piece::Bytes);
+        assert_eq!(transfer.read(2, &mut second, &mut Vec::new()), TransferRead::Bytes);
         assert_eq!(transfer.state.lock().blocks.len(), 1);
         transfer.end(true);
-        assert_eq!(transfer.read(1, &mut first, &mut bytes), Piece::End);
+        assert_eq!(transfer.read(1, &mut first, &mut bytes), TransferRead::End);
         assert_eq!(String::from_utf8(bytes).expect("text"), format!("$EOF:{mark}\r\nabcde{mark}"));
         transfer.leave(1);
         transfer.leave(2);
-        assert_eq!(transfer.read(2, &mut second, &mut Vec::new()), Piece::Lost);
+        assert_eq!(transfer.read(2, &mut second, &mut Vec::new()), TransferRead::Lost);
         assert!(transfer.state.lock().blocks.is_empty());
         assert_eq!(transfer.announcement(), format!("+FULLRESYNC {id} 77\r\n"));
     }
@@ -320,13 +320,16 @@ mod tests {
         write(b"de");
         let (mut at, mut bytes) = ([0, 0], [Vec::new(), Vec::new()]);
         let mut read = |client: usize| transfer.read(client as u64 + 1, &mut at[client], &mut bytes[client]);
-        assert_eq!([read(0), read(0), read(0), read(1)], [Piece::Bytes, Piece::Bytes, Piece::NotYet, Piece::Bytes]);
+        assert_eq!(
+            [read(0), read(0), read(0), read(1)],
+            [TransferRead::Bytes, TransferRead::Bytes, TransferRead::NotYet, TransferRead::Bytes]
+        );
         assert_eq!(transfer.takers(), [(1, 5, 0), (2, 3, 2)]);
         assert!(transfer.has_more(3) && !transfer.has_more(5) && transfer.state.lock().blocks.is_empty());
         write(b"fg");
         transfer.end(true);
         for client in [0, 1] {
-            while read(client) != Piece::End {}
+            while read(client) != TransferRead::End {}
         }
         let expected = format!("$EOF:{mark}\r\nabcdefg{mark}");
         assert_eq!(bytes.map(|bytes| String::from_utf8(bytes).expect("text")), [expected.clone(), expected]);
@@ -337,8 +340,8 @@ mod tests {
         let transfer = Transfer::new((Id::of_bytes([1; 20]), 0), ReplicaForm::default(), None);
         transfer.enter(1, &Arc::new(Mailbox::new(|| ())));
         assert!(transfer.is_being_written());
-        assert_eq!(transfer.read(1, &mut 0, &mut Vec::new()), Piece::NotYet);
+        assert_eq!(transfer.read(1, &mut 0, &mut Vec::new()), TransferRead::NotYet);
         transfer.end(false);
-        assert_eq!(transfer.read(1, &mut 0, &mut Vec::new()), Piece::Lost);
+        assert_eq!(transfer.read(1, &mut 0, &mut Vec::new()), TransferRead::Lost);
     }
 }

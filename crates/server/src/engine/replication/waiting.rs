@@ -12,7 +12,7 @@ use crate::engine::clients::blocking::{Reached, Waiter};
 
 /// The conditions that a client waits for, all of them.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted {
+pub struct WaitCondition {
     /// The offset of the journal that it is about.
     pub offset: u64,
     /// The number of replicas that have to apply it.
@@ -23,7 +23,7 @@ pub struct Wanted {
     pub own_disk: bool,
 }
 
-impl Wanted {
+impl WaitCondition {
     /// Returns whether it is met.
     pub fn is_met(&self, reached: &Reached) -> bool {
         reached.applied >= self.applied && reached.synced >= self.synced && (reached.own_disk || !self.own_disk)
@@ -37,7 +37,7 @@ pub type AckCall = Box<dyn FnOnce(bool) + Send>;
 /// A program that waits.
 pub struct Caller {
     /// The conditions that it waits for.
-    pub wanted: Wanted,
+    pub wanted: WaitCondition,
     /// The time of its timeout, monotonic milliseconds.
     pub until_ms: Option<u64>,
     /// Its callback.
@@ -47,7 +47,7 @@ pub struct Caller {
 /// The waiters, and the last question to the replicas.
 #[derive(Default)]
 pub struct AckWaiters {
-    rows: Mutex<Vec<(Wanted, Arc<Waiter>)>>,
+    rows: Mutex<Vec<(WaitCondition, Arc<Waiter>)>>,
     callers: Mutex<Vec<Caller>>,
     /// The number of waiting clients.
     count: AtomicUsize,
@@ -80,7 +80,7 @@ impl AckWaiters {
     }
 
     /// Enters a client that waits.
-    pub fn enter(&self, wanted: Wanted, waiter: &Arc<Waiter>) {
+    pub fn enter(&self, wanted: WaitCondition, waiter: &Arc<Waiter>) {
         let mut rows = self.rows.lock();
         rows.push((wanted, Arc::clone(waiter)));
         self.count.store(rows.len(), Ordering::Relaxed);

@@ -13,7 +13,7 @@ use crate::request::error::Error;
 
 /// The command that began a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ScriptKind {
     /// EVAL and its kin.
     Script,
     /// FCALL.
@@ -24,7 +24,7 @@ pub enum Kind {
 #[derive(Debug, Clone)]
 pub struct Facts {
     /// The kind of command that runs it.
-    pub kind: Kind,
+    pub kind: ScriptKind,
     /// The function's name or the script's digest.
     pub name: Vec<u8>,
     /// The request that began it.
@@ -49,8 +49,8 @@ pub struct Running {
 
 impl Running {
     /// Notes that a script begins.
-    pub fn begin(&self, kind: Kind, now_ms: u64) {
-        self.is_function.store(kind == Kind::Function, Ordering::Relaxed);
+    pub fn begin(&self, kind: ScriptKind, now_ms: u64) {
+        self.is_function.store(kind == ScriptKind::Function, Ordering::Relaxed);
         self.has_written.store(false, Ordering::Relaxed);
         self.is_killed.store(false, Ordering::Relaxed);
         self.since_ms.store(now_ms + 1, Ordering::Release);
@@ -142,7 +142,7 @@ impl Running {
     ///
     /// # Errors
     /// No script runs, one of the other kind does, or it has written already.
-    pub fn kill(&self, kind: Kind) -> Result<(), Error> {
+    pub fn kill(&self, kind: ScriptKind) -> Result<(), Error> {
         if self.since_ms.load(Ordering::Acquire) == 0 {
             return Err(Error::fixed("NOTBUSY No scripts in execution right now."));
         }
@@ -152,7 +152,7 @@ impl Running {
                  the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",
             ));
         }
-        if self.is_function.load(Ordering::Relaxed) != (kind == Kind::Function) {
+        if self.is_function.load(Ordering::Relaxed) != (kind == ScriptKind::Function) {
             return Err(self.busy());
         }
         self.is_killed.store(true, Ordering::Relaxed);
@@ -172,14 +172,14 @@ mod tests {
     #[test]
     fn only_a_script_that_runs_and_has_not_written_can_be_killed() {
         let running = Running::default();
-        assert!(running.kill(Kind::Script).is_err_and(|error| error.code() == "NOTBUSY"));
-        running.begin(Kind::Function, 5);
+        assert!(running.kill(ScriptKind::Script).is_err_and(|error| error.code() == "NOTBUSY"));
+        running.begin(ScriptKind::Function, 5);
         assert_eq!(running.elapsed_ms(|| 9), Some(4));
-        assert!(running.kill(Kind::Script).is_err_and(|error| error.code() == "BUSY"));
-        assert_eq!((running.kill(Kind::Function), running.is_killed()), (Ok(()), true));
-        running.begin(Kind::Script, 6);
+        assert!(running.kill(ScriptKind::Script).is_err_and(|error| error.code() == "BUSY"));
+        assert_eq!((running.kill(ScriptKind::Function), running.is_killed()), (Ok(()), true));
+        running.begin(ScriptKind::Script, 6);
         running.wrote();
-        assert!(running.kill(Kind::Script).is_err_and(|error| error.code() == "UNKILLABLE"));
+        assert!(running.kill(ScriptKind::Script).is_err_and(|error| error.code() == "UNKILLABLE"));
         running.end();
         assert_eq!((running.elapsed_ms(|| 9), running.is_killed()), (None, false));
     }

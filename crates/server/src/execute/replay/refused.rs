@@ -48,7 +48,7 @@ impl Refused {
 
 /// Where a command comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum CommandSource {
     /// A primary's stream.
     Primary,
     /// A log.
@@ -61,20 +61,20 @@ pub(super) enum Source {
 ///
 /// # Errors
 /// They have it not so.
-pub(super) fn pass_over(cx: &Cx<'_>, source: Source, name: &str, error: Error) -> Result<(), Error> {
+pub(super) fn pass_over(cx: &Cx<'_>, source: CommandSource, name: &str, error: Error) -> Result<(), Error> {
     let config = &cx.engine.config;
     let behavior = config.propagation_errors();
     let passes_over = match source {
-        Source::Primary => behavior.passes_over_in_stream(config.flag(Opt::ReplicaReadOnly)),
-        Source::Log => behavior.passes_over_in_log(),
-        Source::Strict => false,
+        CommandSource::Primary => behavior.passes_over_in_stream(config.flag(Opt::ReplicaReadOnly)),
+        CommandSource::Log => behavior.passes_over_in_log(),
+        CommandSource::Strict => false,
     };
     if !passes_over {
         return Err(error);
     }
     let text = String::from_utf8_lossy(error.text());
     let text = log::user_data(text.strip_prefix("ERR ").unwrap_or(&text));
-    let whence = if source == Source::Primary { "its master" } else { "its log" };
+    let whence = if source == CommandSource::Primary { "its master" } else { "its log" };
     log::warning(&format!(
         "== CRITICAL == This server passes over a command of {whence} and may have other data now: '{text}' after processing \
          the command '{name}'"
@@ -88,9 +88,9 @@ pub(super) fn pass_over(cx: &Cx<'_>, source: Source, name: &str, error: Error) -
 ///
 /// # Errors
 /// The options have it not so.
-pub(super) fn pass_over_unrun(cx: &Cx<'_>, source: Source, error: Error) -> Result<(), Error> {
+pub(super) fn pass_over_unrun(cx: &Cx<'_>, source: CommandSource, error: Error) -> Result<(), Error> {
     match source {
-        Source::Log if !cx.engine.config.propagation_errors().passes_over_unknown_in_log() => Err(error),
+        CommandSource::Log if !cx.engine.config.propagation_errors().passes_over_unknown_in_log() => Err(error),
         source => pass_over(cx, source, "<unknown>", error),
     }
 }

@@ -113,7 +113,7 @@ fn what_no_primary_sends_is_refused() {
 }
 
 #[test]
-fn what_stands_between_requests_is_refused_because_the_offsets_would_be_others() {
+fn bytes_between_requests_are_refused_as_they_would_shift_the_offsets() {
     let good = "*1\r\n$4\r\nPING\r\n";
     for between in ["\r\n", "\n", "*0\r\n", "*-1\r\n"] {
         for (stream, applied) in [

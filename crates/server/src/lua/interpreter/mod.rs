@@ -22,7 +22,7 @@ use super::native::errors;
 use super::native::errors::Uncaught;
 use super::native::hook;
 use super::native::interrupt;
-use super::native::raw_call::{Bare, Broken, Given, Kept, Returned};
+use super::native::raw_call::{Bare, CallFailure, Given, Kept, Returned};
 use sandbox::Sandbox;
 
 /// The bytes by which a state grows or shrinks before the sum of all is updated.
@@ -106,9 +106,9 @@ impl Interpreter {
         let uncaught = self.uncaught.borrow_mut().take();
         let uncaught = match returned {
             Ok(returned) => return Ok(returned),
-            Err(Broken::Memory) => Uncaught::plain("not enough memory"),
-            Err(Broken::Handler) => uncaught.unwrap_or_else(|| Uncaught::plain("error in error handling")),
-            Err(Broken::Raised) => uncaught.unwrap_or_else(|| Uncaught::plain("unknown error")),
+            Err(CallFailure::Memory) => Uncaught::plain("not enough memory"),
+            Err(CallFailure::Handler) => uncaught.unwrap_or_else(|| Uncaught::plain("error in error handling")),
+            Err(CallFailure::Raised) => uncaught.unwrap_or_else(|| Uncaught::plain("unknown error")),
         };
         Err(truly(uncaught))
     }

@@ -24,7 +24,7 @@ pub fn decode(lua: &Lua, settings: &Settings, text: &[u8]) -> mlua::Result<Value
     let first = decoder.token();
     let value = decoder.value(first, 0)?;
     match decoder.token() {
-        Token { kind: Kind::End, .. } => Ok(value),
+        Token { kind: TokenKind::End, .. } => Ok(value),
         other => Err(decoder.expected("the end", &other)),
     }
 }
@@ -39,11 +39,11 @@ struct Decoder<'a> {
 
 /// A token and where it begins.
 struct Token {
-    kind: Kind,
+    kind: TokenKind,
     start: usize,
 }
 
-enum Kind {
+enum TokenKind {
     ObjectBegin,
     ObjectEnd,
     ArrayBegin,
@@ -58,7 +58,7 @@ enum Kind {
     Wrong(&'static str),
 }
 
-impl Kind {
+impl TokenKind {
     /// Returns the name of the token in errors.
     fn name(&self) -> &'static str {
         match self {
@@ -87,12 +87,12 @@ impl Decoder<'_> {
     fn value(&mut self, token: Token, depth: i64) -> mlua::Result<Value> {
         self.allowance.read(self.at - token.start)?;
         match token.kind {
-            Kind::String(text) => Ok(Value::String(self.lua.create_string(text)?)),
-            Kind::Number(number) => Ok(Value::Number(number)),
-            Kind::Boolean(value) => Ok(Value::Boolean(value)),
-            Kind::Null => Ok(Value::NULL),
-            Kind::ObjectBegin => self.object(depth + 1).map(Value::Table),
-            Kind::ArrayBegin => self.array(depth + 1).map(Value::Table),
+            TokenKind::String(text) => Ok(Value::String(self.lua.create_string(text)?)),
+            TokenKind::Number(number) => Ok(Value::Number(number)),
+            TokenKind::Boolean(value) => Ok(Value::Boolean(value)),
+            TokenKind::Null => Ok(Value::NULL),
+            TokenKind::ObjectBegin => self.object(depth + 1).map(Value::Table),
+            TokenKind::ArrayBegin => self.array(depth + 1).map(Value::Table),
             _ => Err(self.expected("value", &token)),
         }
     }
@@ -110,15 +110,15 @@ impl Decoder<'_> {
         self.descend(depth)?;
         let table = self.lua.create_table()?;
         let mut token = self.token();
-        if matches!(token.kind, Kind::ObjectEnd) {
+        if matches!(token.kind, TokenKind::ObjectEnd) {
             return Ok(table);
         }
         loop {
-            let Kind::String(key) = token.kind else { return Err(self.expected("object key string", &token)) };
+            let TokenKind::String(key) = token.kind else { return Err(self.expected("object key string", &token)) };
             self.allowance.read(key.len())?;
             let key = self.lua.create_string(key)?;
             let colon = self.token();
-            if !matches!(colon.kind, Kind::Colon) {
+            if !matches!(colon.kind, TokenKind::Colon) {
                 return Err(self.expected("colon", &colon));
             }
             let first = self.token();
@@ -126,8 +126,8 @@ impl Decoder<'_> {
             table.raw_set(key, value)?;
             token = self.token();
             match token.kind {
-                Kind::ObjectEnd => return Ok(table),
-                Kind::Comma => token = self.token(),
+                TokenKind::ObjectEnd => return Ok(table),
+                TokenKind::Comma => token = self.token(),
                 _ => return Err(self.expected("comma or object end", &token)),
             }
         }
@@ -140,7 +140,7 @@ impl Decoder<'_> {
             table.set_metatable(Some(array_mark(self.lua)?))?;
         }
         let mut token = self.token();
-        if matches!(token.kind, Kind::ArrayEnd) {
+        if matches!(token.kind, TokenKind::ArrayEnd) {
             return Ok(table);
         }
         for index in 1.. {
@@ -148,8 +148,8 @@ impl Decoder<'_> {
             table.raw_set(index, value)?;
             token = self.token();
             match token.kind {
-                Kind::ArrayEnd => break,
-                Kind::Comma => token = self.token(),
+                TokenKind::ArrayEnd => break,
+                TokenKind::Comma => token = self.token(),
                 _ => return Err(self.expected("comma or array end", &token)),
             }
         }
@@ -161,15 +161,15 @@ impl Decoder<'_> {
             self.at += 1;
         }
         let start = self.at;
-        let Some(&byte) = self.text.get(start) else { return Token { kind: Kind::End, start } };
+        let Some(&byte) = self.text.get(start) else { return Token { kind: TokenKind::End, start } };
         let kind = match byte {
-            b'{' => self.short(Kind::ObjectBegin),
-            b'}' => self.short(Kind::ObjectEnd),
-            b'[' => self.short(Kind::ArrayBegin),
-            b']' => self.short(Kind::ArrayEnd),
-            b':' => self.short(Kind::Colon),
-            b',' => self.short(Kind::Comma),
-            0 => Kind::End,
+            b'{' => self.short(TokenKind::ObjectBegin),
+            b'}' => self.short(TokenKind::ObjectEnd),
+            b'[' => self.short(TokenKind::ArrayBegin),
+            b']' => self.short(TokenKind::ArrayEnd),
+            b':' => self.short(TokenKind::Colon),
+            b',' => self.short(TokenKind::Comma),
+            0 => TokenKind::End,
             b'"' => return self.string_token(start),
             b'-' | b'0'..=b'9' => self.number(),
             _ => self.word(),
@@ -177,14 +177,17 @@ impl Decoder<'_> {
         Token { kind, start }
     }
 
-    fn short(&mut self, kind: Kind) -> Kind {
+    fn short(&mut self, kind: TokenKind) -> TokenKind {
         self.at += 1;
         kind
     }
 
-    fn word(&mut self) -> Kind {
-        let words =
-            [(b"true".as_slice(), Kind::Boolean(true)), (b"false", Kind::Boolean(false)), (b"null", Kind::Null)];
+    fn word(&mut self) -> TokenKind {
+        let words = [
+            (b"true".as_slice(), TokenKind::Boolean(true)),
+            (b"false", TokenKind::Boolean(false)),
+            (b"null", TokenKind::Null),
+        ];
         let rest = &self.text[self.at..];
         for (word, kind) in words {
             if rest.starts_with(word) {
@@ -195,20 +198,20 @@ impl Decoder<'_> {
         if self.settings.decodes_invalid_numbers && is_invalid_number(rest) {
             return self.number();
         }
-        Kind::Wrong("invalid token")
+        TokenKind::Wrong("invalid token")
     }
 
-    fn number(&mut self) -> Kind {
+    fn number(&mut self) -> TokenKind {
         let rest = &self.text[self.at..];
         if !self.settings.decodes_invalid_numbers && is_invalid_number(rest) {
-            return Kind::Wrong("invalid number");
+            return TokenKind::Wrong("invalid number");
         }
         match numbers::prefix(rest) {
             Some((number, len)) => {
                 self.at += len;
-                Kind::Number(number)
+                TokenKind::Number(number)
             }
-            None => Kind::Wrong("invalid number"),
+            None => TokenKind::Wrong("invalid number"),
         }
     }
 
@@ -219,14 +222,14 @@ impl Decoder<'_> {
         loop {
             let place = self.at;
             let Some(&byte) = self.text.get(place) else {
-                return Token { kind: Kind::Wrong("unexpected end of string"), start: place };
+                return Token { kind: TokenKind::Wrong("unexpected end of string"), start: place };
             };
             self.at += 1;
             match byte {
-                b'"' => return Token { kind: Kind::String(text), start },
+                b'"' => return Token { kind: TokenKind::String(text), start },
                 b'\\' => {
                     if let Err(why) = self.escape(&mut text) {
-                        return Token { kind: Kind::Wrong(why), start: place };
+                        return Token { kind: TokenKind::Wrong(why), start: place };
                     }
                 }
                 _ => text.push(byte),

@@ -11,7 +11,7 @@ use mlua::{Lua, Table};
 
 use crate::lua::native;
 use crate::lua::native::Native;
-use crate::lua::native::pattern::{Broken, Caught, Matcher, until_zero};
+use crate::lua::native::pattern::{Caught, MatchError, Matcher, until_zero};
 
 /// Puts the functions into the table `string`.
 ///
@@ -29,12 +29,12 @@ pub fn add(lua: &Lua, string: &Table) -> mlua::Result<()> {
 /// # Safety
 /// As [`native::fail`].
 #[cold]
-unsafe fn give_up(state: *mut lua_State, broken: Broken) -> ! {
+unsafe fn give_up(state: *mut lua_State, broken: MatchError) -> ! {
     // SAFETY: as the caller says.
     unsafe {
         match broken {
-            Broken::Pattern(why) => native::fail(state, why),
-            Broken::Ended => native::end(state),
+            MatchError::Pattern(why) => native::fail(state, why),
+            MatchError::Ended => native::end(state),
         }
     }
 }
@@ -43,7 +43,7 @@ unsafe fn give_up(state: *mut lua_State, broken: Broken) -> ! {
 ///
 /// # Safety
 /// As [`native::fail`].
-unsafe fn settle<T>(state: *mut lua_State, outcome: Result<T, Broken>) -> T {
+unsafe fn settle<T>(state: *mut lua_State, outcome: Result<T, MatchError>) -> T {
     // SAFETY: as the caller says.
     outcome.unwrap_or_else(|broken| unsafe { give_up(state, broken) })
 }

@@ -11,7 +11,7 @@ use std::ptr;
 use super::invocation::Invocation;
 use crate::context::others::Others;
 use crate::engine::Engine;
-use crate::engine::scripts::running::Kind;
+use crate::engine::scripts::running::ScriptKind;
 use crate::request::Request;
 
 thread_local! {
@@ -28,7 +28,7 @@ pub struct RunningScript<'s> {
     /// The digest of the script or the name of the function.
     pub name: &'s [u8],
     /// The kind of the script.
-    pub kind: Kind,
+    pub kind: ScriptKind,
     /// The other clients that the thread serves.
     pub others: RefCell<&'s mut dyn Others>,
 }

@@ -16,7 +16,7 @@ use sleeve_wire::arguments::OwnedArgs;
 use super::current_invocation;
 use super::current_invocation::RunningScript;
 use crate::config::Opt;
-use crate::engine::scripts::running::{Facts, Kind};
+use crate::engine::scripts::running::{Facts, ScriptKind};
 use crate::host::clock;
 use crate::host::log;
 
@@ -203,10 +203,10 @@ fn has_to_stop(script: &RunningScript<'_>, is_long: bool) -> bool {
 }
 
 /// Returns the command that ends the running script.
-fn killer(kind: Kind) -> &'static str {
+fn killer(kind: ScriptKind) -> &'static str {
     match kind {
-        Kind::Script => "SCRIPT KILL",
-        Kind::Function => "FUNCTION KILL",
+        ScriptKind::Script => "SCRIPT KILL",
+        ScriptKind::Function => "FUNCTION KILL",
     }
 }
 

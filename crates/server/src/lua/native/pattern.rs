@@ -18,14 +18,14 @@ const ESCAPE: u8 = b'%';
 
 /// The reason why a match came to no end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Broken {
+pub enum MatchError {
     /// The pattern is wrong; Lua's words for that.
     Pattern(&'static std::ffi::CStr),
     /// The script has to end.
     Ended,
 }
 
-type Found = Result<Option<usize>, Broken>;
+type Found = Result<Option<usize>, MatchError>;
 
 /// The capture of a pair of parentheses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,24 +75,24 @@ impl<'a> Matcher<'a> {
     ///
     /// # Errors
     /// There is no such capture, or it was never closed.
-    pub fn capture(&self, index: usize, start: usize, end: usize) -> Result<Caught, Broken> {
+    pub fn capture(&self, index: usize, start: usize, end: usize) -> Result<Caught, MatchError> {
         match self.captures[..self.level].get(index) {
             None if index == 0 => Ok(Caught::Text(start, end - start)),
-            None => Err(Broken::Pattern(c"invalid capture index")),
-            Some(Caught::Open(_)) => Err(Broken::Pattern(c"unfinished capture")),
+            None => Err(MatchError::Pattern(c"invalid capture index")),
+            Some(Caught::Open(_)) => Err(MatchError::Pattern(c"unfinished capture")),
             Some(caught) => Ok(*caught),
         }
     }
 
     /// Counts a step.
     #[inline]
-    fn step(&mut self) -> Result<(), Broken> {
+    fn step(&mut self) -> Result<(), MatchError> {
         self.steps += 1;
         if self.steps < STEPS {
             return Ok(());
         }
         self.steps = 0;
-        interrupt::spend(STEPS as usize).map_err(|_| Broken::Ended)
+        interrupt::spend(STEPS as usize).map_err(|_| MatchError::Ended)
     }
 
     /// Returns a byte of the pattern; zero behind its end.
@@ -104,7 +104,7 @@ impl<'a> Matcher<'a> {
     fn rest(&mut self, at: usize, item: usize) -> Found {
         self.step()?;
         if self.depth == DEPTH_MAX {
-            return Err(Broken::Pattern(c"pattern too complex"));
+            return Err(MatchError::Pattern(c"pattern too complex"));
         }
         self.depth += 1;
         let found = self.run(at, item);
@@ -191,7 +191,9 @@ impl<'a> Matcher<'a> {
     }
 
     fn open(&mut self, at: usize, item: usize) -> Found {
-        let Some(place) = self.captures.get_mut(self.level) else { return Err(Broken::Pattern(c"too many captures")) };
+        let Some(place) = self.captures.get_mut(self.level) else {
+            return Err(MatchError::Pattern(c"too many captures"));
+        };
         let is_place = self.pattern.get(item) == Some(&b')');
         *place = if is_place { Caught::Place(at) } else { Caught::Open(at) };
         self.level += 1;
@@ -205,7 +207,7 @@ impl<'a> Matcher<'a> {
     fn close(&mut self, at: usize, item: usize) -> Found {
         let is_open = |caught: &Caught| matches!(caught, Caught::Open(_));
         let Some(index) = self.captures[..self.level].iter().rposition(is_open) else {
-            return Err(Broken::Pattern(c"invalid pattern capture"));
+            return Err(MatchError::Pattern(c"invalid pattern capture"));
         };
         let Caught::Open(start) = self.captures[index] else { return Ok(None) };
         self.captures[index] = Caught::Text(start, at - start);
@@ -221,7 +223,7 @@ impl<'a> Matcher<'a> {
         let index = usize::from(digit).checked_sub(usize::from(b'1'));
         let caught = index.and_then(|index| self.captures[..self.level].get(index));
         match caught {
-            None | Some(Caught::Open(_)) => Err(Broken::Pattern(c"invalid capture index")),
+            None | Some(Caught::Open(_)) => Err(MatchError::Pattern(c"invalid capture index")),
             Some(Caught::Place(_)) => Ok(None),
             Some(&Caught::Text(start, len)) => {
                 let caught = &self.subject[start..start + len];
@@ -235,7 +237,7 @@ impl<'a> Matcher<'a> {
     fn balanced(&mut self, at: usize, item: usize) -> Found {
         let (opens, closes) = (self.item(item), self.item(item + 1));
         if opens == 0 || closes == 0 {
-            return Err(Broken::Pattern(c"unbalanced pattern"));
+            return Err(MatchError::Pattern(c"unbalanced pattern"));
         }
         if self.subject.get(at) != Some(&opens) {
             return Ok(None);
@@ -259,7 +261,7 @@ impl<'a> Matcher<'a> {
     /// `%f[set]`: the item behind it where the subject goes from outside of the set into it.
     fn frontier(&mut self, at: usize, item: usize) -> Found {
         if self.item(item) != b'[' {
-            return Err(Broken::Pattern(c"missing '[' after '%f' in pattern"));
+            return Err(MatchError::Pattern(c"missing '[' after '%f' in pattern"));
         }
         let end = self.class_end(item)?;
         let before = if at == 0 { 0 } else { self.subject[at - 1] };
@@ -269,20 +271,20 @@ impl<'a> Matcher<'a> {
     }
 
     /// Returns where the class that begins at `item` ends.
-    fn class_end(&self, item: usize) -> Result<usize, Broken> {
+    fn class_end(&self, item: usize) -> Result<usize, MatchError> {
         match self.item(item) {
-            ESCAPE if self.item(item + 1) == 0 => Err(Broken::Pattern(c"malformed pattern (ends with '%')")),
+            ESCAPE if self.item(item + 1) == 0 => Err(MatchError::Pattern(c"malformed pattern (ends with '%')")),
             ESCAPE => Ok(item + 2),
             b'[' => self.set_end(item + 1),
             _ => Ok(item + 1),
         }
     }
 
-    fn set_end(&self, first: usize) -> Result<usize, Broken> {
+    fn set_end(&self, first: usize) -> Result<usize, MatchError> {
         let mut at = first + usize::from(self.item(first) == b'^');
         loop {
             match self.item(at) {
-                0 => return Err(Broken::Pattern(c"malformed pattern (missing ']')")),
+                0 => return Err(MatchError::Pattern(c"malformed pattern (missing ']')")),
                 ESCAPE if self.item(at + 1) != 0 => at += 2,
                 _ => at += 1,
             }
@@ -355,7 +357,7 @@ pub fn until_zero(text: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    fn find(subject: &str, pattern: &str) -> Result<Option<(usize, usize)>, Broken> {
+    fn find(subject: &str, pattern: &str) -> Result<Option<(usize, usize)>, MatchError> {
         let mut matcher = Matcher::new(subject.as_bytes(), pattern.as_bytes());
         for start in 0..=subject.len() {
             if let Some(end) = matcher.at(start)? {
@@ -401,9 +403,9 @@ mod tests {
             ("%1", c"invalid capture index"),
             ("(%1)", c"invalid capture index"),
         ] {
-            assert_eq!(find("abc", pattern), Err(Broken::Pattern(why)), "{pattern}");
+            assert_eq!(find("abc", pattern), Err(MatchError::Pattern(why)), "{pattern}");
         }
-        assert_eq!(find("abc", &"()".repeat(33)), Err(Broken::Pattern(c"too many captures")));
+        assert_eq!(find("abc", &"()".repeat(33)), Err(MatchError::Pattern(c"too many captures")));
     }
 
     #[test]
@@ -412,7 +414,7 @@ mod tests {
         for item in ["a?", "a*", "a-"] {
             assert_eq!(find(&subject, &item.repeat(1_000)).map(|found| found.is_some()), Ok(true), "{item}");
             let deep = find(&subject, &format!("{}b", item.repeat(33_000)));
-            assert_eq!(deep, Err(Broken::Pattern(c"pattern too complex")), "{item}");
+            assert_eq!(deep, Err(MatchError::Pattern(c"pattern too complex")), "{item}");
         }
         assert_eq!(find(&subject, &"a".repeat(33_000)), Ok(Some((0, 33_000))));
     }

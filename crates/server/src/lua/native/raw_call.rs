@@ -85,7 +85,7 @@ struct Job<'a> {
 
 /// The reason why a call came to no result, where its handler has not given it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Broken {
+pub enum CallFailure {
     /// An error was raised, and the handler has seen it.
     Raised,
     /// There was no memory left.
@@ -114,7 +114,13 @@ impl Bare {
     ///
     /// # Errors
     /// It came to no result.
-    pub fn call(&self, function: &Kept, given: Given, keys: Args<'_>, args: Args<'_>) -> Result<Returned<'_>, Broken> {
+    pub fn call(
+        &self,
+        function: &Kept,
+        given: Given,
+        keys: Args<'_>,
+        args: Args<'_>,
+    ) -> Result<Returned<'_>, CallFailure> {
         let names = [self.names[0].number, self.names[1].number];
         let mut job = Job { function: function.number, globals: self.globals.number, names, given, keys, args };
         // SAFETY: the state lives as long as the `Kept`s here do, and this thread runs nothing else in it: scripts do not call
@@ -130,9 +136,9 @@ impl Bare {
         let returned = Returned { bare: self, stack: PhantomData };
         match status {
             ffi::LUA_OK => Ok(returned),
-            ffi::LUA_ERRRUN => Err(Broken::Raised),
-            ffi::LUA_ERRMEM => Err(Broken::Memory),
-            _ => Err(Broken::Handler),
+            ffi::LUA_ERRRUN => Err(CallFailure::Raised),
+            ffi::LUA_ERRMEM => Err(CallFailure::Memory),
+            _ => Err(CallFailure::Handler),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::commands::block_timeout;
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::engine::clients::blocking::{Block, OnTimeout};
-use crate::engine::replication::Wanted;
+use crate::engine::replication::WaitCondition;
 use crate::engine::replication::failover::Order;
 use crate::engine::replication::role::{Address, LinkState};
 use crate::host::log;
@@ -58,7 +58,7 @@ pub fn wait(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let deadline_ms = block_timeout::deadline(cx, request)?;
     let offset = written_offset(cx);
     let applied = usize::try_from(replicas.max(0)).unwrap_or(usize::MAX);
-    let wanted = Wanted { offset, applied, synced: 0, own_disk: false };
+    let wanted = WaitCondition { offset, applied, synced: 0, own_disk: false };
     wait_for(cx, request, wanted, deadline_ms, OnTimeout::Replicas(offset));
     Ok(())
 }
@@ -84,7 +84,7 @@ pub fn wait_aof(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         return Err(Error::NO_LOG_TO_WAIT_FOR);
     }
     let offset = written_offset(cx);
-    let wanted = Wanted { offset, applied: 0, synced: replicas, own_disk: local != 0 };
+    let wanted = WaitCondition { offset, applied: 0, synced: replicas, own_disk: local != 0 };
     wait_for(cx, request, wanted, deadline_ms, OnTimeout::Disks(offset));
     if let Some(waiter) = cx.state.blocked.as_ref().filter(|_| local != 0) {
         // A client that also waits for replicas is answered when the replicas have the data, but gets an error when the AOF
@@ -102,7 +102,13 @@ fn written_offset(cx: &mut Cx<'_>) -> u64 {
 
 /// Replies with the replicas that have reached the wanted offset: at once if they are enough or the peer may not wait, else
 /// when they are enough or at the timeout.
-fn wait_for(cx: &mut Cx<'_>, request: Request<'_>, wanted: Wanted, deadline_ms: Option<i64>, on_timeout: OnTimeout) {
+fn wait_for(
+    cx: &mut Cx<'_>,
+    request: Request<'_>,
+    wanted: WaitCondition,
+    deadline_ms: Option<i64>,
+    on_timeout: OnTimeout,
+) {
     let reached = cx.engine.reached(wanted.offset);
     if wanted.is_met(&reached) || !cx.may_block() {
         return on_timeout.write(&mut cx.out.bytes, cx.state.protocol, |_| reached);

@@ -13,7 +13,7 @@ use super::note_primary;
 use crate::context::Cx;
 use crate::context::locking;
 use crate::context::session_state::Replies;
-use crate::engine::replication::{Beginning, Filter, Id, Replica, Told};
+use crate::engine::replication::{Beginning, Id, RdbFilter, Replica, Told};
 use crate::host::log;
 use crate::messaging::mail::Letter;
 use crate::request::Request;
@@ -84,12 +84,12 @@ fn tell(told: &mut Told, option: &[u8], value: &[u8]) -> Outcome {
         b"rdb-only" => told.snapshot_only = is_yes()?,
         b"rdb-filter-only" => {
             let mut words = value.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
-            told.filter = Filter::Nothing;
+            told.filter = RdbFilter::Nothing;
             words.try_for_each(|word| {
                 if !word.eq_ignore_ascii_case(b"functions") {
                     return Err(Error::naming("ERR Unsupported rdb-filter-only option: {}", &[word]));
                 }
-                told.filter = Filter::Functions;
+                told.filter = RdbFilter::Functions;
                 Ok(())
             })?;
         }

@@ -15,14 +15,14 @@ pub type WhenOver = Box<dyn FnOnce() + Send>;
 /// The logs of one engine that are closing.
 #[derive(Default)]
 pub struct Closing {
-    state: Mutex<State>,
+    state: Mutex<ClosingCounts>,
     closed: Condvar,
 }
 
 /// The closings under way. There may be several: an AOF can be switched on and off again while the one that was given up
 /// first is cleared away.
 #[derive(Default)]
-struct State {
+struct ClosingCounts {
     /// The number of closings that have begun and may have files that are not whole yet.
     unclosed: u32,
     /// How many have begun and are not over.

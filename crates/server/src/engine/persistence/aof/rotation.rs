@@ -11,10 +11,10 @@ use sleeve_disk::aof::{AofWriter, Rotated};
 
 /// At most one coming switch of an open AOF, and the outcome of the last.
 #[derive(Debug, Default)]
-pub struct Rotation(Mutex<State>);
+pub struct Rotation(Mutex<RotationState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct RotationState {
     /// The number of switches that were ordered.
     number: u64,
     /// The offset of the switch, and its new increment.

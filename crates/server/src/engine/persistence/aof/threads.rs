@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_round_is_whole_when_those_of_the_last_have_come_back_beside_those_who_came_meanwhile() {
+    fn a_round_is_whole_when_all_threads_of_the_last_round_are_back() {
         let begun = GroupCommit::default();
         assert!(begun.is_whole(0), "nobody is known yet");
         let took = Duration::from_millis(1);

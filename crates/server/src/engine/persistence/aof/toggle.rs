@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_could_not_be_begun_behind_the_loading_is_begun_when_it_can_be() {
+    fn an_aof_that_cannot_begin_after_the_loading_begins_later() {
         let engine = Engine::begin(Config::default(), Origin::of_machine().on(Arc::new(MemoryDisk::new())));
         engine.load().expect("there is nothing");
         let other = engine.open_log_folder().expect("nobody has it");

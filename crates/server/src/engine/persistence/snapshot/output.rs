@@ -13,7 +13,7 @@ use super::requests::Requests;
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::keyspace::key_clock;
-use crate::engine::replication::{Filter, Place, ReplicaForm};
+use crate::engine::replication::{Place, RdbFilter, ReplicaForm};
 use crate::host::clock::Instant;
 
 /// The form in which a snapshot is written.
@@ -56,7 +56,7 @@ impl Engine {
         let now_s = now.wall_ms() / 1_000;
         let is_log_base = matches!(form, SnapshotForm::Base);
         let (version, filter) = match form {
-            SnapshotForm::File | SnapshotForm::Base => (self.snapshot_version(snapshot), Filter::All),
+            SnapshotForm::File | SnapshotForm::Base => (self.snapshot_version(snapshot), RdbFilter::All),
             SnapshotForm::Replicas(form) => (version_for(form, snapshot)?, form.filter),
             SnapshotForm::Requests(options) => {
                 return Ok(SnapshotOutput::Requests(Box::new(Requests::begin(&options, offset, now_s))));
@@ -76,9 +76,9 @@ impl Engine {
             place.write(&mut writer);
         }
         match filter {
-            Filter::All => {}
-            Filter::Functions => return Ok(SnapshotOutput::Functions(Box::new(writer))),
-            Filter::Nothing => return Ok(SnapshotOutput::Nothing(Box::new(writer))),
+            RdbFilter::All => {}
+            RdbFilter::Functions => return Ok(SnapshotOutput::Functions(Box::new(writer))),
+            RdbFilter::Nothing => return Ok(SnapshotOutput::Nothing(Box::new(writer))),
         }
         let snapshot_writer = SnapshotWriter::new(snapshot.sizes());
         Ok(SnapshotOutput::Rdb(Box::new(writer), snapshot_writer, self.access_shown(now)))

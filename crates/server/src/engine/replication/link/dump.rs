@@ -4,7 +4,7 @@
 
 use sleeve_wire::number;
 
-use super::broken::Broken;
+use super::error::LinkError;
 
 /// Bytes of a mark.
 const MARK_BYTES: usize = 40;
@@ -41,14 +41,14 @@ impl Dump {
     ///
     /// # Errors
     /// The line does not announce a dump.
-    pub fn begin(line: &[u8]) -> Result<Self, Broken> {
+    pub fn begin(line: &[u8]) -> Result<Self, LinkError> {
         let shown = || line.escape_ascii().to_string();
         if line.starts_with(b"-") {
-            return Err(Broken::passing(format!("it has given the synchronization up: {}", shown())));
+            return Err(LinkError::passing(format!("it has given the synchronization up: {}", shown())));
         }
         if let Some(mark) = line.strip_prefix(b"$EOF:") {
             let mark = mark.try_into().map_err(|_| {
-                Broken::foreign(format!(
+                LinkError::foreign(format!(
                     "the mark that is to end its dump does not have {MARK_BYTES} bytes: '{}'",
                     shown()
                 ))
@@ -56,7 +56,7 @@ impl Dump {
             return Ok(Self::Marked { mark, held: Vec::new(), given: 0, is_over: false });
         }
         let bytes = line.strip_prefix(b"$").and_then(number::parse_i64).and_then(|bytes| u64::try_from(bytes).ok());
-        let bytes = bytes.ok_or_else(|| Broken::foreign(format!("no dump begins with '{}'", shown())))?;
+        let bytes = bytes.ok_or_else(|| LinkError::foreign(format!("no dump begins with '{}'", shown())))?;
         Ok(Self::Counted(bytes))
     }
 

@@ -6,10 +6,10 @@
 //! which the link does not read.
 //!
 //! Of received bytes it holds a line of `LINE_BYTES_MAX` at the most, or the end of a dump. Input that no primary sends ends
-//! it with a reason ([`Broken`]). One thread.
+//! it with a reason ([`LinkError`]). One thread.
 
-mod broken;
 mod dump;
+mod error;
 
 use std::collections::VecDeque;
 
@@ -18,9 +18,9 @@ use sleeve_wire::number::Digits;
 use sleeve_wire::reply::{Protocol, Writer};
 
 use super::ids::{Id, OFFSET_MAX};
-pub use broken::{Broken, Fault};
 use dump::Dump;
 pub use dump::Size;
+pub use error::{Fault, LinkError};
 
 /// The longest line that a primary may say.
 const LINE_BYTES_MAX: usize = 1_024;
@@ -114,7 +114,11 @@ impl Link {
     ///
     /// # Errors
     /// The reason why the connection is of no use any more.
-    pub fn receive<'b>(&'b mut self, bytes: &'b [u8], out: &mut Vec<u8>) -> Result<(usize, Option<Event<'b>>), Broken> {
+    pub fn receive<'b>(
+        &'b mut self,
+        bytes: &'b [u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, Option<Event<'b>>), LinkError> {
         if let Phase::Dump(dump) = &self.phase
             && dump.is_whole()
         {
@@ -132,7 +136,7 @@ impl Link {
                 let used = end.map_or(bytes.len(), |end| end + 1);
                 self.line.extend_from_slice(bytes.get(..used).unwrap_or_default());
                 if self.line.len() > LINE_BYTES_MAX {
-                    return Err(Broken::foreign("it has sent a line that does not end"));
+                    return Err(LinkError::foreign("it has sent a line that does not end"));
                 }
                 if end.is_none() {
                     return Ok((used, None));
@@ -146,7 +150,7 @@ impl Link {
         }
     }
 
-    fn heed(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<Option<Event<'static>>, Broken> {
+    fn heed(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<Option<Event<'static>>, LinkError> {
         if matches!(self.phase, Phase::BeforeDump) {
             let dump = Dump::begin(line)?;
             let size = dump.size();
@@ -160,7 +164,9 @@ impl Link {
                 self.introduce(out);
             }
             Some(Question::Auth) if line.starts_with(b"+") => {}
-            Some(Question::Auth) => return Err(Broken::foreign(format!("Unable to AUTH to MASTER: {}", shown(line)))),
+            Some(Question::Auth) => {
+                return Err(LinkError::foreign(format!("Unable to AUTH to MASTER: {}", shown(line))));
+            }
             Some(Question::Conf(_)) if line.starts_with(b"+") => {}
             Some(Question::Conf(what)) if line.starts_with(b"-") => {
                 note = Some(Event::Note(format!("MASTER does not know REPLCONF {what}: {}", shown(line))));
@@ -210,7 +216,7 @@ impl Link {
         self.asked.push_back(Question::Psync);
     }
 
-    fn heed_psync(&mut self, line: &[u8]) -> Result<Event<'static>, Broken> {
+    fn heed_psync(&mut self, line: &[u8]) -> Result<Event<'static>, LinkError> {
         let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').filter(|word| !word.is_empty()).collect();
         match words.as_slice() {
             [b"+FULLRESYNC", id, offset] => {
@@ -227,29 +233,31 @@ impl Link {
             }
             _ if line.starts_with(b"-") && self.introduction.hands_over => Ok(Event::TakesNoRole(shown(line))),
             [b"-NOMASTERLINK" | b"-LOADING", ..] => {
-                Err(Broken::passing(format!("it cannot serve replicas now: {}", shown(line))))
+                Err(LinkError::passing(format!("it cannot serve replicas now: {}", shown(line))))
             }
-            _ if line.starts_with(b"-") => Err(Broken::foreign(format!("it does not serve replicas: {}", shown(line)))),
+            _ if line.starts_with(b"-") => {
+                Err(LinkError::foreign(format!("it does not serve replicas: {}", shown(line))))
+            }
             _ => Err(unexpected(line)),
         }
     }
 }
 
 /// Checks that a primary is there and may be asked further. A primary that asks for authentication first is one, too.
-fn check_pong(line: &[u8]) -> Result<(), Broken> {
+fn check_pong(line: &[u8]) -> Result<(), LinkError> {
     let is_good = line.starts_with(b"+")
         || [b"-NOAUTH".as_slice(), b"-NOPERM", b"-ERR operation not permitted"]
             .iter()
             .any(|good| line.starts_with(good));
     match line.starts_with(b"-") {
         _ if is_good => Ok(()),
-        true => Err(Broken::passing(format!("it answers PING with an error: {}", shown(line)))),
+        true => Err(LinkError::passing(format!("it answers PING with an error: {}", shown(line)))),
         false => Err(unexpected(line)),
     }
 }
 
-fn unexpected(line: &[u8]) -> Broken {
-    Broken::foreign(format!("it gives no answer of a primary: '{}'", shown(line)))
+fn unexpected(line: &[u8]) -> LinkError {
+    LinkError::foreign(format!("it gives no answer of a primary: '{}'", shown(line)))
 }
 
 /// Returns a line for the server log, with its special characters replaced.

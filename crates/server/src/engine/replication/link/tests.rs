@@ -21,7 +21,7 @@ struct Heard {
     events: Vec<String>,
     dump: Vec<u8>,
     stream: Vec<u8>,
-    broken: Option<Broken>,
+    broken: Option<LinkError>,
 }
 
 fn hear(introduction: Introduction, bytes: &[u8], step: usize) -> Heard {
@@ -104,7 +104,7 @@ fn a_primary_with_a_password_is_told_who_speaks_and_what_is_had_already() {
 }
 
 #[test]
-fn a_dump_without_a_length_ends_where_its_mark_stands_however_the_bytes_are_cut() {
+fn a_dump_without_a_length_ends_at_its_mark_however_it_is_split() {
     let mark = "m".repeat(20) + &"M".repeat(20);
     let head = format!("+PONG\r\n+OK\r\n+OK\r\n+OK\r\n+FULLRESYNC {ID} 0\r\n$EOF:{mark}\r\n");
     // Bytes that look like the mark's beginning belong to the dump.

@@ -2,7 +2,7 @@
 
 /// Why there is nothing more to be had from this connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Broken {
+pub struct LinkError {
     /// The reason, for the server log.
     pub reason: String,
     /// The side at fault.
@@ -21,7 +21,7 @@ pub enum Fault {
     Foreign,
 }
 
-impl Broken {
+impl LinkError {
     /// Returns the error for something that no primary sends.
     pub fn foreign(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), fault: Fault::Foreign }
