@@ -77,7 +77,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("crates/server/src/messaging/pubsub.rs", "the order of names", "put into the order of names at once"),
     ("crates/server/src/request/renamed_commands.rs", "the order of given", "whether any is there"),
     (
-        "crates/server/src/engine/migrate_target.rs",
+        "crates/server/src/engine/network/migrate_target.rs",
         "Instant::now",
         "another server is waited for, and it has its own time",
     ),

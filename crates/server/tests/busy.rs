@@ -68,7 +68,7 @@ impl Served {
 
     /// Waits until a script has all shards.
     pub(crate) fn until_locked(&self) {
-        while self.engine.store.try_lock(0).is_some() {
+        while self.engine.keyspace.store.try_lock(0).is_some() {
             std::thread::yield_now();
         }
     }

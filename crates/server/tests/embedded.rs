@@ -100,7 +100,7 @@ fn a_killed_session_executes_nothing_more_and_nobody_sees_it() {
     let mut replies = Vec::new();
     assert_eq!(local.exchange(b"SET a 1\r\n", &mut replies), Err(Closed));
     assert_eq!((ask(&mut other, "EXISTS a").as_str(), replies.len()), (":0\r\n", 0));
-    assert_eq!(engine.watches.len(), 0, "what is over watches nothing");
+    assert_eq!(engine.clients.watches.len(), 0, "what is over watches nothing");
 }
 
 #[test]
@@ -157,9 +157,9 @@ fn watching_many_keys_at_once_is_not_quadratic() {
     let mut replies = Vec::new();
     local.exchange(request.repeat(2).as_bytes(), &mut replies).expect("the session lives");
     assert_eq!(replies, b"+OK\r\n+OK\r\n");
-    assert_eq!(engine.watches.len(), KEYS);
+    assert_eq!(engine.clients.watches.len(), KEYS);
     assert_eq!(ask(&mut local, "UNWATCH"), "+OK\r\n");
-    assert_eq!(engine.watches.len(), 0);
+    assert_eq!(engine.clients.watches.len(), 0);
 }
 
 #[test]

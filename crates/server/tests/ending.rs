@@ -26,7 +26,7 @@ fn asked_to_save(name: &str, script: &[&str]) -> (Served, Peer, PathBuf) {
     served.until_locked();
     let mut other = served.open_beside();
     other.send(&["SHUTDOWN", "SAVE"]);
-    while !served.engine.pause.is_begun() {
+    while !served.engine.clients.pause.is_begun() {
         std::thread::yield_now();
     }
     served.set_threshold("20");

@@ -144,7 +144,7 @@ fn two_engines_that_write_one_snapshot_at_once_do_not_mix_their_bytes() {
     let engines = [begin(&disk, &[]), begin(&disk, &[])];
     let digests = engines.each_ref().map(|engine| {
         let mut local = engine.connect(|| {});
-        assert_eq!(ask(&mut local, &format!("SET name {}", engine.run_id)), "+OK\r\n");
+        assert_eq!(ask(&mut local, &format!("SET name {}", engine.identity.run_id)), "+OK\r\n");
         hold_snapshot(&mut local);
         wait_until("the file", || info(&mut local, "current_save_keys_processed") > 0);
         ask(&mut local, "DEBUG DIGEST")

@@ -89,7 +89,7 @@ fn replies_that_cannot_be_sent_reach_nobody_else() {
     ask(&mut gone, "CLIENT SETNAME gone");
     send(&mut gone, "PING");
     assert_eq!(gone.peek(&mut [0]).expect("the reply comes"), 1, "left unread, it makes closing a reset");
-    let locked = served.engine.store.lock_all();
+    let locked = served.engine.keyspace.store.lock_all();
     send(&mut gone, "GET key");
     drop(gone);
     // Only now can the worker execute the request with the reply that it is to fail to send.

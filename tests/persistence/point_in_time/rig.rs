@@ -106,7 +106,7 @@ impl Rig {
         let [base] = bases[..] else { panic!("one base is left of {names:?}") };
         let bytes = read_small(self.disk.as_ref(), &folder.join(Path::new(base)), BASE_BYTES_MAX).expect("the base");
         let loaded = engine(&[(Opt::EnableDebugCommand, "yes")], &self.disk);
-        let offset = put_into(&loaded.store, &bytes);
+        let offset = put_into(&loaded.keyspace.store, &bytes);
         Taken { bytes, loaded, offset: offset.expect("a base names its offset") }
     }
 

@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::config::Opt;
 use crate::engine::Engine;
-use crate::engine::clients::crews;
+use crate::engine::network::crews;
 use crate::host::log;
 use crate::messaging::mail::{Letter, Mailbox};
 use crate::net::{Driver, DriverKind};
@@ -58,7 +58,7 @@ impl Crew {
         self.pool.end_resizing(if staffed.is_ok() { count } else { old });
         if staffed.is_ok() && self.pool.is_at_engines_doors() {
             let mailboxes = self.pool.mailboxes();
-            self.engine.listeners.attach(&mailboxes);
+            self.engine.network.listeners.attach(&mailboxes);
             // A caller that changed the doors before this did not tell the new workers.
             mailboxes.iter().for_each(|mailbox| mailbox.post(Letter::Listen));
         }
@@ -82,7 +82,7 @@ impl Crew {
         }
         if let Some(driver) = drivers.first() {
             *kind = Some(driver.kind());
-            *engine.io.lock() = driver.kind();
+            *engine.network.io.lock() = driver.kind();
         }
         let mut workers = Vec::with_capacity(numbers.len());
         for (&number, driver) in numbers.iter().zip(drivers) {
@@ -153,13 +153,13 @@ mod tests {
         assert_eq!(ask(b"CONFIG GET workers\r\n"), "*2\r\n$7\r\nworkers\r\n$1\r\n1\r\n");
         assert!(ask(b"CONFIG GET maxmemory-samples\r\n").contains("\r\n5\r\n"));
         // The workers that had started have no clients to serve.
-        while engine.mailbox_count() > 2 {
+        while engine.clients.mailbox_count() > 2 {
             std::thread::yield_now();
         }
-        assert_eq!((engine.crews.retiring(), engine.failure()), (0, None));
+        assert_eq!((engine.network.crews.retiring(), engine.failure()), (0, None));
         assert_eq!(ask(b"CONFIG SET workers 4\r\n"), "+OK\r\n");
-        assert_eq!(engine.mailbox_count(), 5);
+        assert_eq!(engine.clients.mailbox_count(), 5);
         server.stop();
-        assert_eq!((engine.mailbox_count(), engine.failure()), (1, None));
+        assert_eq!((engine.clients.mailbox_count(), engine.failure()), (1, None));
     }
 }

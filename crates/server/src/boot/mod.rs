@@ -74,8 +74,8 @@ impl Server {
     fn end(&mut self) {
         let mailboxes = self.crew.stop();
         self.crew.pool.wait();
-        mailboxes.iter().for_each(|mailbox| self.engine.leave_mailbox(mailbox));
-        self.engine.port.store(0, Ordering::Relaxed);
+        mailboxes.iter().for_each(|mailbox| self.engine.clients.leave_mailbox(mailbox));
+        self.engine.network.port.store(0, Ordering::Relaxed);
     }
 }
 
@@ -88,13 +88,13 @@ impl Drop for Server {
 /// Starts as many workers as the option says, all of them accepting from all listeners.
 fn start(engine: &Arc<Engine>, listeners: &[Arc<Listener>], doors: Doors) -> io::Result<Server> {
     let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.address()).collect();
-    engine.port.store(addresses.first().map_or(0, |address| u32::from(address.port())), Ordering::Relaxed);
+    engine.network.port.store(addresses.first().map_or(0, |address| u32::from(address.port())), Ordering::Relaxed);
     // From here on any failure drops the server, which stops the workers that run already.
     let server = Server { engine: Arc::clone(engine), crew: Arc::new(Crew::new(engine, doors)), addresses };
     let wanted = || engine.config.number(Opt::Workers).max(1) as usize;
     server.crew.staff(wanted())?;
     let crew: Weak<Crew> = Arc::downgrade(&server.crew);
-    engine.crews.enter(crew);
+    engine.network.crews.enter(crew);
     // A session in this process may have set another number in the meantime.
     if server.crew.pool.wanted() != wanted() {
         server.crew.staff(wanted())?;
@@ -105,9 +105,9 @@ fn start(engine: &Arc<Engine>, listeners: &[Arc<Listener>], doors: Doors) -> io:
 
 /// Opens the listeners that the configuration names; a server without any would be of no use.
 fn open_listeners(engine: &Engine) -> Result<(), StartError> {
-    let opened = engine.listeners.open(&engine.config).map_err(StartError::from);
+    let opened = engine.network.listeners.open(&engine.config).map_err(StartError::from);
     let opened =
-        opened.and_then(|()| if engine.listeners.all().is_empty() { Err(StartError::Nowhere) } else { Ok(()) });
+        opened.and_then(|()| if engine.network.listeners.all().is_empty() { Err(StartError::Nowhere) } else { Ok(()) });
     opened.inspect_err(|error| log::warning(&error.to_string()))
 }
 
@@ -115,7 +115,10 @@ fn open_listeners(engine: &Engine) -> Result<(), StartError> {
 fn load_certificate(engine: &Engine) -> Result<(), StartError> {
     if engine.config.number(Opt::TlsPort) != 0 {
         let made = tls::load(&engine.config).inspect_err(|reason| log::warning(reason));
-        engine.tls.set(made.map_err(|_| StartError::Tls).inspect_err(|error| log::warning(&error.to_string()))?);
+        engine
+            .network
+            .tls
+            .set(made.map_err(|_| StartError::Tls).inspect_err(|error| log::warning(&error.to_string()))?);
     }
     Ok(())
 }
@@ -232,14 +235,14 @@ pub fn serve(
     pid_file.iter().cloned().for_each(panics::take_along);
     engine.follow_configured();
     // Clients that connect before the data is loaded are told to retry.
-    engine.readiness.set(Hindrance::Loading, true);
+    engine.lifecycle.readiness.set(Hindrance::Loading, true);
     let server = start_threads(&engine).inspect_err(|error| {
         log::warning(&error.to_string());
         pid_file.iter().for_each(Claim::release);
     })?;
-    engine.estimate.note_startup(facts::resident().1);
+    engine.keyspace.estimate.note_startup(facts::resident().1);
     let processors = engine.config.number(Opt::Workers);
-    log::notice(&format!("Running mode=standalone, port={}, workers={processors}.", engine.port()));
+    log::notice(&format!("Running mode=standalone, port={}, workers={processors}.", engine.network.port()));
     log::warning("Server initialized");
     let loaded = engine.load();
     if engine.persistence.loading.is_given_up() {
@@ -291,7 +294,8 @@ pub(crate) fn end_rest(engine: &Engine) {
 /// Starts the threads that a server process needs: the thread for signals, and the workers.
 fn start_threads(engine: &Arc<Engine>) -> Result<Server, StartError> {
     signals::catch(engine).map_err(|error| system("cannot catch signals", error))?;
-    start(engine, &engine.listeners.all(), Doors::OfEngine).map_err(|error| system("cannot start the workers", error))
+    start(engine, &engine.network.listeners.all(), Doors::OfEngine)
+        .map_err(|error| system("cannot start the workers", error))
 }
 
 fn system(what: impl Into<String>, error: io::Error) -> StartError {
@@ -325,14 +329,14 @@ mod tests {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let error = refusal::after(2, || engine.listen(address)).expect_err("the third is refused");
         assert_eq!(error.raw_os_error(), Some(libc::EAGAIN));
-        assert_eq!((engine.port(), engine.mailbox_count(), engine.failure()), (0, 0, None));
+        assert_eq!((engine.network.port(), engine.clients.mailbox_count(), engine.failure()), (0, 0, None));
         let mut replies = Vec::new();
         engine.connect(|| ()).exchange(b"PING\r\n", &mut replies).expect("the engine is as it was");
         assert_eq!(replies, b"+PONG\r\n");
         let server = engine.listen(address).expect("there are threads again");
-        assert_eq!(engine.mailbox_count(), 3);
+        assert_eq!(engine.clients.mailbox_count(), 3);
         server.stop();
-        assert_eq!(engine.mailbox_count(), 0);
+        assert_eq!(engine.clients.mailbox_count(), 0);
     }
 
     #[test]

@@ -37,9 +37,9 @@ pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
         // How many ends the server had given up when it was last told to end, and began to.
         let mut ending_since = None;
         for signal in signals.forever() {
-            if ending_since == Some(stopping.pause.ends_given_up()) {
+            if ending_since == Some(stopping.clients.pause.ends_given_up()) {
                 // A partial snapshot is of no use.
-                _ = stopping.disk.remove(&stopping.unfinished_snapshot_path());
+                _ = stopping.persistence.disk.remove(&stopping.unfinished_snapshot_path());
                 std::process::exit(1);
             }
             let (name, option) = match signal {
@@ -56,7 +56,7 @@ pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
             };
             let force = bits & shutdown::FORCE != 0;
             if stopping.may_end(force) {
-                ending_since = Some(stopping.pause.ends_given_up());
+                ending_since = Some(stopping.clients.pause.ends_given_up());
                 let now = bits & shutdown::NOW != 0;
                 stopping.shut_down(Shutdown { final_snapshot, force, now }, None);
             }

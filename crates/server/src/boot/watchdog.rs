@@ -21,9 +21,9 @@ impl Engine {
     /// # Errors
     /// It cannot start.
     pub(crate) fn apply_watchdog_period(self: &Arc<Self>) -> Result<(), String> {
-        let watchdog = Arc::clone(&self.watchdog);
-        let mut has_thread = self.watchdog.has_thread.lock();
-        self.watchdog.changed.notify_all();
+        let watchdog = Arc::clone(&self.lifecycle.watchdog);
+        let mut has_thread = self.lifecycle.watchdog.has_thread.lock();
+        self.lifecycle.watchdog.changed.notify_all();
         if *has_thread || self.config.number(Opt::WatchdogPeriod) == 0 {
             return Ok(());
         }
@@ -46,7 +46,7 @@ fn watch(watchdog: &Watchdog, engine: &Weak<Engine>) {
         }
         drop(has_thread);
         let loading = engine.persistence.loading.status();
-        for delay in watch.look(&engine.mailboxes(), loading, period_ms, clock::monotonic_ms()) {
+        for delay in watch.look(&engine.clients.mailboxes(), loading, period_ms, clock::monotonic_ms()) {
             log::warning(&format!("--- WATCHDOG TIMER EXPIRED --- {delay}"));
         }
         // The program that embeds the engine may drop it in the meantime.
@@ -68,7 +68,7 @@ mod tests {
             engine.config.assign(Opt::WatchdogPeriod, &[period]).expect("a number");
             engine.apply_watchdog_period().expect("a thread");
         };
-        let has_thread = || *engine.watchdog.has_thread.lock();
+        let has_thread = || *engine.lifecycle.watchdog.has_thread.lock();
         set(b"0");
         assert!(!has_thread());
         set(b"1");

@@ -106,7 +106,7 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
 /// Makes this server ask its new primary for a full sync if a REPLICAOF of the same transaction stands before a write. The
 /// write is done, as in Redis, but it is in no stream, so this server must not go on from its own offset.
 fn note_write_behind_role(cx: &Cx<'_>, row: &Row) {
-    if row.flags.contains(Flags::WRITE) && cx.engine.readiness.has(Hindrance::ReadOnly) {
+    if row.flags.contains(Flags::WRITE) && cx.engine.lifecycle.readiness.has(Hindrance::ReadOnly) {
         cx.engine.replication.role.begin_anew();
     }
 }
@@ -126,14 +126,14 @@ pub fn lock(cx: &mut Cx<'_>) -> Outcome {
     keys.clear();
     let hash = |(row, args): (&'static Row, Args<'_>)| {
         let start = keys.len();
-        hash_keys(&engine.store, row, args, keys);
+        hash_keys(&engine.keyspace.store, row, args, keys);
         start..keys.len()
     };
     *places = queue.iter().map(hash).collect();
     if queue.iter().any(|(row, _)| row.reach != Reach::Named) {
         return locking::lock_all(cx);
     }
-    let watched = cx.state.multi.watching.keys().iter().map(|watched| engine.store.hash(&watched.key));
+    let watched = cx.state.multi.watching.keys().iter().map(|watched| engine.keyspace.store.hash(&watched.key));
     let named = keys.iter().map(|key| key.hash);
     let hashes: Vec<_> = named.chain(watched).collect();
     locking::lock_keys(cx, hashes.iter().copied())
@@ -143,7 +143,7 @@ pub fn lock(cx: &mut Cx<'_>) -> Outcome {
 fn watched_key_expired(cx: &Cx<'_>) -> bool {
     let watching = &cx.state.multi.watching;
     watching.keys().iter().any(|watched| {
-        let key = cx.engine.store.key(&watched.key);
+        let key = cx.engine.keyspace.store.key(&watched.key);
         cx.is_over(watched.database, key) && !watching.was_expired(cx.engine, watched)
     })
 }

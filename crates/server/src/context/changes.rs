@@ -86,7 +86,7 @@ impl Cx<'_> {
     /// Frees the value that a key has left, on another thread if it is large and the option says so.
     #[inline]
     pub fn free(&self, garbage: Garbage, is_lazy: Opt) {
-        self.engine.lazy_free.now_or_later(garbage, self.engine.config.flag(is_lazy));
+        self.engine.keyspace.lazy_free.now_or_later(garbage, self.engine.config.flag(is_lazy));
     }
 
     /// Removes a key as [`Cx::remove`] does, where the removal may be part of another change. The caller frees the value that
@@ -260,7 +260,7 @@ impl Cx<'_> {
         let databases = databases.start as u32..databases.end as u32;
         let from = (engine, Some(&*self.state), &mut *self.pending);
         key_change::tell_all(from, turnover, databases, |database, name| {
-            let key = engine.store.key(name);
+            let key = engine.keyspace.store.key(name);
             let shard = locks.shard(key.hash);
             let presence = |database| Presence::of(shard.find(database, key, now_ms));
             (presence(database as usize), successor.map_or(Presence::Missing, presence))
@@ -404,7 +404,7 @@ mod tests {
         let (scratch, mut output) = (Scratch::new(&engine, Instant::now()), Output::default());
         let socket = ClientSocket { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
         let mut state = SessionState::new(
-            engine.clients.enter(socket, Arc::new(Mailbox::new(|| ())), 0),
+            engine.clients.list.enter(socket, Arc::new(Mailbox::new(|| ())), 0),
             engine.acl.default_user(),
         );
         let mut pending = Pending::default();

@@ -18,7 +18,7 @@ pub fn enter_slow(cx: &mut Cx<'_>, request: &Request<'_>, ticks: u64) {
     if cx.state.origin.is_unobserved {
         return;
     }
-    let duration_us = engine.ticker.nanoseconds(ticks) / 1_000;
+    let duration_us = engine.identity.ticker.nanoseconds(ticks) / 1_000;
     let over = |option: Opt, least: i64, unit_us: u64| {
         let bound = engine.config.number(option);
         bound >= least && duration_us / unit_us >= bound as u64
@@ -28,7 +28,7 @@ pub fn enter_slow(cx: &mut Cx<'_>, request: &Request<'_>, ticks: u64) {
     }
     if over(Opt::LatencyMonitorThreshold, 1, 1_000) {
         let event = if request.row.flags.contains(Flags::FAST) { "fast-command" } else { "command" };
-        engine.latency.add(event, cx.now.wall_ms() / 1_000, duration_us / 1_000);
+        engine.observe.latency.add(event, cx.now.wall_ms() / 1_000, duration_us / 1_000);
     }
 }
 
@@ -39,7 +39,7 @@ pub fn note_size(cx: &mut Cx<'_>, request: &Request<'_>, reply_bytes: usize, beg
     if !cx.timer.may_be_large(request.args.extent() + reply_bytes) {
         return;
     }
-    if let Some(began_ticks) = began_ticks.filter(|_| cx.engine.hot_keys.wants(cx.now)) {
+    if let Some(began_ticks) = began_ticks.filter(|_| cx.engine.observe.hot_keys.wants(cx.now)) {
         tally(cx, request, reply_bytes, clock::ticks().wrapping_sub(began_ticks));
     }
     // A command that blocks is noted when it runs again.
@@ -68,7 +68,7 @@ fn tally(cx: &mut Cx<'_>, request: &Request<'_>, reply_bytes: usize, ticks: u64)
         return;
     }
     let bytes = request.args.multibulk_len() + reply_bytes;
-    let is_sampled = cx.dice.below(cx.engine.hot_keys.sample_ratio() as usize) == 0;
+    let is_sampled = cx.dice.below(cx.engine.observe.hot_keys.sample_ratio() as usize) == 0;
     cx.counters.hot_keys.lock().add(request.keys(), (ticks, bytes as u64), is_sampled);
 }
 
@@ -82,5 +82,5 @@ fn enter(cx: &Cx<'_>, measure: Measure, request: &Request<'_>, amount: u64, entr
         address: client.socket.address.clone(),
         name: client.names.lock().client.clone(),
     };
-    cx.engine.slowlog.add(measure, entry, cx.engine.config.number(entries_max) as usize);
+    cx.engine.observe.slowlog.add(measure, entry, cx.engine.config.number(entries_max) as usize);
 }

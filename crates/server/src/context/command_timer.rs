@@ -36,7 +36,7 @@ pub struct CommandTimer {
 impl CommandTimer {
     /// Makes the timer of a batch that begins now.
     pub fn new(engine: &Engine) -> Self {
-        let (slow_ticks, large_bytes) = engine.conspicuous();
+        let (slow_ticks, large_bytes) = engine.observe.conspicuous(&engine.config);
         Self { row: None, calls: 0, ticks: 0, is_nested: false, slow_ticks, large_bytes }
     }
 
@@ -74,7 +74,7 @@ impl CommandTimer {
     #[inline]
     pub fn slow(&mut self, engine: &Engine, began_ticks: u64) -> Option<u64> {
         let ticks = clock::ticks().wrapping_sub(began_ticks);
-        (self.slow_ticks, self.large_bytes) = engine.conspicuous();
+        (self.slow_ticks, self.large_bytes) = engine.observe.conspicuous(&engine.config);
         (ticks >= self.slow_ticks).then_some(ticks)
     }
 
@@ -99,7 +99,7 @@ impl CommandTimer {
         let ticks = clock::ticks().wrapping_sub(began_ticks);
         counters.commands[row.id as usize].elapsed_ticks.add(ticks);
         if engine.config.flag(Opt::LatencyTracking) {
-            counters.latencies.record(row.id as usize, engine.ticker.nanoseconds(ticks), 1);
+            counters.latencies.record(row.id as usize, engine.identity.ticker.nanoseconds(ticks), 1);
         }
         ticks
     }
@@ -113,7 +113,7 @@ impl CommandTimer {
             counters.settled_ticks.set(now);
             counters.commands[timed.id as usize].elapsed_ticks.add(ticks);
             if engine.config.flag(Opt::LatencyTracking) {
-                let each_ns = engine.ticker.nanoseconds(ticks / calls.max(1));
+                let each_ns = engine.identity.ticker.nanoseconds(ticks / calls.max(1));
                 counters.latencies.record(timed.id as usize, each_ns, calls);
             }
         }

@@ -53,9 +53,9 @@ pub fn memory_use(cx: &mut Cx<'_>) -> MemoryUse {
 /// set.
 pub fn weigh_all(cx: &mut Cx<'_>) {
     let engine = cx.engine;
-    (0..engine.store.shards())
-        .for_each(|index| cx.locks.with(index, |shard| engine.estimate.note(index, shard.memory())));
-    engine.clients.all().iter().for_each(|client| engine.client_memory.weigh(client));
+    (0..engine.keyspace.store.shards())
+        .for_each(|index| cx.locks.with(index, |shard| engine.keyspace.estimate.note(index, shard.memory())));
+    engine.clients.list.all().iter().for_each(|client| engine.clients.memory.weigh(client));
 }
 
 /// Returns whether more memory is used than `maxmemory` allows.
@@ -67,7 +67,7 @@ pub(crate) fn is_over_limit(engine: &Engine) -> bool {
 /// Evicts as [`evict_down_to`] does, and keeps account of how long the limit is exceeded.
 #[cold]
 pub(crate) fn make_room(cx: &mut Cx<'_>, bytes_max: u64) -> Room {
-    let estimate = &cx.engine.estimate;
+    let estimate = &cx.engine.keyspace.estimate;
     estimate.note_excess(true, now_ns(cx));
     let room = evict_down_to(cx, bytes_max);
     estimate.note_excess(room != Room::Enough, now_ns(cx));
@@ -117,7 +117,7 @@ fn now_ns(cx: &Cx<'_>) -> u64 {
 fn report(cx: &Cx<'_>, event: &'static str, took_us: u64) {
     let slow_ms = cx.engine.config.number(Opt::LatencyMonitorThreshold) as u64;
     if slow_ms > 0 && took_us / 1_000 >= slow_ms {
-        cx.engine.latency.add(event, cx.now.wall_ms() / 1_000, took_us / 1_000);
+        cx.engine.observe.latency.add(event, cx.now.wall_ms() / 1_000, took_us / 1_000);
     }
 }
 
@@ -130,7 +130,7 @@ fn evict_one(cx: &mut Cx<'_>, policy: MaxmemoryPolicy) -> bool {
                 None => return false,
             },
             _ => match gather(cx, policy) {
-                true => cx.engine.candidates.take_best(),
+                true => cx.engine.keyspace.candidates.take_best(),
                 false => return false,
             },
         };
@@ -148,7 +148,7 @@ fn evict_one(cx: &mut Cx<'_>, policy: MaxmemoryPolicy) -> bool {
 fn gather(cx: &mut Cx<'_>, policy: MaxmemoryPolicy) -> bool {
     for _ in 0..cx.engine.config.number(Opt::MaxmemorySamples) {
         let Some(drawn) = draw(cx, policy) else { return false };
-        cx.engine.candidates.remember(drawn);
+        cx.engine.keyspace.candidates.remember(drawn);
     }
     true
 }
@@ -156,7 +156,7 @@ fn gather(cx: &mut Cx<'_>, policy: MaxmemoryPolicy) -> bool {
 /// Returns a random key of each database of a random shard that has keys that may be evicted; by chance the draw may be
 /// empty. None if there are no such keys in any shard.
 fn draw(cx: &mut Cx<'_>, policy: MaxmemoryPolicy) -> Option<Vec<Candidate>> {
-    let (engine, now, shards) = (cx.engine, cx.now, cx.engine.store.shards());
+    let (engine, now, shards) = (cx.engine, cx.now, cx.engine.keyspace.store.shards());
     let (first, random) = (cx.dice.below(shards), cx.dice.number());
     let (mut drawn, mut are_any) = (Vec::new(), false);
     for step in 0..shards {
@@ -184,7 +184,7 @@ fn draw(cx: &mut Cx<'_>, policy: MaxmemoryPolicy) -> Option<Vec<Candidate>> {
 /// Evicts a key, if it is still there and may go. Its value is freed when the shard's lock has been given back.
 fn evict(cx: &mut Cx<'_>, candidate: &Candidate, policy: MaxmemoryPolicy) -> EvictionOutcome {
     let (engine, database) = (cx.engine, candidate.database);
-    let key = engine.store.key(&candidate.name);
+    let key = engine.keyspace.store.key(&candidate.name);
     cx.locks.take_one(key.hash);
     if !key_change::may_vanish(engine, cx.now) {
         cx.locks.unlock();
@@ -203,9 +203,9 @@ fn evict(cx: &mut Cx<'_>, candidate: &Candidate, policy: MaxmemoryPolicy) -> Evi
     };
     let began_ns = now_ns(cx);
     cx.tell(Cause::Evicted, database as u32, key);
-    cx.locks.weigh(&engine.estimate);
+    cx.locks.weigh(&engine.keyspace.estimate);
     cx.locks.unlock();
-    engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyEviction));
+    engine.keyspace.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyEviction));
     report(cx, "eviction-del", (now_ns(cx) - began_ns) / 1_000);
     EvictionOutcome::Evicted
 }

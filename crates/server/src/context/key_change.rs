@@ -103,15 +103,15 @@ pub fn tell(source: ChangeSource<'_, '_>, cause: Cause<'_>, database: u32, key: 
     let ChangeSource { engine, counters, state, pending, recorder } = source;
     let is_seen = !matches!(cause, Cause::GroupRemoved);
     match cause {
-        Cause::Expired => engine.watches.raise_expired(database, key.name),
-        _ if is_seen => engine.watches.raise(database, key.name),
+        Cause::Expired => engine.clients.watches.raise_expired(database, key.name),
+        _ if is_seen => engine.clients.watches.raise(database, key.name),
         _ => {}
     }
-    if let Some(place) = engine.blocking.mark(database, key) {
+    if let Some(place) = engine.clients.blocking.mark(database, key) {
         pending.marked.push_back(place);
     }
-    if is_seen && engine.tracking.is_used() {
-        engine.tracking.changed(key.name, state.and_then(SessionState::changer), &mut pending.wakeups);
+    if is_seen && engine.clients.tracking.is_used() {
+        engine.clients.tracking.changed(key.name, state.and_then(SessionState::changer), &mut pending.wakeups);
     }
     match cause {
         Cause::Command | Cause::GroupRemoved => pending.changes += 1,
@@ -141,12 +141,12 @@ pub fn tell_all(
     mut look: impl FnMut(u32, &[u8]) -> (Presence, Presence),
 ) {
     for database in databases {
-        engine.watches.replace_all(database, |name| look(database, name));
-        pending.marked.extend(engine.blocking.mark_all(database));
+        engine.clients.watches.replace_all(database, |name| look(database, name));
+        pending.marked.extend(engine.clients.blocking.mark_all(database));
     }
-    if turnover == Turnover::Replaced && engine.tracking.is_used() {
+    if turnover == Turnover::Replaced && engine.clients.tracking.is_used() {
         let by = state.and_then(SessionState::changer).map(|(id, _)| id);
-        engine.tracking.changed_all(by, &mut pending.wakeups);
+        engine.clients.tracking.changed_all(by, &mut pending.wakeups);
     }
 }
 
@@ -201,7 +201,7 @@ pub fn removal(engine: &Engine, is_lazy: Opt) -> &'static [u8] {
 /// gone. A pause begins with all shards locked. So a caller that asks under the lock of the key's shard, and acts before
 /// giving it back, is not overtaken by one.
 pub fn may_vanish(engine: &Engine, now: Instant) -> bool {
-    !engine.is_replaying.load(Ordering::Relaxed)
+    !engine.persistence.is_replaying.load(Ordering::Relaxed)
         && (!engine.replication.role.is_replica() || planted::has(Fault::OwnEffects))
-        && engine.pause.held(now.monotonic_ms()).is_none()
+        && engine.clients.pause.held(now.monotonic_ms()).is_none()
 }

@@ -121,7 +121,7 @@ impl Lookahead {
         self.hashes.shrink_to(KEPT_KEYS);
         let (mut next, mut last_key) = (first, None);
         for args in batch.from(first, buffer).take(GROUP_KEYS) {
-            self.look_up(&engine.names, (&engine.store, &mut last_key), args, next);
+            self.look_up(&engine.names, (&engine.keyspace.store, &mut last_key), args, next);
             next += 1;
             if self.keys.len() >= GROUP_KEYS {
                 break;

@@ -77,7 +77,7 @@ impl KeyLookup<'_> {
     pub(super) fn expired(&mut self, recorder: &mut Recorder<'_>, name: &[u8], hash: Hash, garbage: Option<Garbage>) {
         if let Some(garbage) = garbage {
             let (engine, counters, state) = (self.engine, self.counters, self.state);
-            engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyExpire));
+            engine.keyspace.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyExpire));
             let source = ChangeSource { engine, counters, state: Some(state), pending: self.pending, recorder };
             key_change::tell(source, Cause::Expired, state.database, Key { name, hash });
         }
@@ -300,26 +300,26 @@ impl Cx<'_> {
     /// Shows the entry of a key of the selected database, which the command need not have named, unless it has expired by
     /// `now_ms`.
     pub fn show<R>(&mut self, name: &[u8], now_ms: i64, show: impl FnOnce(EntryRef<'_>) -> R) -> Option<R> {
-        let (key, database) = (self.engine.store.key(name), self.database());
-        let place = self.engine.store.shard_of(key.hash);
+        let (key, database) = (self.engine.keyspace.store.key(name), self.database());
+        let place = self.engine.keyspace.store.shard_of(key.hash);
         self.locks.with(place, |shard| shard.get(database, key, now_ms).map(show))
     }
 
     /// Does one step of a walk over the selected database; see [`sleeve_store::Store::scan`].
     pub fn walk(&mut self, cursor: u64, count: usize, show: impl FnMut(EntryRef<'_>)) -> u64 {
         let database = self.database();
-        self.engine.store.scan_in(&mut self.locks, database, cursor, count, show)
+        self.engine.keyspace.store.scan_in(&mut self.locks, database, cursor, count, show)
     }
 
     /// Shows a key of the selected database that chance chooses; None if there is none.
     pub fn show_random<R>(&mut self, show: impl FnOnce(EntryRef<'_>) -> R) -> Option<R> {
         let (database, random) = (self.database(), self.dice.number());
-        self.engine.store.random_in(&mut self.locks, database, random, show)
+        self.engine.keyspace.store.random_in(&mut self.locks, database, random, show)
     }
 
     /// Removes a key of the selected database that a walk found to be due, unless it has been given another life since.
     pub fn remove_due(&mut self, name: &[u8]) {
-        let key = self.engine.store.key(name);
+        let key = self.engine.keyspace.store.key(name);
         let is_free = self.locks.is_empty();
         if is_free {
             self.locks.take_one(key.hash);

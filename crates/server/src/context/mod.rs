@@ -102,7 +102,7 @@ impl<'a> ThreadContext<'a> {
     /// Returns the way into the journal.
     #[inline]
     pub fn recorder(&self) -> Recorder<'a> {
-        Recorder::new(&self.engine.journal, &self.engine.offsets, self.batch_buffer)
+        Recorder::new(&self.engine.journal, &self.engine.keyspace.offsets, self.batch_buffer)
     }
 }
 
@@ -128,7 +128,7 @@ impl<'a> Cx<'a> {
             due_ms,
             clock,
             dice,
-            locks: Locks::new(&engine.store, &engine.all_or_each, thread_context.recorder()),
+            locks: Locks::new(&engine.keyspace.store, &engine.keyspace.all_or_each, thread_context.recorder()),
             call,
             others: None,
             timer: CommandTimer::new(engine),
@@ -187,7 +187,7 @@ impl<'a> Cx<'a> {
     pub fn refuse(&mut self, error: &Error) {
         self.counters.errors_replied.add(1);
         if !self.state.origin.is_unobserved {
-            self.engine.stats.count_error(error.code());
+            self.engine.observe.stats.count_error(error.code());
         }
         self.reply().error(error.text());
     }
@@ -244,7 +244,7 @@ impl Cx<'_> {
                 .deadline_ms
                 .map(|deadline_ms| self.now.monotonic_ms().saturating_add(left_ms(deadline_ms))),
         };
-        state.blocked = Some(self.engine.blocking.enter(arrival, block));
+        state.blocked = Some(self.engine.clients.blocking.enter(arrival, block));
     }
 
     /// Runs the blocked command again in so many milliseconds, or before: time alone may make the present data usable.

@@ -48,7 +48,7 @@ fn refusal(cx: &Cx<'_>, denial: Denial, row: &'static Row, args: Args<'_>) -> Er
 
 /// Returns the databases, as the client sees them.
 pub fn databases(cx: &Cx<'_>) -> Databases {
-    Databases { selected: cx.state.database, count: cx.engine.store.databases() as u32 }
+    Databases { selected: cx.state.database, count: cx.engine.keyspace.store.databases() as u32 }
 }
 
 /// Takes the user as it is now. A client with a user that has been removed since is logged in no longer, also if another user

@@ -95,14 +95,14 @@ pub fn remember_reads(cx: &mut Cx<'_>, request: &Request<'_>) {
     }
     let keys_max = cx.engine.config.number(Opt::TrackingTableMaxKeys) as usize;
     for key in request.keys() {
-        cx.engine.tracking.remember(cx.state.client.id, key.name, (keys_max, cx.dice), &mut cx.pending.wakeups);
+        cx.engine.clients.tracking.remember(cx.state.client.id, key.name, (keys_max, cx.dice), &mut cx.pending.wakeups);
     }
 }
 
 /// Limits the remembered reads to `tracking-table-max-keys`, which has changed.
 pub fn limit_remembered_reads(cx: &mut Cx<'_>) {
     let keys_max = cx.engine.config.number(Opt::TrackingTableMaxKeys) as usize;
-    cx.engine.tracking.limit(cx.state.client.id, keys_max, cx.dice, &mut cx.pending.wakeups);
+    cx.engine.clients.tracking.limit(cx.state.client.id, keys_max, cx.dice, &mut cx.pending.wakeups);
 }
 
 /// Forgets CLIENT CACHING behind the command that it was about.

@@ -300,7 +300,7 @@ impl SessionState {
     /// Ends the memory of the keys that it reads.
     pub fn stop_tracking(&mut self, engine: &Engine) {
         if let Some(tracking) = self.tracking.take() {
-            engine.tracking.leave(self.client.id, &tracking.prefixes);
+            engine.clients.tracking.leave(self.client.id, &tracking.prefixes);
         }
     }
 
@@ -390,7 +390,7 @@ impl Watching {
     /// Watches one more key, which may have expired already. The caller holds the lock of its shard.
     pub fn add(&mut self, engine: &Engine, database: u32, key: &[u8], expired: bool) {
         if self.keys.insert(Watched { database, key: key.into() }) {
-            engine.watches.add(database, key, &self.flag, expired);
+            engine.clients.watches.add(database, key, &self.flag, expired);
             self.bytes += WATCHED_BYTES + 2 * key.len();
         }
     }
@@ -399,7 +399,7 @@ impl Watching {
     pub fn clear(&mut self, engine: &Engine) {
         self.bytes = 0;
         for watched in std::mem::take(&mut self.keys) {
-            engine.watches.remove(watched.database, &watched.key, &self.flag);
+            engine.clients.watches.remove(watched.database, &watched.key, &self.flag);
         }
         if self.is_raised() {
             self.flag = Arc::new(AtomicBool::new(false));
@@ -413,7 +413,7 @@ impl Watching {
 
     /// Returns whether a key had expired when it was first watched, so that its removal is no change.
     pub fn was_expired(&self, engine: &Engine, watched: &Watched) -> bool {
-        engine.watches.was_expired(watched.database, &watched.key, &self.flag)
+        engine.clients.watches.was_expired(watched.database, &watched.key, &self.flag)
     }
 
     /// Returns the watched keys.

@@ -35,7 +35,7 @@ pub fn deliver(engine: &Engine, state: &mut SessionState, keys: Option<Arc<Vec<u
     if tracking.redirect == 0 {
         return if protocol == Protocol::Resp3 { Delivery::Push(push_of(&keys)) } else { Delivery::Nothing };
     }
-    match engine.clients.find(tracking.redirect) {
+    match engine.clients.list.find(tracking.redirect) {
         Some(client) => Delivery::Forward(client, keys),
         None => {
             tracking.broken = true;

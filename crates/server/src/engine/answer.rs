@@ -16,7 +16,7 @@ use crate::request::output::{Mark, Output};
 impl Engine {
     /// Ends the waiting of a client with an error, if it still waits. No shard is locked.
     pub fn refuse(&self, waiter: &Arc<Waiter>, error: &Error) {
-        self.stats.count_error(error.code());
+        self.observe.stats.count_error(error.code());
         self.end(waiter, (0, true), |reply| reply.error(error.text()));
     }
 
@@ -38,7 +38,7 @@ impl Engine {
         if shown != 0 {
             reply.note_write(Mark::default());
         }
-        claim.finish(&self.blocking);
+        claim.finish(&self.clients.blocking);
         let letter = Letter::Unblock { id: waiter.client.id, ticket: waiter.ticket, reply, is_refused };
         waiter.client.mailbox.post(letter);
     }

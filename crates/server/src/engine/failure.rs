@@ -56,7 +56,7 @@ impl Engine {
     /// [`Closed`](crate::Closed). The program that embeds the engine goes on, and may make another.
     pub fn fail(&self, reason: &str) {
         log::warning(&format!("The engine is over: {reason}"));
-        _ = self.failure.set(reason.to_owned());
+        _ = self.lifecycle.failure.set(reason.to_owned());
         self.persistence.end();
         self.call_synced(None);
         self.post_stop();
@@ -71,13 +71,13 @@ impl Engine {
         if self.scripts.running.has_left_half() && self.failure().is_none() {
             return self.fail("a script that had written was ended by SHUTDOWN");
         }
-        self.pause.set_ending(false);
-        self.post_resume();
+        self.clients.pause.set_ending(false);
+        self.clients.post_resume();
     }
 
     /// Returns the reason for the engine's end, if it has failed.
     pub fn failure(&self) -> Option<&str> {
-        self.failure.get().map(String::as_str)
+        self.lifecycle.failure.get().map(String::as_str)
     }
 }
 

@@ -5,7 +5,9 @@
 //! password that a seed foretells is no secret, so it asks the machine.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use sleeve_disk::disk::Disk;
 use sleeve_disk::disk::real::RealDisk;
 
@@ -56,5 +58,46 @@ impl Origin {
     /// Returns this origin with another disk for the AOF and snapshots.
     pub fn on(self, disk: Arc<dyn Disk>) -> Self {
         Self { disk, ..self }
+    }
+}
+
+/// The number of engines that this process has begun.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+
+/// The values that an engine keeps from its origin.
+pub struct Identity {
+    /// The time at which the engine was made.
+    pub started: Instant,
+    /// The converter from the counters' ticks to time.
+    pub ticker: Ticker,
+    /// 40 random hexadecimal digits, new with every start.
+    pub run_id: String,
+    /// The source of the threads' seeds.
+    dice: Mutex<Dice>,
+    /// The number of engines that this process had begun before.
+    number: u64,
+}
+
+impl Identity {
+    pub(super) fn new(started: Instant, ticker: Ticker, run_id: &[u8], seed: u64) -> Self {
+        Self {
+            started,
+            ticker,
+            run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            dice: Mutex::new(Dice::new(seed)),
+            number: BEGUN.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    /// Returns the source of random numbers for a thread that begins.
+    pub(crate) fn dice(&self) -> Dice {
+        Dice::new(self.dice.lock().number())
+    }
+
+    /// Returns the mark that distinguishes the files that this engine is writing from those of any other: its process id, as
+    /// in Redis, and, if the process has begun engines before, the engine's number.
+    pub(crate) fn mark(&self) -> String {
+        let process = std::process::id();
+        if self.number == 0 { process.to_string() } else { format!("{process}-{}", self.number) }
     }
 }

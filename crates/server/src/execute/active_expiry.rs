@@ -84,10 +84,10 @@ impl Expiry {
         if self.first == 0 && engine.replication.role.is_replica() {
             remove_own(thread_context, ends_ns);
         }
-        let mut places_left = engine.store.shards().div_ceil(self.stride) * engine.store.databases();
+        let mut places_left = engine.keyspace.store.shards().div_ceil(self.stride) * engine.keyspace.store.databases();
         while places_left > 0 {
             // A script may have all shards for long, and the blocked clients that are served below would wait for them.
-            let Some(_turn) = engine.all_or_each.try_read() else { break };
+            let Some(_turn) = engine.keyspace.all_or_each.try_read() else { break };
             let mut marked = VecDeque::new();
             let Some((step, fields_left)) = self.step_shard(thread_context, &mut marked) else {
                 return round_ms;
@@ -108,10 +108,10 @@ impl Expiry {
         }
         let took_us = (clock.nanoseconds_after(now) - began_ns) / 1_000;
         thread_context.counters.expiry_us.add(took_us);
-        engine.rates.note_stale(report.expired, report.sampled);
+        engine.observe.rates.note_stale(report.expired, report.sampled);
         let slow_ms = engine.config.number(Opt::LatencyMonitorThreshold) as u64;
         if slow_ms > 0 && took_us / 1_000 >= slow_ms {
-            engine.latency.add("expire-cycle", now.wall_ms() / 1_000, took_us / 1_000);
+            engine.observe.latency.add("expire-cycle", now.wall_ms() / 1_000, took_us / 1_000);
         }
         let many_expired = report.expired * 100 >= report.sampled.max(1) * effort.busy_percent;
         let is_busy = places_left > 0 && (many_expired || are_fields_left);
@@ -128,12 +128,12 @@ impl Expiry {
     ) -> Option<(ExpireReport, bool)> {
         let ThreadContext { engine, counters, now, .. } = thread_context;
         let nothing = (ExpireReport { wrapped: true, ..ExpireReport::default() }, false);
-        if self.shard >= engine.store.shards() {
+        if self.shard >= engine.keyspace.store.shards() {
             return Some(nothing);
         }
         let (database, now_ms) = (self.database, now.wall_ms());
         // The shard may be held by a script that runs for long; no worker makes its clients wait for this.
-        let free = engine.store.try_lock(self.shard).filter(|shard| shard.databases() > database);
+        let free = engine.keyspace.store.try_lock(self.shard).filter(|shard| shard.databases() > database);
         let Some(mut shard) = free else { return Some(nothing) };
         if !key_change::may_vanish(engine, now) {
             return None;
@@ -148,18 +148,18 @@ impl Expiry {
         let report = shard.expire_step(database, now_ms, BUCKETS_A_STEP, |name, garbage| {
             free(garbage);
             let source = ChangeSource { engine, counters, state: None, pending: &mut pending, recorder: &mut recorder };
-            key_change::tell(source, Cause::Expired, database as u32, engine.store.key(name));
+            key_change::tell(source, Cause::Expired, database as u32, engine.keyspace.store.key(name));
             recorder.end_piece();
         });
         let source = ChangeSource { engine, counters, state: None, pending: &mut pending, recorder: &mut recorder };
         let fields_left = step_fields(source, &mut shard, (database, now_ms), free);
-        engine.estimate.note(self.shard, shard.memory());
+        engine.keyspace.estimate.note(self.shard, shard.memory());
         recorder.settle(std::iter::once(self.shard));
         drop(shard);
         recorder.ring();
         let is_later = engine.config.flag(Opt::LazyfreeLazyExpire);
-        large.into_iter().for_each(|garbage| engine.lazy_free.now_or_later(garbage, is_later));
-        engine.tracking.broadcast(&mut pending.wakeups);
+        large.into_iter().for_each(|garbage| engine.keyspace.lazy_free.now_or_later(garbage, is_later));
+        engine.clients.tracking.broadcast(&mut pending.wakeups);
         pending.wakeups.ring(None);
         marked.append(&mut pending.marked);
         Some((report, fields_left))
@@ -167,10 +167,10 @@ impl Expiry {
 
     fn advance(&mut self, engine: &Engine) {
         self.database += 1;
-        if self.database >= engine.store.databases() {
+        if self.database >= engine.keyspace.store.databases() {
             self.database = 0;
             self.shard += self.stride;
-            if self.shard >= engine.store.shards() {
+            if self.shard >= engine.keyspace.store.shards() {
                 self.shard = self.first;
             }
         }
@@ -208,14 +208,17 @@ fn remove_own(thread_context: ThreadContext<'_>, ends_ns: u64) {
     let ThreadContext { engine, counters, now, clock, .. } = thread_context;
     let own_deadlines = &engine.replication.own_deadlines;
     while let Some(own) = own_deadlines.first_due(now.wall_ms()) {
-        let key = engine.store.key(&own.name);
-        let number = engine.store.shard_of(key.hash);
-        let (Some(_turn), Some(mut shard)) = (engine.all_or_each.try_read(), engine.store.try_lock(number)) else {
+        let key = engine.keyspace.store.key(&own.name);
+        let number = engine.keyspace.store.shard_of(key.hash);
+        let (Some(_turn), Some(mut shard)) =
+            (engine.keyspace.all_or_each.try_read(), engine.keyspace.store.try_lock(number))
+        else {
             break;
         };
         // No key goes while an AOF is loaded or during a pause, as elsewhere; and a primary has no deadlines of its own
         // apart.
-        let is_still = engine.is_replaying.load(Ordering::Relaxed) || engine.pause.held(now.monotonic_ms()).is_some();
+        let is_still = engine.persistence.is_replaying.load(Ordering::Relaxed)
+            || engine.clients.pause.held(now.monotonic_ms()).is_some();
         if is_still || !engine.replication.role.is_replica() {
             break;
         }
@@ -230,14 +233,14 @@ fn remove_own(thread_context: ThreadContext<'_>, ends_ns: u64) {
             garbage = expired;
             let source = ChangeSource { engine, counters, state: None, pending: &mut pending, recorder: &mut recorder };
             key_change::tell(source, Cause::Expired, own.database, key);
-            engine.estimate.note(number, shard.memory());
+            engine.keyspace.estimate.note(number, shard.memory());
         }
         own_deadlines.done(&own);
         drop(shard);
         if let Some(garbage) = garbage {
-            engine.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyExpire));
+            engine.keyspace.lazy_free.now_or_later(garbage, engine.config.flag(Opt::LazyfreeLazyExpire));
         }
-        engine.tracking.broadcast(&mut pending.wakeups);
+        engine.clients.tracking.broadcast(&mut pending.wakeups);
         pending.wakeups.ring(None);
         if !pending.marked.is_empty() {
             serve_blocked::gone(thread_context, execute::call, pending.marked);
@@ -254,40 +257,46 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::engine::pause::PauseScope;
+    use crate::engine::clients::pause::PauseScope;
     use crate::execute::scratch::Scratch;
     use crate::host::clock::Instant;
 
     #[test]
     fn a_pause_that_begins_during_a_slice_ends_it() {
         let engine = Engine::new(Config::default());
-        let (key, moment) = (engine.store.key(b"k"), Moment { now_ms: 0, clock: 0 });
-        let shard = engine.store.shard_of(key.hash);
-        drop(engine.store.lock(shard).set(0, key, &Value::Bytes(b"1"), Deadline::At(1), moment));
+        let (key, moment) = (engine.keyspace.store.key(b"k"), Moment { now_ms: 0, clock: 0 });
+        let shard = engine.keyspace.store.shard_of(key.hash);
+        drop(engine.keyspace.store.lock(shard).set(0, key, &Value::Bytes(b"1"), Deadline::At(1), moment));
         let expiry = Expiry::new(shard, 1);
         let scratch = Scratch::new(&engine, Instant { wall_us: 1_000_000, monotonic_us: 0 });
         // The slice has begun, and asks again for each shard.
-        engine.pause.begin(PauseScope::Writes, 1_000);
+        engine.clients.pause.begin(PauseScope::Writes, 1_000);
         assert!(expiry.step_shard(scratch.thread_context(), &mut VecDeque::new()).is_none());
-        assert_eq!(engine.store.len(0), 1, "nothing changes during a pause");
-        engine.pause.end();
+        assert_eq!(engine.keyspace.store.len(0), 1, "nothing changes during a pause");
+        engine.clients.pause.end();
         let step = expiry.step_shard(scratch.thread_context(), &mut VecDeque::new());
         assert_eq!(step.map(|(report, _)| report.expired), Some(1));
-        assert_eq!((engine.store.len(0), scratch.counters.expired.get()), (0, 1));
+        assert_eq!((engine.keyspace.store.len(0), scratch.counters.expired.get()), (0, 1));
     }
 
     #[test]
     fn a_hash_whose_key_and_fields_are_over_goes_whole() {
         let engine = Engine::new(Config::default());
-        let (key, moment) = (engine.store.key(b"h"), Moment { now_ms: 0, clock: 0 });
-        let shard = engine.store.shard_of(key.hash);
+        let (key, moment) = (engine.keyspace.store.key(b"h"), Moment { now_ms: 0, clock: 0 });
+        let shard = engine.keyspace.store.shard_of(key.hash);
         let limits = MapLimits { entries_max: 10, value_bytes_max: 10 };
         {
-            let mut shard = engine.store.lock(shard);
+            let mut shard = engine.keyspace.store.lock(shard);
             for number in 0..100_000_u32 {
                 // So many keys that the walk over them needs many steps to come to this one.
                 let name = number.to_be_bytes();
-                drop(shard.set(0, engine.store.key(&name), &Value::Bytes(b"1"), Deadline::At(i64::MAX), moment));
+                drop(shard.set(
+                    0,
+                    engine.keyspace.store.key(&name),
+                    &Value::Bytes(b"1"),
+                    Deadline::At(i64::MAX),
+                    moment,
+                ));
             }
             let change = |map: &mut Map| map.set(b"f", b"v", Deadline::At(1_000), limits, 0);
             shard.update(0, key, moment, || false, |_| (), change).expect("a hash");
@@ -297,7 +306,7 @@ mod tests {
         let scratch = Scratch::new(&engine, Instant { wall_us: 5_000_000, monotonic_us: 0 });
         Expiry::new(shard, 1).step_shard(scratch.thread_context(), &mut VecDeque::new()).expect("nothing hinders it");
         // A file is written in a form that holds fields with deadlines if the shard still names such a hash.
-        assert!(matches!(engine.store.lock(shard).find(0, key, 0), Find::Missing));
+        assert!(matches!(engine.keyspace.store.lock(shard).find(0, key, 0), Find::Missing));
         assert_eq!(scratch.counters.expired.get(), 1);
     }
 

@@ -17,7 +17,7 @@ use crate::context::eviction::Room;
 use crate::context::locking;
 use crate::context::permission;
 use crate::context::publish;
-use crate::engine::pause::PauseScope;
+use crate::engine::clients::pause::PauseScope;
 use crate::engine::readiness::Hindrance;
 use crate::request::Request;
 use crate::request::error::Error;
@@ -43,7 +43,7 @@ pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Verdict, Error> {
     if cx.state.login.unrestricted_at != cx.engine.acl.epoch() {
         permission::pass(cx, request)?;
     }
-    if cx.engine.readiness.refuses_nothing() {
+    if cx.engine.lifecycle.readiness.refuses_nothing() {
         memory(cx, request)?;
         listening(cx, request)?;
     } else {
@@ -90,11 +90,11 @@ fn guard(cx: &Cx<'_>, row: &Row) -> Result<(), Error> {
 fn refuse_unready(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     let asked = Asked::of(cx, request);
     let writes = asked.any.contains(Flags::WRITE);
-    if cx.engine.readiness.has(Hindrance::Follows) {
+    if cx.engine.lifecycle.readiness.has(Hindrance::Follows) {
         redirect(cx, asked)?;
     }
     memory(cx, request)?;
-    let readiness = &cx.engine.readiness;
+    let readiness = &cx.engine.lifecycle.readiness;
     // As in Redis: a client that asks with PING whether the server works gets this error too.
     if request.row.id == Command::Ping || writes {
         readiness.check_disk()?;
@@ -199,7 +199,7 @@ fn may_run_beside(request: &Request<'_>) -> bool {
 #[inline]
 fn memory(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     let bytes_max = cx.engine.config.memory(Opt::Maxmemory);
-    let estimate = &cx.engine.estimate;
+    let estimate = &cx.engine.keyspace.estimate;
     if bytes_max == 0 || (cx.engine.estimated_bytes() <= bytes_max && !estimate.is_exceeded()) {
         return Ok(());
     }
@@ -275,13 +275,13 @@ fn ends_or_steers_transaction(command: Command) -> bool {
 /// Returns whether a pause holds a request.
 #[inline]
 pub fn is_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
-    (cx.engine.pause.is_begun() || (!cx.engine.readiness.is_full() && cx.engine.may_hold_writes()))
+    (cx.engine.clients.pause.is_begun() || (!cx.engine.lifecycle.readiness.is_full() && cx.engine.may_hold_writes()))
         && is_held_now(cx, request)
 }
 
 #[cold]
 fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
-    let readiness = &cx.engine.readiness;
+    let readiness = &cx.engine.lifecycle.readiness;
     if cx.state.is_replica() {
         // The commands of a replica concern replication alone.
         return false;
@@ -296,7 +296,7 @@ fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
     }
     let is_behind = readiness.has(Hindrance::DiskBehind)
         || (readiness.has(Hindrance::SnapshotRuns) && cx.engine.is_snapshot_behind());
-    let held = cx.engine.pause.held(cx.now.monotonic_ms()).or(is_behind.then_some(PauseScope::Writes));
+    let held = cx.engine.clients.pause.held(cx.now.monotonic_ms()).or(is_behind.then_some(PauseScope::Writes));
     match held {
         None => false,
         // The end of the server holds all commands, and waits for a script: the commands that may end the script are let
@@ -309,7 +309,7 @@ fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
 /// Returns whether CLIENT PAUSE on a replica holds a request of its primary, as in Redis: the replica stays at its offset.
 #[inline]
 pub fn is_stream_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
-    cx.engine.pause.is_begun() && is_stream_held_now(cx, request)
+    cx.engine.clients.pause.is_begun() && is_stream_held_now(cx, request)
 }
 
 #[cold]
@@ -318,7 +318,7 @@ fn is_stream_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
         let mut queue = cx.state.multi.transaction.iter().flat_map(|transaction| transaction.queue.iter());
         request.row.id == Command::Exec && queue.any(|(row, _)| row.flags.intersects(CHANGING))
     };
-    match cx.engine.pause.asked_for(cx.now.monotonic_ms()) {
+    match cx.engine.clients.pause.asked_for(cx.now.monotonic_ms()) {
         None => false,
         Some(PauseScope::All) => true,
         Some(PauseScope::Writes) => is_held_as_write(cx, request) || is_queued_write(),

@@ -318,7 +318,7 @@ fn end(cx: &mut Cx<'_>, request: &Request<'_>, began_ticks: Option<u64>) {
     }
     cx.counters.changes.add(cx.pending.changes);
     if cx.engine.config.memory(Opt::Maxmemory) != 0 {
-        cx.locks.weigh(&cx.engine.estimate);
+        cx.locks.weigh(&cx.engine.keyspace.estimate);
     }
     if cx.locks.recorder.needs_request() {
         cx.record_request(request);

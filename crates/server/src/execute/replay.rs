@@ -90,21 +90,21 @@ struct Open {
 impl Replay {
     /// Begins to apply the commands from this offset on. Nothing expires in the engine until this is dropped.
     pub fn begin(engine: &Arc<Engine>, offset: u64) -> Self {
-        engine.is_replaying.store(true, Ordering::Relaxed);
+        engine.persistence.is_replaying.store(true, Ordering::Relaxed);
         Self::new(engine, offset, Arc::default(), false)
     }
 
     /// Begins to apply the commands that a primary sends from the end of the journal on, which is a copy of the primary's.
     /// Nothing expires while the engine is a replica. Behind the present end of the journal this database is selected.
     pub fn copy(engine: &Arc<Engine>, database: u32) -> Self {
-        let mut replay = Self::new(engine, engine.journal.end(), engine.stats.open(), true);
+        let mut replay = Self::new(engine, engine.journal.end(), engine.observe.stats.open(), true);
         replay.state.database = database;
         replay
     }
 
     fn new(engine: &Arc<Engine>, offset: u64, counters: Arc<Counters>, is_copying: bool) -> Self {
         let socket = ClientSocket { address: "log:0".into(), local_address: "log:0".into(), descriptor: -1 };
-        let client = engine.clients.describe(socket, Arc::new(Mailbox::new(|| ())), 0);
+        let client = engine.clients.list.describe(socket, Arc::new(Mailbox::new(|| ())), 0);
         let state = SessionState {
             origin: Origin { is_replaying: true, denies_blocking: true, ..Origin::default() },
             ..SessionState::new(client, engine.acl.default_user())
@@ -117,7 +117,7 @@ impl Replay {
             lookahead: Lookahead::default(),
             output: Output::default(),
             counters,
-            dice: engine.dice(),
+            dice: engine.identity.dice(),
             batch_buffer: BatchBuffer::default(),
             offset,
             open: None,
@@ -269,9 +269,9 @@ impl Replay {
 impl Drop for Replay {
     fn drop(&mut self) {
         if self.is_copying {
-            self.engine.stats.close(&self.counters);
+            self.engine.observe.stats.close(&self.counters);
         } else {
-            self.engine.is_replaying.store(false, Ordering::Relaxed);
+            self.engine.persistence.is_replaying.store(false, Ordering::Relaxed);
         }
     }
 }
@@ -461,7 +461,7 @@ impl Applying<'_> {
                     cx.locks.clear();
                     return Err(REPLACED);
                 }
-                Ok(()) if self.is_copying && cx.engine.readiness.has(Hindrance::Loading) => cx.locks.clear(),
+                Ok(()) if self.is_copying && cx.engine.lifecycle.readiness.has(Hindrance::Loading) => cx.locks.clear(),
                 taken => return taken,
             }
             waiting::sleep(PAUSE);

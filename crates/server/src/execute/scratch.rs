@@ -50,7 +50,7 @@ pub struct Scratch {
 impl Scratch {
     /// Makes the working memory of one thread or embedded session, at this time.
     pub fn new(engine: &Arc<Engine>, now: Instant) -> Self {
-        Self::with_counters(engine, now, engine.stats.open(), true)
+        Self::with_counters(engine, now, engine.observe.stats.open(), true)
     }
 
     /// Makes the working memory of a session that no figure shows.
@@ -64,7 +64,7 @@ impl Scratch {
             counters,
             now,
             clock: Clock::Machine,
-            dice: engine.dice(),
+            dice: engine.identity.dice(),
             batch: Batch::new(),
             lookahead: Lookahead::default(),
             batch_buffer: BatchBuffer::default(),
@@ -110,7 +110,7 @@ impl Scratch {
         let cycle_ticks = ticks.saturating_sub(woke_ticks);
         counters.cycles.add(1);
         counters.cycle_ticks.add(cycle_ticks);
-        self.engine.stats.note_cycle(cycle_ticks, counters.executed.get() - executed);
+        self.engine.observe.stats.note_cycle(cycle_ticks, counters.executed.get() - executed);
         let settled_ticks = counters.settled_ticks.get();
         if settled_ticks > woke_ticks {
             let executed_ticks = counters.executing_ticks.get() - executing_ticks;
@@ -123,9 +123,9 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if self.is_observed {
-            self.engine.stats.close(&self.counters);
+            self.engine.observe.stats.close(&self.counters);
         } else {
-            self.engine.stats.close_unobserved(&self.counters);
+            self.engine.observe.stats.close_unobserved(&self.counters);
         }
     }
 }

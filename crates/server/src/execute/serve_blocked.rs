@@ -28,7 +28,7 @@ use crate::request::{KeyAt, Parts, Request, hash_keys};
 #[cold]
 pub fn marked(cx: &mut Cx<'_>) {
     while let Some(key) = cx.pending.marked.pop_front() {
-        cx.engine.blocking.unmark(&key);
+        cx.engine.clients.blocking.unmark(&key);
         serve_key(cx, &key);
     }
 }
@@ -37,8 +37,8 @@ pub fn marked(cx: &mut Cx<'_>) {
 /// usable. No shard is locked.
 pub fn gone(thread_context: ThreadContext<'_>, call: fn(&mut Cx<'_>, Request<'_>), places: VecDeque<DatabaseKey>) {
     let engine = thread_context.engine;
-    let Some((first, _)) = places.iter().find_map(|key| engine.blocking.next(key, 0, None)) else {
-        return places.iter().for_each(|key| engine.blocking.unmark(key));
+    let Some((first, _)) = places.iter().find_map(|key| engine.clients.blocking.next(key, 0, None)) else {
+        return places.iter().for_each(|key| engine.clients.blocking.unmark(key));
     };
     let (mut state, mut out) = (SessionState::stand_in(&first), Output::default());
     let mut pending = Pending { marked: places, ..Pending::default() };
@@ -49,7 +49,7 @@ pub fn gone(thread_context: ThreadContext<'_>, call: fn(&mut Cx<'_>, Request<'_>
 }
 
 fn serve_key(cx: &mut Cx<'_>, key: &DatabaseKey) {
-    let hash = cx.engine.store.hash(&key.name);
+    let hash = cx.engine.keyspace.store.hash(&key.name);
     let mut ticket = 0;
     loop {
         if !cx.locks.holds(hash) {
@@ -59,10 +59,10 @@ fn serve_key(cx: &mut Cx<'_>, key: &DatabaseKey) {
             remove_due(cx, key);
         }
         let kind = kind_of(cx, key);
-        let Some((waiter, aim)) = cx.engine.blocking.next(key, ticket, kind) else { return };
+        let Some((waiter, aim)) = cx.engine.clients.blocking.next(key, ticket, kind) else { return };
         ticket = waiter.ticket;
         let mut keys = Vec::new();
-        hash_keys(&cx.engine.store, waiter.row, waiter.request(aim).args(), &mut keys);
+        hash_keys(&cx.engine.keyspace.store, waiter.row, waiter.request(aim).args(), &mut keys);
         if !keys.iter().all(|key| cx.locks.holds(key.hash)) {
             cx.locks.take(keys.iter().map(|key| key.hash).chain([hash]));
             let kind = kind_of(cx, key);
@@ -76,8 +76,8 @@ fn serve_key(cx: &mut Cx<'_>, key: &DatabaseKey) {
 
 /// Removes an expired key that a client waits for, as looking for it in that client's place does in Redis.
 fn remove_due(cx: &mut Cx<'_>, key: &DatabaseKey) {
-    let is_due = cx.is_over(key.database, cx.engine.store.key(&key.name));
-    if is_due && cx.engine.blocking.is_awaited(key) {
+    let is_due = cx.is_over(key.database, cx.engine.keyspace.store.key(&key.name));
+    if is_due && cx.engine.clients.blocking.is_awaited(key) {
         let database = std::mem::replace(&mut cx.state.database, key.database);
         cx.remove_due(&key.name);
         cx.state.database = database;
@@ -85,13 +85,13 @@ fn remove_due(cx: &mut Cx<'_>, key: &DatabaseKey) {
 }
 
 fn kind_of(cx: &Cx<'_>, key: &DatabaseKey) -> Option<Kind> {
-    cx.view(key.database, cx.engine.store.key(&key.name)).map(|entry| entry.kind())
+    cx.view(key.database, cx.engine.keyspace.store.key(&key.name)).map(|entry| entry.kind())
 }
 
 /// Runs the request of a waiter as its own, and posts the reply unless it has to wait on.
 fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
     // A killed client takes nothing any more, though its owning thread may not have handled that yet.
-    if cx.engine.clients.find(waiter.client.id).is_none() {
+    if cx.engine.clients.list.find(waiter.client.id).is_none() {
         return;
     }
     let Some(claim) = waiter.claim() else { return };
@@ -110,7 +110,7 @@ fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
     std::mem::swap(cx.out, &mut reply);
     let invalid = std::mem::replace(&mut cx.pending.wakeups.invalid, invalid_elsewhere);
     if state.blocked.is_none() {
-        claim.finish(&cx.engine.blocking);
+        claim.finish(&cx.engine.clients.blocking);
         // Where it has changed nothing it is none, which an error in its place would not say either.
         reply.note_write(Mark::default());
         let letter = Letter::Unblock { id: waiter.client.id, ticket: waiter.ticket, reply, is_refused: false };
@@ -127,6 +127,6 @@ fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
 /// itself.
 pub(crate) fn post_letters(cx: &mut Cx<'_>, own: Option<&Arc<Mailbox>>) {
     cx.locks.clear();
-    cx.engine.tracking.broadcast(&mut cx.pending.wakeups);
+    cx.engine.clients.tracking.broadcast(&mut cx.pending.wakeups);
     cx.pending.post_letters(own, cx.locks.recorder.shown_offset());
 }

@@ -94,7 +94,7 @@ impl Arriving {
         match DisklessLoad::at(engine.config.number(Opt::ReplDisklessLoad)) {
             DisklessLoad::Disabled => (false, false),
             DisklessLoad::OnEmptyDb => {
-                ((0..engine.store.databases()).all(|database| engine.store.is_empty(database)), false)
+                ((0..engine.keyspace.store.databases()).all(|database| engine.keyspace.store.is_empty(database)), false)
             }
             DisklessLoad::SwapDb => (true, engine.replication.ids.id() == self.id),
         }
@@ -139,7 +139,7 @@ impl Arriving {
 impl Unloaded {
     fn begin(engine: &Arc<Engine>) -> Result<Self, End> {
         let path = engine.arriving_snapshot_path();
-        let file = engine.disk.open(&path, Open::Create);
+        let file = engine.persistence.disk.open(&path, Open::Create);
         let file = file.map_err(|error| cannot("make the file for its dump", &error))?;
         Ok(Self { engine: Arc::clone(engine), path, file })
     }
@@ -169,7 +169,7 @@ impl Unloaded {
 impl Drop for Unloaded {
     fn drop(&mut self) {
         // If it was loaded it has another name by now.
-        _ = self.engine.disk.remove(&self.path);
+        _ = self.engine.persistence.disk.remove(&self.path);
     }
 }
 

@@ -194,7 +194,7 @@ impl Follower {
         let announced = config.number(Opt::ReplicaAnnouncePort) as u32;
         let own_port = match config.flag(Opt::TlsReplication) {
             true => config.number(Opt::TlsPort) as u32,
-            false => engine.port(),
+            false => engine.network.port(),
         };
         Introduction {
             credentials: text(Opt::Masterauth).map(|password| (text(Opt::Masteruser), password)),
@@ -335,7 +335,7 @@ impl<'e> Listed<'e> {
         let mailbox = Arc::new(Mailbox::new(move || {
             shut.upgrade().iter().for_each(|socket| _ = socket.shutdown(Shutdown::Both));
         }));
-        let client = engine.clients.enter(connection.ends(), mailbox, Instant::now().wall_ms());
+        let client = engine.clients.list.enter(connection.ends(), mailbox, Instant::now().wall_ms());
         client.roles.is_primary.store(true, Ordering::Relaxed);
         client.names.lock().user = b"(superuser)".as_slice().into();
         Self { engine, client, _socket: socket }
@@ -348,7 +348,7 @@ impl<'e> Listed<'e> {
 
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
-        self.engine.clients.leave(self.client.id);
-        self.engine.client_memory.forget(&self.client);
+        self.engine.clients.list.leave(self.client.id);
+        self.engine.clients.memory.forget(&self.client);
     }
 }

@@ -214,7 +214,7 @@ impl<'e> Applying<'e> {
                 let name = source.name.clone();
                 timer.note(Some(&name));
                 let size = source.size;
-                let end = engine.load_rdb((&engine.store, replay), source, size, Origin::Base);
+                let end = engine.load_rdb((&engine.keyspace.store, replay), source, size, Origin::Base);
                 let end = end.map_err(|error| unusable(Path::new(&name), &error))?;
                 *seen += end.bytes;
                 self.place = end.place;

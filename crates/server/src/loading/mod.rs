@@ -57,8 +57,8 @@ impl Engine {
 
     /// Ends the loading: waiting clients go on. Requests that concerned the AOF in the meantime are done now.
     pub fn end_loading(self: &Arc<Self>) {
-        self.readiness.set(Hindrance::Loading, false);
-        self.post_resume();
+        self.lifecycle.readiness.set(Hindrance::Loading, false);
+        self.clients.post_resume();
         let is_on = self.config.flag(Opt::Appendonly);
         if is_on != self.has_log()
             && let Err(why) = self.switch_log(is_on)
@@ -82,7 +82,7 @@ impl Engine {
     /// Loads the snapshot that `dbfilename` names, if there is one.
     fn load_snapshot(self: &Arc<Self>) -> Result<Option<End>, String> {
         let path = self.snapshot_path();
-        let (source, size) = match SnapshotFile::open(&*self.disk, &path) {
+        let (source, size) = match SnapshotFile::open(&*self.persistence.disk, &path) {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => {
@@ -90,7 +90,7 @@ impl Engine {
             }
         };
         self.persistence.loading.begin(Instant::now().wall_ms() / 1_000, size);
-        let into = (&self.store, &mut Replay::begin(self, 0));
+        let into = (&self.keyspace.store, &mut Replay::begin(self, 0));
         let loaded = self.load_rdb(into, source, size, Origin::Snapshot);
         loaded.map(Some).map_err(|error| unusable(&path, &error))
     }

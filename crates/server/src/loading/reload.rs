@@ -47,7 +47,7 @@ impl Engine {
     fn load_again(self: &Arc<Self>, what: Again) -> Result<(), NotLoaded> {
         self.begin_loading();
         let loaded = self.load_in_place(what);
-        self.is_replaying.store(false, Ordering::Relaxed);
+        self.persistence.is_replaying.store(false, Ordering::Relaxed);
         self.persistence.loading.end();
         self.end_loading();
         match (&loaded, what) {
@@ -68,16 +68,16 @@ impl Engine {
             self.persistence.snapshots.wait_until_over();
             let batch_buffer = BatchBuffer::default();
             let locks = self.lock_all(&batch_buffer);
-            self.readiness.set(Hindrance::Loading, true);
-            self.is_replaying.store(true, Ordering::Relaxed);
+            self.lifecycle.readiness.set(Hindrance::Loading, true);
+            self.persistence.is_replaying.store(true, Ordering::Relaxed);
             // A snapshot that was to begin when the locks become free would begin with half of the loaded data.
             if !self.persistence.snapshots.is_running() {
                 return drop(locks);
             }
-            self.is_replaying.store(false, Ordering::Relaxed);
-            self.readiness.set(Hindrance::Loading, false);
+            self.persistence.is_replaying.store(false, Ordering::Relaxed);
+            self.lifecycle.readiness.set(Hindrance::Loading, false);
             drop(locks);
-            self.post_resume();
+            self.clients.post_resume();
         }
     }
 
@@ -112,7 +112,7 @@ impl Engine {
     /// Sets all data aside, so that there is none.
     pub(super) fn set_aside(&self) -> PreviousData {
         self.finish_aborted_snapshot();
-        let previous = PreviousData { store: self.store.sibling(), libraries: self.scripts.libraries() };
+        let previous = PreviousData { store: self.keyspace.store.sibling(), libraries: self.scripts.libraries() };
         self.change_places(&previous.store);
         self.scripts.replace_libraries(Libraries::default());
         previous
@@ -129,7 +129,7 @@ impl Engine {
         let batch_buffer = BatchBuffer::default();
         let mut locks = self.lock_all(&batch_buffer);
         locks.exchange(other);
-        locks.weigh(&self.estimate);
+        locks.weigh(&self.keyspace.estimate);
     }
 
     fn load_snapshot_again(self: &Arc<Self>) -> Result<(), String> {
@@ -186,14 +186,14 @@ impl Engine {
                 libraries.insert(Arc::clone(library));
             }
         }
-        let shards = 0..self.store.shards();
-        let shared = |shard| self.store.lock(shard).shared_key(&previous.store.lock(shard));
+        let shards = 0..self.keyspace.store.shards();
+        let shared = |shard| self.keyspace.store.lock(shard).shared_key(&previous.store.lock(shard));
         if let Some(shared) = shards.clone().find_map(shared).filter(|_| !replaces) {
             let key = shared.key.escape_ascii().to_string();
             let key = log::user_data(&key);
             return Err(format!("The key \"{key}\" of database {} is there already", shared.database));
         }
-        shards.for_each(|shard| self.store.lock(shard).absorb(&mut previous.store.lock(shard)));
+        shards.for_each(|shard| self.keyspace.store.lock(shard).absorb(&mut previous.store.lock(shard)));
         self.scripts.replace_libraries(libraries);
         Ok(())
     }
@@ -201,16 +201,16 @@ impl Engine {
     /// Tells the clients that watch keys, cache them or wait for them that all keys have changed.
     pub(super) fn tell_of_all(self: &Arc<Self>, before: &Store) {
         let now_ms = Instant::now().wall_ms();
-        let databases = 0..self.store.databases() as u32;
+        let databases = 0..self.keyspace.store.databases() as u32;
         let (mut pending, batch_buffer) = (Pending::default(), BatchBuffer::default());
         let mut locks = self.lock_all(&batch_buffer);
         key_change::tell_all((self, None, &mut pending), Turnover::Replaced, databases, |database, name| {
-            let key = self.store.key(name);
+            let key = self.keyspace.store.key(name);
             let presence = |shard: &Shard| Presence::of(shard.find(database as usize, key, now_ms));
             (presence(&before.lock_of(key.hash)), presence(locks.shard(key.hash)))
         });
         drop(locks);
-        self.tracking.broadcast(&mut pending.wakeups);
+        self.clients.tracking.broadcast(&mut pending.wakeups);
         pending.wakeups.ring(None);
         serve_blocked::gone(Scratch::new(self, Instant::now()).thread_context(), execute::call, pending.marked);
     }
@@ -226,7 +226,7 @@ impl Engine {
             self.restart_stream("it does not say what was loaded");
         }
         match what {
-            Again::Log => self.persistence.snapshots.note_saved(self.stats.changes()),
+            Again::Log => self.persistence.snapshots.note_saved(self.observe.stats.changes()),
             Again::Snapshot { is_saved: true, is_added: false, .. } => {}
             Again::Snapshot { .. } if !self.persistence.aof.is_open() => {}
             Again::Snapshot { .. } => {

@@ -53,11 +53,11 @@ impl Engine {
     /// # Errors
     /// The fault; the data is unchanged.
     pub(crate) fn load_file_from_primary(self: &Arc<Self>, path: &Path, arrival: Arrival<'_>) -> Result<u32, String> {
-        let (source, bytes) = SnapshotFile::open(&*self.disk, path).map_err(|error| reason(&error))?;
+        let (source, bytes) = SnapshotFile::open(&*self.persistence.disk, path).map_err(|error| reason(&error))?;
         let database = self.load_from_primary(source, Arrival { bytes, ..arrival }, || Ok(()))?;
         // If the file cannot become the snapshot, the data is loaded all the same.
-        match save::put_in_place(&*self.disk, path, &self.snapshot_path()) {
-            Ok(()) => self.persistence.snapshots.note_saved(self.stats.changes()),
+        match save::put_in_place(&*self.persistence.disk, path, &self.snapshot_path()) {
+            Ok(()) => self.persistence.snapshots.note_saved(self.observe.stats.changes()),
             Err(error) => log::warning(&format!(
                 "What the primary has sent cannot be kept as {}: {}",
                 self.snapshot_path().display(),
@@ -85,7 +85,7 @@ impl Engine {
         self.persistence.snapshots.unschedule(Purpose::Base);
         self.end_log();
         let loaded = self.replace_data(source, &arrival, is_whole);
-        self.is_replaying.store(false, Ordering::Relaxed);
+        self.persistence.is_replaying.store(false, Ordering::Relaxed);
         self.persistence.loading.end();
         self.end_loading();
         loaded
@@ -102,8 +102,8 @@ impl Engine {
         is_whole: impl FnOnce() -> Result<(), String>,
     ) -> Result<u32, String> {
         self.persistence.loading.begin_beside(Instant::now().wall_ms() / 1_000, arrival.bytes);
-        self.readiness.set(Hindrance::LoadingBeside, true);
-        let beside = self.store.sibling();
+        self.lifecycle.readiness.set(Hindrance::LoadingBeside, true);
+        let beside = self.keyspace.store.sibling();
         // Libraries are loaded by running them, which those of this engine are not to know of yet.
         let others = Engine::new(Config::default());
         let mut replay = Replay::begin(&others, 0);
@@ -115,7 +115,7 @@ impl Engine {
             self.exchange_data(&beside, &others, &arrival, end)
         });
         self.persistence.loading.end();
-        self.readiness.set(Hindrance::LoadingBeside, false);
+        self.lifecycle.readiness.set(Hindrance::LoadingBeside, false);
         self.end_loading();
         database
         // The replaced data is freed here, without a lock.
@@ -139,7 +139,8 @@ impl Engine {
         self.check_task(arrival)?;
         self.persistence.loading.begin(Instant::now().wall_ms() / 1_000, arrival.bytes);
         let previous = self.set_aside();
-        let loaded = self.load_rdb((&self.store, &mut Replay::begin(self, 0)), source, arrival.bytes, Origin::Base);
+        let loaded =
+            self.load_rdb((&self.keyspace.store, &mut Replay::begin(self, 0)), source, arrival.bytes, Origin::Base);
         match loaded.and_then(|end| is_whole().map(|()| end)) {
             Ok(end) => {
                 let batch_buffer = BatchBuffer::default();
@@ -176,7 +177,7 @@ impl Engine {
             self.finish_aborted_snapshot();
             let locks = self.lock_all(&batch_buffer);
             // DEBUG RELOAD may have begun before this did.
-            if !self.persistence.snapshots.is_running() && !self.readiness.has(Hindrance::Loading) {
+            if !self.persistence.snapshots.is_running() && !self.lifecycle.readiness.has(Hindrance::Loading) {
                 break locks;
             }
             drop(locks);
@@ -184,7 +185,7 @@ impl Engine {
         };
         self.check_task(arrival)?;
         locks.exchange(beside);
-        locks.weigh(&self.estimate);
+        locks.weigh(&self.keyspace.estimate);
         self.scripts.replace_libraries(others.scripts.libraries());
         let database = self.follow_data(locks, arrival, end);
         self.tell_of_all(beside);
@@ -202,7 +203,7 @@ impl Engine {
     fn follow_data(&self, locks: Locks<'_>, arrival: &Arrival<'_>, end: End) -> u32 {
         let database = end.stream_database.unwrap_or(0);
         self.replication.ids.renew(arrival.id);
-        self.offsets.forget();
+        self.keyspace.offsets.forget();
         self.replication.own_deadlines.clear();
         self.replication.replicas.waiters.forget_asked();
         self.journal.begin_copy(arrival.offset, database);

@@ -202,7 +202,7 @@ fn split(args: Args<'_>, no_number: Error) -> Result<Split<'_>, Error> {
 /// have checked the same for most calls; not for those in a transaction that has changed the data that the checks depend on.
 fn permits(cx: &mut Cx<'_>, flags: Option<ScriptFlags>, read_only: bool) -> Result<Permits, Error> {
     let is_full = is_memory_full(cx);
-    let readiness = &cx.engine.readiness;
+    let readiness = &cx.engine.lifecycle.readiness;
     // The commands of an AOF or of the primary were checked when they were first run.
     let is_asked = !cx.state.origin.is_replaying;
     let is_stale = readiness.has(Hindrance::Stale);
@@ -404,5 +404,5 @@ fn fail(cx: &Cx<'_>, request: Request<'_>, text: &[u8], is_counted: bool) {
         return;
     }
     cx.counters.errors_replied.add(1);
-    cx.engine.stats.count_error(&stats::code_of(text));
+    cx.engine.observe.stats.count_error(&stats::code_of(text));
 }

@@ -61,13 +61,13 @@ impl Engine {
         wake: impl Fn() + Send + Sync + 'static,
     ) -> Local {
         let mailbox = Arc::new(Mailbox::bounded(has_mail, wake));
-        self.enter_mailbox(&mailbox);
+        self.clients.enter_mailbox(&mailbox);
         if self.failure().is_some() {
             mailbox.post(Letter::Stop);
         }
         let scratch = Scratch::new(self, now);
         scratch.counters.connections.add(1);
-        let client = self.clients.enter(embedded_client(), Arc::clone(&mailbox), scratch.now.wall_ms());
+        let client = self.clients.list.enter(embedded_client(), Arc::clone(&mailbox), scratch.now.wall_ms());
         Local::new(Session::new(self, client), scratch, mailbox)
     }
 
@@ -75,12 +75,12 @@ impl Engine {
     /// log, no sample of keys and no output of MONITOR. Its changes count as those of other sessions do.
     pub fn connect_unobserved(self: &Arc<Self>) -> Local {
         let mailbox = Arc::new(Mailbox::bounded(Arc::default(), || {}));
-        self.enter_mailbox(&mailbox);
+        self.clients.enter_mailbox(&mailbox);
         if self.failure().is_some() {
             mailbox.post(Letter::Stop);
         }
         let scratch = Scratch::unobserved(self, Instant::now());
-        let client = self.clients.describe(embedded_client(), Arc::clone(&mailbox), scratch.now.wall_ms());
+        let client = self.clients.list.describe(embedded_client(), Arc::clone(&mailbox), scratch.now.wall_ms());
         let mut session = Session::new(self, client);
         session.state.origin.is_unobserved = true;
         Local::new(session, scratch, mailbox)
@@ -171,7 +171,7 @@ impl Local {
                 self.end();
                 return Err(Closed);
             }
-            let error = self.scratch.engine.readiness.check_disk().err();
+            let error = self.scratch.engine.lifecycle.readiness.check_disk().err();
             self.scratch.output.refuse_writes(error.as_ref().map_or(b"MISCONF", Error::text));
         }
         self.scratch.output.copy_to(replies);
@@ -201,7 +201,7 @@ impl Local {
         if self.session.waiter().is_some() {
             return self.session.deadline_ms().map(left_ms);
         }
-        self.session.is_paused().then(|| left_ms(self.scratch.engine.pause.until_ms()))
+        self.session.is_paused().then(|| left_ms(self.scratch.engine.clients.pause.until_ms()))
     }
 
     /// Returns the reason for the end of the whole engine, if it has failed: see [`Engine::fail`].
@@ -210,7 +210,8 @@ impl Local {
     }
 
     fn run(&mut self, requests: &[u8]) {
-        if self.session.is_paused() && self.scratch.engine.pause.held(self.scratch.now.monotonic_ms()).is_none() {
+        if self.session.is_paused() && self.scratch.engine.clients.pause.held(self.scratch.now.monotonic_ms()).is_none()
+        {
             self.session.resume(&mut self.scratch, &mut Nobody);
         }
         self.session.time_out(&mut self.scratch, &mut Nobody);
@@ -225,7 +226,7 @@ impl Local {
     fn end(&mut self) {
         self.closed = true;
         self.session.close();
-        self.scratch.engine.leave_mailbox(&self.mailbox);
+        self.scratch.engine.clients.leave_mailbox(&self.mailbox);
     }
 
     fn read_mail(&mut self) {

@@ -168,7 +168,7 @@ impl Session {
         let is_due = |waiter: &&Arc<Waiter>| waiter.due_ms().is_some_and(|due_ms| due_ms <= now_ms);
         let Some(waiter) = self.state.blocked.as_ref().filter(is_due).map(Arc::clone) else { return };
         if waiter.takes_look(now_ms) && waiter.deadline_ms.is_none_or(|deadline_ms| deadline_ms > now_ms) {
-            if self.engine.pause.held(now_ms).is_some() {
+            if self.engine.clients.pause.held(now_ms).is_some() {
                 // Nothing changes during a pause.
                 waiter.look_at(now_ms.saturating_add(LOOK_IN_PAUSE_MS));
             } else {
@@ -180,7 +180,7 @@ impl Session {
             self.is_letter_due = true;
             return;
         };
-        claim.finish(&self.engine.blocking);
+        claim.finish(&self.engine.clients.blocking);
         let mut reply = Output::default();
         let reached = |offset| self.engine.reached(offset);
         waiter.on_timeout.write(&mut reply.bytes, waiter.protocol, reached);
@@ -242,12 +242,12 @@ impl Session {
 
     /// Removes this peer from all that others know of it.
     pub fn close(&mut self) {
-        self.engine.client_memory.forget(&self.state.client);
+        self.engine.clients.memory.forget(&self.state.client);
         self.state.multi.watching.clear(&self.engine);
         if let Some(waiter) = self.state.blocked.take()
             && let Some(claim) = waiter.claim()
         {
-            claim.finish(&self.engine.blocking);
+            claim.finish(&self.engine.clients.blocking);
         }
         self.state.unsubscribe_all(&self.engine);
         self.state.stop_tracking(&self.engine);
@@ -255,7 +255,7 @@ impl Session {
         if let Some(replica) = self.state.replica.take().filter(|replica| replica.is_registered()) {
             self.engine.dismiss_replica(&replica);
         }
-        self.engine.clients.leave(self.state.client.id);
+        self.engine.clients.list.leave(self.state.client.id);
     }
 
     /// Keeps the bytes that cannot be executed yet.
@@ -386,7 +386,7 @@ impl Session {
             Writer::new(&mut scratch.output.bytes, self.state.protocol).error(&text);
         }
         scratch.counters.errors_replied.add(1);
-        self.engine.stats.count_error("ERR");
+        self.engine.observe.stats.count_error("ERR");
         self.state.closing = true;
     }
 
@@ -421,7 +421,7 @@ mod tests {
 
     fn session(engine: &Arc<Engine>) -> Session {
         let socket = ClientSocket { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
-        let client = engine.clients.enter(socket, Arc::new(Mailbox::new(|| ())), 0);
+        let client = engine.clients.list.enter(socket, Arc::new(Mailbox::new(|| ())), 0);
         Session::new(engine, client)
     }
 
@@ -492,7 +492,7 @@ mod tests {
         say(&mut listener, "HELLO 3\r\nSUBSCRIBE __keyevent@0__:evicted\r\n");
         // Room is made at the gates, and then the disk holds the command.
         engine.config.assign(Opt::Maxmemory, &[b"1mb"]).expect("a size");
-        engine.readiness.set(Hindrance::DiskBehind, true);
+        engine.lifecycle.readiness.set(Hindrance::DiskBehind, true);
         let told = say(&mut listener, "SET one 1\r\n");
         assert_eq!(say(&mut other, "PING\r\n"), "+PONG\r\n");
         assert!(told.starts_with(">3\r\n$7\r\nmessage\r\n") && !told.contains("+OK"), "{told}");

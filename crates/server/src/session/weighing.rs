@@ -28,9 +28,9 @@ impl Session {
         }
         client.memory.input.store(self.pending.len(), Ordering::Relaxed);
         client.memory.input_spare.store(self.pending.capacity() - self.pending.len(), Ordering::Relaxed);
-        engine.client_memory.weigh(client);
-        engine.client_memory.evict(&engine.clients, bytes_max, (scratch.now.wall_ms(), &scratch.counters));
-        let is_evicted = engine.client_memory.has_forgotten(client);
+        engine.clients.memory.weigh(client);
+        engine.clients.memory.evict(&engine.clients.list, bytes_max, (scratch.now.wall_ms(), &scratch.counters));
+        let is_evicted = engine.clients.memory.has_forgotten(client);
         if is_evicted {
             self.pending = Vec::new();
             self.state.closing = true;

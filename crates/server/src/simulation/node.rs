@@ -75,12 +75,12 @@ impl Node {
             config.assign(Opt::Replicaof, &[host.as_bytes(), port.as_bytes()]).expect("a primary");
         }
         let engine = Engine::begin(config, Origin::of_seed(seed, now).on(Arc::new(self.disk.clone())));
-        engine.port.store(u32::from(port(self.number)), Ordering::Relaxed);
+        engine.network.port.store(u32::from(port(self.number)), Ordering::Relaxed);
         engine.follow_configured();
-        engine.readiness.set(Hindrance::Loading, true);
+        engine.lifecycle.readiness.set(Hindrance::Loading, true);
         let worker = Stepped::new(&engine);
         let socket = ClientSocket { address: "look:0".into(), local_address: "look:0".into(), descriptor: -1 };
-        let client = engine.clients.enter(socket, Arc::new(Mailbox::new(|| ())), now.wall_ms());
+        let client = engine.clients.list.enter(socket, Arc::new(Mailbox::new(|| ())), now.wall_ms());
         let (session, scratch) = (Session::new(&engine, client), Scratch::new(&engine, now));
         let (loading, unloaded) = (Arc::clone(&engine), Arc::clone(&self.unloaded));
         simulated::start("boot", move || match loading.load() {
@@ -98,7 +98,7 @@ impl Node {
     /// The engine, while it runs and its data is there.
     pub fn loaded(&self) -> Option<&Arc<Engine>> {
         let life = self.life.as_ref().filter(|life| life.serves)?;
-        let is_loading = life.engine.readiness.has(Hindrance::Loading);
+        let is_loading = life.engine.lifecycle.readiness.has(Hindrance::Loading);
         Some(&life.engine).filter(|_| !is_loading && !self.disk.is_cut())
     }
 

@@ -44,7 +44,7 @@ impl Worker {
             clients.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        let channel = if accepted.is_tls { engine.tls.channel() } else { None };
+        let channel = if accepted.is_tls { engine.network.tls.channel() } else { None };
         let adopted = if accepted.is_tls && channel.is_none() { None } else { self.driver.adopt(accepted.socket).ok() };
         let Some(token) = adopted else {
             clients.fetch_sub(1, Ordering::Relaxed);
@@ -59,7 +59,7 @@ impl Worker {
             local_address: accepted.local_address,
             descriptor: self.driver.descriptor(token),
         };
-        let client = engine.clients.enter(socket, Arc::clone(&self.home.mailbox), scratch.now.wall_ms());
+        let client = engine.clients.list.enter(socket, Arc::clone(&self.home.mailbox), scratch.now.wall_ms());
         if self.sessions.len() <= token {
             self.sessions.resize_with(token + 1, || None);
         }
@@ -121,7 +121,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.engine.leave_mailbox(&self.home.mailbox);
+        self.engine.clients.leave_mailbox(&self.home.mailbox);
     }
 }
 
@@ -136,7 +136,7 @@ pub(super) fn forget_deadline(deadlines: &mut BTreeSet<(u64, u64)>, session: &Se
 
 /// Returns the reason why a connection is not served, as a reply.
 fn refusal_of(engine: &Engine, accepted: &Accepted) -> Option<&'static str> {
-    if engine.clients.len() as i64 >= engine.config.number(Opt::Maxclients) {
+    if engine.clients.list.len() as i64 >= engine.config.number(Opt::Maxclients) {
         return Some("-ERR max number of clients reached\r\n");
     }
     let from_elsewhere = match accepted.address.parse::<std::net::SocketAddr>() {

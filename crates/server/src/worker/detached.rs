@@ -67,7 +67,7 @@ impl Worker {
         {
             for index in 0..self.detached.len() {
                 // The client itself says whether it is a subscriber: subscriptions of this batch are not known here yet.
-                if self.engine.clients.find(self.detached[index].id).is_some_and(|client| client.is_listening()) {
+                if self.engine.clients.list.find(self.detached[index].id).is_some_and(|client| client.is_listening()) {
                     self.keep(index, Letter::Message(Arc::clone(message)));
                 }
             }
@@ -286,6 +286,6 @@ mod tests {
         assert_eq!(replies, *b"$4\r\nhere\r\n+PONG\r\n");
         engine.post_stop();
         pool.wait();
-        assert_eq!((one.read(&mut reply).expect("an end"), engine.mailbox_count()), (0, 0));
+        assert_eq!((one.read(&mut reply).expect("an end"), engine.clients.mailbox_count()), (0, 0));
     }
 }

@@ -72,7 +72,7 @@ impl Worker {
         let engine = Arc::clone(&self.engine);
         scratch.counters.syncing_us.add(self.held.elapse(scratch.now.monotonic_us));
         loop {
-            let failure = engine.persistence.fails().then(|| engine.readiness.check_disk().err()).flatten();
+            let failure = engine.persistence.fails().then(|| engine.lifecycle.readiness.check_disk().err()).flatten();
             let mut released = self.held.release(engine.persistence.passed(), failure.as_ref().map(Error::text));
             released.iter_mut().for_each(|(token, output)| self.cover(*token, output));
             self.send_together(&mut released, scratch);

@@ -87,7 +87,7 @@ impl Worker {
     pub(super) fn weigh_all(&mut self, scratch: &Scratch) {
         let engine = &self.engine;
         if engine.config.bounds_memory() {
-            self.sessions.iter().flatten().for_each(|session| engine.client_memory.weigh(&session.state.client));
+            self.sessions.iter().flatten().for_each(|session| engine.clients.memory.weigh(&session.state.client));
             self.make_room(scratch);
         }
     }
@@ -95,7 +95,7 @@ impl Worker {
     /// Weighs one client that has just been worked for.
     pub(super) fn weigh(&self, token: Token, scratch: &Scratch) {
         if let Some(session) = &self.sessions[token] {
-            self.engine.client_memory.weigh(&session.state.client);
+            self.engine.clients.memory.weigh(&session.state.client);
             self.make_room(scratch);
         }
     }
@@ -103,7 +103,7 @@ impl Worker {
     fn make_room(&self, scratch: &Scratch) {
         let (engine, now_ms) = (&self.engine, scratch.now.wall_ms());
         let bytes_max = engine.config.client_bytes_max();
-        engine.client_memory.evict(&engine.clients, bytes_max, (now_ms, &scratch.counters));
+        engine.clients.memory.evict(&engine.clients.list, bytes_max, (now_ms, &scratch.counters));
     }
 
     /// Remembers that so many bytes will be freed soon, if they are many.

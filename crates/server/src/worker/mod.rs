@@ -123,7 +123,7 @@ impl Worker {
     /// Creates worker `number` of its pool, which has admitted it.
     pub fn new(engine: &Arc<Engine>, pool: Arc<WorkerPool>, number: usize, driver: Driver) -> Self {
         let (workers, home) = (pool.wanted(), pool.member(number));
-        engine.enter_mailbox(&home.mailbox);
+        engine.clients.enter_mailbox(&home.mailbox);
         Self {
             number,
             engine: Arc::clone(engine),

@@ -22,7 +22,7 @@ impl Worker {
         let engine = Arc::clone(&self.engine);
         let now = scratch.now;
         self.driver.accept_again();
-        let period_ms = 1_000 / u64::from(engine.config.rounds_a_second(engine.clients.len()));
+        let period_ms = 1_000 / u64::from(engine.config.rounds_a_second(engine.clients.list.len()));
         engine.sample(now);
         engine.follow_file_rules(now);
         engine.tend_replicas(now);
@@ -31,11 +31,11 @@ impl Worker {
             false => period_ms,
         };
         self.next_tick_ms = now.monotonic_ms() + expiry_in_ms.min(period_ms);
-        if engine.pause.is_begun() {
-            if engine.pause.held(now.monotonic_ms()).is_none() {
+        if engine.clients.pause.is_begun() {
+            if engine.clients.pause.held(now.monotonic_ms()).is_none() {
                 self = self.resume(scratch)?;
             } else {
-                let pause_left_ms = engine.pause.until_ms().saturating_sub(now.monotonic_ms()).max(1);
+                let pause_left_ms = engine.clients.pause.until_ms().saturating_sub(now.monotonic_ms()).max(1);
                 self.next_tick_ms = self.next_tick_ms.min(now.monotonic_ms() + pause_left_ms);
             }
         } else if self.sessions.iter().flatten().any(|session| session.is_paused()) {

@@ -170,7 +170,7 @@ impl WorkerPool {
     /// Returns the listeners at which connections are accepted now.
     pub fn doors(&self, engine: &Engine) -> Vec<Arc<Listener>> {
         match &self.members.lock().doors {
-            Doors::OfEngine => engine.listeners.all(),
+            Doors::OfEngine => engine.network.listeners.all(),
             Doors::Own(listeners) => listeners.clone(),
         }
     }

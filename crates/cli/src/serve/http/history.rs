@@ -103,7 +103,7 @@ impl History {
         let Ok(text) = Asking::ourselves(engine).text(&["INFO"]) else { return };
         let info = Info::new(&text);
         let values = COLUMNS.map(|(_, _, read)| read(&info).unwrap_or(f64::NAN));
-        self.add(&Snapshot { at_ms: now_ms, values, times: engine.stats.latencies() });
+        self.add(&Snapshot { at_ms: now_ms, values, times: engine.observe.stats.latencies() });
     }
 
     fn add(&self, now: &Snapshot) {

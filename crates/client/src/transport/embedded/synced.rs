@@ -24,7 +24,7 @@ pub(super) fn tell(
         Level::Replicated(count) => (count, 0),
         Level::SyncedOn(count) => (0, count),
     };
-    if engine.port() == 0 {
+    if engine.network.port() == 0 {
         let why = "it is done, but this engine has no replicas, because it serves nobody: have it listen";
         return Err(Error::new(ErrorKind::Usage, Effect::Answered, why.to_owned()));
     }

@@ -9,7 +9,7 @@ use super::client_filter::{ClientFilter, skip_of};
 use crate::context::Cx;
 use crate::context::session_state::{Input, Replies};
 use crate::engine::clients::client_info::ClientInfo;
-use crate::engine::pause::PauseScope;
+use crate::engine::clients::pause::PauseScope;
 use crate::messaging::mail::Letter;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -82,8 +82,8 @@ pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let filter = ClientFilter::of_list(request)?;
     publish_self(cx, &request);
     let clients = match &filter.ids {
-        Some(ids) => ids.iter().filter_map(|&id| cx.engine.clients.find(id)).collect(),
-        None => cx.engine.clients.all(),
+        Some(ids) => ids.iter().filter_map(|&id| cx.engine.clients.list.find(id)).collect(),
+        None => cx.engine.clients.list.all(),
     };
     let now_ms = cx.now.wall_ms();
     let admitted = clients.iter().filter(|client| filter.admits(client, now_ms));
@@ -124,7 +124,7 @@ pub fn kill(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn close_matching(cx: &mut Cx<'_>, filter: &ClientFilter) -> i64 {
-    let clients = cx.engine.clients.all();
+    let clients = cx.engine.clients.list.all();
     let mut closed = 0;
     let now_ms = cx.now.wall_ms();
     for client in clients.iter().filter(|client| filter.admits(client, now_ms)) {
@@ -137,7 +137,7 @@ fn close_matching(cx: &mut Cx<'_>, filter: &ClientFilter) -> i64 {
 /// Closes a client; the one that asks for it once it has the reply.
 pub fn close(cx: &mut Cx<'_>, client: &ClientInfo) {
     // The client leaves the list at once, and cannot be killed again while its owner is busy.
-    cx.engine.clients.leave(client.id);
+    cx.engine.clients.list.leave(client.id);
     if client.id == cx.state.client.id {
         cx.state.closing = true;
     } else {
@@ -166,16 +166,16 @@ pub fn pause(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     // As in Redis, a pause that ends beyond the last date is refused, though no date matters.
     timeout_ms.checked_add(cx.now.wall_ms()).ok_or(Error::fixed("ERR timeout is out of range"))?;
     // All shards are locked, and every write looks for a pause with its own locks held: none is under way now.
-    cx.engine.pause.begin(held, cx.now.monotonic_ms().saturating_add(timeout_ms as u64));
-    cx.engine.post_resume();
+    cx.engine.clients.pause.begin(held, cx.now.monotonic_ms().saturating_add(timeout_ms as u64));
+    cx.engine.clients.post_resume();
     cx.reply().ok();
     Ok(())
 }
 
 /// CLIENT UNPAUSE
 pub fn unpause(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
-    cx.engine.pause.end();
-    cx.engine.post_resume();
+    cx.engine.clients.pause.end();
+    cx.engine.clients.post_resume();
     cx.reply().ok();
     Ok(())
 }
@@ -245,15 +245,15 @@ pub fn unblock(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Some(_) => return Err(Error::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
     };
     let id = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
-    let waiter = cx.engine.blocking.of_client(id as u64);
+    let waiter = cx.engine.clients.blocking.of_client(id as u64);
     let claim = waiter.as_ref().and_then(|waiter| waiter.claim());
     let is_waiting = claim.is_some();
     if let (Some(waiter), Some(claim)) = (&waiter, claim) {
-        claim.finish(&cx.engine.blocking);
+        claim.finish(&cx.engine.clients.blocking);
         let mut reply = Output::default();
         if is_error {
             Writer::new(&mut reply.bytes, waiter.protocol).error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
-            cx.engine.stats.count_error("UNBLOCKED");
+            cx.engine.observe.stats.count_error("UNBLOCKED");
             cx.counters.errors_replied.add(1);
             cx.counters.commands[waiter.row.id as usize].failed.add(1);
         } else {

@@ -45,7 +45,7 @@ fn begin(cx: &mut Cx<'_>, of_replicas: bool) -> Outcome {
             "ERR CLIENT JOURNAL is for connections: a program that embeds the engine asks the engine itself",
         ));
     }
-    if client.generation != cx.engine.clients.generation() {
+    if client.generation != cx.engine.clients.list.generation() {
         // It has seen data that is not there any more, and offsets of another journal: no message could cover that.
         cx.state.closing = true;
         return Ok(());

@@ -57,7 +57,7 @@ pub fn select(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// Returns the database with this number, if there is one.
 pub fn database(cx: &Cx<'_>, index: i64) -> Option<u32> {
-    u32::try_from(index).ok().filter(|&index| (index as usize) < cx.engine.store.databases())
+    u32::try_from(index).ok().filter(|&index| (index as usize) < cx.engine.keyspace.store.databases())
 }
 
 /// AUTH \[username\] password

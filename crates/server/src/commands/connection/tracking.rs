@@ -32,7 +32,7 @@ fn options(cx: &Cx<'_>, request: Request<'_>) -> Result<Track, Error> {
                     return Err(Error::fixed("ERR A client can only redirect to a single other client"));
                 }
                 let id = number::parse_i64(options.next().unwrap_or_default()).ok_or(Error::NOT_INTEGER)?;
-                let client = u64::try_from(id).ok().and_then(|id| cx.engine.clients.find(id));
+                let client = u64::try_from(id).ok().and_then(|id| cx.engine.clients.list.find(id));
                 let client = client.ok_or(Error::fixed("ERR The client ID you want redirect to does not exist"))?;
                 wanted.redirect = client.id;
             }
@@ -76,7 +76,7 @@ fn begin(cx: &mut Cx<'_>, mut wanted: Track) -> Outcome {
     if wanted.broadcast && wanted.prefixes.is_empty() {
         wanted.prefixes.push(Box::default());
     }
-    cx.engine.tracking.enter(&cx.state.client, &wanted.prefixes, wanted.no_loop);
+    cx.engine.clients.tracking.enter(&cx.state.client, &wanted.prefixes, wanted.no_loop);
     let more = followed.into_iter().filter(|prefix| !wanted.prefixes.contains(prefix)).collect::<Vec<_>>();
     wanted.prefixes.extend(more);
     wanted.weigh();

@@ -38,7 +38,7 @@ pub fn make(cx: &Cx<'_>) -> Option<Offer> {
     {
         return None;
     }
-    let path = cx.engine.listeners.unix_path()?;
+    let path = cx.engine.network.listeners.unix_path()?;
     let whereabouts = facts::whereabouts()?;
     let (ticket, proof) = (secret(), secret());
     *client.unix_route.lock() = Some(Box::new(UnixRoute::Offered { ticket: ticket.clone(), proof: proof.clone() }));
@@ -85,7 +85,7 @@ impl Offer {
 /// This is no Unix socket, or no connection here has this ticket, or not any more.
 pub fn redeem(cx: &mut Cx<'_>, giver: &[u8], ticket: &[u8]) -> Outcome {
     let refusal = Error::fixed("ERR No such offer of the Unix socket");
-    let giver = number::parse_i64(giver).and_then(|id| cx.engine.clients.find(id as u64));
+    let giver = number::parse_i64(giver).and_then(|id| cx.engine.clients.list.find(id as u64));
     let giver = giver.filter(|_| cx.state.client.is_over_unix()).ok_or_else(|| refusal.clone())?;
     let mut route = giver.unix_route.lock();
     let proof = match route.as_deref() {

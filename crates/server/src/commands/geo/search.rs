@@ -137,7 +137,7 @@ fn key_at(request: Request<'_>, at: usize) -> Result<Key<'_>, Error> {
 fn keep(cx: &mut Cx<'_>, key: Key<'_>, found: &[Found], unit: Option<f64>, event: &'static str) -> Outcome {
     let limits = cx.engine.sorted_set_limits();
     let longest = found.iter().map(|found| found.name.len()).max().unwrap_or(0);
-    let hash_key = cx.engine.store.hash_key();
+    let hash_key = cx.engine.keyspace.store.hash_key();
     let mut result = SortedSet::with_room(hash_key, found.len(), longest, limits);
     for found in found {
         result.set(&found.name, unit.map_or(found.score, |metres| found.distance_m / metres), limits);

@@ -37,7 +37,7 @@ pub fn flushdb(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// FLUSHALL \[ASYNC | SYNC\]
 pub fn flushall(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let databases = cx.engine.store.databases();
+    let databases = cx.engine.keyspace.store.databases();
     flush(cx, request, 0..databases)?;
     if !save_emptiness(cx) {
         cx.reply().ok();
@@ -51,7 +51,7 @@ fn save_emptiness(cx: &mut Cx<'_>) -> bool {
     let engine = cx.engine;
     // The last snapshot stays as it is: only a primary's commands arrive while it is written, and the primary sends them
     // again at the next start.
-    if engine.readiness.has(Hindrance::Loading) || engine.pause.is_ending() {
+    if engine.lifecycle.readiness.has(Hindrance::Loading) || engine.clients.pause.is_ending() {
         return false;
     }
     if !engine.persistence.snapshots.are_ruled() || !engine.config.is_set(Opt::Save) {
@@ -78,7 +78,7 @@ fn flush(cx: &mut Cx<'_>, request: Request<'_>, databases: Range<usize>) -> Outc
     let engine = cx.engine;
     let count = cx.flush(databases, |flushed, count| {
         let is_worth_it = is_async && count >= ELSEWHERE_KEYS_MIN;
-        if is_worth_it { engine.lazy_free.hand_over(flushed, count) } else { Err(flushed) }
+        if is_worth_it { engine.keyspace.lazy_free.hand_over(flushed, count) } else { Err(flushed) }
     });
     cx.changed_many(count as u64);
     if count == 0 {
@@ -102,7 +102,7 @@ fn parse_async(cx: &Cx<'_>, request: Request<'_>) -> Result<bool, Error> {
 pub fn swapdb(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let one = index_of(request.arg(1)).ok_or(Error::fixed("ERR invalid first DB index"))?;
     let other = index_of(request.arg(2)).ok_or(Error::fixed("ERR invalid second DB index"))?;
-    let databases = cx.engine.store.databases();
+    let databases = cx.engine.keyspace.store.databases();
     let place = |index: i32| usize::try_from(index).ok().filter(|index| *index < databases);
     let (Some(one), Some(other)) = (place(one), place(other)) else { return Err(Error::DATABASE_RANGE) };
     if one != other {

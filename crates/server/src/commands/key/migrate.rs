@@ -14,7 +14,7 @@ use super::dump;
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
-use crate::engine::migrate_target::{Address, Answer, BrokenTarget, Phase, Target};
+use crate::engine::network::migrate_target::{Address, Answer, BrokenTarget, Phase, Target};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -114,14 +114,14 @@ pub fn migrate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// Sends all keys on a connection; with whether that one was kept from earlier.
 fn attempt<'a>(cx: &mut Cx<'_>, plan: &Plan, keys: &[Key<'a>]) -> (Sent<'a>, bool) {
     let mut sent = Sent::default();
-    let mut target = match cx.engine.targets.open(&plan.address, plan.timeout) {
+    let mut target = match cx.engine.network.targets.open(&plan.address, plan.timeout) {
         Ok(target) => target,
         Err(broken) => return (Sent { broken: Some(broken), ..sent }, false),
     };
     sent.broken = send(cx, &mut target, (plan, keys), &mut sent).err();
     let is_kept = target.is_kept();
     if sent.broken.is_none() {
-        cx.engine.targets.keep(target, cx.now.monotonic_ms());
+        cx.engine.network.targets.keep(target, cx.now.monotonic_ms());
     }
     (sent, is_kept)
 }

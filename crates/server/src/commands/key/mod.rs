@@ -76,7 +76,7 @@ pub fn unlink(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     let bytes = garbage.iter().map(Garbage::bytes).sum();
     let objects = garbage.len();
-    cx.engine.lazy_free.later_if_large(garbage, objects, bytes);
+    cx.engine.keyspace.lazy_free.later_if_large(garbage, objects, bytes);
     cx.reply().integer(removed);
     Ok(())
 }
@@ -198,7 +198,7 @@ fn database_of(cx: &Cx<'_>, text: &[u8]) -> Result<u32, Error> {
     let number = i32::try_from(number)
         .map_err(|_| Error::fixed("ERR value is out of range, value must between -2147483648 and 2147483647"))?;
     let number = u32::try_from(number).map_err(|_| Error::DATABASE_RANGE)?;
-    if (number as usize) < cx.engine.store.databases() { Ok(number) } else { Err(Error::DATABASE_RANGE) }
+    if (number as usize) < cx.engine.keyspace.store.databases() { Ok(number) } else { Err(Error::DATABASE_RANGE) }
 }
 
 /// KEYS pattern

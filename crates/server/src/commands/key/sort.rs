@@ -220,7 +220,7 @@ fn look_up(cx: &mut Cx<'_>, pattern: &[u8], element: &[u8]) -> Row {
         None => (behind, None),
     };
     let name = [prefix, element, suffix].concat();
-    let key = cx.engine.store.key(&name);
+    let key = cx.engine.keyspace.store.key(&name);
     let now_ms = cx.due_ms;
     let entry = cx.read(key)?;
     match field {

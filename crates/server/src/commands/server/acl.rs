@@ -103,13 +103,13 @@ pub fn setuser(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 fn expel_listeners(cx: &mut Cx<'_>, name: &[u8]) {
     let has_no_channel = cx.engine.acl.get(name).is_some_and(|user| user.has_no_channel());
     if has_no_channel {
-        for client in cx.engine.clients.all() {
+        for client in cx.engine.clients.list.all() {
             if client.is_listening() && *client.names.lock().user == *name {
                 client::close(cx, &client);
             }
         }
     }
-    cx.engine.post_users();
+    cx.engine.clients.post_users();
 }
 
 /// ACL DELUSER username \[username ...\]
@@ -126,7 +126,7 @@ pub fn deluser(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// Closes the clients of users that have gone.
 fn expel(cx: &mut Cx<'_>, changed: &Changed) {
-    for client in cx.engine.clients.all() {
+    for client in cx.engine.clients.list.all() {
         let is_gone = changed.removed.contains(&client.names.lock().user);
         if is_gone {
             client::close(cx, &client);
@@ -267,7 +267,7 @@ pub fn load(cx: &mut Cx<'_>) -> Outcome {
     let loaded = cx.engine.acl.load(&path, &name, cx.engine.config.acl_defaults());
     let changed = loaded.map_err(|error| Error::new(format!("ERR {error}")))?;
     cx.reply().ok();
-    cx.engine.post_users();
+    cx.engine.clients.post_users();
     expel(cx, &changed);
     Ok(())
 }

@@ -42,7 +42,7 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let words: Vec<&[u8]> = request.args.from(2).iter().collect();
     let (pairs, []) = words.as_chunks::<2>() else { return Err(Error::SYNTAX) };
     let pairs: Vec<_> = pairs.iter().map(|&[name, value]| (name, value)).collect();
-    let readiness = &cx.engine.readiness;
+    let readiness = &cx.engine.lifecycle.readiness;
     if readiness.has(Hindrance::Loading) || readiness.has(Hindrance::LoadingBeside) {
         refuse_while_loading(&pairs)?;
     }
@@ -97,9 +97,9 @@ fn waits_for_end_of_log(cx: &mut Cx<'_>) -> bool {
 
 /// CONFIG RESETSTAT
 pub fn reset_stat(cx: &mut Cx<'_>) -> Outcome {
-    cx.engine.stats.reset();
-    cx.engine.rates.reset();
-    cx.engine.lazy_free.forget();
+    cx.engine.observe.stats.reset();
+    cx.engine.observe.rates.reset();
+    cx.engine.keyspace.lazy_free.forget();
     cx.engine.acl.log.reset_counts();
     cx.engine.replication.replicas.syncs.reset();
     cx.reply().ok();
@@ -154,8 +154,8 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
                 Opt::Port | Opt::TlsPort => "Unable to listen on this port. Check server logs.",
                 _ => "Failed to bind to specified addresses.",
             };
-            cx.engine.listeners.reopen(config, refusal)?;
-            cx.engine.port.store(config.number(Opt::Port) as u32, Ordering::Relaxed);
+            cx.engine.network.listeners.reopen(config, refusal)?;
+            cx.engine.network.port.store(config.number(Opt::Port) as u32, Ordering::Relaxed);
             process_title::show(config);
         }
         Opt::TlsCertFile
@@ -180,8 +180,8 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
         Opt::CrashLogEnabled => crash::set_wanted(config.flag(option)),
         Opt::ProcTitleTemplate => process_title::show(config),
         Opt::OomScoreAdj | Opt::OomScoreAdjValues => oom_score::apply(config)?,
-        Opt::TcpKeepalive => cx.engine.listeners.set_keepalive(config.number(option) as u64),
-        Opt::Workers => cx.engine.crews.resize(config.number(option) as usize)?,
+        Opt::TcpKeepalive => cx.engine.network.listeners.set_keepalive(config.number(option) as u64),
+        Opt::Workers => cx.engine.network.crews.resize(config.number(option) as usize)?,
         Opt::Maxclients => return raise_clients(config.number(option) as u64),
         _ => {}
     }
@@ -194,7 +194,7 @@ fn load_certificate(cx: &Cx<'_>) -> Result<(), String> {
         log::warning(&reason);
         "Unable to update TLS configuration. Check server logs.".to_owned()
     })?;
-    cx.engine.tls.set(made);
+    cx.engine.network.tls.set(made);
     Ok(())
 }
 

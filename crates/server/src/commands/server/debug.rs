@@ -127,7 +127,7 @@ fn show_help(cx: &mut Cx<'_>) {
 fn digest(cx: &mut Cx<'_>) {
     let now_ms = cx.now.wall_ms();
     let mut digest = Digest::default();
-    for database in 0..cx.engine.store.databases() {
+    for database in 0..cx.engine.keyspace.store.databases() {
         let (mut keys, mut keys_digest) = (0, digest);
         keys_digest.begin_database(database as u32);
         cx.locks.for_each(|shard| {
@@ -224,7 +224,7 @@ fn populate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         if size != 0 {
             value.resize(size, 0);
         }
-        let key = cx.engine.store.key(&name);
+        let key = cx.engine.keyspace.store.key(&name);
         if cx.peek(key).is_none() {
             cx.set(key, &Value::Plain(&value), Deadline::Clear);
         }

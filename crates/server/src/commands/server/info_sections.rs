@@ -28,7 +28,7 @@ pub fn nothing(_cx: &mut Cx<'_>, _lines: &mut Lines) {}
 pub fn server(cx: &mut Cx<'_>, lines: &mut Lines) {
     let (engine, now) = (cx.engine, cx.now);
     let config = &engine.config;
-    let uptime_s = (now.monotonic_ms().saturating_sub(engine.started.monotonic_ms())) / 1_000;
+    let uptime_s = (now.monotonic_ms().saturating_sub(engine.identity.started.monotonic_ms())) / 1_000;
     lines.add("redis_version", crate::REDIS_VERSION);
     lines.add("server_name", "sleeve");
     lines.add("sleeve_version", env!("CARGO_PKG_VERSION"));
@@ -39,13 +39,13 @@ pub fn server(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("os", facts::system_name());
     lines.add("arch_bits", usize::BITS);
     lines.add("monotonic_clock", "POSIX clock_gettime");
-    let io = *engine.io.lock();
+    let io = *engine.network.io.lock();
     lines.add("multiplexing_api", io.interface());
     lines.add("io", io.name());
     lines.add("process_id", std::process::id());
     lines.add("process_supervised", "no");
-    lines.add("run_id", &engine.run_id);
-    lines.add("tcp_port", engine.port());
+    lines.add("run_id", &engine.identity.run_id);
+    lines.add("tcp_port", engine.network.port());
     lines.add("server_time_usec", now.wall_us);
     lines.add("uptime_in_seconds", uptime_s);
     lines.add("uptime_in_days", uptime_s / 86_400);
@@ -56,7 +56,7 @@ pub fn server(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("config_file", config.file().map(|file| file.display().to_string()).unwrap_or_default());
     lines.add("io_threads_active", 0);
     lines.add("workers", config.number(Opt::Workers));
-    lines.add("workers_retiring", engine.crews.retiring());
+    lines.add("workers_retiring", engine.network.crews.retiring());
     if let Some(until_ms) = engine.persistence.waiting.until_ms() {
         lines.add("shutdown_in_milliseconds", until_ms.saturating_sub(now.monotonic_ms()));
     }
@@ -64,7 +64,7 @@ pub fn server(cx: &mut Cx<'_>, lines: &mut Lines) {
 
 /// Writes the lines about connected clients.
 pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
-    let clients = cx.engine.clients.all();
+    let clients = cx.engine.clients.list.all();
     let most = |of: fn(&crate::engine::clients::client_info::ClientInfo) -> usize| {
         clients.iter().map(|client| of(client)).max().unwrap_or(0)
     };
@@ -75,10 +75,10 @@ pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("maxclients", cx.engine.config.number(Opt::Maxclients));
     lines.add("client_recent_max_input_buffer", most(|client| client.memory.input.load(Ordering::Relaxed)));
     lines.add("client_recent_max_output_buffer", most(|client| client.memory.output.load(Ordering::Relaxed)));
-    let waiting = cx.engine.blocking.counts();
+    let waiting = cx.engine.clients.blocking.counts();
     let held = clients.iter().filter(|client| client.status.paused.load(Ordering::Relaxed)).count();
     lines.add("blocked_clients", waiting.clients + held);
-    lines.add("tracking_clients", cx.engine.tracking.clients());
+    lines.add("tracking_clients", cx.engine.clients.tracking.clients());
     lines.add("pubsub_clients", clients.iter().filter(|client| client.is_listening()).count());
     lines.add("watching_clients", watching.clone().count());
     lines.add("clients_in_timeout_table", waiting.timed);
@@ -93,7 +93,7 @@ pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     let memory_use = eviction::memory_use(cx);
     let (used_bytes, fixed_bytes) = (memory_use.total(), memory_use.fixed);
     let (resident_bytes, own_bytes) = facts::resident();
-    let peak_bytes = engine.rates.peak_bytes(used_bytes);
+    let peak_bytes = engine.observe.rates.peak_bytes(used_bytes);
     let maxmemory = engine.config.memory(Opt::Maxmemory);
     let percent = |part: u64, whole: u64| format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64);
     lines.size("used_memory", used_bytes);
@@ -127,8 +127,8 @@ pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("mem_tracking", memory_use.tracking);
     lines.add("mem_allocator", allocator::chosen().map_or("unknown", |allocator| allocator.name));
     lines.zeros(&["mem_overhead_db_hashtable_rehashing", "active_defrag_running"]);
-    lines.add("lazyfree_pending_objects", engine.lazy_free.pending());
-    lines.add("lazyfreed_objects", engine.lazy_free.done());
+    lines.add("lazyfree_pending_objects", engine.keyspace.lazy_free.pending());
+    lines.add("lazyfreed_objects", engine.keyspace.lazy_free.done());
 }
 
 /// By how much one amount is more than another. Resident memory is the kernel's figure: pages that are no file's are the
@@ -185,7 +185,7 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("current_fork_perc", format!("{:.2}", done as f64 / all.max(1) as f64 * 100.0));
     lines.add("current_save_keys_processed", done);
     lines.add("current_save_keys_total", all);
-    lines.add("rdb_changes_since_last_save", engine.stats.changes().saturating_sub(snapshots.saved_changes));
+    lines.add("rdb_changes_since_last_save", engine.observe.stats.changes().saturating_sub(snapshots.saved_changes));
     lines.add("rdb_bgsave_in_progress", u8::from(is_running(Purpose::File) || is_running(Purpose::Replicas)));
     lines.add("rdb_last_save_time", snapshots.last_save_s);
     lines.add("rdb_last_bgsave_status", status(snapshots.file_ok));
@@ -229,8 +229,8 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
 
 /// Sums since the start or the last CONFIG RESETSTAT, and rates.
 pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
-    let totals = cx.engine.stats.totals();
-    let rates = cx.engine.rates.rates();
+    let totals = cx.engine.observe.stats.totals();
+    let rates = cx.engine.observe.rates.rates();
     let kilobytes = |bytes: u64| format!("{:.2}", bytes as f64 / 1_024.0);
     lines.add("total_connections_received", totals.connections);
     lines.add("total_commands_processed", totals.executed);
@@ -248,12 +248,12 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("sync_partial_ok", syncs.partial.load(Ordering::Relaxed));
     lines.add("sync_partial_err", syncs.refused.load(Ordering::Relaxed));
     lines.add("expired_keys", totals.expired);
-    lines.add("expired_stale_perc", format!("{:.2}", cx.engine.rates.stale_percent()));
+    lines.add("expired_stale_perc", format!("{:.2}", cx.engine.observe.rates.stale_percent()));
     lines.add("expired_time_cap_reached_count", totals.expiry_capped);
     lines.add("expire_cycle_cpu_milliseconds", totals.expiry_us / 1_000);
     lines.add("evicted_keys", totals.evicted);
     lines.add("evicted_clients", totals.clients_evicted);
-    let (exceeded_ms, currently_ms) = cx.engine.estimate.excess_ms(cx.clock.nanoseconds_after(cx.now));
+    let (exceeded_ms, currently_ms) = cx.engine.keyspace.estimate.excess_ms(cx.clock.nanoseconds_after(cx.now));
     lines.add("total_eviction_exceeded_time", exceeded_ms);
     lines.add("current_eviction_exceeded_time", currently_ms);
     lines.add("keyspace_hits", totals.hits);
@@ -262,12 +262,12 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("pubsub_patterns", cx.engine.pubsub.len(Kind::Pattern));
     lines.add("pubsubshard_channels", cx.engine.pubsub.len(Kind::Shard));
     lines.zeros(&["latest_fork_usec", "total_forks"]);
-    lines.add("migrate_cached_sockets", cx.engine.targets.len());
+    lines.add("migrate_cached_sockets", cx.engine.network.targets.len());
     lines.add("slave_expires_tracked_keys", cx.engine.replication.own_deadlines.len());
     lines.zeros(&["active_defrag_hits", "active_defrag_misses"]);
     lines.zeros(&["active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time"]);
     lines.zeros(&["current_active_defrag_time"]);
-    let (keys, items, prefixes) = cx.engine.tracking.counts();
+    let (keys, items, prefixes) = cx.engine.clients.tracking.counts();
     lines.add("tracking_total_keys", keys);
     lines.add("tracking_total_items", items);
     lines.add("tracking_total_prefixes", prefixes);
@@ -285,7 +285,7 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("acl_access_denied_key", refused.count(Reason::Key));
     lines.add("acl_access_denied_channel", refused.count(Reason::Channel));
     lines.add("acl_access_denied_db", refused.count(Reason::Database));
-    let microseconds = |ticks| cx.engine.ticker.nanoseconds(ticks) / 1_000;
+    let microseconds = |ticks| cx.engine.identity.ticker.nanoseconds(ticks) / 1_000;
     lines.add("eventloop_cycles", totals.cycles);
     lines.add("eventloop_duration_sum", microseconds(totals.cycle_ticks));
     lines.add("eventloop_duration_cmd_sum", microseconds(totals.executing_ticks));
@@ -296,8 +296,8 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
 /// Writes how long the wake-ups of all workers took that wrote the AOF or did background work, and the greatest figures of
 /// one.
 pub fn debug(cx: &mut Cx<'_>, lines: &mut Lines) {
-    let (stats, totals) = (&cx.engine.stats, cx.engine.stats.totals());
-    let microseconds = |ticks| cx.engine.ticker.nanoseconds(ticks) / 1_000;
+    let (stats, totals) = (&cx.engine.observe.stats, cx.engine.observe.stats.totals());
+    let microseconds = |ticks| cx.engine.identity.ticker.nanoseconds(ticks) / 1_000;
     lines.add("eventloop_duration_aof_sum", microseconds(totals.log_ticks));
     lines.add("eventloop_duration_cron_sum", microseconds(totals.background_ticks));
     lines.add("eventloop_duration_max", microseconds(stats.longest_cycle_ticks.load(Ordering::Relaxed)));
@@ -345,8 +345,8 @@ pub fn replication(cx: &mut Cx<'_>, lines: &mut Lines) {
 /// requests, and how long requests waited for others that had arrived with them, were executed, had their replies held back
 /// for the AOF, and were answered.
 pub fn phases(cx: &mut Cx<'_>, lines: &mut Lines) {
-    let totals = cx.engine.stats.totals();
-    let microseconds = |ticks| format!("{:.3}", cx.engine.ticker.nanoseconds(ticks) as f64 / 1_000.0);
+    let totals = cx.engine.observe.stats.totals();
+    let microseconds = |ticks| format!("{:.3}", cx.engine.identity.ticker.nanoseconds(ticks) as f64 / 1_000.0);
     lines.add("phase_read_usec", microseconds(totals.reading_ticks));
     lines.add("phase_wait_usec", totals.waiting_us);
     lines.add("phase_execute_usec", microseconds(totals.executing_ticks));
@@ -373,12 +373,12 @@ pub fn cpu(_cx: &mut Cx<'_>, lines: &mut Lines) {
 
 /// Writes the time and the number of calls of each command that was called or refused.
 pub fn commands(cx: &mut Cx<'_>, lines: &mut Lines) {
-    let totals = cx.engine.stats.totals();
+    let totals = cx.engine.observe.stats.totals();
     for (row, totals) in commands::all().iter().zip(&totals.commands) {
         if totals.calls + totals.rejected + totals.failed == 0 {
             continue;
         }
-        let elapsed_us = cx.engine.ticker.nanoseconds(totals.elapsed_ticks) / 1_000;
+        let elapsed_us = cx.engine.identity.ticker.nanoseconds(totals.elapsed_ticks) / 1_000;
         let each_us = elapsed_us as f64 / totals.calls.max(1) as f64;
         let (calls, rejected, failed) = (totals.calls, totals.rejected, totals.failed);
         let values = format!(
@@ -393,7 +393,7 @@ pub fn latencies(cx: &mut Cx<'_>, lines: &mut Lines) {
     let wanted = cx.engine.config.text(Opt::LatencyTrackingInfoPercentiles).to_vec();
     let wanted = String::from_utf8_lossy(&wanted).into_owned();
     for row in commands::all() {
-        let Some(histogram) = cx.engine.stats.latency(row) else { continue };
+        let Some(histogram) = cx.engine.observe.stats.latency(row) else { continue };
         let value = |percentile: &str| {
             let time_ns = histogram.value_at_percentile(percentile.parse().unwrap_or(0.0));
             format!("p{percentile}={:.3}", time_ns as f64 / 1_000.0)
@@ -405,7 +405,7 @@ pub fn latencies(cx: &mut Cx<'_>, lines: &mut Lines) {
 
 /// Writes how often each error was answered, by its first word.
 pub fn errors(cx: &mut Cx<'_>, lines: &mut Lines) {
-    for (code, count) in cx.engine.stats.totals().errors {
+    for (code, count) in cx.engine.observe.stats.totals().errors {
         lines.add(&format!("errorstat_{code}"), format!("count={count}"));
     }
 }

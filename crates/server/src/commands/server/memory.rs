@@ -126,12 +126,12 @@ impl Weighed {
     fn now(cx: &mut Cx<'_>) -> Self {
         let memory_use = eviction::memory_use(cx);
         let mut keys = 0;
-        let databases = cx.engine.store.databases();
+        let databases = cx.engine.keyspace.store.databases();
         cx.locks.for_each(|shard| {
             keys += (0..databases.min(shard.databases())).map(|database| shard.len(database) as u64).sum::<u64>();
         });
         let used_bytes = memory_use.total();
-        let peak_bytes = cx.engine.rates.peak_bytes(used_bytes);
+        let peak_bytes = cx.engine.observe.rates.peak_bytes(used_bytes);
         let (resident_bytes, own_bytes) = facts::resident();
         Self { memory_use, used_bytes, peak_bytes, resident_bytes, own_bytes, keys }
     }
@@ -157,7 +157,7 @@ pub fn doctor(cx: &mut Cx<'_>) -> Outcome {
 fn diagnosis(cx: &Cx<'_>, weighed: &Weighed) -> String {
     let (engine, used_bytes) = (cx.engine, weighed.used_bytes);
     let limit_bytes = engine.config.memory(Opt::Maxmemory);
-    let clients = engine.clients.len().max(1) as u64;
+    let clients = engine.clients.list.len().max(1) as u64;
     let findings = [
         (
             weighed.peak_bytes > used_bytes / 2 * 3,

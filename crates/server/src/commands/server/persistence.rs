@@ -47,7 +47,7 @@ pub fn save(cx: &mut Cx<'_>) -> Outcome {
         begun => begun,
     };
     if begun.is_err() {
-        waiter.claim().into_iter().for_each(|claim| claim.finish(&cx.engine.blocking));
+        waiter.claim().into_iter().for_each(|claim| claim.finish(&cx.engine.clients.blocking));
         cx.state.blocked = None;
     }
     begun.map_err(refused)
@@ -121,7 +121,7 @@ fn load_again(cx: &mut Cx<'_>, what: Again, failure: Error) -> Outcome {
     if !cx.may_block() {
         return Err(Error::fixed("ERR DEBUG RELOAD and DEBUG LOADAOF wait for the disk, which they cannot do here"));
     }
-    let readiness = &cx.engine.readiness;
+    let readiness = &cx.engine.lifecycle.readiness;
     if readiness.has(Hindrance::Loading) || readiness.has(Hindrance::LoadingBeside) {
         return Err(Error::LOADING);
     }
@@ -139,7 +139,7 @@ fn load_again(cx: &mut Cx<'_>, what: Again, failure: Error) -> Outcome {
     if cx.engine.persistence.loading.load_again(what, Box::new(answer)) {
         return Ok(());
     }
-    waiter.claim().into_iter().for_each(|claim| claim.finish(&cx.engine.blocking));
+    waiter.claim().into_iter().for_each(|claim| claim.finish(&cx.engine.clients.blocking));
     cx.state.blocked = None;
     Err(Error::fixed("ERR there are no files behind this engine"))
 }

@@ -48,7 +48,7 @@ pub fn sintercard(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// SUNIONCARD numkeys key \[key ...\] \[APPROX\] \[LIMIT limit\]
 pub fn sunioncard(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let Counting { limit, is_approximate } = Counting::of(request, true)?;
-    let (limits, hash_key) = (cx.engine.set_limits(), cx.engine.store.hash_key());
+    let (limits, hash_key) = (cx.engine.set_limits(), cx.engine.keyspace.store.hash_key());
     let sets = read_all(cx, request, 0)?;
     let count = if is_approximate {
         estimate(&sets)?
@@ -135,7 +135,7 @@ impl Counting {
 /// SINTERSTORE destination key \[key ...\]
 pub fn sinterstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let limits = cx.engine.set_limits();
-    let hash_key = cx.engine.store.hash_key();
+    let hash_key = cx.engine.keyspace.store.hash_key();
     let sets = read_all(cx, request, 1)?;
     let begins_with_integers = smallest(&sets).is_some_and(|set| set.integers().is_some());
     let (mut result, mut only_integers) = (Set::for_result(hash_key, begins_with_integers), true);
@@ -176,7 +176,7 @@ type Operation = fn(&mut Set, &[Option<SetRef<'_>>], &SetLimits);
 
 fn reply_with(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Outcome {
     let limits = cx.engine.set_limits();
-    let hash_key = cx.engine.store.hash_key();
+    let hash_key = cx.engine.keyspace.store.hash_key();
     let sets = read_all(cx, request, 0)?;
     let mut result = Set::for_result(hash_key, true);
     operation(&mut result, &sets, &limits);
@@ -188,7 +188,7 @@ fn reply_with(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Ou
 
 fn store_with(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation, event: &'static str) -> Outcome {
     let limits = cx.engine.set_limits();
-    let hash_key = cx.engine.store.hash_key();
+    let hash_key = cx.engine.keyspace.store.hash_key();
     let sets = read_all(cx, request, 1)?;
     let mut result = Set::for_result(hash_key, true);
     operation(&mut result, &sets, &limits);

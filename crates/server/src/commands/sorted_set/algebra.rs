@@ -192,7 +192,7 @@ pub fn zdiffstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 fn keep(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation, event: &'static str) -> Outcome {
     let keys = key_count(request, 2)?;
     let limits = cx.engine.sorted_set_limits();
-    let hash_key = cx.engine.store.hash_key();
+    let hash_key = cx.engine.keyspace.store.hash_key();
     let inputs = read_all(cx, request, 1)?;
     let takes = Takes { weights: operation != Operation::Difference, scores: false, limit: false };
     let options = CombineOptions::parse(request, 3 + keys, keys, takes)?;

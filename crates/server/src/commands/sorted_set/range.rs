@@ -217,7 +217,7 @@ fn show(cx: &mut Cx<'_>, request: Request<'_>, form: Form) -> Outcome {
 pub fn zrangestore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let wanted = RangeQuery::parse(request, 3, Form::default())?;
     let (limits, mut digits) = (cx.engine.sorted_set_limits(), Digits::default());
-    let hash_key = cx.engine.store.hash_key();
+    let hash_key = cx.engine.keyspace.store.hash_key();
     let mut result = SortedSet::new(hash_key);
     if let Some(set) = cx.read_as::<SortedSet>(request.key(1))? {
         set.visit(wanted.ranks(set), false, |name, score| {

@@ -35,7 +35,7 @@ pub struct ClientInfo {
     pub socket: ClientSocket,
     /// Wall clock at connect, milliseconds.
     pub created_ms: i64,
-    /// See [`super::Clients::generation`], when it came.
+    /// See [`super::client_list::ClientList::generation`], when it came.
     pub generation: u64,
     /// The mailbox of its owner.
     pub mailbox: Arc<Mailbox>,

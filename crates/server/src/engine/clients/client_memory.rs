@@ -10,8 +10,8 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use super::Clients;
 use super::client_info::ClientInfo;
+use super::client_list::ClientList;
 use crate::engine::observe::stats::Counters;
 use crate::host::log;
 use crate::messaging::mail::Letter;
@@ -60,7 +60,7 @@ impl ClientMemory {
     }
 
     /// Closes the largest clients, whosever they are, while all together have more than `bytes_max`.
-    pub fn evict(&self, clients: &Clients, bytes_max: u64, (now_ms, counters): (i64, &Counters)) {
+    pub fn evict(&self, clients: &ClientList, bytes_max: u64, (now_ms, counters): (i64, &Counters)) {
         if bytes_max == 0 || !self.exceeds(bytes_max) {
             return;
         }
@@ -79,7 +79,7 @@ impl ClientMemory {
 
     /// Chooses the largest clients until the others fit, and takes them from the sum.
     #[cold]
-    pub fn choose(&self, clients: &Clients, bytes_max: u64) -> Vec<Arc<ClientInfo>> {
+    pub fn choose(&self, clients: &ClientList, bytes_max: u64) -> Vec<Arc<ClientInfo>> {
         let mut candidates = clients.all();
         let stays = |client: &ClientInfo| {
             let flags = [&client.settings.no_evict, &client.roles.is_replica, &client.roles.is_primary];
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_replica_weighs_nothing_and_stays() {
-        let (clients, memory) = (Clients::default(), ClientMemory::default());
+        let (clients, memory) = (ClientList::default(), ClientMemory::default());
         let socket = ClientSocket { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1 };
         let client = clients.enter(socket, Arc::new(Mailbox::new(|| ())), 0);
         client.memory.output.store(1 << 20, Ordering::Relaxed);
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_largest_go_until_the_others_fit() {
-        let (clients, memory) = (Clients::default(), ClientMemory::default());
+        let (clients, memory) = (ClientList::default(), ClientMemory::default());
         let enter = |bytes: usize, stays: bool| {
             let socket = ClientSocket { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1 };
             let client = clients.enter(socket, Arc::new(Mailbox::new(|| ())), 0);

@@ -1,90 +1,82 @@
-//! The clients of an engine: the registry of all of them, their rows in CLIENT LIST, their memory, the keys that they wait for,
-//! watch or have read; and the number of workers that serve them.
+//! The shared state of clients: their rows in CLIENT LIST, their memory, the keys that they wait for, watch or have read, the
+//! pause that holds them, and the mailboxes of the threads that serve them.
 
 pub(crate) mod blocking;
 pub(crate) mod client_info;
+pub(crate) mod client_list;
 pub(crate) mod client_memory;
-pub(crate) mod crews;
+pub(crate) mod pause;
 pub(crate) mod tracking;
 pub(crate) mod watch;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::messaging::mail::Mailbox;
-use client_info::{ClientInfo, ClientSocket};
+use crate::messaging::mail::{Letter, Mailbox};
+use blocking::Blocking;
+use client_list::ClientList;
+use client_memory::ClientMemory;
+use pause::Pause;
+use tracking::Tracking;
+use watch::Watches;
 
-/// All clients of one engine, by id.
-#[derive(Debug, Default)]
+/// The clients of one engine.
+#[derive(Default)]
 pub struct Clients {
-    next_id: AtomicU64,
-    generation: AtomicU64,
-    rows: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
+    /// The rows of CLIENT LIST.
+    pub(crate) list: ClientList,
+    /// The memory of all clients together.
+    pub(crate) memory: ClientMemory,
+    /// The watchers of each key.
+    pub watches: Watches,
+    /// The blocked clients of each key.
+    pub(crate) blocking: Blocking,
+    /// The clients that must be sent invalidations of the keys that they have read.
+    pub(crate) tracking: Tracking,
+    /// CLIENT PAUSE.
+    pub pause: Pause,
+    /// The mailboxes that get letters for all threads.
+    mailboxes: Mutex<Vec<Arc<Mailbox>>>,
 }
 
 impl Clients {
-    /// Enters a client that has just come.
-    pub fn enter(&self, socket: ClientSocket, mailbox: Arc<Mailbox>, now_ms: i64) -> Arc<ClientInfo> {
-        let client = self.describe(socket, mailbox, now_ms);
-        self.rows.lock().insert(client.id, Arc::clone(&client));
-        client
+    /// Adds a mailbox that gets letters for all threads.
+    pub fn enter_mailbox(&self, mailbox: &Arc<Mailbox>) {
+        self.mailboxes.lock().push(Arc::clone(mailbox));
     }
 
-    /// Describes a client without entering it: CLIENT LIST does not show it, and no count has it.
-    pub fn describe(&self, socket: ClientSocket, mailbox: Arc<Mailbox>, now_ms: i64) -> Arc<ClientInfo> {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
-        Arc::new(ClientInfo::new(id, socket, mailbox, (now_ms, self.generation())))
+    /// Removes a mailbox after the end of its owner.
+    pub fn leave_mailbox(&self, mailbox: &Arc<Mailbox>) {
+        self.mailboxes.lock().retain(|other| !Arc::ptr_eq(other, mailbox));
     }
 
-    /// Returns how often another server's data has replaced, or is about to replace, all data: the changes that an earlier
-    /// client has seen may be lost.
-    pub fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+    /// Returns all mailboxes. It is a copy: posting calls the owner's own code, which may add or remove mailboxes.
+    pub(crate) fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
+        self.mailboxes.lock().clone()
     }
 
-    /// Another server's data takes the place of all data; the clients that follow a journal which is no more.
-    pub fn begin_generation(&self) -> Vec<Arc<ClientInfo>> {
-        self.generation.fetch_add(1, Ordering::AcqRel);
-        let mut followers = self.all();
-        followers.retain(|client| client.settings.follows_journal.load(Ordering::Relaxed));
-        followers
+    /// Returns the number of mailboxes, for tests of their removal.
+    #[cfg(test)]
+    pub(crate) fn mailbox_count(&self) -> usize {
+        self.mailboxes.lock().len()
     }
 
-    /// Strikes out a client that has gone.
-    pub fn leave(&self, id: u64) {
-        self.rows.lock().remove(&id);
+    /// Tells all threads that a pause may have ended.
+    pub fn post_resume(&self) {
+        self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Resume));
     }
 
-    /// The client with this id.
-    pub fn find(&self, id: u64) -> Option<Arc<ClientInfo>> {
-        self.rows.lock().get(&id).cloned()
+    /// Tells all threads that users may have fewer permissions now.
+    pub fn post_users(&self) {
+        self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Users));
     }
 
-    /// All clients, oldest first.
-    pub fn all(&self) -> Vec<Arc<ClientInfo>> {
-        self.rows.lock().values().cloned().collect()
-    }
-
-    /// The bytes that all clients take other than replicas, and those that replicas take.
-    pub fn bytes(&self) -> (usize, usize) {
-        let (mut clients, mut replicas) = (0, 0);
-        for client in self.rows.lock().values() {
-            let sum = if client.roles.is_replica.load(Ordering::Relaxed) { &mut replicas } else { &mut clients };
-            *sum += client.memory.sum();
-        }
-        (clients, replicas)
-    }
-
-    /// Returns how many clients there are.
-    pub fn len(&self) -> usize {
-        self.rows.lock().len()
-    }
-
-    /// Returns whether there is no client.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// Tells all threads to stop.
+    pub fn post_stop(&self) {
+        self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Stop));
+        // Mailboxes that were added in the meantime are told too. Those that are added later find that the others have been
+        // told.
+        self.mailboxes().iter().filter(|mailbox| !mailbox.is_stopped()).for_each(|mailbox| mailbox.post(Letter::Stop));
     }
 }

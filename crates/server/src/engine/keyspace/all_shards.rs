@@ -7,8 +7,8 @@ use crate::engine::keyspace::locks::Locks;
 impl Engine {
     /// Takes all shards, however long others have them; see `Locks::take_all_unless`.
     pub fn lock_all<'s>(&'s self, batch_buffer: &'s BatchBuffer) -> Locks<'s> {
-        let recorder = Recorder::new(&self.journal, &self.offsets, batch_buffer);
-        let mut locks = Locks::new(&self.store, &self.all_or_each, recorder);
+        let recorder = Recorder::new(&self.journal, &self.keyspace.offsets, batch_buffer);
+        let mut locks = Locks::new(&self.keyspace.store, &self.keyspace.all_or_each, recorder);
         _ = locks.take_all_unless(|| false);
         locks
     }

@@ -72,7 +72,7 @@ impl Engine {
     /// Returns all limits, for values that are read in Redis's format at this time.
     pub fn limits(&self, now_ms: i64) -> Limits {
         Limits {
-            hash_key: self.store.hash_key(),
+            hash_key: self.keyspace.store.hash_key(),
             list: self.list_limit(),
             set: self.set_limits(),
             hash: self.hash_limits(),

@@ -368,14 +368,18 @@ mod tests {
     }
 
     fn locks<'s>(engine: &'s Engine, batch_buffer: &'s BatchBuffer) -> Locks<'s> {
-        Locks::new(&engine.store, &engine.all_or_each, Recorder::new(&engine.journal, &engine.offsets, batch_buffer))
+        Locks::new(
+            &engine.keyspace.store,
+            &engine.keyspace.all_or_each,
+            Recorder::new(&engine.journal, &engine.keyspace.offsets, batch_buffer),
+        )
     }
 
     /// A key of each shard.
     fn hashes(engine: &Engine) -> [Hash; 2] {
         [0, 1].map(|shard| {
-            let mut hashes = (0..100_u8).map(|number| engine.store.hash(&[number]));
-            hashes.find(|hash| engine.store.shard_of(*hash) == shard).expect("some key is in it")
+            let mut hashes = (0..100_u8).map(|number| engine.keyspace.store.hash(&[number]));
+            hashes.find(|hash| engine.keyspace.store.shard_of(*hash) == shard).expect("some key is in it")
         })
     }
 
@@ -429,8 +433,8 @@ mod tests {
         assert_eq!(shown(&|locks| locks.take_one(other)), 0);
         assert_eq!(shown(&|locks| locks.take_one(one)), written);
         assert_eq!(shown(&|locks| _ = locks.take_all_within(Duration::MAX)), written);
-        assert_eq!(shown(&|locks| locks.with(engine.store.shard_of(one), |_| ())), written);
-        assert_eq!(shown(&|locks| locks.with(engine.store.shard_of(other), |_| ())), 0);
+        assert_eq!(shown(&|locks| locks.with(engine.keyspace.store.shard_of(one), |_| ())), written);
+        assert_eq!(shown(&|locks| locks.with(engine.keyspace.store.shard_of(other), |_| ())), 0);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The state that an engine keeps in addition to its shards: the locks that a command holds, the clock of a key's use, the
-//! memory of keys, the keys to evict next, and the sizes at which small values become large ones.
+//! The keyspace: the data, and the state that an engine keeps in addition to its shards: the locks that a command holds, the
+//! clock of a key's use, the memory of keys, the keys to evict next, and the sizes at which small values become large ones.
 
 pub(crate) mod all_shards;
 pub(crate) mod eviction_pool;
@@ -7,3 +7,41 @@ pub(crate) mod key_clock;
 pub(crate) mod limits;
 pub(crate) mod locks;
 pub(crate) mod memory_accounting;
+
+use sleeve_store::{Options, Store};
+
+use crate::engine::journal::ShardOffsets;
+use crate::host::lazy_free::LazyFree;
+use eviction_pool::Candidates;
+use locks::AllOrEach;
+use memory_accounting::Estimate;
+
+/// The data of an engine, and the state that belongs to all of it.
+pub struct Keyspace {
+    /// The data.
+    pub store: Store,
+    /// The lock that lets one command have all shards, or any number go from shard to shard.
+    pub(crate) all_or_each: AllOrEach,
+    /// The offset of the AOF for each shard.
+    pub(crate) offsets: ShardOffsets,
+    /// About how much memory is in use.
+    pub(crate) estimate: Estimate,
+    /// The best keys to evict when memory is short.
+    pub(crate) candidates: Candidates,
+    /// The queue and threads that free large values.
+    pub lazy_free: LazyFree,
+}
+
+impl Keyspace {
+    /// Creates an empty keyspace.
+    pub fn new(options: Options, lazy_free: LazyFree) -> Self {
+        Self {
+            store: Store::new(options),
+            all_or_each: AllOrEach::new(()),
+            offsets: ShardOffsets::new(options.shards),
+            estimate: Estimate::new(options.shards),
+            candidates: Candidates::default(),
+            lazy_free,
+        }
+    }
+}

@@ -9,3 +9,37 @@ pub mod latency;
 pub(crate) mod rates;
 pub(crate) mod slowlog;
 pub(crate) mod stats;
+
+use crate::config::Config;
+use hot_keys::HotKeys;
+use latency::Latency;
+use rates::Rates;
+use slowlog::SlowLog;
+use stats::Stats;
+
+/// The measurements of one engine.
+#[derive(Default)]
+pub struct Observations {
+    /// The counters.
+    pub stats: Stats,
+    /// The latest slow commands.
+    pub(crate) slowlog: SlowLog,
+    /// The collection of the keys that take most.
+    pub(crate) hot_keys: HotKeys,
+    /// The times of slow events.
+    pub latency: Latency,
+    /// Rates and peaks.
+    pub(crate) rates: Rates,
+}
+
+impl Observations {
+    /// Returns the ticks from which on a command may have been slow, 0 for all commands, and the bytes from which on its
+    /// request or its reply may be large. While HOTKEYS collects, all commands are both.
+    #[inline]
+    pub fn conspicuous(&self, config: &Config) -> (u64, usize) {
+        if self.hot_keys.is_collecting() {
+            return (0, 0);
+        }
+        (config.slow_ticks(), config.large_bytes())
+    }
+}

@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use sleeve_disk::disk::Disk;
 
 use crate::host::clock::Instant;
 use crate::host::waiting::Condvar;
@@ -60,11 +61,15 @@ pub struct Persistence {
     pub loading: Loading,
     /// The end of the server, while replicas are waited for.
     pub waiting: ShutdownWait,
+    /// The disk with the files.
+    pub(crate) disk: Arc<dyn Disk>,
+    /// An AOF is being applied, which itself records the expired keys.
+    pub(crate) is_replaying: AtomicBool,
 }
 
 impl Persistence {
     /// Creates the state of an engine without an AOF, with nothing saved since this time.
-    pub fn new(started: Instant) -> Self {
+    pub fn new(started: Instant, disk: Arc<dyn Disk>) -> Self {
         Self {
             passed: AtomicU64::new(u64::MAX),
             passing: Mutex::default(),
@@ -76,6 +81,8 @@ impl Persistence {
             snapshots: Snapshots::new(started),
             loading: Loading::default(),
             waiting: ShutdownWait::default(),
+            disk,
+            is_replaying: AtomicBool::new(false),
         }
     }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::clients::blocking::Waiter;
-use crate::engine::pause::Hold;
+use crate::engine::clients::pause::Hold;
 use crate::engine::persistence::purpose::{Purpose, Refusal, WhenDone};
 use crate::engine::readiness::Hindrance;
 use crate::engine::replication::catching_up::CatchingUp;
@@ -57,7 +57,7 @@ impl Engine {
     /// Returns whether a snapshot is to be written before the end: never of data that is loaded in part.
     pub fn has_last_words(&self, final_snapshot: FinalSnapshot) -> bool {
         match final_snapshot {
-            _ if self.readiness.has(Hindrance::Loading) => false,
+            _ if self.lifecycle.readiness.has(Hindrance::Loading) => false,
             FinalSnapshot::AsConfigured => self.persistence.snapshots.are_ruled() && self.config.is_set(Opt::Save),
             FinalSnapshot::Save => true,
             FinalSnapshot::NoSave => false,
@@ -84,7 +84,7 @@ impl Engine {
         let mut known = replicas.iter().filter(|replica| replica.state().is_some());
         !how.now
             && self.config.number(Opt::ShutdownTimeout) != 0
-            && !self.readiness.has(Hindrance::Loading)
+            && !self.lifecycle.readiness.has(Hindrance::Loading)
             && known.any(|replica| replica.acked() != end)
     }
 
@@ -101,7 +101,7 @@ impl Engine {
         }
         let until_ms = clock::monotonic_ms() + self.config.number(Opt::ShutdownTimeout) as u64 * 1_000;
         // Set before the wait: the thread that ends the wait releases them.
-        self.pause.hold_writes(Hold::Shutdown, true);
+        self.clients.pause.hold_writes(Hold::Shutdown, true);
         if !waiting.begin(client, until_ms) {
             return;
         }
@@ -153,7 +153,7 @@ impl Engine {
             return self.end_now(final_snapshot);
         }
         self.scripts.running.set_spares_writers(true);
-        self.pause.set_ending(true);
+        self.clients.pause.set_ending(true);
         log::notice("Saving the final RDB snapshot before exiting.");
         self.save_last(how, clients);
     }
@@ -184,8 +184,8 @@ impl Engine {
     pub fn end_now(&self, final_snapshot: FinalSnapshot) {
         self.scripts.running.set_spares_writers(final_snapshot != FinalSnapshot::NoSave);
         // Nothing is appended any more, not even for replicas: they are to go on where the AOF ends.
-        self.pause.hold_writes(Hold::Shutdown, true);
-        if self.readiness.has(Hindrance::Loading) {
+        self.clients.pause.hold_writes(Hold::Shutdown, true);
+        if self.lifecycle.readiness.has(Hindrance::Loading) {
             log::warning("Received shutdown signal during loading, exiting now.");
             self.persistence.loading.give_up();
         }
@@ -207,8 +207,8 @@ impl Engine {
 
     /// Keeps the server running, and tells the clients that asked for its end.
     fn go_on(&self, clients: &[Arc<Waiter>]) {
-        self.pause.give_up_end();
-        self.post_resume();
+        self.clients.pause.give_up_end();
+        self.clients.post_resume();
         for waiter in clients {
             self.answer(waiter, |reply| reply.error(FAILED.text()));
         }

@@ -15,8 +15,8 @@ use super::ids::Id;
 use super::role::Address;
 use crate::config::Opt;
 use crate::engine::Engine;
+use crate::engine::clients::pause::Hold;
 use crate::engine::journal::BatchBuffer;
-use crate::engine::pause::Hold;
 use crate::host::clock::{self, Instant};
 use crate::host::log;
 use crate::host::waiting::Condvar;
@@ -128,8 +128,8 @@ impl Engine {
                 return Err(Error::fixed("ERR FAILOVER target replica is not online."));
             }
         }
-        let number = self.dice().number();
-        self.pause.hold_writes(Hold::Failover, true);
+        let number = self.identity.dice().number();
+        self.clients.pause.hold_writes(Hold::Failover, true);
         *failover.running.lock() = Some(Running { order, stage: Stage::WaitingForSync, number });
         let engine = Arc::clone(self);
         let started = self.detach_thread("failover", move || {
@@ -183,8 +183,8 @@ impl Engine {
         failover.running.lock().take();
         failover.changed.notify_all();
         self.note_role();
-        self.pause.hold_writes(Hold::Failover, false);
-        self.post_resume();
+        self.clients.pause.hold_writes(Hold::Failover, false);
+        self.clients.post_resume();
     }
 
     /// The life of the thread.

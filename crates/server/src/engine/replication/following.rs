@@ -28,9 +28,9 @@ impl Engine {
         let is_handing_over = self.replication.failover.is_running();
         let is_read_only = is_replica && !is_handing_over && self.config.flag(Opt::ReplicaReadOnly);
         let is_stale = is_replica && !role.is_connected() && !self.config.flag(Opt::ReplicaServeStaleData);
-        self.readiness.set(Hindrance::Follows, is_replica && !is_handing_over);
-        self.readiness.set(Hindrance::ReadOnly, is_read_only);
-        self.readiness.set(Hindrance::Stale, is_stale);
+        self.lifecycle.readiness.set(Hindrance::Follows, is_replica && !is_handing_over);
+        self.lifecycle.readiness.set(Hindrance::ReadOnly, is_read_only);
+        self.lifecycle.readiness.set(Hindrance::Stale, is_stale);
     }
 
     /// Follows this primary from now on. Returns false if the server does so already. All shards are locked, or no client is
@@ -48,7 +48,7 @@ impl Engine {
         self.disconnect_journal_followers();
         if !was_replica {
             // A replica's clients may no longer take the elements that they wait for.
-            self.blocking.all().iter().for_each(|waiter| self.refuse(waiter, &UNBLOCKED));
+            self.clients.blocking.all().iter().for_each(|waiter| self.refuse(waiter, &UNBLOCKED));
         }
         true
     }
@@ -71,7 +71,7 @@ impl Engine {
     /// Closes the connections that follow the journal, because the changes that they have seen may be lost with this server's
     /// data.
     pub fn disconnect_journal_followers(&self) {
-        for client in self.clients.begin_generation() {
+        for client in self.clients.list.begin_generation() {
             client.mailbox.post(Letter::Close(client.id));
         }
     }

@@ -137,7 +137,7 @@ impl Engine {
                 && done_ms.compare_exchange(last_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         };
         // While the server waits for replicas before it ends, a ping would be one more entry for them to reach.
-        if !self.pause.is_leaving() && is_due(&replicas.pinged_ms, self.ping_every_ms()) {
+        if !self.clients.pause.is_leaving() && is_due(&replicas.pinged_ms, self.ping_every_ms()) {
             self.journal.append_for_replicas(PING);
         }
         if is_due(&replicas.signed_ms, SIGN_MS) {
@@ -199,10 +199,10 @@ impl Engine {
         }
         let make = || {
             let folder = self.config.resolve(&self.config.text(Opt::ReplSpillDir));
-            let path = folder.join(format!("temp-repl-spill-{}-{}", self.mark(), replica.client.id));
-            let file = self.disk.open(&path, Open::Create)?;
+            let path = folder.join(format!("temp-repl-spill-{}-{}", self.identity.mark(), replica.client.id));
+            let file = self.persistence.disk.open(&path, Open::Create)?;
             // The file stays readable through its open handle.
-            _ = self.disk.remove(&path);
+            _ = self.persistence.disk.remove(&path);
             Ok(file)
         };
         let spilled = replica.spill((end, kept), (&replicas.spilled, bytes_max), make);
@@ -228,7 +228,7 @@ impl Engine {
 
     /// An id that no stream has had.
     pub fn new_replication_id(&self) -> Id {
-        let dice = self.dice();
+        let dice = self.identity.dice();
         Id::of_bytes([(); Id::LEN / 2].map(|()| dice.number() as u8))
     }
 
@@ -285,7 +285,7 @@ impl Engine {
     pub fn weigh_replicas(&self, now: Instant) {
         let least = self.config.number(Opt::MinReplicasToWrite) as usize;
         let lacks = least != 0 && self.good_replicas(now).is_some_and(|good| good < least);
-        self.readiness.set(Hindrance::FewReplicas, lacks);
+        self.lifecycle.readiness.set(Hindrance::FewReplicas, lacks);
     }
 
     /// Returns the number of good replicas; none if the options do not ask for it.
@@ -446,6 +446,6 @@ mod tests {
 
     fn client(engine: &Engine) -> Arc<ClientInfo> {
         let socket = ClientSocket { address: "a:1".into(), local_address: "b:1".into(), descriptor: 9 };
-        engine.clients.enter(socket, Arc::new(Mailbox::new(|| ())), 0)
+        engine.clients.list.enter(socket, Arc::new(Mailbox::new(|| ())), 0)
     }
 }

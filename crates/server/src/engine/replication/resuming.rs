@@ -129,11 +129,11 @@ impl Engine {
         let Some(place) = self.place_at(position).filter(|place| self.journal.synced() == place.offset) else { return };
         let (path, folder) = (self.closing_place_path(), self.log_folder());
         let beside = path.with_extension("stream.temp");
-        let kept = self.disk.open(&beside, Open::Create).and_then(|file| {
+        let kept = self.persistence.disk.open(&beside, Open::Create).and_then(|file| {
             file.append(&[IoSlice::new(place.to_line().as_bytes())])?;
             file.sync()?;
-            self.disk.rename(&beside, &path)?;
-            self.disk.sync_folder(&folder)
+            self.persistence.disk.rename(&beside, &path)?;
+            self.persistence.disk.sync_folder(&folder)
         });
         if let Err(error) = kept {
             log::warning(&format!("Replicas will need all data after the next start: {}", reason(&error)));
@@ -142,7 +142,7 @@ impl Engine {
 
     /// Where the log ended when it was closed, if that stands beside it.
     pub fn closing_place(&self) -> Option<Place> {
-        let line = read_small(&*self.disk, &self.closing_place_path(), FILE_BYTES_MAX);
+        let line = read_small(&*self.persistence.disk, &self.closing_place_path(), FILE_BYTES_MAX);
         line.ok().and_then(|line| Place::of_line(&line))
     }
 
@@ -150,11 +150,11 @@ impl Engine {
     /// about to be written again.
     pub fn take_closing_place(&self) -> Option<Place> {
         let path = self.closing_place_path();
-        let line = read_small(&*self.disk, &path, FILE_BYTES_MAX);
+        let line = read_small(&*self.persistence.disk, &path, FILE_BYTES_MAX);
         let is_kept = planted::has(Fault::KeepsId);
         let removed = line.as_ref().ok().filter(|_| !is_kept).map_or(Ok(()), |_| {
-            self.disk.remove(&path)?;
-            self.disk.sync_folder(&self.log_folder())
+            self.persistence.disk.remove(&path)?;
+            self.persistence.disk.sync_folder(&self.log_folder())
         });
         match (line, removed) {
             (Ok(line), Ok(())) => Place::of_line(&line),

@@ -7,7 +7,7 @@ use crate::engine::replication::role::Address;
 #[test]
 fn a_script_of_a_log_writes_on_a_replica() {
     let engine = Engine::new(Config::default());
-    engine.readiness.set(Hindrance::ReadOnly, true);
+    engine.lifecycle.readiness.set(Hindrance::ReadOnly, true);
     let script = "return redis.call('set',KEYS[1],'x')";
     let log = format!("*4\r\n$4\r\nEVAL\r\n${}\r\n{script}\r\n$1\r\n1\r\n$1\r\na\r\n", script.len());
     let mut replay = Replay::begin(&engine, 0);

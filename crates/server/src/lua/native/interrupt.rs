@@ -183,7 +183,7 @@ fn look(script: &RunningScript<'_>) -> Result<(), String> {
     if has_to_stop(script, is_long) {
         if running.break_off() {
             // Its writes are in memory and in no other place, so no client may see them once its shards are given back.
-            script.engine.pause.set_ending(true);
+            script.engine.clients.pause.set_ending(true);
         }
         return Err("ERR Script ended because the server stops.".to_owned());
     }

@@ -114,7 +114,7 @@ impl Invocation<'_, '_> {
         }
         let Self { cx, words, protocol, .. } = self;
         let args = Args::new(&words.bytes, &words.spans);
-        hash_keys(&cx.engine.store, row, args, &mut words.keys);
+        hash_keys(&cx.engine.keyspace.store, row, args, &mut words.keys);
         let outer = std::mem::replace(&mut cx.state.protocol, *protocol);
         let denied = std::mem::replace(&mut cx.state.origin.denies_blocking, true);
         let begun = cx.timer.begin_nested();
@@ -133,7 +133,7 @@ impl Invocation<'_, '_> {
             return Err(Error::fixed("ERR This Redis command is not allowed from script"));
         }
         let is_asked = !self.cx.state.origin.is_replaying;
-        if is_asked && self.cx.engine.readiness.has(Hindrance::Stale) && !row.flags.contains(Flags::STALE) {
+        if is_asked && self.cx.engine.lifecycle.readiness.has(Hindrance::Stale) && !row.flags.contains(Flags::STALE) {
             return Err(Error::fixed("ERR Can not execute the command on a stale replica"));
         }
         permission::check_script(self.cx, row, self.words.args())?;
@@ -145,8 +145,8 @@ impl Invocation<'_, '_> {
         if self.has_written {
             return Ok(());
         }
-        if is_asked && row.flags.contains(Flags::WRITE) && !self.cx.engine.readiness.refuses_nothing() {
-            self.cx.engine.readiness.check_write()?;
+        if is_asked && row.flags.contains(Flags::WRITE) && !self.cx.engine.lifecycle.readiness.refuses_nothing() {
+            self.cx.engine.lifecycle.readiness.check_write()?;
         }
         if self.permits.denies_growth && row.flags.contains(Flags::DENYOOM) {
             return Err(Error::OUT_OF_MEMORY);

@@ -84,7 +84,7 @@ unsafe fn run(state: *mut lua_State) -> Ran {
 fn run_gathered(invocation: &mut Invocation<'_, '_>) -> Result<u64, Vec<u8>> {
     invocation.run().map_err(|error| {
         invocation.cx.counters.errors_replied.add(1);
-        invocation.cx.engine.stats.count_error(error.code());
+        invocation.cx.engine.observe.stats.count_error(error.code());
         error.text().to_vec()
     })
 }

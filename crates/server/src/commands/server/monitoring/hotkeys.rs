@@ -26,11 +26,11 @@ const SLOT_LAST: i64 = 16_383;
 /// HOTKEYS START METRICS count \[CPU\] \[NET\] \[COUNT k\] \[DURATION seconds\] \[SAMPLE ratio\]
 pub fn start(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     const UNDER_WAY: Error = Error::fixed("ERR hotkey tracking session already in progress");
-    if cx.engine.hot_keys.is_active(cx.now) {
+    if cx.engine.observe.hot_keys.is_active(cx.now) {
         return Err(UNDER_WAY);
     }
     let plan = plan(&request)?;
-    if !cx.engine.hot_keys.start(plan, &cx.engine.stats, cx.now) {
+    if !cx.engine.observe.hot_keys.start(plan, &cx.engine.observe.stats, cx.now) {
         return Err(UNDER_WAY);
     }
     cx.reply().ok();
@@ -92,7 +92,7 @@ const NO_METRICS: Error = Error::fixed("ERR METRICS parameter is required");
 
 /// HOTKEYS STOP
 pub fn stop(cx: &mut Cx<'_>) -> Outcome {
-    match cx.engine.hot_keys.stop(cx.now) {
+    match cx.engine.observe.hot_keys.stop(cx.now) {
         true => cx.reply().ok(),
         false => cx.reply().null(),
     }
@@ -101,7 +101,7 @@ pub fn stop(cx: &mut Cx<'_>) -> Outcome {
 
 /// HOTKEYS RESET
 pub fn reset(cx: &mut Cx<'_>) -> Outcome {
-    if !cx.engine.hot_keys.reset(&cx.engine.stats, cx.now) {
+    if !cx.engine.observe.hot_keys.reset(&cx.engine.observe.stats, cx.now) {
         return Err(Error::fixed("ERR hotkey tracking session in progress, stop tracking first"));
     }
     cx.reply().ok();
@@ -111,12 +111,12 @@ pub fn reset(cx: &mut Cx<'_>) -> Outcome {
 /// HOTKEYS GET
 pub fn get(cx: &mut Cx<'_>) -> Outcome {
     let (engine, now) = (cx.engine, cx.now);
-    let Some((collection, tally)) = engine.hot_keys.found(&engine.stats, now) else {
+    let Some((collection, tally)) = engine.observe.hot_keys.found(&engine.observe.stats, now) else {
         cx.reply().null();
         return Ok(());
     };
     let plan = collection.plan;
-    let microseconds = |ticks| engine.ticker.nanoseconds(ticks) / 1_000;
+    let microseconds = |ticks| engine.identity.ticker.nanoseconds(ticks) / 1_000;
     let (user_ms, system_ms) = collection.cpu_ms();
     let mut reply = cx.reply();
     reply.array(1);
@@ -159,7 +159,7 @@ pub fn top(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             count.ok_or(Error::fixed("ERR count must be between 1 and 64"))? as usize
         }
     };
-    let samples = cx.engine.stats.key_samples();
+    let samples = cx.engine.observe.stats.key_samples();
     let mut reply = cx.reply();
     reply.map(4);
     field(&mut reply, "sample-ratio", SAMPLE_RATIO as u64);

@@ -14,7 +14,7 @@ use crate::request::error::{Error, Outcome};
 
 /// LATENCY LATEST
 pub fn latest(cx: &mut Cx<'_>) -> Outcome {
-    let events = cx.engine.latency.events();
+    let events = cx.engine.observe.latency.events();
     let mut reply = cx.reply();
     reply.array(events.len());
     for (name, series) in &events {
@@ -30,7 +30,7 @@ pub fn latest(cx: &mut Cx<'_>) -> Outcome {
 
 /// LATENCY HISTORY event
 pub fn history(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let series = cx.engine.latency.series(request.arg(2)).unwrap_or_default();
+    let series = cx.engine.observe.latency.series(request.arg(2)).unwrap_or_default();
     let mut reply = cx.reply();
     reply.array(series.samples.len());
     for sample in &series.samples {
@@ -45,7 +45,7 @@ pub fn history(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 pub fn reset(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let names = request.args.from(2);
     let is_meant = |event: &str| names.is_empty() || names.iter().any(|name| name == event.as_bytes());
-    let count = cx.engine.latency.reset(is_meant);
+    let count = cx.engine.observe.latency.reset(is_meant);
     cx.reply().integer(count as i64);
     Ok(())
 }
@@ -60,7 +60,8 @@ pub fn histogram(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         // A container stands for its subcommands, which are the commands that run.
         named.flat_map(|row| std::iter::once(row).chain(row.subcommands())).collect()
     };
-    let measured: Vec<_> = rows.into_iter().filter_map(|row| Some((row, cx.engine.stats.latency(row)?))).collect();
+    let measured: Vec<_> =
+        rows.into_iter().filter_map(|row| Some((row, cx.engine.observe.stats.latency(row)?))).collect();
     let mut reply = cx.reply();
     reply.map(measured.len());
     for (row, histogram) in measured {
@@ -94,7 +95,7 @@ fn doublings(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
 /// LATENCY DOCTOR
 pub fn doctor(cx: &mut Cx<'_>) -> Outcome {
     let threshold_ms = cx.engine.config.number(Opt::LatencyMonitorThreshold);
-    let events = cx.engine.latency.events();
+    let events = cx.engine.observe.latency.events();
     let text = if threshold_ms == 0 && events.is_empty() {
         "The latency monitor is off, so there is nothing to tell. CONFIG SET latency-monitor-threshold <milliseconds> \
          turns it on; choose the shortest time that would bother your application.\n"
@@ -134,7 +135,7 @@ fn diagnosis(name: &str, series: &Series) -> String {
 /// LATENCY GRAPH event
 pub fn graph(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let event = String::from_utf8_lossy(request.arg(2)).into_owned();
-    let Some(series) = cx.engine.latency.series(request.arg(2)) else {
+    let Some(series) = cx.engine.observe.latency.series(request.arg(2)) else {
         return Err(Error::naming("ERR No samples available for event '{}'", &[request.arg(2)]));
     };
     let text = drawing(&event, &series, cx.now.wall_ms() / 1_000);

@@ -48,7 +48,7 @@ fn measure(word: &[u8]) -> Result<Measure, Error> {
 }
 
 fn show(cx: &mut Cx<'_>, measure: Measure, count: usize) {
-    let entries = cx.engine.slowlog.latest(measure, count);
+    let entries = cx.engine.observe.slowlog.latest(measure, count);
     let mut reply = cx.reply();
     reply.array(entries.len());
     for entry in entries {
@@ -76,20 +76,20 @@ pub fn len_of(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn show_len(cx: &mut Cx<'_>, measure: Measure) {
-    let count = cx.engine.slowlog.len(measure);
+    let count = cx.engine.observe.slowlog.len(measure);
     cx.reply().integer(count as i64);
 }
 
 /// SLOWLOG RESET
 pub fn reset(cx: &mut Cx<'_>) -> Outcome {
-    cx.engine.slowlog.reset(Measure::Time);
+    cx.engine.observe.slowlog.reset(Measure::Time);
     cx.reply().ok();
     Ok(())
 }
 
 /// COMMANDLOG RESET SLOW | LARGE-REQUEST | LARGE-REPLY
 pub fn reset_of(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    cx.engine.slowlog.reset(measure(request.arg(2))?);
+    cx.engine.observe.slowlog.reset(measure(request.arg(2))?);
     cx.reply().ok();
     Ok(())
 }

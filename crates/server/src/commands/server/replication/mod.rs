@@ -164,7 +164,7 @@ fn note_primary(cx: &Cx<'_>, words: &[&[u8]]) {
     if let Err(why) = cx.engine.config.assign(Opt::Replicaof, words) {
         log::warning(&format!("CONFIG REWRITE will not know whom this server follows: {why}"));
     }
-    cx.engine.post_resume();
+    cx.engine.clients.post_resume();
 }
 
 /// FAILOVER \[TO host port \[FORCE\]\] \[ABORT\] \[TIMEOUT milliseconds\]

@@ -53,7 +53,8 @@ impl Engine {
     /// # Errors
     /// A description of the fault, with a remedy.
     pub fn open_log_folder(&self) -> Result<Folder, String> {
-        Folder::open(Arc::clone(&self.disk), self.log_options(), std::process::id()).map_err(|error| error.to_string())
+        Folder::open(Arc::clone(&self.persistence.disk), self.log_options(), std::process::id())
+            .map_err(|error| error.to_string())
     }
 
     /// Returns the location of the AOF, and how it is written.
@@ -63,7 +64,7 @@ impl Engine {
             name: String::from_utf8_lossy(&self.config.text(Opt::Appendfilename)).into_owned(),
             checksums: self.config.flag(Opt::AofChecksums),
             timestamps: self.config.flag(Opt::AofTimestampEnabled),
-            salt: self.dice().number(),
+            salt: self.identity.dice().number(),
         }
     }
 
@@ -108,7 +109,7 @@ impl Engine {
     /// Returns whether there is to be an AOF and its first base is not in its place yet.
     pub(in crate::engine::persistence) fn lacks_first_base(&self) -> bool {
         let file = &self.persistence.aof;
-        let is_wanted = self.config.flag(Opt::Appendonly) && !self.readiness.has(Hindrance::Loading);
+        let is_wanted = self.config.flag(Opt::Appendonly) && !self.lifecycle.readiness.has(Hindrance::Loading);
         is_wanted && (!file.is_open() || file.lacks_base())
     }
 
@@ -119,7 +120,7 @@ impl Engine {
     /// The reason why it cannot be begun.
     pub fn switch_log(self: &Arc<Self>, is_on: bool) -> Result<(), String> {
         let file = &self.persistence.aof;
-        if self.readiness.has(Hindrance::Loading) {
+        if self.lifecycle.readiness.has(Hindrance::Loading) {
             return Ok(());
         }
         if !is_on {

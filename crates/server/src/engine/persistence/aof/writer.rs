@@ -54,7 +54,7 @@ impl Engine {
     /// Resets the state that depends on an AOF, once there is none and its readers of the journal are gone.
     fn forget_log(&self) {
         self.persistence.set_fails(false);
-        self.readiness.set(Hindrance::LogFails, false);
+        self.lifecycle.readiness.set(Hindrance::LogFails, false);
         self.persistence.pass(u64::MAX);
         self.set_disk_behind(false);
         self.tell_synced();
@@ -179,7 +179,7 @@ impl Engine {
     /// Clients that write are held while the disk is too far behind.
     fn note_fullness(&self) {
         let is_full = self.journal.is_full();
-        if self.readiness.has(Hindrance::DiskBehind) == is_full {
+        if self.lifecycle.readiness.has(Hindrance::DiskBehind) == is_full {
             return;
         }
         if self.set_disk_behind(is_full) && is_full {
@@ -189,9 +189,9 @@ impl Engine {
 
     /// Sets whether the data that waits for the disk has reached its limit. Returns whether that is a change.
     pub(in crate::engine::persistence) fn set_disk_behind(&self, is_behind: bool) -> bool {
-        let is_news = self.readiness.set(Hindrance::DiskBehind, is_behind);
+        let is_news = self.lifecycle.readiness.set(Hindrance::DiskBehind, is_behind);
         if is_news && !is_behind {
-            self.post_resume();
+            self.clients.post_resume();
         }
         is_news
     }
@@ -209,13 +209,13 @@ impl Engine {
     pub(in crate::engine::persistence) fn note_log_works(&self) {
         if self.persistence.set_fails(false) {
             log::warning("AOF write error looks solved, the server can write again.");
-            self.readiness.set(Hindrance::LogFails, false);
+            self.lifecycle.readiness.set(Hindrance::LogFails, false);
         }
     }
 
     pub(in crate::engine::persistence) fn note_log_fails(&self, doing: &str, error: &io::Error) {
-        self.readiness.note_log_failure(&crate::config::value::reason(error));
-        self.readiness.set(Hindrance::LogFails, true);
+        self.lifecycle.readiness.note_log_failure(&crate::config::value::reason(error));
+        self.lifecycle.readiness.set(Hindrance::LogFails, true);
         if self.persistence.set_fails(true) {
             log::warning(&format!("Error {doing} the AOF file: {error}"));
             // Its thread tries again from now on.

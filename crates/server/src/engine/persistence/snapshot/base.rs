@@ -44,7 +44,7 @@ impl Engine {
         let failed = |doing: &str, error: io::Error| format!("cannot {doing}: {}", reason(&error));
         let gone = || "the log was closed meanwhile".to_owned();
         // `dir` may be another by now.
-        let unfinished = |log: &AofWriter| log.unfinished_base(&self.mark());
+        let unfinished = |log: &AofWriter| log.unfinished_base(&self.identity.mark());
         let temporary = starting.as_ref().map(unfinished).or_else(|| file.with(|open| unfinished(&open.log)));
         let temporary = temporary.ok_or_else(gone)?;
         let is_first = starting.is_some();
@@ -97,7 +97,7 @@ impl Engine {
             let rewritten = rewrite.and_then(|rewrite| rewrite.run());
             rewritten.map_err(|error| failed("put the new base in its place", error))
         };
-        let rewritten = put_in_place().inspect_err(|_| _ = self.disk.remove(&temporary))?;
+        let rewritten = put_in_place().inspect_err(|_| _ = self.persistence.disk.remove(&temporary))?;
         file.with(|open| {
             open.log.rewritten(rewritten);
             file.note_base();
@@ -122,7 +122,7 @@ impl Engine {
         self.persistence.aof.end.wait_until_closed();
         // The folder is there, and no other AOF uses it.
         let past_end = self.open_log_folder()?.past_end().map_err(|error| unreadable(&error))?;
-        let temporary = self.log_options().unfinished_base(&self.mark());
+        let temporary = self.log_options().unfinished_base(&self.identity.mark());
         let begun = self.begin_snapshot(past_end, |_| Ok(()))?;
         let (changes, stands_for) = (begun.changes, begun.offset);
         let (form, format) = match self.config.flag(Opt::AofUseRdbPreamble) {
@@ -135,7 +135,7 @@ impl Engine {
             folder.replace(&base, self.config.flag(Opt::AofDisableAutoGc)).map_err(|error| reason(&error))
         });
         replaced.map_err(|why| {
-            _ = self.disk.remove(&temporary);
+            _ = self.persistence.disk.remove(&temporary);
             format!("cannot put the new base in its place: {why}")
         })?;
         Ok(changes)

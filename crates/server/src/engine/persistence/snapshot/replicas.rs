@@ -100,11 +100,11 @@ impl Engine {
         let written = written.and_then(|()| self.wait_for_log(transfer));
         self.replication.replicas.set_file(None);
         let opened = written.and_then(|()| {
-            let opened = self.disk.open(&path, Open::Read).and_then(|file| Ok((file.size()?, file)));
+            let opened = self.persistence.disk.open(&path, Open::Read).and_then(|file| Ok((file.size()?, file)));
             opened.map_err(|error| format!("cannot read {}: {}", path.display(), reason(&error)))
         });
         // The open file stays readable.
-        _ = self.disk.remove(&path);
+        _ = self.persistence.disk.remove(&path);
         let (length, file): (u64, Arc<dyn File>) = opened?;
         transfer.set_file(file, length);
         Ok(())
@@ -112,7 +112,7 @@ impl Engine {
 
     /// Returns the path of the file for replicas. The file has this name until it is opened for reading.
     fn path_for_replicas(&self) -> PathBuf {
-        self.snapshot_path().with_file_name(format!("temp-repl-{}.rdb", self.mark()))
+        self.snapshot_path().with_file_name(format!("temp-repl-{}.rdb", self.identity.mark()))
     }
 
     /// Puts the snapshot into the blocks of a transfer, or, once a replica is too slow, into a file.
@@ -166,9 +166,9 @@ impl Engine {
     /// replicas that are too slow are dropped.
     fn go_on_in_file(&self, transfer: &Transfer) -> Option<Arc<dyn File>> {
         let path = self.path_for_replicas();
-        match self.disk.open(&path, Open::Create) {
+        match self.persistence.disk.open(&path, Open::Create) {
             Ok(file) => {
-                _ = self.disk.remove(&path);
+                _ = self.persistence.disk.remove(&path);
                 log::notice("Replicas are slower than others can wait: the rest of their snapshot goes by a file.");
                 transfer.go_on_in_file(Arc::clone(&file));
                 Some(file)
@@ -211,7 +211,7 @@ impl Engine {
 
     /// Closes the connection of a replica.
     fn close_replica(&self, client: u64) {
-        if let Some(client) = self.clients.find(client) {
+        if let Some(client) = self.clients.list.find(client) {
             client.mailbox.post(Letter::Close(client.id));
         }
     }

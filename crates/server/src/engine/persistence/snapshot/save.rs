@@ -96,7 +96,7 @@ impl Engine {
                 if !self.persistence.aof.wait_for_close(opening, Duration::from_millis(in_ms)) {
                     return;
                 }
-            } else if self.readiness.has(Hindrance::Loading)
+            } else if self.lifecycle.readiness.has(Hindrance::Loading)
                 || self.register_snapshot(purpose, Instant::now(), &mut None).is_err()
             {
                 return;
@@ -192,7 +192,7 @@ impl Engine {
         let when_done = snapshots.end(changes.is_some(), changes.unwrap_or_default(), Instant::now());
         if was_file && is_told {
             let refuses = changes.is_none() && self.refuses_after_failure();
-            self.readiness.set(Hindrance::SnapshotFails, refuses);
+            self.lifecycle.readiness.set(Hindrance::SnapshotFails, refuses);
         }
         when_done.into_iter().for_each(|act| act(changes.is_some()));
     }
@@ -206,24 +206,17 @@ impl Engine {
 
     /// Returns the file that `dbfilename` names.
     pub fn snapshot_path(&self) -> PathBuf {
-        self.disk.resolve(&self.config.resolve(&self.config.text(Opt::Dbfilename)))
+        self.persistence.disk.resolve(&self.config.resolve(&self.config.text(Opt::Dbfilename)))
     }
 
     /// Returns the path of the snapshot while it is written.
     pub fn unfinished_snapshot_path(&self) -> PathBuf {
-        self.snapshot_path().with_file_name(format!("temp-{}.rdb", self.mark()))
+        self.snapshot_path().with_file_name(format!("temp-{}.rdb", self.identity.mark()))
     }
 
     /// Returns the path of a snapshot that a primary sends, until it is loaded.
     pub fn arriving_snapshot_path(&self) -> PathBuf {
-        self.snapshot_path().with_file_name(format!("temp-sync-{}.rdb", self.mark()))
-    }
-
-    /// Returns the mark that distinguishes the files that this engine is writing from those of any other: its process id, as
-    /// in Redis, and, if the process has begun engines before, the engine's number.
-    pub(in crate::engine) fn mark(&self) -> String {
-        let process = std::process::id();
-        if self.number == 0 { process.to_string() } else { format!("{process}-{}", self.number) }
+        self.snapshot_path().with_file_name(format!("temp-sync-{}.rdb", self.identity.mark()))
     }
 
     fn write_file(&self) -> Result<u64, String> {
@@ -231,8 +224,8 @@ impl Engine {
         let begun = self.begin_snapshot(0, |_| Ok(()))?;
         let changes = begun.changes;
         self.write_to(&beside, begun, SnapshotForm::File)?;
-        put_in_place(&*self.disk, &beside, &path).map_err(|error| {
-            _ = self.disk.remove(&beside);
+        put_in_place(&*self.persistence.disk, &beside, &path).map_err(|error| {
+            _ = self.persistence.disk.remove(&beside);
             format!("cannot put {} in its place: {}", path.display(), reason(&error))
         })?;
         Ok(changes)

@@ -23,7 +23,7 @@ impl Engine {
     /// calls it, with no shard locked.
     pub fn follow_file_rules(&self, now: Instant) {
         let snapshots = &self.persistence.snapshots;
-        if self.readiness.has(Hindrance::Loading) {
+        if self.lifecycle.readiness.has(Hindrance::Loading) {
             return;
         }
         let status = snapshots.status();
@@ -41,7 +41,7 @@ impl Engine {
     /// Rewrites the AOF if it has grown enough, in a server and in a program that embeds an engine alike. The AOF thread
     /// calls it, with no shard locked.
     pub(in crate::engine::persistence) fn rewrite_grown_log(&self, now: Instant) {
-        if self.persistence.snapshots.is_running() || self.readiness.has(Hindrance::Loading) {
+        if self.persistence.snapshots.is_running() || self.lifecycle.readiness.has(Hindrance::Loading) {
             return;
         }
         if self.has_log_grown(now) {
@@ -55,7 +55,7 @@ impl Engine {
         if !self.persistence.snapshots.are_ruled() || !self.config.is_set(Opt::Save) {
             return None;
         }
-        let changes = self.stats.changes().saturating_sub(status.saved_changes);
+        let changes = self.observe.stats.changes().saturating_sub(status.saved_changes);
         let seconds = (now.wall_ms() / 1_000 - status.last_save_s).max(0) as u64;
         let may_try = status.file_ok || now.monotonic_ms().saturating_sub(status.last_try_ms) > TRY_AGAIN_MS;
         let rules: Arc<[u8]> = self.config.text(Opt::Save);
@@ -85,6 +85,6 @@ impl Engine {
     /// Applies a change of the `save` rules: a failed snapshot may now block writes, or not any more.
     pub fn apply_save_rules(&self) {
         let has_failed = !self.persistence.snapshots.status().file_ok;
-        self.readiness.set(Hindrance::SnapshotFails, has_failed && self.refuses_after_failure());
+        self.lifecycle.readiness.set(Hindrance::SnapshotFails, has_failed && self.refuses_after_failure());
     }
 }

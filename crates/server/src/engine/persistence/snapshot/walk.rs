@@ -68,8 +68,8 @@ impl Engine {
             self.restart_stream("it goes on at the offset of a log that was there before");
         }
         let batch_buffer = BatchBuffer::default();
-        let recorder = Recorder::new(&self.journal, &self.offsets, &batch_buffer);
-        let mut locks = Locks::new(&self.store, &self.all_or_each, recorder);
+        let recorder = Recorder::new(&self.journal, &self.keyspace.offsets, &batch_buffer);
+        let mut locks = Locks::new(&self.keyspace.store, &self.keyspace.all_or_each, recorder);
         if !locks.take_all_unless(|| self.persistence.snapshots.is_aborted()) {
             return Err(ABORTED.into());
         }
@@ -83,7 +83,7 @@ impl Engine {
         let functions = self.scripts.libraries().iter().map(|library| library.code.clone()).collect();
         at_instant(offset)?;
         let place = self.place_at(position);
-        let changes = self.stats.changes();
+        let changes = self.observe.stats.changes();
         let keys = snapshot.sizes().iter().map(|size| size.keys as u64).sum();
         self.persistence.snapshots.progress.keys_total.store(keys, Ordering::Relaxed);
         drop(locks);
@@ -93,8 +93,8 @@ impl Engine {
 
     /// Brings a snapshot to its end that was given up.
     pub fn finish_aborted_snapshot(&self) {
-        let Some(mut aborted) = self.store.unfinished_snapshot() else { return };
-        while let Ok(step @ (Step::More | Step::Waiting)) = aborted.step(&self.store, STEP, &mut |_| ()) {
+        let Some(mut aborted) = self.keyspace.store.unfinished_snapshot() else { return };
+        while let Ok(step @ (Step::More | Step::Waiting)) = aborted.step(&self.keyspace.store, STEP, &mut |_| ()) {
             if step == Step::Waiting {
                 waiting::sleep(WAITING_PAUSE);
             }
@@ -110,7 +110,7 @@ impl Engine {
     ) -> Result<(), String> {
         let written = self.try_write_to(path, begun, form);
         if written.is_err() {
-            _ = self.disk.remove(path);
+            _ = self.persistence.disk.remove(path);
         }
         written
     }
@@ -121,7 +121,7 @@ impl Engine {
             SnapshotForm::File | SnapshotForm::Replicas(_) => Opt::RdbSaveIncrementalFsync,
             SnapshotForm::Base | SnapshotForm::Requests(_) => Opt::AofRewriteIncrementalFsync,
         };
-        let mut out = Out::create(&*self.disk, path, self.config.flag(syncs_often)).map_err(failed)?;
+        let mut out = Out::create(&*self.persistence.disk, path, self.config.flag(syncs_often)).map_err(failed)?;
         self.give_out(begun, form, &mut |bytes| out.write(bytes).map_err(failed))?;
         out.finish().map_err(failed)
     }
@@ -133,9 +133,9 @@ impl Engine {
         form: SnapshotForm,
         write: &mut Write<'_>,
     ) -> Result<(), String> {
-        self.readiness.set(Hindrance::SnapshotRuns, true);
+        self.lifecycle.readiness.set(Hindrance::SnapshotRuns, true);
         let given = self.try_give_out(begun, form, write);
-        self.readiness.set(Hindrance::SnapshotRuns, false);
+        self.lifecycle.readiness.set(Hindrance::SnapshotRuns, false);
         self.persistence.snapshots.progress.encoded_bytes.store(0, Ordering::Relaxed);
         given
     }
@@ -153,7 +153,7 @@ impl Engine {
             // Also the records that arrived during the wait for the disk.
             self.hold_writers_behind_disk();
             let mut written = Ok(());
-            let step = snapshot.step(&self.store, STEP, &mut |record| {
+            let step = snapshot.step(&self.keyspace.store, STEP, &mut |record| {
                 // Much may have been handed over since the last step: no more of it is encoded than is soon written.
                 if output.pending_len() >= WRITE_BYTES {
                     let drained = output.drain(&mut *write);
@@ -190,7 +190,7 @@ impl Engine {
     /// Notes for how many ticks a shard was held for a snapshot.
     fn note_hold(&self, ticks: u64) {
         let longest_ns = &self.persistence.snapshots.progress.longest_hold_ns;
-        longest_ns.fetch_max(self.ticker.nanoseconds(ticks), Ordering::Relaxed);
+        longest_ns.fetch_max(self.identity.ticker.nanoseconds(ticks), Ordering::Relaxed);
     }
 
     /// Waits behind so many keys of a snapshot, as long as a test asks for that.
@@ -212,7 +212,8 @@ impl Engine {
     /// Returns whether the present hindrances may be a reason to hold clients that write: a snapshot alone is none until too
     /// much waits for its disk.
     pub fn may_hold_writes(&self) -> bool {
-        !self.readiness.has_only(Hindrance::SnapshotRuns) || self.persistence.snapshots.progress.waiting.is_too_much()
+        !self.lifecycle.readiness.has_only(Hindrance::SnapshotRuns)
+            || self.persistence.snapshots.progress.waiting.is_too_much()
     }
 
     /// Returns whether the data that waits for the snapshot's disk has reached its limit. A worker that is about to write
@@ -222,8 +223,8 @@ impl Engine {
         let progress = &self.persistence.snapshots.progress;
         let is_behind = progress.note_waits() >= self.config.memory(Opt::SnapshotMaxMemory);
         if is_behind {
-            self.readiness.set(Hindrance::DiskBehind, true);
-            if !self.readiness.has(Hindrance::SnapshotRuns) {
+            self.lifecycle.readiness.set(Hindrance::DiskBehind, true);
+            if !self.lifecycle.readiness.has(Hindrance::SnapshotRuns) {
                 // That thread has ended in between and looks no more.
                 self.note_disk_behind();
             }
@@ -243,7 +244,7 @@ impl Engine {
     pub(in crate::engine::persistence) fn hold_writers_behind_disk(&self) {
         let progress = &self.persistence.snapshots.progress;
         let is_behind = progress.note_waits() >= self.config.memory(Opt::SnapshotMaxMemory);
-        if is_behind != self.readiness.has(Hindrance::DiskBehind) {
+        if is_behind != self.lifecycle.readiness.has(Hindrance::DiskBehind) {
             self.set_disk_behind(is_behind || self.journal.is_full());
         }
     }
