@@ -54,6 +54,44 @@ fn the_largest_clients_go_when_all_have_too_much() {
 }
 
 #[test]
+fn a_request_beyond_maxmemory_clients_closes_its_client_before_it_runs() {
+    for kind in [Kind::Sleeve, Kind::Redis] {
+        let server = Server::start_with(kind, &["--maxmemory-clients", "4mb"]);
+        let mut admin = server.connect();
+        let mut large = server.connect();
+        // The server may close the connection before everything is sent.
+        let reply = large.command(&[b"SET".as_slice(), b"large", &vec![b'x'; 8 << 20]]);
+        assert!(reply.is_err(), "{}", kind.name());
+        assert_eq!(ask(&mut admin, "EXISTS large"), ":0\r\n", "{}", kind.name());
+        assert_eq!(field(&mut admin, "evicted_clients"), 1, "{}", kind.name());
+    }
+}
+
+/// The command of a tracking client evicts the key that the client has read: its invalidation precedes the command's reply.
+#[test]
+fn an_invalidation_by_eviction_precedes_the_reply() {
+    for kind in [Kind::Sleeve, Kind::Redis] {
+        let server = Server::start_with(kind, &["--maxmemory-policy", "volatile-ttl"]);
+        let mut reader = server.connect();
+        ask(&mut reader, "HELLO 3");
+        ask(&mut reader, "SET k v EX 1000");
+        ask(&mut reader, "CLIENT TRACKING on");
+        ask(&mut reader, "GET k");
+        // The limit comes with the command that exceeds it, because CONFIG SET of a limit evicts by itself.
+        let value = "x".repeat(1 << 20);
+        let used = field(&mut server.connect(), "used_memory");
+        ask(&mut server.connect(), &format!("CONFIG SET maxmemory {}", used + (1 << 20)));
+        reader.send(&request(&["SET", "large", &value])).unwrap();
+        reader.send(&request(&["SET", "another", "v"])).unwrap();
+        let replies: Vec<Vec<u8>> = (0..3).map(|_| reader.reply().unwrap()).collect();
+        assert_eq!(replies[0], b"+OK\r\n", "{}: {replies:?}", kind.name());
+        let is_invalidation = |reply: &[u8]| reply.starts_with(b">2\r\n$10\r\ninvalidate");
+        assert!(is_invalidation(&replies[1]), "{}: {replies:?}", kind.name());
+        assert!(replies[2].starts_with(b"-OOM "), "{}: {replies:?}", kind.name());
+    }
+}
+
+#[test]
 fn a_client_that_reads_nothing_is_closed() {
     for class in ["normal", "pubsub"] {
         let server = Server::start(Kind::Sleeve);

@@ -2,7 +2,7 @@
 //!
 //! The texts were recorded from redis-server 7.0.15. Each test has a folder of its own and needs no server.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sleeve_server::config::{Config, Opt, arguments, load, rewrite};
 
@@ -122,11 +122,30 @@ fn failed(name: &str, reason: &str) -> Result<Vec<Opt>, String> {
     Err(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
 }
 
-fn folder(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("sleeve-config-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a folder of our own");
-    folder
+/// A folder of a test, which goes with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("sleeve-config-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("a folder of our own");
+        Self(folder)
+    }
+}
+
+impl std::ops::Deref for Folder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 fn load_line(config: &Config, line: &[&str]) -> Result<(), String> {
@@ -337,7 +356,7 @@ fn file_errors_name_line_and_reason() {
 
 #[test]
 fn the_command_line_follows_file_and_standard_input() {
-    let folder = folder("order");
+    let folder = Folder::new("order");
     let file = folder.join("a.conf");
     std::fs::write(&file, "hz 11\nport 1\ntimeout 1\n").expect("written");
     let config = Config::default();
@@ -356,7 +375,7 @@ fn the_command_line_follows_file_and_standard_input() {
 
 #[test]
 fn include_takes_patterns_and_refuses_circles() {
-    let folder = folder("include");
+    let folder = Folder::new("include");
     let main = folder.join("main.conf");
     let path = folder.display();
     std::fs::write(folder.join("1.part"), "hz 20\ntimeout 5\n").expect("written");
@@ -372,7 +391,7 @@ fn include_takes_patterns_and_refuses_circles() {
 
 #[test]
 fn rewrite_keeps_the_file_and_changes_the_values() {
-    let folder = folder("rewrite");
+    let folder = Folder::new("rewrite");
     let file = folder.join("a.conf");
     let old = "# a comment\nport 7398\n\ndatabases 16\n# Another\nhz 15\nrequirepass \"a b\"\nmaxmemory 3mb\n\n\nhz 20\n\
                include inc.conf\nclient-output-buffer-limit normal 1mb 2mb 3\nappendonly no\nbogus x\nloglevel notice\n";

@@ -24,6 +24,10 @@ use sleeve_tests::{Connection, Kind, Server};
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/interop/odd_values/outcomes.txt");
 const PEERS: [Kind; 3] = [Kind::Redis, Kind::Redis8, Kind::Valkey];
 
+/// The part of the names of values that Redis 8.2 frees twice when it refuses or deletes them, which ends it some requests
+/// later: streams with wrong lists of pending entries. A server that was given one is started anew for the next value.
+const FREED_TWICE: &str = "-pending-";
+
 /// The outcome of a value: with RESTORE, and in a file.
 type Outcome = (String, String);
 
@@ -116,9 +120,13 @@ impl Peer {
     fn restore(&mut self, case: &Case) -> &'static str {
         self.ask(&["CONFIG", "SET", "sanitize-dump-payload", "yes"]);
         let words: [&[u8]; 5] = [b"RESTORE", b"odd", b"0", &payload(case), b"REPLACE"];
-        let reply = self.ask(&words);
-        self.ask(&["DEL", "odd"]);
-        reply.map_or("ends", |reply| answer(&reply))
+        let answered = self.ask(&words).map_or("ends", |reply| answer(&reply));
+        if case.name.contains(FREED_TWICE) {
+            self.connection = None;
+        } else {
+            self.ask(&["DEL", "odd"]);
+        }
+        answered
     }
 
     fn load(&mut self, case: &Case) -> &'static str {
@@ -213,7 +221,12 @@ fn the_recorded_answers_are_those_of_real_servers() {
         let mut peer = Peer::start(kind);
         for (number, case) in cases::all().iter().enumerate() {
             let (restore, file) = &recorded[&case.name][place + 1];
-            assert_eq!(peer.restore(case), restore, "{} of {}", case.name, kind.name());
+            let restored = peer.restore(case);
+            if restored == "-" {
+                // An older version of this server, which does not know the type.
+                continue;
+            }
+            assert_eq!(restored, restore, "{} of {}", case.name, kind.name());
             if number % FILES_EVERY == place {
                 assert_eq!(peer.load(case), file, "{} of {}", case.name, kind.name());
             }
