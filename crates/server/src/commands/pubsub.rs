@@ -11,37 +11,8 @@ use crate::messaging::message::Kind;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// SUBSCRIBE channel \[channel ...\]
-pub fn subscribe(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    listen(cx, request, Kind::Channel)
-}
-
-/// PSUBSCRIBE pattern \[pattern ...\]
-pub fn psubscribe(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    listen(cx, request, Kind::Pattern)
-}
-
-/// SSUBSCRIBE shardchannel \[shardchannel ...\]
-pub fn ssubscribe(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    listen(cx, request, Kind::Shard)
-}
-
-/// UNSUBSCRIBE \[channel ...\]
-pub fn unsubscribe(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    stop_listening(cx, request, Kind::Channel)
-}
-
-/// PUNSUBSCRIBE \[pattern ...\]
-pub fn punsubscribe(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    stop_listening(cx, request, Kind::Pattern)
-}
-
-/// SUNSUBSCRIBE \[shardchannel ...\]
-pub fn sunsubscribe(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    stop_listening(cx, request, Kind::Shard)
-}
-
-fn listen(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
+/// Answers SUBSCRIBE, PSUBSCRIBE and SSUBSCRIBE.
+pub fn subscribe(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
     if cx.state.origin.denies_blocking {
         // A script could never read the messages of its subscriptions.
         let name = request.row.name.to_uppercase();
@@ -60,7 +31,8 @@ fn listen(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
     Ok(())
 }
 
-fn stop_listening(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
+/// Answers UNSUBSCRIBE, PUNSUBSCRIBE and SUNSUBSCRIBE.
+pub fn unsubscribe(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
     let subscriptions = cx.state.subscriptions.as_ref();
     let names: Vec<Arc<[u8]>> = match request.len() {
         1 => subscriptions.map(|subscriptions| subscriptions.names(kind).cloned().collect()).unwrap_or_default(),
@@ -93,17 +65,8 @@ fn confirm(cx: &mut Cx<'_>, word: &str, kind: Kind, name: Option<&[u8]>) {
     reply.integer(count as i64);
 }
 
-/// PUBLISH channel message
-pub fn publish(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    publish_to(cx, request, Kind::Channel)
-}
-
-/// SPUBLISH shardchannel message
-pub fn spublish(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    publish_to(cx, request, Kind::Shard)
-}
-
-fn publish_to(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
+/// Answers PUBLISH and SPUBLISH.
+pub fn publish(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
     let receivers = publish::publish(cx, kind, request.arg(1), request.arg(2));
     let name = request.row.name.as_bytes();
     let words = std::iter::once(name).chain(request.args.iter().skip(1));
@@ -112,17 +75,8 @@ fn publish_to(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
     Ok(())
 }
 
-/// PUBSUB CHANNELS \[pattern\]
-pub fn channels(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    list(cx, request, Kind::Channel)
-}
-
-/// PUBSUB SHARDCHANNELS \[pattern\]
-pub fn shard_channels(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    list(cx, request, Kind::Shard)
-}
-
-fn list(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
+/// Answers PUBSUB CHANNELS and PUBSUB SHARDCHANNELS.
+pub fn channels(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
     if request.len() > 3 {
         return Err(Error::subcommand_syntax("PUBSUB", request.arg(1)));
     }
@@ -133,17 +87,8 @@ fn list(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
     Ok(())
 }
 
-/// PUBSUB NUMSUB \[channel ...\]
-pub fn numsub(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    count(cx, request, Kind::Channel)
-}
-
-/// PUBSUB SHARDNUMSUB \[shardchannel ...\]
-pub fn shard_numsub(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    count(cx, request, Kind::Shard)
-}
-
-fn count(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
+/// Answers PUBSUB NUMSUB and PUBSUB SHARDNUMSUB.
+pub fn numsub(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
     let names = request.args.from(2);
     cx.reply().array(2 * names.len());
     for name in names.iter() {

@@ -41,7 +41,7 @@ enum Order {
 
 /// The forms that a search can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub enum Form {
     /// GEORADIUS.
     Position,
     /// GEORADIUSBYMEMBER.
@@ -80,37 +80,8 @@ struct Found {
     distance_m: f64,
 }
 
-/// GEORADIUS key longitude latitude radius M|KM|FT|MI \[option ...\]
-pub fn georadius(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    search(cx, request, Form::Position, true)
-}
-
-/// GEORADIUS_RO key longitude latitude radius M|KM|FT|MI \[option ...\]
-pub fn georadius_ro(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    search(cx, request, Form::Position, false)
-}
-
-/// GEORADIUSBYMEMBER key member radius M|KM|FT|MI \[option ...\]
-pub fn georadiusbymember(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    search(cx, request, Form::Member, true)
-}
-
-/// GEORADIUSBYMEMBER_RO key member radius M|KM|FT|MI \[option ...\]
-pub fn georadiusbymember_ro(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    search(cx, request, Form::Member, false)
-}
-
-/// GEOSEARCH key FROMMEMBER member|FROMLONLAT longitude latitude BYRADIUS ...|BYBOX ... \[option ...\]
-pub fn geosearch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    search(cx, request, Form::Search, false)
-}
-
-/// GEOSEARCHSTORE destination source FROMMEMBER ...|FROMLONLAT ... BYRADIUS ...|BYBOX ... \[option ...\]
-pub fn geosearchstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    search(cx, request, Form::SearchStore, true)
-}
-
-fn search(cx: &mut Cx<'_>, request: Request<'_>, form: Form, may_store: bool) -> Outcome {
+/// Answers GEOSEARCH, GEOSEARCHSTORE and the forms of GEORADIUS.
+pub fn search(cx: &mut Cx<'_>, request: Request<'_>, form: Form, may_store: bool) -> Outcome {
     let (protocol, len_max) = (cx.state.protocol, cx.out.bytes_max());
     let source = request.key(usize::from(form == Form::SearchStore));
     let set = cx.read_as::<SortedSet>(source)?;

@@ -24,28 +24,6 @@ const NOT_MET: i64 = 0;
 const DONE: i64 = 1;
 const DELETED: i64 = 2;
 
-/// HEXPIRE key seconds \[NX | XX | GT | LT\] FIELDS numfields field \[field ...\]
-pub fn hexpire(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let now_ms = cx.now.wall_ms();
-    expire_at(cx, request, Unit::Seconds, now_ms)
-}
-
-/// HPEXPIRE key milliseconds \[NX | XX | GT | LT\] FIELDS numfields field \[field ...\]
-pub fn hpexpire(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let now_ms = cx.now.wall_ms();
-    expire_at(cx, request, Unit::Milliseconds, now_ms)
-}
-
-/// HEXPIREAT key unix-time-seconds \[NX | XX | GT | LT\] FIELDS numfields field \[field ...\]
-pub fn hexpireat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    expire_at(cx, request, Unit::Seconds, 0)
-}
-
-/// HPEXPIREAT key unix-time-milliseconds \[NX | XX | GT | LT\] FIELDS numfields field \[field ...\]
-pub fn hpexpireat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    expire_at(cx, request, Unit::Milliseconds, 0)
-}
-
 /// Reads the instant in milliseconds since the epoch that lies a time, not negative, after `base_ms`.
 ///
 /// # Errors
@@ -115,8 +93,9 @@ pub fn fields_at<'a>(request: Request<'a>, at: usize, bad_count: Error) -> Resul
 /// The error for a number of fields that is not positive.
 pub const BAD_COUNT: Error = Error::fixed("ERR Number of fields must be a positive integer");
 
-/// Sets a deadline of fields, of the second argument, in `unit`, after `base_ms`.
-fn expire_at(cx: &mut Cx<'_>, request: Request<'_>, unit: Unit, base_ms: i64) -> Outcome {
+/// Answers HEXPIRE and HPEXPIRE, which set a deadline of fields from now on (`is_relative`), and HEXPIREAT and HPEXPIREAT.
+pub fn expire(cx: &mut Cx<'_>, request: Request<'_>, unit: Unit, is_relative: bool) -> Outcome {
+    let base_ms = if is_relative { cx.now.wall_ms() } else { 0 };
     let key = request.key(0);
     cx.look_as::<Map>(key)?;
     let at_ms = instant(request.arg(2), unit, base_ms, request.row.name)?;

@@ -13,34 +13,14 @@ use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// Milliseconds.
-const MILLISECOND: i64 = 1;
-const SECOND: i64 = 1_000;
+/// The unit of PEXPIRE, in milliseconds.
+pub const MILLISECOND: i64 = 1;
+/// The unit of EXPIRE, in milliseconds.
+pub const SECOND: i64 = 1_000;
 
-/// EXPIRE key seconds \[NX | XX | GT | LT\]
-pub fn expire(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let now_ms = cx.now.wall_ms();
-    expire_at(cx, request, SECOND, now_ms)
-}
-
-/// EXPIREAT key unix-time-seconds \[NX | XX | GT | LT\]
-pub fn expireat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    expire_at(cx, request, SECOND, 0)
-}
-
-/// PEXPIRE key milliseconds \[NX | XX | GT | LT\]
-pub fn pexpire(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let now_ms = cx.now.wall_ms();
-    expire_at(cx, request, MILLISECOND, now_ms)
-}
-
-/// PEXPIREAT key unix-time-milliseconds \[NX | XX | GT | LT\]
-pub fn pexpireat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    expire_at(cx, request, MILLISECOND, 0)
-}
-
-/// Sets a deadline of the second argument times `unit_ms` after `base_ms`.
-fn expire_at(cx: &mut Cx<'_>, request: Request<'_>, unit_ms: i64, base_ms: i64) -> Outcome {
+/// Answers EXPIRE and PEXPIRE, which set a deadline from now on (`is_relative`), and EXPIREAT and PEXPIREAT.
+pub fn expire(cx: &mut Cx<'_>, request: Request<'_>, unit_ms: i64, is_relative: bool) -> Outcome {
+    let base_ms = if is_relative { cx.now.wall_ms() } else { 0 };
     let condition = Condition::parse(request)?;
     let amount = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
     let deadline_ms = amount

@@ -18,34 +18,16 @@ use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// LPUSH key element \[element ...\]
-pub fn lpush(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    push(cx, request, End::Front)
-}
-
-/// RPUSH key element \[element ...\]
-pub fn rpush(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    push(cx, request, End::Back)
-}
-
-fn push(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
+/// Answers LPUSH and RPUSH.
+pub fn push(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
     let (key, limit) = (request.key(0), cx.engine.list_limit());
     let length = cx.update::<List, _>(key, |list| push_all(list, request, end, limit))?.result;
     pushed(cx, request, end, length);
     Ok(())
 }
 
-/// LPUSHX key element \[element ...\]
-pub fn lpushx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    push_present(cx, request, End::Front)
-}
-
-/// RPUSHX key element \[element ...\]
-pub fn rpushx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    push_present(cx, request, End::Back)
-}
-
-fn push_present(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
+/// Answers LPUSHX and RPUSHX.
+pub fn push_present(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
     let (key, limit) = (request.key(0), cx.engine.list_limit());
     match cx.update_present::<List, _>(key, |list| push_all(list, request, end, limit))? {
         Some(updated) => pushed(cx, request, end, updated.result),
@@ -78,17 +60,8 @@ pub fn push_event(end: End) -> &'static str {
     }
 }
 
-/// LPOP key \[count\]
-pub fn lpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    pop(cx, request, End::Front)
-}
-
-/// RPOP key \[count\]
-pub fn rpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    pop(cx, request, End::Back)
-}
-
-fn pop(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
+/// Answers LPOP and RPOP.
+pub fn pop(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
     match request.len() {
         2 => pop_one(cx, request.key(0), end),
         3 => pop_some(cx, request, end),

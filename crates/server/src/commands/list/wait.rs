@@ -15,17 +15,8 @@ use crate::engine::clients::blocking::{Block, OnTimeout, Wait};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// BLPOP key \[key ...\] timeout
-pub fn blpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    pop_or_wait(cx, request, End::Front)
-}
-
-/// BRPOP key \[key ...\] timeout
-pub fn brpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    pop_or_wait(cx, request, End::Back)
-}
-
-fn pop_or_wait(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
+/// Answers BLPOP and BRPOP.
+pub fn pop_or_wait(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
     let deadline_ms = block_timeout::deadline(cx, request)?;
     for key in request.keys() {
         if cx.probe_as::<List>(key)?.is_some() {

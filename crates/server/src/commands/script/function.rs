@@ -14,16 +14,6 @@ use crate::lua::evaluate;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// FCALL function numkeys \[key ...\] \[arg ...\]
-pub fn fcall(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    evaluate::fcall(cx, request, false)
-}
-
-/// FCALL_RO function numkeys \[key ...\] \[arg ...\]
-pub fn fcall_ro(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    evaluate::fcall(cx, request, true)
-}
-
 /// FUNCTION LOAD \[REPLACE\] function-code
 pub fn load(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let mut replaces = false;

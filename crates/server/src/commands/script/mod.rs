@@ -7,29 +7,8 @@ use crate::context::Cx;
 use crate::engine::scripts::digest_from;
 use crate::engine::scripts::running::ScriptKind;
 use crate::lua::evaluate;
-use crate::lua::evaluate::Named;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
-
-/// EVAL script numkeys \[key ...\] \[arg ...\]
-pub fn eval(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    evaluate::eval(cx, request, Named::Text, false)
-}
-
-/// EVAL_RO script numkeys \[key ...\] \[arg ...\]
-pub fn eval_ro(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    evaluate::eval(cx, request, Named::Text, true)
-}
-
-/// EVALSHA sha1 numkeys \[key ...\] \[arg ...\]
-pub fn evalsha(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    evaluate::eval(cx, request, Named::Digest, false)
-}
-
-/// EVALSHA_RO sha1 numkeys \[key ...\] \[arg ...\]
-pub fn evalsha_ro(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    evaluate::eval(cx, request, Named::Digest, true)
-}
 
 /// SCRIPT LOAD script
 pub fn load(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {

@@ -151,30 +151,11 @@ pub fn sinterstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// SUNION key \[key ...\]
-pub fn sunion(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    reply_with(cx, request, union)
-}
-
-/// SUNIONSTORE destination key \[key ...\]
-pub fn sunionstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    store_with(cx, request, union, "sunionstore")
-}
-
-/// SDIFF key \[key ...\]
-pub fn sdiff(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    reply_with(cx, request, difference)
-}
-
-/// SDIFFSTORE destination key \[key ...\]
-pub fn sdiffstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    store_with(cx, request, difference, "sdiffstore")
-}
-
 /// A set operation, which adds its result to an empty set. A missing input is None.
-type Operation = fn(&mut Set, &[Option<SetRef<'_>>], &SetLimits);
+pub type SetOperation = fn(&mut Set, &[Option<SetRef<'_>>], &SetLimits);
 
-fn reply_with(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Outcome {
+/// Answers SUNION and SDIFF.
+pub fn reply_with(cx: &mut Cx<'_>, request: Request<'_>, operation: SetOperation) -> Outcome {
     let limits = cx.engine.set_limits();
     let hash_key = cx.engine.keyspace.store.hash_key();
     let sets = read_all(cx, request, 0)?;
@@ -186,7 +167,8 @@ fn reply_with(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Ou
     Ok(())
 }
 
-fn store_with(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation, event: &'static str) -> Outcome {
+/// Answers SUNIONSTORE and SDIFFSTORE.
+pub fn store_with(cx: &mut Cx<'_>, request: Request<'_>, operation: SetOperation, event: &'static str) -> Outcome {
     let limits = cx.engine.set_limits();
     let hash_key = cx.engine.keyspace.store.hash_key();
     let sets = read_all(cx, request, 1)?;
@@ -234,13 +216,13 @@ fn intersect(sets: &[Option<SetRef<'_>>], mut show: impl FnMut(ValueRef<'_>) -> 
     smallest.try_for_each(|member| !others.iter().all(|other| other.contains(member)) || show(member));
 }
 
-fn union(result: &mut Set, sets: &[Option<SetRef<'_>>], limits: &SetLimits) {
+pub fn union(result: &mut Set, sets: &[Option<SetRef<'_>>], limits: &SetLimits) {
     for set in sets.iter().flatten() {
         set.for_each(|member| _ = result.add(member, limits));
     }
 }
 
-fn difference(result: &mut Set, sets: &[Option<SetRef<'_>>], limits: &SetLimits) {
+pub fn difference(result: &mut Set, sets: &[Option<SetRef<'_>>], limits: &SetLimits) {
     let Some((Some(first), others)) = sets.split_first() else { return };
     let mut others: Vec<_> = others.iter().flatten().copied().collect();
     let asking = first.len() * (others.len() + 1) / 2;

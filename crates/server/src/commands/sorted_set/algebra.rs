@@ -22,7 +22,7 @@ const RUN: usize = 1024;
 
 /// The way in which the inputs are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operation {
+pub enum Operation {
     Union,
     Intersection,
     Difference,
@@ -142,22 +142,8 @@ fn owned(name: ValueRef<'_>) -> Cow<'_, [u8]> {
     }
 }
 
-/// ZUNION numkeys key \[key ...\] \[WEIGHTS weight ...\] \[AGGREGATE SUM|MIN|MAX\] \[WITHSCORES\]
-pub fn zunion(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    show(cx, request, Operation::Union)
-}
-
-/// ZINTER numkeys key \[key ...\] \[WEIGHTS weight ...\] \[AGGREGATE SUM|MIN|MAX\] \[WITHSCORES\]
-pub fn zinter(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    show(cx, request, Operation::Intersection)
-}
-
-/// ZDIFF numkeys key \[key ...\] \[WITHSCORES\]
-pub fn zdiff(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    show(cx, request, Operation::Difference)
-}
-
-fn show(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Outcome {
+/// Answers ZUNION, ZINTER and ZDIFF.
+pub fn reply_combined(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Outcome {
     let keys = key_count(request, 1)?;
     let (protocol, len_max) = (cx.state.protocol, cx.out.room());
     let inputs = read_all(cx, request, 0)?;
@@ -174,22 +160,8 @@ fn show(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Outcome 
     Ok(())
 }
 
-/// ZUNIONSTORE destination numkeys key \[key ...\] \[WEIGHTS weight ...\] \[AGGREGATE SUM|MIN|MAX\]
-pub fn zunionstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    keep(cx, request, Operation::Union, "zunionstore")
-}
-
-/// ZINTERSTORE destination numkeys key \[key ...\] \[WEIGHTS weight ...\] \[AGGREGATE SUM|MIN|MAX\]
-pub fn zinterstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    keep(cx, request, Operation::Intersection, "zinterstore")
-}
-
-/// ZDIFFSTORE destination numkeys key \[key ...\]
-pub fn zdiffstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    keep(cx, request, Operation::Difference, "zdiffstore")
-}
-
-fn keep(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation, event: &'static str) -> Outcome {
+/// Answers ZUNIONSTORE, ZINTERSTORE and ZDIFFSTORE.
+pub fn store_combined(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation, event: &'static str) -> Outcome {
     let keys = key_count(request, 2)?;
     let limits = cx.engine.sorted_set_limits();
     let hash_key = cx.engine.keyspace.store.hash_key();

@@ -238,17 +238,8 @@ fn reply_score(reply: &mut Writer<'_>, score: Option<f64>) {
     }
 }
 
-/// ZRANK key member \[WITHSCORE\]
-pub fn zrank(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    rank(cx, request, false)
-}
-
-/// ZREVRANK key member \[WITHSCORE\]
-pub fn zrevrank(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    rank(cx, request, true)
-}
-
-fn rank(cx: &mut Cx<'_>, request: Request<'_>, is_reverse: bool) -> Outcome {
+/// Answers ZRANK and ZREVRANK.
+pub fn rank(cx: &mut Cx<'_>, request: Request<'_>, is_reverse: bool) -> Outcome {
     let with_score = match request.args.get(3) {
         None => false,
         Some(word) if request.len() == 4 && word.eq_ignore_ascii_case(b"withscore") => true,

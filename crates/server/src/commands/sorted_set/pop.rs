@@ -17,7 +17,7 @@ use crate::request::{Key, Request};
 
 /// The end that members are taken from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+pub enum Side {
     /// The lowest scores.
     Min,
     /// The highest scores.
@@ -58,17 +58,8 @@ impl Side {
     }
 }
 
-/// ZPOPMIN key \[count\]
-pub fn zpopmin(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    pop_counted(cx, request, Side::Min)
-}
-
-/// ZPOPMAX key \[count\]
-pub fn zpopmax(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    pop_counted(cx, request, Side::Max)
-}
-
-fn pop_counted(cx: &mut Cx<'_>, request: Request<'_>, side: Side) -> Outcome {
+/// Answers ZPOPMIN and ZPOPMAX.
+pub fn pop_counted(cx: &mut Cx<'_>, request: Request<'_>, side: Side) -> Outcome {
     let (count, shape) = match request.len() {
         2 => (1, Shape::Flat),
         3 => (parse_count(request.arg(2))?, Shape::Pairs),
@@ -118,17 +109,8 @@ fn parse_many(request: Request<'_>, at: usize) -> Result<(Side, usize), Error> {
     Ok((side, count.unwrap_or(1)))
 }
 
-/// BZPOPMIN key \[key ...\] timeout
-pub fn bzpopmin(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    pop_or_wait(cx, request, Side::Min)
-}
-
-/// BZPOPMAX key \[key ...\] timeout
-pub fn bzpopmax(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    pop_or_wait(cx, request, Side::Max)
-}
-
-fn pop_or_wait(cx: &mut Cx<'_>, request: Request<'_>, side: Side) -> Outcome {
+/// Answers BZPOPMIN and BZPOPMAX.
+pub fn pop_or_wait(cx: &mut Cx<'_>, request: Request<'_>, side: Side) -> Outcome {
     let deadline_ms = block_timeout::deadline(cx, request)?;
     if !pop_first(cx, request, side, 1, Shape::Keyed)? {
         wait(cx, request, deadline_ms, |key| OwnedArgs::collect([request.arg(0), key, b"0"]));

@@ -21,7 +21,7 @@ const NOT_A_NAME: Error = Error::fixed("ERR min or max not valid string range it
 
 /// The kind of value that the ends of a range are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
+pub enum By {
     Rank,
     Score,
     Name,
@@ -171,37 +171,10 @@ impl<'a> RangeQuery<'a> {
     }
 }
 
-/// ZRANGE key start stop \[BYSCORE|BYLEX\] \[REV\] \[LIMIT offset count\] \[WITHSCORES\]
-pub fn zrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    show(cx, request, Form { may_have_scores: true, ..Form::default() })
-}
-
-/// ZREVRANGE key start stop \[WITHSCORES\]
-pub fn zrevrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    show(cx, request, Form { by: Some(By::Rank), is_reverse: Some(true), may_have_scores: true })
-}
-
-/// ZRANGEBYSCORE key min max \[WITHSCORES\] \[LIMIT offset count\]
-pub fn zrangebyscore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    show(cx, request, Form { by: Some(By::Score), is_reverse: Some(false), may_have_scores: true })
-}
-
-/// ZREVRANGEBYSCORE key max min \[WITHSCORES\] \[LIMIT offset count\]
-pub fn zrevrangebyscore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    show(cx, request, Form { by: Some(By::Score), is_reverse: Some(true), may_have_scores: true })
-}
-
-/// ZRANGEBYLEX key min max \[LIMIT offset count\]
-pub fn zrangebylex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    show(cx, request, Form { by: Some(By::Name), is_reverse: Some(false), may_have_scores: true })
-}
-
-/// ZREVRANGEBYLEX key max min \[LIMIT offset count\]
-pub fn zrevrangebylex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    show(cx, request, Form { by: Some(By::Name), is_reverse: Some(true), may_have_scores: true })
-}
-
-fn show(cx: &mut Cx<'_>, request: Request<'_>, form: Form) -> Outcome {
+/// Answers ZRANGE, and its older forms, whose names give the kind of the range and whether it is reversed.
+pub fn show(cx: &mut Cx<'_>, request: Request<'_>, named: Option<(By, bool)>) -> Outcome {
+    let (by, is_reverse) = named.unzip();
+    let form = Form { by, is_reverse, may_have_scores: true };
     let wanted = RangeQuery::parse(request, 2, form)?;
     read(cx, request.key(0), |set, reply| {
         let Some(set) = set else { return reply.array(0) };
@@ -280,39 +253,16 @@ fn record_stored(cx: &mut Cx<'_>, key: Key<'_>, result: SortedSetRef<'_>, limits
     }
 }
 
-/// ZCOUNT key min max
-pub fn zcount(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    count(cx, request, By::Score)
-}
-
-/// ZLEXCOUNT key min max
-pub fn zlexcount(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    count(cx, request, By::Name)
-}
-
-fn count(cx: &mut Cx<'_>, request: Request<'_>, by: By) -> Outcome {
+/// Answers ZCOUNT and ZLEXCOUNT.
+pub fn count(cx: &mut Cx<'_>, request: Request<'_>, by: By) -> Outcome {
     let bounds = Bounds::parse(by, request.arg(2), request.arg(3))?;
     let found = cx.read_as::<SortedSet>(request.key(0))?.map_or(0, |set| bounds.ranks(set, false).len());
     cx.reply().integer(found as i64);
     Ok(())
 }
 
-/// ZREMRANGEBYRANK key start stop
-pub fn zremrangebyrank(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    remove(cx, request, By::Rank, "zremrangebyrank")
-}
-
-/// ZREMRANGEBYSCORE key min max
-pub fn zremrangebyscore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    remove(cx, request, By::Score, "zremrangebyscore")
-}
-
-/// ZREMRANGEBYLEX key min max
-pub fn zremrangebylex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    remove(cx, request, By::Name, "zremrangebylex")
-}
-
-fn remove(cx: &mut Cx<'_>, request: Request<'_>, by: By, event: &'static str) -> Outcome {
+/// Answers ZREMRANGEBYRANK, ZREMRANGEBYSCORE and ZREMRANGEBYLEX.
+pub fn remove(cx: &mut Cx<'_>, request: Request<'_>, by: By, event: &'static str) -> Outcome {
     let (key, bounds) = (request.key(0), Bounds::parse(by, request.arg(2), request.arg(3))?);
     let is_recorded = cx.locks.recorder.is_recording();
     let removed = cx.update_present::<SortedSet, _>(key, |set| {

@@ -46,18 +46,8 @@ enum After {
     Delivered,
 }
 
-/// XREAD \[COUNT count\] \[BLOCK milliseconds\] STREAMS key \[key ...\] id \[id ...\]
-pub fn xread(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    read(cx, request, false)
-}
-
-/// XREADGROUP GROUP group consumer \[COUNT count\] \[BLOCK milliseconds\] \[CLAIM min-idle-time\] \[NOACK\]
-/// STREAMS key \[key ...\] id \[id ...\]
-pub fn xreadgroup(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    read(cx, request, true)
-}
-
-fn read(cx: &mut Cx<'_>, request: Request<'_>, in_group: bool) -> Outcome {
+/// Answers XREAD and XREADGROUP.
+pub fn read(cx: &mut Cx<'_>, request: Request<'_>, in_group: bool) -> Outcome {
     let options = parse(cx, request, in_group)?;
     let keys: Vec<Key<'_>> = request.keys().collect();
     let ids = request.args.from(options.streams_at + keys.len());

@@ -152,17 +152,8 @@ pub fn setnx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// SETEX key seconds value
-pub fn setex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    set_for(cx, request, set_expiry::Unit::Seconds)
-}
-
-/// PSETEX key milliseconds value
-pub fn psetex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    set_for(cx, request, set_expiry::Unit::Milliseconds)
-}
-
-fn set_for(cx: &mut Cx<'_>, request: Request<'_>, unit: set_expiry::Unit) -> Outcome {
+/// Answers SETEX and PSETEX.
+pub fn set_for(cx: &mut Cx<'_>, request: Request<'_>, unit: set_expiry::Unit) -> Outcome {
     let at_ms = unit.positive_after(request.arg(2), cx.now.wall_ms(), request.row.name)?;
     store(cx, request.key(0), request.arg(3), Deadline::At(at_ms));
     cx.reply().ok();
@@ -286,16 +277,6 @@ fn set_pairs(cx: &mut Cx<'_>, request: Request<'_>) {
     }
 }
 
-/// INCR key
-pub fn incr(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    add(cx, request, 1)
-}
-
-/// DECR key
-pub fn decr(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    add(cx, request, -1)
-}
-
 /// INCRBY key increment
 pub fn incrby(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let increment = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
@@ -309,7 +290,8 @@ pub fn decrby(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     add(cx, request, increment)
 }
 
-fn add(cx: &mut Cx<'_>, request: Request<'_>, increment: i64) -> Outcome {
+/// Adds to a number, for INCR, DECR and their like.
+pub fn add(cx: &mut Cx<'_>, request: Request<'_>, increment: i64) -> Outcome {
     let key = request.key(0);
     #[cfg(debug_assertions)]
     if cx.state.multi.executing.is_none() && cx.engine.debug.seeded_bug.load(std::sync::atomic::Ordering::Relaxed) {
