@@ -32,7 +32,7 @@ async fn ask(client: Client, task: u64) {
 }
 
 #[test]
-fn everyone_gets_his_own_answer_whoever_reads_it() {
+fn each_task_gets_its_own_reply_whichever_task_reads() {
     let client = Client::connect_with(config(serve(echo))).unwrap();
     for runtime in runtimes() {
         runtime.block_on(async {
@@ -61,7 +61,7 @@ fn everyone_gets_his_own_answer_whoever_reads_it() {
 }
 
 #[test]
-fn a_runtime_that_stands_still_holds_nobody_up() {
+fn a_runtime_that_stands_still_holds_up_no_other_caller() {
     let client = Client::connect_with(config(serve(echo))).unwrap();
     for (runtime, threads) in runtimes().into_iter().zip([1, 2]) {
         let (beside, others) = (client.clone(), client.clone());

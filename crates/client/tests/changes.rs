@@ -28,7 +28,7 @@ pub fn serve_once(told: Arc<Mutex<Vec<String>>>) -> u16 {
 }
 
 #[test]
-fn what_is_not_confirmed_in_time_stays_wanted() {
+fn a_name_that_is_not_confirmed_in_time_stays_wanted() {
     let told = Arc::default();
     let client = Client::connect_with(config(serve_once(Arc::clone(&told))).connect_timeout(LIMIT)).unwrap();
     let subscription = client.subscribe("a").unwrap();

@@ -123,7 +123,7 @@ fn a_slot_that_has_moved_is_asked_for_at_its_new_owner_from_then_on() {
 }
 
 #[test]
-fn nothing_overtakes_what_was_sent_to_the_last_owner() {
+fn no_request_overtakes_those_sent_to_the_last_owner() {
     const CALLS: usize = 4000;
     let first: Box<Script> = Box::new(|pair, _| {
         pair.is_moved.store(true, Ordering::SeqCst);
@@ -185,7 +185,7 @@ fn a_key_on_the_move_is_asked_for_and_its_slot_stays() {
 }
 
 #[test]
-fn what_may_work_later_is_tried_again() {
+fn requests_that_may_succeed_later_are_retried() {
     for refusal in [
         "TRYAGAIN Multiple keys request during rehashing of slot",
         "CLUSTERDOWN The cluster is down",
@@ -206,7 +206,7 @@ fn what_may_work_later_is_tried_again() {
 }
 
 #[test]
-fn time_runs_out_for_what_never_works() {
+fn requests_that_never_succeed_time_out() {
     let pair = Pair::start(always("-CLUSTERDOWN Hash slot not served\r\n"), always("+OK\r\n"));
     let client = Client::connect_with(pair.config().command_timeout(Some(Duration::from_millis(200)))).unwrap();
     let error = client.set(FIRST, 1).wait().unwrap_err();
@@ -226,7 +226,7 @@ fn a_write_that_has_left_is_never_sent_again() {
 }
 
 #[test]
-fn what_never_left_goes_to_whoever_owns_the_slot_by_then() {
+fn an_unsent_request_goes_to_the_present_owner_of_its_slot() {
     let first: Box<Script> = Box::new(|pair, _| {
         pair.is_gone.store(true, Ordering::SeqCst);
         None
@@ -281,7 +281,7 @@ fn commands_with_many_keys_are_split_and_put_together() {
 }
 
 #[test]
-fn what_cannot_be_run_by_one_node_is_refused_before_anything_leaves() {
+fn commands_over_several_nodes_are_refused_before_any_leaves() {
     let pair = Pair::start(always("+OK\r\n"), always("+OK\r\n"));
     let client = pair.connect();
     let refused = |error: Error| {
@@ -320,7 +320,7 @@ fn a_batch_of_one_slot_goes_out_in_one_piece() {
 }
 
 #[test]
-fn a_command_that_nobody_knows_finds_its_node() {
+fn an_unknown_command_finds_its_node() {
     let second: Box<Script> = Box::new(|pair, _| pair.redirection("MOVED", 5061, 0));
     let pair = Pair::start(always("+first\r\n"), second);
     for _ in 0..4 {

@@ -153,7 +153,7 @@ fn calls_leave_when_they_are_many_or_long_or_told_to() {
 }
 
 #[test]
-fn what_is_refused_for_many_is_asked_one_by_one_and_not_tried_again() {
+fn a_refused_merge_is_sent_one_by_one_and_not_merged_again() {
     for refusal in [
         "NOPERM User default has no permissions to run the 'mset' command",
         "CROSSSLOT Keys in request don't hash to the same slot",
@@ -232,13 +232,13 @@ fn a_connection_lost_during_a_merged_command_fails_all_its_calls() {
 }
 
 #[test]
-fn what_is_gathered_when_the_client_is_closed_is_sent_and_answered() {
-    closing_sends_what_is_gathered(|client| client.close(Duration::from_secs(20)));
+fn gathered_calls_are_sent_and_answered_when_the_client_is_closed() {
+    closing_sends_gathered_calls(|client| client.close(Duration::from_secs(20)));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    closing_sends_what_is_gathered(|client| runtime.block_on(client.close_async(Duration::from_secs(20))));
+    closing_sends_gathered_calls(|client| runtime.block_on(client.close_async(Duration::from_secs(20))));
 }
 
-fn closing_sends_what_is_gathered(close: impl Fn(&Client) -> Result<(), sleeve::Error>) {
+fn closing_sends_gathered_calls(close: impl Fn(&Client) -> Result<(), sleeve::Error>) {
     let stage = Stage::new(|words| match words.join(" ").as_str() {
         "MGET a b" => Some(b"*2\r\n$1\r\nx\r\n$-1\r\n".to_vec()),
         "GET b" => Some(b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n".to_vec()),
@@ -258,7 +258,7 @@ fn closing_sends_what_is_gathered(close: impl Fn(&Client) -> Result<(), sleeve::
 }
 
 #[test]
-fn time_is_up_for_what_is_gathered_too() {
+fn gathered_calls_time_out_too() {
     let stage = Stage::new(|_| Some(Vec::new()));
     let limit = Duration::from_millis(100);
     let client = Client::connect_with(stage.config().command_timeout(Some(limit))).unwrap();
@@ -296,7 +296,7 @@ fn a_queue_that_is_full_refuses_calls_or_has_them_wait() {
 }
 
 #[test]
-fn replies_that_are_dropped_harm_nobody() {
+fn dropped_replies_harm_no_other_caller() {
     let stage = Stage::new(well);
     let coalescing = stage.client().coalescing();
     let kept = stage.behind_the_gate(&coalescing, |coalescing| {
@@ -358,7 +358,7 @@ fn tasks_that_wait_are_gathered_too() {
 }
 
 #[test]
-fn commands_that_wait_go_apart_and_what_is_gathered_goes_ahead() {
+fn blocking_commands_go_on_their_own_behind_gathered_calls() {
     let stage = Stage::new(|words| match words[0].as_str() {
         "BLPOP" => Some(b"*2\r\n$1\r\nl\r\n$1\r\nx\r\n".to_vec()),
         _ => well(words),

@@ -134,7 +134,7 @@ async fn entries_messages_and_keys_are_awaited_without_another_crate() {
 }
 
 #[test]
-fn who_stops_waits_for_what_was_handed_out() {
+fn stopping_waits_for_entries_that_were_handed_out() {
     let engine = Engine::new();
     let client = engine.client();
     add(&client, 0..2);

@@ -48,7 +48,7 @@ fn while_it_waits_for_a_connection() {
 }
 
 #[test]
-fn on_its_way_and_whoever_waits_for_it() {
+fn a_deadline_ends_the_wait_for_a_reply_in_flight() {
     let client = Client::connect_with(config(silent())).unwrap();
     let parts = ["GET was", "waited for its reply", "effect is unknown"];
     let (at, since) = soon(&client);
@@ -68,7 +68,7 @@ fn on_its_way_and_whoever_waits_for_it() {
 }
 
 #[test]
-fn of_a_caller_who_is_alone_and_reads_for_himself() {
+fn a_deadline_holds_for_a_lone_caller_that_reads_its_replies() {
     let port = serve(|words| if words[1] == "held" { Some(Vec::new()) } else { echo(words) });
     let client = Client::connect_with(config(port)).unwrap();
     for number in 0..100 {
@@ -92,7 +92,7 @@ fn behind_a_queue_that_is_full() {
 }
 
 #[test]
-fn behind_what_the_socket_does_not_take_and_it_is_not_sent_later() {
+fn a_deadline_holds_behind_a_full_socket_and_nothing_is_sent_later() {
     let (release, released) = channel::<()>();
     let heard: Arc<Mutex<Vec<Vec<String>>>> = Arc::default();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -150,7 +150,7 @@ fn of_a_command_that_waits_on_the_server() {
 }
 
 #[test]
-fn behind_replies_that_are_only_a_part_of_what_it_waits_for() {
+fn a_deadline_holds_behind_partial_replies() {
     // SELECT and queued commands are answered, and nothing else is.
     let port = serve(|words| match words[0].as_str() {
         "MULTI" => Some(b"+OK\r\n".to_vec()),
@@ -204,7 +204,7 @@ fn in_an_engine_of_this_process() {
 }
 
 #[test]
-fn whoever_closes_waits_for_nobody_who_was_told() {
+fn closing_does_not_wait_for_timed_out_calls() {
     let clients = [
         Client::connect_with(config(silent()).silence_max(None).command_timeout(None)).unwrap(),
         #[cfg(feature = "embedded")]

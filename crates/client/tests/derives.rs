@@ -60,7 +60,7 @@ fn a_struct_comes_back_from_a_hash_a_row_and_a_stream() {
 }
 
 #[test]
-fn what_is_none_does_not_travel() {
+fn a_none_field_does_not_travel() {
     let client = Client::embedded();
     client.hset("user", ann()).wait().unwrap();
     assert_eq!(User::NAMES, ["name", "e-mail", "visits", "is_admin", "type"]);
@@ -71,7 +71,7 @@ fn what_is_none_does_not_travel() {
 }
 
 #[test]
-fn what_is_missing_is_a_default_none_or_an_error_that_names_it() {
+fn a_missing_field_is_a_default_none_or_an_error_that_names_it() {
     let client = Client::embedded();
     client.hset("user", [("name", "Ann"), ("is_admin", "0"), ("type", "Robot")]).wait().unwrap();
     let read: User = client.hgetall("user").wait().unwrap();
@@ -88,7 +88,7 @@ fn what_is_missing_is_a_default_none_or_an_error_that_names_it() {
 }
 
 #[test]
-fn what_does_not_fit_names_the_struct_and_the_field() {
+fn a_wrong_value_names_the_struct_and_the_field() {
     let client = Client::embedded();
     client.hset("user", ann()).wait().unwrap();
     let said = |field: &str, value: &str| {
@@ -230,7 +230,7 @@ struct Named {
 }
 
 #[test]
-fn fields_hold_whatever_a_reply_can_be() {
+fn fields_hold_any_kind_of_reply() {
     let client = Client::embedded();
     let script = "return {'pairs', {'a', 1, 'b', 2}}";
     let named: Named = client.eval(script, (), ()).wait().unwrap();

@@ -18,7 +18,7 @@ fn an_engine_is_made_with_the_settings_of_its_url() {
 }
 
 #[test]
-fn what_would_have_no_effect_is_refused() {
+fn a_setting_without_effect_is_refused() {
     for (url, part) in [
         ("embedded://?maxmemory=lots", "\"maxmemory\" cannot be had"),
         ("embedded://?port=6379", "one of servers"),
@@ -45,7 +45,7 @@ fn an_engine_that_is_there_already_keeps_its_settings() {
 }
 
 #[test]
-fn an_engine_with_a_folder_has_its_data_again_and_lets_nobody_else_in() {
+fn an_engine_with_a_folder_has_its_data_again_and_is_exclusive() {
     let folder = std::env::temp_dir().join(format!("sleeve-embedded-{}/deep", std::process::id()));
     let url = format!("embedded://{}", folder.display());
     for round in 1..=5 {

@@ -100,7 +100,7 @@ async fn waiting_for_room_is_a_future_in_async_code() {
 }
 
 #[test]
-fn what_waits_behind_a_full_socket_is_told_in_time() {
+fn requests_behind_a_full_socket_time_out_in_time() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (done, release) = std::sync::mpsc::channel::<()>();
@@ -124,7 +124,7 @@ fn what_waits_behind_a_full_socket_is_told_in_time() {
 }
 
 #[test]
-fn waiting_for_what_was_not_sent_is_an_error_at_once() {
+fn waiting_for_an_unsent_request_is_an_error_at_once() {
     let client = Client::connect_with(config(serve(echo))).unwrap();
     let batch = client.batch();
     let (reply, other) = (batch.echo::<String>("a"), batch.echo::<String>("b"));
@@ -222,7 +222,7 @@ impl Wake for Panicking {
 }
 
 #[test]
-fn a_waker_that_panics_leaves_nobody_hanging() {
+fn a_waker_that_panics_leaves_no_caller_hanging() {
     let (sender, receiver) = std::sync::mpsc::channel::<()>();
     let receiver = Mutex::new(receiver);
     let port = serve(move |words| {

@@ -68,7 +68,7 @@ fn slow_reply_events_name_command_and_cause_but_no_arguments() {
 }
 
 #[test]
-fn what_goes_over_the_connection_is_counted() {
+fn traffic_over_the_connection_is_counted() {
     let port = serve(|words| if words[0] == "APPEND" { Some(Vec::new()) } else { echo(words) });
     let client = Client::connect_with(config(port).silence_max(None)).unwrap();
     let replies: Vec<_> = (0..50).map(|number| client.get::<String>(format!("key:{number:02}"))).collect();
@@ -110,7 +110,7 @@ fn requests_that_are_lost_with_their_connection_are_counted() {
 }
 
 #[test]
-fn what_leaves_in_pieces_is_counted_once() {
+fn a_request_that_leaves_in_pieces_is_counted_once() {
     let port = serve(echo);
     let client = Client::connect_with(config(port)).unwrap();
     let long = "k".repeat(8 << 20);

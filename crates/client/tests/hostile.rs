@@ -128,7 +128,7 @@ fn is_bounded(before: usize, what: &str) {
 }
 
 #[test]
-fn whatever_a_server_answers_a_call_ends_and_memory_is_bounded() {
+fn any_reply_ends_its_call_and_memory_is_bounded() {
     for number in 0..ATTACKS.len() {
         let port = hostile(number, |words| words[0] == "GET");
         apart("one_process_under_attack", &format!("{number} {port}"));

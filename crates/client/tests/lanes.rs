@@ -82,7 +82,7 @@ fn holding() -> (u16, Sender<()>, Arc<Mutex<Vec<String>>>) {
 }
 
 #[test]
-fn small_calls_pass_by_what_is_large_and_those_on_its_key_wait() {
+fn small_calls_pass_large_ones_except_on_the_same_key() {
     let (port, release, history) = holding();
     let client = Client::connect_with(config(port)).unwrap();
     let lanes = client.lanes_with(options()).unwrap();
@@ -110,7 +110,7 @@ fn small_calls_pass_by_what_is_large_and_those_on_its_key_wait() {
 }
 
 #[test]
-fn what_is_large_overtakes_nothing() {
+fn large_calls_overtake_none() {
     let (port, release, history) = holding();
     let client = Client::connect_with(config(port)).unwrap();
     let lanes = client.lanes_with(options()).unwrap();
@@ -220,7 +220,7 @@ fn a_cut_amid_a_large_request_sends_it_again_and_one_behind_it_never_does() {
 }
 
 #[test]
-fn what_waits_for_others_is_told_when_its_time_is_up() {
+fn calls_that_wait_for_others_time_out_in_time() {
     let (port, release, history) = holding();
     let client = Client::connect_with(config(port).command_timeout(Some(Duration::from_millis(200)))).unwrap();
     let lanes = client.lanes_with(options()).unwrap();
@@ -236,7 +236,7 @@ fn what_waits_for_others_is_told_when_its_time_is_up() {
 }
 
 #[test]
-fn closing_waits_for_what_has_not_left_and_lanes_end_with_their_client() {
+fn closing_waits_for_unsent_calls_and_lanes_end_with_their_client() {
     let (port, release, history) = holding();
     let client = Client::connect_with(config(port)).unwrap();
     let lanes = client.lanes_with(options()).unwrap();

@@ -79,7 +79,7 @@ fn a_provider_that_hangs_is_told_of_and_asked_again() {
 }
 
 #[test]
-fn what_a_server_says_of_a_renewal_is_told_without_the_password() {
+fn an_error_of_a_renewal_is_reported_without_the_password() {
     let (port, _) = serve("-ERR unknown command 'AUTH', with args beginning with: 'shop' 'opensesame' \r\n");
     let (_client, refusals) = open(
         config(port)

@@ -57,7 +57,7 @@ fn an_invalidation_ahead_of_the_reply_keeps_it_out() {
 }
 
 #[test]
-fn what_belongs_to_a_read_travels_in_one_piece() {
+fn the_requests_of_a_cached_read_travel_together() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);
     let port = serve_all(move |words| {

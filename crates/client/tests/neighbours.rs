@@ -33,7 +33,7 @@ fn a_pause_of_nothing_between_attempts() {
 }
 
 #[test]
-fn no_time_for_silence_where_nobody_may_ask() {
+fn a_zero_silence_limit_without_ping_harms_no_other_client() {
     let port = serve_all(|words| match words[0].as_str() {
         "PING" => Some(b"-NOPERM not for you\r\n".to_vec()),
         _ => greet(words).or_else(|| echo(words)),
@@ -84,7 +84,7 @@ impl Drop for Captured {
 }
 
 #[test]
-fn what_a_hook_has_captured_is_dropped_where_hooks_run() {
+fn captures_of_a_hook_are_dropped_on_the_callback_thread() {
     let (sender, receiver) = channel();
     let captured = Captured(sender);
     let hook = move |_: &sleeve::Error| _ = &captured;

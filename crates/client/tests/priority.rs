@@ -10,7 +10,7 @@ use sleeve::{Client, ErrorKind};
 use crate::scripted::{config, echo, serve};
 
 #[test]
-fn they_are_answered_while_what_others_have_asked_for_is_not() {
+fn priority_calls_are_answered_while_others_wait() {
     let (release, released) = channel::<()>();
     let released = Mutex::new(released);
     let port = serve(move |words| {
@@ -40,7 +40,7 @@ fn they_are_answered_while_what_others_have_asked_for_is_not() {
 }
 
 #[test]
-fn what_does_not_finish_keeps_nothing_else_open() {
+fn an_unfinished_call_keeps_nothing_else_open() {
     let (release, released) = channel::<()>();
     let released = Mutex::new(released);
     let port = serve(move |words| {

@@ -120,7 +120,7 @@ fn patient(nodes: &Nodes) -> Client {
 }
 
 #[test]
-fn who_is_silent_and_has_no_slots_any_more_is_waited_for_no_longer() {
+fn a_silent_node_without_slots_is_given_up() {
     let is_over = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&is_over);
     let nodes = Nodes::start(vec![silent_until(move |_| ends.load(Ordering::SeqCst)), always(":7\r\n")]);
@@ -137,7 +137,7 @@ fn who_is_silent_and_has_no_slots_any_more_is_waited_for_no_longer() {
 }
 
 #[test]
-fn who_is_silent_and_still_has_slots_is_waited_for() {
+fn a_silent_node_with_slots_is_waited_for() {
     let nodes = Nodes::start(vec![silent_until(|nodes| nodes.asked() > 3), always(":7\r\n")]);
     let client = patient(&nodes);
     assert_eq!(client.incr("bar").wait(), Ok(1));

@@ -42,7 +42,7 @@ impl Refusing {
 }
 
 #[test]
-fn what_it_turns_away_is_executed_once_when_it_is_well_again() {
+fn refused_commands_are_executed_once_after_recovery() {
     for error in [LOADING, BUSY, MASTERDOWN] {
         let server = Refusing::start(error, 4);
         let client = Client::connect_with(config(server.port)).unwrap();
@@ -98,7 +98,7 @@ fn a_callers_commands_keep_their_order_and_their_databases() {
 }
 
 #[test]
-fn what_is_sent_meanwhile_waits_behind_it() {
+fn later_commands_wait_behind_a_refused_one() {
     let (asked, may_recover, is_well) = (AtomicU32::new(0), Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
     let (seen, executed) = (Arc::new(asked), Arc::<Mutex<Vec<String>>>::default());
     let (count, recovers, log) = (seen.clone(), may_recover.clone(), executed.clone());
@@ -128,7 +128,7 @@ fn what_is_sent_meanwhile_waits_behind_it() {
 
 /// Others had left with it when the pause was over, and were executed before it.
 #[test]
-fn what_is_sent_meanwhile_overtakes_nothing_whenever_the_server_gets_well() {
+fn later_commands_overtake_none_whenever_the_server_recovers() {
     let server = Refusing::start(LOADING, 10);
     let client = Client::connect_with(config(server.port)).unwrap();
     let first = client.append("k", 1);
@@ -186,7 +186,7 @@ fn a_select_that_is_turned_away_is_sent_again_on_the_same_connection() {
 
 /// It asked the server again for ever.
 #[test]
-fn a_client_that_is_gone_does_not_ask_for_ever_what_nobody_waits_for() {
+fn a_dropped_client_does_not_retry_abandoned_commands_for_ever() {
     let server = Refusing::start(LOADING, u32::MAX);
     let told = Arc::new(AtomicU32::new(0));
     let count = told.clone();
@@ -254,7 +254,7 @@ fn a_retried_call_times_out_at_its_deadline_with_the_servers_error() {
 }
 
 #[test]
-fn what_may_mean_something_else_is_told_at_once() {
+fn an_ambiguous_refusal_is_returned_at_once() {
     let told = |error: &'static str, resend: Resend, ask: &dyn Fn(&Client) -> Result<i64, sleeve::Error>| {
         let server = Refusing::start(error, 1);
         let client = Client::connect_with(config(server.port).resend(resend)).unwrap();

@@ -234,7 +234,7 @@ fn a_replica_that_does_not_keep_up_is_passed_over() {
 }
 
 #[test]
-fn a_replica_that_falls_silent_makes_nobody_wait() {
+fn a_silent_replica_makes_no_caller_wait() {
     let turns = AtomicUsize::new(0);
     let silent: Script = Box::new(move |_, words| match words[0].as_str() {
         // It answers once, and then as a process that was stopped.
@@ -261,7 +261,7 @@ fn a_replica_that_falls_silent_makes_nobody_wait() {
 /// Checks that a read that comes while neither the primary nor a replica is there waits for the first node that can answer
 /// it.
 #[test]
-fn a_read_that_found_nobody_is_answered_by_a_replica_that_is_there_again() {
+fn a_read_without_a_server_is_answered_by_a_replica_that_returns() {
     let is_loading = Arc::new(AtomicBool::new(true));
     let loads = Arc::clone(&is_loading);
     let primary: Script = Box::new(|nodes, words| match words[0].as_str() {
@@ -318,7 +318,7 @@ fn keys_in_several_slots_are_read_from_the_copies_of_each() {
 }
 
 #[test]
-fn a_database_that_is_not_there_takes_the_replicas_from_nobody() {
+fn a_missing_database_does_not_take_the_replicas_from_other_calls() {
     let nodes = start(vec![replica("a", "")]);
     let client = connect(&nodes, ReadFrom::Replica);
     until("the replica answers, whatever others ask for", || {

@@ -120,7 +120,7 @@ fn at_any_cut_overwrites_are_executed_if_the_option_allows_it() {
 }
 
 #[test]
-fn a_write_that_does_more_than_overwrite_is_sent_once_whatever_is_wanted() {
+fn a_write_that_does_more_than_overwrite_is_never_sent_twice() {
     let (port, count) = hanging_up();
     let client = Client::connect_with(config(port).resend(Resend::Overwrites)).unwrap();
     let writes: [(&str, &[&str]); 5] = [

@@ -146,7 +146,7 @@ fn a_sentinel_that_leads_nowhere_leaves_it_to_the_next() {
 }
 
 #[test]
-fn an_error_names_the_service_and_what_each_sentinel_said() {
+fn an_error_names_the_service_and_the_answer_of_each_sentinel() {
     let replica = server("b", || "slave");
     let (dead, behind) = (nobody(), View::of(replica));
     let (behind_port, echo_port) = (behind.serve(), View::of(replica).serve());
@@ -165,7 +165,7 @@ fn an_error_names_the_service_and_what_each_sentinel_said() {
 }
 
 #[test]
-fn what_is_sent_fails_at_once_where_no_sentinel_knows_the_service() {
+fn a_command_fails_at_once_if_no_sentinel_knows_the_service() {
     let client = Client::open_with(config(&[View::of(0).serve()])).unwrap();
     let error = who(&client).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Connect);
@@ -307,7 +307,7 @@ fn reads_go_to_the_replicas_that_a_sentinel_names() {
 }
 
 #[test]
-fn what_a_replica_turns_away_the_primary_answers() {
+fn reads_that_a_replica_refuses_are_answered_by_the_primary() {
     let view = View::of(primary("primary"));
     let loading = replica("a", Some("LOADING Redis is loading the dataset in memory"));
     *view.replicas.lock().unwrap() = vec![loading];
@@ -361,7 +361,7 @@ fn a_client_that_is_closed_takes_nothing_though_a_replica_does_not_answer() {
 }
 
 #[test]
-fn a_database_that_is_not_there_takes_the_replicas_from_nobody() {
+fn a_missing_database_does_not_take_the_replicas_from_other_calls() {
     let view = View::of(primary("primary"));
     *view.replicas.lock().unwrap() = vec![replica("a", None)];
     let client = Client::connect_with(config(&[view.serve()]).read_from(ReadFrom::Replica)).unwrap();

@@ -28,7 +28,7 @@ fn a_command_that_is_not_answered_in_time_fails_with_an_unknown_effect() {
 }
 
 #[test]
-fn a_late_reply_is_nobody_elses() {
+fn a_late_reply_goes_to_no_other_caller() {
     let (sender, receiver) = channel();
     let receiver = Mutex::new(receiver);
     let port = serve(move |words| {
@@ -146,7 +146,7 @@ fn attributes_in_front_of_anything_are_passed_over() {
 }
 
 #[test]
-fn one_large_command_goes_through_an_empty_queue_whatever_its_policy() {
+fn one_large_command_passes_an_empty_queue_under_any_policy() {
     let port = serve(|_| Some(b"+OK\r\n".to_vec()));
     let full = config(port).queue_bytes_max(1000).queue_full(QueueFull::Fail);
     let client = Client::connect_with(full).unwrap();

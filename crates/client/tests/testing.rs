@@ -45,7 +45,7 @@ fn time_passes_when_the_test_turns_it() {
 }
 
 #[test]
-fn what_expires_is_told_of_before_the_turn_is_over() {
+fn expiries_are_announced_before_the_turn_is_over() {
     let engine = Engine::new();
     let client = engine.client();
     client.config_set([("notify-keyspace-events", "Ex")]).wait().unwrap();
@@ -58,7 +58,7 @@ fn what_expires_is_told_of_before_the_turn_is_over() {
 }
 
 #[test]
-fn who_waits_for_a_time_waits_for_the_turn() {
+fn a_wait_for_a_time_waits_for_the_turn() {
     both_ways(|engine, client| {
         let waiting = client.blpop::<Option<(String, String)>>("jobs", 5 * SECOND);
         while !client.info("clients").wait().unwrap().contains("blocked_clients:1") {

@@ -58,8 +58,8 @@ fn is_counting(test: &str) -> bool {
 }
 
 #[test]
-fn nothing_is_left_of_what_was_dropped() {
-    if !is_counting("threads::nothing_is_left_of_what_was_dropped") {
+fn nothing_is_left_of_dropped_clients() {
+    if !is_counting("threads::nothing_is_left_of_dropped_clients") {
         return;
     }
     let port = serve(|_| Some(Vec::new()));
@@ -103,8 +103,8 @@ fn a_subscription_whose_change_is_under_way(port: u16, told: &Mutex<Vec<String>>
 }
 
 #[test]
-fn what_async_code_waits_for_takes_no_thread_of_its_own() {
-    if !is_counting("threads::what_async_code_waits_for_takes_no_thread_of_its_own") {
+fn waiting_in_async_code_takes_no_thread() {
+    if !is_counting("threads::waiting_in_async_code_takes_no_thread") {
         return;
     }
     // The connections that the kernel has made are not accepted.
@@ -141,8 +141,8 @@ fn sleeps() -> u64 {
 }
 
 #[test]
-fn whoever_is_alone_reads_for_himself_and_wakes_no_other_thread() {
-    if !is_counting("threads::whoever_is_alone_reads_for_himself_and_wakes_no_other_thread") {
+fn a_lone_caller_reads_its_replies_and_wakes_no_other_thread() {
+    if !is_counting("threads::a_lone_caller_reads_its_replies_and_wakes_no_other_thread") {
         return;
     }
     let client = Client::connect_with(config(serve(echo))).unwrap();

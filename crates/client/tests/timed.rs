@@ -52,7 +52,7 @@ fn each_part_is_where_the_time_was_spent() {
 }
 
 #[test]
-fn only_what_is_asked_for_is_timed() {
+fn only_calls_within_timed_are_timed() {
     let client = Client::connect_with(config(serve(echo))).unwrap();
     let mut others = Vec::new();
     let (value, timing) = client

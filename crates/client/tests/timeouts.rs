@@ -25,7 +25,7 @@ fn silent() -> u16 {
 }
 
 #[test]
-fn what_was_sent_waited_for_its_reply() {
+fn a_sent_command_that_times_out_waited_for_its_reply() {
     let port = silent();
     let place = format!("127.0.0.1:{port}");
     let client = Client::connect_with(config(port).command_timeout(Some(LIMIT))).unwrap();
@@ -53,7 +53,7 @@ fn what_was_sent_waited_for_its_reply() {
 }
 
 #[test]
-fn who_comes_when_all_others_were_told_is_told_in_time_as_well() {
+fn a_caller_after_timed_out_ones_times_out_in_time() {
     // The client takes the server for living for a long time.
     let config = config(silent()).command_timeout(Some(LIMIT)).silence_max(Some(Duration::from_secs(600)));
     let client = Client::connect_with(config).unwrap();
@@ -64,7 +64,7 @@ fn who_comes_when_all_others_were_told_is_told_in_time_as_well() {
 }
 
 #[test]
-fn who_gives_up_by_himself_is_told_as_much() {
+fn a_caller_that_gives_up_gets_the_matching_error() {
     let port = silent();
     let client = Client::connect_with(config(port)).unwrap();
     let error = client.get::<String>("secret").wait_for(LIMIT).unwrap_err();
@@ -123,7 +123,7 @@ fn a_queue_that_stays_full_is_named_with_the_command() {
 }
 
 #[test]
-fn what_was_answered_in_part_is_told_in_time_too() {
+fn a_partly_answered_transaction_times_out_in_time() {
     // The greeting selects the database at home; SELECT of another is answered, and the command behind it is not.
     let port = serve(|_| Some(Vec::new()));
     let client = Client::connect_with(config(port).command_timeout(Some(LIMIT))).unwrap();

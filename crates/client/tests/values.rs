@@ -67,7 +67,7 @@ fn an_error_among_values_can_be_asked_for() {
 }
 
 #[test]
-fn what_is_made_of_a_reply_is_waited_for_as_the_reply_is() {
+fn a_mapped_reply_is_awaited_like_the_reply() {
     let client = Client::embedded();
     assert_eq!(client.incr("n").map(|n| n * 10).wait(), Ok(10));
     assert_eq!(client.incr("n").map(|n| n * 10).map(|n| format!("{n}!")).wait(), Ok("20!".to_owned()));
@@ -83,7 +83,7 @@ fn what_is_made_of_a_reply_is_waited_for_as_the_reply_is() {
 }
 
 #[test]
-fn an_error_passes_by_what_would_have_been_made() {
+fn an_error_skips_the_mapping_function() {
     let client = Client::embedded();
     client.set("name", "Ann").wait().unwrap();
     let error = client.incr("name").map(|_| -> i64 { panic!("there is no number") }).wait().unwrap_err();

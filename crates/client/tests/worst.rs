@@ -48,7 +48,7 @@ fn ask(client: &Client, ended: &AtomicBool, answered: &AtomicUsize) {
 }
 
 #[test]
-fn a_server_that_stops_again_and_again_leaves_nobody_without_a_word() {
+fn a_server_that_stops_again_and_again_leaves_no_call_unanswered() {
     let stops: usize = std::env::var("SLEEVE_SOAK_COUNT").map_or(3, |count| count.parse().unwrap());
     let (port, stopped, lost) = stoppable();
     let config = config(port)

@@ -381,7 +381,7 @@ mod tests {
 
     #[cfg(feature = "tls")]
     #[test]
-    fn urls_say_whom_to_believe() {
+    fn urls_name_the_certificates_to_trust() {
         for scheme in ["rediss+cluster", "valkeys+cluster"] {
             let config = read(&format!("{scheme}://h,i:1?insecure=yes")).unwrap();
             let seeds = vec![("h".to_owned(), 6379), ("i".to_owned(), 1)];
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn an_unreadable_url_part_is_named() {
         for (url, part) in [
             ("localhost:6379", "no URL"),
             ("http://x", "unknown"),
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn no_error_repeats_what_may_be_a_password() {
+    fn no_error_repeats_a_possible_password() {
         let secrets =
             ["hunter2", "hunter2:x", "hunter2/x", "hunter2?x", "hunter2#x", "hunter2@x", "hunter2%zz", "x&hunter2"];
         let shapes = [

@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "needs sockets")]
-    fn whoever_no_longer_wants_it_need_not_wait() {
+    fn an_abandoned_attempt_need_not_wait() {
         let (_listener, _waiting, hole) = black_hole();
         let raced = run(async move |context| {
             let mut ticks = 3;

@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "needs the system's names")]
-    fn what_is_no_name_is_not_found() {
+    fn an_invalid_host_name_is_not_found() {
         let error = find("no name").expect_err("it has a space");
         assert!(error.to_string().contains("no name is not found"), "{error}");
     }

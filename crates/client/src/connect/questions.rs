@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "needs an event descriptor")]
-    fn one_answer_serves_all_who_wait_and_the_next_when_nobody_does() {
+    fn one_answer_serves_all_waiting_callers_or_the_next_one() {
         let questions = leaked(2, Duration::from_secs(3600));
         let ask = |question| questions.ask(&question, task_waker(), Duration::MAX).expect("a thread");
         HELD.lock().extend([10, 11]);
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "needs an event descriptor")]
-    fn what_nobody_has_heard_is_forgotten_though_nobody_asks_anything() {
+    fn an_unclaimed_answer_is_forgotten_without_further_questions() {
         let questions = leaked(2, Duration::from_millis(1));
         HELD.lock().push(20);
         drop(questions.ask(&20, task_waker(), Duration::MAX).expect("a thread"));

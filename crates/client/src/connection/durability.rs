@@ -1,7 +1,7 @@
 //! The ways in which a caller that has a reply is told that its effect is synced, or replicated.
 //!
 //! On the shared connection a Sleeve server says so in messages of its own; it is asked for them when the first caller wants
-//! to know (`pipe/synced`). If a connection has one owner, for example a lease, WAIT and WAITAOF say it on that very
+//! to know (`pipe/durability`). If a connection has one owner, for example a lease, WAIT and WAITAOF say it on that very
 //! connection: they are about the writes of their own connection, and hold up no other caller.
 
 use std::sync::atomic::Ordering;
@@ -10,10 +10,10 @@ use std::time::Duration;
 use super::link::Link;
 use super::state::Shared;
 use crate::error::{Effect, Error, ErrorKind};
+use crate::pipe::durability::DurabilityWaits;
 use crate::pipe::in_flight::Asker;
 use crate::pipe::queued::Sent;
 use crate::pipe::slot::{Completions, Handle};
-use crate::pipe::synced::Synced;
 use crate::request::blocking_commands::BlockTimeout;
 use crate::request::level::Level;
 use crate::request::name::Name;
@@ -48,13 +48,13 @@ pub(super) fn tell_safe(link: &Link, level: Level, name: Name, sent_on: u32) -> 
     if shared.has_ended() {
         return Err(Error::unsynced(&link.ended()));
     }
-    if let Some(refusal) = reply_reader.synced.refusal() {
+    if let Some(refusal) = reply_reader.durability.refusal() {
         return Err(refusal.clone());
     }
     let (target, handle) = shared.pipe.pair(name);
     link.syncs.store(true, Ordering::Relaxed);
     let now_ms = clock_ms();
-    let asks = reply_reader.synced.enter(level, target, now_ms);
+    let asks = reply_reader.durability.enter(level, target, now_ms);
     drop(reply_reader);
     if asks {
         shared.pipe.push_unasked(Asker::Follow(level.is_of_replicas()), level.question(), now_ms);
@@ -98,7 +98,7 @@ pub(super) fn review(link: &Link, done: &mut Completions) -> Option<Duration> {
 #[cold]
 fn review_waiting(link: &Link, done: &mut Completions) -> Option<Duration> {
     let mut reply_reader = link.reply_reader.lock();
-    if reply_reader.synced.is_empty() {
+    if reply_reader.durability.is_empty() {
         link.syncs.store(false, Ordering::Relaxed);
         return None;
     }
@@ -111,20 +111,20 @@ fn review_waiting(link: &Link, done: &mut Completions) -> Option<Duration> {
         );
         Error::new(ErrorKind::Timeout, Effect::Unknown, message)
     };
-    let left_ms = reply_reader.synced.expire(clock_ms(), limit_ms, late, done);
+    let left_ms = reply_reader.durability.expire(clock_ms(), limit_ms, late, done);
     left_ms.map(|left_ms| Duration::from_millis(left_ms.max(limit_ms / 16).into()))
 }
 
 /// Returns whether no caller that waits until something is synced keeps the connection from ending.
 pub(super) fn owes_no_sync(link: &Link) -> bool {
     !link.syncs.load(Ordering::Relaxed)
-        || link.reply_reader.try_lock().is_some_and(|reply_reader| reply_reader.synced.is_empty())
+        || link.reply_reader.try_lock().is_some_and(|reply_reader| reply_reader.durability.is_empty())
 }
 
 /// Tells the waiting callers that the connection is lost. The pipe has been cut.
-pub(super) fn cut(link: &Link, shared: &Shared, synced: &mut Synced, why: &str) -> Completions {
+pub(super) fn cut(link: &Link, shared: &Shared, waits: &mut DurabilityWaits, why: &str) -> Completions {
     link.connection.store(shared.pipe.connection(), Ordering::Relaxed);
     let mut done = Completions::default();
-    synced.cut(why, &mut done);
+    waits.cut(why, &mut done);
     done
 }

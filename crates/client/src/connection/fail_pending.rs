@@ -84,7 +84,7 @@ pub(super) fn cut(link: &Link, cause: &Cause) -> bool {
     let blamed = usize::from(shared.pipe.blames_oldest() && taken.is_empty());
     let mut lost = shared.pipe.cut(taken, resend);
     shared.refusal = None;
-    let mut unsynced = durability::cut(link, &shared, &mut reply_reader.synced, why);
+    let mut unsynced = durability::cut(link, &shared, &mut reply_reader.durability, why);
     shared.disconnected(format!("the last one was lost: {why}"));
     let unanswered = lost.iter().filter(|entry| entry.asker.name().is_some()).count();
     shared.ledger.cut(unanswered, clock_us());
@@ -123,7 +123,7 @@ pub(super) fn fail_by_panic(link: &Link, why: &str) {
     let mut shared = link.shared.lock();
     shared.end();
     let lost = shared.pipe.cut(reply_reader.cut(), Resend::Nothing);
-    let mut unsynced = durability::cut(link, &shared, &mut reply_reader.synced, &why);
+    let mut unsynced = durability::cut(link, &shared, &mut reply_reader.durability, &why);
     shared.disconnected(why.clone());
     link.end_lone(&mut shared);
     drop((shared, reply_reader));

@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "needs an event descriptor")]
-    fn a_task_that_panics_fails_what_waits_and_says_why() {
+    fn a_task_that_panics_fails_waiting_requests_with_the_reason() {
         let config = Config::new(Endpoint::Unix("/nonexistent".into()));
         let link = Link::new(config, true, Arc::default()).expect("a waker");
         let Ok(Some(waiting)) = link.send(0, ping()) else { panic!("it is queued") };

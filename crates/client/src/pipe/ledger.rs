@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_reply_names_what_it_waited_for() {
+    fn a_slow_reply_names_the_cause_of_its_wait() {
         let slow = |ledger: &mut Ledger, bytes, issued_ms, now| {
             let slow = arrive(ledger, bytes, &[issued_ms], now * SECOND)?;
             Some((slow.queued.as_secs(), slow.travelled.as_secs(), slow.cause))

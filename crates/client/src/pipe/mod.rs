@@ -12,6 +12,7 @@
 
 pub(crate) mod cached_read;
 pub(crate) mod driver_number;
+pub(crate) mod durability;
 mod hold;
 pub(crate) mod in_flight;
 pub(crate) mod ledger;
@@ -24,7 +25,6 @@ pub(crate) mod routed;
 #[cfg(test)]
 mod simulation;
 pub(crate) mod slot;
-pub(crate) mod synced;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

@@ -16,12 +16,12 @@ use sleeve_wire::attribute::behind_attributes;
 use sleeve_wire::frame::{FrameError, Scanner, short_bulk};
 
 use super::cached_read::Cache;
+use super::durability::{DurabilityWaits, is_message};
 use super::hold::{may_end_script, passing};
 use super::in_flight::{Asker, Entry, Time, UNWATCH};
 use super::select_failed;
 use super::slot::Completions;
 use super::slot::Payload;
-use super::synced::{Synced, is_message};
 use super::transaction_state::Step;
 use crate::error::{Effect, Error};
 use crate::sys::planted::{self, Fault};
@@ -151,7 +151,7 @@ pub(crate) struct ReplyReader {
     /// The beginnings and ends of the received messages about the journal.
     messages: Vec<(usize, usize)>,
     /// The callers that wait until the disk has the effects that a reply shows.
-    pub(crate) synced: Synced,
+    pub(crate) durability: DurabilityWaits,
     /// The cache that is kept true by messages that name the changed keys.
     pub(crate) cache: Option<Arc<dyn Cache>>,
     /// The observer of errors, if there is one.
@@ -375,7 +375,7 @@ impl ReplyReader {
                     }
                     target.complete(keep(self.error_observer.as_ref(), reply, head), done);
                 }
-                (Some(Entry { asker: Asker::Follow(what), .. }), _) => self.synced.answered(what, reply, done),
+                (Some(Entry { asker: Asker::Follow(what), .. }), _) => self.durability.answered(what, reply, done),
                 (Some(Entry { asker: Asker::Tracking, .. }), _) => {
                     self.cache.iter().for_each(|cache| cache.asked(reply));
                 }
@@ -420,7 +420,7 @@ impl ReplyReader {
     #[cold]
     fn hear(&mut self, done: &mut Completions) {
         for (start, end) in self.messages.drain(..) {
-            self.synced.told(self.buffer.get(start..end).unwrap_or_default(), done);
+            self.durability.told(self.buffer.get(start..end).unwrap_or_default(), done);
         }
     }
 

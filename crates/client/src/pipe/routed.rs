@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_turned_away_is_told_from_what_has_failed() {
+    fn refusals_by_a_node_are_told_from_failures() {
         for away in [
             "-MOVED 5 h:1\r\n",
             "-ASK 5 h:1\r\n",

@@ -142,7 +142,7 @@ fn a_large_reply_leaves_room_to_read_into_behind_it() {
 /// Checks the state after bytes that cannot be believed. Another reader may be waiting for its turn when one finds them: the
 /// bytes that it finds must not be handed to the entries that are left.
 #[test]
-fn after_what_cannot_be_believed_nothing_is_read_before_the_cut() {
+fn after_an_invalid_reply_nothing_is_read_before_the_cut() {
     let (mut pipe, mut reply_reader, mut done) = (pipe(), ReplyReader::default(), Completions::default());
     let read = |reply_reader: &mut ReplyReader, bytes: &[u8]| {
         reply_reader.room()[..bytes.len()].copy_from_slice(bytes);
@@ -246,7 +246,7 @@ fn timed_out_bytes_are_removed_only_before_they_leave_or_when_many() {
 }
 
 #[test]
-fn who_was_told_leaves_all_his_replies_in_their_place() {
+fn a_timed_out_request_leaves_all_its_replies_in_their_place() {
     let (mut pipe, mut reply_reader, mut done) = (pipe(), ReplyReader::default(), Completions::default());
     pipe.connect();
     // As ASKING and a request that was told that it timed out.
@@ -263,7 +263,7 @@ fn who_was_told_leaves_all_his_replies_in_their_place() {
 }
 
 #[test]
-fn what_was_gathered_before_it_came_is_told_by_its_own_time() {
+fn a_request_issued_before_it_was_queued_times_out_by_its_own_time() {
     let (mut pipe, mut done) = (pipe(), Completions::default());
     pipe.connect();
     let young = pipe.push(0, unnamed(b"YOUNG"), 1000);

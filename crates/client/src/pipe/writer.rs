@@ -198,7 +198,7 @@ mod tests {
 
     /// Checks a fault of the past: all that was kept was dropped when one more did not fit.
     #[test]
-    fn what_was_written_most_recently_is_kept_when_the_buffer_is_full() {
+    fn the_newest_bytes_are_kept_when_the_replay_buffer_is_full() {
         let (mut replay_buffer, mut sent) = (ReplayBuffer::default(), 0);
         let chunk = |number: usize| vec![number as u8; 10_000];
         for number in 0..200 {

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_connection_is_told_what_is_wanted_then() {
+    fn a_fresh_connection_subscribes_to_the_names_wanted_then() {
         let wanted = WantedNames::new(change(SubscriptionVerb::Subscribe, &["a"]));
         assert_eq!(told(wanted.restart()), "*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n");
         assert!(!wanted.has_begun());
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_taken_back() {
+    fn a_refused_change_is_taken_back() {
         let wanted = WantedNames::new(change(SubscriptionVerb::Subscribe, &["a"]));
         let no = Error::server(b"NOPERM no");
         wanted.restart().unwrap();

@@ -37,7 +37,7 @@ fn neighbour() -> (TaskWaker, Receiver<()>) {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs an event descriptor")]
-fn a_task_that_panics_is_told_of_and_harms_nobody_else() {
+fn a_task_that_panics_is_reported_and_harms_no_other_task() {
     let (sender, receiver) = channel();
     let (other, gone_on) = neighbour();
     let on_panic = move |why: &str| sender.send(why.to_owned()).expect("the test waits");
@@ -49,7 +49,7 @@ fn a_task_that_panics_is_told_of_and_harms_nobody_else() {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs an event descriptor")]
-fn what_a_task_leaves_behind_may_panic_and_harms_nobody_else() {
+fn values_of_a_task_may_panic_when_dropped_without_harm_to_others() {
     struct Panicking;
 
     impl Drop for Panicking {
@@ -70,7 +70,7 @@ fn what_a_task_leaves_behind_may_panic_and_harms_nobody_else() {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs an event descriptor")]
-fn who_waits_for_a_time_that_has_passed_leaves_the_others_their_turns() {
+fn a_wait_for_a_past_time_leaves_other_tasks_their_turns() {
     let since = Instant::now();
     let (sender, receiver) = channel();
     let busy = async move |context: TaskContext| {
@@ -111,7 +111,7 @@ fn times_come_in_their_order_and_may_be_moved() {
 
 #[test]
 #[cfg_attr(miri, ignore = "needs sockets")]
-fn what_comes_on_a_stream_is_reported_and_its_end() {
+fn bytes_on_a_stream_and_its_end_are_reported() {
     let (ours, mut theirs) = UnixStream::pair().expect("a pair");
     ours.set_nonblocking(true).expect("it does not block");
     let (sender, receiver) = channel();

@@ -110,7 +110,7 @@ mod tests {
     use super::PipeByHand;
 
     #[test]
-    fn what_is_pushed_leaves_is_answered_in_order_and_taken_once() {
+    fn pushed_requests_are_answered_in_order_and_taken_once() {
         let mut pipe = PipeByHand::default();
         pipe.push(b"*1\r\n$1\r\nA\r\n");
         pipe.push(b"*1\r\n$1\r\nB\r\n");

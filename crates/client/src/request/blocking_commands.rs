@@ -81,14 +81,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_wait_has_none() {
+    fn commands_that_do_not_wait_have_no_block_timeout() {
         assert_eq!(timeout("LPOP a 2"), None);
         assert_eq!(timeout("XREAD STREAMS BLOCK 0"), None);
         assert_eq!(timeout("XREADGROUP GROUP g BLOCK STREAMS a >"), None);
     }
 
     #[test]
-    fn what_the_server_refuses_waits_for_nothing() {
+    fn block_timeouts_that_the_server_refuses_wait_for_nothing() {
         for line in ["BLPOP a", "BLPOP a -1", "BLPOP a nan", "BLMPOP", "XREAD BLOCK"] {
             assert_eq!(timeout(line), Some(BlockTimeout::For(Duration::ZERO)), "{line}");
         }

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_refused() {
+    fn a_request_that_cannot_be_sent_is_refused() {
         assert!(written(|_| ()).is_err());
         let error = written(|r| r.word("GET").refuse(Error::usage("no"))).unwrap_err();
         assert_eq!(error.message(), "no");

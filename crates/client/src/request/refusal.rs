@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_disturb_others_is_refused_and_nothing_else() {
+    fn only_commands_that_disturb_other_callers_are_refused() {
         for (names, instead) in [
             ("select", "client.db(n)"),
             ("multi exec discard", "client.transaction()"),
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_carries_what_is_about_its_own_connection() {
+    fn a_lease_takes_commands_about_its_own_connection() {
         let leases_only = |row: &&Row| shared(Some(row.id.row())).is_some() && leased(Some(row.id.row())).is_none();
         let names: Vec<&str> = all().iter().filter(leases_only).map(|row| row.full_name).collect();
         assert_eq!(names, ["unwatch", "watch", "wait", "waitaof"]);

@@ -75,11 +75,11 @@ macro_rules! twin {
 }
 
 #[test]
-fn the_portable_twin_does_what_is_asked_of_it() {
+fn the_portable_twin_works() {
     twin!(portable);
 }
 
 #[test]
-fn this_systems_twin_does_what_is_asked_of_it() {
+fn this_systems_twin_works() {
     twin!(super);
 }

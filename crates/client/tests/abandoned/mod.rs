@@ -70,12 +70,12 @@ fn nobody_hears_anothers_answer(nodes: usize) {
 }
 
 #[test]
-fn over_one_server_nobody_hears_anothers_answer_and_nothing_is_left_over() {
+fn over_one_server_no_caller_gets_anothers_reply_and_none_is_left() {
     nobody_hears_anothers_answer(1);
 }
 
 #[test]
-fn over_a_cluster_nobody_hears_anothers_answer_and_nothing_is_left_over() {
+fn over_a_cluster_no_caller_gets_anothers_reply_and_none_is_left() {
     nobody_hears_anothers_answer(3);
 }
 

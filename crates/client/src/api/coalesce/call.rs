@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_anything_else_goes_alone() {
+    fn calls_with_other_arguments_go_alone() {
         for line in [
             "SET k v NX",
             "SET k v EX 10",
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_touches_the_keys_that_it_names_or_nobody_knows_which() {
+    fn a_call_touches_the_keys_it_names_or_unknown_ones() {
         for (line, keys) in [("EXPIRE k 5", 1), ("RENAME a b", 2), ("MSET a 1 b 2 c 3", 3), ("OBJECT ENCODING k", 1)] {
             assert_eq!(touched(line), keys, "{line}");
         }

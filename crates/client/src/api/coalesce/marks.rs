@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_of_what_was_answered_are_thrown_out() {
+    fn marks_of_answered_calls_are_removed() {
         let mut marks = Marks::default();
         for sequence in 1..=10 {
             for number in 0..1000 {

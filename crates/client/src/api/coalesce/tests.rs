@@ -116,7 +116,7 @@ fn calls_of_a_kind_leave_as_one() {
 }
 
 #[test]
-fn what_cannot_be_merged_goes_alone_and_in_order() {
+fn calls_that_cannot_be_merged_go_alone_and_in_order() {
     for (calls, expected) in [
         (&["SET a 1", "SET b 2 NX", "SET c 3"][..], &["MSET a 1 c 3", "SET b 2 NX"][..]),
         (&["SET a 1", "SET a 2 NX", "SET a 3"], &["SET a 1", "SET a 2 NX", "SET a 3"]),
@@ -219,7 +219,7 @@ fn unread_neighbours_merge_only_if_the_count_is_meaningless() {
 }
 
 #[test]
-fn what_has_to_do_with_a_merged_command_on_its_way_is_held_back() {
+fn calls_on_keys_of_a_merged_command_in_flight_are_held_back() {
     let mut table = Table::new();
     let _gone: Vec<Handle> = ["SET a 1", "SET b 2", "GET c"].map(|line| table.add(line)).into();
     let prepared = table.leave();
@@ -323,7 +323,7 @@ fn an_error_of_the_server_has_each_asked_alone_with_its_own_words() {
 }
 
 #[test]
-fn an_error_of_the_way_is_everybodys() {
+fn a_connection_error_fails_all_merged_calls() {
     let (answers, again) = answers_to(&["SET a 1", "SET b 2"], Payload::Failed(Error::disconnected("on purpose")));
     assert!(again.is_empty());
     for answer in answers {
@@ -333,7 +333,7 @@ fn an_error_of_the_way_is_everybodys() {
 }
 
 #[test]
-fn a_reply_that_cannot_be_is_told_and_nobody_gets_anothers() {
+fn an_impossible_reply_is_an_error_and_no_call_gets_anothers_reply() {
     for (calls, reply) in [
         (["GET a", "GET b"], "*1\r\n$1\r\nx\r\n"),
         (["GET a", "GET b"], "*3\r\n$1\r\nx\r\n$1\r\ny\r\n$1\r\nz\r\n"),

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn other_sentinels_are_read_and_what_is_none_is_passed_over() {
+    fn other_sentinels_are_read_and_invalid_ones_skipped() {
         let row = "*6\r\n$4\r\nname\r\n$1\r\nx\r\n$2\r\nip\r\n$3\r\n::1\r\n$4\r\nport\r\n$5\r\n26379\r\n";
         let portless = "*2\r\n$2\r\nip\r\n$3\r\n::1\r\n";
         let reply = format!("*4\r\n{row}:7\r\n{portless}{row}");

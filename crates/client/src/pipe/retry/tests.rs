@@ -145,7 +145,7 @@ fn each_is_in_its_database_when_it_goes_again() {
 }
 
 #[test]
-fn what_ends_a_script_leaves_whatever_is_held_back() {
+fn a_command_that_ends_a_script_leaves_ahead_of_held_back_requests() {
     let kills: [(&[&str], &str); 3] = [
         (&["SCRIPT", "KILL"], "*2\r\n$6\r\nSCRIPT\r\n$4\r\nKILL\r\n"),
         (&["FUNCTION", "KILL"], "*2\r\n$8\r\nFUNCTION\r\n$4\r\nKILL\r\n"),
@@ -236,7 +236,7 @@ fn a_select_that_is_turned_away_is_sent_again_before_anything_else() {
 }
 
 #[test]
-fn what_is_executed_in_another_database_ends_the_connection() {
+fn a_command_executed_in_another_database_ends_the_connection() {
     let mut wire = Wire::new();
     let kill = wire.push(3, &["SCRIPT", "KILL"], "K");
     let (first, second) = (wire.write(3, "A"), wire.write(3, "B"));

@@ -73,7 +73,7 @@ mod tests {
     use crate::request::name::Name;
 
     #[test]
-    fn only_what_is_timed_is_noted_and_it_stays_with_its_slot() {
+    fn only_timed_calls_are_stamped_and_stamps_stay_with_their_slot() {
         let mut source = source();
         let name = Name::of(&["GET"]);
         let ends = [name, name.timed(), name].map(|name| source.pair(name));
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_counted_for_as_long_as_somebody_has_it() {
+    fn a_call_is_counted_for_as_long_as_it_is_held() {
         let calls = [TimedCall::begin(), TimedCall::begin()];
         assert!(are_wanted());
         drop(calls);

@@ -42,7 +42,7 @@ fn a_taken_lock_is_refused_and_lent() {
 }
 
 #[test]
-fn the_lock_of_one_who_panics_is_free() {
+fn the_lock_of_a_thread_that_panics_is_free() {
     let (mutex, shared) = (Mutex::new(0), RwLock::new(0));
     thread::scope(|scope| {
         let panics = scope.spawn(|| {
@@ -78,7 +78,7 @@ fn each_of_two_threads_has_every_other_turn() {
 }
 
 #[test]
-fn one_notification_wakes_all_who_wait() {
+fn one_notification_wakes_all_waiting_threads() {
     let (state, changed) = (Mutex::new((0, false)), Condvar::new());
     thread::scope(|scope| {
         for _ in 0..THREADS {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use sleeve_server::{Engine, Opt};
 
 use crate::error::{Effect, Error, ErrorKind};
+use crate::pipe::durability::IS_SAFE;
 use crate::pipe::slot::{Completions, Driver, Handle, Payload, Source};
-use crate::pipe::synced::IS_SAFE;
 use crate::request::level::Level;
 use crate::request::name::Name;
 

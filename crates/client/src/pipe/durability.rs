@@ -79,7 +79,7 @@ fn integers(frame: Frame<'_>) -> Option<Vec<i64>> {
 
 /// The callers that wait on one connection, and the known offsets of its server.
 #[derive(Default)]
-pub(crate) struct Synced {
+pub(crate) struct DurabilityWaits {
     waiting: Vec<Waiting>,
     /// True while a question about the disk is in flight, and the same about replicas.
     asking: [bool; 2],
@@ -95,7 +95,7 @@ struct Waiting {
     target: Target,
 }
 
-impl Synced {
+impl DurabilityWaits {
     /// Returns the reason why no caller will be told on this connection, if there is one.
     pub(crate) fn refusal(&self) -> Option<&Error> {
         self.refusal.as_ref()
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn the_first_message_covers_and_a_later_one_says_when_it_is_synced() {
-        let (mut synced, mut source, mut done) = (Synced::default(), source(), Completions::default());
+        let (mut synced, mut source, mut done) = (DurabilityWaits::default(), source(), Completions::default());
         let (target, first) = source.pair(Name::UNKNOWN);
         assert!(synced.enter(Level::Synced, target, 0), "nobody was asked yet");
         let (target, second) = source.pair(Name::UNKNOWN);
@@ -226,9 +226,9 @@ mod tests {
     }
 
     #[test]
-    fn so_many_replicas_have_it_as_the_number_at_their_place_says() {
-        let (mut synced, mut source, mut done) = (Synced::default(), source(), Completions::default());
-        let mut enter = |synced: &mut Synced, level: Level| {
+    fn replica_offsets_confirm_the_number_of_replicas_at_their_index() {
+        let (mut synced, mut source, mut done) = (DurabilityWaits::default(), source(), Completions::default());
+        let mut enter = |synced: &mut DurabilityWaits, level: Level| {
             let (target, handle) = source.pair(Name::UNKNOWN);
             (synced.enter(level, target, 0), handle)
         };
@@ -261,9 +261,9 @@ mod tests {
     }
 
     #[test]
-    fn whoever_cannot_be_told_hears_why() {
-        let (mut synced, mut source, mut done) = (Synced::default(), source(), Completions::default());
-        let mut enter = |synced: &mut Synced, now_ms: u32| {
+    fn callers_that_cannot_be_confirmed_get_the_reason() {
+        let (mut synced, mut source, mut done) = (DurabilityWaits::default(), source(), Completions::default());
+        let mut enter = |synced: &mut DurabilityWaits, now_ms: u32| {
             let (target, handle) = source.pair(Name::UNKNOWN);
             synced.enter(Level::Synced, target, now_ms);
             handle
