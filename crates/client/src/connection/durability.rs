@@ -1,4 +1,4 @@
-//! The ways in which a caller that has a reply is told that its effect is synced, or replicated.
+//! The wait of a caller that has a reply until its effect is synced, or replicated.
 //!
 //! On the shared connection a Sleeve server says so in messages of its own; it is asked for them when the first caller wants
 //! to know (`pipe/durability`). If a connection has one owner, for example a lease, WAIT and WAITAOF say it on that very

@@ -152,7 +152,7 @@ impl Link {
         if database < databases || databases == 0 { Ok(()) } else { Err(no_such_database()) }
     }
 
-    /// Returns whether a request of this length may be queued at once, and no cache is to be told of it. If it may not,
+    /// Returns whether a request of this length may be queued at once, and need not be reported to a cache. If it may not,
     /// see `send`.
     #[inline]
     pub(super) fn has_room(&self, shared: &Shared, length: usize) -> bool {

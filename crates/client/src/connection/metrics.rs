@@ -57,7 +57,7 @@ pub struct Metrics {
     pub replies: u64,
     /// Requests that had left and were lost with their connection.
     pub unanswered: u64,
-    /// Requests with callers that were told that they timed out.
+    /// Requests that timed out.
     pub timeouts: u64,
     /// Requests that have left and are not answered yet.
     pub in_flight: u64,

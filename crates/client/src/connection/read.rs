@@ -252,7 +252,7 @@ fn read_left(link: &Link) {
     }
 }
 
-/// Leaves the rest of a caller's reading to the task: nothing else would tell the task of the bytes that TLS has
+/// Leaves the rest of a caller's reading to the task: the task learns in no other way of the bytes that TLS has
 /// decrypted.
 fn leave_rest(link: &Link) {
     let mut shared = link.shared.lock();

@@ -2,7 +2,7 @@
 //!
 //! The pipe (`pipe/retry`) decides which commands are sent again, and after which pause; the connection's task ends the
 //! pause, whichever reader has read the refusal. A connection that is not made again when it is lost belongs to one caller,
-//! which may be within a transaction that it writes by hand: it is told at once.
+//! which may be within a transaction that it writes by hand: it gets the error at once.
 //!
 //! A server that was made a replica says READONLY. If the server always has the same address, that error goes to the caller
 //! alone. If Sentinels say where the primary is, the connection ends, and they are asked again. Commands that wait for their

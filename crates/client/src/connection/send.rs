@@ -34,7 +34,7 @@ pub(crate) enum Unsent {
     Full(Routed),
     /// The connection is not there any more.
     Ended(Routed),
-    /// This is to be told to the caller.
+    /// The error for the caller.
     Refused(Error),
 }
 

@@ -19,7 +19,7 @@ use crate::sys::{Event, clock_us};
 
 /// The progress of the connection.
 enum Wire {
-    /// There is none: none yet, or none any more; and why, as far as an attempt has told.
+    /// There is none: none yet, or none any more; and why, as far as an attempt has reported one.
     Down(Option<String>),
     /// Bytes go both ways.
     Up {
@@ -46,7 +46,7 @@ enum Life {
 /// The way in which the connection's task waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sleep {
-    /// The task runs, or was told to.
+    /// The task runs, or is to be woken.
     Awake,
     /// The task waits, or is about to, and must be woken for gathered requests.
     Asleep,
@@ -293,7 +293,7 @@ impl Shared {
         self.sleep = Sleep::Awake;
     }
 
-    /// Returns whether the task runs, or was told to.
+    /// Returns whether the task runs, or is to be woken.
     #[inline]
     pub(crate) fn is_awake(&self) -> bool {
         self.sleep == Sleep::Awake
@@ -379,7 +379,7 @@ impl Shared {
         }
     }
 
-    /// Returns the reason why there is no connection, as far as an attempt has told; or why nothing leaves on it.
+    /// Returns the reason why there is no connection, as far as an attempt has reported one; or why nothing leaves on it.
     pub(crate) fn trouble(&self) -> Option<&str> {
         let refusal = self.refusal.as_deref().filter(|_| self.pipe.refusals.is_refusing());
         self.wire.trouble().or(refusal)

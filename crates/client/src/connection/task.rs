@@ -45,13 +45,13 @@ const BUSY_LOOK: Duration = Duration::from_millis(20);
 /// The pause between two checks whether a caller that was writing when the connection broke has seen that it did.
 const LENT_LOOK: Duration = Duration::from_millis(1);
 
-/// The longest silence of a connection on which every caller was told that it timed out, though the server is there: a device
+/// The longest silence of a connection on which every call timed out, though the server is there: a device
 /// in between has lost the connection.
 const EXPIRED_SILENCE_MAX: Duration = Duration::from_secs(30);
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
-/// Starts the task of a link. If it panics, every waiting caller is told so, instead of waiting for ever.
+/// Starts the task of a link. If it panics, every waiting caller gets an error, instead of waiting for ever.
 pub(crate) fn start(link: Arc<Link>) -> io::Result<()> {
     let (task_waker, told) = (link.task_waker, Arc::clone(&link));
     reactor::start(task_waker, async move |context| live(&link, &context).await, move |why| fail_by_panic(&told, why))
@@ -88,7 +88,7 @@ async fn live(link: &Link, context: &TaskContext) {
             break;
         }
         // Elsewhere nothing has failed yet.
-        if follower.as_ref().is_some_and(Follower::was_told) {
+        if follower.as_ref().is_some_and(Follower::has_moved) {
             failures = 0;
         }
     }
@@ -257,7 +257,7 @@ fn prepare(
     // A caller that has just had an answer may ask again at once, and need not say so.
     let limit = link.limit_ms().map(|limit_ms| Duration::from_millis(limit_ms.into()));
     let nap = silence_watch.nap(limit);
-    // If every caller of a request in flight was told that it timed out, no timeout is watched.
+    // If every request in flight has timed out, no timeout is watched.
     let has_waiting = limit.is_none() && !shared.pipe.is_idle();
     let is_watched = command_left.is_some() || sync_left.is_some() || nap.is_some() || has_waiting;
     if leaves_to_tasks {
@@ -365,7 +365,7 @@ async fn rest(link: &Link, context: &TaskContext, failures: u32, follower: Optio
         }
         let next = now().checked_add(tend(link));
         let is_over = until.is_some_and(|until| until <= now());
-        if is_over || follower.is_some_and(Follower::was_told) {
+        if is_over || follower.is_some_and(Follower::has_moved) {
             // A pause of nothing at all leaves the others their turns.
             context.yield_now().await;
             return true;

@@ -59,7 +59,7 @@ impl Tracker {
         }
     }
 
-    /// Returns the commands that a transaction will execute, for the cache to be told; nothing if they go out at once, or if
+    /// Returns the commands that a transaction will execute, for the cache; nothing if they go out at once, or if
     /// there is no cache to tell.
     pub(super) fn execution(&self, transaction: &TransactionState) -> Option<Vec<u8>> {
         self.cache.get().and(transaction.execution()).map(<[u8]>::to_vec)

@@ -95,7 +95,7 @@ impl KeyLifetime {
 
 /// A read that is made for a cache.
 pub(crate) struct Read {
-    /// The cache that is told the outcome, if it is not the connection's own.
+    /// The cache that gets the outcome, if it is not the connection's own.
     cache: Arc<dyn Cache>,
     id: ReadId,
     /// The first asker; none once it was given another answer.

@@ -96,7 +96,7 @@ struct Waiting {
 }
 
 impl DurabilityWaits {
-    /// Returns the reason why no caller will be told on this connection, if there is one.
+    /// Returns the reason why this connection confirms nothing, if there is one.
     pub(crate) fn refusal(&self) -> Option<&Error> {
         self.refusal.as_ref()
     }

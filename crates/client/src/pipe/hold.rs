@@ -74,7 +74,7 @@ impl Hold {
     }
 }
 
-/// The refusals of one server, and what follows from them for the gathered requests.
+/// The refusals of one server, and their consequences for the gathered requests.
 #[derive(Default)]
 pub(crate) struct Refusals {
     /// The reason why nothing may be written after the bytes in flight, if there is one.

@@ -40,7 +40,7 @@ pub(crate) enum Asker {
     Routed(Box<Routed>),
     /// The callers that wait until the disk has their writes; with true, until the replicas have them too.
     Follow(bool),
-    /// The cache that is to be told when keys change.
+    /// The cache that is notified when keys change.
     Tracking,
     /// The absence of a receiver: the caller was given another answer, or never waited for one.
     Nobody,
@@ -252,7 +252,7 @@ pub(crate) struct Unit {
 }
 
 /// Takes the waker of a task that waits for one of the oldest replies, if one does, and others wait too: woken by it, the
-/// task comes to read. `expired` requests at the front were told that they timed out.
+/// task comes to read. `expired` requests at the front have timed out.
 pub(crate) fn call_task(in_flight: &VecDeque<Entry>, expired: usize) -> Option<Waker> {
     if in_flight.len() - expired < COMPANY_MIN {
         return None;

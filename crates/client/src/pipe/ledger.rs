@@ -214,7 +214,7 @@ impl Ledger {
 
 /// Returns the report of a slow request that left and was answered at these times, with the link's traffic in between.
 fn judge(entry: &Entry, left_us: u64, now_us: u64, meanwhile: Traffic) -> Option<Slow> {
-    // One with a deadline of its own does not tell when it was issued.
+    // An entry with a deadline of its own does not say when it was issued.
     let waited_ms = ((left_us / 1000) as u32).wrapping_sub(entry.at_ms);
     let queued_ms = if entry.has_deadline || waited_ms > u32::MAX / 2 { 0 } else { waited_ms };
     let (queued, travelled_us) = (Duration::from_millis(queued_ms.into()), now_us.saturating_sub(left_us));

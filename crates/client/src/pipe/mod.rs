@@ -67,9 +67,9 @@ pub(crate) struct Pipe {
     writer: Writer,
     write_state: WriteState,
     in_flight: VecDeque<Entry>,
-    /// The number of entries at the front of `in_flight` that have already been told that they timed out.
+    /// The number of entries at the front of `in_flight` that have already timed out.
     expired: usize,
-    /// Requests that were told that they timed out.
+    /// Requests that timed out.
     pub(crate) timeouts: u64,
     /// How many of the bytes that left on this connection belong to answered entries.
     answered: u64,
@@ -291,7 +291,7 @@ impl Pipe {
         if let Hold::Probing { selects } = self.refusals.hold
             && self.answered >= self.refusals.probe_end
         {
-            // If it was turned away that is said next, before anything may leave.
+            // If it was turned away, `put_off` notes that next, before anything may leave.
             self.refusals.hold = if selects { Hold::ProbeNext } else { Hold::Recovered };
         }
         self.queue.held -= length + count * HELD_BYTES;

@@ -57,7 +57,7 @@ pub(crate) struct SendQueue {
     /// The size of everything that is not answered, in flight or not, for the bound on the queue: its bytes, except those of
     /// `dead`, and [`HELD_BYTES`](super::in_flight::HELD_BYTES) each.
     pub(crate) held: usize,
-    /// Bytes that are gathered for callers that were told that they timed out: they are taken out before they may leave.
+    /// Bytes that are gathered for calls that have timed out: they are taken out before they may leave.
     pub(super) dead: usize,
     /// The next deadline that a request has of its own, in flight or not, or an earlier time.
     pub(crate) next_due_ms: Option<u32>,
@@ -271,7 +271,7 @@ impl SendQueue {
         let mut bytes = Vec::with_capacity(alone.bytes.len() + SELECT_LENGTH_MAX);
         if let Some(entry) = alone.entries.front_mut() {
             write_select(&mut bytes, entry.database);
-            let counted = if entry.was_told() { &mut self.dead } else { &mut self.held };
+            let counted = if entry.has_timed_out() { &mut self.dead } else { &mut self.held };
             *counted += bytes.len();
             entry.length += bytes.len();
             entry.selects = true;
@@ -281,7 +281,7 @@ impl SendQueue {
         self.backlog.push_front(Segment { bytes, ..alone });
     }
 
-    /// Takes those of the gathered requests out that are not kept, or that have callers that were told that they timed out.
+    /// Takes those of the gathered requests out that are not kept, or whose calls have timed out.
     /// The others keep their order, and are each in their database.
     pub(super) fn gather_again(&mut self, mut is_kept: impl FnMut(&mut Entry, &[u8]) -> bool) {
         let mut segments = mem::take(&mut self.backlog);
@@ -292,7 +292,7 @@ impl SendQueue {
             self.held -= segment.held();
             let (holds, precedence) = (segment.holds, segment.precedence);
             segment.for_each(|mut entry, request| {
-                if entry.was_told() || !is_kept(&mut entry, request) {
+                if entry.has_timed_out() || !is_kept(&mut entry, request) {
                     return;
                 }
                 let (frames, time) = (entry.frames(), entry.time());

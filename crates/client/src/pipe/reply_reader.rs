@@ -358,7 +358,7 @@ impl ReplyReader {
                 }
                 Asker::Read(read) => read.accept(reply, done),
                 asker @ Asker::Routed(_) => asker.accept_routed(reply, self.cache.as_deref(), done),
-                // A caller that was told that it timed out has left all the replies that are still to arrive in their place.
+                // A request that has timed out leaves all the replies that are still to arrive in their place.
                 _ if received < entry.replies => Step::More,
                 _ => Step::Done,
             };
@@ -392,7 +392,7 @@ impl ReplyReader {
     }
 
     /// Notes that no later byte of this connection can be believed: the next reader, before the connection is cut, finds
-    /// bytes that begin no reply. The callers that are left in `pending` are told by the cut.
+    /// bytes that begin no reply. The cut fails the callers that are left in `pending`.
     #[cold]
     pub(crate) fn distrust(&mut self) {
         self.replies.clear();

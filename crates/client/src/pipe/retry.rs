@@ -3,7 +3,7 @@
 //! **A lost connection.** The bytes that had left are compared with the bytes of each request. A request that had left whole is
 //! lost, and it is unknown whether it was executed; unless it only reads, or may be executed twice, and its bytes are still
 //! there (`writer`): then it goes first on the next connection. A request that had not left whole is kept. The next connection
-//! is in another database and watches nothing. A request is not sent again if its caller has been told that it timed out.
+//! is in another database and watches nothing. A request that has timed out is not sent again.
 //! A server that fails is not to be asked twice as much, so every byte that is sent again is paid for out of a retry budget,
 //! into which a share of the answered bytes goes. If a connection has answered nothing at all, its oldest request is not sent
 //! a third time: it may be the request that breaks the connections.
@@ -19,7 +19,7 @@
 //! ends a script that holds the server leaves at once: the requests that it overtakes cannot be executed before.
 //!
 //! A SELECT that the pipe has put ahead of a request may be turned away like any other. The connection is then in another
-//! database than the pipe intended, and is told again before anything else leaves. A command that is executed there in
+//! database than the pipe intended, and a SELECT goes again before anything else leaves. A command that is executed there in
 //! between ends the connection (`reply_reader`).
 
 #[cfg(test)]
@@ -176,7 +176,7 @@ impl Pipe {
         let is_suspect = (position == 0 && self.budget.retried_until > 0)
             || (self.budget.blames_oldest && position == self.answered);
         let length = entry.length as u64;
-        if is_suspect || !self.budget.allows(length) || entry.was_told() || resend == Resend::Nothing {
+        if is_suspect || !self.budget.allows(length) || entry.has_timed_out() || resend == Resend::Nothing {
             return Some(entry);
         }
         match self.writer.request_at(&entry, position, self.is_lent()) {

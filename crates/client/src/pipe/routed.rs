@@ -94,7 +94,7 @@ pub(crate) struct Routed {
     pub(crate) attempts: u16,
     /// The number of redirections that it has followed in a row without a pause.
     pub(crate) redirections: u16,
-    /// True if the node is told that the slot is being moved there.
+    /// True if ASKING goes ahead of the request: the slot is being moved to the node.
     is_asking: bool,
     /// True if the reply to ASKING has not come yet.
     is_asked: bool,
@@ -141,12 +141,12 @@ impl Routed {
         (self.end, self.whole) = (Some(End::Cache(read)), Some(whole));
     }
 
-    /// Notes whether the next node is to be told that the slot is being moved there.
+    /// Notes whether ASKING goes ahead of the request at the next node.
     pub(crate) fn ask(&mut self, is_asking: bool) {
         (self.is_asking, self.is_asked) = (is_asking, false);
     }
 
-    /// Returns whether the next node is told that the slot is being moved there.
+    /// Returns whether ASKING goes ahead of the request at the next node.
     pub(crate) fn is_asking(&self) -> bool {
         self.is_asking
     }
@@ -273,7 +273,7 @@ impl Routed {
         }
     }
 
-    /// Fails a request that the connection will not answer. A request that never left comes back; any other error is told to
+    /// Fails a request that the connection will not answer. A request that never left comes back; any other error goes to
     /// the caller.
     pub(super) fn fail(self, error: &Error, done: &mut Completions) {
         let never_left = error.effect() == Effect::None;

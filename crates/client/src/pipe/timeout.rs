@@ -107,7 +107,7 @@ struct Verdict<'a> {
     situation: &'a Situation<'a>,
     /// The error that was given last, and its command.
     said: Option<(Name, Phase, Error)>,
-    /// The number of commands that were told.
+    /// The number of commands that timed out.
     told: u64,
 }
 
@@ -160,7 +160,7 @@ impl Pipe {
         let told_before = self.expired;
         // A request with a deadline in the future is older than those behind it, which have longer to wait.
         while let Some(entry) = self.in_flight.get_mut(self.expired)
-            && (entry.was_told() || entry.was_issued_before(before_ms))
+            && (entry.has_timed_out() || entry.was_issued_before(before_ms))
         {
             self.expired += 1;
             verdict.tell(entry, Phase::Answering, done);
@@ -168,11 +168,11 @@ impl Pipe {
         let phase = self.unsent_phase();
         let mut removed = false;
         while let Some(first) = self.queue.first_segment().entries.front()
-            && (first.was_told() || first.was_issued_before(before_ms))
+            && (first.has_timed_out() || first.was_issued_before(before_ms))
             && let Some(mut entry) = self.queue.first_segment().remove_first()
         {
             removed = true;
-            let counted = if entry.was_told() { &mut self.queue.dead } else { &mut self.queue.held };
+            let counted = if entry.has_timed_out() { &mut self.queue.dead } else { &mut self.queue.held };
             *counted -= if planted::has(Fault::KeepsBudget) { 0 } else { entry.length };
             self.queue.held -= HELD_BYTES;
             verdict.tell(&mut entry, phase, done);
@@ -202,7 +202,7 @@ impl Pipe {
             }
             Time::Issued(_) => false,
         };
-        for entry in self.in_flight.iter_mut().filter(|entry| !entry.was_told()) {
+        for entry in self.in_flight.iter_mut().filter(|entry| !entry.has_timed_out()) {
             if is_due(entry) {
                 has_told = true;
                 verdict.tell(entry, Phase::Answering, done);
@@ -210,7 +210,7 @@ impl Pipe {
         }
         let phase = self.unsent_phase();
         let mut dead = 0;
-        for entry in self.queue.entries_mut().filter(|entry| !entry.was_told()) {
+        for entry in self.queue.entries_mut().filter(|entry| !entry.has_timed_out()) {
             if is_due(entry) {
                 has_told = true;
                 dead += entry.length;
@@ -232,7 +232,7 @@ impl Pipe {
         if self.is_connected() { Phase::Sending } else { Phase::Connecting }
     }
 
-    /// Returns the time at which the oldest request was issued that has not been told that it timed out. Returns none if that
+    /// Returns the time at which the oldest request was issued that has not timed out. Returns none if that
     /// has a deadline of its own, which comes first.
     pub(crate) fn oldest_ms(&self) -> Option<u32> {
         let oldest = self.in_flight.get(self.expired).or_else(|| self.queue.entries().next())?;
@@ -245,8 +245,8 @@ impl Entry {
         !self.has_deadline && is_before(self.at_ms, before_ms)
     }
 
-    /// Returns whether it has had a deadline, and was told that it has passed.
-    pub(super) fn was_told(&self) -> bool {
+    /// Returns whether it had a deadline of its own, and has timed out.
+    pub(super) fn has_timed_out(&self) -> bool {
         self.has_deadline && matches!(self.asker, Asker::Nobody)
     }
 }

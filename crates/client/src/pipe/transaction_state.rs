@@ -107,7 +107,7 @@ impl TransactionState {
         self.watch.is_some() && self.phase == Phase::Executing
     }
 
-    /// Returns whether the waiting caller has been told how it ended, or that this is unknown.
+    /// Returns whether the caller already has the outcome, or the error that it is unknown.
     pub(crate) fn is_over(&self) -> bool {
         self.outcome.is_none()
     }

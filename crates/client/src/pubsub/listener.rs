@@ -160,7 +160,7 @@ async fn live(listener: &Listener, context: &TaskContext) {
             return;
         }
         // Elsewhere nothing has failed yet.
-        if follower.as_ref().is_some_and(Follower::was_told) {
+        if follower.as_ref().is_some_and(Follower::has_moved) {
             pause = listener.config.retry.backoff_min;
         }
     }
@@ -175,7 +175,7 @@ async fn rest(listener: &Listener, context: &TaskContext, pause: Duration, follo
         if listener.inbox.is_abandoned() {
             return false;
         }
-        if until.is_some_and(|until| until <= now()) || follower.is_some_and(Follower::was_told) {
+        if until.is_some_and(|until| until <= now()) || follower.is_some_and(Follower::has_moved) {
             // A pause of nothing at all leaves the others their turns.
             context.yield_now().await;
             return true;

@@ -78,7 +78,7 @@ impl Search<'_> {
         loop {
             self.follower.set_out();
             let reached = self.ask_all(attempt).await;
-            if reached.is_some() || !self.follower.was_told() || attempt.left().is_zero() {
+            if reached.is_some() || !self.follower.has_moved() || attempt.left().is_zero() {
                 return reached.ok_or_else(|| self.nowhere());
             }
             (self.said, self.tried, self.is_hopeless) = (Vec::new(), Vec::new(), true);
@@ -90,7 +90,7 @@ impl Search<'_> {
     async fn ask_all(&mut self, attempt: &mut Attempt<'_>) -> Option<(Arc<Socket>, Greeting)> {
         let service = &self.follower.service;
         let mut asked: Vec<Address> = Vec::new();
-        while !self.follower.was_told() {
+        while !self.follower.has_moved() {
             // A Sentinel that has answered may have named others.
             let unasked: Vec<_> = service.sentinels().into_iter().filter(|one| !asked.contains(one)).collect();
             let sentinel = unasked.first()?;
@@ -165,7 +165,7 @@ impl Search<'_> {
         work: impl AsyncFnOnce(&mut Attempt<'_>) -> Result<R, Refusal>,
     ) -> Result<R, Refusal> {
         let time = time.min(attempt.left());
-        let mut tick = || if self.follower.was_told() { None } else { attempt.tick() };
+        let mut tick = || if self.follower.has_moved() { None } else { attempt.tick() };
         work(&mut Attempt::new(time, &mut tick)).await
     }
 

@@ -56,7 +56,7 @@ struct Member {
     place: Mutex<Option<Address>>,
     socket: Mutex<Weak<Socket>>,
     /// The primary is elsewhere than where it was looked for.
-    was_told: AtomicBool,
+    has_moved: AtomicBool,
 }
 
 impl Service {
@@ -77,7 +77,7 @@ impl Service {
     /// Makes the task of this waker follow the service from now on.
     pub(crate) fn follow(self: &Arc<Self>, task_waker: TaskWaker) -> Follower {
         let (place, socket) = (Mutex::new(None), Mutex::new(Weak::new()));
-        let member = Arc::new(Member { task_waker, place, socket, was_told: AtomicBool::new(false) });
+        let member = Arc::new(Member { task_waker, place, socket, has_moved: AtomicBool::new(false) });
         self.state.lock().members.push(Arc::clone(&member));
         Follower { service: Arc::clone(self), member }
     }
@@ -129,7 +129,7 @@ impl Service {
             if !is_elsewhere {
                 continue;
             }
-            member.was_told.store(true, Ordering::Release);
+            member.has_moved.store(true, Ordering::Release);
             if let Some(socket) = member.socket.lock().upgrade() {
                 socket.shut();
             }
@@ -179,7 +179,7 @@ impl Follower {
         let _state = self.service.state.lock();
         *self.member.place.lock() = None;
         *self.member.socket.lock() = Weak::new();
-        self.member.was_told.store(false, Ordering::Release);
+        self.member.has_moved.store(false, Ordering::Release);
     }
 
     /// Notes the place of the primary that the follower was told.
@@ -192,7 +192,7 @@ impl Follower {
     /// in between that the primary is elsewhere.
     pub(super) fn arrive(&self, place: &Address, socket: &Arc<Socket>) -> bool {
         let mut state = self.service.state.lock();
-        if self.was_told() {
+        if self.has_moved() {
             return false;
         }
         *self.member.socket.lock() = Arc::downgrade(socket);
@@ -201,13 +201,13 @@ impl Follower {
     }
 
     /// Returns whether it was told that the primary is elsewhere since it set out.
-    pub(crate) fn was_told(&self) -> bool {
-        self.member.was_told.load(Ordering::Acquire)
+    pub(crate) fn has_moved(&self) -> bool {
+        self.member.has_moved.load(Ordering::Acquire)
     }
 
     /// Returns the reason why its connection is at an end, if that is so because the primary is elsewhere.
     pub(crate) fn farewell(&self) -> Option<String> {
-        let primary = self.service.primary().filter(|_| self.was_told())?;
+        let primary = self.service.primary().filter(|_| self.has_moved())?;
         Some(format!("the primary of the service {} is now {primary}", self.service.name))
     }
 }
